@@ -1,0 +1,55 @@
+import { type ItemKind, type Reason, statusOfReason } from '@taskmaster/proto';
+import type { Pid } from './ids.ts';
+
+export interface RefusalOptions {
+  /** For programs, shown in ErrorInfo. */
+  readonly metadata?: Readonly<Record<string, string>>;
+  /** When to try again, in ms. */
+  readonly retryDelayMs?: number;
+  readonly cause?: unknown;
+}
+
+/** A request was refused and changed nothing. The reason is stable, the message is for people. */
+export class Refusal extends Error {
+  override readonly name: string = 'Refusal';
+  readonly reason: Reason;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly retryDelayMs: number | undefined;
+
+  constructor(reason: Reason, message: string, options: RefusalOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.reason = reason;
+    this.metadata = options.metadata ?? {};
+    this.retryDelayMs = options.retryDelayMs;
+  }
+
+  /** The gRPC status it travels under. */
+  get code(): number {
+    return statusOfReason[this.reason];
+  }
+}
+
+/** One item of an update that made the whole update impossible. */
+export interface RefusedItem {
+  readonly kind: ItemKind;
+  /** Place in the request's list of that kind, from 0. */
+  readonly index: number;
+  readonly queue: string;
+  readonly pid: Pid;
+  readonly reason: Reason;
+  readonly message: string;
+}
+
+/** An update was refused because of some of its items; the first one gives the reason of the whole. */
+export class UpdateRefusal extends Refusal {
+  override readonly name = 'UpdateRefusal';
+  readonly items: readonly [RefusedItem, ...RefusedItem[]];
+
+  constructor(items: readonly [RefusedItem, ...RefusedItem[]]) {
+    const [first] = items;
+    super(first.reason, items.length === 1 ? first.message : `${first.message} (and ${items.length - 1} more)`, {
+      metadata: { queue: first.queue, pid: Buffer.from(first.pid, 'latin1').toString('base64') },
+    });
+    this.items = items;
+  }
+}

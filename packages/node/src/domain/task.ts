@@ -1,0 +1,49 @@
+import type { Instant, LeaseToken, Pid } from './ids.ts';
+
+/** What happens when an attempt fails: the task's lease expires or is released. */
+export interface RetryPolicy {
+  /** Leases before the task goes to the dead-letter queue; 0: no limit. */
+  readonly maxAttempts: number;
+  /** Backoff after the first failed attempt, in ms; doubles with each; 0: none. */
+  readonly backoffInitialMs: number;
+  /** In ms. */
+  readonly backoffMaxMs: number;
+  /** Name within the task's own group; empty: the queue's name followed by `.dead`. */
+  readonly deadLetterQueue: string;
+}
+
+/** Who has a task. */
+export interface Lease {
+  /** `host:port`, as the node sees it. */
+  readonly workerAddress: string;
+  readonly worker: string;
+  readonly since: Instant;
+}
+
+/** Lease, delay and backoff are one thing: hidden until an instant. A lease also names its holder. */
+export type Visibility =
+  | { readonly kind: 'available' }
+  | { readonly kind: 'hidden'; readonly until: Instant; readonly lease: Lease | undefined };
+
+export const AVAILABLE: Visibility = { kind: 'available' };
+
+/** Everything about a task but its payload. Never changed in place: every change makes a new one. */
+export interface TaskState {
+  readonly enqueuedAt: Instant;
+  /** How many times it has been leased. */
+  readonly attempts: number;
+  /** Of the latest lease; 0: never leased. */
+  readonly token: LeaseToken;
+  readonly retry: RetryPolicy | undefined;
+  readonly visibility: Visibility;
+}
+
+/** A task of a known queue. `data` is undefined where it was not loaded. */
+export interface Task {
+  readonly pid: Pid;
+  readonly state: TaskState;
+  readonly data: Uint8Array | undefined;
+}
+
+export const isLeased = (state: TaskState): boolean =>
+  state.visibility.kind === 'hidden' && state.visibility.lease !== undefined;

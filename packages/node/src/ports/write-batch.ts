@@ -1,0 +1,104 @@
+import type { Key } from '../domain/ids.ts';
+import type { Family } from './store.ts';
+
+const PUT = 1;
+const DELETE = 2;
+const HEADER_BYTES = 10;
+const INITIAL_BYTES = 4096;
+
+/** One row change, as read back from a batch. `value` is a view into the batch. */
+export type Write =
+  | { readonly kind: 'put'; readonly family: Family; readonly key: Uint8Array; readonly value: Uint8Array }
+  | { readonly kind: 'delete'; readonly family: Family; readonly key: Uint8Array };
+
+/**
+ * Row changes packed into one growing block of memory, so that a batch crosses to the writer thread by transfer, without
+ * an object or a copy per row. Later changes of a row win over earlier ones.
+ *
+ * A record is: operation (1 byte), family (1), key length (4, big-endian), value length (4), key, value.
+ */
+export class WriteBatch {
+  #bytes = Buffer.allocUnsafeSlow(INITIAL_BYTES);
+  #length = 0;
+  #count = 0;
+
+  /** Number of row changes. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Bytes of all records. */
+  get byteLength(): number {
+    return this.#length;
+  }
+
+  put(family: Family, key: Key, value: Uint8Array): void {
+    const at = this.#header(PUT, family, key.length, value.byteLength);
+    this.#bytes.write(key, at, 'latin1');
+    this.#bytes.set(value, at + key.length);
+  }
+
+  delete(family: Family, key: Key): void {
+    const at = this.#header(DELETE, family, key.length, 0);
+    this.#bytes.write(key, at, 'latin1');
+  }
+
+  /** Adds all changes of another batch after its own. */
+  append(other: WriteBatch): void {
+    this.#reserve(other.#length);
+    this.#bytes.set(other.#bytes.subarray(0, other.#length), this.#length);
+    this.#length += other.#length;
+    this.#count += other.#count;
+  }
+
+  /** The records, for transfer to another thread; the batch must not be used afterwards. */
+  take(): Uint8Array<ArrayBuffer> {
+    const taken = this.#bytes.subarray(0, this.#length);
+    this.#bytes = Buffer.allocUnsafeSlow(0);
+    this.#length = 0;
+    this.#count = 0;
+    return taken;
+  }
+
+  writes(): Generator<Write> {
+    return readWrites(this.#bytes.subarray(0, this.#length));
+  }
+
+  #header(operation: number, family: Family, keyLength: number, valueLength: number): number {
+    const at = this.#length;
+    const length = HEADER_BYTES + keyLength + valueLength;
+    this.#reserve(length);
+    this.#bytes[at] = operation;
+    this.#bytes[at + 1] = family;
+    this.#bytes.writeUInt32BE(keyLength, at + 2);
+    this.#bytes.writeUInt32BE(valueLength, at + 6);
+    this.#length = at + length;
+    this.#count++;
+    return at + HEADER_BYTES;
+  }
+
+  #reserve(more: number): void {
+    const needed = this.#length + more;
+    if (needed <= this.#bytes.length) return;
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2));
+    grown.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = grown;
+  }
+}
+
+/** Reads the records of `WriteBatch.take()`. Keys and values are views. */
+export function* readWrites(records: Uint8Array): Generator<Write> {
+  const bytes = Buffer.from(records.buffer, records.byteOffset, records.byteLength);
+  let at = 0;
+  while (at < bytes.length) {
+    const operation = bytes[at];
+    const family = bytes[at + 1] as Family;
+    const keyEnd = at + HEADER_BYTES + bytes.readUInt32BE(at + 2);
+    const valueEnd = keyEnd + bytes.readUInt32BE(at + 6);
+    const key = bytes.subarray(at + HEADER_BYTES, keyEnd);
+    yield operation === PUT
+      ? { kind: 'put', family, key, value: bytes.subarray(keyEnd, valueEnd) }
+      : { kind: 'delete', family, key };
+    at = valueEnd;
+  }
+}
