@@ -1,0 +1,47 @@
+import type {
+  DeleteQueueRequest,
+  DeleteQueueResponse,
+  GetQueueStatsRequest,
+  GetQueueStatsResponse,
+  GetTasksRequest,
+  GetTasksResponse,
+  LeaseTasksRequest,
+  LeaseTasksResponse,
+  ListQueuesRequest,
+  ListQueuesResponse,
+  PeekTasksRequest,
+  PeekTasksResponse,
+  ResetLeasesRequest,
+  ResetLeasesResponse,
+  UpdateTasksRequest,
+  UpdateTasksResponse,
+} from '@taskmaster/proto';
+
+export interface TransportCallOptions {
+  /** Gives the call up; it rejects with `Cancelled`. */
+  readonly signal?: AbortSignal | undefined;
+  /** From now, in ms; the call rejects with `DeadlineExceeded`. A lease's waiting time comes on top. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/**
+ * How the client reaches an engine: over gRPC, or in the same process. One attempt per call, no retries; the client
+ * adds those. Rejects with a `TaskMasterError` and nothing else.
+ */
+export interface Transport extends AsyncDisposable {
+  updateTasks(request: UpdateTasksRequest, options?: TransportCallOptions): Promise<UpdateTasksResponse>;
+  leaseTasks(request: LeaseTasksRequest, options?: TransportCallOptions): Promise<LeaseTasksResponse>;
+  listQueues(request: ListQueuesRequest, options?: TransportCallOptions): Promise<ListQueuesResponse>;
+  getQueueStats(request: GetQueueStatsRequest, options?: TransportCallOptions): Promise<GetQueueStatsResponse>;
+  peekTasks(request: PeekTasksRequest, options?: TransportCallOptions): Promise<PeekTasksResponse>;
+  getTasks(request: GetTasksRequest, options?: TransportCallOptions): Promise<GetTasksResponse>;
+  deleteQueue(request: DeleteQueueRequest, options?: TransportCallOptions): Promise<DeleteQueueResponse>;
+  resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse>;
+  /**
+   * Where a thread of its own can reach the same engine, for renewing leases while the event loop is busy; undefined
+   * when only this thread can (in process).
+   */
+  readonly reachableFrom: { readonly endpoints: readonly string[] } | undefined;
+  /** Ends calls in flight with `Cancelled`, closes connections. */
+  close(): Promise<void>;
+}
