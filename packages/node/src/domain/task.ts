@@ -30,6 +30,8 @@ export const AVAILABLE: Visibility = { kind: 'available' };
 /** Everything about a task but its payload. Never changed in place: every change makes a new one. */
 export interface TaskState {
   readonly enqueuedAt: Instant;
+  /** Length of the payload. */
+  readonly dataBytes: number;
   /** How many times it has been leased. */
   readonly attempts: number;
   /** Of the latest lease; 0: never leased. */

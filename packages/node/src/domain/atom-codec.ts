@@ -1,0 +1,120 @@
+import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
+import { ByteReader, ByteWriter, UnreadableBytes } from './bytes.ts';
+import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
+import { readTaskState, writeTaskState } from './task-codec.ts';
+
+const VERSION = 1;
+const ENQUEUE = 1;
+const CHANGE = 2;
+const DEQUEUE = 3;
+const COMPLETED = 4;
+const NO_DATA = 0;
+const WITH_DATA = 1;
+
+const writer = new ByteWriter();
+
+/**
+ * The log entry of an atom; a view that the next call reuses. Partition and ticket are in its key. `withData` says
+ * whether payloads are in it: they must be where a store may keep the entry and lose the rows.
+ */
+export function encodeAtom(atom: ApplyAtom, withData: boolean): Uint8Array {
+  writer.byte(VERSION);
+  writer.number(atom.at);
+  writer.number(atom.created.length);
+  for (const { queueId, name } of atom.created) {
+    writer.number(queueId);
+    writer.utf8(name.group);
+    writer.utf8(name.name);
+  }
+  writer.number(atom.changes.length);
+  for (const change of atom.changes) writeChange(writer, change, withData);
+  writer.number(atom.dropped.length);
+  for (const { queueId, reap } of atom.dropped) {
+    writer.number(queueId);
+    writer.byte(reap ? 1 : 0);
+  }
+  writer.byte(atom.request ? 1 : 0);
+  if (atom.request) {
+    writer.latin1(atom.request.id);
+    writer.blob(atom.request.outcome);
+  }
+  return writer.view();
+}
+
+export function decodeAtom(partition: PartitionId, ticket: Ticket, bytes: Uint8Array): ApplyAtom {
+  const from = new ByteReader(bytes);
+  from.version(VERSION, `log entry ${ticket} of partition ${partition}`);
+  const at = from.number() as Instant;
+  const created = times(
+    from.number(),
+    (): CreatedQueue => ({
+      queueId: from.number() as QueueId,
+      name: { group: from.utf8(), name: from.utf8() },
+    }),
+  );
+  const changes = times(from.number(), () => readChange(from));
+  const dropped = times(
+    from.number(),
+    (): DroppedQueue => ({ queueId: from.number() as QueueId, reap: from.byte() === 1 }),
+  );
+  const request: RecordedRequest | undefined =
+    from.byte() === 1 ? { id: from.latin1(), outcome: Uint8Array.from(from.blob()) } : undefined;
+  return { partition, ticket, at, created, changes, dropped, request };
+}
+
+function writeChange(out: ByteWriter, change: TaskChange, withData: boolean): void {
+  switch (change.kind) {
+    case 'enqueue':
+      out.byte(ENQUEUE);
+      break;
+    case 'change':
+      out.byte(CHANGE);
+      break;
+    case 'dequeue':
+      out.byte(change.completed ? COMPLETED : DEQUEUE);
+      break;
+    default:
+      change satisfies never;
+  }
+  out.number(change.queueId);
+  out.latin1(change.pid);
+  if (change.kind !== 'enqueue') writeTaskState(out, change.before);
+  if (change.kind !== 'dequeue') {
+    writeTaskState(out, change.after);
+    const data = withData ? change.data : undefined;
+    out.byte(data ? WITH_DATA : NO_DATA);
+    if (data) out.blob(data);
+  }
+}
+
+function readChange(from: ByteReader): TaskChange {
+  const kind = from.byte();
+  const queueId = from.number() as QueueId;
+  const pid = from.latin1() as Pid;
+  switch (kind) {
+    case ENQUEUE:
+      return { kind: 'enqueue', queueId, pid, after: readTaskState(from), data: readData(from) };
+    case CHANGE:
+      return {
+        kind: 'change',
+        queueId,
+        pid,
+        before: readTaskState(from),
+        after: readTaskState(from),
+        data: readData(from),
+      };
+    case DEQUEUE:
+    case COMPLETED:
+      return { kind: 'dequeue', queueId, pid, before: readTaskState(from), completed: kind === COMPLETED };
+    default:
+      throw new UnreadableBytes(`unknown change ${kind}`);
+  }
+}
+
+const readData = (from: ByteReader): Uint8Array | undefined => (from.byte() === WITH_DATA ? from.blob() : undefined);
+
+const times = <T>(count: number, make: () => T): T[] => {
+  const made: T[] = [];
+  for (let i = 0; i < count; i++) made.push(make());
+  return made;
+};

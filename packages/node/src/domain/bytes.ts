@@ -1,0 +1,121 @@
+/** Writes numbers and strings into one reused block of memory; `take` copies out what was written. */
+export class ByteWriter {
+  #bytes = Buffer.allocUnsafeSlow(1024);
+  #length = 0;
+
+  byte(value: number): void {
+    this.#reserve(1);
+    this.#bytes[this.#length++] = value;
+  }
+
+  /** A whole number from 0 to 2^53 - 1, seven bits a byte, lowest first. */
+  number(value: number): void {
+    this.#reserve(8);
+    let rest = value;
+    while (rest > 0x7f) {
+      this.#bytes[this.#length++] = (rest % 0x80) | 0x80;
+      rest = Math.floor(rest / 0x80);
+    }
+    this.#bytes[this.#length++] = rest;
+  }
+
+  /** Bytes held as latin1. */
+  latin1(text: string): void {
+    this.number(text.length);
+    this.#reserve(text.length);
+    this.#length += this.#bytes.write(text, this.#length, 'latin1');
+  }
+
+  utf8(text: string): void {
+    const length = Buffer.byteLength(text, 'utf8');
+    this.number(length);
+    this.#reserve(length);
+    this.#length += this.#bytes.write(text, this.#length, 'utf8');
+  }
+
+  blob(bytes: Uint8Array): void {
+    this.number(bytes.byteLength);
+    this.#reserve(bytes.byteLength);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.byteLength;
+  }
+
+  /** A view of what was written; valid until the next write. The writer starts anew. */
+  view(): Uint8Array {
+    const written = this.#bytes.subarray(0, this.#length);
+    this.#length = 0;
+    return written;
+  }
+
+  #reserve(more: number): void {
+    const needed = this.#length + more;
+    if (needed <= this.#bytes.length) return;
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2));
+    grown.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = grown;
+  }
+}
+
+/** A row or log entry does not read as it was written: the store handed out damaged bytes, or a newer version's. */
+export class UnreadableBytes extends Error {
+  override readonly name = 'UnreadableBytes';
+}
+
+/** Reads what a ByteWriter wrote. Throws `UnreadableBytes` rather than reading past the end. */
+export class ByteReader {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  byte(): number {
+    const value = this.#bytes[this.#at++];
+    if (value === undefined) throw new UnreadableBytes(`ends at byte ${this.#bytes.length}`);
+    return value;
+  }
+
+  number(): number {
+    let value = 0;
+    let scale = 1;
+    for (;;) {
+      const byte = this.byte();
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) break;
+      scale *= 0x80;
+    }
+    if (!Number.isSafeInteger(value)) throw new UnreadableBytes(`number out of range before byte ${this.#at}`);
+    return value;
+  }
+
+  latin1(): string {
+    const [from, to] = this.#span();
+    return this.#bytes.toString("latin1", from, to);
+  }
+
+  utf8(): string {
+    const [from, to] = this.#span();
+    return this.#bytes.toString('utf8', from, to);
+  }
+
+  /** A view into the bytes read. */
+  blob(): Uint8Array {
+    const [from, to] = this.#span();
+    return this.#bytes.subarray(from, to);
+  }
+
+  /** Reads the version byte that every row begins with. */
+  version(known: number, what: string): void {
+    const version = this.byte();
+    if (version !== known) throw new UnreadableBytes(`${what} has version ${version}; this release reads ${known}`);
+  }
+
+  #span(): [number, number] {
+    const length = this.number();
+    const from = this.#at;
+    if (length > this.#bytes.length - from) throw new UnreadableBytes(`ends at byte ${this.#bytes.length}`);
+    this.#at = from + length;
+    return [from, this.#at];
+  }
+}

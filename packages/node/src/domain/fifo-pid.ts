@@ -1,0 +1,36 @@
+import { limits } from '@taskmaster/proto';
+import type { Instant, Pid } from './ids.ts';
+
+const DIGITS = 16;
+const COUNTER = /[0-9a-f]{16}$/;
+const LAST = 'f'.repeat(DIGITS);
+
+const hex = (n: bigint): string => n.toString(16).padStart(DIGITS, '0');
+
+/**
+ * A PID behind every PID of the queue (the paper, 3.2), given the largest one it ever held. No read of the store.
+ *
+ * Usually 16 hexadecimal digits of the microseconds since 1970: readable, sorted by time, and not reused when a queue
+ * empties and comes back. Behind a larger PID it counts on from that one's last 16 digits, or appends a counter to it.
+ * Returns undefined when there is no larger PID: the queue holds one of 4096 bytes 0xff.
+ */
+export function nextFifoPid(largest: Pid | undefined, now: Instant): Pid | undefined {
+  const byTime = hex(BigInt(Math.floor(now)) * 1000n) as Pid;
+  if (largest === undefined || largest < byTime) return byTime;
+
+  const counter = COUNTER.exec(largest)?.[0];
+  if (counter !== undefined && counter !== LAST) {
+    return (largest.slice(0, -DIGITS) + hex(BigInt(`0x${counter}`) + 1n)) as Pid;
+  }
+  if (largest.length + DIGITS <= limits.pidBytes) return (largest + hex(1n)) as Pid;
+  return increment(largest);
+}
+
+/** The next PID of the same length or shorter, by adding one to the last byte that can take it. */
+function increment(pid: Pid): Pid | undefined {
+  for (let end = pid.length; end > 0; end--) {
+    const last = pid.charCodeAt(end - 1);
+    if (last < 0xff) return (pid.slice(0, end - 1) + String.fromCharCode(last + 1)) as Pid;
+  }
+  return undefined;
+}

@@ -1,0 +1,89 @@
+import type { Instant, Key, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
+
+/*
+ * Row keys. All are bytes held as latin1, so that their order as strings is their order on disk:
+ *   task     partition (2 bytes) · queue id (6) · PID          families data, ready, hidden
+ *   due      partition (2) · queue id (6) · instant (6) · PID  family due
+ *   queue    partition (2) · queue id (6)                      family queues; family meta behind REAP
+ *   log      partition (2) · ticket (6)                        family log
+ *   request  partition (2) · window (4) · request id           family requests
+ * Numbers are big-endian. Keys are compared by whole bytes, so a PID may hold any byte.
+ */
+
+const PREFIX = 8;
+const DUE_PREFIX = 14;
+const TWO_24 = 2 ** 24;
+
+const u16 = (n: number): string => String.fromCharCode(n >>> 8, n & 0xff);
+const u32 = (n: number): string =>
+  String.fromCharCode((n >>> 24) & 0xff, (n >>> 16) & 0xff, (n >>> 8) & 0xff, n & 0xff);
+
+function u48(n: number): string {
+  const high = Math.floor(n / TWO_24);
+  const low = n % TWO_24;
+  return String.fromCharCode(
+    (high >>> 16) & 0xff,
+    (high >>> 8) & 0xff,
+    high & 0xff,
+    (low >>> 16) & 0xff,
+    (low >>> 8) & 0xff,
+    low & 0xff,
+  );
+}
+
+function readU48(text: string, at: number): number {
+  let value = 0;
+  for (let i = at; i < at + 6; i++) value = value * 256 + text.charCodeAt(i);
+  return value;
+}
+
+/** Largest instant a due key holds: the year 10889. Later ones sort as this one. */
+const LAST_INSTANT = 2 ** 48 - 1;
+
+export const queuePrefix = (partition: PartitionId, queue: QueueId): string => u16(partition) + u48(queue);
+export const taskKey = (prefix: string, pid: Pid): Key => (prefix + pid) as Key;
+export const dueKey = (prefix: string, until: Instant, pid: Pid): Key =>
+  (prefix + u48(Math.min(until, LAST_INSTANT)) + pid) as Key;
+
+export const pidOfTaskKey = (key: Key): Pid => key.slice(PREFIX) as Pid;
+export const pidOfDueKey = (key: Key): Pid => key.slice(DUE_PREFIX) as Pid;
+export const instantOfDueKey = (key: Key): Instant => readU48(key, PREFIX) as Instant;
+
+/** The first key behind all keys that begin with `prefix`. */
+export function afterPrefix(prefix: string): Key {
+  for (let end = prefix.length; end > 0; end--) {
+    const last = prefix.charCodeAt(end - 1);
+    if (last < 0xff) return (prefix.slice(0, end - 1) + String.fromCharCode(last + 1)) as Key;
+  }
+  throw new RangeError('no key is behind a prefix of 0xff bytes only');
+}
+
+/** The first PID behind `pid` in order. */
+export const pidAfter = (pid: Pid): Pid => `${pid}\0` as Pid;
+
+export const queueKey = (partition: PartitionId, queue: QueueId): Key => queuePrefix(partition, queue) as Key;
+
+export const logKey = (partition: PartitionId, ticket: Ticket): Key => (u16(partition) + u48(ticket)) as Key;
+export const partitionOfLogKey = (key: Key): PartitionId =>
+  (key.charCodeAt(0) * 256 + key.charCodeAt(1)) as PartitionId;
+export const ticketOfLogKey = (key: Key): Ticket => readU48(key, 2) as Ticket;
+
+/** `window` counts retry windows since 1970, so that what is too old goes by range. */
+export const requestKey = (partition: PartitionId, window: number, id: string): Key =>
+  (u16(partition) + u32(window) + id) as Key;
+
+/** Rows of the family meta. */
+export const metaKeys = {
+  node: 'node' as Key,
+  clock: 'clock' as Key,
+  partition: (partition: PartitionId): Key => `partition/${u16(partition)}` as Key,
+  /** A dead generation whose rows are still to be deleted. */
+  reap: (partition: PartitionId, queue: QueueId): Key => `reap/${u16(partition)}${u48(queue)}` as Key,
+};
+
+export const partitionOfMetaKey = (key: Key): PartitionId => {
+  const at = 'partition/'.length;
+  return (key.charCodeAt(at) * 256 + key.charCodeAt(at + 1)) as PartitionId;
+};
+
+export const prefixOfReapKey = (key: Key): string => key.slice('reap/'.length);
