@@ -114,3 +114,8 @@ export class StoreCorrupt extends Error {
 export class StoreLocked extends Error {
   override readonly name = 'StoreLocked';
 }
+
+/** A call on a store after its `close`. */
+export class StoreClosed extends Error {
+  override readonly name = 'StoreClosed';
+}
