@@ -1,0 +1,78 @@
+import { OrderedMap } from '@js-sdsl/ordered-map';
+import type { Key } from '../domain/ids.ts';
+import { Family, familyNames, type KeyRange, type Row, type ScanLimit } from '../ports/store.ts';
+import type { WriteBatch } from '../ports/write-batch.ts';
+
+/** One row as it shall be; `value` undefined: there shall be none. */
+export interface RowChange {
+  readonly family: Family;
+  readonly key: Key;
+  readonly value: Uint8Array | undefined;
+}
+
+export const changesOf = (batch: WriteBatch): RowChange[] =>
+  Array.from(batch.writes(), (write) => ({
+    family: write.family,
+    key: Buffer.from(write.key.buffer, write.key.byteOffset, write.key.byteLength).toString('latin1') as Key,
+    value: write.kind === 'put' ? write.value : undefined,
+  }));
+
+/** The rows of all families in memory, in key order. */
+export class SimRows {
+  readonly #families = familyNames.map(() => new OrderedMap<Key, Uint8Array>());
+  #bytes = 0;
+
+  /** Sum of key and value bytes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get(family: Family, key: Key): Uint8Array | undefined {
+    return this.#rows(family).getElementByKey(key);
+  }
+
+  /** Makes the changes, the later ones winning; returns what undoes them, to be applied as it stands. */
+  apply(changes: readonly RowChange[]): RowChange[] {
+    const undo: RowChange[] = [];
+    for (const { family, key, value } of changes) {
+      const rows = this.#rows(family);
+      const before = rows.getElementByKey(key);
+      undo.push({ family, key, value: before });
+      if (before !== undefined) this.#bytes -= key.length + before.byteLength;
+      if (value === undefined) {
+        if (before !== undefined) rows.eraseElementByKey(key);
+      } else {
+        rows.setElement(key, value);
+        this.#bytes += key.length + value.byteLength;
+      }
+    }
+    return undo.reverse();
+  }
+
+  /** Rows in key order; the values are the stored ones. */
+  scan(family: Family, range: KeyRange, limit: ScanLimit): Row[] {
+    const found: Row[] = [];
+    let bytes = 0;
+    const rows = this.#rows(family);
+    const end = rows.end();
+    for (const at = rows.lowerBound(range.gte); !at.equals(end); at.next()) {
+      const [key, value] = at.pointer;
+      if (key >= range.lt || found.length >= limit.rows) break;
+      bytes += key.length + value.byteLength;
+      if (found.length > 0 && bytes > limit.bytes) break;
+      found.push({ key, value });
+    }
+    return found;
+  }
+
+  /** All rows of a family. */
+  all(family: Family): Row[] {
+    return Array.from(this.#rows(family), ([key, value]) => ({ key, value }));
+  }
+
+  #rows(family: Family): OrderedMap<Key, Uint8Array> {
+    const rows = this.#families[family];
+    if (rows === undefined) throw new TypeError(`no family has the number ${family}; there are ${Object.keys(Family)}`);
+    return rows;
+  }
+}

@@ -1,0 +1,214 @@
+import { OrderedMap } from '@js-sdsl/ordered-map';
+import type { Instant } from '../domain/ids.ts';
+import type { CancelTimer, Clock, ClockMark } from '../ports/clock.ts';
+
+// Taken at load, so that a test framework that replaces timers does not stop virtual time.
+const nextTurn = setImmediate;
+
+const START_MS = Date.UTC(2026, 0, 1);
+
+interface Timer {
+  readonly atMs: number;
+  /** Timers of one instant fire in the order they were set. */
+  readonly order: number;
+}
+
+/**
+ * Resolves when every promise chain that can go on without time or input/output has done so: the microtask queue is
+ * emptied before the event loop's next turn.
+ */
+export const settle = (): Promise<void> => new Promise((resolve) => nextTurn(resolve));
+
+/** True time, shared by all machines of a simulation: it moves only when a test moves it. */
+export class VirtualTime {
+  #nowMs: number;
+  #order = 0;
+  #moving = false;
+  readonly #timers = new OrderedMap<Timer, () => void>([], (a, b) => a.atMs - b.atMs || a.order - b.order);
+
+  constructor(startMs: number = START_MS) {
+    this.#nowMs = startMs;
+  }
+
+  now(): Instant {
+    return this.#nowMs as Instant;
+  }
+
+  /** Calls back once, when time is moved to the instant or beyond; with an instant in the past when time is next moved. */
+  at(instant: Instant, callback: () => void): CancelTimer {
+    const timer: Timer = { atMs: Math.max(instant, this.#nowMs), order: this.#order++ };
+    this.#timers.setElement(timer, callback);
+    return () => void this.#timers.eraseElementByKey(timer);
+  }
+
+  /** Number of timers set. */
+  get pending(): number {
+    return this.#timers.size();
+  }
+
+  /** Moves time on. Timers fire in order; after each the promise chains it set off settle. */
+  async advance(ms: number): Promise<void> {
+    if (!(ms >= 0)) throw new RangeError(`time cannot be advanced by ${ms} ms`);
+    await this.#move(async () => {
+      const end = this.#nowMs + ms;
+      await settle();
+      while (await this.#fireNext(end)) {}
+      this.#nowMs = end;
+    });
+  }
+
+  /** Moves time on, timer by timer, until the promise settles. Rejects if that takes longer than `withinMs`. */
+  async run<T>(promise: Promise<T>, withinMs = 24 * 3600 * 1000): Promise<T> {
+    let settled = false;
+    const done = () => {
+      settled = true;
+    };
+    promise.then(done, done);
+    await this.#move(async () => {
+      const end = this.#nowMs + withinMs;
+      await settle();
+      while (!settled) {
+        if (!(await this.#fireNext(end))) {
+          throw new Error(
+            `still waiting ${this.pending === 0 ? 'with no timer left' : `after ${withinMs} virtual ms`}`,
+          );
+        }
+      }
+    });
+    return promise;
+  }
+
+  async #fireNext(end: number): Promise<boolean> {
+    const first = this.#timers.front();
+    if (first === undefined || first[0].atMs > end) return false;
+    const [timer, callback] = first;
+    this.#timers.eraseElementByKey(timer);
+    this.#nowMs = timer.atMs;
+    callback();
+    await settle();
+    return true;
+  }
+
+  async #move(steps: () => Promise<void>): Promise<void> {
+    if (this.#moving) throw new Error('time is being moved already');
+    this.#moving = true;
+    try {
+      await steps();
+    } finally {
+      this.#moving = false;
+    }
+  }
+}
+
+/** What outlives a process: the machine's clock as set by its operator, and its boot. */
+interface Machine {
+  wallAheadMs: number;
+  boots: number;
+  bootedAtMs: number;
+  readonly name: string;
+}
+
+export interface VirtualClockOptions {
+  /** Shared by machines of one simulation. Default: its own. */
+  readonly time?: VirtualTime;
+  /** How far the machine's system clock is ahead of true time, in ms. Default 0. */
+  readonly wallAheadMs?: number;
+  /** Names the machine in boot ids. */
+  readonly machine?: string;
+}
+
+/**
+ * The clock of one process on virtual time. `restart` and `reboot` give the clock of the machine's next process.
+ */
+export class VirtualClock implements Clock {
+  readonly time: VirtualTime;
+  readonly #machine: Machine;
+  /** What this clock is ahead of true time. Fixed when the process starts, so steps of the system clock do not show. */
+  #aheadMs: number;
+  readonly #cancels = new Set<CancelTimer>();
+  #stopped = false;
+
+  constructor(options: VirtualClockOptions = {}, machine?: Machine) {
+    this.time = options.time ?? new VirtualTime();
+    this.#machine = machine ?? {
+      wallAheadMs: options.wallAheadMs ?? 0,
+      boots: 1,
+      bootedAtMs: this.time.now(),
+      name: options.machine ?? 'machine',
+    };
+    this.#aheadMs = this.#machine.wallAheadMs;
+  }
+
+  now(): Instant {
+    return (this.time.now() + this.#aheadMs) as Instant;
+  }
+
+  at(instant: Instant, callback: () => void): CancelTimer {
+    if (this.#stopped) return () => {};
+    const cancelTimer = this.time.at((instant - this.#aheadMs) as Instant, () => {
+      this.#cancels.delete(cancel);
+      callback();
+    });
+    const cancel = () => {
+      this.#cancels.delete(cancel);
+      cancelTimer();
+    };
+    this.#cancels.add(cancel);
+    return cancel;
+  }
+
+  mark(): ClockMark {
+    return { instant: this.now(), bootId: this.#bootId, uptimeMs: this.#uptimeMs };
+  }
+
+  resume(mark: ClockMark): void {
+    if (this.#cancels.size > 0) throw new Error('resume comes before the first timer');
+    const now =
+      mark.bootId === this.#bootId
+        ? mark.instant + (this.#uptimeMs - mark.uptimeMs)
+        : Math.max(this.time.now() + this.#machine.wallAheadMs, mark.instant);
+    this.#aheadMs = now - this.time.now();
+  }
+
+  /** Moves true time on, for all clocks that share it. */
+  advance(ms: number): Promise<void> {
+    return this.time.advance(ms);
+  }
+
+  /** Moves true time on until the promise settles. */
+  run<T>(promise: Promise<T>, withinMs?: number): Promise<T> {
+    return this.time.run(promise, withinMs);
+  }
+
+  /** Sets the machine's system clock forward or, with a negative number, back. */
+  stepWall(ms: number): void {
+    this.#machine.wallAheadMs += ms;
+  }
+
+  /** Ends the process: none of its timers fires any more. */
+  stop(): void {
+    this.#stopped = true;
+    for (const cancel of this.#cancels) cancel();
+  }
+
+  /** Ends the process; returns the clock of the next one of the same boot. */
+  restart(): VirtualClock {
+    this.stop();
+    return new VirtualClock({ time: this.time }, this.#machine);
+  }
+
+  /** Ends the process and the boot; returns the clock of the first process after it. */
+  reboot(): VirtualClock {
+    this.#machine.boots++;
+    this.#machine.bootedAtMs = this.time.now();
+    return this.restart();
+  }
+
+  get #bootId(): string {
+    return `${this.#machine.name}/boot-${this.#machine.boots}`;
+  }
+
+  get #uptimeMs(): number {
+    return this.time.now() - this.#machine.bootedAtMs;
+  }
+}
