@@ -1,3 +1,5 @@
+export * from './decode-whole.ts';
+export * from './encode-to-buffer.ts';
 export * from './gen/google/protobuf/any.ts';
 export * from './gen/google/rpc/error_details.ts';
 export * from './gen/google/rpc/status.ts';
