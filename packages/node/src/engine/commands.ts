@@ -8,6 +8,7 @@ export interface EnqueueItem {
   readonly queue: QueueName;
   /** undefined: assign one, FIFO. */
   readonly pid: Pid | undefined;
+  /** May be a view of a whole request of up to 4 MiB: what outlives the call is to be copied. */
   readonly data: Uint8Array;
   readonly mode: EnqueueMode;
   readonly delayMs: number;
@@ -57,6 +58,10 @@ export interface LeaseCommand {
   readonly waitMs: number;
   readonly worker: string;
   readonly workerAddress: string;
+  /**
+   * Bound of the reply's bytes; the first task comes whatever its size. A task counts with its payload, its PID and 64
+   * bytes for the rest: a reply must fit into the 4 MiB that gRPC clients take by default.
+   */
   readonly maxBytes: number;
 }
 
