@@ -24,6 +24,8 @@ export const limits = {
   leaseQueues: 1_000,
   /** Most requests in one batch. */
   batchRequests: 1_000,
+  /** Most items in all updates of one batch. */
+  batchItems: 100_000,
   /** Most tasks shown by one peek, most PIDs looked up by one get. */
   peekTasks: 1_000,
   /** Most queues in one listing or statistics reply. */
