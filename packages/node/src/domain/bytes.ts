@@ -91,7 +91,7 @@ export class ByteReader {
 
   latin1(): string {
     const [from, to] = this.#span();
-    return this.#bytes.toString("latin1", from, to);
+    return this.#bytes.toString('latin1', from, to);
   }
 
   utf8(): string {

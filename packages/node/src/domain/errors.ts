@@ -1,4 +1,4 @@
-import { type ItemKind, type Reason, statusOfReason } from '@taskmaster/proto';
+import { formatQueueName, type ItemKind, type QueueName, type Reason, statusOfReason } from '@taskmaster/proto';
 import type { Pid } from './ids.ts';
 
 export interface RefusalOptions {
@@ -34,7 +34,7 @@ export interface RefusedItem {
   readonly kind: ItemKind;
   /** Place in the request's list of that kind, from 0. */
   readonly index: number;
-  readonly queue: string;
+  readonly queue: QueueName;
   readonly pid: Pid;
   readonly reason: Reason;
   readonly message: string;
@@ -48,7 +48,7 @@ export class UpdateRefusal extends Refusal {
   constructor(items: readonly [RefusedItem, ...RefusedItem[]]) {
     const [first] = items;
     super(first.reason, items.length === 1 ? first.message : `${first.message} (and ${items.length - 1} more)`, {
-      metadata: { queue: first.queue, pid: Buffer.from(first.pid, 'latin1').toString('base64') },
+      metadata: { queue: formatQueueName(first.queue), pid: Buffer.from(first.pid, 'latin1').toString('base64') },
     });
     this.items = items;
   }

@@ -164,12 +164,10 @@ export interface EngineFigures {
   readonly inFlightRequests: number;
   readonly inFlightBytes: number;
   readonly cacheBytes: number;
-  readonly cachedTasks: number;
   readonly refills: number;
   readonly coldReads: number;
   readonly commits: number;
   readonly commitBytes: number;
-  readonly commitSeconds: number;
   readonly atoms: number;
   readonly tasksEnqueued: number;
   readonly tasksLeased: number;

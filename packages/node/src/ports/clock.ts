@@ -14,7 +14,7 @@ export type CancelTimer = () => void;
 
 /** Time as the engine knows it. */
 export interface Clock {
-  /** Never goes back, and does not jump when the system's clock is set. */
+  /** In whole ms. Never goes back, and does not jump when the system's clock is set. */
   now(): Instant;
   /** Calls back once, at the instant or soon after. */
   at(instant: Instant, callback: () => void): CancelTimer;

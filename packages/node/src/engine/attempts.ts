@@ -1,0 +1,38 @@
+import type { Instant } from '../domain/ids.ts';
+import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
+import type { Random } from '../ports/random.ts';
+
+/** What becomes of a task whose attempt failed. */
+export type AfterAttempt = { readonly kind: 'dead' } | { readonly kind: 'retry'; readonly state: TaskState };
+
+export function isLastAttempt(state: TaskState): boolean {
+  const max = state.retry?.maxAttempts ?? 0;
+  return max > 0 && state.attempts >= max;
+}
+
+/**
+ * An attempt ended at `endedAt` without success: dead-letter, or try again once the backoff, counted from then, is over.
+ * `delayMs` stands in for the backoff where the worker gave one.
+ */
+export function afterFailedAttempt(
+  state: TaskState,
+  endedAt: Instant,
+  now: Instant,
+  random: Random,
+  delayMs: number | undefined,
+): AfterAttempt {
+  if (isLastAttempt(state)) return { kind: 'dead' };
+  const wait = delayMs ?? backoffMs(state.retry, state.attempts, random);
+  return { kind: 'retry', state: { ...state, visibility: hiddenUntil((endedAt + wait) as Instant, now) } };
+}
+
+/** Full jitter: anywhere up to the doubled-every-time bound, so that what failed together does not come back together. */
+export function backoffMs(retry: RetryPolicy | undefined, attempts: number, random: Random): number {
+  if (!retry || retry.backoffInitialMs === 0) return 0;
+  const bound = Math.min(retry.backoffMaxMs, retry.backoffInitialMs * 2 ** Math.max(0, attempts - 1));
+  return Math.ceil(random.next() * bound);
+}
+
+/** Hidden without a holder; available where the instant has come. */
+export const hiddenUntil = (until: Instant, now: Instant): Visibility =>
+  until > now ? { kind: 'hidden', until, lease: undefined } : AVAILABLE;

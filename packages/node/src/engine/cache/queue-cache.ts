@@ -1,0 +1,123 @@
+import { OrderedMap } from '@js-sdsl/ordered-map';
+import type { Pid } from '../../domain/ids.ts';
+import type { TaskState } from '../../domain/task.ts';
+
+/** A task in memory; its payload may not be. */
+export interface CachedTask {
+  readonly state: TaskState;
+  readonly data: Uint8Array | undefined;
+}
+
+/** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
+const TASK_OVERHEAD_BYTES = 400;
+
+const comparePids = (a: Pid, b: Pid): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/**
+ * What is in memory of one queue's tasks (the paper, 5.4).
+ *
+ *  H1  Every available task with a PID below `firstMissing` is in `ready`.
+ *  H2  `firstMissing` is undefined only when every available task is in `ready`.
+ *  H3  `hidden` holds some of the hidden tasks, without their payloads: nothing is pinned (5.4.3).
+ * Eviction keeps H1 by lowering `firstMissing`, never by leaving a gap.
+ */
+export class QueueCache {
+  readonly #ready = new OrderedMap<Pid, CachedTask>([], comparePids);
+  readonly #hidden = new Map<Pid, TaskState>();
+  #firstMissing: Pid | undefined;
+  #bytes = 0;
+
+  constructor(firstMissing: Pid | undefined) {
+    this.#firstMissing = firstMissing;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get readyCount(): number {
+    return this.#ready.size();
+  }
+
+  get hiddenCount(): number {
+    return this.#hidden.size;
+  }
+
+  get firstMissing(): Pid | undefined {
+    return this.#firstMissing;
+  }
+
+  /** The lowest PID known to be available. */
+  get firstReady(): Pid | undefined {
+    return this.#ready.front()?.[0];
+  }
+
+  /** Whether all available tasks with PIDs up to `pid` are in memory; without `pid`, all available tasks. */
+  knowsReadyUpTo(pid: Pid | undefined): boolean {
+    return this.#firstMissing === undefined || (pid !== undefined && pid < this.#firstMissing);
+  }
+
+  ready(pid: Pid): CachedTask | undefined {
+    return this.#ready.getElementByKey(pid);
+  }
+
+  hidden(pid: Pid): TaskState | undefined {
+    return this.#hidden.get(pid);
+  }
+
+  /** Available tasks in order, from the head. The cache must not change meanwhile. */
+  *head(): Generator<readonly [Pid, CachedTask]> {
+    for (const entry of this.#ready) yield entry;
+  }
+
+  hiddenTasks(): Iterable<[Pid, TaskState]> {
+    return this.#hidden;
+  }
+
+  /** Notes a task that is available now. Ignored beyond `firstMissing`, where knowledge has gaps anyway. */
+  putReady(pid: Pid, task: CachedTask): void {
+    if (!this.knowsReadyUpTo(pid)) return;
+    const known = this.#ready.getElementByKey(pid);
+    if (known) this.#bytes -= costOf(pid, known.data);
+    this.#ready.setElement(pid, task);
+    this.#bytes += costOf(pid, task.data);
+  }
+
+  putHidden(pid: Pid, state: TaskState): void {
+    if (!this.#hidden.has(pid)) this.#bytes += costOf(pid, undefined);
+    this.#hidden.set(pid, state);
+  }
+
+  removeReady(pid: Pid): void {
+    const known = this.#ready.getElementByKey(pid);
+    if (!known) return;
+    this.#bytes -= costOf(pid, known.data);
+    this.#ready.eraseElementByKey(pid);
+  }
+
+  removeHidden(pid: Pid): void {
+    if (this.#hidden.delete(pid)) this.#bytes -= costOf(pid, undefined);
+  }
+
+  /** A refill has read everything below `firstMissing`. */
+  extendTo(firstMissing: Pid | undefined): void {
+    this.#firstMissing = firstMissing;
+  }
+
+  /** Frees about so many bytes: hidden tasks first, oldest first, then the available ones furthest from the head. */
+  shed(bytes: number): void {
+    const target = Math.max(0, this.#bytes - bytes);
+    for (const pid of this.#hidden.keys()) {
+      if (this.#bytes <= target) return;
+      this.removeHidden(pid);
+    }
+    for (let last = this.#ready.back(); last && this.#bytes > target; last = this.#ready.back()) {
+      const [pid] = last;
+      this.removeReady(pid);
+      this.#firstMissing = pid;
+    }
+  }
+}
+
+const costOf = (pid: Pid, data: Uint8Array | undefined): number =>
+  TASK_OVERHEAD_BYTES + pid.length + (data?.byteLength ?? 0);

@@ -1,0 +1,41 @@
+/** How the engine behaves. Every bound is enforced; sizes in bytes, times in ms. */
+export interface EngineConfig {
+  /** Partitions of a new store; an existing store keeps its own number. */
+  readonly partitions: number;
+  /** `synced`: a reply means fsynced. `relaxed`: a reply means written; fsynced at least every `flushIntervalMs`. */
+  readonly durability: { readonly kind: 'synced' } | { readonly kind: 'relaxed'; readonly flushIntervalMs: number };
+  /** Memory for tasks and payloads kept at hand, over all queues (the paper, 5.4). */
+  readonly cacheBytes: number;
+  /** Requests being worked on at once, waiting leases aside. Enqueues are refused from four fifths of it on. */
+  readonly maxInFlightRequests: number;
+  /** Payload bytes of those requests. Enqueues are refused from four fifths of it on. */
+  readonly maxInFlightBytes: number;
+  /** Lease requests waiting for tasks at once. */
+  readonly maxWaiters: number;
+  /** How long a repeated request id gets the first outcome. */
+  readonly requestIdWindowMs: number;
+  /** Memory for request ids; older ones within the window are looked up in the store. */
+  readonly requestIdBytes: number;
+  /** How often counters and minimum tickets are written (the paper, 5.3). */
+  readonly checkpointIntervalMs: number;
+  /** Bounds of the number of tasks read ahead by one refill (the paper, 5.4.1). */
+  readonly refillMinTasks: number;
+  readonly refillMaxTasks: number;
+  /** How long an empty queue's statistics are kept. */
+  readonly emptyQueueLingerMs: number;
+}
+
+export const DEFAULT_ENGINE_CONFIG: EngineConfig = {
+  partitions: 1024,
+  durability: { kind: 'synced' },
+  cacheBytes: 256 * 1024 * 1024,
+  maxInFlightRequests: 10_000,
+  maxInFlightBytes: 128 * 1024 * 1024,
+  maxWaiters: 100_000,
+  requestIdWindowMs: 2 * 60 * 1000,
+  requestIdBytes: 64 * 1024 * 1024,
+  checkpointIntervalMs: 500,
+  refillMinTasks: 100,
+  refillMaxTasks: 5_000,
+  emptyQueueLingerMs: 60_000,
+};

@@ -1,0 +1,367 @@
+import type { QueueName } from '@taskmaster/proto';
+import { Refusal } from '../domain/errors.ts';
+import type { Instant } from '../domain/ids.ts';
+import { writeCheckpoint } from '../log/checkpoint.ts';
+import type { CancelTimer, Clock } from '../ports/clock.ts';
+import type { Random } from '../ports/random.ts';
+import { type Store, StoreFull, type StoreState } from '../ports/store.ts';
+import { WriteBatch } from '../ports/write-batch.ts';
+import { Admission, weightOf } from './admission.ts';
+import type {
+  CallContext,
+  EngineFigures,
+  EngineHealth,
+  GetCommand,
+  LeaseCommand,
+  LeasedTask,
+  ListCommand,
+  PeekCommand,
+  QueuePage,
+  StatsCommand,
+  StatsReport,
+  TaskEngine,
+  TaskView,
+  UpdateCommand,
+  UpdateOutcome,
+} from './commands.ts';
+import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
+import { Counts } from './counts.ts';
+import { LeaseDesk } from './lease-desk.ts';
+import { type Memory, type MemoryDeps, refusalOf } from './memory.ts';
+import { openMemory, openNode } from './open-memory.ts';
+import { listQueues, queueStats } from './queue-stats.ts';
+import { Reaper } from './reaper.ts';
+import { resetLeases } from './reset-leases.ts';
+import { getTasks, peekTasks } from './show-tasks.ts';
+import { updateTasks } from './update-tasks.ts';
+
+/** What the engine reports beside its answers; shaped like pino's methods. */
+export interface EngineLog {
+  info(details: object, message: string): void;
+  warn(details: object, message: string): void;
+  error(details: object, message: string): void;
+}
+
+export interface EngineDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config?: Partial<EngineConfig>;
+  readonly log?: EngineLog;
+}
+
+const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
+const RELOAD_DELAY_MS = 1000;
+
+/** Opens the engine of a store: recovers what was committed, then serves. Throws `StoreCorrupt` for damaged rows. */
+export async function openEngine(deps: EngineDeps): Promise<Engine> {
+  const { store, clock, random, log = SILENT } = deps;
+  const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
+  const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions) };
+  const engine = new Engine({ store, clock, random, log, config });
+  await engine.start();
+  return engine;
+}
+
+/** The operations of one node on one store. See `TaskEngine`; `openEngine` makes one. */
+export class Engine implements TaskEngine {
+  readonly #deps: Required<EngineDeps> & { readonly config: EngineConfig };
+  readonly #counts = new Counts();
+  readonly #admission: Admission;
+  readonly #reaper: Reaper;
+  #memory: Memory | undefined;
+  #desk: LeaseDesk | undefined;
+  #health: EngineHealth = { kind: 'starting' };
+  #checkpoint: Promise<void> = Promise.resolve();
+  #cancelTimers: CancelTimer[] = [];
+  #flushPending = false;
+
+  constructor(deps: Required<EngineDeps> & { readonly config: EngineConfig }) {
+    this.#deps = deps;
+    this.#admission = new Admission(deps.config);
+    this.#reaper = new Reaper(deps.store);
+  }
+
+  get health(): EngineHealth {
+    return this.#health;
+  }
+
+  /** Called once, by `openEngine`. */
+  async start(): Promise<void> {
+    const { store, config, log } = this.#deps;
+    const { memory, replayedAtoms } = await openMemory(this.#memoryDeps());
+    log.info({ replayedAtoms, queues: memory.table.size }, 'recovered');
+    this.#memory = memory;
+    this.#desk = new LeaseDesk(memory);
+    store.onStateChange((state) => this.#onStoreState(state));
+    this.#onStoreState(store.state);
+    this.#every(config.checkpointIntervalMs, () => this.#tick());
+    if (config.durability.kind === 'relaxed') {
+      this.#every(config.durability.flushIntervalMs, () => this.#flush());
+    }
+    this.#reaper.reapAll().catch((error: unknown) => log.error({ err: error }, 'deleted queues could not be reaped'));
+  }
+
+  updateTasks(command: UpdateCommand, _context?: CallContext): Promise<UpdateOutcome> {
+    const adds = command.enqueue.length > 0;
+    return this.#serve(adds ? 'new' : 'ending', weightOf(command), (memory) => {
+      if (adds && this.#health.kind === 'full') {
+        throw new Refusal('DISK_FULL', 'the disk is full: no new tasks until there is space', { retryDelayMs: 1000 });
+      }
+      return updateTasks(memory, command);
+    });
+  }
+
+  async leaseTasks(command: LeaseCommand, context: CallContext = {}): Promise<readonly LeasedTask[]> {
+    const memory = this.#writable();
+    const desk = this.#desk;
+    if (!desk) throw notReady(this.#health);
+    const lease = (): Promise<LeasedTask[]> => desk.lease(command, context.signal);
+    // A waiting request is not being worked on; the number of those has a bound of its own.
+    const leased = await this.#translated(() => (command.waitMs > 0 ? lease() : this.#admission.run('new', 0, lease)));
+    if (!context.signal?.aborted) return leased;
+    // Nobody is there any more: what it would have got is available again, as if it had not been leased.
+    await giveBack(memory, leased);
+    throw new Refusal('CANCELLED', 'the call was cancelled');
+  }
+
+  listQueues(command: ListCommand): Promise<QueuePage> {
+    return this.#read((memory) => listQueues(memory, command));
+  }
+
+  queueStats(command: StatsCommand): Promise<StatsReport> {
+    return this.#read((memory) => queueStats(memory, command));
+  }
+
+  peekTasks(command: PeekCommand): Promise<readonly TaskView[]> {
+    return this.#read((memory) => peekTasks(memory, command));
+  }
+
+  getTasks(command: GetCommand): Promise<readonly TaskView[]> {
+    return this.#read((memory) => getTasks(memory, command));
+  }
+
+  deleteQueue(name: QueueName): Promise<number> {
+    return this.#serve('ending', 0, async (memory) => {
+      const queue = memory.table.get(name);
+      const deleted = queue?.ledger.size ?? 0;
+      if (queue) memory.dropQueue(queue, true);
+      await memory.durable();
+      if (queue) this.#reap(memory, queue);
+      return deleted;
+    });
+  }
+
+  resetLeases(name: QueueName): Promise<number> {
+    return this.#serve('ending', 0, (memory) => resetLeases(memory, name));
+  }
+
+  figures(): EngineFigures {
+    const log = this.#memory?.log.figures;
+    return {
+      queues: this.#memory?.table.size ?? 0,
+      waiters: this.#desk?.waiters ?? 0,
+      inFlightRequests: this.#admission.requests,
+      inFlightBytes: this.#admission.bytes,
+      cacheBytes: this.#memory?.cache.bytes ?? 0,
+      commits: log?.groups ?? 0,
+      commitBytes: log?.bytes ?? 0,
+      atoms: log?.atoms ?? 0,
+      ...this.#counts,
+    };
+  }
+
+  async stop(): Promise<void> {
+    if (this.#health.kind === 'stopping') return;
+    const failed = this.#health.kind === 'failed';
+    this.#health = { kind: 'stopping' };
+    for (const cancel of this.#cancelTimers.splice(0)) cancel();
+    this.#desk?.dismiss();
+    await this.#admission.idle();
+    await this.#checkpoint;
+    if (failed || !this.#memory || this.#memory.failed) return;
+    await this.#memory.durable();
+    await this.#writeCheckpoint(this.#memory);
+  }
+
+  /** A request that may write. */
+  #serve<T>(kind: 'new' | 'ending', bytes: number, work: (memory: Memory) => Promise<T>): Promise<T> {
+    return this.#translated(() => {
+      const memory = this.#writable();
+      return this.#admission.run(kind, bytes, async () => work(memory));
+    });
+  }
+
+  /** A request that only reads; served also when nothing can be written any more. */
+  #read<T>(work: (memory: Memory) => Promise<T>): Promise<T> {
+    return this.#translated(() => {
+      const memory = this.#memory;
+      if (!memory || this.#health.kind === 'starting' || this.#health.kind === 'stopping') throw notReady(this.#health);
+      return this.#admission.run('new', 0, async () => work(memory));
+    });
+  }
+
+  async #translated<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      this.#counts.refused++;
+      throw refusalOf(error);
+    }
+  }
+
+  #writable(): Memory {
+    const { kind } = this.#health;
+    if (!this.#memory || (kind !== 'serving' && kind !== 'full')) throw notReady(this.#health);
+    return this.#memory;
+  }
+
+  #memoryDeps(): MemoryDeps {
+    const { store, clock, random, config } = this.#deps;
+    return { store, clock, random, config, counts: this.#counts, onFailed: (cause) => void this.#onWriteFailed(cause) };
+  }
+
+  #onStoreState(state: StoreState): void {
+    const { kind } = this.#health;
+    if (kind === 'stopping' || kind === 'failed') return;
+    const { log } = this.#deps;
+    if (state.kind === 'full' && kind !== 'full') log.warn({ freeBytes: state.freeBytes }, 'disk full: no new tasks');
+    if (state.kind === 'writable' && kind === 'full') log.info({}, 'disk has space again');
+    if (state.kind === 'failed') this.#fail(state.cause);
+    else if (!this.#memory?.failed) this.#health = { kind: state.kind === 'full' ? 'full' : 'serving' };
+  }
+
+  /** Memory is ahead of the disk: it is built again from what is there. After a full disk work goes on. */
+  async #onWriteFailed(cause: Error): Promise<void> {
+    if (this.#health.kind === 'stopping') return;
+    if (cause instanceof StoreFull) {
+      this.#deps.log.warn({ err: cause }, 'a write found the disk full: going back to what is on disk');
+      this.#health = { kind: 'starting' };
+    } else {
+      this.#fail(cause);
+    }
+    await this.#reload();
+  }
+
+  async #reload(): Promise<void> {
+    const { clock, log, store } = this.#deps;
+    try {
+      const { memory } = await openMemory(this.#memoryDeps());
+      this.#memory = memory;
+    } catch (error) {
+      log.error({ err: error }, 'the store could not be read; trying again');
+      const cancel = clock.at((clock.now() + RELOAD_DELAY_MS) as Instant, () => void this.#reload());
+      this.#cancelTimers.push(cancel);
+      return;
+    }
+    if (this.#health.kind !== 'starting') return;
+    this.#health = { kind: 'serving' };
+    this.#onStoreState(store.state);
+    this.#desk?.adopt(this.#memory);
+  }
+
+  #fail(cause: Error): void {
+    if (this.#health.kind === 'failed') return;
+    this.#deps.log.error(
+      { err: cause },
+      'a write or fsync failed: this node takes no more writes until it is restarted',
+    );
+    this.#health = { kind: 'failed', cause };
+    this.#desk?.dismiss(new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes'));
+  }
+
+  #reap(
+    memory: Memory,
+    queue: { partition: Parameters<Reaper['reap']>[0]; ledger: { queueId: Parameters<Reaper['reap']>[1] } },
+  ): void {
+    // Once the store shows the end of the queue, nothing more is written into its range.
+    memory.log
+      .appendRows(() => {})
+      .then(() => this.#reaper.reap(queue.partition, queue.ledger.queueId))
+      .catch((error: unknown) => {
+        this.#deps.log.warn({ err: error }, 'a deleted queue is reaped at the next start');
+      });
+  }
+
+  #every(intervalMs: number, work: () => Promise<void>): void {
+    const { clock, log } = this.#deps;
+    let cancel: CancelTimer = () => {};
+    let stopped = false;
+    const arm = (): void => {
+      cancel = clock.at((clock.now() + intervalMs) as Instant, () => {
+        work()
+          .catch((error: unknown) => log.warn({ err: error }, 'background work failed'))
+          .finally(() => {
+            if (!stopped) arm();
+          });
+      });
+    };
+    this.#cancelTimers.push(() => {
+      stopped = true;
+      cancel();
+    });
+    arm();
+  }
+
+  #tick(): Promise<void> {
+    const memory = this.#memory;
+    const { kind } = this.#health;
+    if (!memory || memory.failed || (kind !== 'serving' && kind !== 'full')) return Promise.resolve();
+    this.#checkpoint = (async () => {
+      memory.dropEmpty();
+      await this.#writeCheckpoint(memory);
+      await memory.requests.trim(this.#deps.clock.now());
+    })();
+    return this.#checkpoint;
+  }
+
+  async #writeCheckpoint(memory: Memory): Promise<void> {
+    const changed = memory.takeChanged();
+    if (changed.length === 0) return;
+    this.#flushPending = true;
+    await writeCheckpoint({ store: this.#deps.store, log: memory.log }, changed, this.#deps.clock.mark());
+  }
+
+  /** Relaxed durability: what was written is on disk at the latest now. */
+  async #flush(): Promise<void> {
+    const memory = this.#memory;
+    if (!memory || memory.failed) return;
+    const { atoms } = memory.log.figures;
+    if (atoms === this.#flushedAtoms && !this.#flushPending) return;
+    this.#flushedAtoms = atoms;
+    this.#flushPending = false;
+    await this.#deps.store.write(new WriteBatch(), { sync: true });
+  }
+
+  #flushedAtoms = 0;
+}
+
+function notReady(health: EngineHealth): Refusal {
+  switch (health.kind) {
+    case 'starting':
+    case 'serving':
+    case 'full':
+      return new Refusal('STARTING', 'the node is recovering', { retryDelayMs: 200 });
+    case 'stopping':
+      return new Refusal('SHUTTING_DOWN', 'the node is shutting down', { retryDelayMs: 1000 });
+    case 'failed':
+      return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', {
+        cause: health.cause,
+      });
+    default:
+      return health satisfies never;
+  }
+}
+
+async function giveBack(memory: Memory, leased: readonly LeasedTask[]): Promise<void> {
+  const groups = Map.groupBy(leased, ({ queue }) => queue.group);
+  for (const [group, tasks] of groups) {
+    const release = tasks.map(({ queue, pid, token }) => ({ queue, pid, token, delayMs: 0, refundAttempt: true }));
+    try {
+      await updateTasks(memory, { group, enqueue: [], dequeue: [], renew: [], release, requestId: undefined });
+    } catch (error) {
+      // Somebody else changed one of the tasks meanwhile: their leases end by themselves.
+      if (!(error instanceof Refusal)) throw error;
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import type { Instant, Pid } from '../domain/ids.ts';
+import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../domain/keys.ts';
+import { AVAILABLE } from '../domain/task.ts';
+import { Family } from '../ports/store.ts';
+import { afterFailedAttempt } from './attempts.ts';
+import type { Memory } from './memory.ts';
+import type { Queue } from './queue.ts';
+import { Reads } from './reads.ts';
+import { TaskDraft } from './task-draft.ts';
+import { viewOf } from './view.ts';
+
+/** Tasks moved by one atom: large enough to be quick, small enough not to hold up other requests. */
+const TASKS_PER_ATOM = 1000;
+const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+const NO_PID = '' as Pid;
+
+/** Whether hidden tasks of the queue may show by now. */
+export const mayBeDue = (queue: Queue, now: Instant): boolean =>
+  queue.ledger.hidden > 0 && queue.ledger.dueFloor <= now;
+
+/**
+ * Makes visible what was hidden until now or earlier: expired leases, ended delays and backoffs. Lazy (the paper, 5.6):
+ * called only when somebody wants the queue's tasks or counts. One at a time for a queue.
+ */
+export function showDue(memory: Memory, queue: Queue): Promise<void> {
+  queue.expiring ??= sweep(memory, queue).finally(() => {
+    queue.expiring = undefined;
+  });
+  return queue.expiring;
+}
+
+async function sweep(memory: Memory, queue: Queue): Promise<void> {
+  using reads = new Reads(memory.store, memory.counts);
+  reads.hold(queue);
+  const { prefix, ledger } = queue;
+  const now = memory.clock.now();
+  const end = dueKey(prefix, (now + 1) as Instant, NO_PID);
+  let gte = dueKey(prefix, ledger.dueFloor, NO_PID);
+  for (let more = true; more; ) {
+    const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
+    const rows = gte < end ? await memory.store.scan(Family.due, { gte, lt: end }, limit) : [];
+    const pids = new Set(rows.map(({ key }) => pidOfDueKey(key)));
+    more = rows.length === TASKS_PER_ATOM;
+    const last = rows.at(-1);
+    if (last) gte = `${last.key}\0` as typeof gte;
+    // What is not in the store yet is due all the same.
+    if (!more) for (const pid of recentlyHidden(queue, now)) pids.add(pid);
+    await show(memory, queue, [...pids], now, reads);
+  }
+  await raiseDueFloor(memory, queue, now);
+}
+
+function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
+  for (const [pid, { task }] of queue.recentChanges()) {
+    const visibility = task?.state.visibility;
+    if (visibility?.kind === 'hidden' && visibility.until <= now) yield pid;
+  }
+}
+
+/** One atom for the tasks that are still hidden and due; the index may be behind memory. */
+async function show(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant, reads: Reads): Promise<void> {
+  for (;;) {
+    memory.assertCurrent();
+    if (queue.dropped) return;
+    const draft = new TaskDraft(viewOf(memory, reads));
+    const expired = decide(memory, queue, pids, now, draft);
+    if (draft.needs.length > 0) {
+      await reads.fetch(draft.needs);
+      continue;
+    }
+    if (draft.changes.length === 0) return;
+    memory.counts.leasesExpired += expired;
+    memory.counts.tasksDeadLettered += draft.deadLettered;
+    memory.commit({ partition: queue.partition, at: now, changes: draft.changes, created: draft.created });
+    return;
+  }
+}
+
+function decide(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant, draft: TaskDraft): number {
+  let expired = 0;
+  for (const pid of pids) {
+    const task = draft.find(queue, pid);
+    const visibility = task?.state.visibility;
+    if (!task || visibility?.kind !== 'hidden' || visibility.until > now) continue;
+    if (!visibility.lease) {
+      draft.change(queue, pid, task, { ...task.state, visibility: AVAILABLE });
+      continue;
+    }
+    expired++;
+    const after = afterFailedAttempt(task.state, visibility.until, now, memory.random, undefined);
+    if (after.kind === 'dead') draft.deadLetter(queue, pid, task);
+    else draft.change(queue, pid, task, after.state);
+  }
+  return expired;
+}
+
+/** Remembers when the next hidden task shows, so that nothing is looked for before (L2). */
+async function raiseDueFloor(memory: Memory, queue: Queue, now: Instant): Promise<void> {
+  const { prefix, ledger } = queue;
+  const range = { gte: dueKey(prefix, (now + 1) as Instant, NO_PID), lt: afterPrefix(prefix) };
+  const [next] = await memory.store.scan(Family.due, range, { rows: 1, bytes: Number.MAX_SAFE_INTEGER });
+  let floor = next ? instantOfDueKey(next.key) : NEVER;
+  for (const [, { task }] of queue.recentChanges()) {
+    const visibility = task?.state.visibility;
+    if (visibility?.kind === 'hidden' && visibility.until < floor) floor = visibility.until;
+  }
+  ledger.dueFloor = floor;
+}

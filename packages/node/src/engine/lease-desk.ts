@@ -1,0 +1,253 @@
+import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import { Refusal } from '../domain/errors.ts';
+import type { Instant } from '../domain/ids.ts';
+import type { CancelTimer } from '../ports/clock.ts';
+import { prefetchSize, refill } from './cache/refill.ts';
+import type { LeaseCommand, LeasedTask } from './commands.ts';
+import { mayBeDue, showDue } from './expire.ts';
+import { deliver, grant, select } from './lease-tasks.ts';
+import type { Memory } from './memory.ts';
+import type { Queue } from './queue.ts';
+import { type Waiting, WaitLines } from './wait-lines.ts';
+
+interface Waiter extends Waiting {
+  readonly command: LeaseCommand;
+  /** The queues by their full names, each once. */
+  readonly queues: ReadonlyMap<string, QueueName>;
+  readonly settle: (answer: Promise<LeasedTask[]> | LeasedTask[]) => void;
+  readonly fail: (error: unknown) => void;
+  cancelTimer: CancelTimer;
+  /** Refills it has waited for since it last saw a head that suffices. */
+  refills: number;
+}
+
+type Attempt = 'served' | 'blocked' | 'empty';
+
+/** With a cache too small to hold what one request asks for, it gets what there is after so many refills. */
+const MAX_REFILLS = 4;
+/** Expiry is looked for at most so often for one queue. */
+const EXPIRY_GAP_MS = 10;
+/** A head below this part of a refill is refilled before somebody runs into its end. */
+const LOW_WATER = 4;
+
+/**
+ * Serves lease requests, those that wait and those that do not: first come, first served for each queue. Who is first in
+ * a line and needs the store holds up those behind; nobody else does.
+ */
+export class LeaseDesk {
+  readonly #lines = new WaitLines<Waiter>();
+  /** Wake-ups for queues that somebody waits for and that have hidden tasks. */
+  readonly #dueTimers = new Map<string, { readonly at: Instant; readonly cancel: CancelTimer }>();
+  #memory: Memory;
+
+  constructor(memory: Memory) {
+    this.#memory = memory;
+    this.#listen(memory);
+  }
+
+  get waiters(): number {
+    return this.#lines.size;
+  }
+
+  /** Goes on with memory that was built anew; those who wait go on waiting. */
+  adopt(memory: Memory): void {
+    this.#memory = memory;
+    this.#listen(memory);
+    this.#clearTimers();
+    for (const waiter of this.#lines.all()) for (const name of waiter.lines) this.#serve(name);
+  }
+
+  lease(command: LeaseCommand, signal: AbortSignal | undefined): Promise<LeasedTask[]> {
+    const { clock, config } = this.#memory;
+    return new Promise<LeasedTask[]>((resolve, reject) => {
+      const impatient = command.waitMs === 0;
+      if (!impatient && this.#lines.size >= config.maxWaiters) {
+        throw new Refusal('TOO_MANY_WAITERS', `${config.maxWaiters} lease requests are waiting already`, {
+          retryDelayMs: 1000,
+        });
+      }
+      const onAbort = (): void => waiter.fail(new Refusal('CANCELLED', 'the call was cancelled'));
+      const leave = (): void => {
+        this.#lines.leave(waiter);
+        waiter.cancelTimer();
+        signal?.removeEventListener('abort', onAbort);
+      };
+      const queues = new Map(command.queues.map((name) => [formatQueueName(name), name]));
+      const waiter: Waiter = {
+        queues,
+        lines: [...queues.keys()],
+        impatient,
+        command,
+        refills: 0,
+        cancelTimer: () => {},
+        settle: (answer) => {
+          leave();
+          resolve(answer);
+        },
+        fail: (error) => {
+          leave();
+          reject(error);
+        },
+      };
+      if (signal?.aborted) return onAbort();
+      if (this.#attemptAhead(waiter) === 'served') return;
+      this.#lines.join(waiter);
+      for (const name of waiter.lines) this.#serve(name);
+      if (impatient || !this.#lines.isWaiting(waiter)) return;
+      signal?.addEventListener('abort', onAbort, { once: true });
+      waiter.cancelTimer = clock.at((clock.now() + command.waitMs) as Instant, () => waiter.settle([]));
+      for (const name of waiter.lines) this.#armDueTimer(name);
+    });
+  }
+
+  /** Answers everybody: with nothing, or with an error. */
+  dismiss(error?: Refusal): void {
+    this.#clearTimers();
+    for (const waiter of this.#lines.all()) {
+      if (error) waiter.fail(error);
+      else waiter.settle([]);
+    }
+  }
+
+  #listen(memory: Memory): void {
+    memory.onAvailable = (queue) => {
+      if (this.#lines.has(queue.fullName)) this.#serve(queue.fullName);
+    };
+    memory.onHidden = (queue) => {
+      if (this.#lines.has(queue.fullName)) this.#armDueTimer(queue.fullName);
+    };
+  }
+
+  /** Walks a line from its front until somebody must wait for the store or nothing is left to give. */
+  #serve(name: string): void {
+    const unblocked = new Set<string>();
+    for (const waiter of this.#lines.line(name)) {
+      const queue = this.#queueNamed(waiter, name);
+      const nothing = !queue || (queue.ledger.available === 0 && !mayBeDue(queue, this.#memory.clock.now()));
+      if (nothing && !this.#lines.hasImpatient(name)) break;
+      const attempt = this.#attempt(waiter);
+      if (attempt === 'blocked') break;
+      if (attempt === 'served') for (const other of waiter.lines) unblocked.add(other);
+      else if (waiter.impatient) waiter.settle([]);
+    }
+    unblocked.delete(name);
+    for (const other of unblocked) if (this.#lines.has(other)) this.#serve(other);
+  }
+
+  #queueNamed(waiter: Waiter, name: string): Queue | undefined {
+    const queueName = waiter.queues.get(name);
+    return queueName && this.#memory.table.get(queueName);
+  }
+
+  #queuesOf(waiter: Waiter): Queue[] {
+    const queues: Queue[] = [];
+    for (const name of waiter.queues.values()) {
+      const queue = this.#memory.table.get(name);
+      if (queue) queues.push(queue);
+    }
+    return queues;
+  }
+
+  /**
+   * Serves a newcomer without standing in line where nobody can be ahead of it: those who wait in a line that is not held
+   * up by the store have seen what there is, and could not use it.
+   */
+  #attemptAhead(waiter: Waiter): Attempt {
+    const heldUp = this.#queuesOf(waiter).some(({ refilling, expiring }) => refilling || expiring);
+    if (heldUp && waiter.lines.some((name) => this.#lines.has(name))) return 'blocked';
+    const attempt = this.#attempt(waiter);
+    if (attempt !== 'empty' || !waiter.impatient) return attempt;
+    waiter.settle([]);
+    return 'served';
+  }
+
+  #attempt(waiter: Waiter): Attempt {
+    const memory = this.#memory;
+    if (memory.failed) {
+      // Those who can wait do, for memory that is built anew.
+      if (waiter.impatient) waiter.fail(memory.failed);
+      return 'blocked';
+    }
+    const { command } = waiter;
+    const queues = this.#queuesOf(waiter);
+    const now = memory.clock.now();
+    let expiring = false;
+    for (const queue of queues) {
+      if (!mayBeDue(queue, now)) continue;
+      this.#startExpiry(queue);
+      expiring = true;
+    }
+    const selection = select(queues, command);
+    if (selection.kind === 'refill' && (waiter.refills < MAX_REFILLS || selection.picks.length === 0)) {
+      waiter.refills++;
+      this.#startRefill(selection.queue, selection.wanted);
+      return 'blocked';
+    }
+    if (selection.picks.length === 0) return expiring ? 'blocked' : 'empty';
+    try {
+      const granted = grant(memory, selection.picks, command);
+      waiter.settle(deliver(memory, granted));
+    } catch (error) {
+      waiter.fail(error);
+    }
+    for (const queue of queues) this.#prefetch(queue);
+    return 'served';
+  }
+
+  /** Keeps the head of a busy queue ahead of its workers. */
+  #prefetch(queue: Queue): void {
+    const { cache } = queue;
+    if (!cache || cache.firstMissing === undefined || queue.refilling) return;
+    if (cache.readyCount < prefetchSize(this.#memory, queue, 0) / LOW_WATER) this.#startRefill(queue, 0);
+  }
+
+  #startRefill(queue: Queue, wanted: number): void {
+    if (queue.refilling) return;
+    refill(this.#memory, queue, wanted, () => this.#serve(queue.fullName)).catch((error: unknown) => {
+      this.#failLine(queue.fullName, error);
+    });
+  }
+
+  #startExpiry(queue: Queue): void {
+    if (queue.expiring) return;
+    const { fullName } = queue;
+    showDue(this.#memory, queue).then(
+      () => {
+        this.#serve(fullName);
+        this.#armDueTimer(fullName);
+      },
+      (error: unknown) => this.#failLine(fullName, error),
+    );
+  }
+
+  /** Looks again when the next hidden task of a queue shows, while somebody waits for it. */
+  #armDueTimer(name: string): void {
+    const [first] = this.#lines.line(name);
+    const queue = first && this.#queueNamed(first, name);
+    if (!queue || queue.ledger.hidden === 0) return;
+    const { clock } = this.#memory;
+    const at = Math.max(queue.ledger.dueFloor, clock.now() + EXPIRY_GAP_MS) as Instant;
+    const armed = this.#dueTimers.get(name);
+    if (armed && armed.at <= at) return;
+    armed?.cancel();
+    const cancel = clock.at(at, () => {
+      this.#dueTimers.delete(name);
+      if (!this.#lines.has(name)) return;
+      if (mayBeDue(queue, clock.now()) && !queue.dropped) this.#startExpiry(queue);
+      else this.#armDueTimer(name);
+    });
+    this.#dueTimers.set(name, { at, cancel });
+  }
+
+  /** The store could not be read: whoever needed it is told. After a failed write those who can wait go on waiting. */
+  #failLine(name: string, cause: unknown): void {
+    for (const waiter of this.#lines.line(name)) {
+      if (waiter.impatient || !this.#memory.failed) waiter.fail(cause);
+    }
+  }
+
+  #clearTimers(): void {
+    for (const { cancel } of this.#dueTimers.values()) cancel();
+    this.#dueTimers.clear();
+  }
+}

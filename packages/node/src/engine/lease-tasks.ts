@@ -1,0 +1,141 @@
+import { Refusal } from '../domain/errors.ts';
+import type { Instant, LeaseToken, PartitionId, Pid } from '../domain/ids.ts';
+import { taskKey } from '../domain/keys.ts';
+import type { TaskState } from '../domain/task.ts';
+import { Family, StoreCorrupt } from '../ports/store.ts';
+import type { CachedTask } from './cache/queue-cache.ts';
+import type { LeaseCommand, LeasedTask } from './commands.ts';
+import type { Memory, PlannedChange } from './memory.ts';
+import type { Queue } from './queue.ts';
+
+/** A task that a lease is about to be granted on. */
+export interface Pick {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly task: CachedTask;
+}
+
+/** What the heads of the named queues hold for a lease request. */
+export type Selection =
+  | { readonly kind: 'picked'; readonly picks: readonly Pick[] }
+  /** The head in memory of this queue ends before the request is satisfied. */
+  | { readonly kind: 'refill'; readonly queue: Queue; readonly wanted: number; readonly picks: readonly Pick[] };
+
+/** The exact first tasks of the queues, in the order in which the request names them. Takes nothing. */
+export function select(queues: Iterable<Queue>, command: LeaseCommand): Selection {
+  const { maxPid } = command;
+  const picks: Pick[] = [];
+  let bytes = 0;
+  for (const queue of queues) {
+    if (queue.ledger.available === 0) continue;
+    const cache = queue.warmCache;
+    for (const [pid, task] of cache.head()) {
+      if (maxPid !== undefined && pid > maxPid) break;
+      bytes += task.state.dataBytes;
+      // The first task comes whatever its size: it would never come otherwise.
+      if (bytes > command.maxBytes && picks.length > 0) return { kind: 'picked', picks };
+      picks.push({ queue, pid, task });
+      if (picks.length === command.maxTasks) return { kind: 'picked', picks };
+    }
+    const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
+    if (cache.firstMissing !== undefined && !passedBound) {
+      return { kind: 'refill', queue, wanted: command.maxTasks - picks.length, picks };
+    }
+  }
+  return { kind: 'picked', picks };
+}
+
+/** Leases the picked tasks: one atom a partition, in this turn. The payloads may still have to be read. */
+export function grant(memory: Memory, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
+  const now = memory.clock.now();
+  const until = (now + command.leaseMs) as Instant;
+  const lease = { workerAddress: command.workerAddress, worker: command.worker, since: now };
+  const byPartition = new Map<PartitionId, PlannedChange[]>();
+  const granted: LeasedPick[] = [];
+  for (const { queue, pid, task } of picks) {
+    const { state } = task;
+    // The ticket as token: it grows with every lease, and no earlier life of this PID can have had it.
+    const token = memory.nextTicket(queue.partition) as number as LeaseToken;
+    const visibility = { kind: 'hidden' as const, until, lease };
+    const after: TaskState = { ...state, attempts: state.attempts + 1, token, visibility };
+    const change = {
+      kind: 'change' as const,
+      queueId: queue.ledger.queueId,
+      pid,
+      before: state,
+      after,
+      data: undefined,
+    };
+    let changes = byPartition.get(queue.partition);
+    if (!changes) {
+      changes = [];
+      byPartition.set(queue.partition, changes);
+    }
+    changes.push({ queue, change, known: task });
+    granted.push({ queue, pid, state: after, until, data: task.data });
+  }
+  for (const [partition, changes] of byPartition) memory.commit({ partition, at: now, changes });
+  return granted;
+}
+
+/** A granted lease whose payload may still be on disk. */
+export interface LeasedPick {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly state: TaskState;
+  readonly until: Instant;
+  readonly data: Uint8Array | undefined;
+}
+
+const EMPTY = new Uint8Array(0);
+
+/** Resolves when the leases are durable and the payloads read. A task that was dequeued meanwhile is left out. */
+export async function deliver(memory: Memory, granted: readonly LeasedPick[]): Promise<LeasedTask[]> {
+  const missing = granted.filter(({ data, state }) => data === undefined && state.dataBytes > 0);
+  const read = missing.length > 0 ? readPayloads(memory, missing) : undefined;
+  const [, payloads] = await Promise.all([memory.durable(), read]);
+  const leased: LeasedTask[] = [];
+  for (const pick of granted) {
+    const data = pick.data ?? (pick.state.dataBytes === 0 ? EMPTY : payloads?.get(pick));
+    if (data) leased.push(asLeased(pick, data));
+    else if (stillLeased(pick)) {
+      throw new Refusal('CORRUPT_DATA', 'the payload of a task is missing in the store', {
+        metadata: { queue: pick.queue.fullName },
+        cause: new StoreCorrupt(`no payload row in queue ${pick.queue.fullName}`),
+      });
+    }
+  }
+  return leased;
+}
+
+function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array): LeasedTask {
+  return {
+    queue: queue.ledger.name,
+    pid,
+    data,
+    token: state.token,
+    until,
+    attempt: state.attempts,
+    enqueuedAt: state.enqueuedAt,
+  };
+}
+
+async function readPayloads(memory: Memory, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Uint8Array>> {
+  memory.counts.coldReads += missing.length;
+  const rows = await memory.store.get(
+    Family.data,
+    missing.map(({ queue, pid }) => taskKey(queue.prefix, pid)),
+  );
+  const payloads = new Map<LeasedPick, Uint8Array>();
+  for (const [i, pick] of missing.entries()) {
+    const row = rows[i];
+    if (row) payloads.set(pick, row);
+  }
+  return payloads;
+}
+
+function stillLeased({ queue, pid, state }: LeasedPick): boolean {
+  if (queue.dropped) return false;
+  const knowledge = queue.lookUp(pid);
+  return knowledge.kind === 'task' && knowledge.task.state.token === state.token;
+}

@@ -1,0 +1,308 @@
+import { formatQueueName, partitionOf, type QueueName } from '@taskmaster/proto';
+import type { ApplyAtom, DroppedQueue, RecordedRequest, TaskChange } from '../domain/atom.ts';
+import { Refusal } from '../domain/errors.ts';
+import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
+import { isLeased } from '../domain/task.ts';
+import type { CheckpointedPartition } from '../log/checkpoint.ts';
+import { CommitLog, localDisk } from '../log/commit-log.ts';
+import { QueueLedger } from '../log/queue-ledger.ts';
+import type { Recovered } from '../log/replay.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Random } from '../ports/random.ts';
+import { type Store, StoreClosed, StoreCorrupt, StoreFailed, StoreFull } from '../ports/store.ts';
+import type { CachedTask } from './cache/queue-cache.ts';
+import { TaskCache } from './cache/task-cache.ts';
+import type { EngineConfig } from './config.ts';
+import type { Counts } from './counts.ts';
+import { Queue } from './queue.ts';
+import { QueueTable } from './queue-table.ts';
+import { QueueRates } from './rates.ts';
+import { RequestIds } from './request-ids.ts';
+
+export interface MemoryDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config: EngineConfig;
+  readonly counts: Counts;
+  /** A write failed: this memory is ahead of the disk and of no more use. */
+  readonly onFailed: (cause: Error) => void;
+}
+
+/** Statistics of so many empty queues are kept, at most. */
+const MAX_EMPTY_QUEUES = 10_000;
+
+interface Partition {
+  readonly id: PartitionId;
+  lastTicket: Ticket;
+  nextQueueId: QueueId;
+  /** Queues that changed since the last checkpoint. */
+  readonly changed: Set<Queue>;
+}
+
+/** A change that is decided but not made: the queue it is of, and what was in memory of the task. */
+export interface PlannedChange {
+  readonly queue: Queue;
+  readonly change: TaskChange;
+  readonly known: CachedTask | undefined;
+}
+
+/** Everything one atom is to do. */
+export interface PlannedAtom {
+  readonly partition: PartitionId;
+  readonly at: Instant;
+  readonly changes: readonly PlannedChange[];
+  readonly created?: readonly Queue[];
+  readonly dropped?: readonly (DroppedQueue & { readonly queue: Queue })[];
+  readonly request?: RecordedRequest | undefined;
+}
+
+/**
+ * What the engine knows of its store: queues, cache, tickets. Built by recovery; it runs ahead of the disk by what is
+ * being committed, so a failed write makes it useless and it is built again.
+ */
+export class Memory {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config: EngineConfig;
+  readonly counts: Counts;
+  readonly table = new QueueTable();
+  readonly cache: TaskCache;
+  readonly requests: RequestIds;
+  readonly log: CommitLog;
+  /** Called after each atom, with the queues that have more available tasks. */
+  onAvailable: (queue: Queue) => void = () => {};
+  /** Called after each atom, with the queues that have tasks hidden anew. */
+  onHidden: (queue: Queue) => void = () => {};
+  readonly #partitions = new Map<PartitionId, Partition>();
+  readonly #partitionOf = new Map<string, PartitionId>();
+  /** Partitions whose ticket moved on, though no queue that still exists changed. */
+  readonly #movedOn = new Set<Partition>();
+  /** Queues without tasks, by how long they have been so. */
+  readonly #empty = new Set<Queue>();
+  #failure: Error | undefined;
+
+  constructor(deps: MemoryDeps, recovered: Recovered) {
+    this.store = deps.store;
+    this.clock = deps.clock;
+    this.random = deps.random;
+    this.config = deps.config;
+    this.counts = deps.counts;
+    this.cache = new TaskCache(deps.config.cacheBytes);
+    this.requests = new RequestIds(deps.store, deps.config, deps.clock.now());
+    this.log = new CommitLog({
+      store: deps.store,
+      sync: deps.config.durability.kind === 'synced',
+      durability: localDisk,
+      requestWindowMs: deps.config.requestIdWindowMs,
+      onApplied: (atoms) => this.#applied(atoms),
+      onFailed: (cause) => {
+        this.#failure = cause;
+        deps.onFailed(cause);
+      },
+    });
+    for (const [id, { lastTicket, nextQueueId, ledgers, changed }] of recovered.partitions) {
+      const partition: Partition = { id, lastTicket, nextQueueId, changed: new Set() };
+      this.#partitions.set(id, partition);
+      for (const ledger of ledgers.values()) {
+        const queue = new Queue(id, ledger, formatQueueName(ledger.name));
+        this.#noteSize(queue, deps.clock.now());
+        this.table.add(queue);
+        if (changed.has(ledger)) partition.changed.add(queue);
+      }
+    }
+  }
+
+  /** Why this memory is of no more use. */
+  get failed(): Refusal | undefined {
+    return this.#failure && refusalOf(this.#failure);
+  }
+
+  /** Refuses to go on where a failed write left memory ahead of the disk. */
+  assertCurrent(): void {
+    if (this.#failure) throw refusalOf(this.#failure);
+  }
+
+  /** Resolves when everything committed so far is durable, so that a reply may speak of it. */
+  async durable(): Promise<void> {
+    try {
+      await this.log.durable();
+    } catch (error) {
+      throw refusalOf(error);
+    }
+  }
+
+  partitionOf(group: string): PartitionId {
+    let id = this.#partitionOf.get(group);
+    if (id === undefined) {
+      id = partitionOf(group, this.config.partitions) as PartitionId;
+      // A cache of a pure function: dropping all of it now and then keeps it bounded.
+      if (this.#partitionOf.size >= 100_000) this.#partitionOf.clear();
+      this.#partitionOf.set(group, id);
+    }
+    return id;
+  }
+
+  /** The ticket that the next atom of this partition will have. */
+  nextTicket(partition: PartitionId): Ticket {
+    return (this.#partition(partition).lastTicket + 1) as Ticket;
+  }
+
+  /** A queue that does not exist yet; it does once an atom that creates it is committed. */
+  draftQueue(name: QueueName, drafts: number): Queue {
+    const id = this.partitionOf(name.group);
+    const queueId = (this.#partition(id).nextQueueId + drafts) as QueueId;
+    return new Queue(id, new QueueLedger(queueId, name), formatQueueName(name));
+  }
+
+  /** Commits an atom: visible to later operations at once, to callers when `durable()` resolves. */
+  commit(plan: PlannedAtom): Ticket {
+    this.assertCurrent();
+    const partition = this.#partition(plan.partition);
+    const ticket = (partition.lastTicket + 1) as Ticket;
+    const atom: ApplyAtom = {
+      partition: plan.partition,
+      ticket,
+      at: plan.at,
+      created: plan.created?.map(({ ledger }) => ({ queueId: ledger.queueId, name: ledger.name })) ?? [],
+      changes: plan.changes.map(({ change }) => change),
+      dropped: plan.dropped?.map(({ queueId, reap }) => ({ queueId, reap })) ?? [],
+      request: plan.request,
+    };
+    this.log.append(atom);
+    partition.lastTicket = ticket;
+    for (const queue of plan.created ?? []) {
+      partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
+      this.table.add(queue);
+    }
+    const touched = new Set<Queue>();
+    for (const { queue, change, known } of plan.changes) {
+      queue.apply(ticket, change, known);
+      this.#countChange(queue, change, plan.at);
+      touched.add(queue);
+    }
+    for (const { queue } of plan.dropped ?? []) this.#drop(partition, queue);
+    for (const queue of touched) this.#settle(partition, queue, plan.at);
+    this.#announce(plan.changes);
+    return ticket;
+  }
+
+  /** Ends queues that have been empty for long: a queue exists while it holds tasks (the paper, 2). */
+  dropEmpty(): void {
+    const now = this.clock.now();
+    for (const queue of this.#empty) {
+      const lingered = now - (queue.emptySince ?? now) >= this.config.emptyQueueLingerMs;
+      if (!lingered && this.#empty.size <= MAX_EMPTY_QUEUES) return;
+      this.dropQueue(queue, false);
+    }
+  }
+
+  /** Ends a generation; `reap` where rows of it are left. */
+  dropQueue(queue: Queue, reap: boolean): void {
+    const dropped = [{ queueId: queue.ledger.queueId, reap, queue }];
+    this.commit({ partition: queue.partition, at: this.clock.now(), changes: [], dropped });
+  }
+
+  /** Partitions with changes since the last call. */
+  takeChanged(): CheckpointedPartition[] {
+    const changed: CheckpointedPartition[] = [];
+    for (const partition of this.#partitions.values()) {
+      if (partition.changed.size === 0 && !this.#movedOn.has(partition)) continue;
+      const ledgers = [...partition.changed].map((queue) => {
+        queue.raiseFloor();
+        return queue.ledger;
+      });
+      partition.changed.clear();
+      const { id, lastTicket, nextQueueId } = partition;
+      changed.push({ id, lastTicket, nextQueueId, changed: ledgers });
+    }
+    this.#movedOn.clear();
+    return changed;
+  }
+
+  #partition(id: PartitionId): Partition {
+    let partition = this.#partitions.get(id);
+    if (!partition) {
+      partition = { id, lastTicket: 0 as Ticket, nextQueueId: 1 as QueueId, changed: new Set() };
+      this.#partitions.set(id, partition);
+    }
+    return partition;
+  }
+
+  #drop(partition: Partition, queue: Queue): void {
+    queue.dropped = true;
+    this.table.remove(queue);
+    this.cache.forget(queue);
+    this.#empty.delete(queue);
+    partition.changed.delete(queue);
+    this.#movedOn.add(partition);
+  }
+
+  #settle(partition: Partition, queue: Queue, now: Instant): void {
+    if (queue.dropped) return;
+    partition.changed.add(queue);
+    this.cache.touch(queue);
+    this.#noteSize(queue, now);
+  }
+
+  #noteSize(queue: Queue, now: Instant): void {
+    if (queue.ledger.size > 0) {
+      if (queue.emptySince !== undefined) this.#empty.delete(queue);
+      queue.emptySince = undefined;
+    } else if (queue.emptySince === undefined) {
+      queue.emptySince = now;
+      this.#empty.add(queue);
+    }
+  }
+
+  #announce(changes: readonly PlannedChange[]): void {
+    let last: Queue | undefined;
+    for (const { queue, change } of changes) {
+      if (change.kind === 'dequeue') continue;
+      if (change.after.visibility.kind === 'hidden') this.onHidden(queue);
+      else if (queue !== last) {
+        last = queue;
+        this.onAvailable(queue);
+      }
+    }
+  }
+
+  #countChange(queue: Queue, change: TaskChange, now: Instant): void {
+    queue.rates ??= new QueueRates();
+    const { rates } = queue;
+    if (change.kind === 'enqueue') {
+      rates.enqueue.count(1, now);
+      this.counts.tasksEnqueued++;
+    } else if (change.kind === 'change') {
+      if (isLeased(change.after) && change.after.token !== change.before.token) {
+        rates.lease.count(1, now);
+        this.counts.tasksLeased++;
+      }
+    } else if (change.completed) {
+      rates.complete.count(1, now);
+      this.counts.tasksCompleted++;
+      const { visibility } = change.before;
+      if (visibility.kind === 'hidden' && visibility.lease) rates.leaseLasted(now - visibility.lease.since);
+    }
+  }
+
+  #applied(atoms: readonly ApplyAtom[]): void {
+    for (const { partition, ticket, changes } of atoms) {
+      for (const { queueId, pid } of changes) this.table.byId(partition, queueId)?.applied(ticket, pid);
+    }
+  }
+}
+
+/** What a caller is told of a store that failed. */
+export function refusalOf(cause: unknown): Refusal {
+  if (cause instanceof Refusal) return cause;
+  if (cause instanceof StoreFull) {
+    return new Refusal('DISK_FULL', 'the disk is full; nothing was changed', { retryDelayMs: 1000, cause });
+  }
+  if (cause instanceof StoreCorrupt) {
+    return new Refusal('CORRUPT_DATA', 'rows on disk are damaged; see the log of the node', { cause });
+  }
+  if (!(cause instanceof StoreFailed || cause instanceof StoreClosed)) throw cause;
+  return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', { cause });
+}

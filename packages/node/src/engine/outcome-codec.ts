@@ -1,0 +1,47 @@
+import type { EnqueueResult } from '@taskmaster/proto';
+import { ByteReader, ByteWriter } from '../domain/bytes.ts';
+import type { Instant, Pid } from '../domain/ids.ts';
+import type { UpdateOutcome } from './commands.ts';
+
+const VERSION = 1;
+const NONE = 0;
+const writer = new ByteWriter();
+
+/** What a repeated request gets back. Instants are never 0, so 0 stands for none. */
+export function encodeOutcome(outcome: UpdateOutcome): Uint8Array {
+  writer.byte(VERSION);
+  writer.number(outcome.enqueued.length);
+  for (const { pid, result } of outcome.enqueued) {
+    writer.latin1(pid);
+    writer.byte(result);
+  }
+  writer.number(outcome.renewed.length);
+  for (const { until } of outcome.renewed) writer.number(until);
+  writer.number(outcome.released.length);
+  for (const { until, deadLetterQueue } of outcome.released) {
+    writer.number(until ?? NONE);
+    writer.utf8(deadLetterQueue ?? '');
+  }
+  return Uint8Array.from(writer.view());
+}
+
+export function decodeOutcome(bytes: Uint8Array): UpdateOutcome {
+  const from = new ByteReader(bytes);
+  from.version(VERSION, 'recorded outcome');
+  const enqueued: { pid: Pid; result: EnqueueResult }[] = [];
+  for (let n = from.number(); n > 0; n--) {
+    enqueued.push({ pid: from.latin1() as Pid, result: from.byte() as EnqueueResult });
+  }
+  const renewed: { until: Instant }[] = [];
+  for (let n = from.number(); n > 0; n--) renewed.push({ until: from.number() as Instant });
+  const released: { until: Instant | undefined; deadLetterQueue: string | undefined }[] = [];
+  for (let n = from.number(); n > 0; n--) {
+    const until = from.number();
+    const deadLetterQueue = from.utf8();
+    released.push({
+      until: until === NONE ? undefined : (until as Instant),
+      deadLetterQueue: deadLetterQueue === '' ? undefined : deadLetterQueue,
+    });
+  }
+  return { enqueued, renewed, released };
+}

@@ -1,0 +1,63 @@
+import { OrderedMap } from '@js-sdsl/ordered-map';
+import type { QueueName } from '@taskmaster/proto';
+import type { PartitionId, QueueId } from '../domain/ids.ts';
+import type { Queue } from './queue.ts';
+
+const utf8AsLatin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** Orders queues by group, then by name, bytewise; a NUL within a group must not end it. */
+const sortKey = ({ group, name }: QueueName): string =>
+  `${utf8AsLatin1(group).replaceAll('\0', '\0\xff')}\0\0${utf8AsLatin1(name)}`;
+
+/** The queues that exist, by name and by id, and in order. */
+export class QueueTable {
+  readonly #byGroup = new Map<string, Map<string, Queue>>();
+  readonly #byId = new Map<string, Queue>();
+  readonly #ordered = new OrderedMap<string, Queue>([], compare);
+
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  get({ group, name }: QueueName): Queue | undefined {
+    return this.#byGroup.get(group)?.get(name);
+  }
+
+  byId(partition: PartitionId, queueId: QueueId): Queue | undefined {
+    return this.#byId.get(idKey(partition, queueId));
+  }
+
+  add(queue: Queue): void {
+    const { name, queueId } = queue.ledger;
+    let group = this.#byGroup.get(name.group);
+    if (!group) {
+      group = new Map();
+      this.#byGroup.set(name.group, group);
+    }
+    group.set(name.name, queue);
+    this.#byId.set(idKey(queue.partition, queueId), queue);
+    this.#ordered.setElement(sortKey(name), queue);
+  }
+
+  remove(queue: Queue): void {
+    const { name, queueId } = queue.ledger;
+    const group = this.#byGroup.get(name.group);
+    group?.delete(name.name);
+    if (group?.size === 0) this.#byGroup.delete(name.group);
+    this.#byId.delete(idKey(queue.partition, queueId));
+    this.#ordered.eraseElementByKey(sortKey(name));
+  }
+
+  /** In order of names, behind `after`. The table must not change meanwhile. */
+  *inOrder(after?: QueueName): Generator<Queue> {
+    const from = after ? this.#ordered.upperBound(sortKey(after)) : this.#ordered.begin();
+    for (const end = this.#ordered.end(); !from.equals(end); from.next()) yield from.pointer[1];
+  }
+
+  [Symbol.iterator](): Iterator<Queue> {
+    return this.#byId.values();
+  }
+}
+
+const idKey = (partition: PartitionId, queueId: QueueId): string => `${partition}/${queueId}`;

@@ -1,0 +1,162 @@
+import type { TaskChange } from '../domain/atom.ts';
+import type { Instant, PartitionId, Pid, Ticket } from '../domain/ids.ts';
+import { pidAfter, queuePrefix } from '../domain/keys.ts';
+import type { QueueLedger } from '../log/queue-ledger.ts';
+import { type CachedTask, QueueCache } from './cache/queue-cache.ts';
+import type { CacheOwner } from './cache/task-cache.ts';
+import type { QueueRates } from './rates.ts';
+
+/** A change that the store may not show yet. `task` is undefined when the task is gone. */
+interface RecentChange {
+  readonly ticket: Ticket;
+  readonly task: CachedTask | undefined;
+}
+
+/** What memory knows of one task; `unknown` means that the store must be asked. */
+export type Knowledge =
+  | { readonly kind: 'task'; readonly task: CachedTask }
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'unknown' };
+
+const ABSENT: Knowledge = { kind: 'absent' };
+const UNKNOWN: Knowledge = { kind: 'unknown' };
+
+/**
+ * One generation of a queue in memory: its ledger, what is cached of its tasks, and the changes that are on their way to
+ * the store.
+ *
+ *  Q1  `recent` holds the latest change of every task whose change the store may not show yet, so memory and store
+ *      together always give the present state.
+ *  Q2  While `holds` is above zero somebody reads the store, and nothing leaves `recent`: a read may be joined with it
+ *      afterwards, whatever was committed meanwhile.
+ * This stands in for the paper's locks (5.5): nobody waits for anybody, reads are corrected when they arrive.
+ */
+export class Queue implements CacheOwner {
+  readonly partition: PartitionId;
+  readonly ledger: QueueLedger;
+  readonly prefix: string;
+  readonly fullName: string;
+  rates: QueueRates | undefined;
+  /** The running refill, shared by all who need it. */
+  refilling: Promise<void> | undefined;
+  /** The running search for hidden tasks that show. */
+  expiring: Promise<void> | undefined;
+  /** A delete or drop ended this generation. */
+  dropped = false;
+  /** When the last task left. */
+  emptySince: Instant | undefined;
+  #cache: QueueCache | undefined;
+  #recent: Map<Pid, RecentChange> | undefined;
+  #holds = 0;
+  #appliedTicket = 0;
+
+  constructor(partition: PartitionId, ledger: QueueLedger, fullName: string) {
+    this.partition = partition;
+    this.ledger = ledger;
+    this.fullName = fullName;
+    this.prefix = queuePrefix(partition, ledger.queueId);
+  }
+
+  get cache(): QueueCache | undefined {
+    return this.#cache;
+  }
+
+  get evictable(): boolean {
+    return this.refilling === undefined;
+  }
+
+  /** The cache, made when first needed: an idle queue has none. */
+  get warmCache(): QueueCache {
+    this.#cache ??= new QueueCache(this.ledger.available === 0 ? undefined : this.ledger.readyFloor);
+    return this.#cache;
+  }
+
+  dropCache(): void {
+    this.raiseFloor();
+    this.#cache = undefined;
+  }
+
+  /** Tells the ledger where the head is (L2). */
+  raiseFloor(): void {
+    const cache = this.#cache;
+    if (!cache) return;
+    const { largestPid } = this.ledger;
+    const floor =
+      cache.firstReady ?? cache.firstMissing ?? (largestPid === undefined ? undefined : pidAfter(largestPid));
+    if (floor !== undefined) this.ledger.readyFloor = floor;
+  }
+
+  /** What is known of a task without asking the store. */
+  lookUp(pid: Pid): Knowledge {
+    const recent = this.#recent?.get(pid);
+    if (recent) return recent.task ? { kind: 'task', task: recent.task } : ABSENT;
+    const { ledger } = this;
+    if (ledger.largestPid === undefined || pid > ledger.largestPid || ledger.size === 0) return ABSENT;
+    const cache = this.warmCache;
+    const ready = cache.ready(pid);
+    if (ready) return { kind: 'task', task: ready };
+    const hidden = cache.hidden(pid);
+    if (hidden) return { kind: 'task', task: { state: hidden, data: undefined } };
+    const notReady = ledger.available === cache.readyCount || cache.knowsReadyUpTo(pid);
+    const notHidden = ledger.hidden === cache.hiddenCount;
+    return notReady && notHidden ? ABSENT : UNKNOWN;
+  }
+
+  /** Makes a committed change visible to everything in memory. `known` is what was in memory of the task before. */
+  apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined): void {
+    // Before the ledger counts the change: an empty queue's cache is complete.
+    const cache = this.warmCache;
+    this.ledger.apply(ticket, change);
+    const after = change.kind === 'dequeue' ? undefined : change.after;
+    const data = change.kind === 'dequeue' ? undefined : (change.data ?? known?.data);
+    const task = after && { state: after, data };
+    if (after?.visibility.kind === 'hidden') {
+      cache.removeReady(change.pid);
+      cache.putHidden(change.pid, after);
+    } else if (task) {
+      cache.removeHidden(change.pid);
+      cache.putReady(change.pid, task);
+    } else {
+      cache.removeReady(change.pid);
+      cache.removeHidden(change.pid);
+    }
+    if (this.ledger.available === cache.readyCount) cache.extendTo(undefined);
+    this.#recent ??= new Map();
+    this.#recent.set(change.pid, { ticket, task });
+  }
+
+  /** The store shows all changes up to this ticket that touched these tasks. */
+  applied(ticket: Ticket, pid: Pid): void {
+    this.#appliedTicket = Math.max(this.#appliedTicket, ticket);
+    if (this.#holds > 0) return;
+    const recent = this.#recent?.get(pid);
+    if (recent && recent.ticket <= ticket) this.#forgetRecent(pid);
+  }
+
+  /** The latest change of a task, if the store may not show it yet. */
+  recent(pid: Pid): RecentChange | undefined {
+    return this.#recent?.get(pid);
+  }
+
+  recentChanges(): Iterable<[Pid, RecentChange]> {
+    return this.#recent ?? [];
+  }
+
+  /** Q2: keeps recent changes until `release`. */
+  hold(): void {
+    this.#holds++;
+  }
+
+  release(): void {
+    this.#holds--;
+    if (this.#holds > 0) return;
+    for (const [pid, { ticket }] of this.recentChanges()) {
+      if (ticket <= this.#appliedTicket) this.#forgetRecent(pid);
+    }
+  }
+
+  #forgetRecent(pid: Pid): void {
+    this.#recent?.delete(pid);
+    if (this.#recent?.size === 0) this.#recent = undefined;
+  }
+}

@@ -1,0 +1,116 @@
+import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
+import { logKey, requestKey } from '../domain/keys.ts';
+import { windowOf } from '../log/atom-rows.ts';
+import { scanAll, WHOLE_FAMILY } from '../log/scan-all.ts';
+import { Family, type Store } from '../ports/store.ts';
+import type { EngineConfig } from './config.ts';
+
+interface Remembered {
+  readonly at: Instant;
+  readonly outcome: Uint8Array;
+}
+
+/** What is known of a request id; `unknown` means that the store must be asked. */
+export type RequestKnowledge =
+  | { readonly kind: 'seen'; readonly outcome: Uint8Array }
+  | { readonly kind: 'new' }
+  | { readonly kind: 'unknown' };
+
+const NEW: RequestKnowledge = { kind: 'new' };
+const UNKNOWN: RequestKnowledge = { kind: 'unknown' };
+
+/** Memory of a remembered id beside its outcome. Measured on Node 24. */
+const OVERHEAD_BYTES = 250;
+
+/**
+ * The outcomes of recent requests. Each is a row, committed with the atom it is the outcome of; memory holds as many as
+ * its budget allows, and knows since when it holds them all.
+ */
+export class RequestIds {
+  readonly #store: Store;
+  readonly #windowMs: number;
+  readonly #budget: number;
+  /** By partition and id, oldest first. */
+  readonly #remembered = new Map<string, Remembered>();
+  /** Every id recorded since is in memory. */
+  #completeSince: Instant;
+  #bytes = 0;
+  #trimmedWindow = 0;
+  readonly #partitions = new Set<PartitionId>();
+
+  constructor(store: Store, config: EngineConfig, now: Instant) {
+    this.#store = store;
+    this.#windowMs = config.requestIdWindowMs;
+    this.#budget = config.requestIdBytes;
+    this.#completeSince = now;
+  }
+
+  lookUp(partition: PartitionId, id: string, now: Instant): RequestKnowledge {
+    const known = this.#remembered.get(nameOf(partition, id));
+    if (known && now - known.at <= this.#windowMs) return { kind: 'seen', outcome: known.outcome };
+    return now - this.#completeSince > this.#windowMs ? NEW : UNKNOWN;
+  }
+
+  /** Asks the store: the windows that the retry window can reach into. */
+  async read(partition: PartitionId, id: string, now: Instant): Promise<RequestKnowledge> {
+    const window = windowOf(now, this.#windowMs);
+    const keys = [requestKey(partition, window, id), requestKey(partition, window - 1, id)];
+    const rows = await this.#store.get(Family.requests, keys);
+    const outcome = rows.find((row) => row !== undefined);
+    return outcome ? { kind: 'seen', outcome } : NEW;
+  }
+
+  remember(partition: PartitionId, id: string, at: Instant, outcome: Uint8Array): void {
+    this.#partitions.add(partition);
+    const name = nameOf(partition, id);
+    const known = this.#remembered.get(name);
+    if (known) this.#bytes -= costOf(name, known.outcome);
+    this.#remembered.set(name, { at, outcome });
+    this.#bytes += costOf(name, outcome);
+    this.#forget(at);
+  }
+
+  /** Loads what the store has, as far as the budget goes; without it, every id is asked for until the window is over. */
+  async load(now: Instant): Promise<void> {
+    const oldest = windowOf(now, this.#windowMs) - 1;
+    let complete = true;
+    for await (const { key, value } of scanAll(this.#store, Family.requests, WHOLE_FAMILY)) {
+      const partition = (key.charCodeAt(0) * 256 + key.charCodeAt(1)) as PartitionId;
+      this.#partitions.add(partition);
+      const window = Buffer.from(key.slice(2, 6), 'latin1').readUInt32BE(0);
+      if (window < oldest) continue;
+      const id = key.slice(6);
+      if (this.#bytes + costOf(id, value) > this.#budget / 2) {
+        complete = false;
+        break;
+      }
+      // The row does not say when within its window: the end of it, so that it is not forgotten too early.
+      this.remember(partition, id, Math.min(now, (window + 1) * this.#windowMs) as Instant, Uint8Array.from(value));
+    }
+    if (complete) this.#completeSince = 0 as Instant;
+  }
+
+  /** Deletes the rows of windows that have passed. */
+  async trim(now: Instant): Promise<void> {
+    const window = windowOf(now, this.#windowMs);
+    if (window <= this.#trimmedWindow) return;
+    this.#trimmedWindow = window;
+    for (const partition of this.#partitions) {
+      const range = { gte: logKey(partition, 0 as Ticket), lt: requestKey(partition, window - 1, '') };
+      await this.#store.deleteRange(Family.requests, range);
+    }
+  }
+
+  #forget(now: Instant): void {
+    for (const [name, { at, outcome }] of this.#remembered) {
+      const expired = now - at > this.#windowMs;
+      if (!expired && this.#bytes <= this.#budget) return;
+      this.#remembered.delete(name);
+      this.#bytes -= costOf(name, outcome);
+      if (!expired) this.#completeSince = at;
+    }
+  }
+}
+
+const nameOf = (partition: PartitionId, id: string): string => String.fromCharCode(partition) + id;
+const costOf = (name: string, outcome: Uint8Array): number => OVERHEAD_BYTES + name.length + outcome.byteLength;

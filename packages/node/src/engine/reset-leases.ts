@@ -1,0 +1,66 @@
+import type { QueueName } from '@taskmaster/proto';
+import type { Instant, Key, LeaseToken, Pid } from '../domain/ids.ts';
+import { afterPrefix, dueKey, pidOfDueKey } from '../domain/keys.ts';
+import { AVAILABLE, isLeased } from '../domain/task.ts';
+import { Family } from '../ports/store.ts';
+import type { Memory } from './memory.ts';
+import type { Queue } from './queue.ts';
+import { Reads } from './reads.ts';
+import { TaskDraft } from './task-draft.ts';
+import { viewOf } from './view.ts';
+
+const TASKS_PER_ATOM = 1000;
+const FIRST = 0 as Instant;
+
+/**
+ * Makes every leased task available now, in atoms of a bounded size. Tasks leased while it runs may stay leased. A task's
+ * lease token changes, so that whoever held the lease cannot complete the task any more.
+ */
+export async function resetLeases(memory: Memory, name: QueueName): Promise<number> {
+  const queue = memory.table.get(name);
+  if (!queue) {
+    await memory.durable();
+    return 0;
+  }
+  using reads = new Reads(memory.store, memory.counts);
+  reads.hold(queue);
+  // Those whose lease is not in the store yet, and then what the store has.
+  const recent: Pid[] = [];
+  for (const [pid, { task }] of queue.recentChanges()) if (task && isLeased(task.state)) recent.push(pid);
+  let reset = await resetSome(memory, queue, recent, reads);
+  let gte = dueKey(queue.prefix, FIRST, '' as Pid);
+  for (;;) {
+    const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
+    const rows = await memory.store.scan(Family.due, { gte, lt: afterPrefix(queue.prefix) }, limit);
+    const pids = rows.map(({ key }) => pidOfDueKey(key));
+    reset += await resetSome(memory, queue, pids, reads);
+    const last = rows.at(-1);
+    if (!last || rows.length < TASKS_PER_ATOM) break;
+    gte = `${last.key}\0` as Key;
+  }
+  await memory.durable();
+  return reset;
+}
+
+async function resetSome(memory: Memory, queue: Queue, pids: readonly Pid[], reads: Reads): Promise<number> {
+  for (;;) {
+    memory.assertCurrent();
+    if (queue.dropped) return 0;
+    const draft = new TaskDraft(viewOf(memory, reads));
+    const token = memory.nextTicket(queue.partition) as number as LeaseToken;
+    for (const pid of pids) {
+      const task = draft.find(queue, pid);
+      if (task && isLeased(task.state)) {
+        draft.change(queue, pid, task, { ...task.state, token, visibility: AVAILABLE });
+      }
+    }
+    if (draft.needs.length > 0) {
+      await reads.fetch(draft.needs);
+      continue;
+    }
+    if (draft.changes.length > 0) {
+      memory.commit({ partition: queue.partition, at: memory.clock.now(), changes: draft.changes });
+    }
+    return draft.changes.length;
+  }
+}

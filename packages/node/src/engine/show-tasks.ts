@@ -1,0 +1,135 @@
+import { limits } from '@taskmaster/proto';
+import type { Instant, Key, Pid } from '../domain/ids.ts';
+import { afterPrefix, dueKey, pidOfDueKey, taskKey } from '../domain/keys.ts';
+import { isLeased } from '../domain/task.ts';
+import { Family } from '../ports/store.ts';
+import type { CachedTask } from './cache/queue-cache.ts';
+import { refill } from './cache/refill.ts';
+import type { GetCommand, PeekCommand, TaskView } from './commands.ts';
+import type { Memory } from './memory.ts';
+import type { Queue } from './queue.ts';
+import { settle } from './queue-stats.ts';
+import { Reads } from './reads.ts';
+
+/** Refills for one peek at most; a cache too small to hold the head shows what it can. */
+const MAX_REFILLS = 4;
+/** A sample looks at so many times as many hidden tasks as it wants to show. */
+const SAMPLE_FACTOR = 10;
+const FIRST = 0 as Instant;
+
+/** GetTasks: the present state of tasks. */
+export async function getTasks(memory: Memory, command: GetCommand): Promise<TaskView[]> {
+  const queue = memory.table.get(command.queue);
+  if (queue) await settle(memory, [queue]);
+  return view(memory, command.queue, command.pids, command.includeData);
+}
+
+/** PeekTasks: the head of a queue, or a sample of its leased or delayed tasks. */
+export async function peekTasks(memory: Memory, command: PeekCommand): Promise<TaskView[]> {
+  const queue = memory.table.get(command.queue);
+  if (!queue) {
+    await memory.durable();
+    return [];
+  }
+  await settle(memory, [queue]);
+  if (command.kind === 'head') {
+    const pids = await headPids(memory, queue, command.limit);
+    const tasks = await view(memory, command.queue, pids, command.includeData);
+    return tasks.filter(({ state }) => state?.visibility.kind === 'available');
+  }
+  const pids = await hiddenPids(memory, queue, command.limit * SAMPLE_FACTOR);
+  const tasks = await view(memory, command.queue, pids, command.includeData);
+  const leased = command.kind === 'leased';
+  return tasks
+    .filter(({ state }) => state?.visibility.kind === 'hidden' && isLeased(state) === leased)
+    .sort((a, b) => shownAt(a) - shownAt(b))
+    .slice(0, command.limit);
+}
+
+const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
+
+async function headPids(memory: Memory, queue: Queue, limit: number): Promise<Pid[]> {
+  for (let refills = 0; refills < MAX_REFILLS; refills++) {
+    if (queue.dropped || queue.warmCache.firstMissing === undefined || queue.warmCache.readyCount >= limit) break;
+    await refill(memory, queue, limit, () => {});
+  }
+  const pids: Pid[] = [];
+  if (queue.dropped) return pids;
+  for (const [pid] of queue.warmCache.head()) {
+    pids.push(pid);
+    if (pids.length === limit) break;
+  }
+  return pids;
+}
+
+async function hiddenPids(memory: Memory, queue: Queue, limit: number): Promise<Pid[]> {
+  const { prefix } = queue;
+  const range = { gte: dueKey(prefix, FIRST, '' as Pid), lt: afterPrefix(prefix) };
+  const rows = await memory.store.scan(Family.due, range, { rows: limit, bytes: Number.MAX_SAFE_INTEGER });
+  const pids = new Set(rows.map(({ key }) => pidOfDueKey(key)));
+  for (const [pid, { task }] of queue.recentChanges()) {
+    if (pids.size >= limit) break;
+    if (task?.state.visibility.kind === 'hidden') pids.add(pid);
+  }
+  return [...pids];
+}
+
+async function view(
+  memory: Memory,
+  name: PeekCommand['queue'],
+  pids: readonly Pid[],
+  includeData: boolean,
+): Promise<TaskView[]> {
+  using reads = new Reads(memory.store, memory.counts);
+  for (;;) {
+    const queue = memory.table.get(name);
+    const needs: { queue: Queue; pid: Pid; payload: boolean }[] = [];
+    const found: (CachedTask | undefined)[] = [];
+    for (const pid of queue ? pids : []) {
+      if (!queue) break;
+      const knowledge = reads.known(queue, pid);
+      if (knowledge.kind === 'unknown') needs.push({ queue, pid, payload: false });
+      found.push(knowledge.kind === 'task' ? knowledge.task : undefined);
+    }
+    if (needs.length > 0) {
+      await reads.fetch(needs);
+      continue;
+    }
+    const payloads = queue && includeData ? await payloadsOf(memory, queue, pids, found) : undefined;
+    await memory.durable();
+    return pids.map((pid, i) => {
+      const task = found[i];
+      return { queue: name, pid, state: task?.state, data: payloads?.get(pid) };
+    });
+  }
+}
+
+/** Payloads as far as one reply holds them. */
+async function payloadsOf(
+  memory: Memory,
+  queue: Queue,
+  pids: readonly Pid[],
+  tasks: readonly (CachedTask | undefined)[],
+): Promise<Map<Pid, Uint8Array>> {
+  const payloads = new Map<Pid, Uint8Array>();
+  const missing: { pid: Pid; key: Key }[] = [];
+  let room = limits.replyDataBytes;
+  for (const [i, pid] of pids.entries()) {
+    const task = tasks[i];
+    if (!task) continue;
+    room -= task.state.dataBytes;
+    if (room < 0) break;
+    if (task.data) payloads.set(pid, task.data);
+    else if (task.state.dataBytes > 0) missing.push({ pid, key: taskKey(queue.prefix, pid) });
+  }
+  if (missing.length === 0) return payloads;
+  const rows = await memory.store.get(
+    Family.data,
+    missing.map(({ key }) => key),
+  );
+  for (const [i, { pid }] of missing.entries()) {
+    const row = rows[i];
+    if (row) payloads.set(pid, row);
+  }
+  return payloads;
+}

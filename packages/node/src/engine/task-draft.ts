@@ -1,0 +1,125 @@
+import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import type { Pid } from '../domain/ids.ts';
+import { AVAILABLE, type TaskState } from '../domain/task.ts';
+import type { CachedTask } from './cache/queue-cache.ts';
+import type { PlannedChange } from './memory.ts';
+import type { Knowledge, Queue } from './queue.ts';
+import type { Need } from './reads.ts';
+
+/** What a draft may look at. */
+export interface DraftView {
+  queue(name: QueueName): Queue | undefined;
+  /** A queue that does not exist yet; `drafts` counts those this draft has made before. */
+  draftQueue(name: QueueName, drafts: number): Queue;
+  known(queue: Queue, pid: Pid): Knowledge;
+  /** The payload, if it was fetched. */
+  payload(queue: Queue, pid: Pid): Uint8Array | undefined;
+}
+
+const DEAD_LETTER_SUFFIX = '.dead';
+
+/** Where a task goes after its last attempt. */
+export function deadLetterQueueOf(queue: QueueName, state: TaskState): QueueName {
+  return { group: queue.group, name: state.retry?.deadLetterQueue || `${queue.name}${DEAD_LETTER_SUFFIX}` };
+}
+
+/**
+ * The changes of one atom while they are being decided: each sees the effect of those before it, and nothing else does
+ * until they are committed.
+ */
+export class TaskDraft {
+  readonly changes: PlannedChange[] = [];
+  readonly created: Queue[] = [];
+  readonly needs: Need[] = [];
+  deadLettered = 0;
+  readonly #view: DraftView;
+  /** Tasks as the changes so far leave them; undefined: gone. */
+  readonly #tasks = new Map<Queue, Map<Pid, CachedTask | undefined>>();
+  readonly #largest = new Map<Queue, Pid>();
+
+  constructor(view: DraftView) {
+    this.#view = view;
+  }
+
+  /** The queue of that name; one that does not exist is created with the atom. */
+  queueFor(name: QueueName): Queue {
+    const existing =
+      this.#view.queue(name) ??
+      this.created.find(({ ledger }) => ledger.name.name === name.name && ledger.name.group === name.group);
+    if (existing) return existing;
+    const queue = this.#view.draftQueue(name, this.created.length);
+    this.created.push(queue);
+    return queue;
+  }
+
+  largestPid(queue: Queue): Pid | undefined {
+    return this.#largest.get(queue) ?? queue.ledger.largestPid;
+  }
+
+  /** The task as the changes so far leave it; undefined where there is none, or where it must be read first. */
+  find(queue: Queue, pid: Pid): CachedTask | undefined {
+    const tasks = this.#tasks.get(queue);
+    if (tasks?.has(pid)) return tasks.get(pid);
+    const knowledge = this.#view.known(queue, pid);
+    if (knowledge.kind === 'unknown') this.need(queue, pid, false);
+    return knowledge.kind === 'task' ? knowledge.task : undefined;
+  }
+
+  need(queue: Queue, pid: Pid, payload: boolean): void {
+    this.needs.push({ queue, pid, payload });
+  }
+
+  add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
+    const { queueId } = queue.ledger;
+    this.changes.push({ queue, change: { kind: 'enqueue', queueId, pid, after, data }, known: undefined });
+    const largest = this.largestPid(queue);
+    if (largest === undefined || pid > largest) this.#largest.set(queue, pid);
+    this.#set(queue, pid, { state: after, data });
+  }
+
+  change(queue: Queue, pid: Pid, known: CachedTask, after: TaskState, data?: Uint8Array): void {
+    const { queueId } = queue.ledger;
+    const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data };
+    this.changes.push({ queue, change, known });
+    this.#set(queue, pid, { state: after, data: data ?? known.data });
+  }
+
+  remove(queue: Queue, pid: Pid, known: CachedTask, completed: boolean): void {
+    const { queueId } = queue.ledger;
+    this.changes.push({
+      queue,
+      change: { kind: 'dequeue', queueId, pid, before: known.state, completed },
+      known,
+    });
+    this.#set(queue, pid, undefined);
+  }
+
+  /** Moves a task to its dead-letter queue, in place of one of the same PID there. Returns that queue's name. */
+  deadLetter(queue: Queue, pid: Pid, task: CachedTask): string {
+    const name = deadLetterQueueOf(queue.ledger.name, task.state);
+    const data = task.state.dataBytes === 0 ? EMPTY : (task.data ?? this.#view.payload(queue, pid));
+    if (!data) {
+      this.need(queue, pid, true);
+      return formatQueueName(name);
+    }
+    const target = this.queueFor(name);
+    this.remove(queue, pid, task, false);
+    this.deadLettered++;
+    const after = { ...task.state, retry: undefined, visibility: AVAILABLE };
+    const there = this.find(target, pid);
+    if (there) this.change(target, pid, there, after, data);
+    else this.add(target, pid, after, data);
+    return target.fullName;
+  }
+
+  #set(queue: Queue, pid: Pid, task: CachedTask | undefined): void {
+    let tasks = this.#tasks.get(queue);
+    if (!tasks) {
+      tasks = new Map();
+      this.#tasks.set(queue, tasks);
+    }
+    tasks.set(pid, task);
+  }
+}
+
+const EMPTY = new Uint8Array(0);

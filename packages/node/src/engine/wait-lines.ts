@@ -1,0 +1,72 @@
+/** Somebody who waits in the lines of one or several queues. */
+export interface Waiting {
+  readonly lines: readonly string[];
+  /** Has no time to wait: leaves as soon as there is an answer, even an empty one. */
+  readonly impatient: boolean;
+}
+
+interface Line<W> {
+  readonly waiters: Set<W>;
+  impatient: number;
+}
+
+/** First come, first served: a line for each queue somebody waits for. An empty line does not exist. */
+export class WaitLines<W extends Waiting> {
+  readonly #lines = new Map<string, Line<W>>();
+  #size = 0;
+
+  /** How many wait, each counted once. */
+  get size(): number {
+    return this.#size;
+  }
+
+  has(name: string): boolean {
+    return this.#lines.has(name);
+  }
+
+  /** Whether somebody in the line must be answered even if there is nothing. */
+  hasImpatient(name: string): boolean {
+    return (this.#lines.get(name)?.impatient ?? 0) > 0;
+  }
+
+  join(waiter: W): void {
+    this.#size++;
+    for (const name of waiter.lines) {
+      let line = this.#lines.get(name);
+      if (!line) {
+        line = { waiters: new Set(), impatient: 0 };
+        this.#lines.set(name, line);
+      }
+      line.waiters.add(waiter);
+      if (waiter.impatient) line.impatient++;
+    }
+  }
+
+  leave(waiter: W): void {
+    let stood = false;
+    for (const name of waiter.lines) {
+      const line = this.#lines.get(name);
+      if (!line?.waiters.delete(waiter)) continue;
+      stood = true;
+      if (waiter.impatient) line.impatient--;
+      if (line.waiters.size === 0) this.#lines.delete(name);
+    }
+    if (stood) this.#size--;
+  }
+
+  isWaiting(waiter: W): boolean {
+    return waiter.lines.some((name) => this.#lines.get(name)?.waiters.has(waiter) ?? false);
+  }
+
+  /** In order of arrival. Whoever leaves meanwhile is not visited. */
+  line(name: string): Iterable<W> {
+    return this.#lines.get(name)?.waiters ?? [];
+  }
+
+  /** Everybody, each once. */
+  all(): Set<W> {
+    const everybody = new Set<W>();
+    for (const { waiters } of this.#lines.values()) for (const waiter of waiters) everybody.add(waiter);
+    return everybody;
+  }
+}

@@ -1,0 +1,95 @@
+import type { ByteReader, ByteWriter } from '../domain/bytes.ts';
+import type { Instant } from '../domain/ids.ts';
+
+const MAX_BUCKETS = 64;
+const FINEST_MS = 1000;
+
+/**
+ * How many tasks were enqueued when: tells the age of the oldest one without an index by time. Buckets widen as they grow
+ * old, so the answer is off by a few percent at most, in bounded memory.
+ *
+ *  A1  Buckets are in order; bucket i counts the instants from `from[i]` up to `from[i + 1]`.
+ *  A2  A bucket is only ever added before the first or, for an instant later than all before it, behind the last one:
+ *      so an instant is taken out of the bucket it was counted in.
+ */
+export class AgeHistogram {
+  readonly #from: number[] = [];
+  readonly #count: number[] = [];
+  #latest = 0;
+
+  add(at: Instant): void {
+    const first = this.#from[0];
+    const last = this.#from.at(-1);
+    if (first === undefined || last === undefined) {
+      this.#from.push(at);
+      this.#count.push(1);
+    } else if (at < first) {
+      this.#from.unshift(at);
+      this.#count.unshift(1);
+    } else if (at > this.#latest && at - last >= Math.max(FINEST_MS, (at - first) / MAX_BUCKETS)) {
+      this.#from.push(at);
+      this.#count.push(1);
+    } else {
+      this.#change(this.#bucketOf(at), 1);
+    }
+    this.#latest = Math.max(this.#latest, at);
+    if (this.#from.length > MAX_BUCKETS) this.#mergeOlderHalf();
+  }
+
+  remove(at: Instant): void {
+    const bucket = this.#bucketOf(at);
+    this.#change(bucket, -1);
+    if ((this.#count[bucket] ?? 0) > 0) return;
+    this.#from.splice(bucket, 1);
+    this.#count.splice(bucket, 1);
+  }
+
+  /** When the oldest task was enqueued, or a little earlier; undefined without tasks. */
+  get oldest(): Instant | undefined {
+    return this.#from[0] as Instant | undefined;
+  }
+
+  write(out: ByteWriter): void {
+    out.number(this.#latest);
+    out.number(this.#from.length);
+    for (const [i, from] of this.#from.entries()) {
+      out.number(from);
+      out.number(this.#count[i] ?? 0);
+    }
+  }
+
+  static read(from: ByteReader): AgeHistogram {
+    const ages = new AgeHistogram();
+    ages.#latest = from.number();
+    const buckets = from.number();
+    for (let i = 0; i < buckets; i++) {
+      ages.#from.push(from.number());
+      ages.#count.push(from.number());
+    }
+    return ages;
+  }
+
+  /** The last bucket that begins at or before the instant; the first one for instants before all. */
+  #bucketOf(at: number): number {
+    let low = 0;
+    let high = this.#from.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((this.#from[middle] ?? 0) <= at) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  #change(bucket: number, by: number): void {
+    this.#count[bucket] = (this.#count[bucket] ?? 0) + by;
+  }
+
+  #mergeOlderHalf(): void {
+    for (let i = 0; i < MAX_BUCKETS / 4; i++) {
+      this.#change(i, this.#count[i + 1] ?? 0);
+      this.#from.splice(i + 1, 1);
+      this.#count.splice(i + 1, 1);
+    }
+  }
+}

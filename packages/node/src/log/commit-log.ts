@@ -1,0 +1,173 @@
+import type { ApplyAtom } from '../domain/atom.ts';
+import { encodeAtom } from '../domain/atom-codec.ts';
+import { logKey } from '../domain/keys.ts';
+import { Family, type Store } from '../ports/store.ts';
+import { WriteBatch } from '../ports/write-batch.ts';
+import { writeRows } from './atom-rows.ts';
+
+/**
+ * When a group of atoms counts as durable, given the promise of the local write. Today the local disk decides; standbys
+ * will be a second condition. Must reject when `local` does.
+ */
+export type DurabilityPolicy = (local: Promise<void>, atoms: readonly ApplyAtom[]) => Promise<void>;
+
+export const localDisk: DurabilityPolicy = (local) => local;
+
+export interface CommitLogOptions {
+  readonly store: Store;
+  /** Whether a group is fsynced before it counts as durable. */
+  readonly sync: boolean;
+  readonly durability: DurabilityPolicy;
+  readonly requestWindowMs: number;
+  /** The rows of these atoms can be read from the store from now on. */
+  readonly onApplied: (atoms: readonly ApplyAtom[]) => void;
+  /** A write failed: nothing appended since the last durable group will ever be. Called once; the log is dead. */
+  readonly onFailed: (cause: Error) => void;
+}
+
+export interface CommitLogFigures {
+  readonly groups: number;
+  readonly atoms: number;
+  readonly bytes: number;
+}
+
+/** How many groups are with the store at once: one on the disk, one ready when that is done. */
+const GROUPS_IN_FLIGHT = 2;
+
+class Group {
+  readonly atoms: ApplyAtom[] = [];
+  /** Log entries; on a store with atomic batches the rows too. */
+  readonly entries = new WriteBatch();
+  readonly rows: WriteBatch;
+  /** The rows hold a checkpoint, which must be on disk before it counts. */
+  syncRows = false;
+  readonly entriesWritten = Promise.withResolvers<void>();
+  readonly durable = Promise.withResolvers<void>();
+  readonly applied = Promise.withResolvers<void>();
+
+  constructor(atomicBatches: boolean) {
+    this.rows = atomicBatches ? this.entries : new WriteBatch();
+    // Not everybody waits for a group; whoever does still gets the rejection.
+    for (const { promise } of [this.entriesWritten, this.durable, this.applied]) promise.catch(() => {});
+  }
+
+  get isEmpty(): boolean {
+    return this.atoms.length === 0 && !this.syncRows;
+  }
+}
+
+/**
+ * Orders ApplyAtoms and commits them in groups (the paper, 5.3).
+ *
+ *  C1  Groups become durable in the order they were appended: an atom is durable only when all earlier ones are.
+ *  C2  Where batches are not atomic, rows are written only after the log entries that can repeat them are durable.
+ *  C3  After a failed write nothing later is written: the caller's memory is ahead of the disk and must be rebuilt.
+ */
+export class CommitLog {
+  readonly #options: CommitLogOptions;
+  /** With the store, oldest first. */
+  readonly #unfinished: Group[] = [];
+  #gathering: Group;
+  #flushQueued = false;
+  #failure: Error | undefined;
+  #figures = { groups: 0, atoms: 0, bytes: 0 };
+
+  constructor(options: CommitLogOptions) {
+    this.#options = options;
+    this.#gathering = new Group(options.store.atomicBatches);
+  }
+
+  get figures(): CommitLogFigures {
+    return this.#figures;
+  }
+
+  /** Takes an atom into the group that is written next. Atoms of a partition come in the order of their tickets. */
+  append(atom: ApplyAtom): void {
+    if (this.#failure) throw this.#failure;
+    const group = this.#gathering;
+    const { atomicBatches } = this.#options.store;
+    group.entries.put(Family.log, logKey(atom.partition, atom.ticket), encodeAtom(atom, !atomicBatches));
+    writeRows(atom, group.rows, this.#options.requestWindowMs);
+    group.atoms.push(atom);
+    this.#queueFlush();
+  }
+
+  /** Takes rows that follow from the atoms appended so far; resolves when they are on disk. */
+  appendRows(fill: (rows: WriteBatch) => void): Promise<void> {
+    if (this.#failure) return Promise.reject(this.#failure);
+    const group = this.#gathering;
+    fill(group.rows);
+    group.syncRows = true;
+    this.#queueFlush();
+    return group.applied.promise;
+  }
+
+  /** Resolves when everything appended so far is durable; rejects when it never will be. */
+  durable(): Promise<void> {
+    if (this.#failure) return Promise.reject(this.#failure);
+    const last = this.#gathering.isEmpty ? this.#unfinished.at(-1) : this.#gathering;
+    return last ? last.durable.promise : Promise.resolve();
+  }
+
+  /** Once per turn, so that what arrived together is committed together. */
+  #queueFlush(): void {
+    if (this.#flushQueued || this.#unfinished.length >= GROUPS_IN_FLIGHT) return;
+    this.#flushQueued = true;
+    queueMicrotask(() => {
+      this.#flushQueued = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    const group = this.#gathering;
+    if (this.#failure || group.isEmpty) return;
+    const previous = this.#unfinished.at(-1);
+    this.#gathering = new Group(this.#options.store.atomicBatches);
+    this.#unfinished.push(group);
+    this.#figures.groups++;
+    this.#figures.atoms += group.atoms.length;
+    this.#figures.bytes += group.entries.byteLength;
+    this.#write(group, previous).then(
+      () => this.#written(group),
+      (error: unknown) => this.#fail(error instanceof Error ? error : new Error(String(error))),
+    );
+  }
+
+  async #write(group: Group, previous: Group | undefined): Promise<void> {
+    const { store, sync, durability } = this.#options;
+    if (store.atomicBatches) {
+      await durability(store.write(group.entries, { sync: sync || group.syncRows }), group.atoms);
+      await previous?.applied.promise;
+      group.durable.resolve();
+      return;
+    }
+    // C1: a later group's entries must not survive where an earlier group's are lost.
+    await previous?.entriesWritten.promise;
+    const entries = store.write(group.entries, { sync });
+    entries.then(group.entriesWritten.resolve, group.entriesWritten.reject);
+    await durability(entries, group.atoms);
+    await previous?.applied.promise;
+    group.durable.resolve();
+    await store.write(group.rows, { sync: group.syncRows });
+  }
+
+  #written(group: Group): void {
+    if (this.#failure) return;
+    this.#unfinished.shift();
+    this.#options.onApplied(group.atoms);
+    group.applied.resolve();
+    this.#flush();
+  }
+
+  #fail(cause: Error): void {
+    if (this.#failure) return;
+    this.#failure = cause;
+    for (const group of [...this.#unfinished, this.#gathering]) {
+      group.durable.reject(cause);
+      group.applied.reject(cause);
+      group.entriesWritten.reject(cause);
+    }
+    this.#options.onFailed(cause);
+  }
+}

@@ -1,0 +1,142 @@
+import type { ApplyAtom } from '../domain/atom.ts';
+import { decodeAtom } from '../domain/atom-codec.ts';
+import { UnreadableBytes } from '../domain/bytes.ts';
+import type { Key, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
+import { afterPrefix, partitionOfLogKey, partitionOfMetaKey, ticketOfLogKey } from '../domain/keys.ts';
+import { Family, type Store, StoreCorrupt } from '../ports/store.ts';
+import { WriteBatch } from '../ports/write-batch.ts';
+import { writeRows } from './atom-rows.ts';
+import { decodePartitionRow } from './partition-row.ts';
+import { QueueLedger } from './queue-ledger.ts';
+import { scanAll, WHOLE_FAMILY } from './scan-all.ts';
+
+/** A partition as the disk has it. */
+export interface RecoveredPartition {
+  lastTicket: Ticket;
+  nextQueueId: QueueId;
+  readonly ledgers: Map<QueueId, QueueLedger>;
+  /** Ledgers that atoms behind the checkpoint changed. */
+  readonly changed: Set<QueueLedger>;
+}
+
+export interface Recovered {
+  readonly partitions: ReadonlyMap<PartitionId, RecoveredPartition>;
+  readonly replayedAtoms: number;
+}
+
+/** Rows of replayed atoms are written in batches of about this many bytes. */
+const REPLAY_BATCH_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Rebuilds what memory must know (the paper, 5.3): the checkpointed ledgers, then every atom behind the minimum ticket,
+ * in order. An atom behind a gap was never acknowledged, and is removed so that its ticket can be used again.
+ *
+ * Throws `StoreCorrupt` when rows do not read as they were written.
+ */
+export async function recover(store: Store, requestWindowMs: number): Promise<Recovered> {
+  try {
+    const partitions = await loadCheckpoint(store);
+    const replayedAtoms = await replayLog(store, partitions, requestWindowMs);
+    return { partitions, replayedAtoms };
+  } catch (error) {
+    if (!(error instanceof UnreadableBytes)) throw error;
+    throw new StoreCorrupt(`the store holds a row that cannot be read (${error.message}): restore it from a backup`, {
+      cause: error,
+    });
+  }
+}
+
+async function loadCheckpoint(store: Store): Promise<Map<PartitionId, RecoveredPartition>> {
+  const partitions = new Map<PartitionId, RecoveredPartition>();
+  const rows = { gte: 'partition/' as Key, lt: afterPrefix('partition/') };
+  for await (const { key, value } of scanAll(store, Family.meta, rows)) {
+    const { appliedTicket, nextQueueId } = decodePartitionRow(value);
+    const partition = recoveredIn(partitions, partitionOfMetaKey(key));
+    partition.lastTicket = appliedTicket;
+    partition.nextQueueId = nextQueueId;
+  }
+  for await (const { key, value } of scanAll(store, Family.queues, WHOLE_FAMILY)) {
+    const ledger = QueueLedger.decode(value);
+    // Queue keys begin like log keys, with the partition.
+    const partition = recoveredIn(partitions, partitionOfLogKey(key));
+    partition.ledgers.set(ledger.queueId, ledger);
+    noteQueueId(partition, ledger.queueId);
+  }
+  return partitions;
+}
+
+async function replayLog(
+  store: Store,
+  partitions: Map<PartitionId, RecoveredPartition>,
+  requestWindowMs: number,
+): Promise<number> {
+  let replayed = 0;
+  let rows = new WriteBatch();
+  const broken = new Set<PartitionId>();
+  for await (const { key, value } of scanAll(store, Family.log, WHOLE_FAMILY)) {
+    const id = partitionOfLogKey(key);
+    const ticket = ticketOfLogKey(key);
+    const partition = recoveredIn(partitions, id);
+    if (ticket <= partition.lastTicket && !broken.has(id)) continue;
+    if (broken.has(id) || ticket !== partition.lastTicket + 1) {
+      if (store.atomicBatches) {
+        throw new StoreCorrupt(
+          `the commit log of partition ${id} lacks ticket ${partition.lastTicket + 1}: restore it from a backup`,
+        );
+      }
+      broken.add(id);
+      rows.delete(Family.log, key);
+      continue;
+    }
+    const atom = decodeAtom(id, ticket, value);
+    replayInto(partition, atom);
+    replayed++;
+    if (store.atomicBatches) continue;
+    writeRows(atom, rows, requestWindowMs);
+    if (rows.byteLength > REPLAY_BATCH_BYTES) {
+      await store.write(rows, { sync: false });
+      rows = new WriteBatch();
+    }
+  }
+  // On disk before anything is served: atoms behind a gap must not come back, rows must not be older than replies.
+  if (rows.count > 0 || (replayed > 0 && !store.atomicBatches)) await store.write(rows, { sync: true });
+  return replayed;
+}
+
+function replayInto(partition: RecoveredPartition, atom: ApplyAtom): void {
+  partition.lastTicket = atom.ticket;
+  for (const { queueId, name } of atom.created) {
+    noteQueueId(partition, queueId);
+    if (!partition.ledgers.has(queueId)) partition.ledgers.set(queueId, new QueueLedger(queueId, name));
+  }
+  for (const change of atom.changes) {
+    const ledger = partition.ledgers.get(change.queueId);
+    // Without a ledger the queue was dropped by a later atom whose rows are on disk already.
+    if (!ledger) continue;
+    ledger.apply(atom.ticket, change);
+    partition.changed.add(ledger);
+  }
+  for (const { queueId } of atom.dropped) {
+    const ledger = partition.ledgers.get(queueId);
+    if (ledger) partition.changed.delete(ledger);
+    partition.ledgers.delete(queueId);
+  }
+}
+
+function noteQueueId(partition: RecoveredPartition, queueId: QueueId): void {
+  partition.nextQueueId = Math.max(partition.nextQueueId, queueId + 1) as QueueId;
+}
+
+function recoveredIn(partitions: Map<PartitionId, RecoveredPartition>, id: PartitionId): RecoveredPartition {
+  let partition = partitions.get(id);
+  if (!partition) {
+    partition = {
+      lastTicket: 0 as Ticket,
+      nextQueueId: 1 as QueueId,
+      ledgers: new Map(),
+      changed: new Set(),
+    };
+    partitions.set(id, partition);
+  }
+  return partition;
+}

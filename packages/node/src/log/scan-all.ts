@@ -1,0 +1,19 @@
+import type { Key } from '../domain/ids.ts';
+import type { Family, KeyRange, Row, Store } from '../ports/store.ts';
+
+const PAGE = { rows: 1000, bytes: 4 * 1024 * 1024 };
+
+/** Every key of a family. */
+export const WHOLE_FAMILY: KeyRange = { gte: '' as Key, lt: '\xff\xff\xff\xff' as Key };
+
+/** All rows of a range, a page at a time; a page is as the range was when it was read. */
+export async function* scanAll(store: Store, family: Family, range: KeyRange): AsyncGenerator<Row> {
+  let gte = range.gte;
+  for (;;) {
+    const rows = await store.scan(family, { gte, lt: range.lt }, PAGE);
+    yield* rows;
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    gte = `${last.key}\0` as Key;
+  }
+}
