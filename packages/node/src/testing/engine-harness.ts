@@ -1,0 +1,161 @@
+import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
+import type { LeaseToken, Pid } from '../domain/ids.ts';
+import type { RetryPolicy } from '../domain/task.ts';
+import type { CallContext, LeasedTask, UpdateCommand, UpdateOutcome } from '../engine/commands.ts';
+import type { EngineConfig } from '../engine/config.ts';
+import { type Engine, openEngine } from '../engine/engine.ts';
+import { Family } from '../ports/store.ts';
+import { SeededRandom } from './seeded-random.ts';
+import { SimDisk } from './sim-store.ts';
+import { VirtualClock } from './virtual-clock.ts';
+
+export interface HarnessOptions {
+  readonly seed?: number;
+  readonly atomicBatches?: boolean;
+  /** What a write, an fsync and a read take, in virtual ms. */
+  readonly writeMs?: number;
+  readonly syncMs?: number;
+  readonly readMs?: number;
+  readonly config?: Partial<EngineConfig>;
+}
+
+/** An item of an update as a test writes it; `pid` and `data` as text. */
+export interface ItemSpec {
+  readonly queue: string;
+  readonly pid?: string;
+  readonly token?: number | undefined;
+}
+
+export interface EnqueueSpec extends ItemSpec {
+  readonly data?: string;
+  readonly mode?: EnqueueMode;
+  readonly delay?: number;
+  readonly retry?: Partial<RetryPolicy>;
+}
+
+export interface UpdateSpec {
+  readonly enqueue?: readonly EnqueueSpec[];
+  readonly dequeue?: readonly ItemSpec[];
+  readonly renew?: readonly (ItemSpec & { readonly for: number })[];
+  readonly release?: readonly (ItemSpec & { readonly delay?: number; readonly refund?: boolean })[];
+  readonly id?: string;
+}
+
+export interface LeaseSpec extends CallContext {
+  readonly max?: number;
+  readonly for?: number;
+  readonly wait?: number;
+  readonly maxPid?: string;
+  readonly maxBytes?: number;
+  readonly worker?: string;
+}
+
+/** An engine on a simulated disk and virtual time, with commands as a test likes to write them. */
+export async function engineHarness(options: HarnessOptions = {}): Promise<EngineHarness> {
+  const harness = new EngineHarness(options);
+  await harness.open();
+  return harness;
+}
+
+export class EngineHarness implements AsyncDisposable {
+  readonly random: SeededRandom;
+  readonly disk: SimDisk;
+  clock = new VirtualClock();
+  readonly #config: Partial<EngineConfig>;
+  #engine: Engine | undefined;
+
+  constructor(options: HarnessOptions) {
+    this.random = new SeededRandom(options.seed ?? 1);
+    this.disk = new SimDisk({ random: this.random, clock: this.clock.time, ...options });
+    this.#config = options.config ?? {};
+  }
+
+  get engine(): Engine {
+    if (!this.#engine) throw new Error('the engine is not open');
+    return this.#engine;
+  }
+
+  async open(): Promise<void> {
+    const store = this.disk.open();
+    this.#engine = await this.clock.run(
+      openEngine({ store, clock: this.clock, random: this.random, config: this.#config }),
+    );
+  }
+
+  /** Power loss, and the start after it. */
+  async crash(): Promise<void> {
+    this.disk.crash();
+    this.clock = this.clock.restart();
+    await this.open();
+  }
+
+  update(spec: UpdateSpec): Promise<UpdateOutcome> {
+    return this.engine.updateTasks(updateCommand(spec));
+  }
+
+  enqueue(queue: string, pids: readonly string[]): Promise<UpdateOutcome> {
+    return this.update({ enqueue: pids.map((pid) => ({ queue, pid, data: `data of ${pid}` })) });
+  }
+
+  lease(queues: string | readonly string[], spec: LeaseSpec = {}): Promise<readonly LeasedTask[]> {
+    const command = {
+      queues: [queues].flat().map(parseQueueName),
+      maxTasks: spec.max ?? 1,
+      leaseMs: spec.for ?? 30_000,
+      maxPid: spec.maxPid as Pid | undefined,
+      waitMs: spec.wait ?? 0,
+      worker: spec.worker ?? 'worker',
+      workerAddress: '127.0.0.1:1',
+      maxBytes: spec.maxBytes ?? 1e9,
+    };
+    return this.engine.leaseTasks(command, { signal: spec.signal });
+  }
+
+  async counts(queue: string): Promise<{ available: number; leased: number; delayed: number }> {
+    const report = await this.engine.queueStats({ kind: 'named', queues: [parseQueueName(queue)] });
+    const { available, leased, delayed } = report.totals;
+    return { available, leased, delayed };
+  }
+
+  /** Tasks that have a payload on disk, of dead generations too. */
+  taskRows(): number {
+    return this.disk.rowsOf(Family.data).length;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.clock.run(this.engine.stop());
+    this.clock.stop();
+  }
+}
+
+export const pidsOf = (tasks: readonly { readonly pid: Pid }[]): string[] => tasks.map(({ pid }) => pid);
+
+/** A command from a test's shorthand. All queues must be of one group. */
+export function updateCommand(spec: UpdateSpec): UpdateCommand {
+  const { enqueue = [], dequeue = [], renew = [], release = [] } = spec;
+  const [first] = [...enqueue, ...dequeue, ...renew, ...release];
+  const item = ({ queue, pid, token }: ItemSpec) => ({
+    queue: parseQueueName(queue),
+    pid: (pid ?? '') as Pid,
+    token: token as LeaseToken | undefined,
+  });
+  return {
+    group: first ? parseQueueName(first.queue).group : '',
+    enqueue: enqueue.map(({ queue, pid, data, mode, delay, retry }) => ({
+      queue: parseQueueName(queue),
+      pid: pid as Pid | undefined,
+      data: Buffer.from(data ?? ''),
+      mode: mode ?? EnqueueMode.ENQUEUE_MODE_COLLAPSE,
+      delayMs: delay ?? 0,
+      retry: retry && { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '', ...retry },
+    })),
+    dequeue: dequeue.map(item),
+    renew: renew.map((spec) => ({ ...item(spec), leaseMs: spec.for })),
+    release: release.map((spec) => ({
+      ...item(spec),
+      delayMs: spec.delay,
+      refundAttempt: spec.refund ?? false,
+    })),
+    requestId: spec.id,
+  };
+}
