@@ -284,7 +284,8 @@ export class SimStore implements Store {
     return this.#read(() =>
       keys.map((key) => {
         this.#assertSound(family, key);
-        return this.#rows.get(family, key)?.slice();
+        const value = this.#rows.get(family, key);
+        return value && Buffer.from(value);
       }),
     );
   }
@@ -293,7 +294,7 @@ export class SimStore implements Store {
     return this.#read(() =>
       this.#rows.scan(family, range, limit).map(({ key, value }) => {
         this.#assertSound(family, key);
-        return { key, value: value.slice() };
+        return { key, value: Buffer.from(value) };
       }),
     );
   }

@@ -1,0 +1,157 @@
+import { ReserveFile } from './reserve-file.ts';
+
+/** Between two looks at the free space, in ms. */
+const DEFAULT_INTERVAL_MS = 500;
+
+/** RocksDB writes what it is given at least twice: to the write-ahead log and, soon after, to a file. */
+const WRITTEN_PER_BYTE = 2;
+
+export interface DiskGuardOptions {
+  readonly dir: string;
+  /** Size of the reserve file, and also the free space beside it below which the disk counts as full. */
+  readonly reserveBytes: number;
+  /** Free bytes for this process on the file system of `dir`. */
+  readonly freeBytes: () => Promise<number>;
+  /** Writes something, synced; tells whether it worked. Asked only after a write found no space. */
+  readonly probe: () => Promise<boolean>;
+  readonly onChange: (state: DiskState) => void;
+  readonly log: (message: string, error?: unknown) => void;
+  readonly intervalMs?: number;
+}
+
+export type DiskState = { readonly kind: 'enough' } | { readonly kind: 'short'; readonly freeBytes: number };
+
+/**
+ * Watches the free space, so that the store says that it is full while it can still write.
+ *
+ *     free space   ≥ reserveBytes      enough
+ *                  < reserveBytes      short: new work should be refused; the rest is for what frees space
+ *                  < reserveBytes / 4  short, and the reserve file is given up: another reserveBytes for that
+ *     a write found no space           short, and the reserve file is given up at once
+ *
+ * It is enough again when, beside a reserve file taken anew, a quarter more is free than it took to be short, so that the
+ * state does not flutter, and, where a write had failed, a probe succeeds: RocksDB takes some seconds to recover.
+ */
+export class DiskGuard {
+  readonly #options: DiskGuardOptions;
+  readonly #reserve: ReserveFile;
+  #state: DiskState = { kind: 'enough' };
+  #free = Number.POSITIVE_INFINITY;
+  #submitted = 0;
+  #writesFail = false;
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> | undefined;
+  #lookAgain = false;
+  readonly #closing = new AbortController();
+
+  constructor(options: DiskGuardOptions) {
+    this.#options = options;
+    this.#reserve = new ReserveFile(options.dir, options.reserveBytes);
+  }
+
+  get state(): DiskState {
+    return this.#state;
+  }
+
+  /** Resolves when the state is known; goes on in the background to take the reserve, and to watch. */
+  async start(): Promise<void> {
+    await this.#measure();
+    if (this.#free < this.#threshold) this.#become({ kind: 'short', freeBytes: this.#free });
+    this.lookSoon();
+    this.#timer = setInterval(() => this.lookSoon(), this.#options.intervalMs ?? DEFAULT_INTERVAL_MS);
+    this.#timer.unref();
+  }
+
+  /** Counts bytes on their way to the disk; looks earlier when they may have changed the state. */
+  submitted(bytes: number): void {
+    this.#submitted += bytes * WRITTEN_PER_BYTE;
+    const room = this.#free - this.#threshold;
+    if (this.#submitted > room / 2 && this.#state.kind === 'enough') this.lookSoon();
+  }
+
+  /** A write found no space. */
+  ranOut(): void {
+    this.#writesFail = true;
+    this.#become({ kind: 'short', freeBytes: 0 });
+    this.lookSoon();
+  }
+
+  /** Looks now, or once more after the look under way. */
+  lookSoon(): void {
+    if (this.#closing.signal.aborted) return;
+    if (this.#looking !== undefined) {
+      this.#lookAgain = true;
+      return;
+    }
+    this.#looking = this.#look().finally(() => {
+      this.#looking = undefined;
+      if (!this.#lookAgain) return;
+      this.#lookAgain = false;
+      this.lookSoon();
+    });
+  }
+
+  /** Stops watching; the reserve stays. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    clearInterval(this.#timer);
+    await this.#looking;
+  }
+
+  get #threshold(): number {
+    return this.#options.reserveBytes;
+  }
+
+  async #look(): Promise<void> {
+    try {
+      await this.#measure();
+      if (this.#writesFail || this.#free < this.#threshold / 4) await this.#giveUpReserve();
+      if (this.#state.kind === 'short') await this.#mayBeEnough();
+      else await this.#mayBeShort();
+    } catch (error) {
+      this.#options.log('cannot watch the free space', error);
+    }
+  }
+
+  async #measure(): Promise<void> {
+    this.#submitted = 0;
+    this.#free = await this.#options.freeBytes();
+  }
+
+  async #giveUpReserve(): Promise<void> {
+    if (!(await this.#reserve.exists())) return;
+    await this.#reserve.release();
+    this.#options.log('gave up the reserved space, so that renewals and completions can be written');
+    await this.#measure();
+  }
+
+  async #mayBeShort(): Promise<void> {
+    const enough = this.#free >= this.#threshold && (await this.#takeReserve());
+    if (!enough) this.#become({ kind: 'short', freeBytes: this.#free });
+  }
+
+  async #mayBeEnough(): Promise<void> {
+    const wanted = this.#threshold * 1.25;
+    if (this.#writesFail) {
+      if (!(await this.#options.probe())) return;
+      this.#writesFail = false;
+    }
+    if (this.#free < wanted || !(await this.#takeReserve()) || this.#free < wanted) return;
+    this.#become({ kind: 'enough' });
+  }
+
+  /** Makes sure that the reserve is there; false when there is no room for it. */
+  async #takeReserve(): Promise<boolean> {
+    if (await this.#reserve.exists()) return true;
+    if (this.#free < this.#threshold + this.#reserve.bytes) return false;
+    const taken = await this.#reserve.take(this.#closing.signal);
+    await this.#measure();
+    return taken;
+  }
+
+  #become(state: DiskState): void {
+    if (state.kind === this.#state.kind || this.#closing.signal.aborted) return;
+    this.#state = state;
+    this.#options.onChange(state);
+  }
+}

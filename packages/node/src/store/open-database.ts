@@ -1,0 +1,118 @@
+import { readdir, rm } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import rocks, { type RocksLevel } from '@nxtedition/rocksdb';
+import { Family, StoreCorrupt } from '../ports/store.ts';
+import { columnOf, columnOptions, columnsOf, type MemoryBudget } from './column-families.ts';
+import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
+import { ReserveFile } from './reserve-file.ts';
+import { errorOf, failureOf } from './rocks-errors.ts';
+import { createSyncMark, readSyncMark, SYNC_MARK_FILE } from './sync-mark.ts';
+
+/** A file by this name, made by the operator, lets a database open that is known to have lost writes; once. */
+export const ACCEPT_LOSS_FILE = 'accept-loss';
+
+export interface OpenDatabaseOptions extends MemoryBudget {
+  /** Must exist. */
+  readonly dir: string;
+  readonly warn: (message: string) => void;
+}
+
+export interface OpenDatabase {
+  readonly db: RocksLevel;
+  /** Number of the last group of writes in it. */
+  readonly groupNumber: number;
+}
+
+/**
+ * Opens the database, or creates it in an empty directory, and checks it against the sync mark.
+ * Throws `StoreLocked`, `StoreCorrupt`, `StoreFull` or `StoreFailed`.
+ */
+export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
+  const { dir } = options;
+  const names = await readdir(dir);
+  const acceptLoss = names.includes(ACCEPT_LOSS_FILE);
+  const exists = names.some((name) => /^(CURRENT|MANIFEST-\d+|\d+\.(sst|log))$/.test(name));
+  const expected = expectedNumber(dir, exists, acceptLoss, options.warn);
+  if (!exists) createSyncMark(dir, 0, { keep: expected === 0 && !acceptLoss });
+
+  // Where nothing was ever synced, an earlier start may have ended while it created the database.
+  const db = await openRocks(options, expected === 0);
+  try {
+    const groupNumber = readGroupNumber(db);
+    if (groupNumber < expected) {
+      const loss = `the database in ${dir} ends with group ${groupNumber} of writes, but group ${expected} was synced`;
+      refuseUnlessAccepted(dir, acceptLoss, loss, options.warn);
+    }
+    if (acceptLoss) {
+      createSyncMark(dir, groupNumber, { keep: false });
+      await rm(join(dir, ACCEPT_LOSS_FILE));
+    }
+    return { db, groupNumber };
+  } catch (error) {
+    await db.close();
+    throw error instanceof StoreCorrupt ? error : errorOf(failureOf(error), dir);
+  }
+}
+
+/** The number the database must have reached, by the sync mark. */
+function expectedNumber(dir: string, exists: boolean, acceptLoss: boolean, warn: (message: string) => void): number {
+  const mark = readSyncMark(dir);
+  const refuse = (loss: string): number => {
+    refuseUnlessAccepted(dir, acceptLoss, loss, warn);
+    return 0;
+  };
+  if (mark.kind === 'damaged') return refuse(`${join(dir, SYNC_MARK_FILE)} is damaged`);
+  if (mark.kind === 'missing') return exists ? refuse(`${join(dir, SYNC_MARK_FILE)} is missing beside a database`) : 0;
+  if (!exists && mark.number > 0) {
+    return refuse(`the database in ${dir} is gone, but group ${mark.number} of its writes was synced`);
+  }
+  return mark.number;
+}
+
+function refuseUnlessAccepted(dir: string, accepted: boolean, loss: string, warn: (message: string) => void): void {
+  const message = `${loss}: acknowledged writes may be lost`;
+  if (accepted) {
+    warn(`${message}; going on because ${ACCEPT_LOSS_FILE} exists`);
+    return;
+  }
+  throw new StoreCorrupt(
+    `${message}. Check the disk and restore the directory from a backup; or, to go on with what is left, create the ` +
+      `file ${join(dir, ACCEPT_LOSS_FILE)} and start again`,
+  );
+}
+
+async function openRocks(options: OpenDatabaseOptions, create: boolean): Promise<RocksLevel> {
+  const { dir } = options;
+  try {
+    return await tryOpenRocks(options, create);
+  } catch (error) {
+    if (failureOf(error).kind !== 'full') throw errorOf(failureOf(error), dir);
+  }
+  // RocksDB needs some space to open, to write its options and what it replays: the reserve is for that as well.
+  await new ReserveFile(dir, 0).release();
+  try {
+    return await tryOpenRocks(options, create);
+  } catch (error) {
+    throw errorOf(failureOf(error), dir);
+  }
+}
+
+async function tryOpenRocks(options: OpenDatabaseOptions, create: boolean): Promise<RocksLevel> {
+  const db = new rocks.RocksLevel(options.dir);
+  await db.open({
+    createIfMissing: create,
+    columns: columnOptions(options),
+    // Threads for flushes and compactions. One is not enough: a long compaction would hold up flushes, then writes.
+    parallelism: Math.min(Math.max(availableParallelism(), 2), 4),
+    // Costs more time in the writer thread than it saves in bytes to sync.
+    walCompression: false,
+  });
+  return db;
+}
+
+function readGroupNumber(db: RocksLevel): number {
+  const column = columnOf(columnsOf(db), Family.meta);
+  const [bytes] = db._getManySync([GROUP_NUMBER_KEY], { column, valueEncoding: 'buffer' });
+  return decodeGroupNumber(bytes);
+}

@@ -1,0 +1,59 @@
+import { StoreClosed, StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
+
+/** What a failure means to the caller; crosses threads, where error classes do not. */
+export type FailureKind = 'full' | 'corrupt' | 'locked' | 'failed' | 'closed';
+
+export interface Failure {
+  readonly kind: FailureKind;
+  readonly message: string;
+}
+
+interface CodedError {
+  readonly code?: unknown;
+  readonly message?: unknown;
+  readonly cause?: unknown;
+}
+
+/** The binding hides the error of an open in `cause`. */
+function innermost(thrown: unknown): { code: string; message: string } {
+  const { code, message, cause } = (thrown ?? {}) as CodedError;
+  if (cause !== undefined && cause !== null) return innermost(cause);
+  return { code: String(code ?? ''), message: String(message ?? thrown) };
+}
+
+/** A full disk met while syncing is a failed sync: what is on disk is unknown. */
+const isOutOfSpace = (message: string): boolean =>
+  /No space left on device|Disk quota exceeded/.test(message) && !/While (fdatasync|fsync|sync)/i.test(message);
+
+/** What an error thrown by RocksDB or by the file system means. */
+export function failureOf(thrown: unknown): Failure {
+  const { code, message } = innermost(thrown);
+  if (code === 'LEVEL_LOCKED') return { kind: 'locked', message };
+  if (code === 'LEVEL_CORRUPTION') return { kind: 'corrupt', message };
+  if (isOutOfSpace(message)) return { kind: 'full', message };
+  return { kind: 'failed', message };
+}
+
+/** The error to reject with. `dir` is the database's directory. */
+export function errorOf(failure: Failure, dir: string): Error {
+  switch (failure.kind) {
+    case 'full':
+      return new StoreFull(`no space is left for ${dir} (${failure.message})`);
+    case 'corrupt':
+      return new StoreCorrupt(
+        `the database in ${dir} is damaged: ${failure.message}. Nothing of the damaged part was used. ` +
+          'Check the disk, then restore the directory from a backup',
+      );
+    case 'locked':
+      return new StoreLocked(
+        `${dir} is in use by another process, or by another store of this one (${failure.message}). ` +
+          'Stop it, or give this node a directory of its own',
+      );
+    case 'closed':
+      return new StoreClosed(failure.message);
+    case 'failed':
+      return new StoreFailed(`the database in ${dir} failed: ${failure.message}`);
+    default:
+      return failure.kind satisfies never;
+  }
+}

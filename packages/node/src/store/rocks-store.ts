@@ -1,0 +1,264 @@
+import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { RocksLevel } from '@nxtedition/rocksdb';
+import type { Key } from '../domain/ids.ts';
+import {
+  type Family,
+  type KeyRange,
+  type Row,
+  type ScanLimit,
+  type Store,
+  StoreClosed,
+  type StoreSize,
+  type StoreState,
+} from '../ports/store.ts';
+import { WriteBatch } from '../ports/write-batch.ts';
+import { DiskGuard } from './disk-guard.ts';
+import { openDatabase } from './open-database.ts';
+import { errorOf, type Failure } from './rocks-errors.ts';
+import { RocksReader } from './rocks-reader.ts';
+import { RocksWriter } from './rocks-writer.ts';
+
+/** What the store says, in the shape of pino. */
+export interface StoreLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface RocksStoreOptions {
+  /** Directory of the database; created if it is missing. */
+  readonly dir: string;
+  /** Block caches of all families together. Default 128 MiB: an eighth of a machine with 1 GB. */
+  readonly cacheBytes?: number;
+  /**
+   * Memtables of all families together, at their worst. Default 96 MiB. The write-ahead log, which is replayed at
+   * open, grows to about four times as much.
+   */
+  readonly memtableBytes?: number;
+  /**
+   * Size of the file that is given up when the disk is full, and the free space below which it counts as full. Default
+   * 256 MiB. At least 1 MiB.
+   */
+  readonly reserveBytes?: number;
+  /** Longest time a write without `sync` stays unsynced, in ms. Default 100. */
+  readonly flushIntervalMs?: number;
+  readonly log?: StoreLog;
+}
+
+const MIB = 1024 * 1024;
+const LEAST_RESERVE_BYTES = MIB;
+
+/**
+ * Threads that read. Two, so that a long scan, or one that waits for the disk, does not hold up every other read; more
+ * would not help, for the answers are all unpacked on the event loop.
+ */
+const READERS = 2;
+
+/** Between two looks at the size on disk, which costs a look at every file. */
+const SIZE_INTERVAL_MS = 10_000;
+
+/** Open databases. A handle has no reference count: were one collected, its threads would read freed memory. */
+const open = new Set<RocksLevel>();
+
+/**
+ * Opens a store on RocksDB, or creates one in an empty directory. Throws `StoreLocked`, `StoreCorrupt` (also when the
+ * database has lost acknowledged writes), `StoreFull` or `StoreFailed`.
+ */
+export async function openRocksStore(options: RocksStoreOptions): Promise<Store> {
+  const dir = resolve(options.dir);
+  const reserveBytes = options.reserveBytes ?? 256 * MIB;
+  if (reserveBytes < LEAST_RESERVE_BYTES) throw new RangeError(`reserveBytes is ${reserveBytes}, less than 1 MiB`);
+  const cacheBytes = options.cacheBytes ?? 128 * MIB;
+  const memtableBytes = options.memtableBytes ?? 96 * MIB;
+  await mkdir(dir, { recursive: true });
+  const warn = (message: string) => options.log?.error({ dir }, message);
+  const { db, groupNumber } = await openDatabase({ dir, cacheBytes, memtableBytes, warn });
+  open.add(db);
+  const store = new RocksStore(db, dir, { reserveBytes, memoryBytes: cacheBytes + memtableBytes, log: options.log });
+  try {
+    await store.start(groupNumber, options.flushIntervalMs ?? 100);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  return store;
+}
+
+class RocksStore implements Store {
+  readonly atomicBatches = true;
+  readonly #db: RocksLevel;
+  readonly #dir: string;
+  readonly #log: StoreLog | undefined;
+  readonly #guard: DiskGuard;
+  readonly #readers: RocksReader[] = [];
+  readonly #listeners: ((state: StoreState) => void)[] = [];
+  #writer: RocksWriter | undefined;
+  #failure: Error | undefined;
+  #closing: Promise<void> | undefined;
+  #sizeTimer: NodeJS.Timeout | undefined;
+  #size: StoreSize;
+
+  constructor(
+    db: RocksLevel,
+    dir: string,
+    options: { readonly reserveBytes: number; readonly memoryBytes: number; readonly log: StoreLog | undefined },
+  ) {
+    this.#db = db;
+    this.#dir = dir;
+    this.#log = options.log;
+    // The binding shows no figures of families, so memory is what they were given.
+    this.#size = { disk: 0, memory: options.memoryBytes };
+    this.#guard = new DiskGuard({
+      dir,
+      reserveBytes: options.reserveBytes,
+      freeBytes: async () => {
+        const { bavail, bsize } = await statfs(dir);
+        return bavail * bsize;
+      },
+      probe: () => this.#probe(),
+      onChange: () => this.#changed(),
+      log: (message, error) => this.#log?.warn({ dir, err: error }, message),
+    });
+  }
+
+  /** Starts the threads and the watch over the disk. */
+  async start(groupNumber: number, flushIntervalMs: number): Promise<void> {
+    const { handle } = this.#db;
+    const toError = (failure: Failure) => errorOf(failure, this.#dir);
+    const writer = RocksWriter.start({
+      handle,
+      dir: this.#dir,
+      groupNumber,
+      flushIntervalMs,
+      errorOf: toError,
+      onRefused: () => this.#guard.ranOut(),
+      onFailed: (error) => this.#failed(error),
+    });
+    const readers = Array.from({ length: READERS }, () => RocksReader.start({ handle, errorOf: toError }));
+    // All of them, also when one fails: the database must not be closed under a thread that is starting.
+    const started = await Promise.allSettled([writer, ...readers]);
+    for (const thread of started) {
+      if (thread.status === 'rejected') continue;
+      if (thread.value instanceof RocksWriter) this.#writer = thread.value;
+      else this.#readers.push(thread.value);
+    }
+    for (const thread of started) if (thread.status === 'rejected') throw thread.reason;
+    await this.#guard.start();
+    await this.#measure();
+    this.#sizeTimer = setInterval(() => void this.#measure(), SIZE_INTERVAL_MS);
+    this.#sizeTimer.unref();
+  }
+
+  get state(): StoreState {
+    if (this.#failure !== undefined) return { kind: 'failed', cause: this.#failure };
+    const disk = this.#guard.state;
+    return disk.kind === 'short' ? { kind: 'full', freeBytes: disk.freeBytes } : { kind: 'writable' };
+  }
+
+  write(batch: WriteBatch, options: { readonly sync: boolean }): Promise<void> {
+    return this.#with(this.#writer, (writer) => {
+      this.#guard.submitted(batch.byteLength);
+      return writer.write(batch, options.sync);
+    });
+  }
+
+  deleteRange(family: Family, range: KeyRange): Promise<void> {
+    return this.#with(this.#writer, (writer) => writer.deleteRange(family, range));
+  }
+
+  get(family: Family, keys: readonly Key[]): Promise<(Uint8Array | undefined)[]> {
+    return this.#with(this.#idlestReader(), (reader) => reader.get(family, keys));
+  }
+
+  scan(family: Family, range: KeyRange, limit: ScanLimit): Promise<Row[]> {
+    return this.#with(this.#idlestReader(), (reader) => reader.scan(family, range, limit));
+  }
+
+  onStateChange(listener: (state: StoreState) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  size(): StoreSize {
+    return this.#size;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** The threads end first: closing the database under one of them would crash the process. */
+  async #close(): Promise<void> {
+    clearInterval(this.#sizeTimer);
+    await this.#guard.close();
+    await Promise.all([this.#writer?.close(), ...this.#readers.map((reader) => reader.close())]);
+    await this.#db.close();
+    open.delete(this.#db);
+  }
+
+  /** Passes the promise on as it is: a wrapper would deliver a rejection later than the writer believes. */
+  #with<Part, T>(part: Part | undefined, call: (part: Part) => Promise<T>): Promise<T> {
+    if (part === undefined || this.#closing !== undefined) {
+      return Promise.reject(new StoreClosed(`the store in ${this.#dir} is closed`));
+    }
+    return call(part);
+  }
+
+  #idlestReader(): RocksReader | undefined {
+    const [first, ...others] = this.#readers;
+    return others.reduce(
+      (idlest, reader) => (reader.outstanding < (idlest?.outstanding ?? 0) ? reader : idlest),
+      first,
+    );
+  }
+
+  async #probe(): Promise<boolean> {
+    if (this.#closing !== undefined) return false;
+    try {
+      await this.#writer?.write(new WriteBatch(), true);
+      return true;
+    } catch {
+      return false; // the disk is still full; a failure has been told to the listeners
+    }
+  }
+
+  #failed(error: Error): void {
+    this.#failure = error;
+    this.#log?.error({ dir: this.#dir, err: error }, 'nothing will be written any more');
+    this.#changed();
+  }
+
+  #changed(): void {
+    const { state } = this;
+    if (state.kind === 'full') {
+      this.#log?.warn({ dir: this.#dir, freeBytes: state.freeBytes }, 'the disk is full');
+    } else if (state.kind === 'writable') {
+      this.#log?.info({ dir: this.#dir }, 'there is space on the disk again');
+    }
+    for (const listener of this.#listeners) listener(state);
+  }
+
+  async #measure(): Promise<void> {
+    try {
+      this.#size = { ...this.#size, disk: await bytesIn(this.#dir) };
+    } catch (error) {
+      this.#log?.warn({ dir: this.#dir, err: error }, 'cannot measure the size on disk');
+    }
+  }
+}
+
+async function bytesIn(dir: string): Promise<number> {
+  const sizes = (await readdir(dir)).map(async (name) => {
+    try {
+      return (await stat(join(dir, name))).size;
+    } catch {
+      return 0; // deleted by a compaction meanwhile
+    }
+  });
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
