@@ -1,0 +1,79 @@
+import type {
+  BatchLeaseTasksRequest,
+  BatchLeaseTasksResponse,
+  BatchUpdateTasksRequest,
+  BatchUpdateTasksResponse,
+  DeleteQueueRequest,
+  DeleteQueueResponse,
+  GetQueueStatsRequest,
+  GetQueueStatsResponse,
+  GetTasksRequest,
+  GetTasksResponse,
+  LeaseTasksRequest,
+  LeaseTasksResponse,
+  ListQueuesRequest,
+  ListQueuesResponse,
+  PeekTasksRequest,
+  PeekTasksResponse,
+  ResetLeasesRequest,
+  ResetLeasesResponse,
+  UpdateTasksRequest,
+  UpdateTasksResponse,
+} from '@taskmaster/proto';
+import type { TaskEngine } from '../engine/commands.ts';
+import type { Log } from '../ports/log.ts';
+import { batchLease, batchUpdate } from './batch.ts';
+import { leaseReply, listReply, REPLY_BYTES, statsReply, updateReply } from './build-reply.ts';
+import type { Caller } from './caller.ts';
+import { leaseWithin } from './lease-within.ts';
+import { parseLease } from './parse-lease.ts';
+import { parseList, parseStats } from './parse-queues.ts';
+import { parseGet, parsePeek } from './parse-tasks.ts';
+import { parseUpdate } from './parse-update.ts';
+import { queueName } from './queue-names.ts';
+import { get, peek } from './show-tasks.ts';
+
+/**
+ * The service, free of any transport: every request is validated here and nowhere else, so that gRPC and in-process
+ * callers pass the same checks. Rejects with a `Refusal`; anything else is a fault of ours.
+ */
+export interface Handlers {
+  updateTasks(request: UpdateTasksRequest): Promise<UpdateTasksResponse>;
+  leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
+  batchUpdateTasks(request: BatchUpdateTasksRequest): Promise<BatchUpdateTasksResponse>;
+  batchLeaseTasks(request: BatchLeaseTasksRequest, caller: Caller): Promise<BatchLeaseTasksResponse>;
+  listQueues(request: ListQueuesRequest): Promise<ListQueuesResponse>;
+  getQueueStats(request: GetQueueStatsRequest): Promise<GetQueueStatsResponse>;
+  peekTasks(request: PeekTasksRequest): Promise<PeekTasksResponse>;
+  getTasks(request: GetTasksRequest): Promise<GetTasksResponse>;
+  deleteQueue(request: DeleteQueueRequest): Promise<DeleteQueueResponse>;
+  resetLeases(request: ResetLeasesRequest): Promise<ResetLeasesResponse>;
+}
+
+export function createHandlers(engine: TaskEngine, log: Log): Handlers {
+  return {
+    async updateTasks(request) {
+      return updateReply(await engine.updateTasks(parseUpdate(request)));
+    },
+    async leaseTasks(request, caller) {
+      return leaseReply(await leaseWithin(engine, log, parseLease(request, caller.address), caller, REPLY_BYTES));
+    },
+    batchUpdateTasks: (request) => batchUpdate(engine, log, request),
+    batchLeaseTasks: (request, caller) => batchLease(engine, log, request, caller),
+    async listQueues(request) {
+      return listReply(await engine.listQueues(parseList(request)));
+    },
+    async getQueueStats(request) {
+      const command = parseStats(request);
+      return statsReply(await engine.queueStats(command), command.kind);
+    },
+    peekTasks: (request) => peek(engine, parsePeek(request)),
+    getTasks: (request) => get(engine, parseGet(request)),
+    async deleteQueue(request) {
+      return { deletedTasks: await engine.deleteQueue(queueName(request.queue, { field: 'queue' })) };
+    },
+    async resetLeases(request) {
+      return { resetTasks: await engine.resetLeases(queueName(request.queue, { field: 'queue' })) };
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { Refusal } from '../domain/errors.ts';
+import type { LeaseCommand, LeasedTask, ReleaseItem, TaskEngine } from '../engine/commands.ts';
+import type { Log } from '../ports/log.ts';
+import { fittingTasks } from './build-reply.ts';
+import type { Caller } from './caller.ts';
+
+/**
+ * Leases tasks for a caller who is there to get them, no more than fit into so many bytes of a reply. What was leased
+ * beyond that, or for a caller who left meanwhile, is given back at once: nobody should wait for those leases to end.
+ */
+export async function leaseWithin(
+  engine: TaskEngine,
+  log: Log,
+  command: LeaseCommand,
+  caller: Caller,
+  bytes: number,
+): Promise<readonly LeasedTask[]> {
+  const tasks = await engine.leaseTasks(command, command.waitMs > 0 ? { signal: caller.signal } : undefined);
+  if (caller.gone) {
+    giveBack(engine, log, tasks);
+    throw new Refusal('CANCELLED', 'the caller left before the lease was granted');
+  }
+  const { count } = fittingTasks(tasks, bytes);
+  if (count === tasks.length) return tasks;
+  giveBack(engine, log, tasks.slice(count));
+  return tasks.slice(0, count);
+}
+
+/** Releases tasks that nobody will work on, as if they had never been leased. */
+export function giveBack(engine: TaskEngine, log: Log, tasks: readonly LeasedTask[]): void {
+  for (const [group, ofGroup] of Map.groupBy(tasks, ({ queue }) => queue.group)) {
+    const release = ofGroup.map(
+      ({ queue, pid, token }): ReleaseItem => ({ queue, pid, token, delayMs: 0, refundAttempt: true }),
+    );
+    engine
+      .updateTasks({ group, enqueue: [], dequeue: [], renew: [], release, requestId: undefined })
+      // Without it the leases end by themselves; the tasks are only late.
+      .catch((err: unknown) => log.debug({ err }, 'leases that nobody got could not be given back'));
+  }
+}

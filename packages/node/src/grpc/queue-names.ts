@@ -1,0 +1,54 @@
+import { limits, parseQueueName, type QueueName } from '@taskmaster/proto';
+import { excerpt, type Place, refuse } from './checks.ts';
+
+/** A decoder puts this in the place of bytes that are not UTF-8. */
+const REPLACEMENT = '\uFFFD';
+
+/**
+ * Names seen lately. The same few names come again and again, and checking one costs more than looking it up. Emptied
+ * when full: at most 4,096 names of about 1 KiB.
+ */
+const seen = new Map<string, QueueName>();
+const SEEN_AT_MOST = 4096;
+
+/**
+ * A queue's name, `group#name`.
+ *
+ * Names are UTF-8. Whether the bytes sent were is not known any more once they are decoded, only that U+FFFD stands
+ * where they were not: names that contain U+FFFD are therefore refused, lest two different names become one.
+ */
+export function queueName(full: string, place: Place): QueueName {
+  const known = seen.get(full);
+  if (known !== undefined) return known;
+  const name = parseQueueName(full);
+  checkPart(name.group, 'group', place, full);
+  checkPart(name.name, 'name', place, full);
+  if (name.name === '') {
+    refuse('INVALID_QUEUE', place, full === '' ? 'is empty' : `is ${excerpt(full)}: its name is empty`, {
+      limit: limits.nameBytes,
+    });
+  }
+  if (seen.size >= SEEN_AT_MOST) seen.clear();
+  seen.set(full, name);
+  return name;
+}
+
+/** A group named on its own; empty: the default group. */
+export function groupName(group: string, place: Place): string {
+  checkPart(group, 'group', place, group);
+  if (group.includes('#')) refuse('INVALID_QUEUE', place, `is ${excerpt(group)}: a group contains no "#"`);
+  return group;
+}
+
+function checkPart(part: string, what: 'group' | 'name', place: Place, full: string): void {
+  if (part.includes(REPLACEMENT) || !part.isWellFormed()) {
+    refuse('INVALID_QUEUE', place, `is ${excerpt(full)}: its ${what} is not valid UTF-8 or contains U+FFFD`);
+  }
+  const bytes = part.length > limits.nameBytes / 3 ? Buffer.byteLength(part) : part.length;
+  if (bytes > limits.nameBytes) {
+    refuse('INVALID_QUEUE', place, `is ${excerpt(full)}: its ${what} has ${bytes} bytes, at most ${limits.nameBytes}`, {
+      value: bytes,
+      limit: limits.nameBytes,
+    });
+  }
+}

@@ -1,0 +1,329 @@
+import { ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
+import {
+  encodeToBuffer,
+  type LeaseTasksRequest,
+  StreamRequest,
+  StreamResponse,
+  type StreamResult,
+  type UpdateTasksRequest,
+} from '@taskmaster/proto';
+import { Refusal } from '../domain/errors.ts';
+import type { Log } from '../ports/log.ts';
+import type { CallObserver } from './call-observer.ts';
+import type { Caller } from './caller.ts';
+import { decodeRequest } from './codec.ts';
+import type { Handlers } from './handlers.ts';
+import { peerAddress } from './host-port.ts';
+import { refusalOf, toCallStatus, toWireError } from './status.ts';
+import { toMessages } from './stream-results.ts';
+import type { UnreadReplies } from './unread-replies.ts';
+
+/** What grpc-js gives an interceptor to act on: the call below it. */
+type NextCall = Parameters<ServerInterceptor>[1];
+
+export interface RequestStreamLimits {
+  /** Most calls of one stream being served or waiting for tasks; more stay unread. */
+  readonly callsInFlight: number;
+  /** Most bytes of the messages whose calls are being served; more stay unread. */
+  readonly requestBytes: number;
+  /** Unread bytes of answers from which on no further call is served. */
+  readonly unreadBytes: number;
+}
+
+/**
+ * Calls in flight: a client may have 10,000 waiting leases on one stream and still be heard. Bytes: twice the largest
+ * message each, so that one is always on its way while another is worked on.
+ */
+export const DEFAULT_STREAM_LIMITS: RequestStreamLimits = {
+  callsInFlight: 16_384,
+  requestBytes: 8 * 1024 * 1024,
+  unreadBytes: 8 * 1024 * 1024,
+};
+
+export interface RequestStreamDeps {
+  readonly handlers: Handlers;
+  readonly log: Log;
+  readonly observer: CallObserver;
+  readonly unread: UnreadReplies;
+  readonly limits: RequestStreamLimits;
+  readonly onOpen: (stream: RequestStream) => void;
+  /** Called once for every stream that opened, however it ended. */
+  readonly onClose: (stream: RequestStream) => void;
+}
+
+/** A message received; its bytes stay in memory until the last of its calls is answered. */
+interface Received {
+  readonly bytes: number;
+  unanswered: number;
+}
+
+type Operation =
+  | { readonly $case: 'update'; readonly value: UpdateTasksRequest }
+  | { readonly $case: 'lease'; readonly value: LeaseTasksRequest };
+
+interface StreamedCall {
+  readonly id: number;
+  readonly operation: Operation;
+  readonly received: Received;
+  readonly began: number;
+}
+
+/**
+ * One `Stream` call: many updates and leases at once, answered in any order.
+ *
+ *  S1  A message is read only while calls in flight, their bytes and the unread answers are below their bounds and every
+ *      call read before has been started. HTTP/2 flow control holds back the rest at the client.
+ *  S2  The answers that became ready in one turn of the event loop travel together.
+ *  S3  Once the stream is closed nothing is leased for it: waiting leases are given up, late ones given back.
+ *
+ * It drives the call below grpc-js's Duplex, which would read 16 messages ahead and not tell when answers were read.
+ */
+export class RequestStream extends ServerInterceptingCall {
+  readonly #call: NextCall;
+  readonly #deps: RequestStreamDeps;
+  readonly #address: string;
+  readonly #connection: string;
+  readonly #leases = new Map<number, StreamLease>();
+  /** Read but not started; those before `#next` are. */
+  #parked: StreamedCall[] = [];
+  #next = 0;
+  #inFlight = 0;
+  #requestBytes = 0;
+  #ready: StreamResult[] = [];
+  #unreadBytes = 0;
+  #reading = false;
+  #halfClosed = false;
+  #stopping: Refusal | undefined;
+  /** Its status was sent; what was written before may still be unread. */
+  #ended = false;
+
+  constructor(call: NextCall, deps: RequestStreamDeps) {
+    super(call);
+    this.#call = call;
+    this.#deps = deps;
+    this.#connection = call.getPeer();
+    this.#address = peerAddress(this.#connection);
+  }
+
+  override start(_listener: Parameters<ServerInterceptingCall['start']>[0]): void {
+    this.#call.start({
+      onReceiveMetadata: () => {
+        this.#deps.onOpen(this);
+        this.#pump();
+      },
+      onReceiveMessage: (message: Buffer) => this.#receive(message),
+      onReceiveHalfClose: () => {
+        this.#halfClosed = true;
+        this.#pump();
+      },
+      onCancel: () => this.#onClosed(),
+    });
+  }
+
+  /** Ends waiting leases with no tasks, finishes what is in flight, then ends the stream with this status. */
+  stop(reason: Refusal): void {
+    if (this.#stopping !== undefined) return;
+    this.#stopping = reason;
+    for (const lease of this.#leases.values()) lease.endWaiting();
+    this.#pump();
+  }
+
+  #receive(message: Buffer): void {
+    this.#reading = false;
+    if (this.#ended) return;
+    let calls: StreamRequest['calls'];
+    try {
+      ({ calls } = decodeRequest(StreamRequest, message));
+    } catch (thrown) {
+      // Which calls it would have made is not known, so none can be answered on its own.
+      this.#end(refusalOf(thrown, this.#deps.log));
+      return;
+    }
+    const began = performance.now();
+    const received: Received = { bytes: message.length, unanswered: 0 };
+    for (const { id, call } of calls) {
+      if (call?.$case === 'cancel') this.#leases.get(id)?.cancel();
+      else this.#park(id, call, received, began);
+    }
+    if (received.unanswered > 0) this.#requestBytes += received.bytes;
+    this.#pump();
+  }
+
+  #park(id: number, operation: Operation | undefined, received: Received, began: number): void {
+    if (operation === undefined) {
+      this.#answerRefused(id, new Refusal('MALFORMED_REQUEST', `call ${id} names no operation`));
+      return;
+    }
+    if (operation.$case === 'lease') {
+      if (this.#leases.has(id)) {
+        this.#answerRefused(id, new Refusal('INVALID_ARGUMENT', `call ${id}: an unanswered lease has the same id`));
+        return;
+      }
+      this.#leases.set(id, new StreamLease(this.#address));
+    }
+    received.unanswered++;
+    this.#parked.push({ id, operation, received, began });
+  }
+
+  /** Starts what may start, then reads on if that was all (S1). */
+  #pump(): void {
+    if (this.#ended) return;
+    for (let call = this.#parked[this.#next]; call !== undefined && this.#mayServe(); call = this.#parked[this.#next]) {
+      this.#next++;
+      this.#serve(call);
+    }
+    if (this.#next < this.#parked.length) return;
+    this.#parked = [];
+    this.#next = 0;
+
+    const idle = this.#inFlight === 0 && this.#ready.length === 0;
+    if (this.#stopping !== undefined) {
+      if (idle) this.#end(this.#stopping);
+    } else if (this.#halfClosed) {
+      if (idle) this.#end(undefined);
+    } else if (!this.#reading && this.#mayServe() && this.#requestBytes < this.#deps.limits.requestBytes) {
+      this.#reading = true;
+      this.#call.startRead();
+    }
+  }
+
+  #mayServe(): boolean {
+    const { callsInFlight, unreadBytes } = this.#deps.limits;
+    return this.#inFlight < callsInFlight && this.#unreadBytes < unreadBytes;
+  }
+
+  #serve(call: StreamedCall): void {
+    const { handlers } = this.#deps;
+    this.#inFlight++;
+    const { operation } = call;
+    if (operation.$case === 'update') {
+      handlers.updateTasks(operation.value).then(
+        (value) => this.#answer(call, { $case: 'update', value }, undefined),
+        (thrown: unknown) => this.#refuse(call, thrown),
+      );
+      return;
+    }
+    const lease = this.#leases.get(call.id) ?? new StreamLease(this.#address);
+    if (this.#stopping !== undefined) lease.endWaiting();
+    if (lease.gone) {
+      this.#refuse(call, new Refusal('CANCELLED', 'the lease was given up before it was tried'));
+      return;
+    }
+    handlers.leaseTasks(operation.value, lease).then(
+      (value) => this.#answer(call, { $case: 'lease', value }, undefined),
+      (thrown: unknown) => {
+        if (lease.endedWaiting(thrown)) this.#answer(call, { $case: 'lease', value: { tasks: [] } }, undefined);
+        else this.#refuse(call, thrown);
+      },
+    );
+  }
+
+  #refuse(call: StreamedCall, thrown: unknown): void {
+    const refusal = refusalOf(thrown, this.#deps.log);
+    this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
+  }
+
+  #answer(call: StreamedCall, result: StreamResult['result'], refusal: Refusal | undefined): void {
+    this.#inFlight--;
+    const { operation, received, began, id } = call;
+    if (--received.unanswered === 0) this.#requestBytes -= received.bytes;
+    if (operation.$case === 'lease') this.#leases.delete(id);
+    const method = operation.$case === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
+    this.#deps.observer.callEnded(method, refusal?.reason, performance.now() - began);
+    this.#sendSoon({ id, result });
+  }
+
+  #answerRefused(id: number, refusal: Refusal): void {
+    this.#sendSoon({ id, result: { $case: 'error', value: toWireError(refusal) } });
+  }
+
+  #sendSoon(result: StreamResult): void {
+    if (this.#ended) return;
+    this.#ready.push(result);
+    // By then everything else that this turn makes ready has joined (S2).
+    if (this.#ready.length === 1) setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    if (this.#ended) return;
+    const ready = this.#ready;
+    this.#ready = [];
+    try {
+      for (const results of toMessages(ready)) this.#send(encodeToBuffer(StreamResponse, { results }));
+    } catch (thrown) {
+      this.#end(refusalOf(thrown, this.#deps.log));
+      return;
+    }
+    this.#pump();
+  }
+
+  #send(message: Buffer): void {
+    const bytes = message.length;
+    this.#unreadBytes += bytes;
+    this.#deps.unread.add(this.#connection, bytes);
+    this.#call.sendMessage(message, () => {
+      this.#unreadBytes -= bytes;
+      this.#deps.unread.remove(this.#connection, bytes);
+      this.#pump();
+    });
+  }
+
+  #end(refusal: Refusal | undefined): void {
+    this.#giveUp();
+    this.#call.sendStatus(refusal === undefined ? { code: 0, details: 'OK' } : toCallStatus(refusal));
+  }
+
+  /** grpc-js says so once, when the client is gone or has read the status. */
+  #onClosed(): void {
+    this.#giveUp();
+    this.#deps.unread.remove(this.#connection, this.#unreadBytes);
+    this.#unreadBytes = 0;
+    this.#deps.onClose(this);
+  }
+
+  #giveUp(): void {
+    this.#ended = true;
+    for (const lease of this.#leases.values()) lease.cancel();
+    this.#parked = [];
+    this.#ready = [];
+  }
+}
+
+/** The caller of one lease on a stream. */
+class StreamLease implements Caller {
+  readonly address: string;
+  #gone = false;
+  #waitsNoLonger = false;
+  #abort: AbortController | undefined;
+
+  constructor(address: string) {
+    this.address = address;
+  }
+
+  get gone(): boolean {
+    return this.#gone;
+  }
+
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.#gone || this.#waitsNoLonger) this.#abort.abort();
+    return this.#abort.signal;
+  }
+
+  /** The client wants no answer any more. */
+  cancel(): void {
+    this.#gone = true;
+    this.#abort?.abort();
+  }
+
+  /** The client is to have its answer now. */
+  endWaiting(): void {
+    this.#waitsNoLonger = true;
+    this.#abort?.abort();
+  }
+
+  /** Whether it failed only because `endWaiting` cut its waiting short. */
+  endedWaiting(thrown: unknown): boolean {
+    return this.#waitsNoLonger && !this.#gone && thrown instanceof Refusal && thrown.reason === 'CANCELLED';
+  }
+}

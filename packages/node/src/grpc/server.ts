@@ -1,0 +1,191 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { promisify } from 'node:util';
+import { Server, ServerCredentials, type ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
+import { limits, TaskMasterServiceService } from '@taskmaster/proto';
+import { Refusal } from '../domain/errors.ts';
+import type { EngineHealth } from '../engine/commands.ts';
+import type { Log } from '../ports/log.ts';
+import type { CallObserver } from './call-observer.ts';
+import { rawMethod } from './codec.ts';
+import type { Handlers } from './handlers.ts';
+import { HealthService } from './health.ts';
+import { createReflection } from './reflection.ts';
+import {
+  DEFAULT_STREAM_LIMITS,
+  RequestStream,
+  type RequestStreamDeps,
+  type RequestStreamLimits,
+} from './request-stream.ts';
+import { createTaskService } from './task-service.ts';
+import { UnreadReplies } from './unread-replies.ts';
+
+/** Room above our own bound, so that requests a little too large get our reason and not grpc-js's. */
+const RECEIVE_BYTES = limits.requestBytes + 1024 * 1024;
+
+const DRAINING = new Refusal('SHUTTING_DOWN', 'the node is shutting down');
+
+export interface GrpcServerOptions {
+  readonly host: string;
+  /** 0: any free port. */
+  readonly port: number;
+  /** Idle connections are pinged this often, in ms. */
+  readonly keepaliveTimeMs: number;
+  /** A connection that leaves a ping unanswered for so long is closed, in ms. */
+  readonly keepaliveTimeoutMs: number;
+  /** Connections end after about so long, so that clients spread anew, in ms; 0: never. */
+  readonly maxConnectionAgeMs: number;
+  /** What such a connection has in flight may still take so long, in ms. */
+  readonly maxConnectionAgeGraceMs: number;
+  /** Calls at once on one connection; a `Stream` call counts as one. */
+  readonly maxCallsPerConnection: number;
+  /** Replies kept for peers that do not read, over all connections, in bytes; a single one may have a quarter. */
+  readonly maxUnreadReplyBytes: number;
+  readonly reflection: boolean;
+  readonly streamLimits?: RequestStreamLimits;
+}
+
+export interface GrpcServerDeps {
+  readonly handlers: Handlers;
+  readonly health: () => EngineHealth;
+  readonly observer: CallObserver;
+  readonly log: Log;
+}
+
+/** The gRPC face of a node. */
+export class GrpcServer {
+  readonly #options: GrpcServerOptions;
+  readonly #deps: GrpcServerDeps;
+  readonly #health: HealthService;
+  readonly #unread: UnreadReplies;
+  readonly #server: Server;
+  readonly #sockets = new Map<string, Socket>();
+  /** With the timers that end them. */
+  readonly #streams = new Map<RequestStream, NodeJS.Timeout | undefined>();
+  readonly #listener = createServer({ noDelay: true }, (socket) => this.#accept(socket));
+  #inject: ((socket: Socket) => void) | undefined;
+  #draining = false;
+  #stopped: Promise<void> | undefined;
+
+  constructor(options: GrpcServerOptions, deps: GrpcServerDeps) {
+    this.#options = options;
+    this.#deps = deps;
+    this.#health = new HealthService(deps.health);
+    this.#unread = new UnreadReplies({
+      totalBytes: options.maxUnreadReplyBytes,
+      connectionBytes: Math.ceil(options.maxUnreadReplyBytes / 4),
+      cut: (connection, bytes) => this.#cut(connection, bytes),
+    });
+    this.#server = this.#createServer();
+  }
+
+  /** Connections open now. */
+  get connections(): number {
+    return this.#sockets.size;
+  }
+
+  /** Bytes of replies that peers have not read yet. */
+  get unreadReplyBytes(): number {
+    return this.#unread.totalBytes;
+  }
+
+  /** Resolves with the port once calls are served; rejects when it cannot be had. */
+  async start(): Promise<number> {
+    const { host, port } = this.#options;
+    const { injectConnection } = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
+    this.#inject = injectConnection;
+    this.#listener.listen({ host, port });
+    await once(this.#listener, 'listening');
+    return (this.#listener.address() as AddressInfo).port;
+  }
+
+  /** Says NOT_SERVING and takes no more connections; calls on existing ones go on. */
+  drain(): void {
+    if (this.#draining) return;
+    this.#draining = true;
+    this.#health.drain();
+    this.#listener.close();
+    for (const stream of this.#streams.keys()) stream.stop(DRAINING);
+  }
+
+  /** Lets what is in flight finish for at most so long, then closes every connection. */
+  stop(graceMs: number): Promise<void> {
+    this.#stopped ??= this.#stop(graceMs);
+    return this.#stopped;
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    this.drain();
+    const force = setTimeout(() => this.#server.forceShutdown(), graceMs);
+    await promisify(this.#server.tryShutdown.bind(this.#server))();
+    clearTimeout(force);
+    for (const socket of this.#sockets.values()) socket.destroy();
+    this.#health[Symbol.dispose]();
+  }
+
+  #createServer(): Server {
+    const options = this.#options;
+    const server = new Server({
+      'grpc.max_receive_message_length': RECEIVE_BYTES,
+      'grpc.max_concurrent_streams': options.maxCallsPerConnection,
+      'grpc.keepalive_time_ms': options.keepaliveTimeMs,
+      'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs,
+      ...(options.maxConnectionAgeMs > 0 && {
+        'grpc.max_connection_age_ms': options.maxConnectionAgeMs,
+        'grpc.max_connection_age_grace_ms': options.maxConnectionAgeGraceMs,
+      }),
+      // Its counters cost two clock readings a message and nobody looks at them: the node has metrics of its own.
+      'grpc.enable_channelz': 0,
+      interceptors: [this.#takeStreams()],
+    });
+    const { definition, implementation } = createTaskService({ ...this.#deps, unread: this.#unread });
+    const stream = rawMethod(TaskMasterServiceService.stream.path, true);
+    server.addService(
+      { ...definition, Stream: stream },
+      { ...implementation, Stream: () => {} }, // Never called: the interceptor takes these calls over.
+    );
+    this.#health.addTo(server);
+    if (options.reflection) createReflection().addToServer(server);
+    return server;
+  }
+
+  /** Hands calls of `Stream` to a `RequestStream`, which serves them below grpc-js's own streams. */
+  #takeStreams(): ServerInterceptor {
+    const { path } = TaskMasterServiceService.stream;
+    const deps: RequestStreamDeps = {
+      ...this.#deps,
+      unread: this.#unread,
+      limits: this.#options.streamLimits ?? DEFAULT_STREAM_LIMITS,
+      onOpen: (stream) => this.#opened(stream),
+      onClose: (stream) => {
+        clearTimeout(this.#streams.get(stream));
+        this.#streams.delete(stream);
+      },
+    };
+    // The declared type wants a class with private fields, but whatever has the methods of a call will do.
+    return (method, call) => (method.path === path ? new RequestStream(call, deps) : (call as ServerInterceptingCall));
+  }
+
+  #opened(stream: RequestStream): void {
+    const { maxConnectionAgeMs } = this.#options;
+    const aged = new Refusal('SHUTTING_DOWN', 'the stream has reached its greatest age: open another one');
+    // grpc-js tells the client that a connection has aged, but a stream has to end by itself.
+    const timer = maxConnectionAgeMs > 0 ? setTimeout(() => stream.stop(aged), maxConnectionAgeMs).unref() : undefined;
+    this.#streams.set(stream, timer);
+    if (this.#draining) stream.stop(DRAINING);
+  }
+
+  #accept(socket: Socket): void {
+    // As grpc-js names the peer of a call.
+    const connection = `${socket.remoteAddress}:${socket.remotePort}`;
+    this.#sockets.set(connection, socket);
+    socket.once('close', () => this.#sockets.delete(connection));
+    socket.on('error', (err) => this.#deps.log.debug({ err, connection }, 'connection broke'));
+    this.#inject?.(socket);
+  }
+
+  #cut(connection: string, bytes: number): void {
+    this.#deps.log.warn({ connection, bytes }, 'connection closed: its peer does not read its replies');
+    this.#sockets.get(connection)?.destroy();
+  }
+}

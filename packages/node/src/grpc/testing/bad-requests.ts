@@ -1,0 +1,274 @@
+import type { Transport } from '@taskmaster/client/transport';
+import { type EnqueueMode, limits, type PeekKind, type Reason } from '@taskmaster/proto';
+import {
+  aDequeue,
+  aFilter,
+  aGet,
+  aLease,
+  aList,
+  anEnqueue,
+  anUpdate,
+  aPeek,
+  aRelease,
+  aRenew,
+  aRetry,
+  bytes,
+  someStats,
+} from './requests.ts';
+
+/** Operations that every way of calling a node offers. */
+export type Operations = Omit<Transport, 'close' | 'reachableFrom' | typeof Symbol.asyncDispose>;
+
+export interface BadRequest {
+  readonly what: string;
+  readonly reason: Reason;
+  /** Path of the field at fault. */
+  readonly field: string;
+  readonly call: (node: Operations) => Promise<unknown>;
+}
+
+/** A request that every way of calling a node must refuse, before anything reaches the engine. */
+function bad(what: string, reason: Reason, field: string, call: BadRequest['call']): BadRequest {
+  return { what, reason, field, call };
+}
+
+const long = (length: number): string => 'x'.repeat(length);
+const times = <T>(count: number, value: T): T[] => new Array<T>(count).fill(value);
+const YEARS_300 = 300 * 365 * 24 * 3600 * 1000;
+
+const enqueue = (change: Parameters<typeof anEnqueue>[0]): BadRequest['call'] => {
+  return (node) => node.updateTasks(anUpdate({ enqueue: [anEnqueue(change)] }));
+};
+const retry = (change: Parameters<typeof aRetry>[0]): BadRequest['call'] => enqueue({ retry: aRetry(change) });
+const update = (change: Parameters<typeof anUpdate>[0]): BadRequest['call'] => {
+  return (node) => node.updateTasks(anUpdate(change));
+};
+const lease = (change: Parameters<typeof aLease>[0]): BadRequest['call'] => {
+  return (node) => node.leaseTasks(aLease(change));
+};
+const peek = (change: Parameters<typeof aPeek>[0]): BadRequest['call'] => {
+  return (node) => node.peekTasks(aPeek(change));
+};
+const get = (change: Parameters<typeof aGet>[0]): BadRequest['call'] => {
+  return (node) => node.getTasks(aGet(change));
+};
+const list = (change: Parameters<typeof aList>[0]): BadRequest['call'] => {
+  return (node) => node.listQueues(aList(change));
+};
+const filter = (change: Parameters<typeof aFilter>[0]): BadRequest['call'] => list({ filter: aFilter(change) });
+const stats = (change: Parameters<typeof someStats>[0]): BadRequest['call'] => {
+  return (node) => node.getQueueStats(someStats(change));
+};
+
+export const badRequests: readonly BadRequest[] = [
+  bad('an update of nothing', 'EMPTY_REQUEST', 'update', update({})),
+  bad('an update of too many items', 'TOO_MANY_ITEMS', 'update', update({ dequeue: times(10_001, aDequeue()) })),
+  bad(
+    'a long request id',
+    'INVALID_ARGUMENT',
+    'request_id',
+    update({ dequeue: [aDequeue()], requestId: bytes(long(65)) }),
+  ),
+  bad(
+    'queues of two groups',
+    'MIXED_GROUPS',
+    'dequeue[0].queue',
+    update({ enqueue: [anEnqueue()], dequeue: [aDequeue({ queue: 'other#mail' })] }),
+  ),
+  bad(
+    'the default group beside another',
+    'MIXED_GROUPS',
+    'renew[0].queue',
+    update({ enqueue: [anEnqueue()], renew: [aRenew({ queue: 'mail' })] }),
+  ),
+  bad(
+    'a task dequeued twice',
+    'CONFLICTING_ITEMS',
+    'dequeue[1]',
+    update({ dequeue: [aDequeue(), aDequeue({ leaseToken: 0 })] }),
+  ),
+  bad(
+    'a task dequeued and renewed',
+    'CONFLICTING_ITEMS',
+    'renew[0]',
+    update({ dequeue: [aDequeue()], renew: [aRenew()] }),
+  ),
+  bad(
+    'a task renewed and released',
+    'CONFLICTING_ITEMS',
+    'release[0]',
+    update({ renew: [aRenew()], release: [aRelease()] }),
+  ),
+  bad(
+    'more data than a request may have',
+    'REQUEST_TOO_LARGE',
+    'update',
+    update({ enqueue: times(3, anEnqueue({ data: Buffer.alloc(1.5e6) })) }),
+  ),
+
+  bad('an empty queue name', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: '' })),
+  bad('a queue of a group without a name', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: 'shop#' })),
+  bad('a long queue name', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: `shop#${long(513)}` })),
+  bad(
+    'a long name of long characters',
+    'INVALID_QUEUE',
+    'enqueue[0].queue',
+    enqueue({ queue: `shop#${'é'.repeat(257)}` }),
+  ),
+  bad('a long group', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: `${long(513)}#mail` })),
+  bad('a name that was not UTF-8', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: 'shop#ma\uFFFDl' })),
+  bad('a group that was not UTF-8', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: 'sh\uFFFDp#mail' })),
+  bad('a long PID', 'INVALID_PID', 'enqueue[0].pid', enqueue({ pid: bytes(long(limits.pidBytes + 1)) })),
+  bad('too much data', 'DATA_TOO_LARGE', 'enqueue[0].data', enqueue({ data: Buffer.alloc(limits.dataBytes + 1) })),
+  bad('an unknown mode', 'INVALID_ARGUMENT', 'enqueue[0].mode', enqueue({ mode: 9 as EnqueueMode })),
+  bad('a negative delay', 'INVALID_ARGUMENT', 'enqueue[0].delay_ms', enqueue({ delayMs: -1 })),
+  bad('a delay of 300 years', 'INVALID_ARGUMENT', 'enqueue[0].delay_ms', enqueue({ delayMs: YEARS_300 })),
+  bad('negative attempts', 'INVALID_ARGUMENT', 'enqueue[0].retry.max_attempts', retry({ maxAttempts: -1 })),
+  bad('absurdly many attempts', 'INVALID_ARGUMENT', 'enqueue[0].retry.max_attempts', retry({ maxAttempts: 1_000_001 })),
+  bad('a negative backoff', 'INVALID_ARGUMENT', 'enqueue[0].retry.backoff_initial_ms', retry({ backoffInitialMs: -1 })),
+  bad(
+    'a backoff of 300 years',
+    'INVALID_ARGUMENT',
+    'enqueue[0].retry.backoff_max_ms',
+    retry({ backoffMaxMs: YEARS_300 }),
+  ),
+  bad(
+    'a backoff that begins above its bound',
+    'INVALID_ARGUMENT',
+    'enqueue[0].retry.backoff_initial_ms',
+    retry({ backoffInitialMs: 2000, backoffMaxMs: 1000 }),
+  ),
+  bad(
+    'a backoff that begins above one hour, the bound by default',
+    'INVALID_ARGUMENT',
+    'enqueue[0].retry.backoff_initial_ms',
+    retry({ backoffInitialMs: 3_600_001, backoffMaxMs: 0 }),
+  ),
+  bad(
+    'a dead-letter queue of another group',
+    'MIXED_GROUPS',
+    'enqueue[0].retry.dead_letter_queue',
+    retry({ deadLetterQueue: 'other#dead' }),
+  ),
+  bad(
+    'a dead-letter queue without a name',
+    'INVALID_QUEUE',
+    'enqueue[0].retry.dead_letter_queue',
+    retry({ deadLetterQueue: 'shop#' }),
+  ),
+  bad(
+    "the task's own queue for dead letters",
+    'INVALID_QUEUE',
+    'enqueue[0].retry.dead_letter_queue',
+    retry({ deadLetterQueue: 'shop#mail' }),
+  ),
+  bad(
+    'a name too long to append `.dead`',
+    'INVALID_QUEUE',
+    'enqueue[0].retry.dead_letter_queue',
+    enqueue({ queue: `shop#${long(508)}`, retry: aRetry() }),
+  ),
+
+  bad('a dequeue without a PID', 'INVALID_PID', 'dequeue[0].pid', update({ dequeue: [aDequeue({ pid: bytes('') })] })),
+  bad(
+    'the second of two dequeues without a queue',
+    'INVALID_QUEUE',
+    'dequeue[1].queue',
+    update({ dequeue: [aDequeue(), aDequeue({ queue: '' })] }),
+  ),
+  bad('a renewal without a PID', 'INVALID_PID', 'renew[0].pid', update({ renew: [aRenew({ pid: bytes('') })] })),
+  bad('a renewal for no time', 'INVALID_ARGUMENT', 'renew[0].lease_ms', update({ renew: [aRenew({ leaseMs: 0 })] })),
+  bad(
+    'a renewal for negative time',
+    'INVALID_ARGUMENT',
+    'renew[0].lease_ms',
+    update({ renew: [aRenew({ leaseMs: -5 })] }),
+  ),
+  bad(
+    'a renewal for 300 years',
+    'INVALID_ARGUMENT',
+    'renew[0].lease_ms',
+    update({ renew: [aRenew({ leaseMs: YEARS_300 })] }),
+  ),
+  bad('a release without a PID', 'INVALID_PID', 'release[0].pid', update({ release: [aRelease({ pid: bytes('') })] })),
+  bad(
+    'a release with a negative delay',
+    'INVALID_ARGUMENT',
+    'release[0].delay_ms',
+    update({ release: [aRelease({ delayMs: -1 })] }),
+  ),
+  bad(
+    'a release with a delay of 300 years',
+    'INVALID_ARGUMENT',
+    'release[0].delay_ms',
+    update({ release: [aRelease({ delayMs: YEARS_300 })] }),
+  ),
+
+  bad('a lease of no queue', 'EMPTY_REQUEST', 'queues', lease({ queues: [] })),
+  bad('a lease of too many queues', 'TOO_MANY_ITEMS', 'queues', lease({ queues: times(1_001, 'mail') })),
+  bad('a lease of an unnamed queue', 'INVALID_QUEUE', 'queues[1]', lease({ queues: ['mail', ''] })),
+  bad('a lease of no tasks', 'INVALID_ARGUMENT', 'max_tasks', lease({ maxTasks: 0 })),
+  bad('a lease of -1 tasks', 'INVALID_ARGUMENT', 'max_tasks', lease({ maxTasks: -1 })),
+  bad('a lease of too many tasks', 'INVALID_ARGUMENT', 'max_tasks', lease({ maxTasks: 10_001 })),
+  bad('a lease for no time', 'INVALID_ARGUMENT', 'lease_ms', lease({ leaseMs: 0 })),
+  bad('a lease for negative time', 'INVALID_ARGUMENT', 'lease_ms', lease({ leaseMs: -1 })),
+  bad('a lease for more than a year', 'INVALID_ARGUMENT', 'lease_ms', lease({ leaseMs: limits.leaseMs + 1 })),
+  bad('a negative wait', 'INVALID_ARGUMENT', 'wait_ms', lease({ waitMs: -1 })),
+  bad('a wait of more than 10 minutes', 'INVALID_ARGUMENT', 'wait_ms', lease({ waitMs: limits.waitMs + 1 })),
+  bad('a long bound of PIDs', 'INVALID_PID', 'max_pid', lease({ maxPid: bytes(long(4097)) })),
+  bad('a long label of a worker', 'INVALID_ARGUMENT', 'worker', lease({ worker: long(257) })),
+  bad('a negative bound of bytes', 'INVALID_ARGUMENT', 'max_bytes', lease({ maxBytes: -1 })),
+  bad(
+    'a bound of bytes beyond a reply',
+    'INVALID_ARGUMENT',
+    'max_bytes',
+    lease({ maxBytes: limits.replyDataBytes + 1 }),
+  ),
+
+  bad('a peek into an unnamed queue', 'INVALID_QUEUE', 'queue', peek({ queue: '' })),
+  bad('a peek of an unknown kind', 'INVALID_ARGUMENT', 'kind', peek({ kind: 4 as PeekKind })),
+  bad('a peek at no tasks', 'INVALID_ARGUMENT', 'limit', peek({ limit: 0 })),
+  bad('a peek at too many tasks', 'INVALID_ARGUMENT', 'limit', peek({ limit: 1_001 })),
+  bad('a get from an unnamed queue', 'INVALID_QUEUE', 'queue', get({ queue: 'shop#' })),
+  bad('a get of no PIDs', 'EMPTY_REQUEST', 'pids', get({ pids: [] })),
+  bad('a get of an empty PID', 'INVALID_PID', 'pids[1]', get({ pids: [bytes('a'), bytes('')] })),
+  bad('a get of too many PIDs', 'TOO_MANY_ITEMS', 'pids', get({ pids: times(1_001, bytes('a')) })),
+
+  bad('a negative limit', 'INVALID_ARGUMENT', 'limit', list({ limit: -1 })),
+  bad('a limit beyond a reply', 'INVALID_ARGUMENT', 'limit', list({ limit: 10_001 })),
+  bad('a page token of something else', 'INVALID_PAGE_TOKEN', 'page_token', list({ pageToken: 'not from here!' })),
+  bad('a page token that names no queue', 'INVALID_PAGE_TOKEN', 'page_token', list({ pageToken: 'c2hvcCM' })),
+  bad('a regular expression that is none', 'INVALID_REGEX', 'filter.name_regex', filter({ nameRegex: '(' })),
+  bad('a look-ahead, which RE2 has not', 'INVALID_REGEX', 'filter.name_regex', filter({ nameRegex: '(?=a)b' })),
+  bad('a back reference, which RE2 has not', 'INVALID_REGEX', 'filter.name_regex', filter({ nameRegex: '(a)\\1' })),
+  bad(
+    'nested repeats of exponential size',
+    'INVALID_REGEX',
+    'filter.name_regex',
+    filter({ nameRegex: '((a{1000}){1000}){1000}' }),
+  ),
+  bad('a long regular expression', 'INVALID_REGEX', 'filter.name_regex', filter({ nameRegex: long(257) })),
+  bad('a long group to filter by', 'INVALID_QUEUE', 'filter.group', filter({ group: long(513) })),
+  bad('a group with a separator', 'INVALID_QUEUE', 'filter.group', filter({ group: 'shop#mail' })),
+  bad('a negative bound of sizes', 'INVALID_ARGUMENT', 'filter.min_available', filter({ minAvailable: -1 })),
+  bad('bounds the wrong way round', 'INVALID_ARGUMENT', 'filter.min_leased', filter({ minLeased: 2, maxLeased: 1 })),
+
+  bad(
+    'statistics of named and filtered queues',
+    'INVALID_ARGUMENT',
+    'filter',
+    stats({ queues: ['mail'], filter: aFilter() }),
+  ),
+  bad('statistics of too many queues', 'TOO_MANY_ITEMS', 'queues', stats({ queues: times(10_001, 'mail') })),
+  bad('statistics of an unnamed queue', 'INVALID_QUEUE', 'queues[0]', stats({ queues: [''] })),
+  bad(
+    'statistics by a bad expression',
+    'INVALID_REGEX',
+    'filter.name_regex',
+    stats({ filter: aFilter({ nameRegex: '[' }) }),
+  ),
+
+  bad('deleting an unnamed queue', 'INVALID_QUEUE', 'queue', (node) => node.deleteQueue({ queue: '' })),
+  bad('deleting a queue of a long name', 'INVALID_QUEUE', 'queue', (node) => node.deleteQueue({ queue: long(513) })),
+  bad('resetting the leases of an unnamed queue', 'INVALID_QUEUE', 'queue', (node) => node.resetLeases({ queue: '#' })),
+];

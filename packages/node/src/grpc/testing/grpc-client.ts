@@ -1,0 +1,71 @@
+import { promisify } from 'node:util';
+import { credentials, type ServiceError } from '@grpc/grpc-js';
+import {
+  type BatchLeaseTasksRequest,
+  type BatchLeaseTasksResponse,
+  type BatchUpdateTasksRequest,
+  type BatchUpdateTasksResponse,
+  type DeleteQueueRequest,
+  type DeleteQueueResponse,
+  ErrorInfo,
+  type GetQueueStatsRequest,
+  type GetQueueStatsResponse,
+  type GetTasksRequest,
+  type GetTasksResponse,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  type ListQueuesRequest,
+  type ListQueuesResponse,
+  type PeekTasksRequest,
+  type PeekTasksResponse,
+  type ResetLeasesRequest,
+  type ResetLeasesResponse,
+  Status,
+  TaskMasterServiceClient,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+} from '@taskmaster/proto';
+import type { Operations } from './bad-requests.ts';
+
+type Batches = {
+  batchUpdateTasks(request: BatchUpdateTasksRequest): Promise<BatchUpdateTasksResponse>;
+  batchLeaseTasks(request: BatchLeaseTasksRequest): Promise<BatchLeaseTasksResponse>;
+};
+
+/** The bare generated client, with promises; a call rejects with grpc-js's own error. */
+export interface GrpcClient extends Operations, Batches, Disposable {
+  readonly raw: TaskMasterServiceClient;
+}
+
+export function grpcClient(port: number): GrpcClient {
+  const raw = new TaskMasterServiceClient(`127.0.0.1:${port}`, credentials.createInsecure());
+  const unary =
+    <Q, R>(method: (request: Q, callback: (error: ServiceError | null, reply: R) => void) => unknown) =>
+    (request: Q): Promise<R> =>
+      promisify<Q, R>((given, callback) => method.call(raw, given, callback))(request);
+  return {
+    raw,
+    updateTasks: unary<UpdateTasksRequest, UpdateTasksResponse>(raw.updateTasks),
+    leaseTasks: unary<LeaseTasksRequest, LeaseTasksResponse>(raw.leaseTasks),
+    batchUpdateTasks: unary<BatchUpdateTasksRequest, BatchUpdateTasksResponse>(raw.batchUpdateTasks),
+    batchLeaseTasks: unary<BatchLeaseTasksRequest, BatchLeaseTasksResponse>(raw.batchLeaseTasks),
+    listQueues: unary<ListQueuesRequest, ListQueuesResponse>(raw.listQueues),
+    getQueueStats: unary<GetQueueStatsRequest, GetQueueStatsResponse>(raw.getQueueStats),
+    peekTasks: unary<PeekTasksRequest, PeekTasksResponse>(raw.peekTasks),
+    getTasks: unary<GetTasksRequest, GetTasksResponse>(raw.getTasks),
+    deleteQueue: unary<DeleteQueueRequest, DeleteQueueResponse>(raw.deleteQueue),
+    resetLeases: unary<ResetLeasesRequest, ResetLeasesResponse>(raw.resetLeases),
+    [Symbol.dispose]: () => raw.close(),
+  };
+}
+
+/** The details of a failed call, by type. */
+export function detailsOf(error: ServiceError): Map<string, Uint8Array> {
+  const [encoded] = error.metadata.get('grpc-status-details-bin');
+  const { details } = Status.decode(Buffer.from(encoded ?? ''));
+  return new Map(details.map(({ typeUrl, value }) => [typeUrl.replace('type.googleapis.com/', ''), value]));
+}
+
+export function errorInfoOf(error: ServiceError): ErrorInfo {
+  return ErrorInfo.decode(detailsOf(error).get('google.rpc.ErrorInfo') ?? Buffer.alloc(0));
+}

@@ -1,0 +1,103 @@
+import {
+  type Dequeue,
+  type Enqueue,
+  EnqueueMode,
+  type GetQueueStatsRequest,
+  type GetTasksRequest,
+  type LeaseTasksRequest,
+  type ListQueuesRequest,
+  PeekKind,
+  type PeekTasksRequest,
+  type QueueFilter,
+  type Release,
+  type Renew,
+  type RetryPolicy,
+  type UpdateTasksRequest,
+} from '@taskmaster/proto';
+
+/** Valid requests, for tests to change one thing in. */
+export const bytes = (text: string): Uint8Array => Buffer.from(text);
+
+export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({
+  queue: 'shop#mail',
+  pid: bytes('a'),
+  data: bytes('data'),
+  mode: EnqueueMode.ENQUEUE_MODE_UNSPECIFIED,
+  delayMs: 0,
+  retry: undefined,
+  ...change,
+});
+
+export const aRetry = (change: Partial<RetryPolicy> = {}): RetryPolicy => ({
+  maxAttempts: 3,
+  backoffInitialMs: 1_000,
+  backoffMaxMs: 60_000,
+  deadLetterQueue: '',
+  ...change,
+});
+
+export const aDequeue = (change: Partial<Dequeue> = {}): Dequeue => ({
+  queue: 'shop#mail',
+  pid: bytes('a'),
+  leaseToken: 7,
+  ...change,
+});
+
+export const aRenew = (change: Partial<Renew> = {}): Renew => ({ ...aDequeue(), leaseMs: 30_000, ...change });
+
+export const aRelease = (change: Partial<Release> = {}): Release => ({
+  ...aDequeue(),
+  delayMs: undefined,
+  refundAttempt: false,
+  ...change,
+});
+
+export const anUpdate = (change: Partial<UpdateTasksRequest> = {}): UpdateTasksRequest => ({
+  enqueue: [],
+  dequeue: [],
+  renew: [],
+  release: [],
+  requestId: bytes(''),
+  ...change,
+});
+
+export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksRequest => ({
+  queues: ['shop#mail'],
+  maxTasks: 10,
+  leaseMs: 30_000,
+  maxPid: bytes(''),
+  waitMs: 0,
+  worker: 'w1',
+  maxBytes: 0,
+  ...change,
+});
+
+export const aPeek = (change: Partial<PeekTasksRequest> = {}): PeekTasksRequest => ({
+  queue: 'shop#mail',
+  kind: PeekKind.PEEK_KIND_HEAD,
+  limit: 10,
+  includeData: false,
+  ...change,
+});
+
+export const aGet = (change: Partial<GetTasksRequest> = {}): GetTasksRequest => ({
+  queue: 'shop#mail',
+  pids: [bytes('a')],
+  includeData: false,
+  ...change,
+});
+
+export const aFilter = (change: Partial<QueueFilter> = {}): QueueFilter => ({ nameRegex: '', ...change });
+
+export const aList = (change: Partial<ListQueuesRequest> = {}): ListQueuesRequest => ({
+  filter: undefined,
+  limit: 0,
+  pageToken: '',
+  ...change,
+});
+
+export const someStats = (change: Partial<GetQueueStatsRequest> = {}): GetQueueStatsRequest => ({
+  queues: [],
+  filter: undefined,
+  ...change,
+});
