@@ -16,12 +16,25 @@ import type {
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from '@taskmaster/proto';
+import type { TlsOptions } from './options.ts';
+
+export { isTaskMasterError, TaskMasterError } from './errors.ts';
+export { errorFromWire } from './wire-errors.ts';
 
 export interface TransportCallOptions {
-  /** Gives the call up; it rejects with `Cancelled`. */
+  /**
+   * Gives the call up; it rejects with `Cancelled`. A lease that is given up settles once nothing more can be leased to it:
+   * it may still resolve with tasks, which the caller then gives back.
+   */
   readonly signal?: AbortSignal | undefined;
   /** From now, in ms; the call rejects with `DeadlineExceeded`. A lease's waiting time comes on top. */
   readonly timeoutMs?: number | undefined;
+}
+
+/** Where a thread of its own can reach the same engine. Plain data, to be sent to that thread. */
+export interface Reachable {
+  readonly endpoints: readonly string[];
+  readonly tls: TlsOptions | undefined;
 }
 
 /**
@@ -37,11 +50,8 @@ export interface Transport extends AsyncDisposable {
   getTasks(request: GetTasksRequest, options?: TransportCallOptions): Promise<GetTasksResponse>;
   deleteQueue(request: DeleteQueueRequest, options?: TransportCallOptions): Promise<DeleteQueueResponse>;
   resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse>;
-  /**
-   * Where a thread of its own can reach the same engine, for renewing leases while the event loop is busy; undefined
-   * when only this thread can (in process).
-   */
-  readonly reachableFrom: { readonly endpoints: readonly string[] } | undefined;
+  /** For renewing leases while the event loop is busy; undefined when only this thread can (in process). */
+  readonly reachableFrom: Reachable | undefined;
   /** Ends calls in flight with `Cancelled`, closes connections. */
   close(): Promise<void>;
 }

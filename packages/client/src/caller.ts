@@ -1,0 +1,120 @@
+import type { LeasedTask, LeaseTasksRequest, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
+import { durationMs } from './duration.ts';
+import { Cancelled, type TaskMasterError } from './errors.ts';
+import { type CallOptions, type ClientSettings, callHook } from './options.ts';
+import { decideRetry, type Repetition } from './retry.ts';
+import { sleep, type Timing } from './timing.ts';
+import type { Transport, TransportCallOptions } from './transport.ts';
+import { asTaskMasterError } from './wire-errors.ts';
+
+export interface CallerParts {
+  readonly transport: Transport;
+  readonly settings: ClientSettings;
+  readonly timing: Timing;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+}
+
+/** Carries calls out over a transport, with deadlines, and repeats those that failed where that is safe. */
+export class Caller {
+  readonly #parts: CallerParts;
+
+  constructor(parts: CallerParts) {
+    this.#parts = parts;
+  }
+
+  get transport(): Transport {
+    return this.#parts.transport;
+  }
+
+  /** Applies an update. One without a request id is repeated only when it is known to have changed nothing. */
+  update(request: UpdateTasksRequest, options: CallOptions): Promise<UpdateTasksResponse> {
+    const repetition = request.requestId.byteLength > 0 ? 'once' : 'unsafe';
+    return this.call('updateTasks', repetition, options, (attempt) =>
+      this.#parts.transport.updateTasks(request, attempt),
+    );
+  }
+
+  /**
+   * Leases tasks. A repetition waits for what is left of the waiting time.
+   *
+   * A transport that is given up by the signal settles once nothing is, or will be, leased to the call: it may still
+   * resolve, and whoever gave up must give the tasks back.
+   */
+  async lease(request: LeaseTasksRequest, options: CallOptions): Promise<readonly LeasedTask[]> {
+    const { transport, timing } = this.#parts;
+    const waitEnd = timing.now() + request.waitMs;
+    const { tasks } = await this.call(
+      'leaseTasks',
+      'harmless',
+      options,
+      (attempt) => {
+        const waitMs = Math.max(0, Math.min(request.waitMs, Math.round(waitEnd - timing.now())));
+        return transport.leaseTasks({ ...request, waitMs }, attempt);
+      },
+      request.waitMs,
+    );
+    return tasks;
+  }
+
+  /**
+   * Makes attempts until one succeeds, the retry rules give up, or the deadline passes.
+   * @param extraMs comes on top of the deadline, but not of the transport's, which adds a lease's waiting time itself.
+   */
+  async call<Reply>(
+    operation: string,
+    repetition: Repetition,
+    options: CallOptions,
+    attemptOnce: (options: TransportCallOptions) => Promise<Reply>,
+    extraMs = 0,
+  ): Promise<Reply> {
+    const { settings, timing } = this.#parts;
+    const { signal } = options;
+    if (signal?.aborted) throw cancelled(signal);
+    const timeoutMs = options.timeout === undefined ? settings.timeoutMs : durationMs(options.timeout, 'timeout');
+    const start = timing.now();
+    let left = timeoutMs;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await attemptOnce({ signal, timeoutMs: left });
+      } catch (thrown) {
+        const error = asTaskMasterError(thrown);
+        const elapsedMs = timing.now() - start;
+        await this.#beforeRepeating(operation, repetition, error, attempt, elapsedMs, timeoutMs + extraMs, signal);
+        left = Math.min(timeoutMs, timeoutMs + extraMs - (timing.now() - start));
+      }
+    }
+  }
+
+  async #beforeRepeating(
+    operation: string,
+    repetition: Repetition,
+    error: TaskMasterError,
+    attempt: number,
+    elapsedMs: number,
+    totalMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { settings, timing, random } = this.#parts;
+    const remainingMs = totalMs - elapsedMs;
+    const decision = decideRetry({ error, attempt, repetition, elapsedMs, remainingMs }, settings.retry, random);
+    if (decision.kind === 'give-up') throw error;
+    callHook(settings.onRetry, { operation, attempt, error, afterMs: decision.afterMs });
+    try {
+      await sleep(timing, decision.afterMs, signal);
+    } catch {
+      throw cancelled(signal, error);
+    }
+  }
+}
+
+/** The caller's signal was aborted. `cause`: what went wrong before, which tells whether the call took effect. */
+export function cancelled(signal: AbortSignal | undefined, cause?: TaskMasterError): Cancelled {
+  const reason: unknown = signal?.reason;
+  const why = reason instanceof Error && reason.name !== 'AbortError' ? `: ${reason.message}` : '';
+  return new Cancelled(`the call was given up by its signal${why}`, {
+    reason: 'CANCELLED',
+    maybeApplied: cause?.maybeApplied ?? false,
+    cause: cause ?? reason,
+  });
+}

@@ -1,0 +1,160 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import type { QueueStats } from '@taskmaster/proto';
+import { Caller } from './caller.ts';
+import { type Codec, jsonCodec } from './codec.ts';
+import type { ClientContext } from './context.ts';
+import { type ListOptions, listQueues, queueStats, type StatsOptions, type StatsReport } from './introspection.ts';
+import { LeaseKeeper } from './lease-keeper.ts';
+import { type LeaseOptions, leaseTasks } from './lease-tasks.ts';
+import type { LeasedTask } from './leased-task.ts';
+import { LoopWatch } from './loop-watch.ts';
+import { type QueueRef, queueRef } from './new-task.ts';
+import { type ClientOptions, clientSettings } from './options.ts';
+import { Queue } from './queue.ts';
+import { RequestIds } from './request-ids.ts';
+import { systemTiming, type Timing } from './timing.ts';
+import type { Transport } from './transport.ts';
+import { Update } from './update.ts';
+import { Worker } from './worker.ts';
+import type { Handler, WorkerOptions } from './worker-options.ts';
+
+/** How a queue's data becomes bytes and back. */
+export interface QueueOptions<T> {
+  /** Default: JSON. */
+  readonly codec?: Codec<T> | undefined;
+}
+
+/** As `QueueOptions`, with a check of the data. */
+export interface SchemaQueueOptions<Schema extends StandardSchemaV1> {
+  /** Any Standard Schema (zod, valibot, arktype, ...): checks before an enqueue is sent, checks and transforms on receipt. */
+  readonly schema: Schema;
+  /** Default: JSON. */
+  readonly codec?: Codec<StandardSchemaV1.InferInput<Schema>> | undefined;
+}
+
+/** What the tasks of a queue hold; a queue named by text alone holds anything JSON can say. */
+export type DataOf<Q> = Q extends QueueRef<infer T, infer _In> ? T : unknown;
+
+/** Parts that tests replace. */
+export interface ClientParts {
+  readonly timing?: Timing;
+  /** Uniform in [0, 1). */
+  readonly random?: () => number;
+}
+
+/**
+ * A client of a node, of a cluster through its proxies, or of an engine in the same process. Safe for concurrent use;
+ * make one for each process. Made by `connect` or `clientOver`.
+ *
+ *     await using client = await connect('127.0.0.1:7400');
+ *     const mail = client.queue<{ to: string }>('shop#mail');
+ *     await mail.enqueue({ to: 'ann@example.com' });
+ *     await using worker = client.worker(mail, async (task) => send(task.data.to), { concurrency: 10 });
+ *     worker.start();
+ */
+export class TaskMasterClient implements AsyncDisposable {
+  readonly #context: ClientContext;
+  #closed: Promise<void> | undefined;
+
+  /** Not for callers: `connect` and `clientOver` make one. */
+  constructor(context: ClientContext) {
+    this.#context = context;
+  }
+
+  /** A queue with its data's type. Asks no node: a queue exists while it holds tasks. */
+  queue<Schema extends StandardSchemaV1>(
+    name: string,
+    options: SchemaQueueOptions<Schema>,
+  ): Queue<StandardSchemaV1.InferOutput<Schema>, StandardSchemaV1.InferInput<Schema>>;
+  queue<T = unknown>(name: string, options?: QueueOptions<T>): Queue<T>;
+  queue<T>(name: string, options: QueueOptions<T> & { readonly schema?: StandardSchemaV1<T, T> } = {}): Queue<T> {
+    return new Queue<T>(this.#context, name, { codec: options.codec ?? jsonCodec, schema: options.schema });
+  }
+
+  /**
+   * Leases tasks of several queues, those of the first one first. See `Queue.lease`.
+   * @throws InvalidRequest, Overloaded, Unavailable, DeadlineExceeded, Cancelled.
+   */
+  lease<Q extends string | QueueRef>(
+    options: LeaseOptions & { readonly queues: readonly Q[] },
+  ): Promise<LeasedTask<DataOf<Q>>[]> {
+    return leaseTasks(this.#context, refs(options.queues), options);
+  }
+
+  /** Begins an atomic change of any number of tasks of one group. */
+  update(): Update {
+    return new Update(this.#context);
+  }
+
+  /**
+   * A worker that calls `handler` for each task of the queues. Begin it with `start()` or `run()`. The handler's result
+   * is enqueued atomically with the completion of its task; what it throws fails the attempt: the task is released as
+   * its retry policy says, or else after the worker's own backoff.
+   */
+  worker<Q extends string | QueueRef>(
+    queues: Q | readonly Q[],
+    handler: Handler<DataOf<Q>>,
+    options: WorkerOptions<DataOf<Q>> = {},
+  ): Worker<DataOf<Q>> {
+    return new Worker(this.#context, refs(isList(queues) ? queues : [queues]), handler, options);
+  }
+
+  /** Statistics of any subset of queues, and their sums. */
+  stats(options: StatsOptions = {}): Promise<StatsReport> {
+    return queueStats(this.#context, options);
+  }
+
+  /** The queues that hold tasks, with their statistics, in order of their names. */
+  listQueues(options: ListOptions = {}): AsyncGenerator<QueueStats, void> {
+    return listQueues(this.#context, options);
+  }
+
+  /** Stops the workers, finishes what is under way in the background, and disconnects. Later calls are `Cancelled`. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    const { workers, background, keeper, caller } = this.#context;
+    await Promise.all([...workers].map((worker) => worker.stop()));
+    await Promise.allSettled(background);
+    await keeper.close();
+    await caller.transport.close();
+  }
+}
+
+/** A client over any transport; it closes the transport with itself. */
+export function clientOver(
+  transport: Transport,
+  options: ClientOptions = {},
+  parts: ClientParts = {},
+): TaskMasterClient {
+  const settings = clientSettings(options);
+  const timing = parts.timing ?? systemTiming;
+  const random = parts.random ?? Math.random;
+  return new TaskMasterClient({
+    caller: new Caller({ transport, settings, timing, random }),
+    settings,
+    timing,
+    random,
+    requestIds: new RequestIds(),
+    keeper: new LeaseKeeper({ transport, timing, random }),
+    loop: new LoopWatch(timing),
+    background: new Set(),
+    workers: new Set(),
+  });
+}
+
+/** `DataOf` is what `queueRef` makes of each name; the compiler cannot follow it through the map. */
+function refs<Q extends string | QueueRef>(queues: readonly Q[]): readonly QueueRef<DataOf<Q>>[] {
+  return queues.map((queue) => queueRef(queue) as QueueRef<DataOf<Q>>);
+}
+
+function isList<Q>(queues: Q | readonly Q[]): queues is readonly Q[] {
+  return Array.isArray(queues);
+}

@@ -1,0 +1,123 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { InvalidData, isTaskMasterError } from './errors.ts';
+
+/** Data ↔ payload bytes. What it throws reaches callers as the cause of an `InvalidData`. */
+export interface Codec<T> {
+  encode(value: T): Uint8Array;
+  /** The bytes are a view into a received message; copy what is kept for long. */
+  decode(bytes: Uint8Array): T;
+}
+
+/** JSON in UTF-8; the default. Values that JSON cannot say (undefined, bytes, cycles, bigints) are refused. */
+export const jsonCodec: Codec<unknown> = {
+  encode(value) {
+    if (ArrayBuffer.isView(value)) throw new TypeError('bytes are not JSON: give the queue `codec: bytesCodec`');
+    const text = JSON.stringify(value);
+    if (text === undefined) throw new TypeError(`${typeof value} is not JSON`);
+    return Buffer.from(text, 'utf8');
+  },
+  decode: (bytes) => JSON.parse(utf8(bytes)),
+};
+
+/** Text in UTF-8. */
+export const textCodec: Codec<string> = {
+  encode: (text) => Buffer.from(text, 'utf8'),
+  decode: utf8,
+};
+
+/** Bytes as they are. */
+export const bytesCodec: Codec<Uint8Array> = {
+  encode: (bytes) => bytes,
+  decode: (bytes) => bytes,
+};
+
+/** How the data of one queue becomes bytes and back. */
+export interface DataFormat<T, In> {
+  readonly codec: Codec<unknown>;
+  /** Checks data before it is sent, and checks and transforms it when it is received. */
+  readonly schema: StandardSchemaV1<In, T> | undefined;
+}
+
+/** What came of reading a payload: the data, or why there is none. */
+export type Decoded<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: InvalidData };
+
+/**
+ * Data → bytes. What is sent is the value given, not what the schema makes of it: the receiver validates again, and a
+ * transformed value might not pass twice. Throws `InvalidData`; a promise only when the schema validates asynchronously.
+ */
+export function encodeData<T, In>(format: DataFormat<T, In>, value: In): Uint8Array | Promise<Uint8Array> {
+  const { schema } = format;
+  if (schema === undefined) return encoded(format.codec, value);
+  let result: StandardSchemaV1.Result<T> | Promise<StandardSchemaV1.Result<T>>;
+  try {
+    result = schema['~standard'].validate(value);
+  } catch (cause) {
+    throw asInvalidData('the schema failed', cause);
+  }
+  if (!(result instanceof Promise)) return encoded(format.codec, unlessRefused(result, value));
+  return result.then(
+    (settled) => encoded(format.codec, unlessRefused(settled, value)),
+    (cause) => Promise.reject(asInvalidData('the schema failed', cause)),
+  );
+}
+
+/** Bytes → data. Never throws; a promise only when the schema validates asynchronously. */
+export function decodeData<T, In>(format: DataFormat<T, In>, bytes: Uint8Array): Decoded<T> | Promise<Decoded<T>> {
+  let value: unknown;
+  try {
+    value = format.codec.decode(bytes);
+  } catch (cause) {
+    return { ok: false, error: asInvalidData('the payload cannot be decoded', cause) };
+  }
+  // Without a schema the caller's type is taken on trust, as with JSON.parse.
+  if (format.schema === undefined) return { ok: true, value: value as T };
+  try {
+    const result = format.schema['~standard'].validate(value);
+    return result instanceof Promise ? result.then(decodedOf, refusedOf<T>) : decodedOf(result);
+  } catch (cause) {
+    return refusedOf<T>(cause);
+  }
+}
+
+function encoded(codec: Codec<unknown>, value: unknown): Uint8Array {
+  let bytes: Uint8Array;
+  try {
+    bytes = codec.encode(value);
+  } catch (cause) {
+    throw asInvalidData('the data cannot be encoded', cause);
+  }
+  if (!(bytes instanceof Uint8Array)) throw new InvalidData('the codec encoded to something other than a Uint8Array');
+  return bytes;
+}
+
+function unlessRefused<In>(result: StandardSchemaV1.Result<unknown>, value: In): In {
+  if (result.issues !== undefined) throw refusal(result.issues);
+  return value;
+}
+
+function decodedOf<T>(result: StandardSchemaV1.Result<T>): Decoded<T> {
+  if (result.issues !== undefined) return { ok: false, error: refusal(result.issues) };
+  return { ok: true, value: result.value };
+}
+
+function refusedOf<T>(cause: unknown): Decoded<T> {
+  return { ok: false, error: asInvalidData('the schema failed', cause) };
+}
+
+function refusal(found: readonly StandardSchemaV1.Issue[]): InvalidData {
+  const issues = found.map(({ message, path = [] }) => ({
+    message,
+    path: path.map((segment) => String(typeof segment === 'object' ? segment.key : segment)).join('.'),
+  }));
+  const shown = issues.map(({ message, path }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
+  return new InvalidData(`the data does not fit the queue's schema: ${shown}`, { issues });
+}
+
+function asInvalidData(what: string, cause: unknown): InvalidData {
+  if (isTaskMasterError(cause) && cause instanceof InvalidData) return cause;
+  return new InvalidData(`${what}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+}
+
+function utf8(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+}

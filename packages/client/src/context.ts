@@ -1,0 +1,22 @@
+import type { Caller } from './caller.ts';
+import type { LeaseKeeper } from './lease-keeper.ts';
+import type { LoopWatch } from './loop-watch.ts';
+import type { ClientSettings } from './options.ts';
+import type { RequestIds } from './request-ids.ts';
+import type { Timing } from './timing.ts';
+
+/** What the parts of one client share. */
+export interface ClientContext {
+  readonly caller: Caller;
+  readonly settings: ClientSettings;
+  readonly timing: Timing;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly requestIds: RequestIds;
+  readonly keeper: LeaseKeeper;
+  readonly loop: LoopWatch;
+  /** Work that nobody awaits, but that the client finishes before it closes. */
+  readonly background: Set<Promise<unknown>>;
+  /** Workers that run; stopped before the client closes. */
+  readonly workers: Set<{ stop(): Promise<void> }>;
+}

@@ -1,0 +1,23 @@
+const unitMs = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** A length of time: a number of ms, or text such as `'250ms'`, `'1.5s'`, `'5m'`, `'2h'`, `'7d'`. */
+export type Duration = number | `${number}${keyof typeof unitMs}`;
+
+const pattern = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
+
+/**
+ * Reads a length of time as whole ms, rounded. Takes any string, so that configuration and command lines can use it.
+ * @throws TypeError when it is negative, not finite, or not of the form above; `what` names it in the message.
+ */
+export function durationMs(duration: Duration | (string & {}), what = 'duration'): number {
+  if (typeof duration === 'number') {
+    if (Number.isFinite(duration) && duration >= 0) return Math.round(duration);
+  } else if (typeof duration === 'string') {
+    const [, digits, unit] = pattern.exec(duration) ?? [];
+    if (digits !== undefined && unit !== undefined) {
+      return Math.round(Number(digits) * unitMs[unit as keyof typeof unitMs]);
+    }
+  }
+  const shown = typeof duration === 'string' ? `'${duration}'` : String(duration);
+  throw new TypeError(`${what}: ${shown} is not a number of ms, nor text like '250ms', '30s', '5m', '2h' or '7d'`);
+}

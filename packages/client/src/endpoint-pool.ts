@@ -1,0 +1,116 @@
+import { cancelled } from './caller.ts';
+import type { Connection } from './connection.ts';
+import { Cancelled, type TaskMasterError, Unavailable } from './errors.ts';
+import type { CancelTimer, Timing } from './timing.ts';
+
+interface Waiter {
+  readonly resolve: (connection: Connection) => void;
+  readonly reject: (error: TaskMasterError) => void;
+  readonly settled: () => void;
+}
+
+/** Chooses connections: those that are up in turn, one for all calls of a turn of the event loop. */
+export class EndpointPool {
+  readonly #connections: readonly Connection[];
+  readonly #timing: Timing;
+  readonly #waiters = new Set<Waiter>();
+  #next = 0;
+  #chosen: Connection | undefined;
+  #closed = false;
+
+  constructor(connections: readonly Connection[], timing: Timing) {
+    this.#connections = connections;
+    this.#timing = timing;
+  }
+
+  /** A connection that is up; undefined when none is. */
+  pick(): Connection | undefined {
+    if (this.#chosen?.isLive) return this.#chosen;
+    this.#chosen = this.#inTurn();
+    // Kept for the turn: calls that go out together go over one stream, in one message.
+    if (this.#chosen !== undefined) {
+      setImmediate(() => {
+        this.#chosen = undefined;
+      });
+    }
+    return this.#chosen;
+  }
+
+  /** The first connection that is up. @throws Unavailable when none is in time; Cancelled. */
+  whenLive(timeoutMs: number | undefined, signal: AbortSignal | undefined): Promise<Connection> {
+    const live = this.pick();
+    if (live !== undefined) return Promise.resolve(live);
+    if (this.#closed) return Promise.reject(closedError());
+    if (signal?.aborted) return Promise.reject(cancelled(signal));
+    return new Promise((resolve, reject) => {
+      let cancelTimer: CancelTimer | undefined;
+      const onAbort = (): void => this.#giveUp(waiter, cancelled(signal));
+      const waiter: Waiter = {
+        resolve,
+        reject,
+        settled() {
+          cancelTimer?.();
+          signal?.removeEventListener('abort', onAbort);
+        },
+      };
+      this.#waiters.add(waiter);
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (timeoutMs !== undefined) {
+        cancelTimer = this.#timing.after(timeoutMs, () => this.#giveUp(waiter, this.#unreachable()), true);
+      }
+    });
+  }
+
+  /** An endpoint came up. */
+  cameUp(connection: Connection): void {
+    for (const waiter of this.#waiters) {
+      waiter.settled();
+      waiter.resolve(connection);
+    }
+    this.#waiters.clear();
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const waiter of this.#waiters) this.#giveUp(waiter, closedError());
+    for (const connection of this.#connections) connection.close();
+  }
+
+  #inTurn(): Connection | undefined {
+    const count = this.#connections.length;
+    const now = this.#timing.now();
+    let resting: Connection | undefined;
+    for (let i = 0; i < count; i++) {
+      const connection = this.#connections[(this.#next + i) % count];
+      if (connection === undefined || !connection.isLive) continue;
+      if (connection.isResting(now)) {
+        resting ??= connection;
+        continue;
+      }
+      this.#next = (this.#next + i + 1) % count;
+      return connection;
+    }
+    return resting;
+  }
+
+  #giveUp(waiter: Waiter, error: TaskMasterError): void {
+    if (!this.#waiters.delete(waiter)) return;
+    waiter.settled();
+    waiter.reject(error);
+  }
+
+  #unreachable(): Unavailable {
+    const names = this.#connections.map(({ endpoint }) => endpoint).join(', ');
+    const cause = this.#connections.find(({ lostTo }) => lostTo !== undefined)?.lostTo;
+    const why = cause === undefined ? '' : ` (${cause.message})`;
+    return new Unavailable(`no endpoint can be reached: ${names}${why}`, {
+      reason: 'UNAVAILABLE',
+      retryable: true,
+      cause,
+    });
+  }
+}
+
+function closedError(): Cancelled {
+  return new Cancelled('the client is closed', { reason: 'CANCELLED' });
+}

@@ -1,0 +1,169 @@
+import { status } from '@grpc/grpc-js';
+import { isReason, isTransient, type Reason, statusOfReason } from '@taskmaster/proto';
+import type { Pid } from './pid.ts';
+
+/** Marks errors of this library across copies of it, where `instanceof` fails. */
+const BRAND = Symbol.for('taskmaster.error');
+
+/** One item of an update that made the whole update impossible. */
+export interface RefusedItem {
+  readonly kind: 'enqueue' | 'dequeue' | 'renew' | 'release' | 'unknown';
+  /** Place among the update's items of that kind, from 0. */
+  readonly index: number;
+  readonly queue: string;
+  readonly pid: Pid;
+  readonly reason: string;
+}
+
+export interface TaskMasterErrorDetails {
+  /** Stable, for programs: a `Reason` of the protocol, `INVALID_DATA`, or the name of a gRPC status. */
+  readonly reason: Reason | (string & {});
+  /** gRPC status code. Default: the reason's. */
+  readonly code?: number | undefined;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** How long the node asks to wait before a retry, in ms. */
+  readonly retryDelayMs?: number | undefined;
+  /** Default: as the reason says. */
+  readonly retryable?: boolean | undefined;
+  /** Default: false. */
+  readonly maybeApplied?: boolean | undefined;
+  readonly items?: readonly RefusedItem[] | undefined;
+  readonly cause?: unknown;
+}
+
+/** Everything a call of this library rejects with, except for misuse of the API itself, which is a `TypeError`. */
+export class TaskMasterError extends Error {
+  override readonly name: string = 'TaskMasterError';
+  readonly [BRAND] = true;
+  /** Stable, for programs. */
+  readonly reason: Reason | (string & {});
+  /** gRPC status code. */
+  readonly code: number;
+  /** Details by name. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** How long the node asks to wait before a retry, in ms. */
+  readonly retryDelayMs: number | undefined;
+  /** Whether the same request may succeed later. */
+  readonly retryable: boolean;
+  /** The request may have been carried out although no answer came. False: it changed nothing. */
+  readonly maybeApplied: boolean;
+  /** The items that made an update impossible; empty for other errors. */
+  readonly items: readonly RefusedItem[];
+
+  constructor(message: string, details: TaskMasterErrorDetails) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    const { reason } = details;
+    this.reason = reason;
+    this.code = details.code ?? (isReason(reason) ? statusOfReason[reason] : status.UNKNOWN);
+    this.metadata = details.metadata ?? {};
+    this.retryDelayMs = details.retryDelayMs;
+    this.retryable = details.retryable ?? (isReason(reason) && isTransient(reason));
+    this.maybeApplied = details.maybeApplied ?? false;
+    this.items = details.items ?? [];
+  }
+}
+
+/** Whether a value is an error of this library, whichever copy of it made the error. */
+export function isTaskMasterError(value: unknown): value is TaskMasterError {
+  return typeof value === 'object' && value !== null && BRAND in value;
+}
+
+/** Somebody else has, or had, the task since: its lease token is no longer current. Stop working on it. */
+export class LeaseLost extends TaskMasterError {
+  override readonly name = 'LeaseLost';
+}
+
+/** The lease ended before it was renewed or given back. */
+export class LeaseExpired extends TaskMasterError {
+  override readonly name = 'LeaseExpired';
+}
+
+/** The task is not in the queue (any more). */
+export class TaskNotFound extends TaskMasterError {
+  override readonly name = 'TaskNotFound';
+}
+
+/** An enqueue with `mode: 'fail'` met a task of the same PID. */
+export class TaskExists extends TaskMasterError {
+  override readonly name = 'TaskExists';
+}
+
+/** The task is in the queue, but nobody has a lease on it. */
+export class NotLeased extends TaskMasterError {
+  override readonly name = 'NotLeased';
+}
+
+/** The request itself is wrong; repeating it cannot help. Covers every reason under INVALID_ARGUMENT. */
+export class InvalidRequest extends TaskMasterError {
+  override readonly name = 'InvalidRequest';
+}
+
+/** The node has too much to do; wait `retryDelayMs`. */
+export class Overloaded extends TaskMasterError {
+  override readonly name = 'Overloaded';
+}
+
+/** The node's disk is full: no new work is taken, completions and renewals go on. */
+export class DiskFull extends TaskMasterError {
+  override readonly name = 'DiskFull';
+}
+
+/** No node could be reached, the connection broke, or the node is starting or stopping. */
+export class Unavailable extends TaskMasterError {
+  override readonly name = 'Unavailable';
+}
+
+/** No answer came in time. */
+export class DeadlineExceeded extends TaskMasterError {
+  override readonly name = 'DeadlineExceeded';
+}
+
+/** The caller's signal was aborted, or the client was closed. */
+export class Cancelled extends TaskMasterError {
+  override readonly name = 'Cancelled';
+}
+
+/** A payload could not be encoded, decoded or validated. */
+export class InvalidData extends TaskMasterError {
+  override readonly name = 'InvalidData';
+  /** What the schema found; empty when the codec failed. */
+  readonly issues: readonly { readonly message: string; readonly path: string }[];
+
+  constructor(
+    message: string,
+    options: {
+      readonly issues?: readonly { readonly message: string; readonly path: string }[];
+      readonly cause?: unknown;
+    } = {},
+  ) {
+    super(message, { reason: 'INVALID_DATA', code: status.INVALID_ARGUMENT, cause: options.cause });
+    this.issues = options.issues ?? [];
+  }
+}
+
+type ErrorClass = new (message: string, details: TaskMasterErrorDetails) => TaskMasterError;
+
+const classOfReason: Readonly<Record<string, ErrorClass>> = {
+  LEASE_LOST: LeaseLost,
+  LEASE_EXPIRED: LeaseExpired,
+  TASK_NOT_FOUND: TaskNotFound,
+  TASK_EXISTS: TaskExists,
+  NOT_LEASED: NotLeased,
+  DISK_FULL: DiskFull,
+};
+
+const classOfCode: Readonly<Record<number, ErrorClass>> = {
+  [status.INVALID_ARGUMENT]: InvalidRequest,
+  [status.RESOURCE_EXHAUSTED]: Overloaded,
+  [status.UNAVAILABLE]: Unavailable,
+  [status.DEADLINE_EXCEEDED]: DeadlineExceeded,
+  [status.CANCELLED]: Cancelled,
+};
+
+/** Makes the error of the class that callers catch for this reason or, failing that, for this status. */
+export function makeError(message: string, details: TaskMasterErrorDetails): TaskMasterError {
+  const { reason } = details;
+  const code = details.code ?? (isReason(reason) ? statusOfReason[reason] : status.UNKNOWN);
+  const Class = (Object.hasOwn(classOfReason, reason) ? classOfReason[reason] : classOfCode[code]) ?? TaskMasterError;
+  return new Class(message, details);
+}

@@ -1,0 +1,136 @@
+import type { ChannelCredentials } from '@grpc/grpc-js';
+import { type Duration, durationMs } from './duration.ts';
+import type { TaskMasterError } from './errors.ts';
+import { defaultRetryPolicy, type RetryOptions, type RetryPolicy } from './retry.ts';
+
+/** What every call takes. */
+export interface CallOptions {
+  /** Gives the call up: it rejects with `Cancelled`. What was sent already may still take effect. */
+  readonly signal?: AbortSignal | undefined;
+  /** Longest time for the call with all its repetitions. Default: the client's `timeout`. */
+  readonly timeout?: Duration | undefined;
+}
+
+/** What calls that change tasks take. */
+export interface UpdateOptions extends CallOptions {
+  /**
+   * Makes the call safe to repeat from outside the client too: the node applies a request id once within its window (2
+   * minutes by default). At most 64 bytes. Default: 16 random bytes for each call, for the client's own repetitions.
+   */
+  readonly requestId?: Uint8Array | string | undefined;
+}
+
+/** Of any client, over gRPC or in process. */
+export interface ClientOptions {
+  /** Default deadline of every call, repetitions included; a lease's waiting time comes on top. Default 10 s. */
+  readonly timeout?: Duration | undefined;
+  /** When failed calls are repeated. */
+  readonly retry?: RetryOptions | undefined;
+  /** What this client calls itself when it leases tasks; at most 256 bytes. Default: none. */
+  readonly worker?: string | undefined;
+  /** Called before the wait for each repetition of a call. */
+  readonly onRetry?: ((event: RetryEvent) => void) | undefined;
+}
+
+/** A call failed and will be repeated. */
+export interface RetryEvent {
+  readonly operation: string;
+  /** The attempt that failed, from 1. */
+  readonly attempt: number;
+  readonly error: TaskMasterError;
+  /** Wait before the next attempt, in ms. */
+  readonly afterMs: number;
+}
+
+/** Keys and certificates, in PEM. Plain data, so that the thread that renews leases can connect too. */
+export interface TlsOptions {
+  /** Certificate authorities to trust. Default: Node's. */
+  readonly ca?: Uint8Array | undefined;
+  /** This client's certificate chain and its key, where the server asks for them. */
+  readonly cert?: Uint8Array | undefined;
+  readonly key?: Uint8Array | undefined;
+  /** Name expected in the server's certificate. Default: the endpoint's host. */
+  readonly serverName?: string | undefined;
+}
+
+/** How to reach nodes or proxies. */
+export interface GrpcOptions {
+  /** `host:port`, one or several. Calls go to those that are up, in turn. */
+  readonly endpoints: string | readonly string[];
+  /** Encrypts. Default: plain text. */
+  readonly tls?: TlsOptions | undefined;
+  /**
+   * Credentials made by hand, instead of `tls`. They cannot be handed to another thread, so leases are renewed on the
+   * calling thread: a handler that blocks it longer than the lease loses the lease.
+   */
+  readonly credentials?: ChannelCredentials | undefined;
+  /** Longest wait in `connect` for the first endpoint. Default 10 s. */
+  readonly connectTimeout?: Duration | undefined;
+  /** Joins concurrent updates and leases into the messages of one stream for each connection. Default true. */
+  readonly useStream?: boolean | undefined;
+  /** Most unanswered calls on one stream; more wait their turn. Waiting leases do not count. Default 4,096. */
+  readonly maxCallsInFlight?: number | undefined;
+  /** Called when an endpoint that was up is lost, and when it is back. */
+  readonly onReconnect?: ((event: ReconnectEvent) => void) | undefined;
+}
+
+/** An endpoint was lost or is back. */
+export interface ReconnectEvent {
+  readonly endpoint: string;
+  readonly state: 'lost' | 'connected';
+  /** Why it was lost. */
+  readonly error?: TaskMasterError | undefined;
+}
+
+/** Options of `connect`. */
+export interface ConnectOptions extends GrpcOptions, ClientOptions {}
+
+/** Client options, read and with defaults. */
+export interface ClientSettings {
+  readonly timeoutMs: number;
+  readonly retry: RetryPolicy;
+  readonly worker: string;
+  readonly onRetry: ((event: RetryEvent) => void) | undefined;
+}
+
+export function clientSettings(options: ClientOptions): ClientSettings {
+  const retry = { ...defaultRetryPolicy, ...withoutUndefined(options.retry ?? {}) };
+  if (!Number.isInteger(retry.maxAttempts) || retry.maxAttempts < 1) {
+    throw new TypeError(`retry.maxAttempts: ${retry.maxAttempts} is not a whole number from 1`);
+  }
+  return {
+    timeoutMs: durationMs(options.timeout ?? '10s', 'timeout'),
+    retry,
+    worker: options.worker ?? '',
+    onRetry: options.onRetry,
+  };
+}
+
+export function endpointList(endpoints: string | readonly string[]): readonly [string, ...string[]] {
+  const list = (typeof endpoints === 'string' ? endpoints.split(',') : [...endpoints]).map((one) => one.trim());
+  const [first, ...rest] = list;
+  if (first === undefined || list.includes('')) {
+    throw new TypeError('endpoints: at least one host:port is needed, and none may be empty');
+  }
+  return [first, ...rest];
+}
+
+function withoutUndefined<T extends object>(options: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
+    [Key in keyof T]?: NonNullable<T[Key]>;
+  };
+}
+
+/** Runs a caller's hook. What it throws is an error of the caller's own, and must not change what the client does. */
+export function callHook<Args extends readonly unknown[]>(
+  hook: ((...args: Args) => void) | undefined,
+  ...args: Args
+): void {
+  try {
+    hook?.(...args);
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
+}

@@ -1,0 +1,74 @@
+import type { ClientContext } from './context.ts';
+import { isTaskMasterError } from './errors.ts';
+import { LEASE } from './lease.ts';
+import type { LeasedTask } from './leased-task.ts';
+import { callHook } from './options.ts';
+import { backoffBound } from './retry.ts';
+import type { RetryLookup } from './retry-lookup.ts';
+import type { Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
+
+export interface RunTaskParts<T> {
+  readonly context: ClientContext;
+  readonly handler: Handler<T>;
+  readonly settings: WorkerSettings<T>;
+  readonly retries: RetryLookup;
+}
+
+/** Works on one task and settles it, whatever its handler does. Never rejects: hooks hear of what goes wrong. */
+export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise<void> {
+  const { hooks } = parts.settings;
+  const lease = task[LEASE];
+  lease.onLost((error) => callHook(hooks.onLeaseLost, task, error));
+  let result: HandlerResult | undefined;
+  try {
+    void task.data; // A payload that cannot be read fails the attempt before the handler does half of its work.
+    result = (await parts.handler(task)) ?? undefined;
+  } catch (error) {
+    callHook(hooks.onError, error, task);
+    await failTask(parts, task);
+    return;
+  }
+  if (!lease.isHeld) {
+    // Settled by the handler itself, or lost, which onLeaseLost has heard of.
+    if (lease.lostTo === undefined && result?.enqueue !== undefined) {
+      callHook(
+        hooks.onError,
+        new TypeError('the handler settled its task itself, so its result is not enqueued'),
+        task,
+      );
+    }
+    return;
+  }
+  try {
+    await task.complete({ enqueue: result?.enqueue });
+  } catch (error) {
+    if (lease.lostTo !== undefined) return;
+    callHook(hooks.onError, error, task);
+    // Data that cannot be enqueued is the handler's failure; for the rest the lease runs out, and the task comes back.
+    if (isTaskMasterError(error) && error.code !== INVALID_ARGUMENT) lease.letGo();
+    else await failTask(parts, task);
+    return;
+  }
+  callHook(hooks.onComplete, task);
+}
+
+const INVALID_ARGUMENT = 3;
+
+/** Gives a task back whose attempt failed. */
+async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise<void> {
+  const { context, settings } = parts;
+  const lease = task[LEASE];
+  if (!lease.isHeld) return;
+  try {
+    if (await parts.retries.hasPolicy(task)) {
+      await task.release();
+    } else {
+      const bound = backoffBound(task.attempt, settings.backoffInitialMs, settings.backoffMaxMs);
+      await task.release({ delay: bound * context.random() });
+    }
+  } catch (error) {
+    // What the worker lost meanwhile is not its to release; the rest comes back when the lease ends.
+    if (lease.lostTo === undefined) callHook(settings.hooks.onError, error, task);
+    lease.letGo();
+  }
+}

@@ -1,0 +1,69 @@
+import { TaskState, type TaskInfo as WireInfo, type RetryPolicy as WirePolicy } from '@taskmaster/proto';
+import { type Decoded, decodeData } from './codec.ts';
+import { InvalidData } from './errors.ts';
+import { FORMAT, type QueueRef } from './new-task.ts';
+import type { Pid } from './pid.ts';
+
+/** A task's retry policy as the node has it; times in ms, 0 where there is no limit or no backoff. */
+export type TaskRetryPolicy = Readonly<WirePolicy>;
+
+/** A task seen without leasing it. Instants are by the node's clock. */
+export interface TaskInfo<T> {
+  readonly queue: string;
+  readonly pid: Pid;
+  readonly state: 'available' | 'leased' | 'delayed' | 'not-found';
+  /** The data. Throws `InvalidData` when it cannot be read, or was not asked for. */
+  readonly data: T;
+  /** The payload; undefined when it was not asked for. */
+  readonly bytes: Uint8Array | undefined;
+  /** How many times it has been leased. */
+  readonly attempts: number;
+  readonly enqueuedAt: Date | undefined;
+  /** When its lease or delay ends. */
+  readonly hiddenUntil: Date | undefined;
+  /** Of its latest lease; 0: never leased. */
+  readonly leaseToken: number;
+  /** When the current lease began. */
+  readonly leasedAt: Date | undefined;
+  /** `host:port` of the worker that has it. */
+  readonly workerAddress: string | undefined;
+  /** What that worker calls itself. */
+  readonly worker: string | undefined;
+  readonly retry: TaskRetryPolicy | undefined;
+}
+
+const states: Readonly<Record<number, TaskInfo<unknown>['state']>> = {
+  [TaskState.TASK_STATE_AVAILABLE]: 'available',
+  [TaskState.TASK_STATE_LEASED]: 'leased',
+  [TaskState.TASK_STATE_DELAYED]: 'delayed',
+};
+
+export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo, withData: boolean): Promise<TaskInfo<T>> {
+  const state = states[info.state] ?? 'not-found';
+  const hasData = withData && state !== 'not-found';
+  const decoded: Decoded<T> = hasData
+    ? await decodeData(queue[FORMAT], info.data)
+    : { ok: false, error: new InvalidData(withData ? 'there is no such task' : 'the payload was not asked for') };
+  return {
+    queue: info.queue,
+    pid: info.pid,
+    state,
+    get data(): T {
+      if (!decoded.ok) throw decoded.error;
+      return decoded.value;
+    },
+    bytes: hasData ? info.data : undefined,
+    attempts: info.attempts,
+    enqueuedAt: instant(info.enqueuedUnixMs),
+    hiddenUntil: instant(info.hiddenUntilUnixMs),
+    leaseToken: info.leaseToken,
+    leasedAt: instant(info.leasedUnixMs),
+    workerAddress: info.workerAddress === '' ? undefined : info.workerAddress,
+    worker: info.worker === '' ? undefined : info.worker,
+    retry: info.retry,
+  };
+}
+
+function instant(unixMs: number): Date | undefined {
+  return unixMs === 0 ? undefined : new Date(unixMs);
+}

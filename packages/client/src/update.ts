@@ -1,0 +1,219 @@
+import { EnqueueResult, parseQueueName, type UpdateTasksRequest, type UpdateTasksResponse } from '@taskmaster/proto';
+import type { ClientContext } from './context.ts';
+import { type Duration, durationMs } from './duration.ts';
+import { InvalidRequest, type TaskMasterError } from './errors.ts';
+import { LEASE, type Lease, type Leased } from './lease.ts';
+import { canonicalName, NewTask, newTask, type QueueRef, queueRef, type TaskOptions } from './new-task.ts';
+import type { UpdateOptions } from './options.ts';
+import { type Pid, type PidLike, pidBytes } from './pid.ts';
+import { emptyRequest } from './update-request.ts';
+import { asTaskMasterError } from './wire-errors.ts';
+
+/** What an enqueue did. */
+export interface EnqueueOutcome {
+  /** The task's PID, as given or as assigned. */
+  readonly pid: Pid;
+  /** `collapsed`: a task of that PID was there and stays as it is. `replaced`: it has the new data now. */
+  readonly result: 'created' | 'collapsed' | 'replaced';
+}
+
+/** What a release did. */
+export interface ReleaseOutcome {
+  /** When the task becomes available, by the node's clock; undefined: it is available, or was dead-lettered. */
+  readonly hiddenUntil: Date | undefined;
+  /** The queue the task went to because this was its last attempt. */
+  readonly deadLetterQueue: string | undefined;
+}
+
+export interface ReleaseOptions {
+  /** Keeps the task hidden for so long. Default: as the task's retry policy says, at once without one. */
+  readonly delay?: Duration | undefined;
+  /** The attempt does not count: the task was not worked on. Default false. */
+  readonly refundAttempt?: boolean | undefined;
+}
+
+/** What a committed update did; lists are in the order in which its items were added. */
+export interface UpdateOutcome {
+  readonly enqueued: readonly EnqueueOutcome[];
+  /** Ends of the renewed leases, by the node's clock. */
+  readonly renewed: readonly Date[];
+  readonly released: readonly ReleaseOutcome[];
+}
+
+const results: Readonly<Record<number, EnqueueOutcome['result']>> = {
+  [EnqueueResult.ENQUEUE_RESULT_CREATED]: 'created',
+  [EnqueueResult.ENQUEUE_RESULT_COLLAPSED]: 'collapsed',
+  [EnqueueResult.ENQUEUE_RESULT_REPLACED]: 'replaced',
+};
+
+/**
+ * One atomic change: everything added to it happens, or nothing does. All queues must be of one group. Enqueues take
+ * effect last, so a task may be completed and enqueued anew under the same PID.
+ *
+ *     await client.update().complete(task).enqueue(invoices, { order: 17 }).commit();
+ */
+export class Update {
+  readonly #context: ClientContext;
+  readonly #enqueues: NewTask[] = [];
+  readonly #request: UpdateTasksRequest = emptyRequest();
+  readonly #completed: Lease[] = [];
+  readonly #renewed: { readonly lease: Lease; readonly leaseMs: number }[] = [];
+  readonly #released: Lease[] = [];
+  #committed = false;
+
+  /** Not for callers: `client.update()` makes one. */
+  constructor(context: ClientContext) {
+    this.#context = context;
+  }
+
+  /** Adds a task; given a queue's name instead of a queue, as JSON. Also takes what `queue.task(...)` made. */
+  enqueue(task: NewTask): this;
+  enqueue<T, In>(queue: QueueRef<T, In>, data: NoInfer<In>, options?: TaskOptions): this;
+  enqueue(queue: string, data: unknown, options?: TaskOptions): this;
+  enqueue(queue: NewTask | string | QueueRef, data?: unknown, options?: TaskOptions): this {
+    this.#enqueues.push(queue instanceof NewTask ? queue : newTask(queueRef(queue), data, options));
+    return this;
+  }
+
+  /** Removes a leased task because it is done. */
+  complete(task: Leased): this {
+    const lease = task[LEASE];
+    this.#completed.push(lease);
+    this.#request.dequeue.push({ queue: lease.queue, pid: lease.pid, leaseToken: lease.token });
+    return this;
+  }
+
+  /** Removes a task whether or not anybody has leased it; with a `leaseToken`, only while that lease is current. */
+  dequeue(queue: string | QueueRef, pid: PidLike, options: { readonly leaseToken?: number } = {}): this {
+    this.#request.dequeue.push({ queue: nameOf(queue), pid: pidBytes(pid), leaseToken: options.leaseToken ?? 0 });
+    return this;
+  }
+
+  /** Makes a task's lease last so long from when the update is applied. */
+  renew(task: Leased, lease: Duration): this {
+    const { queue, pid, token } = task[LEASE];
+    const leaseMs = durationMs(lease, 'lease');
+    this.#renewed.push({ lease: task[LEASE], leaseMs });
+    this.#request.renew.push({ queue, pid, leaseToken: token, leaseMs });
+    return this;
+  }
+
+  /** Gives a leased task back. */
+  release(task: Leased, options: ReleaseOptions = {}): this {
+    const { queue, pid, token } = task[LEASE];
+    const delayMs = options.delay === undefined ? undefined : durationMs(options.delay, 'delay');
+    this.#released.push(task[LEASE]);
+    this.#request.release.push({
+      queue,
+      pid,
+      leaseToken: token,
+      delayMs,
+      refundAttempt: options.refundAttempt ?? false,
+    });
+    return this;
+  }
+
+  /**
+   * Sends the update; resolves when it is on disk. An update is committed once; after an error make a new one.
+   * @throws InvalidRequest (MIXED_GROUPS, EMPTY_REQUEST) and InvalidData before anything is sent; LeaseLost, LeaseExpired,
+   * TaskNotFound, TaskExists, NotLeased with the `items` at fault, and then nothing was changed; TypeError when a task was
+   * completed or released before.
+   */
+  async commit(options: UpdateOptions = {}): Promise<UpdateOutcome> {
+    if (this.#committed) throw new TypeError('the update was committed already');
+    this.#committed = true;
+    const request = this.#request;
+    this.#assertOneGroup();
+    const settling = this.#beginSettling();
+    try {
+      for (const task of this.#enqueues) {
+        const item = task.prepare();
+        request.enqueue.push(item instanceof Promise ? await item : item);
+      }
+      request.requestId = requestIdOf(options) ?? this.#context.requestIds.next();
+      const sentAt = this.#context.timing.now();
+      const reply = await this.#context.caller.update(request, options);
+      for (const lease of this.#completed) lease.settle('completed');
+      for (const lease of this.#released) lease.settle('released');
+      for (const { lease, leaseMs } of this.#renewed) lease.renewed(sentAt, leaseMs);
+      return outcomeOf(reply);
+    } catch (thrown) {
+      for (const lease of settling) lease.stopSettling();
+      // What a caller's own code threw while the data was prepared is not an answer of the node.
+      if (thrown instanceof TypeError) throw thrown;
+      const error = asTaskMasterError(thrown);
+      this.#loseRefused(error);
+      throw error;
+    }
+  }
+
+  /** Either all leases begin to settle or none does. */
+  #beginSettling(): readonly Lease[] {
+    const begun: Lease[] = [];
+    try {
+      for (const { lease } of this.#renewed) lease.assertHeld();
+      for (const lease of [...this.#completed, ...this.#released]) {
+        lease.beginSettling();
+        begun.push(lease);
+      }
+      return begun;
+    } catch (error) {
+      for (const lease of begun) lease.stopSettling();
+      throw error;
+    }
+  }
+
+  #loseRefused(error: TaskMasterError): void {
+    for (const item of error.items) {
+      if (item.reason !== 'LEASE_LOST' && item.reason !== 'TASK_NOT_FOUND') continue;
+      const leases = [...this.#completed, ...this.#released, ...this.#renewed.map(({ lease }) => lease)];
+      leases.find((lease) => lease.queue === item.queue && Buffer.compare(lease.pid, item.pid) === 0)?.lose(error);
+    }
+  }
+
+  #assertOneGroup(): void {
+    const { dequeue, renew, release } = this.#request;
+    let group: string | undefined;
+    let count = 0;
+    for (const items of [this.#enqueues, dequeue, renew, release]) {
+      for (const { queue } of items) {
+        count++;
+        const other = parseQueueName(queue).group;
+        group ??= other;
+        if (group === other) continue;
+        throw new InvalidRequest(
+          `an update is atomic within one group; this one names queues of '${group}' and of '${other}'`,
+          { reason: 'MIXED_GROUPS', metadata: { groups: `${group},${other}` } },
+        );
+      }
+    }
+    if (count === 0) throw new InvalidRequest('the update has no items', { reason: 'EMPTY_REQUEST' });
+  }
+}
+
+/** The caller's own request id. @throws TypeError when it is empty. */
+export function requestIdOf({ requestId }: UpdateOptions): Uint8Array | undefined {
+  if (requestId === undefined) return undefined;
+  if (requestId.length === 0) throw new TypeError('requestId: it is empty; leave it out instead');
+  return typeof requestId === 'string' ? Buffer.from(requestId, 'utf8') : requestId;
+}
+
+export function enqueueOutcome({ pid, result }: UpdateTasksResponse['enqueued'][number]): EnqueueOutcome {
+  // A copy: the PID is a view that would keep the whole message, answers to other calls included, in memory.
+  return { pid: Buffer.from(pid), result: results[result] ?? 'created' };
+}
+
+function outcomeOf(reply: UpdateTasksResponse): UpdateOutcome {
+  return {
+    enqueued: reply.enqueued.map(enqueueOutcome),
+    renewed: reply.renewed.map(({ leaseUntilUnixMs }) => new Date(leaseUntilUnixMs)),
+    released: reply.released.map(({ hiddenUntilUnixMs, deadLetterQueue }) => ({
+      hiddenUntil: hiddenUntilUnixMs === 0 ? undefined : new Date(hiddenUntilUnixMs),
+      deadLetterQueue: deadLetterQueue === '' ? undefined : deadLetterQueue,
+    })),
+  };
+}
+
+function nameOf(queue: string | QueueRef): string {
+  return typeof queue === 'string' ? canonicalName(queue) : queue.name;
+}

@@ -1,0 +1,105 @@
+import { type ServiceError, status } from '@grpc/grpc-js';
+import {
+  ERROR_DOMAIN,
+  ErrorInfo,
+  ItemKind,
+  type ItemRefusal,
+  isReason,
+  isTransient,
+  RetryInfo,
+  Status,
+  UpdateRefused,
+  type Error as WireError,
+} from '@taskmaster/proto';
+import { isTaskMasterError, makeError, type RefusedItem, TaskMasterError } from './errors.ts';
+
+const ERROR_INFO = 'type.googleapis.com/google.rpc.ErrorInfo';
+const RETRY_INFO = 'type.googleapis.com/google.rpc.RetryInfo';
+const UPDATE_REFUSED = 'type.googleapis.com/taskmaster.v1.UpdateRefused';
+
+/** The error that a refusal in a batch, a stream or an in-process reply stands for. */
+export function errorFromWire(error: WireError): TaskMasterError {
+  return makeError(error.message, {
+    reason: error.reason === '' ? statusName(error.code) : error.reason,
+    code: error.code,
+    metadata: error.metadata,
+    retryDelayMs: error.retryDelayMs > 0 ? error.retryDelayMs : undefined,
+    retryable: isReason(error.reason) ? isTransient(error.reason) : isTransientCode(error.code),
+    items: error.items.map(refusedItem),
+  });
+}
+
+/** The error that the status of a gRPC call stands for. */
+export function errorFromService(error: ServiceError): TaskMasterError {
+  const details = detailsOf(error);
+  if (details !== undefined) return errorFromWire({ ...details, code: error.code, message: error.details });
+  // Without ErrorInfo it was gRPC that failed, not the node that refused.
+  const lost = error.code === status.UNAVAILABLE;
+  return makeError(error.details === '' ? error.message : error.details, {
+    reason: statusName(error.code),
+    code: error.code,
+    // gRPC's own RESOURCE_EXHAUSTED means a message too large, which no repetition makes smaller.
+    retryable: lost,
+    maybeApplied: lost || error.code === status.DEADLINE_EXCEEDED || error.code === status.CANCELLED,
+    cause: error,
+  });
+}
+
+/** A reply that breaks the protocol. */
+export function brokenReply(message: string): TaskMasterError {
+  return new TaskMasterError(`the node ${message}`, { reason: 'INTERNAL', maybeApplied: true });
+}
+
+/** Whatever was thrown, as an error of this library. */
+export function asTaskMasterError(thrown: unknown): TaskMasterError {
+  if (isTaskMasterError(thrown)) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return new TaskMasterError(message, { reason: 'INTERNAL', maybeApplied: true, cause: thrown });
+}
+
+function detailsOf(error: ServiceError): Omit<WireError, 'code' | 'message'> | undefined {
+  const [encoded] = error.metadata?.get('grpc-status-details-bin') ?? [];
+  if (!(encoded instanceof Uint8Array)) return undefined;
+  try {
+    return readDetails(Status.decode(encoded));
+  } catch {
+    return undefined; // Not a google.rpc.Status: some middlebox's own details. The status alone must do.
+  }
+}
+
+function readDetails(decoded: Status): Omit<WireError, 'code' | 'message'> | undefined {
+  let info: ErrorInfo | undefined;
+  let retryDelayMs = 0;
+  let items: ItemRefusal[] = [];
+  for (const detail of decoded.details) {
+    if (detail.typeUrl === ERROR_INFO) {
+      const found = ErrorInfo.decode(detail.value);
+      if (found.domain === ERROR_DOMAIN) info = found;
+    } else if (detail.typeUrl === RETRY_INFO) {
+      const delay = RetryInfo.decode(detail.value).retryDelay;
+      if (delay !== undefined) retryDelayMs = delay.seconds * 1000 + delay.nanos / 1e6;
+    } else if (detail.typeUrl === UPDATE_REFUSED) {
+      items = UpdateRefused.decode(detail.value).items;
+    }
+  }
+  return info === undefined ? undefined : { reason: info.reason, metadata: info.metadata, retryDelayMs, items };
+}
+
+const kindNames: Readonly<Record<number, RefusedItem['kind']>> = {
+  [ItemKind.ITEM_KIND_ENQUEUE]: 'enqueue',
+  [ItemKind.ITEM_KIND_DEQUEUE]: 'dequeue',
+  [ItemKind.ITEM_KIND_RENEW]: 'renew',
+  [ItemKind.ITEM_KIND_RELEASE]: 'release',
+};
+
+function refusedItem(item: ItemRefusal): RefusedItem {
+  return { ...item, kind: kindNames[item.kind] ?? 'unknown' };
+}
+
+function statusName(code: number): string {
+  return status[code] ?? 'UNKNOWN';
+}
+
+function isTransientCode(code: number): boolean {
+  return code === status.UNAVAILABLE || code === status.RESOURCE_EXHAUSTED;
+}

@@ -1,0 +1,224 @@
+import { status } from '@grpc/grpc-js';
+import { limits } from '@taskmaster/proto';
+import type { ClientContext } from './context.ts';
+import { type Duration, durationMs } from './duration.ts';
+import { Cancelled } from './errors.ts';
+import { LEASE } from './lease.ts';
+import { giveBack, leaseUntilSettled } from './lease-tasks.ts';
+import type { LeasedTask } from './leased-task.ts';
+import type { QueueRef } from './new-task.ts';
+import { callHook } from './options.ts';
+import { movingMean, prefetchFor } from './prefetch.ts';
+import { backoffBound } from './retry.ts';
+import { RetryLookup } from './retry-lookup.ts';
+import { type RunTaskParts, runTask } from './run-task.ts';
+import { sleep } from './timing.ts';
+import { asTaskMasterError } from './wire-errors.ts';
+import { type Handler, type WorkerOptions, type WorkerSettings, workerSettings } from './worker-options.ts';
+
+type WorkerState =
+  | { readonly kind: 'idle' }
+  /** Leases and handles tasks. */
+  | { readonly kind: 'running'; readonly leasing: AbortController; readonly feeding: Promise<void> }
+  /** Leases no more; waits for what runs. */
+  | { readonly kind: 'stopping'; readonly stopped: Promise<void> }
+  | { readonly kind: 'stopped' };
+
+const LEASE_RETRY_INITIAL_MS = 100;
+const LEASE_RETRY_MAX_MS = 10_000;
+
+/**
+ * Leases tasks, hands them to a handler, completes them, and gives back those that failed; keeps leases alive meanwhile.
+ * Made by `client.worker()`; runs once.
+ */
+export class Worker<T> implements AsyncDisposable {
+  readonly #context: ClientContext;
+  readonly #queues: readonly QueueRef<T>[];
+  readonly #settings: WorkerSettings<T>;
+  readonly #parts: RunTaskParts<T>;
+  readonly #finished = Promise.withResolvers<void>();
+  readonly #running = new Set<LeasedTask<T>>();
+  #buffered: LeasedTask<T>[] = [];
+  #state: WorkerState = { kind: 'idle' };
+  #meanTaskMs: number | undefined;
+  #wake: (() => void) | undefined;
+
+  /** Not for callers: `client.worker()` makes one. */
+  constructor(context: ClientContext, queues: readonly QueueRef<T>[], handler: Handler<T>, options: WorkerOptions<T>) {
+    this.#context = context;
+    this.#queues = queues;
+    this.#settings = workerSettings(options);
+    this.#parts = { context, handler, settings: this.#settings, retries: new RetryLookup(context) };
+    // Whoever only calls start() hears of the error from onError.
+    this.#finished.promise.catch(() => {});
+  }
+
+  /** Tasks being handled now. */
+  get active(): number {
+    return this.#running.size;
+  }
+
+  /** Begins to lease and handle tasks. @throws TypeError when the worker was started before. */
+  start(): void {
+    if (this.#state.kind !== 'idle') throw new TypeError('a worker is started once');
+    const leasing = new AbortController();
+    this.#context.workers.add(this);
+    this.#state = { kind: 'running', leasing, feeding: this.#feed(leasing.signal) };
+  }
+
+  /**
+   * Runs until the signal is aborted or `stop()` is called; resolves when nothing runs any more.
+   * @throws InvalidRequest when the node refuses what the worker asks for, such as a queue with a wrong name.
+   */
+  async run(
+    options: { readonly signal?: AbortSignal | undefined; readonly stopTimeout?: Duration } = {},
+  ): Promise<void> {
+    const { signal, stopTimeout } = options;
+    const onAbort = (): void => void this.stop({ timeout: stopTimeout });
+    this.start();
+    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal?.aborted) onAbort();
+    try {
+      await this.#finished.promise;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /**
+   * Leases no more, gives back at once what was not begun (those attempts do not count), and waits for what runs. Tasks
+   * that still run after `timeout` (default 30 s) have their signals aborted and are waited for no longer: their leases
+   * run out. Harmless when the worker does not run.
+   */
+  async stop(options: { readonly timeout?: Duration | undefined } = {}): Promise<void> {
+    const timeoutMs = durationMs(options.timeout ?? '30s', 'timeout');
+    const state = this.#state;
+    switch (state.kind) {
+      case 'idle':
+        this.#state = { kind: 'stopped' };
+        this.#finished.resolve();
+        return;
+      case 'running':
+        state.leasing.abort();
+        return this.#stopAfter(state.feeding, timeoutMs);
+      case 'stopping':
+        return state.stopped;
+      case 'stopped':
+        return;
+      default:
+        state satisfies never;
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  #stopAfter(feeding: Promise<void>, timeoutMs: number): Promise<void> {
+    const stopped = this.#drain(feeding, timeoutMs);
+    this.#state = { kind: 'stopping', stopped };
+    this.#wake?.();
+    return stopped;
+  }
+
+  async #drain(feeding: Promise<void>, timeoutMs: number): Promise<void> {
+    await feeding;
+    const unbegun = this.#buffered;
+    this.#buffered = [];
+    const timer = new AbortController();
+    const deadline = sleep(this.#context.timing, timeoutMs, timer.signal).catch(() => {});
+    await Promise.race([Promise.all([giveBack(this.#context, unbegun), this.#untilIdle()]), deadline]);
+    timer.abort();
+    for (const task of this.#running) {
+      task[LEASE].letGo(new Cancelled('the worker was stopped', { reason: 'CANCELLED' }));
+    }
+    this.#state = { kind: 'stopped' };
+    this.#context.workers.delete(this);
+    this.#finished.resolve();
+  }
+
+  async #untilIdle(): Promise<void> {
+    while (this.#running.size > 0) await this.#taskDone();
+  }
+
+  #taskDone(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  /** Never rejects. */
+  async #feed(signal: AbortSignal): Promise<void> {
+    const { settings } = this.#parts;
+    let failures = 0;
+    while (!signal.aborted) {
+      const free = this.#room();
+      if (free < 1) {
+        await this.#taskDone();
+        continue;
+      }
+      try {
+        const tasks = await leaseUntilSettled(this.#context, this.#queues, {
+          max: Math.min(free, limits.leaseTasks),
+          for: settings.leaseMs,
+          wait: settings.waitMs,
+          maxPid: settings.maxPid,
+          worker: settings.name,
+          signal,
+        });
+        failures = 0;
+        this.#accept(tasks);
+      } catch (thrown) {
+        if (signal.aborted) return;
+        const error = asTaskMasterError(thrown);
+        callHook(settings.hooks.onError, error, undefined);
+        if (error.code === status.INVALID_ARGUMENT) {
+          this.#finished.reject(error);
+          void this.stop();
+          return;
+        }
+        const bound = backoffBound(++failures, LEASE_RETRY_INITIAL_MS, LEASE_RETRY_MAX_MS);
+        await sleep(this.#context.timing, bound * this.#context.random(), signal).catch(() => {});
+      }
+    }
+  }
+
+  /** How many more tasks may be leased. */
+  #room(): number {
+    const { concurrency, prefetch } = this.#settings;
+    const ahead = prefetchFor(this.#meanTaskMs, concurrency, prefetch);
+    return concurrency + ahead - this.#running.size - this.#buffered.length;
+  }
+
+  #accept(tasks: readonly LeasedTask<T>[]): void {
+    // Kept from now on: those that wait for their turn must not run out either.
+    this.#context.keeper.keep(
+      tasks.map((task) => task[LEASE]),
+      this.#settings.maxLeaseMs,
+    );
+    this.#buffered.push(...tasks);
+    this.#beginTasks();
+  }
+
+  #beginTasks(): void {
+    while (this.#state.kind === 'running' && this.#running.size < this.#settings.concurrency) {
+      const task = this.#buffered.shift();
+      if (task === undefined) return;
+      const error = task[LEASE].lostTo;
+      if (error === undefined) void this.#run(task);
+      else callHook(this.#settings.hooks.onLeaseLost, task, error);
+    }
+  }
+
+  async #run(task: LeasedTask<T>): Promise<void> {
+    const begun = this.#context.timing.now();
+    this.#running.add(task);
+    await runTask(this.#parts, task);
+    this.#running.delete(task);
+    this.#meanTaskMs = movingMean(this.#meanTaskMs, this.#context.timing.now() - begun);
+    this.#beginTasks();
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+}
