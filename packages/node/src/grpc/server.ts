@@ -60,6 +60,8 @@ export class GrpcServer {
   readonly #unread: UnreadReplies;
   readonly #server: Server;
   readonly #sockets = new Map<string, Socket>();
+  /** Resolves when the last connection of a draining server closes. */
+  readonly #allClosed = Promise.withResolvers<void>();
   /** With the timers that end them. */
   readonly #streams = new Map<RequestStream, NodeJS.Timeout | undefined>();
   readonly #listener = createServer({ noDelay: true }, (socket) => this.#accept(socket));
@@ -116,10 +118,13 @@ export class GrpcServer {
 
   async #stop(graceMs: number): Promise<void> {
     this.drain();
-    const force = setTimeout(() => this.#server.forceShutdown(), graceMs);
+    // Tells every client with a GOAWAY. grpc-js does not wait for connections that were handed to it, so we do.
     await promisify(this.#server.tryShutdown.bind(this.#server))();
+    const force = setTimeout(() => {
+      for (const socket of this.#sockets.values()) socket.destroy();
+    }, graceMs);
+    if (this.#sockets.size > 0) await this.#allClosed.promise;
     clearTimeout(force);
-    for (const socket of this.#sockets.values()) socket.destroy();
     this.#health[Symbol.dispose]();
   }
 
@@ -179,7 +184,10 @@ export class GrpcServer {
     // As grpc-js names the peer of a call.
     const connection = `${socket.remoteAddress}:${socket.remotePort}`;
     this.#sockets.set(connection, socket);
-    socket.once('close', () => this.#sockets.delete(connection));
+    socket.once('close', () => {
+      this.#sockets.delete(connection);
+      if (this.#draining && this.#sockets.size === 0) this.#allClosed.resolve();
+    });
     socket.on('error', (err) => this.#deps.log.debug({ err, connection }, 'connection broke'));
     this.#inject?.(socket);
   }

@@ -1,0 +1,224 @@
+import { once } from 'node:events';
+import type { ClientDuplexStream, ServiceError } from '@grpc/grpc-js';
+import type { StreamCall, StreamRequest, StreamResponse, StreamResult } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import { Refusal } from '../domain/errors.ts';
+import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
+import type { LeaseCommand, LeasedTask, TaskEngine, UpdateCommand } from '../engine/commands.ts';
+import { fakeEngine } from './testing/fake-engine.ts';
+import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
+import { aDequeue, aLease, anUpdate, bytes } from './testing/requests.ts';
+import { SleepingClient } from './testing/sleeping-client.ts';
+import { startServer } from './testing/start-server.ts';
+
+type Stream = ClientDuplexStream<StreamRequest, StreamResponse>;
+
+const update = (id: number, pid = 'a'): StreamCall => ({
+  id,
+  call: { $case: 'update', value: anUpdate({ dequeue: [aDequeue({ pid: bytes(pid) })] }) },
+});
+const lease = (id: number, waitMs = 0): StreamCall => ({ id, call: { $case: 'lease', value: aLease({ waitMs }) } });
+const cancel = (id: number): StreamCall => ({ id, call: { $case: 'cancel', value: {} } });
+
+const applied = async () => ({ enqueued: [], renewed: [], released: [] });
+
+const aTask = (data: Uint8Array = bytes('data')): LeasedTask => ({
+  queue: { group: 'shop', name: 'mail' },
+  pid: 'a' as Pid,
+  data,
+  token: 1 as LeaseToken,
+  until: 2 as Instant,
+  attempt: 1,
+  enqueuedAt: 1 as Instant,
+});
+
+/** Waits for ever, or until its signal says no longer. */
+const waitForEver: TaskEngine['leaseTasks'] = (_command, context) =>
+  new Promise((_resolve, reject) => {
+    const giveUp = () => reject(new Refusal('CANCELLED', 'given up'));
+    if (context?.signal?.aborted) giveUp();
+    context?.signal?.addEventListener('abort', giveUp);
+  });
+
+/** Reads the answers to so many calls, as they came in messages. */
+async function answers(stream: Stream, count: number): Promise<StreamResult[][]> {
+  const messages: StreamResult[][] = [];
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const onData = ({ results }: StreamResponse) => {
+    messages.push(results);
+    if (messages.flat().length >= count) resolve();
+  };
+  stream.on('data', onData).once('error', reject);
+  await promise.finally(() => stream.off('data', onData).off('error', reject));
+  return messages;
+}
+
+async function setUp(engine: Parameters<typeof fakeEngine>[0], options: Parameters<typeof startServer>[1] = {}) {
+  const fake = fakeEngine(engine);
+  const server = await startServer(fake, options);
+  const client = grpcClient(server.port);
+  const stream: Stream = client.raw.stream();
+  stream.on('error', () => {}); // Every way for a stream to end but one is an error of it; tests look where it matters.
+  return {
+    server,
+    stream,
+    engine: fake,
+    [Symbol.asyncDispose]: async () => {
+      stream.cancel();
+      client[Symbol.dispose]();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+describe('a stream', () => {
+  test('answers each call under its id, in whatever order they become ready', async () => {
+    const first = Promise.withResolvers<void>();
+    const updateTasks = async ({ dequeue }: UpdateCommand) => {
+      if (dequeue[0]?.pid === 'slow') await first.promise;
+      return applied();
+    };
+    await using it = await setUp({ updateTasks });
+    it.stream.write({ calls: [update(1, 'slow'), update(2)] });
+    expect((await answers(it.stream, 1)).flat()).toMatchObject([{ id: 2, result: { $case: 'update' } }]);
+    first.resolve();
+    expect((await answers(it.stream, 1)).flat()).toMatchObject([{ id: 1, result: { $case: 'update' } }]);
+  });
+
+  test('joins the answers that became ready together', async () => {
+    const committed = Promise.withResolvers<void>();
+    await using it = await setUp({ updateTasks: () => committed.promise.then(applied) });
+    const calls = Array.from({ length: 500 }, (_, id) => update(id, `${id}`));
+    it.stream.write({ calls });
+    await expect.poll(() => it.engine.asked.length).toBe(500);
+    committed.resolve();
+    expect(await answers(it.stream, 500)).toHaveLength(1);
+  });
+
+  test('splits answers that are too large together', async () => {
+    const data = Buffer.alloc(700_000);
+    await using it = await setUp({ leaseTasks: async () => [aTask(data)] });
+    it.stream.write({ calls: [lease(1), lease(2), lease(3)] });
+    expect(await answers(it.stream, 3)).toHaveLength(3);
+  });
+
+  test('refuses a bad call and serves the good one beside it', async () => {
+    await using it = await setUp({ updateTasks: applied });
+    it.stream.write({
+      calls: [{ id: 1, call: { $case: 'update', value: anUpdate() } }, { id: 2, call: undefined }, update(3)],
+    });
+    const results = (await answers(it.stream, 3)).flat().sort((a, b) => a.id - b.id);
+    expect(results).toMatchObject([
+      { id: 1, result: { $case: 'error', value: { reason: 'EMPTY_REQUEST' } } },
+      { id: 2, result: { $case: 'error', value: { reason: 'MALFORMED_REQUEST' } } },
+      { id: 3, result: { $case: 'update' } },
+    ]);
+  });
+
+  test('ends once all is answered when the client says it has no more', async () => {
+    await using it = await setUp({ updateTasks: applied });
+    it.stream.write({ calls: [update(1)] });
+    it.stream.end();
+    const answered = answers(it.stream, 1);
+    const [status] = await once(it.stream, 'status');
+    expect(status).toMatchObject({ code: 0 });
+    expect((await answered).flat()).toHaveLength(1);
+  });
+});
+
+describe('a waiting lease on a stream', () => {
+  test('is answered CANCELLED when the client gives it up', async () => {
+    await using it = await setUp({ leaseTasks: waitForEver });
+    it.stream.write({ calls: [lease(1, 60_000), lease(2, 60_000)] });
+    await expect.poll(() => it.engine.asked.length).toBe(2);
+    it.stream.write({ calls: [cancel(1), cancel(99)] });
+    expect((await answers(it.stream, 1)).flat()).toMatchObject([
+      { id: 1, result: { $case: 'error', value: { reason: 'CANCELLED' } } },
+    ]);
+  });
+
+  test('is given up when the stream breaks, and what was leased for it is given back', async () => {
+    const granted = Promise.withResolvers<readonly LeasedTask[]>();
+    const aborted = Promise.withResolvers<void>();
+    const givenBack = Promise.withResolvers<UpdateCommand>();
+    const leaseTasks = (_command: LeaseCommand, context?: { readonly signal?: AbortSignal | undefined }) => {
+      context?.signal?.addEventListener('abort', () => aborted.resolve());
+      return granted.promise;
+    };
+    const updateTasks = async (command: UpdateCommand) => {
+      givenBack.resolve(command);
+      return applied();
+    };
+    await using it = await setUp({ leaseTasks, updateTasks });
+    it.stream.write({ calls: [lease(1, 60_000)] });
+    await expect.poll(() => it.engine.asked.length).toBe(1);
+    it.stream.cancel();
+    await aborted.promise;
+    granted.resolve([aTask()]);
+    expect(await givenBack.promise).toMatchObject({ release: [{ pid: 'a', token: 1, refundAttempt: true }] });
+  });
+
+  test('keeps its id to itself', async () => {
+    await using it = await setUp({ leaseTasks: waitForEver });
+    it.stream.write({ calls: [lease(1, 60_000), lease(1, 60_000)] });
+    expect((await answers(it.stream, 1)).flat()).toMatchObject([
+      { id: 1, result: { $case: 'error', value: { reason: 'INVALID_ARGUMENT' } } },
+    ]);
+  });
+
+  test('ends with no tasks when the server stops; the stream then ends', async () => {
+    await using it = await setUp({ leaseTasks: waitForEver });
+    it.stream.write({ calls: [lease(1, 60_000)] });
+    await expect.poll(() => it.engine.asked.length).toBe(1);
+    const ended = once(it.stream, 'error');
+    const answered = answers(it.stream, 1);
+    const stopped = it.server.server.stop(10_000);
+    expect((await answered.catch(() => [])).flat()).toMatchObject([
+      { id: 1, result: { $case: 'lease', value: { tasks: [] } } },
+    ]);
+    const [error] = await ended;
+    expect(errorInfoOf(error as ServiceError).reason).toBe('SHUTTING_DOWN');
+    await stopped;
+  });
+});
+
+describe('a stream whose client asks more than it may', () => {
+  test('is not read on while its calls in flight are at their bound', async () => {
+    const release = Promise.withResolvers<void>();
+    const streamLimits = { callsInFlight: 3, requestBytes: 1e6, unreadBytes: 1e6 };
+    await using it = await setUp({ updateTasks: () => release.promise.then(applied) }, { streamLimits });
+    it.stream.write({ calls: [update(1), update(2), update(3), update(4)] });
+    it.stream.write({ calls: [update(5)] });
+    await expect.poll(() => it.engine.asked.length).toBe(3);
+    release.resolve();
+    expect((await answers(it.stream, 5)).flat().map(({ id }) => id)).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  const data = Buffer.alloc(500_000);
+  const engine = () => fakeEngine({ leaseTasks: async () => [aTask(data)] });
+
+  test('is served no further while it does not read its answers', async () => {
+    const asked = engine();
+    const streamLimits = { callsInFlight: 1, requestBytes: 1e6, unreadBytes: 1e6 };
+    await using server = await startServer(asked, { streamLimits });
+    using client = new SleepingClient(server.port);
+    for (let id = 0; id < 20; id++) client.ask([lease(id)]);
+    // The first two answers make a million bytes, of which the client's window takes a few.
+    await expect.poll(() => server.server.unreadReplyBytes).toBeGreaterThan(1e6);
+    expect(asked.asked).toHaveLength(2);
+    await client.wake(20 * data.length);
+    expect(asked.asked).toHaveLength(20);
+    await expect.poll(() => server.server.unreadReplyBytes).toBe(0);
+  });
+
+  test('loses its connection when its unread answers are too many, which hurts nobody else', async () => {
+    await using server = await startServer(engine(), { maxUnreadReplyBytes: 8e6 });
+    using reader = grpcClient(server.port);
+    using sleeper = new SleepingClient(server.port);
+    sleeper.ask(Array.from({ length: 100 }, (_, id) => lease(id)));
+    await sleeper.closed;
+    expect(server.log.lines).toMatchObject([{ level: 'warn', message: expect.stringContaining('does not read') }]);
+    await expect.poll(() => server.server.unreadReplyBytes).toBe(0);
+    expect((await reader.leaseTasks(aLease())).tasks).toHaveLength(1);
+  });
+});
