@@ -67,7 +67,9 @@ export class QueueCache {
 
   /** Available tasks in order, from the head. The cache must not change meanwhile. */
   *head(): Generator<readonly [Pid, CachedTask]> {
-    for (const entry of this.#ready) yield entry;
+    // Not `for of` over the map, which would copy all of it first.
+    const at = this.#ready.begin();
+    for (const end = this.#ready.end(); !at.equals(end); at.next()) yield at.pointer;
   }
 
   hiddenTasks(): Iterable<[Pid, TaskState]> {
