@@ -10,6 +10,8 @@ export interface Import {
   /** A file of this repository, or the name of a package. */
   readonly to: string;
   readonly line: number;
+  /** It is started as a thread: another program, which may well know the protocol of its starter. */
+  readonly thread: boolean;
 }
 
 /** Every TypeScript source of the packages, relative to the root; tests and generated code left out. */
@@ -30,14 +32,16 @@ export function importsOf(file: string): Import[] {
   const found = new Map<string, Import>();
   for (const { value, start } of specifiers) {
     const to = value.startsWith('.') ? relative(root, resolve(root, dirname(file), value)) : value;
-    found.set(to, { from: file, to, line: source.slice(0, start).split('\n').length });
+    found.set(to, { from: file, to, line: lineAt(source, start), thread: false });
   }
   for (const thread of source.matchAll(/new URL\(`\.\/([\w-]+)\$\{/g)) {
     const to = join(dirname(file), `${thread[1]}.ts`);
-    found.set(to, { from: file, to, line: source.slice(0, thread.index).split('\n').length });
+    found.set(to, { from: file, to, line: lineAt(source, thread.index), thread: true });
   }
   return [...found.values()];
 }
+
+const lineAt = (source: string, index: number): number => source.slice(0, index).split('\n').length;
 
 /** One cycle of the graph as a list of files, or undefined. */
 export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string[] | undefined {
