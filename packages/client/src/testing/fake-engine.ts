@@ -1,0 +1,343 @@
+import {
+  EnqueueMode,
+  EnqueueResult,
+  type GetQueueStatsRequest,
+  type GetQueueStatsResponse,
+  type GetTasksRequest,
+  type GetTasksResponse,
+  ItemKind,
+  type ItemRefusal,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  type PeekTasksRequest,
+  type PeekTasksResponse,
+  type QueueStats,
+  type RetryPolicy,
+  type TaskInfo,
+  TaskState,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+  type Error as WireError,
+} from '@taskmaster/proto';
+import { makeError, type TaskMasterError } from '../errors.ts';
+import type { CancelTimer, Timing } from '../timing.ts';
+import { errorFromWire } from '../wire-errors.ts';
+
+interface FakeTask {
+  readonly pid: Buffer;
+  data: Uint8Array;
+  readonly enqueuedAt: number;
+  readonly retry: RetryPolicy | undefined;
+  attempts: number;
+  token: number;
+  /** 0: available. */
+  hiddenUntil: number;
+  worker: string | undefined;
+}
+
+interface Waiter {
+  readonly request: LeaseTasksRequest;
+  readonly resolve: (reply: LeaseTasksResponse) => void;
+  cancelTimer: CancelTimer | undefined;
+}
+
+/**
+ * The contract of an engine in the plainest way: tasks in memory, sorted when asked for. Nothing is durable, names are not
+ * checked. A test double only; its clock shows the time of `timing` as if it began in 1970.
+ */
+export class FakeEngine {
+  /** Every update that arrived, refused ones too. */
+  readonly updates: UpdateTasksRequest[] = [];
+  /** Every lease request that arrived. */
+  readonly leases: LeaseTasksRequest[] = [];
+  readonly #timing: Timing;
+  readonly #queues = new Map<string, Map<string, FakeTask>>();
+  readonly #outcomes = new Map<string, UpdateTasksResponse>();
+  readonly #completed = new Map<string, number>();
+  #waiters: Waiter[] = [];
+  #lastToken = 0;
+  #lastPid = 0;
+
+  constructor(timing: Timing) {
+    this.#timing = timing;
+  }
+
+  /** @throws TaskMasterError */
+  update(request: UpdateTasksRequest): UpdateTasksResponse {
+    this.updates.push(request);
+    const requestId = Buffer.from(request.requestId).toString('latin1');
+    const before = this.#outcomes.get(requestId);
+    if (requestId !== '' && before !== undefined) return before;
+    const refused = this.#refusedItems(request);
+    const [first] = refused;
+    if (first !== undefined) throw updateRefused(first, refused);
+    const outcome = this.#apply(request);
+    if (requestId !== '') this.#outcomes.set(requestId, outcome);
+    this.#serveWaiters();
+    return outcome;
+  }
+
+  lease(request: LeaseTasksRequest, signal?: AbortSignal): Promise<LeaseTasksResponse> {
+    this.leases.push(request);
+    const tasks = this.#leaseNow(request);
+    if (tasks.length > 0 || request.waitMs === 0) return Promise.resolve({ tasks });
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = { request, resolve, cancelTimer: undefined };
+      const leave = (): void => {
+        waiter.cancelTimer?.();
+        this.#waiters = this.#waiters.filter((other) => other !== waiter);
+      };
+      waiter.cancelTimer = this.#timing.after(request.waitMs, () => {
+        leave();
+        resolve({ tasks: [] });
+      });
+      this.#waiters.push(waiter);
+      signal?.addEventListener('abort', () => {
+        leave();
+        reject(makeError('given up', { reason: 'CANCELLED' }));
+      });
+    });
+  }
+
+  /** How many lease requests wait. */
+  get waiting(): number {
+    return this.#waiters.length;
+  }
+
+  get(request: GetTasksRequest): GetTasksResponse {
+    const tasks = request.pids.map((pid) => this.#info(request.queue, pid, request.includeData));
+    return { tasks };
+  }
+
+  peek(request: PeekTasksRequest): PeekTasksResponse {
+    const tasks = this.#sorted(request.queue)
+      .slice(0, request.limit)
+      .map(({ pid }) => this.#info(request.queue, pid, request.includeData));
+    return { tasks };
+  }
+
+  stats(request: GetQueueStatsRequest): GetQueueStatsResponse {
+    const names = request.queues.length > 0 ? request.queues : [...this.#queues.keys()].sort();
+    const queues = names.map((name) => this.#stats(name));
+    const sum = (field: 'available' | 'leased' | 'delayed' | 'completed'): number =>
+      queues.reduce((total, stats) => total + stats[field], 0);
+    const totals = {
+      queues: queues.length,
+      available: sum('available'),
+      leased: sum('leased'),
+      delayed: sum('delayed'),
+      completed: sum('completed'),
+    };
+    return { queues, totals };
+  }
+
+  deleteQueue(queue: string): number {
+    const count = this.#queues.get(queue)?.size ?? 0;
+    this.#queues.delete(queue);
+    return count;
+  }
+
+  resetLeases(queue: string): number {
+    const leased = this.#sorted(queue).filter((task) => this.#stateOf(task) === TaskState.TASK_STATE_LEASED);
+    for (const task of leased) {
+      task.hiddenUntil = 0;
+      task.worker = undefined;
+      task.token = ++this.#lastToken;
+    }
+    this.#serveWaiters();
+    return leased.length;
+  }
+
+  /** PIDs of a queue as text, in order. */
+  pids(queue: string): string[] {
+    return this.#sorted(queue).map(({ pid }) => pid.toString('utf8'));
+  }
+
+  #refusedItems(request: UpdateTasksRequest): ItemRefusal[] {
+    const refused: ItemRefusal[] = [];
+    const check = (
+      kind: ItemKind,
+      items: readonly { queue: string; pid: Uint8Array; leaseToken: number }[],
+      reasonOf: (task: FakeTask) => string | undefined,
+    ): void => {
+      items.forEach(({ queue, pid, leaseToken }, index) => {
+        const task = this.#find(queue, pid);
+        const lost = task !== undefined && leaseToken !== 0 && leaseToken !== task.token;
+        const reason = task === undefined ? 'TASK_NOT_FOUND' : lost ? 'LEASE_LOST' : reasonOf(task);
+        if (reason !== undefined) refused.push({ kind, index, queue, pid, reason });
+      });
+    };
+    const leased = (task: FakeTask): string | undefined =>
+      this.#stateOf(task) === TaskState.TASK_STATE_LEASED ? undefined : 'LEASE_EXPIRED';
+    check(ItemKind.ITEM_KIND_DEQUEUE, request.dequeue, () => undefined);
+    check(ItemKind.ITEM_KIND_RENEW, request.renew, leased);
+    check(ItemKind.ITEM_KIND_RELEASE, request.release, leased);
+    request.enqueue.forEach(({ queue, pid, mode }, index) => {
+      if (mode === EnqueueMode.ENQUEUE_MODE_FAIL && this.#find(queue, pid) !== undefined) {
+        refused.push({ kind: ItemKind.ITEM_KIND_ENQUEUE, index, queue, pid, reason: 'TASK_EXISTS' });
+      }
+    });
+    return refused;
+  }
+
+  #apply(request: UpdateTasksRequest): UpdateTasksResponse {
+    const now = this.#timing.now();
+    for (const { queue, pid } of request.dequeue) {
+      this.#queues.get(queue)?.delete(keyOf(pid));
+      this.#completed.set(queue, (this.#completed.get(queue) ?? 0) + 1);
+    }
+    const renewed = request.renew.map(({ queue, pid, leaseMs }) => {
+      const task = this.#find(queue, pid);
+      if (task !== undefined) task.hiddenUntil = now + leaseMs;
+      return { leaseUntilUnixMs: Math.round(now + leaseMs) };
+    });
+    const released = request.release.map(({ queue, pid, delayMs = 0, refundAttempt }) => {
+      const task = this.#find(queue, pid);
+      if (task === undefined) return { hiddenUntilUnixMs: 0, deadLetterQueue: '' };
+      if (refundAttempt) task.attempts--;
+      task.worker = undefined;
+      task.hiddenUntil = delayMs === 0 ? 0 : now + delayMs;
+      return this.#afterRelease(queue, task);
+    });
+    return { enqueued: request.enqueue.map((item) => this.#enqueue(item, now)), renewed, released };
+  }
+
+  #afterRelease(queue: string, task: FakeTask): UpdateTasksResponse['released'][number] {
+    const { retry } = task;
+    if (retry === undefined || retry.maxAttempts === 0 || task.attempts < retry.maxAttempts) {
+      return { hiddenUntilUnixMs: Math.round(task.hiddenUntil), deadLetterQueue: '' };
+    }
+    const deadLetterQueue = retry.deadLetterQueue === '' ? `${queue}.dead` : retry.deadLetterQueue;
+    this.#queues.get(queue)?.delete(keyOf(task.pid));
+    this.#queueOf(deadLetterQueue).set(keyOf(task.pid), { ...task, hiddenUntil: 0, retry: undefined });
+    return { hiddenUntilUnixMs: 0, deadLetterQueue };
+  }
+
+  #enqueue(item: UpdateTasksRequest['enqueue'][number], now: number): UpdateTasksResponse['enqueued'][number] {
+    const pid = Buffer.from(item.pid.byteLength > 0 ? item.pid : `fifo-${String(++this.#lastPid).padStart(9, '0')}`);
+    const existing = this.#find(item.queue, pid);
+    if (existing === undefined) {
+      this.#queueOf(item.queue).set(keyOf(pid), {
+        pid,
+        data: Buffer.from(item.data),
+        enqueuedAt: now,
+        retry: item.retry,
+        attempts: 0,
+        token: 0,
+        hiddenUntil: item.delayMs === 0 ? 0 : now + item.delayMs,
+        worker: undefined,
+      });
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED };
+    }
+    if (item.mode !== EnqueueMode.ENQUEUE_MODE_REPLACE) {
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED };
+    }
+    existing.data = Buffer.from(item.data);
+    return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED };
+  }
+
+  #leaseNow({ queues, maxTasks, leaseMs, maxPid, worker }: LeaseTasksRequest): LeaseTasksResponse['tasks'] {
+    const now = this.#timing.now();
+    const found = queues.flatMap((queue) =>
+      this.#sorted(queue)
+        .filter((task) => this.#stateOf(task) === TaskState.TASK_STATE_AVAILABLE)
+        .filter(({ pid }) => maxPid.byteLength === 0 || Buffer.compare(pid, maxPid) <= 0)
+        .map((task) => ({ queue, task })),
+    );
+    return found.slice(0, maxTasks).map(({ queue, task }) => {
+      task.token = ++this.#lastToken;
+      task.attempts++;
+      task.hiddenUntil = now + leaseMs;
+      task.worker = worker;
+      return {
+        queue,
+        pid: task.pid,
+        data: task.data,
+        leaseToken: task.token,
+        leaseUntilUnixMs: Math.round(task.hiddenUntil),
+        attempt: task.attempts,
+        enqueuedUnixMs: Math.round(task.enqueuedAt),
+      };
+    });
+  }
+
+  #serveWaiters(): void {
+    for (const waiter of [...this.#waiters]) {
+      const tasks = this.#leaseNow(waiter.request);
+      if (tasks.length === 0) continue;
+      waiter.cancelTimer?.();
+      this.#waiters = this.#waiters.filter((other) => other !== waiter);
+      waiter.resolve({ tasks });
+    }
+  }
+
+  #stateOf(task: FakeTask): TaskState {
+    if (task.hiddenUntil <= this.#timing.now()) return TaskState.TASK_STATE_AVAILABLE;
+    return task.worker === undefined ? TaskState.TASK_STATE_DELAYED : TaskState.TASK_STATE_LEASED;
+  }
+
+  #info(queue: string, pid: Uint8Array, includeData: boolean): TaskInfo {
+    const task = this.#find(queue, pid);
+    return {
+      queue,
+      pid,
+      state: task === undefined ? TaskState.TASK_STATE_NOT_FOUND : this.#stateOf(task),
+      data: includeData && task !== undefined ? task.data : Buffer.alloc(0),
+      attempts: task?.attempts ?? 0,
+      enqueuedUnixMs: Math.round(task?.enqueuedAt ?? 0),
+      hiddenUntilUnixMs: Math.round(task?.hiddenUntil ?? 0),
+      leaseToken: task?.token ?? 0,
+      workerAddress: '',
+      worker: task?.worker ?? '',
+      leasedUnixMs: 0,
+      retry: task?.retry,
+    };
+  }
+
+  #stats(queue: string): QueueStats {
+    const states = this.#sorted(queue).map((task) => this.#stateOf(task));
+    const count = (state: TaskState): number => states.filter((one) => one === state).length;
+    return {
+      queue,
+      available: count(TaskState.TASK_STATE_AVAILABLE),
+      leased: count(TaskState.TASK_STATE_LEASED),
+      delayed: count(TaskState.TASK_STATE_DELAYED),
+      completed: this.#completed.get(queue) ?? 0,
+      enqueueRate: 0,
+      leaseRate: 0,
+      completeRate: 0,
+      meanLeaseMs: 0,
+      oldestAgeMs: 0,
+    };
+  }
+
+  #sorted(queue: string): FakeTask[] {
+    return [...(this.#queues.get(queue)?.values() ?? [])].sort((a, b) => Buffer.compare(a.pid, b.pid));
+  }
+
+  #find(queue: string, pid: Uint8Array): FakeTask | undefined {
+    return this.#queues.get(queue)?.get(keyOf(pid));
+  }
+
+  #queueOf(name: string): Map<string, FakeTask> {
+    const queue = this.#queues.get(name) ?? new Map<string, FakeTask>();
+    this.#queues.set(name, queue);
+    return queue;
+  }
+}
+
+function keyOf(pid: Uint8Array): string {
+  return Buffer.from(pid).toString('latin1');
+}
+
+function updateRefused(first: ItemRefusal, items: ItemRefusal[]): TaskMasterError {
+  const wire: WireError = {
+    code: first.reason === 'TASK_NOT_FOUND' ? 5 : first.reason === 'TASK_EXISTS' ? 6 : 9,
+    reason: first.reason,
+    message: `${first.reason} in ${first.queue}`,
+    metadata: { queue: first.queue },
+    retryDelayMs: 0,
+    items,
+  };
+  return errorFromWire(wire);
+}

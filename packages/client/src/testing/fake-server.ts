@@ -1,0 +1,212 @@
+import {
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServerUnaryCall,
+  type sendUnaryData,
+} from '@grpc/grpc-js';
+import {
+  ERROR_DOMAIN,
+  ErrorInfo,
+  ItemKind,
+  RetryInfo,
+  Status,
+  type StreamRequest,
+  type StreamResponse,
+  type StreamResult,
+  TaskMasterServiceService,
+  UpdateRefused,
+  type Error as WireError,
+} from '@taskmaster/proto';
+import { isTaskMasterError, type TaskMasterError } from '../errors.ts';
+import { systemTiming } from '../timing.ts';
+import { asTaskMasterError } from '../wire-errors.ts';
+import { FakeEngine } from './fake-engine.ts';
+
+type StreamCallHandle = ServerDuplexStream<StreamRequest, StreamResponse>;
+
+/** A gRPC server over a `FakeEngine`, with what a test needs to see of it and to do to it. */
+export class FakeServer implements AsyncDisposable {
+  readonly engine = new FakeEngine(systemTiming);
+  /** Calls in each message that came over a stream, in order. */
+  readonly messages: number[] = [];
+  /** Streams opened so far. */
+  streams = 0;
+  /** Unary calls by name. */
+  readonly unaryCalls: string[] = [];
+  /** Refuses every call with this error, until it is taken away. */
+  refusal: TaskMasterError | undefined;
+  /** Holds stream answers back until it resolves. */
+  hold: Promise<void> = Promise.resolve();
+  readonly #server = new Server({ 'grpc.max_receive_message_length': 8 * 1024 * 1024 });
+  readonly #open = new Set<StreamCallHandle>();
+  #port = 0;
+
+  static async start(port = 0): Promise<FakeServer> {
+    const fake = new FakeServer();
+    await fake.#listen(port);
+    return fake;
+  }
+
+  get endpoint(): string {
+    return `127.0.0.1:${this.#port}`;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Ends all streams in order, as a node that drains does. */
+  endStreams(): void {
+    for (const call of this.#open) call.end();
+  }
+
+  /** Drops all connections at once, as a process that dies does. */
+  kill(): void {
+    this.#server.forceShutdown();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.kill();
+  }
+
+  #listen(port: number): Promise<void> {
+    const unary =
+      <Request, Reply>(name: string, act: (request: Request, signal: AbortSignal) => Reply | Promise<Reply>) =>
+      (call: ServerUnaryCall<Request, Reply>, callback: sendUnaryData<Reply>): void => {
+        this.unaryCalls.push(name);
+        const given = new AbortController();
+        call.on('cancelled', () => given.abort());
+        void this.#guarded(() => act(call.request, given.signal)).then(
+          (reply) => callback(null, reply),
+          (error: TaskMasterError) =>
+            callback({ code: error.code, details: error.message, metadata: detailsOf(error) }),
+        );
+      };
+    const { engine } = this;
+    this.#server.addService(TaskMasterServiceService, {
+      updateTasks: unary('updateTasks', (request: Parameters<FakeEngine['update']>[0]) => engine.update(request)),
+      leaseTasks: unary('leaseTasks', (request: Parameters<FakeEngine['lease']>[0], signal) =>
+        engine.lease(request, signal),
+      ),
+      batchUpdateTasks: unary('batchUpdateTasks', () => ({ results: [] })),
+      batchLeaseTasks: unary('batchLeaseTasks', () => ({ results: [] })),
+      listQueues: unary('listQueues', () => ({
+        queues: engine.stats({ queues: [], filter: undefined }).queues,
+        nextPageToken: '',
+      })),
+      getQueueStats: unary('getQueueStats', (request: Parameters<FakeEngine['stats']>[0]) => engine.stats(request)),
+      peekTasks: unary('peekTasks', (request: Parameters<FakeEngine['peek']>[0]) => engine.peek(request)),
+      getTasks: unary('getTasks', (request: Parameters<FakeEngine['get']>[0]) => engine.get(request)),
+      deleteQueue: unary('deleteQueue', ({ queue }: { queue: string }) => ({
+        deletedTasks: engine.deleteQueue(queue),
+      })),
+      resetLeases: unary('resetLeases', ({ queue }: { queue: string }) => ({ resetTasks: engine.resetLeases(queue) })),
+      stream: (call: StreamCallHandle) => this.#serveStream(call),
+    });
+    return new Promise((resolve, reject) => {
+      this.#server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
+        this.#port = bound;
+        if (error === null) resolve();
+        else reject(error);
+      });
+    });
+  }
+
+  #serveStream(call: StreamCallHandle): void {
+    this.streams++;
+    this.#open.add(call);
+    const waiting = new Map<number, AbortController>();
+    const answer = (result: StreamResult): void => {
+      waiting.delete(result.id);
+      if (!call.destroyed) call.write({ results: [result] });
+    };
+    call.on('data', ({ calls }: StreamRequest) => {
+      this.messages.push(calls.length);
+      for (const { id, call: asked } of calls) {
+        if (asked?.$case === 'cancel') {
+          waiting.get(id)?.abort();
+          continue;
+        }
+        const given = new AbortController();
+        waiting.set(id, given);
+        void this.#guarded(async (): Promise<StreamResult['result']> => {
+          await this.hold;
+          if (asked?.$case === 'update') return { $case: 'update', value: this.engine.update(asked.value) };
+          if (asked?.$case === 'lease') {
+            return { $case: 'lease', value: await this.engine.lease(asked.value, given.signal) };
+          }
+          return undefined;
+        }).then(
+          (result) => answer({ id, result }),
+          (error: TaskMasterError) => answer({ id, result: { $case: 'error', value: wireError(error) } }),
+        );
+      }
+    });
+    const gone = (): void => {
+      this.#open.delete(call);
+      for (const given of waiting.values()) given.abort();
+    };
+    call.on('end', () => call.end());
+    call.on('close', gone);
+    call.on('cancelled', gone);
+    call.on('error', gone);
+  }
+
+  async #guarded<Reply>(act: () => Reply | Promise<Reply>): Promise<Reply> {
+    if (this.refusal !== undefined) throw this.refusal;
+    try {
+      return await act();
+    } catch (thrown) {
+      throw isTaskMasterError(thrown) ? thrown : asTaskMasterError(thrown);
+    }
+  }
+}
+
+const itemKinds = {
+  enqueue: ItemKind.ITEM_KIND_ENQUEUE,
+  dequeue: ItemKind.ITEM_KIND_DEQUEUE,
+  renew: ItemKind.ITEM_KIND_RENEW,
+  release: ItemKind.ITEM_KIND_RELEASE,
+  unknown: ItemKind.ITEM_KIND_UNSPECIFIED,
+} as const;
+
+function wireError(error: TaskMasterError): WireError {
+  return {
+    code: error.code,
+    reason: error.reason,
+    message: error.message,
+    metadata: { ...error.metadata },
+    retryDelayMs: error.retryDelayMs ?? 0,
+    items: error.items.map((item) => ({ ...item, kind: itemKinds[item.kind] })),
+  };
+}
+
+/** As a node sends them: google.rpc.Status in the trailer. */
+function detailsOf(error: TaskMasterError): Metadata {
+  const metadata = new Metadata();
+  const { reason, retryDelayMs, items } = wireError(error);
+  const details = [
+    {
+      typeUrl: 'type.googleapis.com/google.rpc.ErrorInfo',
+      value: ErrorInfo.encode({ reason, domain: ERROR_DOMAIN, metadata: { ...error.metadata } }).finish(),
+    },
+  ];
+  if (retryDelayMs > 0) {
+    const retryDelay = { seconds: Math.floor(retryDelayMs / 1000), nanos: (retryDelayMs % 1000) * 1e6 };
+    details.push({
+      typeUrl: 'type.googleapis.com/google.rpc.RetryInfo',
+      value: RetryInfo.encode({ retryDelay }).finish(),
+    });
+  }
+  if (items.length > 0) {
+    details.push({
+      typeUrl: 'type.googleapis.com/taskmaster.v1.UpdateRefused',
+      value: UpdateRefused.encode({ items }).finish(),
+    });
+  }
+  const encoded = Status.encode({ code: error.code, message: error.message, details }).finish();
+  metadata.set('grpc-status-details-bin', Buffer.from(encoded));
+  return metadata;
+}
