@@ -1,6 +1,6 @@
 import type { LeasedTask, LeaseTasksRequest, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
 import { durationMs } from './duration.ts';
-import { Cancelled, type TaskMasterError } from './errors.ts';
+import { cancelled, type TaskMasterError } from './errors.ts';
 import { type CallOptions, type ClientSettings, callHook } from './options.ts';
 import { decideRetry, type Repetition } from './retry.ts';
 import { sleep, type Timing } from './timing.ts';
@@ -106,15 +106,4 @@ export class Caller {
       throw cancelled(signal, error);
     }
   }
-}
-
-/** The caller's signal was aborted. `cause`: what went wrong before, which tells whether the call took effect. */
-export function cancelled(signal: AbortSignal | undefined, cause?: TaskMasterError): Cancelled {
-  const reason: unknown = signal?.reason;
-  const why = reason instanceof Error && reason.name !== 'AbortError' ? `: ${reason.message}` : '';
-  return new Cancelled(`the call was given up by its signal${why}`, {
-    reason: 'CANCELLED',
-    maybeApplied: cause?.maybeApplied ?? false,
-    cause: cause ?? reason,
-  });
 }

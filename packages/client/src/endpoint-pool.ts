@@ -1,6 +1,5 @@
-import { cancelled } from './caller.ts';
 import type { Connection } from './connection.ts';
-import { Cancelled, type TaskMasterError, Unavailable } from './errors.ts';
+import { Cancelled, cancelled, type TaskMasterError, Unavailable } from './errors.ts';
 import type { CancelTimer, Timing } from './timing.ts';
 
 interface Waiter {

@@ -167,3 +167,14 @@ export function makeError(message: string, details: TaskMasterErrorDetails): Tas
   const Class = (Object.hasOwn(classOfReason, reason) ? classOfReason[reason] : classOfCode[code]) ?? TaskMasterError;
   return new Class(message, details);
 }
+
+/** The caller's signal was aborted. `cause`: what went wrong before, which tells whether the call took effect. */
+export function cancelled(signal: AbortSignal | undefined, cause?: TaskMasterError): Cancelled {
+  const reason: unknown = signal?.reason;
+  const why = reason instanceof Error && reason.name !== 'AbortError' ? `: ${reason.message}` : '';
+  return new Cancelled(`the call was given up by its signal${why}`, {
+    reason: 'CANCELLED',
+    maybeApplied: cause?.maybeApplied ?? false,
+    cause: cause ?? reason,
+  });
+}

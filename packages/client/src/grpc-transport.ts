@@ -19,11 +19,10 @@ import {
   type UpdateTasksRequest,
   type UpdateTasksResponse,
 } from '@taskmaster/proto';
-import { cancelled } from './caller.ts';
 import { Connection } from './connection.ts';
 import { durationMs } from './duration.ts';
 import { EndpointPool } from './endpoint-pool.ts';
-import { InvalidRequest, type TaskMasterError } from './errors.ts';
+import { cancelled, InvalidRequest, type TaskMasterError } from './errors.ts';
 import { callHook, endpointList, type GrpcOptions, type TlsOptions } from './options.ts';
 import { assertUpdateFits, updateSizeBound } from './request-size.ts';
 import { systemTiming, type Timing } from './timing.ts';

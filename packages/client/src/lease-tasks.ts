@@ -1,8 +1,8 @@
 import { type LeaseTasksRequest, limits, type LeasedTask as WireTask } from '@taskmaster/proto';
-import { cancelled } from './caller.ts';
 import { type Decoded, decodeData } from './codec.ts';
 import type { ClientContext } from './context.ts';
 import { type Duration, durationMs } from './duration.ts';
+import { cancelled } from './errors.ts';
 import { Lease, type LeaseTerms } from './lease.ts';
 import { LeasedTask } from './leased-task.ts';
 import { FORMAT, type QueueRef } from './new-task.ts';

@@ -74,8 +74,8 @@ export class Renewer {
     }
   }
 
-  forget(ids: Iterable<number>): void {
-    for (const id of ids) this.#entries.delete(id);
+  forget(id: number): void {
+    this.#entries.delete(id);
   }
 
   /** Renews no more. Requests under way are left to themselves. */

@@ -1,4 +1,3 @@
-import { status } from '@grpc/grpc-js';
 import {
   encodeToBuffer,
   type LeaseTasksRequest,
@@ -10,10 +9,10 @@ import {
   type UpdateTasksRequest,
   type UpdateTasksResponse,
 } from '@taskmaster/proto';
-import { cancelled } from './caller.ts';
 import { DeadlineWheel } from './deadline-wheel.ts';
-import { Cancelled, DeadlineExceeded, InvalidRequest, makeError, type TaskMasterError } from './errors.ts';
+import { cancelled, DeadlineExceeded, InvalidRequest, type TaskMasterError } from './errors.ts';
 import { leaseSizeBound } from './request-size.ts';
+import { closedError, lostCall, newCall, type StreamedCall } from './streamed-call.ts';
 import type { Timing } from './timing.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { brokenReply, errorFromWire } from './wire-errors.ts';
@@ -43,42 +42,8 @@ export interface RequestStreamParts {
   readonly onBroken: (error: TaskMasterError) => void;
 }
 
-interface CallCommon {
-  /** 0: not sent yet. */
-  id: number;
-  readonly sizeBound: number;
-  /** Whether the call takes one of the places of `maxCallsInFlight`. */
-  readonly counted: boolean;
-  readonly reject: (error: TaskMasterError) => void;
-  dueSlot: number;
-  settled: boolean;
-  /** A lease that was given up: what to say when nothing was leased to it. */
-  givenUp: TaskMasterError | undefined;
-  readonly signal: AbortSignal | undefined;
-  onAbort: (() => void) | undefined;
-}
-
-type Call =
-  | (CallCommon & {
-      readonly $case: 'update';
-      readonly value: UpdateTasksRequest;
-      readonly resolve: (reply: UpdateTasksResponse) => void;
-    })
-  | (CallCommon & {
-      readonly $case: 'lease';
-      readonly value: LeaseTasksRequest;
-      readonly resolve: (reply: LeaseTasksResponse) => void;
-    });
-
 /** Calls are joined into messages of about this size: large enough that the cost of a message is spread thin. */
-const MESSAGE_BYTES = 128 * 1024;
-/** Codes with which connections end by accident. */
-const accidentalCodes: ReadonlySet<number> = new Set([
-  status.CANCELLED,
-  status.UNKNOWN,
-  status.INTERNAL,
-  status.ABORTED,
-]);
+const MESSAGE_BYTES = 64 * 1024;
 /** How long a lease that was given up waits to hear whether it was served first, in ms. */
 const GIVE_UP_MS = 1_000;
 
@@ -91,9 +56,9 @@ const GIVE_UP_MS = 1_000;
  */
 export class RequestStream {
   readonly #parts: RequestStreamParts;
-  readonly #sent = new Map<number, Call>();
-  readonly #wheel: DeadlineWheel<Call>;
-  #queue: Call[] = [];
+  readonly #sent = new Map<number, StreamedCall>();
+  readonly #wheel: DeadlineWheel<StreamedCall>;
+  #queue: StreamedCall[] = [];
   #queueHead = 0;
   #cancels: number[] = [];
   #pipe: StreamPipe | undefined;
@@ -147,7 +112,7 @@ export class RequestStream {
     this.#wheel.clear();
   }
 
-  #submit(call: Call, timeoutMs: number | undefined): void {
+  #submit(call: StreamedCall, timeoutMs: number | undefined): void {
     const { signal } = call;
     if (this.#closed || signal?.aborted) {
       call.reject(this.#closed ? closedError(call) : cancelled(signal));
@@ -188,8 +153,8 @@ export class RequestStream {
   }
 
   /** Takes calls off the queue, up to a message's size, as many as may be in flight, and gives them their ids. */
-  #nextBatch(): Call[] {
-    const batch: Call[] = [];
+  #nextBatch(): StreamedCall[] {
+    const batch: StreamedCall[] = [];
     const { maxCallsInFlight } = this.#parts;
     let bytes = 0;
     while (this.#queueHead < this.#queue.length) {
@@ -218,7 +183,7 @@ export class RequestStream {
   }
 
   /** A call with a number that the protocol cannot say must not take the others of its message with it. */
-  #encode(batch: readonly Call[], calls: StreamCall[]): Buffer | undefined {
+  #encode(batch: readonly StreamedCall[], calls: StreamCall[]): Buffer | undefined {
     try {
       return encodeToBuffer(StreamRequest, { calls });
     } catch (cause) {
@@ -240,7 +205,7 @@ export class RequestStream {
     return sayable.length === 0 ? undefined : encodeToBuffer(StreamRequest, { calls: sayable });
   }
 
-  #refuseUnsayable(call: Call, cause: unknown): void {
+  #refuseUnsayable(call: StreamedCall, cause: unknown): void {
     this.#forgetSent(call);
     const why = cause instanceof Error ? cause.message : String(cause);
     this.#reject(
@@ -289,14 +254,14 @@ export class RequestStream {
     }
   }
 
-  #overdue(call: Call): void {
+  #overdue(call: StreamedCall): void {
     this.#giveUp(
       call,
       new DeadlineExceeded('no answer came in time', { reason: 'DEADLINE_EXCEEDED', maybeApplied: call.id !== 0 }),
     );
   }
 
-  #giveUp(call: Call, error: TaskMasterError): void {
+  #giveUp(call: StreamedCall, error: TaskMasterError): void {
     if (call.settled) return;
     if (call.$case === 'lease' && call.id !== 0 && call.givenUp === undefined) {
       call.givenUp = error;
@@ -321,7 +286,7 @@ export class RequestStream {
     this.#parts.onBroken(error);
   }
 
-  #takeAll(): Call[] {
+  #takeAll(): StreamedCall[] {
     const calls = [...this.#sent.values(), ...this.#queue.slice(this.#queueHead)];
     this.#sent.clear();
     this.#queue = [];
@@ -330,59 +295,19 @@ export class RequestStream {
     return calls;
   }
 
-  #forgetSent(call: Call): void {
+  #forgetSent(call: StreamedCall): void {
     if (this.#sent.delete(call.id) && call.counted) this.#inFlight--;
   }
 
-  #settle(call: Call): void {
+  #settle(call: StreamedCall): void {
     call.settled = true;
     this.#wheel.remove(call, call.dueSlot);
     if (call.onAbort !== undefined) call.signal?.removeEventListener('abort', call.onAbort);
   }
 
-  #reject(call: Call, error: TaskMasterError): void {
+  #reject(call: StreamedCall, error: TaskMasterError): void {
     if (call.settled) return;
     this.#settle(call);
     call.reject(error);
   }
-}
-
-function newCall(
-  sizeBound: number,
-  counted: boolean,
-  signal: AbortSignal | undefined,
-  reject: (error: TaskMasterError) => void,
-): CallCommon {
-  return {
-    id: 0,
-    sizeBound,
-    counted,
-    reject,
-    dueSlot: 0,
-    settled: false,
-    givenUp: undefined,
-    signal,
-    onAbort: undefined,
-  };
-}
-
-function closedError(call: Call): Cancelled {
-  return new Cancelled('the client is closed', { reason: 'CANCELLED', maybeApplied: call.id !== 0 });
-}
-
-/**
- * What a broken stream means for one of its calls. How the stream ended says nothing of a call that was sent: it may have
- * been carried out. Where the breakage is nobody's fault, a repetition over a new stream may succeed.
- */
-function lostCall(call: Call, error: TaskMasterError): TaskMasterError {
-  const accidental = error.retryable || accidentalCodes.has(error.code);
-  return makeError(`the stream broke: ${error.message}`, {
-    reason: error.retryable || !accidental ? error.reason : 'UNAVAILABLE',
-    code: error.retryable || !accidental ? error.code : status.UNAVAILABLE,
-    metadata: error.metadata,
-    retryDelayMs: error.retryDelayMs,
-    retryable: accidental,
-    maybeApplied: call.id !== 0,
-    cause: error,
-  });
 }

@@ -1,0 +1,39 @@
+import { workerData } from 'node:worker_threads';
+import { GrpcTransport } from './grpc-transport.ts';
+import { Renewer } from './renewer.ts';
+import type { RenewerCommand, RenewerReport, RenewerThreadData } from './threaded-renewer.ts';
+import { systemTiming } from './timing.ts';
+
+/** The thread's own file: see `ThreadedRenewer`. */
+const { reachable, port } = workerData as RenewerThreadData;
+const report = (message: RenewerReport): void => port.postMessage(message);
+
+const transport = new GrpcTransport(reachable);
+const renewer = new Renewer({
+  transport,
+  timing: systemTiming,
+  random: Math.random,
+  onRenewed: (ids, sentAt) => report({ kind: 'renewed', ids, sentAt }),
+  onRefused(id, { code, reason, message, metadata }) {
+    // Errors lose their class on their way between threads, so they travel as on the wire.
+    report({ kind: 'refused', id, error: { code, reason, message, metadata, retryDelayMs: 0, items: [] } });
+  },
+});
+
+port.on('message', (command: RenewerCommand) => {
+  switch (command.kind) {
+    case 'keep':
+      renewer.keep(command.leases);
+      break;
+    case 'forget':
+      for (const id of command.ids) renewer.forget(id);
+      break;
+    case 'close':
+      renewer.close();
+      void transport.close();
+      port.close();
+      break;
+    default:
+      command satisfies never;
+  }
+});

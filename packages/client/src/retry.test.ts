@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest';
+import { makeError, type TaskMasterError } from './errors.ts';
+import { backoffBound, decideRetry, defaultRetryPolicy, type FailedAttempt, type RetryDecision } from './retry.ts';
+import { connectionLost, overloaded } from './testing/fake-transport.ts';
+
+const policy = { maxAttempts: 3, initialBackoffMs: 100, maxBackoffMs: 1_000 };
+const half = (): number => 0.5;
+
+function decide(failed: Partial<FailedAttempt> & { error: TaskMasterError }): RetryDecision {
+  const attempt = { attempt: 1, repetition: 'harmless' as const, elapsedMs: 0, remainingMs: 10_000, ...failed };
+  return decideRetry(attempt, policy, half);
+}
+
+const refusal = (reason: string): TaskMasterError => makeError('no', { reason });
+
+test.each<[string, Partial<FailedAttempt> & { error: TaskMasterError }, RetryDecision['kind']]>([
+  ['a read whose connection was lost', { error: connectionLost() }, 'retry'],
+  ['an update with a request id whose reply was lost', { error: connectionLost(), repetition: 'once' }, 'retry'],
+  [
+    'the same after the node may have forgotten the id',
+    { error: connectionLost(), repetition: 'once', elapsedMs: 110_000 },
+    'give-up',
+  ],
+  ['an update without one whose reply was lost', { error: connectionLost(), repetition: 'unsafe' }, 'give-up'],
+  ['the same when the node has refused it', { error: overloaded(), repetition: 'unsafe' }, 'retry'],
+  ['overload', { error: overloaded() }, 'retry'],
+  ['a full disk', { error: refusal('DISK_FULL') }, 'retry'],
+  ['a node that starts', { error: refusal('STARTING') }, 'retry'],
+  ['a lost lease', { error: refusal('LEASE_LOST') }, 'give-up'],
+  ['a wrong request', { error: refusal('INVALID_QUEUE') }, 'give-up'],
+  ['a fault of the node', { error: refusal('INTERNAL') }, 'give-up'],
+  ['a deadline', { error: refusal('DEADLINE_EXCEEDED') }, 'give-up'],
+  ['a call that was given up', { error: refusal('CANCELLED') }, 'give-up'],
+  [
+    'a message too large, which gRPC calls exhaustion too',
+    { error: makeError('large', { reason: 'RESOURCE_EXHAUSTED', code: 8, retryable: false }) },
+    'give-up',
+  ],
+  ['the last attempt', { error: overloaded(), attempt: 3 }, 'give-up'],
+  ['a wait beyond the deadline', { error: overloaded(500), remainingMs: 500 }, 'give-up'],
+])('%s', (_what, failed, kind) => expect(decide(failed).kind).toBe(kind));
+
+describe('the wait before a repetition', () => {
+  test('is uniform below a bound that doubles up to a limit', () => {
+    expect([1, 2, 3, 4, 5, 60].map((failures) => backoffBound(failures, 100, 1_000))).toEqual([
+      100, 200, 400, 800, 1_000, 1_000,
+    ]);
+    expect(decide({ error: overloaded(), attempt: 2 })).toEqual({ kind: 'retry', afterMs: 100 });
+  });
+
+  test('is at least what the node asks for', () => {
+    expect(decide({ error: overloaded(700) })).toEqual({ kind: 'retry', afterMs: 750 });
+  });
+});
+
+test('by default a call outlasts the restart of a node', () => {
+  const { maxAttempts, initialBackoffMs, maxBackoffMs } = defaultRetryPolicy;
+  let meanMs = 0;
+  for (let failures = 1; failures < maxAttempts; failures++) {
+    meanMs += backoffBound(failures, initialBackoffMs, maxBackoffMs) / 2;
+  }
+  expect(meanMs).toBeGreaterThan(4_000);
+  expect(meanMs).toBeLessThan(10_000);
+});
