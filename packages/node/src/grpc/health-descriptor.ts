@@ -1,0 +1,21 @@
+/**
+ * The compiled descriptor (a google.protobuf.FileDescriptorSet) of grpc.health.v1, as in the health.proto that
+ * grpc-health-check carries, made by `buf build --exclude-source-info`. Compiling that file at run time gives one whose
+ * map fields other languages reject.
+ */
+export const healthDescriptor: Buffer = Buffer.from(
+  `
+  CtEGCgxoZWFsdGgucHJvdG8SDmdycGMuaGVhbHRoLnYxIhMKEUhlYWx0aExpc3RSZXF1ZXN0IsQBChJIZWFsdGhMaXN0UmVzcG9uc2USTAoIc3
+  RhdHVzZXMYASADKAsyMC5ncnBjLmhlYWx0aC52MS5IZWFsdGhMaXN0UmVzcG9uc2UuU3RhdHVzZXNFbnRyeVIIc3RhdHVzZXMaYAoNU3RhdHVz
+  ZXNFbnRyeRIQCgNrZXkYASABKAlSA2tleRI5CgV2YWx1ZRgCIAEoCzIjLmdycGMuaGVhbHRoLnYxLkhlYWx0aENoZWNrUmVzcG9uc2VSBXZhbH
+  VlOgI4ASIuChJIZWFsdGhDaGVja1JlcXVlc3QSGAoHc2VydmljZRgBIAEoCVIHc2VydmljZSKxAQoTSGVhbHRoQ2hlY2tSZXNwb25zZRJJCgZz
+  dGF0dXMYASABKA4yMS5ncnBjLmhlYWx0aC52MS5IZWFsdGhDaGVja1Jlc3BvbnNlLlNlcnZpbmdTdGF0dXNSBnN0YXR1cyJPCg1TZXJ2aW5nU3
+  RhdHVzEgsKB1VOS05PV04QABILCgdTRVJWSU5HEAESDwoLTk9UX1NFUlZJTkcQAhITCg9TRVJWSUNFX1VOS05PV04QAzL9AQoGSGVhbHRoElAK
+  BUNoZWNrEiIuZ3JwYy5oZWFsdGgudjEuSGVhbHRoQ2hlY2tSZXF1ZXN0GiMuZ3JwYy5oZWFsdGgudjEuSGVhbHRoQ2hlY2tSZXNwb25zZRJSCg
+  VXYXRjaBIiLmdycGMuaGVhbHRoLnYxLkhlYWx0aENoZWNrUmVxdWVzdBojLmdycGMuaGVhbHRoLnYxLkhlYWx0aENoZWNrUmVzcG9uc2UwARJN
+  CgRMaXN0EiEuZ3JwYy5oZWFsdGgudjEuSGVhbHRoTGlzdFJlcXVlc3QaIi5ncnBjLmhlYWx0aC52MS5IZWFsdGhMaXN0UmVzcG9uc2VCYQoRaW
+  8uZ3JwYy5oZWFsdGgudjFCC0hlYWx0aFByb3RvUAFaLGdvb2dsZS5nb2xhbmcub3JnL2dycGMvaGVhbHRoL2dycGNfaGVhbHRoX3YxqgIOR3Jw
+  Yy5IZWFsdGguVjFiBnByb3RvM9L2AwQIABgA
+`,
+  'base64',
+);
