@@ -6,7 +6,7 @@ import { Family, StoreCorrupt } from '../ports/store.ts';
 import { columnOf, columnOptions, columnsOf, type MemoryBudget } from './column-families.ts';
 import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
 import { ReserveFile } from './reserve-file.ts';
-import { errorOf, failureOf } from './rocks-errors.ts';
+import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
 import { createSyncMark, readSyncMark, SYNC_MARK_FILE } from './sync-mark.ts';
 
 /** A file by this name, made by the operator, lets a database open that is known to have lost writes; once. */
@@ -87,15 +87,22 @@ async function openRocks(options: OpenDatabaseOptions, create: boolean): Promise
   try {
     return await tryOpenRocks(options, create);
   } catch (error) {
-    if (failureOf(error).kind !== 'full') throw errorOf(failureOf(error), dir);
+    if (failureOf(error).kind !== 'full') throw errorOf(openFailureOf(error), dir);
   }
   // RocksDB needs some space to open, to write its options and what it replays: the reserve is for that as well.
   await new ReserveFile(dir, 0).release();
   try {
     return await tryOpenRocks(options, create);
   } catch (error) {
-    throw errorOf(failureOf(error), dir);
+    throw errorOf(openFailureOf(error), dir);
   }
+}
+
+/** A file that is not there is damage: a database is opened only where one is known to be. */
+function openFailureOf(error: unknown): Failure {
+  const failure = failureOf(error);
+  const isMissing = /No such file or directory|create_if_missing is false/.test(failure.message);
+  return failure.kind === 'failed' && isMissing ? { kind: 'corrupt', message: failure.message } : failure;
 }
 
 async function tryOpenRocks(options: OpenDatabaseOptions, create: boolean): Promise<RocksLevel> {

@@ -1,12 +1,8 @@
 import { cp, mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { type CrashableStore, storeContract } from '../testing/store-contract.ts';
-import { openRocksStore } from './rocks-store.ts';
 import { SYNC_MARK_FILE } from './sync-mark.ts';
-import { temporaryDirectory } from './test-directory.ts';
-
-const open = (dir: string) =>
-  openRocksStore({ dir, reserveBytes: 1024 * 1024, cacheBytes: 8 << 20, memtableBytes: 8 << 20 });
+import { openSmall, temporaryDirectory } from './test-support.ts';
 
 /**
  * The sync mark first: a crash is one instant, a copy is not, and a mark from after the rest would tell of a loss. The
@@ -23,7 +19,7 @@ async function copyAtCrash(from: string, to: string): Promise<void> {
 storeContract('the RocksDB store', async (): Promise<CrashableStore> => {
   const parent = await temporaryDirectory();
   let life = 0;
-  let store = await open(join(parent.path, '0'));
+  let store = await openSmall(join(parent.path, '0'));
   const dir = () => join(parent.path, String(life));
   return {
     get store() {
@@ -35,10 +31,10 @@ storeContract('the RocksDB store', async (): Promise<CrashableStore> => {
       life++;
       await copyAtCrash(from, dir());
       await before.close();
-      store = await open(dir());
+      store = await openSmall(dir());
     },
     async reopen() {
-      store = await open(dir());
+      store = await openSmall(dir());
     },
     async [Symbol.asyncDispose]() {
       await store.close();

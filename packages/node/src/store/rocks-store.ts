@@ -197,7 +197,12 @@ class RocksStore implements Store {
     clearInterval(this.#sizeTimer);
     await this.#guard.close();
     await Promise.all([this.#writer?.close(), ...this.#readers.map((reader) => reader.close())]);
-    await this.#db.close();
+    try {
+      await this.#db.close();
+    } catch (error) {
+      // After a failed write RocksDB says so again, but it is closed. What was acknowledged is on disk already.
+      this.#log?.warn({ dir: this.#dir, err: error }, 'the database did not close cleanly');
+    }
     open.delete(this.#db);
   }
 

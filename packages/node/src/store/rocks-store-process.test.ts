@@ -1,0 +1,109 @@
+import { spawnSync } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { StoreLocked } from '../ports/store.ts';
+import { namesIn, openSmall, put, refusalOf, startStoreProcess, temporaryDirectory } from './test-support.ts';
+
+const strace = spawnSync('strace', ['-f', '-e', 'trace=fdatasync', 'true']).status === 0;
+const traced = strace ? '' : ' (skipped: strace does not run here)';
+
+describe('a process with a store', () => {
+  test.each([20, 200, 1000])(
+    'killed after %i writes has lost none of those it told of, and torn none',
+    async (writes) => {
+      await using dir = await temporaryDirectory();
+      const writer = startStoreProcess([dir.path, 'write for ever']);
+      await writer.toldAtLeast(writes);
+      writer.process.kill('SIGKILL');
+      expect((await writer.ended).code).toBe('SIGKILL');
+      await using store = await openSmall(dir.path);
+      const names = new Set(await namesIn(store));
+      const told = writer.told.slice(1);
+      expect(told.length).toBeGreaterThanOrEqual(writes - 1);
+      for (const number of told) expect(names.has(`a${number}`), `write ${number}`).toBe(true);
+      for (const name of names) {
+        for (const part of 'abc') expect(names.has(part + name.slice(1)), `the whole batch of ${name}`).toBe(true);
+      }
+    },
+  );
+
+  test.each([0, 5, 20])('exits cleanly in the middle of writing, %i ms after it began', async (ms) => {
+    await using dir = await temporaryDirectory();
+    const writer = startStoreProcess([dir.path, 'exit while writing', String(ms)]);
+    expect(await writer.ended).toEqual({ code: 0, stderr: '' });
+    await using store = await openSmall(dir.path);
+    const names = new Set(await namesIn(store));
+    for (const number of writer.told.slice(1)) expect(names.has(`a${number}`), `write ${number}`).toBe(true);
+  });
+
+  test('keeps others out of its directory, until it ends', async () => {
+    await using dir = await temporaryDirectory();
+    const holder = startStoreProcess([dir.path, 'hold']);
+    await holder.toldAtLeast(1);
+    const error = await refusalOf(openSmall(dir.path));
+    expect(error).toBeInstanceOf(StoreLocked);
+    expect(error.message).toContain(dir.path);
+    expect(error.message).toContain('another process');
+    holder.process.kill('SIGKILL');
+    await holder.ended;
+    await using store = await openSmall(dir.path);
+    await store.write(put('a'), { sync: true });
+  });
+});
+
+test('a directory is locked within one process as well, and the refused store leaves the open one alone', async () => {
+  await using dir = await temporaryDirectory();
+  await using store = await openSmall(dir.path);
+  await store.write(put('before'), { sync: true });
+  expect(await refusalOf(openSmall(dir.path))).toBeInstanceOf(StoreLocked);
+  await store.write(put('after'), { sync: true });
+  expect(await namesIn(store)).toEqual(['after', 'before']);
+});
+
+describe.skipIf(!strace)(`the disk, seen from outside${traced}`, () => {
+  async function fdatasyncsOf(what: string, count: number): Promise<number> {
+    await using dir = await temporaryDirectory();
+    const trace = join(dir.path, 'trace');
+    const behind = ['strace', '-f', '-o', trace, '-e', 'trace=fdatasync'];
+    const writer = startStoreProcess([join(dir.path, 'store'), what, String(count)], behind);
+    expect((await writer.ended).code).toBe(0);
+    return (await readFile(trace, 'latin1')).match(/fdatasync\(/g)?.length ?? 0;
+  }
+
+  test('each synced write that is waited for is one sync, an unsynced one is none', { timeout: 60_000 }, async () => {
+    const [without, synced, unsynced] = [
+      await fdatasyncsOf('write', 0),
+      await fdatasyncsOf('write', 200),
+      await fdatasyncsOf('write unsynced', 200),
+    ];
+    // Beside those there is the mark's, about one a second, and those of slow runs.
+    expect(synced - without).toBeGreaterThanOrEqual(200);
+    expect(synced - without).toBeLessThan(240);
+    expect(unsynced - without).toBeLessThan(40);
+  });
+
+  test('one failed sync ends all writing, though the next would succeed', { timeout: 60_000 }, async () => {
+    await using dir = await temporaryDirectory();
+    // The count is one of each thread; only the writer thread syncs that often.
+    const behind = [
+      'strace',
+      '-f',
+      '-o',
+      '/dev/null',
+      '-e',
+      'trace=fdatasync',
+      '-e',
+      'inject=fdatasync:error=EIO:when=30',
+    ];
+    const writer = startStoreProcess([dir.path, 'write until it fails'], behind);
+    expect((await writer.ended).code).toBe(0);
+    expect(writer.told.at(-1)).toEqual({ error: 'StoreFailed', later: 'StoreFailed', state: 'failed' });
+    const acknowledged = writer.told.slice(1, -1);
+    expect(acknowledged.length).toBeGreaterThan(5);
+    await using store = await openSmall(dir.path);
+    const names = new Set(await namesIn(store));
+    for (const number of acknowledged) expect(names.has(`a${number}`), `write ${number}`).toBe(true);
+    expect(names.has('a-1')).toBe(false);
+  });
+});
