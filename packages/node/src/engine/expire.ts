@@ -23,9 +23,17 @@ export const mayBeDue = (queue: Queue, now: Instant): boolean =>
  * called only when somebody wants the queue's tasks or counts. One at a time for a queue.
  */
 export function showDue(memory: Memory, queue: Queue): Promise<void> {
-  queue.expiring ??= sweep(memory, queue).finally(() => {
-    queue.expiring = undefined;
-  });
+  queue.expiring ??= sweep(memory, queue).then(
+    () => {
+      queue.expiring = undefined;
+      memory.listener.read(queue, undefined);
+    },
+    (error: unknown) => {
+      queue.expiring = undefined;
+      memory.listener.read(queue, error);
+      throw error;
+    },
+  );
   return queue.expiring;
 }
 

@@ -38,6 +38,8 @@ export class LeaseDesk {
   readonly #lines = new WaitLines<Waiter>();
   /** Wake-ups for queues that somebody waits for and that have hidden tasks. */
   readonly #dueTimers = new Map<string, { readonly at: Instant; readonly cancel: CancelTimer }>();
+  /** Lines that stand still until a read of a queue ends, other queues' lines too: a waiter stands in several. */
+  readonly #heldUp = new Map<Queue, Set<string>>();
   #memory: Memory;
 
   constructor(memory: Memory) {
@@ -54,6 +56,7 @@ export class LeaseDesk {
     this.#memory = memory;
     this.#listen(memory);
     this.#clearTimers();
+    this.#heldUp.clear();
     for (const waiter of this.#lines.all()) for (const name of waiter.lines) this.#serve(name);
   }
 
@@ -110,12 +113,40 @@ export class LeaseDesk {
   }
 
   #listen(memory: Memory): void {
-    memory.onAvailable = (queue) => {
-      if (this.#lines.has(queue.fullName)) this.#serve(queue.fullName);
+    const current = (): boolean => this.#memory === memory;
+    memory.listener = {
+      available: ({ fullName }) => {
+        if (current() && this.#lines.has(fullName)) this.#serve(fullName);
+      },
+      hidden: ({ fullName }) => {
+        if (current() && this.#lines.has(fullName)) this.#armDueTimer(fullName);
+      },
+      read: (queue, error) => {
+        if (current()) this.#goOn(queue, error);
+      },
     };
-    memory.onHidden = (queue) => {
-      if (this.#lines.has(queue.fullName)) this.#armDueTimer(queue.fullName);
-    };
+  }
+
+  /** Notes whom the read of these queues holds up: everybody in the waiter's lines. */
+  #holdUp(waiter: Waiter, queues: readonly Queue[]): 'blocked' {
+    for (const queue of queues) {
+      const names = this.#heldUp.get(queue) ?? new Set();
+      for (const name of waiter.lines) names.add(name);
+      this.#heldUp.set(queue, names);
+    }
+    return 'blocked';
+  }
+
+  /** A read of the queue has ended, whoever began it. */
+  #goOn(queue: Queue, error: unknown): void {
+    const names = this.#heldUp.get(queue);
+    this.#heldUp.delete(queue);
+    // After a failed write those who can wait do so, for memory that is built anew.
+    for (const waiter of error === undefined ? [] : this.#lines.line(queue.fullName)) {
+      if (waiter.impatient || !this.#memory.failed) waiter.fail(error);
+    }
+    for (const name of names ?? []) this.#serve(name);
+    this.#armDueTimer(queue.fullName);
   }
 
   /** Walks a line from its front until somebody must wait for the store or nothing is left to give. */
@@ -171,19 +202,15 @@ export class LeaseDesk {
     const { command } = waiter;
     const queues = this.#queuesOf(waiter);
     const now = memory.clock.now();
-    let expiring = false;
-    for (const queue of queues) {
-      if (!mayBeDue(queue, now)) continue;
-      this.#startExpiry(queue);
-      expiring = true;
-    }
+    const expiring = queues.filter((queue) => mayBeDue(queue, now));
+    for (const queue of expiring) this.#startExpiry(queue);
     const selection = select(queues, command);
     if (selection.kind === 'refill' && (waiter.refills < MAX_REFILLS || selection.picks.length === 0)) {
       waiter.refills++;
       this.#startRefill(selection.queue, selection.wanted);
-      return 'blocked';
+      return this.#holdUp(waiter, [selection.queue]);
     }
-    if (selection.picks.length === 0) return expiring ? 'blocked' : 'empty';
+    if (selection.picks.length === 0) return expiring.length > 0 ? this.#holdUp(waiter, expiring) : 'empty';
     try {
       const granted = grant(memory, selection.picks, command);
       waiter.settle(deliver(memory, granted));
@@ -201,23 +228,14 @@ export class LeaseDesk {
     if (cache.readyCount < prefetchSize(this.#memory, queue, 0) / LOW_WATER) this.#startRefill(queue, 0);
   }
 
+  /** The listener hears of its end. */
   #startRefill(queue: Queue, wanted: number): void {
-    if (queue.refilling) return;
-    refill(this.#memory, queue, wanted, () => this.#serve(queue.fullName)).catch((error: unknown) => {
-      this.#failLine(queue.fullName, error);
-    });
+    if (!queue.refilling) refill(this.#memory, queue, wanted).catch(() => {});
   }
 
+  /** The listener hears of its end. */
   #startExpiry(queue: Queue): void {
-    if (queue.expiring) return;
-    const { fullName } = queue;
-    showDue(this.#memory, queue).then(
-      () => {
-        this.#serve(fullName);
-        this.#armDueTimer(fullName);
-      },
-      (error: unknown) => this.#failLine(fullName, error),
-    );
+    if (!queue.expiring) showDue(this.#memory, queue).catch(() => {});
   }
 
   /** Looks again when the next hidden task of a queue shows, while somebody waits for it. */
@@ -237,13 +255,6 @@ export class LeaseDesk {
       else this.#armDueTimer(name);
     });
     this.#dueTimers.set(name, { at, cancel });
-  }
-
-  /** The store could not be read: whoever needed it is told. After a failed write those who can wait go on waiting. */
-  #failLine(name: string, cause: unknown): void {
-    for (const waiter of this.#lines.line(name)) {
-      if (waiter.impatient || !this.#memory.failed) waiter.fail(cause);
-    }
   }
 
   #clearTimers(): void {

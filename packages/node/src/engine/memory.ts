@@ -32,6 +32,16 @@ export interface MemoryDeps {
 /** Statistics of so many empty queues are kept, at most. */
 const MAX_EMPTY_QUEUES = 10_000;
 
+/** Who wants to know what happens to queues: the lease desk. */
+export interface MemoryListener {
+  /** An atom made tasks available. */
+  available(queue: Queue): void;
+  /** An atom hid tasks. */
+  hidden(queue: Queue): void;
+  /** A refill or a search for due tasks has ended, whoever asked for it; with an error, in vain. */
+  read(queue: Queue, error: unknown): void;
+}
+
 interface Partition {
   readonly id: PartitionId;
   lastTicket: Ticket;
@@ -71,16 +81,15 @@ export class Memory {
   readonly cache: TaskCache;
   readonly requests: RequestIds;
   readonly log: CommitLog;
-  /** Called after each atom, with the queues that have more available tasks. */
-  onAvailable: (queue: Queue) => void = () => {};
-  /** Called after each atom, with the queues that have tasks hidden anew. */
-  onHidden: (queue: Queue) => void = () => {};
+  listener: MemoryListener = { available: () => {}, hidden: () => {}, read: () => {} };
   readonly #partitions = new Map<PartitionId, Partition>();
   readonly #partitionOf = new Map<string, PartitionId>();
   /** Partitions whose ticket moved on, though no queue that still exists changed. */
   readonly #movedOn = new Set<Partition>();
   /** Queues without tasks, by how long they have been so. */
   readonly #empty = new Set<Queue>();
+  /** What the log has not applied yet, in order: it reports atoms, these know their queues. */
+  readonly #unapplied: { readonly ticket: Ticket; readonly changes: readonly PlannedChange[] }[] = [];
   #failure: Error | undefined;
 
   constructor(deps: MemoryDeps, recovered: Recovered) {
@@ -171,6 +180,7 @@ export class Memory {
       request: plan.request,
     };
     this.log.append(atom);
+    this.#unapplied.push({ ticket, changes: plan.changes });
     partition.lastTicket = ticket;
     for (const queue of plan.created ?? []) {
       partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
@@ -260,10 +270,10 @@ export class Memory {
     let last: Queue | undefined;
     for (const { queue, change } of changes) {
       if (change.kind === 'dequeue') continue;
-      if (change.after.visibility.kind === 'hidden') this.onHidden(queue);
+      if (change.after.visibility.kind === 'hidden') this.listener.hidden(queue);
       else if (queue !== last) {
         last = queue;
-        this.onAvailable(queue);
+        this.listener.available(queue);
       }
     }
   }
@@ -288,8 +298,8 @@ export class Memory {
   }
 
   #applied(atoms: readonly ApplyAtom[]): void {
-    for (const { partition, ticket, changes } of atoms) {
-      for (const { queueId, pid } of changes) this.table.byId(partition, queueId)?.applied(ticket, pid);
+    for (const { ticket, changes } of this.#unapplied.splice(0, atoms.length)) {
+      for (const { queue, change } of changes) queue.applied(ticket, change.pid);
     }
   }
 }

@@ -51,7 +51,7 @@ const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hi
 async function headPids(memory: Memory, queue: Queue, limit: number): Promise<Pid[]> {
   for (let refills = 0; refills < MAX_REFILLS; refills++) {
     if (queue.dropped || queue.warmCache.firstMissing === undefined || queue.warmCache.readyCount >= limit) break;
-    await refill(memory, queue, limit, () => {});
+    await refill(memory, queue, limit);
   }
   const pids: Pid[] = [];
   if (queue.dropped) return pids;

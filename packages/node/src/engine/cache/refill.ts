@@ -30,14 +30,14 @@ export function prefetchSize(memory: Memory, queue: Queue, wanted: number): numb
 
 /**
  * Extends the known head of a queue beyond its first missing PID (the paper, 5.4.2). One refill at a time: who needs it
- * too waits for the same one. `onRead` runs as soon as the tasks are there, before the cache may evict any.
+ * too waits for the same one. Whoever listens to `memory` sees the tasks before the cache may evict any.
  */
-export function refill(memory: Memory, queue: Queue, wanted: number, onRead: () => void): Promise<void> {
-  queue.refilling ??= readHead(memory, queue, prefetchSize(memory, queue, wanted), onRead);
+export function refill(memory: Memory, queue: Queue, wanted: number): Promise<void> {
+  queue.refilling ??= readHead(memory, queue, prefetchSize(memory, queue, wanted));
   return queue.refilling;
 }
 
-async function readHead(memory: Memory, queue: Queue, tasks: number, onRead: () => void): Promise<void> {
+async function readHead(memory: Memory, queue: Queue, tasks: number): Promise<void> {
   memory.counts.refills++;
   queue.hold();
   try {
@@ -47,12 +47,19 @@ async function readHead(memory: Memory, queue: Queue, tasks: number, onRead: () 
       const payloads = await readPayloads(memory, queue, states);
       merge(queue, from, states, payloads, ended);
     }
-  } finally {
-    queue.release();
-    queue.refilling = undefined;
+  } catch (error) {
+    endRefill(queue);
+    memory.listener.read(queue, error);
+    throw error;
   }
-  onRead();
+  endRefill(queue);
+  memory.listener.read(queue, undefined);
   if (!queue.dropped) memory.cache.touch(queue);
+}
+
+function endRefill(queue: Queue): void {
+  queue.release();
+  queue.refilling = undefined;
 }
 
 type States = readonly (readonly [Pid, TaskState])[];

@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'vitest';
+import { engineHarness, pidsOf } from '../testing/engine-harness.ts';
+
+const slowReads = { readMs: 20, config: { cacheBytes: 2048, refillMinTasks: 1, refillMaxTasks: 1 } };
+const name = (queue: string) => ({ group: '', name: queue });
+
+describe('a lease request that meets a read of somebody else', () => {
+  test('goes on when the refill that a peek began has ended', async () => {
+    await using h = await engineHarness(slowReads);
+    await h.clock.run(h.enqueue('mail', ['a', 'b']));
+    await h.crash();
+    const peek = h.engine.peekTasks({ queue: name('mail'), kind: 'head', limit: 2, includeData: false });
+    await h.clock.advance(1);
+    const lease = h.lease('mail');
+    expect(pidsOf(await h.clock.run(lease, 10_000))).toEqual(['a']);
+    await h.clock.run(peek);
+  });
+
+  test('goes on when the search for expired leases that a count began has found none', async () => {
+    await using h = await engineHarness(slowReads);
+    await h.clock.run(h.enqueue('mail', ['a']));
+    const [a] = await h.clock.run(h.lease('mail', { for: 100 }));
+    await h.clock.run(h.update({ renew: [{ queue: 'mail', pid: 'a', token: a?.token, for: 100_000 }] }));
+    await h.clock.advance(1000);
+    const counts = h.counts('mail');
+    const lease = h.lease('mail');
+    expect(await h.clock.run(lease, 10_000)).toEqual([]);
+    expect(await h.clock.run(counts)).toMatchObject({ leased: 1 });
+  });
+
+  test('is served though somebody ahead of it in the line waits for the store because of another queue', async () => {
+    await using h = await engineHarness({ readMs: 20 });
+    await h.clock.run(h.enqueue('other', ['x']));
+    const [x] = await h.clock.run(h.lease('other', { for: 100 }));
+    await h.clock.run(h.update({ renew: [{ queue: 'other', pid: 'x', token: x?.token, for: 1e6 }] }));
+    const bounded = h.lease(['mail', 'other'], { wait: 60_000, maxPid: 'c' });
+    const behind = h.lease('mail', { wait: 60_000 });
+    await h.clock.advance(100);
+    await h.enqueue('mail', ['z']);
+    expect(pidsOf(await h.clock.run(behind, 1000))).toEqual(['z']);
+    await h.clock.advance(60_000);
+    expect(await bounded).toEqual([]);
+  });
+});
