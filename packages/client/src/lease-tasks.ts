@@ -44,13 +44,15 @@ export async function leaseTasks<T>(
   try {
     if (signal.aborted) onAbort();
     return await Promise.race([leasing, aborted.promise]);
+  } catch (error) {
+    // Only then has nobody got the tasks that may still come.
+    if (signal.aborted) {
+      const givingBack = leasing.then((tasks) => giveBack(context, tasks), noTasks);
+      inBackground(context, givingBack);
+    }
+    throw error;
   } finally {
     signal.removeEventListener('abort', onAbort);
-    if (signal.aborted)
-      inBackground(
-        context,
-        leasing.then((tasks) => giveBack(context, tasks), noTasks),
-      );
   }
 }
 

@@ -1,4 +1,4 @@
-import type { CancelTimer, Timing } from './timing.ts';
+import type { Timing } from './timing.ts';
 
 const TURN_MS = 100;
 
@@ -13,8 +13,8 @@ export class LoopWatch {
   /** Calls back after the event loop has polled its sockets. */
   readonly #afterPoll: (callback: () => void) => void;
   #watchers = 0;
+  #ticking = false;
   #polledAt = Number.NEGATIVE_INFINITY;
-  #cancelTimer: CancelTimer | undefined;
 
   constructor(timing: Timing, afterPoll: (callback: () => void) => void = setImmediate) {
     this.#timing = timing;
@@ -28,20 +28,21 @@ export class LoopWatch {
 
   /** Begins to watch, until the returned function is called. */
   watch(): () => void {
-    if (this.#watchers++ === 0) this.#next();
+    this.#watchers++;
+    if (!this.#ticking) this.#next();
     return () => {
-      if (--this.#watchers > 0) return;
-      this.#cancelTimer?.();
-      this.#cancelTimer = undefined;
+      this.#watchers--;
     };
   }
 
   #next(): void {
-    this.#cancelTimer = this.#timing.after(TURN_MS, () => {
+    this.#ticking = this.#watchers > 0;
+    if (!this.#ticking) return;
+    this.#timing.after(TURN_MS, () => {
       // Timers run before the sockets are polled, so the timer's own time would be too late after a blocked loop.
       this.#afterPoll(() => {
         this.#polledAt = this.#timing.now();
-        if (this.#watchers > 0) this.#next();
+        this.#next();
       });
     });
   }

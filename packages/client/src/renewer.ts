@@ -1,6 +1,6 @@
 import { parseQueueName, type Renew } from '@taskmaster/proto';
-import type { TaskMasterError } from './errors.ts';
-import type { Pid } from './pid.ts';
+import { LeaseExpired, type TaskMasterError } from './errors.ts';
+import { type Pid, pidText } from './pid.ts';
 import { backoffBound } from './retry.ts';
 import type { CancelTimer, Timing } from './timing.ts';
 import type { Transport } from './transport.ts';
@@ -28,7 +28,7 @@ export interface RenewerParts {
   readonly random: () => number;
   /** These leases were renewed by a request sent at `sentAt`; each lasts for its `leaseMs` from then. */
   readonly onRenewed: (ids: readonly number[], sentAt: number) => void;
-  /** The node refused to renew the lease; it is renewed no more. */
+  /** The node refused to renew the lease, or it ended after it had been kept for long enough; it is renewed no more. */
   readonly onRefused: (id: number, error: TaskMasterError) => void;
 }
 
@@ -102,7 +102,8 @@ export class Renewer {
       if (entry.renewing) continue;
       const { lease, group } = entry;
       if (now >= lease.keepUntil) {
-        this.#entries.delete(lease.id);
+        if (now >= entry.endsAt) this.#refuse(entry, keptLongEnough(lease));
+        else nextDue = Math.min(nextDue, entry.endsAt);
       } else if (entry.dueAt > now + lease.leaseMs * JOIN_WITHIN) {
         nextDue = Math.min(nextDue, entry.dueAt);
       } else {
@@ -176,6 +177,7 @@ export class Renewer {
     const { timing, random } = this.#parts;
     const now = timing.now();
     for (const entry of entries) {
+      if (!this.#entries.has(entry.lease.id)) continue;
       entry.failures++;
       const bound = backoffBound(entry.failures, RETRY_INITIAL_MS, entry.lease.leaseMs / 6);
       // Retried beyond the end too: ours may be earlier than the node's. The node's refusal is what ends it.
@@ -183,6 +185,13 @@ export class Renewer {
       this.#wakeBy(entry.dueAt);
     }
   }
+}
+
+function keptLongEnough({ queue, pid }: KeptLease): LeaseExpired {
+  return new LeaseExpired(`the lease on task ${pidText(pid)} of ${queue} was renewed for as long as is allowed`, {
+    reason: 'LEASE_EXPIRED',
+    metadata: { queue },
+  });
 }
 
 function renewal({ lease }: Entry): Renew {
