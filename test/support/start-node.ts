@@ -1,0 +1,123 @@
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { type Ended, type Running, runProcess, startProcess } from './child-process.ts';
+import { temporaryDirectory } from './temporary-directory.ts';
+
+/** The node's command line, as the build made it. */
+export const nodeCli = join(
+  dirname(createRequire(import.meta.url).resolve('@taskmaster/node/package.json')),
+  'dist',
+  'cli.js',
+);
+
+export interface StartNodeOptions {
+  /** Directory of the data. Default: a new one that is deleted with the node. */
+  readonly dir?: string;
+  /** Default: any free port. */
+  readonly grpcPort?: number;
+  /** More flags, `--engine-cache-bytes=1MiB` and so on. */
+  readonly flags?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** A node in a process of its own. Disposing of it kills it. */
+export interface RunningNode extends AsyncDisposable {
+  readonly pid: number;
+  readonly dir: string;
+  /** Of gRPC, `127.0.0.1:port`. */
+  readonly endpoint: string;
+  readonly grpcPort: number;
+  readonly httpPort: number;
+  /** From the start of the process until it said that it was ready, in ms. */
+  readonly readyMs: number;
+  readonly process: Running;
+  /** As Ctrl-C or an orchestrator stops it. Resolves when it has ended. */
+  stop(signal?: 'SIGTERM' | 'SIGINT'): Promise<Ended>;
+  /** `kill -9`. Resolves when it has ended. */
+  kill(): Promise<Ended>;
+}
+
+/** A node that ended instead of becoming ready. */
+export class NodeDidNotStart extends Error {
+  override readonly name = 'NodeDidNotStart';
+  readonly ended: Ended;
+
+  constructor(ended: Ended) {
+    super(`the node ended with ${ended.code ?? ended.signal}: ${ended.stderr.trim()}`);
+    this.ended = ended;
+  }
+}
+
+/** What the node prints on standard output with `--json` once it serves. */
+interface ReadyLine {
+  readonly ready: boolean;
+  /** `host:port`. */
+  readonly grpc: string;
+  /** `host:port`, or the address of the page. */
+  readonly http: string;
+}
+
+/** Starts a node of the build; resolves when it serves. Rejects with `NodeDidNotStart`. */
+export async function startNode(options: StartNodeOptions = {}): Promise<RunningNode> {
+  const temporary = options.dir === undefined ? await temporaryDirectory() : undefined;
+  const dir = options.dir ?? join(temporary?.path ?? '', 'data');
+  const begun = performance.now();
+  const running = await startProcess(process.execPath, [nodeCli, ...nodeArgs(dir, options)], {
+    env: nodeEnv(options.env),
+  });
+  const ready = await readyLine(running);
+  if (ready === undefined) {
+    await temporary?.[Symbol.asyncDispose]();
+    throw new NodeDidNotStart(await running.ended);
+  }
+  const grpcPort = portOf(ready.grpc);
+  return {
+    pid: running.pid,
+    dir,
+    endpoint: `127.0.0.1:${grpcPort}`,
+    grpcPort,
+    httpPort: portOf(ready.http),
+    readyMs: performance.now() - begun,
+    process: running,
+    stop: (signal = 'SIGTERM') => running.kill(signal),
+    kill: () => running.kill('SIGKILL'),
+    async [Symbol.asyncDispose]() {
+      await running[Symbol.asyncDispose]();
+      await temporary?.[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** Runs a node that is expected to refuse to start. */
+export async function runNode(options: StartNodeOptions & { readonly dir: string }): Promise<Ended> {
+  return runProcess(process.execPath, [nodeCli, ...nodeArgs(options.dir, options)], { env: nodeEnv(options.env) });
+}
+
+function nodeArgs(dir: string, { grpcPort = 0, flags = [] }: StartNodeOptions): string[] {
+  if (!existsSync(nodeCli)) throw new Error(`${nodeCli} is missing: build first`);
+  return ['--json', `--data-dir=${dir}`, `--grpc-port=${grpcPort}`, '--http-port=0', ...flags];
+}
+
+/** The environment without settings of other nodes and without what the test runner tells Node. */
+function nodeEnv(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(([name]) => !/^(TASKMASTER_|VITEST|NODE_OPTIONS$)/.test(name));
+  return { ...Object.fromEntries(own), ...more };
+}
+
+async function readyLine(running: Running): Promise<ReadyLine | undefined> {
+  for await (const line of running.lines()) {
+    const told: unknown = JSON.parse(line);
+    if (isReadyLine(told)) return told;
+  }
+  return undefined;
+}
+
+function isReadyLine(told: unknown): told is ReadyLine {
+  return typeof told === 'object' && told !== null && 'ready' in told && told.ready === true;
+}
+
+/** Of `host:port` or `http://host:port/`. */
+function portOf(address: string): number {
+  return Number(/:(\d+)\/?$/.exec(address)?.[1]);
+}
