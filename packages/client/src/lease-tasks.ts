@@ -99,7 +99,7 @@ function leaseRequest(context: ClientContext, queues: readonly QueueRef[], optio
     throw new TypeError(`max: ${max} is not a whole number from 1 to ${limits.leaseTasks}`);
   }
   return {
-    queues: queues.map(({ name }) => name),
+    queues: [...new Set(queues.map(({ name }) => name))],
     maxTasks: max,
     leaseMs: durationMs(options.for ?? '30s', 'for'),
     maxPid: options.maxPid === undefined ? NO_BYTES : pidBytes(options.maxPid),

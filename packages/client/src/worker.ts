@@ -183,10 +183,12 @@ export class Worker<T> implements AsyncDisposable {
     }
   }
 
-  /** How many more tasks may be leased. */
+  /** How many more tasks to lease now. */
   #room(): number {
     const { concurrency, prefetch } = this.#settings;
     const ahead = prefetchFor(this.#meanTaskMs, concurrency, prefetch);
+    // Leased ahead by halves, not one for each task that ends: requests for many tasks cost hardly more than for one.
+    if (this.#buffered.length > ahead / 2) return 0;
     return concurrency + ahead - this.#running.size - this.#buffered.length;
   }
 

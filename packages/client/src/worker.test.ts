@@ -1,0 +1,374 @@
+import { describe, expect, test } from 'vitest';
+import { textCodec } from './codec.ts';
+import { InvalidData, InvalidRequest, LeaseLost, makeError } from './errors.ts';
+import type { LeasedTask } from './leased-task.ts';
+import type { Queue } from './queue.ts';
+import { type ClientSetUp, clientSetUp } from './testing/client-set-up.ts';
+import { connectionLost, overloaded } from './testing/fake-transport.ts';
+import { settled } from './testing/manual-timing.ts';
+import type { WorkerOptions } from './worker-options.ts';
+
+interface WorkerSetUp extends ClientSetUp {
+  readonly queue: Queue<string>;
+  /** What the hooks heard, in order. */
+  readonly heard: string[];
+  readonly hooks: Pick<WorkerOptions<string>, 'onComplete' | 'onError' | 'onLeaseLost'>;
+}
+
+function setUp(): WorkerSetUp {
+  const made = clientSetUp();
+  const heard: string[] = [];
+  return {
+    ...made,
+    queue: made.client.queue<string>('g#q'),
+    heard,
+    hooks: {
+      onComplete: (task) => heard.push(`complete ${task.data}`),
+      onError: (error, task) =>
+        heard.push(`error ${(error as Error).message}${task === undefined ? '' : ' in a task'}`),
+      onLeaseLost: (task, { reason }) => heard.push(`lost ${task.data}: ${reason}`),
+    },
+  };
+}
+
+/** A handler whose tasks end when the test says so. */
+function gatedHandler() {
+  const begun: string[] = [];
+  const gates = new Map<string, PromiseWithResolvers<void>>();
+  const handler = (task: LeasedTask<string>): Promise<void> => {
+    begun.push(task.data);
+    const gate = Promise.withResolvers<void>();
+    gates.set(task.data, gate);
+    return gate.promise;
+  };
+  return { begun, handler, finish: (data: string) => gates.get(data)?.resolve() };
+}
+
+const named = (...data: string[]): { data: string; pid: string }[] => data.map((one) => ({ data: one, pid: one }));
+
+test('tasks are handled in order and completed', async () => {
+  const { client, queue, engine, heard, hooks } = setUp();
+  await queue.enqueueMany(named('a', 'b', 'c'));
+  await using worker = client.worker(queue, () => {}, hooks);
+  worker.start();
+  await settled();
+  expect(heard).toEqual(['complete a', 'complete b', 'complete c']);
+  expect(engine.pids('g#q')).toEqual([]);
+});
+
+test('a worker that waits is woken by an enqueue', async () => {
+  const { client, queue, engine, heard, hooks } = setUp();
+  await using worker = client.worker(queue, () => {}, hooks);
+  worker.start();
+  await settled();
+  expect(engine.waiting).toBe(1);
+  await queue.enqueue('a');
+  await settled();
+  expect(heard).toEqual(['complete a']);
+});
+
+test('no more tasks are handled at once than allowed, nor leased ahead while they take long', async () => {
+  const { client, queue, engine } = setUp();
+  const { begun, handler, finish } = gatedHandler();
+  await queue.enqueueMany(named('a', 'b', 'c', 'd'));
+  const worker = client.worker(queue, handler, { concurrency: 2 });
+  worker.start();
+  await settled();
+  expect(begun).toEqual(['a', 'b']);
+  expect(worker.active).toBe(2);
+  expect((await queue.stats()).leased).toBe(2);
+  finish('a');
+  await settled();
+  expect(begun).toEqual(['a', 'b', 'c']);
+  for (const data of ['b', 'c']) finish(data);
+  await settled();
+  finish('d');
+  await worker.stop();
+  expect(engine.pids('g#q')).toEqual([]);
+});
+
+test('quick tasks are leased ahead, within the bound and not one by one', async () => {
+  const { client, queue, engine } = setUp();
+  await queue.enqueueMany(named('a', 'b', 'c', 'd', 'e', 'f', 'g'));
+  await using worker = client.worker(queue, () => {}, { concurrency: 1, prefetch: 3 });
+  worker.start();
+  await settled();
+  expect(engine.leases.map(({ maxTasks }) => maxTasks).slice(0, 3)).toEqual([1, 4, 2]);
+});
+
+test('what a handler returns is enqueued with the completion of its task', async () => {
+  const { client, queue, engine } = setUp();
+  const next = client.queue<string>('g#next');
+  await queue.enqueue('a');
+  await using worker = client.worker(queue, async (task) => ({ enqueue: [next.task(`${task.data}!`, { pid: 'n' })] }));
+  worker.start();
+  await settled();
+  expect(engine.pids('g#next')).toEqual(['n']);
+  expect(engine.updates.at(-1)).toMatchObject({ enqueue: [{ queue: 'g#next' }], dequeue: [{ queue: 'g#q' }] });
+});
+
+test('a handler may settle its task itself', async () => {
+  const { client, queue, engine, heard, hooks } = setUp();
+  await queue.enqueueMany(named('a', 'b'));
+  await using worker = client.worker(
+    queue,
+    async (task) => {
+      if (task.data === 'a') await task.complete();
+      else await task.release({ delay: '1h' });
+    },
+    hooks,
+  );
+  worker.start();
+  await settled();
+  expect(heard).toEqual([]);
+  expect(engine.pids('g#q')).toEqual(['b']);
+});
+
+describe('a failed attempt', () => {
+  const failing = (): never => {
+    throw new Error('smtp down');
+  };
+
+  test('of a task without a retry policy waits for the backoff of the worker', async () => {
+    const { client, queue, timing, heard, hooks } = setUp();
+    await queue.enqueue('a', { pid: 'a' });
+    const attempts: number[] = [];
+    const handler = (task: LeasedTask<string>): void => {
+      attempts.push(task.attempt);
+      failing();
+    };
+    await using worker = client.worker(queue, handler, { ...hooks, backoff: { initial: '10s', max: '30s' } });
+    worker.start();
+    await settled();
+    expect(heard).toEqual(['error smtp down in a task']);
+    const [task] = await queue.get(['a']);
+    expect(task).toMatchObject({ state: 'delayed', hiddenUntil: new Date(timing.now() + 5_000) });
+    // The fake engine wakes nobody when a delay ends; the long poll is over after 30 s.
+    await timing.advance(31_000);
+    expect(attempts).toEqual([1, 2]);
+    expect((await queue.get(['a']))[0]?.hiddenUntil?.getTime()).toBeGreaterThan(timing.now());
+  });
+
+  test('of a task with a retry policy is left to the node', async () => {
+    const { client, queue, engine } = setUp();
+    await queue.enqueue('a', { pid: 'a', retry: { maxAttempts: 1 } });
+    await using worker = client.worker(queue, failing);
+    worker.start();
+    await settled();
+    expect(engine.updates.at(-1)?.release[0]?.delayMs).toBeUndefined();
+    expect(engine.pids('g#q.dead')).toEqual(['a']);
+  });
+
+  test('includes a payload that cannot be read: the handler is not called, the worker goes on', async () => {
+    const { client, queue, heard, hooks } = setUp();
+    await client.queue('g#q', { codec: textCodec }).enqueue('{', { pid: 'a' });
+    await queue.enqueue('good', { pid: 'b' });
+    const errors: unknown[] = [];
+    const handled: string[] = [];
+    await using worker = client.worker(queue, (task) => void handled.push(task.data), {
+      ...hooks,
+      onError: (error) => errors.push(error),
+    });
+    worker.start();
+    await settled();
+    await settled();
+    expect(errors).toEqual([expect.any(InvalidData)]);
+    expect(handled).toEqual(['good']);
+    expect(heard).toEqual(['complete good']);
+    expect((await queue.get(['a'], { data: false }))[0]?.state).toBe('delayed');
+  });
+
+  test('includes a result that cannot be enqueued', async () => {
+    const { client, queue, engine, heard, hooks } = setUp();
+    await queue.enqueue('a', { pid: 'a' });
+    await using worker = client.worker(queue, () => ({ enqueue: [client.queue('other#q').task(1)] }), hooks);
+    worker.start();
+    await settled();
+    await settled();
+    expect(heard).toHaveLength(1);
+    expect(heard[0]).toMatch(/^error an update is atomic within one group.* in a task$/);
+    expect(engine.pids('g#q')).toEqual(['a']);
+    expect((await queue.get(['a']))[0]?.state).toBe('delayed');
+  });
+});
+
+describe('leases', () => {
+  test('are renewed for as long as the handler takes', async () => {
+    const { client, queue, timing, heard, hooks } = setUp();
+    const { handler, finish } = gatedHandler();
+    await queue.enqueue('a');
+    await using worker = client.worker(queue, handler, { ...hooks, lease: '30s' });
+    worker.start();
+    await timing.advance(300_000);
+    expect(await queue.lease()).toEqual([]);
+    finish('a');
+    await settled();
+    expect(heard).toEqual(['complete a']);
+  });
+
+  test('of a handler that hangs end after maxLeaseTime', async () => {
+    const { client, queue, timing, heard, hooks } = setUp();
+    const signals: AbortSignal[] = [];
+    await queue.enqueue('a');
+    const handler = (task: LeasedTask<string>): Promise<never> => {
+      signals.push(task.signal);
+      return new Promise(() => {});
+    };
+    const worker = client.worker(queue, handler, { ...hooks, lease: '30s', maxLeaseTime: '1m' });
+    worker.start();
+    await timing.advance(100_000);
+    expect(heard).toEqual(['lost a: LEASE_EXPIRED']);
+    expect(signals[0]?.aborted).toBe(true);
+    expect(await queue.lease()).toHaveLength(1);
+  });
+
+  test('that are lost abort the signal of their task, and nothing more is sent for it', async () => {
+    const { client, queue, engine, timing, heard, hooks } = setUp();
+    await queue.enqueue('a', { pid: 'a' });
+    const reasons: unknown[] = [];
+    const handler = ({ signal }: LeasedTask<string>): Promise<void> =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => {
+          reasons.push(signal.reason);
+          resolve();
+        });
+      });
+    await using worker = client.worker(queue, handler, hooks);
+    worker.start();
+    await settled();
+    await queue.resetLeases();
+    await queue.lease();
+    await timing.advance(10_000);
+    expect(reasons).toEqual([expect.any(LeaseLost)]);
+    expect(heard).toEqual(['lost a: LEASE_LOST']);
+    expect(engine.updates.every(({ dequeue }) => dequeue.length === 0)).toBe(true);
+  });
+
+  test('of a task whose completion cannot be sent run out, so that the task comes back', async () => {
+    const { client, queue, transport, timing, heard, hooks } = setUp();
+    await queue.enqueue('a', { pid: 'a' });
+    const { begun, handler, finish } = gatedHandler();
+    await using worker = client.worker(queue, handler, { ...hooks, lease: '30s' });
+    worker.start();
+    await settled();
+    const internal = makeError('bug', { reason: 'INTERNAL' });
+    transport.faults.updateTasks.push({ when: 'before', error: internal });
+    finish('a');
+    await timing.advance(31_000);
+    expect(heard).toEqual(['error bug in a task']);
+    expect(begun).toEqual(['a', 'a']);
+    finish('a');
+  });
+});
+
+describe('stopping', () => {
+  test('waits for what runs and gives back at once what was not begun, not counting the attempt', async () => {
+    const { client, queue, engine, heard, hooks } = setUp();
+    const { begun, handler, finish } = gatedHandler();
+    await queue.enqueue('quick', { pid: '0' });
+    const worker = client.worker(queue, (task) => (task.data === 'quick' ? undefined : handler(task)), {
+      ...hooks,
+      prefetch: 2,
+    });
+    worker.start();
+    await settled();
+    await queue.enqueueMany(named('a', 'b', 'c'));
+    await settled();
+    await settled();
+    expect(begun).toEqual(['a']);
+    expect((await queue.stats()).leased).toBeGreaterThan(1);
+    const stopping = worker.stop();
+    await settled();
+    expect((await queue.stats()).leased).toBe(1);
+    expect((await queue.get(['b']))[0]).toMatchObject({ state: 'available', attempts: 0 });
+    finish('a');
+    await stopping;
+    expect(heard).toEqual(['complete quick', 'complete a']);
+    expect(engine.pids('g#q')).toEqual(['b', 'c']);
+    expect(engine.waiting).toBe(0);
+  });
+
+  test('after its timeout tells handlers to stop, and renews their leases no more', async () => {
+    const { client, queue, engine, timing } = setUp();
+    await queue.enqueue('a');
+    const signals: AbortSignal[] = [];
+    const worker = client.worker(queue, ({ signal }) => {
+      signals.push(signal);
+      return new Promise<void>(() => {});
+    });
+    worker.start();
+    await settled();
+    const stopping = worker.stop({ timeout: '5s' });
+    await timing.advance(5_000);
+    await stopping;
+    expect(signals[0]?.reason).toMatchObject({ reason: 'CANCELLED' });
+    const sent = engine.updates.length;
+    await timing.advance(60_000);
+    expect(engine.updates).toHaveLength(sent);
+  });
+
+  test('by a signal ends run()', async () => {
+    const { client, queue, engine } = setUp();
+    const stop = new AbortController();
+    const running = client.worker(queue, () => {}).run({ signal: stop.signal });
+    await settled();
+    stop.abort();
+    await running;
+    expect(engine.waiting).toBe(0);
+  });
+
+  test('is harmless before the start and when repeated; a worker runs once', async () => {
+    const { client, queue } = setUp();
+    const worker = client.worker(queue, () => {});
+    await worker.stop();
+    await worker.stop();
+    expect(() => worker.start()).toThrow(TypeError);
+  });
+
+  test('is what closing the client does first', async () => {
+    const { client, queue, heard, hooks } = setUp();
+    const { handler, finish } = gatedHandler();
+    await queue.enqueue('a');
+    client.worker(queue, handler, hooks).start();
+    await settled();
+    const closing = client.close();
+    await settled();
+    finish('a');
+    await closing;
+    expect(heard).toEqual(['complete a']);
+  });
+});
+
+describe('when leasing fails', () => {
+  test('for a while, the worker tries again, less and less often', async () => {
+    const { client, queue, transport, timing, heard, hooks } = setUp();
+    transport.faults.leaseTasks.push(
+      ...Array.from({ length: 25 }, () => ({ when: 'before', error: overloaded() }) as const),
+    );
+    await using worker = client.worker(queue, () => {}, hooks);
+    worker.start();
+    await timing.advance(20_000);
+    expect(heard).toEqual(['error too much to do', 'error too much to do']);
+    await queue.enqueue('a');
+    await timing.advance(1_000);
+    expect(heard.at(-1)).toBe('complete a');
+  });
+
+  test('because the request is wrong, run() says so', async () => {
+    const { client, queue, transport } = setUp();
+    transport.faults.leaseTasks.push({ when: 'before', error: makeError('bad name', { reason: 'INVALID_QUEUE' }) });
+    await expect(client.worker(queue, () => {}).run()).rejects.toBeInstanceOf(InvalidRequest);
+  });
+});
+
+test('a policy that cannot be looked up does not keep a failed task from being released', async () => {
+  const { client, queue, transport, timing } = setUp();
+  transport.faults.getTasks.push(
+    ...Array.from({ length: 10 }, () => ({ when: 'before', error: connectionLost() }) as const),
+  );
+  await queue.enqueue('a', { pid: 'a' });
+  await using worker = client.worker(queue, () => Promise.reject(new Error('x')), { backoff: { initial: '1m' } });
+  worker.start();
+  await timing.advance(9_000);
+  expect((await queue.get(['a']))[0]?.state).toBe('delayed');
+});
