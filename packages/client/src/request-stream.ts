@@ -12,7 +12,7 @@ import {
 import { DeadlineWheel } from './deadline-wheel.ts';
 import { cancelled, DeadlineExceeded, InvalidRequest, type TaskMasterError } from './errors.ts';
 import { leaseSizeBound } from './request-size.ts';
-import { closedError, lostCall, newCall, type StreamedCall } from './streamed-call.ts';
+import { closedError, newCall, type StreamedCall, streamLoss, unsentLoss } from './streamed-call.ts';
 import type { Timing } from './timing.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { brokenReply, errorFromWire } from './wire-errors.ts';
@@ -279,11 +279,12 @@ export class RequestStream {
     this.#pipe = undefined;
     this.#blocked = false;
     this.#cancels = [];
+    const loss = streamLoss(error);
     // What was not sent is rejected too: its caller repeats it, over another endpoint if there is one.
     for (const call of this.#takeAll()) {
-      this.#reject(call, call.givenUp ?? lostCall(call, error));
+      this.#reject(call, call.givenUp ?? (call.id === 0 ? unsentLoss(loss) : loss));
     }
-    this.#parts.onBroken(error);
+    this.#parts.onBroken(loss);
   }
 
   #takeAll(): StreamedCall[] {

@@ -61,19 +61,23 @@ export function closedError(call: StreamedCall): Cancelled {
   return new Cancelled('the client is closed', { reason: 'CANCELLED', maybeApplied: call.id !== 0 });
 }
 
-/**
- * What a broken stream means for one of its calls. How the stream ended says nothing of a call that was sent: it may have
- * been carried out. Where the breakage is nobody's fault, a repetition over a new stream may succeed.
- */
-export function lostCall(call: StreamedCall, error: TaskMasterError): TaskMasterError {
-  const accidental = error.retryable || accidentalCodes.has(error.code);
+/** How a stream ended, as what it means for its calls: where the breakage is nobody's fault, a new stream may do better. */
+export function streamLoss(error: TaskMasterError): TaskMasterError {
+  const accidental = !error.retryable && accidentalCodes.has(error.code);
   return makeError(`the stream broke: ${error.message}`, {
-    reason: error.retryable || !accidental ? error.reason : 'UNAVAILABLE',
-    code: error.retryable || !accidental ? error.code : status.UNAVAILABLE,
+    reason: accidental ? 'UNAVAILABLE' : error.reason,
+    code: accidental ? status.UNAVAILABLE : error.code,
     metadata: error.metadata,
     retryDelayMs: error.retryDelayMs,
-    retryable: accidental,
-    maybeApplied: call.id !== 0,
+    retryable: accidental || error.retryable,
+    // Nothing a stream ends with says whether a call that was sent has been carried out.
+    maybeApplied: true,
     cause: error,
   });
+}
+
+/** The error of a call that was still waiting for its turn when its stream broke. */
+export function unsentLoss(loss: TaskMasterError): TaskMasterError {
+  const { message, reason, code, metadata, retryDelayMs, retryable, cause } = loss;
+  return makeError(message, { reason, code, metadata, retryDelayMs, retryable, maybeApplied: false, cause });
 }
