@@ -24,6 +24,9 @@ export interface Running extends AsyncDisposable {
   kill(signal?: NodeJS.Signals): Promise<Ended>;
 }
 
+/** `signal` kills it. */
+export type ProcessOptions = Pick<SpawnOptions, 'cwd' | 'env' | 'signal'>;
+
 /** Processes that must not outlive the tests, whatever becomes of them. */
 const alive = new Set<ChildProcess>();
 process.once('exit', () => {
@@ -34,10 +37,9 @@ process.once('exit', () => {
 export async function startProcess(
   command: string,
   args: readonly string[],
-  options: Pick<SpawnOptions, 'cwd' | 'env'> = {},
+  options: ProcessOptions = {},
 ): Promise<Running> {
-  const child = spawn(command, args, { ...options, stdio: ['pipe', 'pipe', 'pipe'] });
-  alive.add(child);
+  const child = spawn(command, args, { ...options, killSignal: 'SIGKILL', stdio: ['pipe', 'pipe', 'pipe'] });
   let stdout = '';
   let stderr = '';
   const news = new EventTarget();
@@ -61,6 +63,9 @@ export async function startProcess(
     });
   });
   await once(child, 'spawn');
+  alive.add(child);
+  // Told again as its end.
+  child.on('error', () => {});
   return {
     pid: child.pid ?? 0,
     process: child,
@@ -99,7 +104,7 @@ export async function startProcess(
 export async function runProcess(
   command: string,
   args: readonly string[],
-  options: Pick<SpawnOptions, 'cwd' | 'env'> = {},
+  options: ProcessOptions = {},
 ): Promise<Ended> {
   await using running = await startProcess(command, args, options);
   running.process.stdin?.end();

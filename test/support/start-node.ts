@@ -1,15 +1,8 @@
 import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { type Ended, type Running, runProcess, startProcess } from './child-process.ts';
+import { nodeCli } from './paths.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
-
-/** The node's command line, as the build made it. */
-export const nodeCli = join(
-  dirname(createRequire(import.meta.url).resolve('@taskmaster/node/package.json')),
-  'dist',
-  'cli.js',
-);
 
 export interface StartNodeOptions {
   /** Directory of the data. Default: a new one that is deleted with the node. */

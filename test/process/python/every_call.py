@@ -1,0 +1,301 @@
+"""Uses a node the way a program in another language does: with plain generated stubs and nothing of ours.
+
+    python every_call.py <folder of the stubs> <host:port>
+
+Prints the methods it has called as JSON. Fails with a traceback.
+"""
+
+import json
+import queue
+import sys
+import threading
+import time
+
+sys.path.insert(0, sys.argv[1])
+
+import grpc
+from google.protobuf import descriptor_pool, message_factory
+from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from grpc_status import rpc_status
+from taskmaster.v1 import queues_pb2 as q
+from taskmaster.v1 import service_pb2_grpc
+from taskmaster.v1 import stream_pb2 as s
+from taskmaster.v1 import tasks_pb2 as t
+
+SERVICE = "taskmaster.v1.TaskMasterService"
+TIMEOUT = 20
+called = set()
+
+
+class Recording(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
+    def _pass_on(self, proceed, details, request):
+        called.add(details.method)
+        return proceed(details, request)
+
+    intercept_unary_unary = _pass_on
+    intercept_stream_stream = _pass_on
+
+
+channel = grpc.insecure_channel(sys.argv[2])
+stub = service_pb2_grpc.TaskMasterServiceStub(grpc.intercept_channel(channel, Recording()))
+
+
+def update(**lists):
+    return stub.UpdateTasks(t.UpdateTasksRequest(**lists), timeout=TIMEOUT)
+
+
+def lease(*queues, **options):
+    request = t.LeaseTasksRequest(queues=queues, **{"max_tasks": 10, "lease_ms": 60_000, **options})
+    return stub.LeaseTasks(request, timeout=TIMEOUT).tasks
+
+
+def stats(name):
+    return stub.GetQueueStats(q.GetQueueStatsRequest(queues=[name]), timeout=TIMEOUT).queues[0]
+
+
+def refusal(call):
+    """The status code and the details of a call that must be refused, by the names of their types."""
+    try:
+        call()
+    except grpc.RpcError as error:
+        status = rpc_status.from_call(error)
+        assert status is not None, f"no google.rpc.Status beside {error}"
+        details = {}
+        for packed in status.details:
+            name = packed.TypeName()
+            known = {
+                "google.rpc.ErrorInfo": error_details_pb2.ErrorInfo,
+                "google.rpc.RetryInfo": error_details_pb2.RetryInfo,
+                "taskmaster.v1.UpdateRefused": t.UpdateRefused,
+            }[name]()
+            assert packed.Unpack(known)
+            details[name] = known
+        assert details["google.rpc.ErrorInfo"].domain == "taskmaster"
+        return error.code(), details
+    raise AssertionError("the call was not refused")
+
+
+def tasks_live_and_move():
+    outcome = update(
+        enqueue=[
+            t.Enqueue(queue="py#in", pid=b"\x00b", data=b"second"),
+            t.Enqueue(queue="py#in", pid=b"\x00a", data=bytes(range(256))),
+            t.Enqueue(queue="py#in", data=b"fifo", retry=t.RetryPolicy(max_attempts=3, backoff_initial_ms=100)),
+            t.Enqueue(queue="py#in", pid=b"later", data=b"delayed", delay_ms=3_600_000),
+        ],
+        request_id=b"first",
+    )
+    assert [one.result for one in outcome.enqueued] == [t.ENQUEUE_RESULT_CREATED] * 4
+    fifo = outcome.enqueued[2].pid
+    assert fifo
+
+    again = update(enqueue=[t.Enqueue(queue="py#in", pid=b"\x00a", data=b"ignored")])
+    assert again.enqueued[0].result == t.ENQUEUE_RESULT_COLLAPSED
+    replaced = update(
+        enqueue=[t.Enqueue(queue="py#in", pid=b"\x00b", data=b"newer", mode=t.ENQUEUE_MODE_REPLACE)]
+    )
+    assert replaced.enqueued[0].result == t.ENQUEUE_RESULT_REPLACED
+
+    counts = stats("py#in")
+    assert (counts.available, counts.leased, counts.delayed) == (3, 0, 1), counts
+
+    first, second, third = lease("py#in", worker="snake")
+    assert [first.pid, second.pid, third.pid] == [b"\x00a", b"\x00b", fifo]
+    assert first.data == bytes(range(256)) and second.data == b"newer" and third.data == b"fifo"
+    assert first.attempt == 1 and first.lease_token > 0
+    assert abs(first.lease_until_unix_ms - 1000 * time.time() - 60_000) < 30_000
+
+    moved = update(
+        dequeue=[t.Dequeue(queue="py#in", pid=first.pid, lease_token=first.lease_token)],
+        enqueue=[t.Enqueue(queue="py#out", pid=first.pid, data=b"moved")],
+        renew=[t.Renew(queue="py#in", pid=second.pid, lease_token=second.lease_token, lease_ms=90_000)],
+        release=[t.Release(queue="py#in", pid=third.pid, lease_token=third.lease_token, delay_ms=1_800_000)],
+    )
+    assert moved.renewed[0].lease_until_unix_ms > second.lease_until_unix_ms
+    assert moved.released[0].hidden_until_unix_ms > 1000 * time.time()
+
+    known = stub.GetTasks(
+        t.GetTasksRequest(queue="py#in", pids=[first.pid, second.pid, third.pid], include_data=True), timeout=TIMEOUT
+    ).tasks
+    assert [one.state for one in known] == [t.TASK_STATE_NOT_FOUND, t.TASK_STATE_LEASED, t.TASK_STATE_DELAYED]
+    assert known[1].worker == "snake" and known[1].worker_address.startswith("127.0.0.1:")
+    assert known[2].retry.max_attempts == 3
+
+    peek = lambda kind: stub.PeekTasks(
+        t.PeekTasksRequest(queue="py#in", kind=kind, limit=10, include_data=True), timeout=TIMEOUT
+    ).tasks
+    assert [one.data for one in peek(t.PEEK_KIND_LEASED)] == [b"newer"]
+    assert [one.data for one in peek(t.PEEK_KIND_DELAYED)] == [b"fifo", b"delayed"]
+    assert list(peek(t.PEEK_KIND_HEAD)) == []
+    return second
+
+
+def refusals_say_why(held):
+    code, details = refusal(
+        lambda: update(
+            enqueue=[t.Enqueue(queue="py#out", data=b"must not come into being")],
+            dequeue=[
+                t.Dequeue(queue="py#in", pid=held.pid, lease_token=held.lease_token + 1_000_000),
+                t.Dequeue(queue="py#in", pid=b"nobody"),
+            ],
+        )
+    )
+    assert code == grpc.StatusCode.FAILED_PRECONDITION
+    assert details["google.rpc.ErrorInfo"].reason == "LEASE_LOST"
+    items = details["taskmaster.v1.UpdateRefused"].items
+    assert [(one.kind, one.index, one.reason, one.pid) for one in items] == [
+        (t.ITEM_KIND_DEQUEUE, 0, "LEASE_LOST", held.pid),
+        (t.ITEM_KIND_DEQUEUE, 1, "TASK_NOT_FOUND", b"nobody"),
+    ]
+    assert stats("py#out").available == 1
+
+    code, details = refusal(lambda: update(enqueue=[t.Enqueue(queue="a#x"), t.Enqueue(queue="b#x")]))
+    assert (code, details["google.rpc.ErrorInfo"].reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MIXED_GROUPS")
+    code, details = refusal(
+        lambda: stub.ListQueues(q.ListQueuesRequest(filter=q.QueueFilter(name_regex="(")), timeout=TIMEOUT)
+    )
+    assert (code, details["google.rpc.ErrorInfo"].reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REGEX")
+
+
+def long_polls_wait():
+    found = []
+    waiting = threading.Thread(target=lambda: found.extend(lease("py#poll", wait_ms=15_000)))
+    waiting.start()
+    update(enqueue=[t.Enqueue(queue="py#poll", data=b"wake up")])
+    waiting.join()
+    assert [one.data for one in found] == [b"wake up"]
+
+    began = time.monotonic()
+    given_up = stub.LeaseTasks.future(
+        t.LeaseTasksRequest(queues=["py#idle"], max_tasks=1, lease_ms=60_000, wait_ms=15_000), timeout=TIMEOUT
+    )
+    given_up.cancel()
+    assert given_up.code() == grpc.StatusCode.CANCELLED
+    update(enqueue=[t.Enqueue(queue="py#idle", data=b"for somebody else")])
+    assert [one.data for one in lease("py#idle", wait_ms=10_000)] == [b"for somebody else"]
+    assert time.monotonic() - began < 10
+
+
+def batches_answer_one_by_one():
+    updates = stub.BatchUpdateTasks(
+        t.BatchUpdateTasksRequest(
+            requests=[
+                t.UpdateTasksRequest(enqueue=[t.Enqueue(queue="one#jobs", pid=b"1", data=b"1")]),
+                t.UpdateTasksRequest(dequeue=[t.Dequeue(queue="two#jobs", pid=b"missing")]),
+                t.UpdateTasksRequest(enqueue=[t.Enqueue(queue="two#jobs", pid=b"2", data=b"2")]),
+            ]
+        ),
+        timeout=TIMEOUT,
+    ).results
+    assert [one.WhichOneof("result") for one in updates] == ["response", "error", "response"]
+    error = updates[1].error
+    assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND.value[0], "TASK_NOT_FOUND")
+    assert error.items[0].pid == b"missing"
+
+    one_lease = lambda name: t.LeaseTasksRequest(queues=[name], max_tasks=5, lease_ms=60_000)
+    leases = stub.BatchLeaseTasks(
+        t.BatchLeaseTasksRequest(requests=[one_lease("one#jobs"), one_lease(""), one_lease("two#jobs")]),
+        timeout=TIMEOUT,
+    ).results
+    assert [one.data for one in leases[0].response.tasks] == [b"1"]
+    assert leases[1].error.reason == "INVALID_QUEUE"
+    assert [one.data for one in leases[2].response.tasks] == [b"2"]
+
+
+def a_stream_carries_everything():
+    requests = queue.SimpleQueue()
+    replies = stub.Stream(iter(requests.get, None), timeout=TIMEOUT)
+    results = (result for reply in replies for result in reply.results)
+
+    def send(*calls):
+        requests.put(s.StreamRequest(calls=calls))
+
+    wait = t.LeaseTasksRequest(queues=["py#never"], max_tasks=1, lease_ms=60_000, wait_ms=60_000)
+    wanted = t.LeaseTasksRequest(queues=["py#stream"], max_tasks=1, lease_ms=60_000, wait_ms=15_000)
+    enqueue = t.UpdateTasksRequest(enqueue=[t.Enqueue(queue="py#stream", pid=b"p", data=b"d")])
+    refused = t.UpdateTasksRequest(dequeue=[t.Dequeue(queue="py#stream", pid=b"nobody")])
+    send(s.StreamCall(id=1, lease=wait), s.StreamCall(id=2, lease=wanted))
+    send(s.StreamCall(id=2**63, update=enqueue), s.StreamCall(id=4, update=refused))
+    got = {}
+    while len(got) < 3:
+        result = next(results)
+        got[result.id] = result
+    assert got[2].lease.tasks[0].data == b"d"
+    assert got[2**63].update.enqueued[0].pid == b"p"
+    assert got[4].error.reason == "TASK_NOT_FOUND"
+
+    send(s.StreamCall(id=1, cancel=s.CancelCall()))
+    result = next(results)
+    assert (result.id, result.error.reason) == (1, "CANCELLED")
+    requests.put(None)
+    assert list(results) == []
+    assert replies.code() == grpc.StatusCode.OK
+
+
+def queues_are_listed_and_deleted():
+    listed, token = [], ""
+    while True:
+        page = stub.ListQueues(
+            q.ListQueuesRequest(filter=q.QueueFilter(group="py"), limit=2, page_token=token), timeout=TIMEOUT
+        )
+        listed += [one.queue for one in page.queues]
+        token = page.next_page_token
+        if not token:
+            break
+    assert listed == ["py#idle", "py#in", "py#out", "py#poll", "py#stream"], listed
+
+    report = stub.GetQueueStats(
+        q.GetQueueStatsRequest(filter=q.QueueFilter(name_regex="^py#(in|out)$", min_leased=1)), timeout=TIMEOUT
+    )
+    assert [one.queue for one in report.queues] == ["py#in"]
+    assert report.totals.queues == 1 and report.totals.leased == 1
+
+    reset = stub.ResetLeases(q.ResetLeasesRequest(queue="py#in"), timeout=TIMEOUT)
+    assert reset.reset_tasks == 1
+    assert stats("py#in").available == 1
+    gone = stub.DeleteQueue(q.DeleteQueueRequest(queue="py#in"), timeout=TIMEOUT)
+    assert gone.deleted_tasks == 3
+    counts = stats("py#in")
+    assert (counts.available, counts.leased, counts.delayed) == (0, 0, 0)
+    assert list(lease("py#in")) == []
+
+
+def health_is_told():
+    health = health_pb2_grpc.HealthStub(channel)
+    serving = health_pb2.HealthCheckResponse.SERVING
+    for service in ["", SERVICE]:
+        reply = health.Check(health_pb2.HealthCheckRequest(service=service), timeout=TIMEOUT)
+        assert reply.status == serving
+    watch = health.Watch(health_pb2.HealthCheckRequest(service=SERVICE), timeout=TIMEOUT)
+    assert next(watch).status == serving
+    watch.cancel()
+
+
+def reflection_is_enough_to_call():
+    """Without stubs: descriptors and messages from the node alone."""
+    reflection = ProtoReflectionDescriptorDatabase(channel)
+    assert SERVICE in reflection.get_services()
+    pool = descriptor_pool.DescriptorPool(reflection)
+    method = pool.FindServiceByName(SERVICE).FindMethodByName("UpdateTasks")
+    request = message_factory.GetMessageClass(method.input_type)()
+    request.enqueue.add(queue="py#reflected", pid=b"r", data=b"no stubs")
+    call = channel.unary_unary(
+        f"/{SERVICE}/UpdateTasks",
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=message_factory.GetMessageClass(method.output_type).FromString,
+    )
+    assert call(request, timeout=TIMEOUT).enqueued[0].pid == b"r"
+    assert lease("py#reflected")[0].data == b"no stubs"
+
+
+held = tasks_live_and_move()
+refusals_say_why(held)
+long_polls_wait()
+batches_answer_one_by_one()
+a_stream_carries_everything()
+queues_are_listed_and_deleted()
+health_is_told()
+reflection_is_enough_to_call()
+print(json.dumps(sorted(called)))

@@ -1,0 +1,194 @@
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect as connectSocket, createServer } from 'node:net';
+import { join } from 'node:path';
+import { connect, isTaskMasterError } from '@taskmaster/client';
+import { describe, expect, test } from 'vitest';
+import type { Ended } from '../support/child-process.ts';
+import { eventually } from '../support/eventually.ts';
+import { runNode, startNode } from '../support/start-node.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+/** One line for people, without a stack. */
+function expectOneClearLine({ stderr }: Ended, ...says: string[]): void {
+  const lines = stderr.trim().split('\n');
+  for (const text of says) expect(stderr).toContain(text);
+  expect(stderr).not.toMatch(/^\s+at /m);
+  expect(stderr).not.toContain('\\n    at ');
+  expect(lines).toHaveLength(1);
+}
+
+describe('a node that cannot start says why in one line', () => {
+  test('when another one has its directory, which goes on undisturbed', async () => {
+    await using node = await startNode();
+    await using client = await connect(node.endpoint);
+    await client.queue('jobs').enqueue('before');
+    const second = await runNode({ dir: node.dir });
+    expect(second.code).toBe(1);
+    expectOneClearLine(second, node.dir, 'in use by another process');
+    await client.queue('jobs').enqueue('after');
+    const tasks = await client.queue('jobs').lease({ max: 10 });
+    expect(tasks.map(({ data }) => data)).toEqual(['before', 'after']);
+  });
+
+  test.each(['grpc', 'http'])('when its %s port is taken, and leaves the directory free', async (which) => {
+    await using dir = await temporaryDirectory();
+    await using listener = createServer().listen(0, '127.0.0.1');
+    await once(listener, 'listening');
+    const { port } = listener.address() as AddressInfo;
+    const refused = await runNode({ dir: dir.path, flags: [`--${which}-port=${port}`] });
+    expect(refused.code).toBe(1);
+    expectOneClearLine(refused, String(port), 'in use');
+    await using node = await startNode({ dir: dir.path });
+    expect(node.grpcPort).toBeGreaterThan(0);
+  });
+
+  test('when its directory cannot be made', async () => {
+    await using dir = await temporaryDirectory();
+    await writeFile(join(dir.path, 'file'), '');
+    const refused = await runNode({ dir: join(dir.path, 'file', 'data') });
+    expect(refused.code).toBe(1);
+    expectOneClearLine(refused, join(dir.path, 'file'));
+  });
+});
+
+describe('a node whose settings are wrong ends with 2 and names them', () => {
+  test.each([
+    ['a file that is not YAML', 'dataDir: [', 'node.yaml'],
+    ['a setting that does not exist', 'engine:\n  cacheBites: 1MiB\n', 'engine.cacheBites'],
+    ['a value out of bounds', 'engine:\n  cacheBytes: 1\n', 'engine.cacheBytes'],
+    ['a file that holds something else', '- 1\n- 2\n', 'node.yaml'],
+  ])('%s', async (_case, text, named) => {
+    await using dir = await temporaryDirectory();
+    await writeFile(join(dir.path, 'node.yaml'), text);
+    const ended = await runNode({ dir: dir.path, flags: [`--config=${join(dir.path, 'node.yaml')}`] });
+    expect(ended.code).toBe(2);
+    expect(ended.stderr).toContain(named);
+    expect(ended.stderr).not.toMatch(/^\s+at /m);
+  });
+
+  test('all of them at once, with where each comes from', async () => {
+    await using dir = await temporaryDirectory();
+    const ended = await runNode({
+      dir: dir.path,
+      flags: ['--store-reserve-bytes=lots'],
+      env: { TASKMASTER_ENGINE_MAX_WAITERS: '-1' },
+    });
+    expect(ended.code).toBe(2);
+    for (const named of ['--store-reserve-bytes', 'lots', 'TASKMASTER_ENGINE_MAX_WAITERS', '-1']) {
+      expect(ended.stderr).toContain(named);
+    }
+  });
+
+  test('a file that is not there, and a flag that does not exist', async () => {
+    await using dir = await temporaryDirectory();
+    const missing = await runNode({ dir: dir.path, flags: [`--config=${join(dir.path, 'none.yaml')}`] });
+    expect(missing).toMatchObject({ code: 2, stderr: expect.stringContaining('none.yaml') });
+    const unknown = await runNode({ dir: dir.path, flags: ['--no-such-flag=1'] });
+    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('--no-such-flag') });
+  });
+});
+
+describe('a node that is told to stop', () => {
+  test('under load: finishes what is in flight, exits with 0, has lost nothing, is back at once', {
+    timeout: 60_000,
+  }, async () => {
+    await using dir = await temporaryDirectory();
+    await using node = await startNode({ dir: dir.path });
+    // No repetitions: what one attempt acknowledged has to be there.
+    await using client = await connect({ endpoints: node.endpoint, retry: { maxAttempts: 1 } });
+    const jobs = client.queue<number>('jobs');
+    const acknowledged = new Set<number>();
+    const failures: unknown[] = [];
+    let stopping = false;
+    let next = 0;
+    const enqueueUntilRefused = async (): Promise<void> => {
+      for (;;) {
+        const number = next++;
+        try {
+          await jobs.enqueue(number);
+          acknowledged.add(number);
+        } catch (error) {
+          failures.push(error);
+          return;
+        }
+      }
+    };
+    const load = Promise.all(Array.from({ length: 64 }, enqueueUntilRefused));
+    const endOfPoll = async () => {
+      const outcome = await client
+        .queue('empty')
+        .lease({ wait: '5m' })
+        .catch((error: unknown) => error);
+      expect(stopping).toBe(true);
+      return outcome;
+    };
+    const polls = Promise.all(Array.from({ length: 100 }, endOfPoll)).then((outcomes) => ({
+      outcomes,
+      at: performance.now(),
+    }));
+    await eventually(() => expect(acknowledged.size).toBeGreaterThan(1_000));
+
+    stopping = true;
+    const told = performance.now();
+    const ended = await node.stop();
+    const tookMs = performance.now() - told;
+    expect(ended).toMatchObject({ code: 0, stderr: expect.not.stringContaining('"level":"error"') });
+    expect(tookMs).toBeLessThan(2_000);
+    await load;
+    for (const error of failures) {
+      expect(isTaskMasterError(error) && ['SHUTTING_DOWN', 'UNAVAILABLE'].includes(error.reason), String(error)).toBe(
+        true,
+      );
+    }
+    const { outcomes, at } = await polls;
+    expect(at - told).toBeLessThan(1_000);
+    for (const outcome of outcomes) {
+      if (Array.isArray(outcome)) expect(outcome).toEqual([]);
+      else expect(outcome).toMatchObject({ code: 14 });
+    }
+
+    await using again = await startNode({ dir: dir.path });
+    expect(again.readyMs).toBeLessThan(2_000);
+    await using reader = await connect(again.endpoint);
+    const found = new Set<number>();
+    const { available } = await reader.queue('jobs').stats();
+    while (found.size < available) {
+      const tasks = await reader.queue<number>('jobs').lease({ max: 10_000 });
+      expect(tasks).not.toEqual([]);
+      for (const { data } of tasks) found.add(data);
+    }
+    expect([...acknowledged].filter((number) => !found.has(number))).toEqual([]);
+  });
+
+  test('waits for clients that hold on only for a time, and a second signal ends it at once', async () => {
+    await using node = await startNode({ flags: ['--stop-grace-ms=60000'] });
+    const socket = connectSocket(node.grpcPort, '127.0.0.1').on('error', () => {});
+    await once(socket, 'connect');
+    // Half a request, whose other half never comes, is something in flight.
+    socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+    await once(socket, 'data');
+    const told = performance.now();
+    node.process.process.kill('SIGINT');
+    await eventually(async () => {
+      const answer = await fetch(`http://127.0.0.1:${node.httpPort}/readyz`).then(
+        ({ status }) => status,
+        () => 'closed',
+      );
+      expect(answer).not.toBe(200);
+    });
+    const ended = await node.stop('SIGINT');
+    expect(performance.now() - told).toBeLessThan(5_000);
+    expect(ended.code).not.toBe(0);
+    socket.destroy();
+  });
+
+  test('with nothing to do, ends at once', async () => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      await using node = await startNode();
+      const told = performance.now();
+      expect((await node.stop(signal)).code).toBe(0);
+      expect(performance.now() - told).toBeLessThan(1_000);
+    }
+  });
+});
