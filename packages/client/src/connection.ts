@@ -1,10 +1,11 @@
-import { type ChannelCredentials, type ChannelOptions, status } from '@grpc/grpc-js';
+import { type ChannelCredentials, type ChannelOptions, Metadata, status } from '@grpc/grpc-js';
 import { isReason, TaskMasterServiceClient } from '@taskmaster/proto';
 import type { TaskMasterError } from './errors.ts';
 import { openStreamPipe } from './grpc-stream-pipe.ts';
 import { RequestStream } from './request-stream.ts';
 import { backoffBound } from './retry.ts';
 import type { CancelTimer, Timing } from './timing.ts';
+import { errorFromService } from './wire-errors.ts';
 
 export interface ConnectionParts {
   readonly endpoint: string;
@@ -20,7 +21,7 @@ export interface ConnectionParts {
 
 type ConnectionState =
   /** Trying to reach the endpoint; gets no calls. */
-  | { readonly kind: 'connecting'; readonly failures: number; readonly error: TaskMasterError | undefined }
+  | { readonly kind: 'connecting'; readonly failures: number }
   /** Gets calls; while it rests only when there is no other. */
   | { readonly kind: 'live'; readonly restsUntil: number }
   | { readonly kind: 'closed' };
@@ -29,6 +30,7 @@ type ConnectionState =
 const PROBE_MS = 5_000;
 const PROBE_INITIAL_MS = 50;
 const PROBE_MAX_MS = 2_000;
+const DIAGNOSE_MS = 100;
 /** How long a node that is starting or stopping is left alone when it does not say, in ms. */
 const REST_MS = 1_000;
 
@@ -38,7 +40,7 @@ export class Connection {
   readonly client: TaskMasterServiceClient;
   readonly stream: RequestStream;
   readonly #parts: ConnectionParts;
-  #state: ConnectionState = { kind: 'connecting', failures: 0, error: undefined };
+  #state: ConnectionState = { kind: 'connecting', failures: 0 };
   #cancelTimer: CancelTimer | undefined;
 
   constructor(parts: ConnectionParts) {
@@ -63,22 +65,28 @@ export class Connection {
     return this.#state.kind === 'live' && this.#state.restsUntil > now;
   }
 
-  /** Why it is not up; undefined when it is, or when that is not known yet. */
-  get lostTo(): TaskMasterError | undefined {
-    return this.#state.kind === 'connecting' ? this.#state.error : undefined;
-  }
-
   /** A call over this connection failed. */
   failed(error: TaskMasterError): void {
     if (this.#state.kind !== 'live' || error.code !== status.UNAVAILABLE) return;
     if (isConnectionLoss(error)) {
-      this.#state = { kind: 'connecting', failures: 0, error };
+      this.#state = { kind: 'connecting', failures: 0 };
       this.#parts.onChange(this, error);
       this.#probe();
     } else {
       const { timing } = this.#parts;
       this.#state = { kind: 'live', restsUntil: timing.now() + (error.retryDelayMs ?? REST_MS) };
     }
+  }
+
+  /** Why the endpoint cannot be reached, if gRPC knows: refused, no such host, certificates that do not fit, ... */
+  diagnose(): Promise<TaskMasterError | undefined> {
+    return new Promise((resolve) => {
+      // A call on a channel that has failed to connect fails at once, and tells why; nothing else of gRPC does.
+      const request = { filter: undefined, limit: 1, pageToken: '' };
+      this.client.listQueues(request, new Metadata(), { deadline: Date.now() + DIAGNOSE_MS }, (failure) => {
+        resolve(failure?.code === status.UNAVAILABLE ? errorFromService(failure) : undefined);
+      });
+    });
   }
 
   close(): void {
@@ -103,7 +111,7 @@ export class Connection {
   #probeAgain(): void {
     if (this.#state.kind !== 'connecting') return;
     const failures = this.#state.failures + 1;
-    this.#state = { kind: 'connecting', failures, error: this.#state.error };
+    this.#state = { kind: 'connecting', failures };
     const { timing, random } = this.#parts;
     const delayMs = backoffBound(failures, PROBE_INITIAL_MS, PROBE_MAX_MS) * random();
     this.#cancelTimer = timing.after(delayMs, () => this.#probe(), true);

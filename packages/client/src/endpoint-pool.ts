@@ -55,7 +55,7 @@ export class EndpointPool {
       this.#waiters.add(waiter);
       signal?.addEventListener('abort', onAbort, { once: true });
       if (timeoutMs !== undefined) {
-        cancelTimer = this.#timing.after(timeoutMs, () => this.#giveUp(waiter, this.#unreachable()), true);
+        cancelTimer = this.#timing.after(timeoutMs, () => void this.#unreachable(waiter), true);
       }
     });
   }
@@ -98,15 +98,13 @@ export class EndpointPool {
     waiter.reject(error);
   }
 
-  #unreachable(): Unavailable {
+  async #unreachable(waiter: Waiter): Promise<void> {
+    const found = await Promise.all(this.#connections.map((connection) => connection.diagnose()));
     const names = this.#connections.map(({ endpoint }) => endpoint).join(', ');
-    const cause = this.#connections.find(({ lostTo }) => lostTo !== undefined)?.lostTo;
+    const cause = found.find((error) => error !== undefined);
     const why = cause === undefined ? '' : ` (${cause.message})`;
-    return new Unavailable(`no endpoint can be reached: ${names}${why}`, {
-      reason: 'UNAVAILABLE',
-      retryable: true,
-      cause,
-    });
+    const details = { reason: 'UNAVAILABLE', retryable: true, cause };
+    this.#giveUp(waiter, new Unavailable(`no endpoint can be reached: ${names}${why}`, details));
   }
 }
 

@@ -54,13 +54,19 @@ export class TaskMasterError extends Error {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     const { reason } = details;
     this.reason = reason;
-    this.code = details.code ?? (isReason(reason) ? statusOfReason[reason] : status.UNKNOWN);
+    this.code = details.code ?? codeOf(reason);
     this.metadata = details.metadata ?? {};
     this.retryDelayMs = details.retryDelayMs;
     this.retryable = details.retryable ?? (isReason(reason) && isTransient(reason));
     this.maybeApplied = details.maybeApplied ?? false;
     this.items = details.items ?? [];
   }
+}
+
+/** A reason is one of the protocol's, or the name of a gRPC status where gRPC itself failed. */
+function codeOf(reason: string): number {
+  if (isReason(reason)) return statusOfReason[reason];
+  return Object.hasOwn(status, reason) ? status[reason as keyof typeof status] : status.UNKNOWN;
 }
 
 /** Whether a value is an error of this library, whichever copy of it made the error. */
@@ -163,7 +169,7 @@ const classOfCode: Readonly<Record<number, ErrorClass>> = {
 /** Makes the error of the class that callers catch for this reason or, failing that, for this status. */
 export function makeError(message: string, details: TaskMasterErrorDetails): TaskMasterError {
   const { reason } = details;
-  const code = details.code ?? (isReason(reason) ? statusOfReason[reason] : status.UNKNOWN);
+  const code = details.code ?? codeOf(reason);
   const Class = (Object.hasOwn(classOfReason, reason) ? classOfReason[reason] : classOfCode[code]) ?? TaskMasterError;
   return new Class(message, details);
 }

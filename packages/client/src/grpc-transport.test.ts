@@ -189,11 +189,13 @@ describe('connect', () => {
     expect(server.engine.pids('q')).toHaveLength(1);
   });
 
-  test('says which endpoints it could not reach', async () => {
+  test('says which endpoints it could not reach, and why', async () => {
     const down = `127.0.0.1:${await unusedPort()}`;
     const connecting = connect({ endpoints: down, connectTimeout: 50 });
     await expect(connecting).rejects.toBeInstanceOf(Unavailable);
     await expect(connecting).rejects.toThrow(`no endpoint can be reached: ${down}`);
+    await expect(connecting).rejects.toThrow('ECONNREFUSED');
+    await expect(connecting).rejects.toMatchObject({ code: 14, retryable: true });
   });
 
   test('can be given up', async () => {

@@ -1,7 +1,7 @@
 import type { LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
 import { makeError, type TaskMasterError } from '../errors.ts';
 import type { Timing } from '../timing.ts';
-import type { Transport, TransportCallOptions } from '../transport.ts';
+import type { Reachable, Transport, TransportCallOptions } from '../transport.ts';
 import { FakeEngine } from './fake-engine.ts';
 
 /** What becomes of one attempt of a call: refused before, or lost after it took effect, with this error. */
@@ -13,7 +13,7 @@ export interface Fault {
 /** A fake engine in this thread, with faults that a test lines up. */
 export class FakeTransport implements Transport {
   readonly engine: FakeEngine;
-  readonly reachableFrom = undefined;
+  readonly reachableFrom: Reachable | undefined = undefined;
   /** One for each coming call of that name, in order; undefined: no fault. */
   readonly faults: {
     updateTasks: (Fault | undefined)[];

@@ -1,0 +1,68 @@
+import { describe, expect, test, vi } from 'vitest';
+import { connect } from './connect.ts';
+import { Lease } from './lease.ts';
+import { LeaseKeeper } from './lease-keeper.ts';
+import type { LeasedTask } from './leased-task.ts';
+import { clientSetUp } from './testing/client-set-up.ts';
+import { FakeTransport } from './testing/fake-transport.ts';
+import { startServerThread } from './testing/server-thread.ts';
+import { systemTiming } from './timing.ts';
+import type { Reachable } from './transport.ts';
+
+/** Nothing of this thread runs meanwhile. */
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+describe('a handler that blocks the event loop', () => {
+  test('keeps its lease, and hears of the renewals before it hears of the time', async () => {
+    await using server = startServerThread();
+    await vi.waitUntil(() => server.port !== 0, { timeout: 20_000 });
+    await using client = await connect(`127.0.0.1:${server.port}`);
+    const queue = client.queue<string>('q');
+    await queue.enqueue('a');
+    const completed = Promise.withResolvers<LeasedTask<string>>();
+    const seen: { aborted: boolean; endsIn: number }[] = [];
+    const handler = async (task: LeasedTask<string>): Promise<void> => {
+      const { signal } = task;
+      await vi.waitUntil(() => server.renewals > 0, { timeout: 20_000 });
+      block(3_000);
+      // The next turn brings the timer of the lease's end first, and what the thread has reported only after it.
+      await new Promise((resolve) => setImmediate(resolve));
+      seen.push({ aborted: signal.aborted, endsIn: task.leaseUntil.getTime() - Date.now() });
+    };
+    await using worker = client.worker(queue, handler, { lease: '1s', onComplete: completed.resolve });
+    worker.start();
+    const task = await completed.promise;
+    expect(task.attempt).toBe(1);
+    expect(seen).toEqual([{ aborted: false, endsIn: expect.any(Number) }]);
+    expect(seen[0]?.endsIn).toBeGreaterThan(0);
+    expect(server.renewals).toBeGreaterThan(3);
+  });
+});
+
+test('in process, where only this thread can reach the engine, it renews', async () => {
+  const { client, timing, engine } = clientSetUp();
+  const queue = client.queue<string>('q');
+  await queue.enqueue('a');
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await using worker = client.worker(queue, () => promise);
+  worker.start();
+  await timing.advance(60_000);
+  expect(engine.updates.filter(({ renew }) => renew.length > 0).length).toBeGreaterThan(4);
+  resolve();
+});
+
+test('when the thread dies, this one goes on renewing', async () => {
+  // A thread without endpoints fails as it starts.
+  class Unreachable extends FakeTransport {
+    override readonly reachableFrom: Reachable = { endpoints: [], tls: undefined };
+  }
+  const transport = new Unreachable(systemTiming);
+  const keeper = new LeaseKeeper({ transport, timing: systemTiming, random: Math.random });
+  const terms = { queue: 'q', pid: Buffer.from('a'), token: 1, leaseMs: 3_000, from: systemTiming.now() - 2_000 };
+  keeper.keep([new Lease(terms, systemTiming, keeper.catchUp)], 60_000);
+  await vi.waitUntil(() => transport.engine.updates.length > 0, { timeout: 20_000 });
+  expect(transport.engine.updates[0]?.renew).toHaveLength(1);
+  await keeper.close();
+});

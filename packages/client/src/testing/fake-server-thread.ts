@@ -1,0 +1,18 @@
+import { workerData } from 'node:worker_threads';
+import { FakeServer } from './fake-server.ts';
+
+/** What `startServerThread` shares with its thread. */
+export interface ServerThreadData {
+  /** Port of the server, then renewals it has seen. */
+  readonly figures: Int32Array;
+}
+
+const { figures } = workerData as ServerThreadData;
+const server = await FakeServer.start();
+const update = server.engine.update.bind(server.engine);
+server.engine.update = (request) => {
+  const reply = update(request);
+  Atomics.add(figures, 1, request.renew.length);
+  return reply;
+};
+Atomics.store(figures, 0, server.port);
