@@ -1,0 +1,115 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Pid } from '@taskmaster/client';
+import type { Observer } from '../progress/observe.ts';
+import { type CrawlQueues, type Stage, stages } from '../queues.ts';
+import type { NodeProcess } from './node-process.ts';
+import type { WorkerPool } from './worker-pool.ts';
+
+export interface WorkerKill {
+  readonly kind: 'worker';
+  readonly name: string;
+  readonly pid: number | undefined;
+  /** Tasks that it had leased when it died. */
+  readonly tasksHeld: number;
+  /** From the kill until the last of those was in another worker's hands, or done. */
+  readonly recoveredMs: number;
+}
+
+export interface NodeKill {
+  readonly kind: 'node';
+  readonly pid: number | undefined;
+  /** Tasks in its queues when it was back: what it has recovered. */
+  readonly tasksRecovered: number;
+  /** From the kill until it served again. */
+  readonly readyMs: number;
+  /** From the kill until a task was completed again. */
+  readonly workingMs: number;
+}
+
+export type Kill = WorkerKill | NodeKill;
+
+export interface Victims {
+  readonly pool: WorkerPool;
+  readonly node: NodeProcess;
+  readonly queues: CrawlQueues;
+  readonly observer: Observer;
+  readonly say: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+const POLL_MS = 50;
+
+/** A leased task, as far as its successor's lease is told from its own. */
+interface HeldTask {
+  readonly stage: Stage;
+  readonly pid: Pid;
+  readonly leaseToken: number;
+}
+
+/** Kills, with SIGKILL, the worker that holds the most tasks, and waits until none of them is its own any more. */
+export async function killWorker(victims: Victims): Promise<WorkerKill> {
+  const { pool, queues, say, signal } = victims;
+  const name = busiest(await heldTasks(queues)) ?? pool.workers.find(({ ready }) => ready)?.name ?? 'worker-1';
+  const pid = pool.workers.find((worker) => worker.name === name)?.pid;
+  const killedAt = performance.now();
+  await pool.kill(name);
+  // Its leases are still there, with its name on them: the node cannot know that it is dead until they end.
+  const held = (await heldTasks(queues)).get(name) ?? [];
+  say(`kill -9 ${pid}: ${name}, which held ${held.length} leased tasks; another worker takes its place`);
+  while (await anyHeld(queues, held)) await delay(POLL_MS, undefined, { signal });
+  const recoveredMs = performance.now() - killedAt;
+  say(`all ${held.length} tasks of ${name} are in other hands or done ${Math.round(recoveredMs)} ms after its death`);
+  return { kind: 'worker', name, pid, tasksHeld: held.length, recoveredMs };
+}
+
+/** Kills the node with SIGKILL, starts it again with the same data, and waits until the crawl goes on. */
+export async function killNode({ node, observer, say, signal }: Victims): Promise<NodeKill> {
+  const { pid } = node;
+  const killedAt = performance.now();
+  await node.kill();
+  say(`kill -9 ${pid}: the node, with all queues; started again with the same data`);
+  await node.restart();
+  const readyMs = performance.now() - killedAt;
+  let status = await observer.look(signal);
+  while (!status.nodeAnswers) status = await observer.look(signal);
+  const { found, indexed } = status;
+  const completed = completedBy(status);
+  const open = status.stages.reduce((sum, { available, leased, delayed }) => sum + available + leased + delayed, 0);
+  say(
+    `the node serves again after ${Math.round(readyMs)} ms, with ${open} tasks to do, ${found} URLs seen and ${indexed} indexed`,
+  );
+  while (completedBy(status) === completed && open > 0) {
+    await delay(POLL_MS, undefined, { signal });
+    status = await observer.look(signal);
+  }
+  return { kind: 'node', pid, tasksRecovered: open, readyMs, workingMs: performance.now() - killedAt };
+}
+
+/** The leased tasks of all stages, by the name of the worker that has them. */
+async function heldTasks(queues: CrawlQueues): Promise<Map<string, HeldTask[]>> {
+  const held = new Map<string, HeldTask[]>();
+  for (const stage of stages) {
+    for (const task of await queues[stage].peek({ kind: 'leased', limit: 1_000, data: false })) {
+      const name = task.worker ?? '';
+      held.set(name, [...(held.get(name) ?? []), { stage, pid: task.pid, leaseToken: task.leaseToken }]);
+    }
+  }
+  return held;
+}
+
+function busiest(held: ReadonlyMap<string, readonly HeldTask[]>): string | undefined {
+  return [...held].sort(([, a], [, b]) => b.length - a.length)[0]?.[0];
+}
+
+async function anyHeld(queues: CrawlQueues, held: readonly HeldTask[]): Promise<boolean> {
+  for (const { stage, pid, leaseToken } of held) {
+    const [task] = await queues[stage].get([pid], { data: false });
+    // Every lease of a task has a larger token, so the same token is the dead worker's.
+    if (task !== undefined && task.state !== 'not-found' && task.leaseToken === leaseToken) return true;
+  }
+  return false;
+}
+
+function completedBy({ stages: all }: Observer['latest']): number {
+  return all.reduce((sum, { completed }) => sum + completed, 0);
+}

@@ -1,0 +1,73 @@
+import type { IndexEntry } from './segment.ts';
+import { wordsOf } from './words.ts';
+
+export interface Hit {
+  readonly url: string;
+  readonly title: string;
+  readonly score: number;
+}
+
+/** Okapi BM25 with its usual constants. */
+const K1 = 1.2;
+const B = 0.75;
+/** A word of the title counts as so many of the text. */
+const TITLE_WEIGHT = 5;
+
+interface Posting {
+  readonly page: number;
+  readonly count: number;
+}
+
+/** An inverted index: from each word to the pages that have it. */
+export class SearchIndex {
+  readonly #pages: { readonly url: string; readonly title: string; readonly length: number }[] = [];
+  readonly #postings = new Map<string, Posting[]>();
+  #totalLength = 0;
+
+  get pages(): number {
+    return this.#pages.length;
+  }
+
+  get words(): number {
+    return this.#postings.size;
+  }
+
+  titleOf(url: string): string | undefined {
+    return this.#pages.find((page) => page.url === url)?.title;
+  }
+
+  add({ url, title, words }: IndexEntry): void {
+    const page = this.#pages.length;
+    const counts = new Map(Object.entries(words));
+    for (const word of wordsOf(title)) counts.set(word, (counts.get(word) ?? 0) + TITLE_WEIGHT);
+    let length = 0;
+    for (const [word, count] of counts) {
+      length += count;
+      const postings = this.#postings.get(word);
+      if (postings === undefined) this.#postings.set(word, [{ page, count }]);
+      else postings.push({ page, count });
+    }
+    this.#pages.push({ url, title, length });
+    this.#totalLength += length;
+  }
+
+  /** The pages that fit best, best first. */
+  search(query: string, limit: number): Hit[] {
+    const scores = new Map<number, number>();
+    const meanLength = this.#totalLength / Math.max(1, this.#pages.length);
+    for (const word of new Set(wordsOf(query))) {
+      const postings = this.#postings.get(word) ?? [];
+      const rarity = Math.log(1 + (this.#pages.length - postings.length + 0.5) / (postings.length + 0.5));
+      for (const { page, count } of postings) {
+        const length = this.#pages[page]?.length ?? meanLength;
+        const weight = (count * (K1 + 1)) / (count + K1 * (1 - B + (B * length) / meanLength));
+        scores.set(page, (scores.get(page) ?? 0) + rarity * weight);
+      }
+    }
+    const ranked = [...scores].sort(([, a], [, b]) => b - a).slice(0, limit);
+    return ranked.flatMap(([page, score]) => {
+      const found = this.#pages[page];
+      return found === undefined ? [] : [{ url: found.url, title: found.title, score }];
+    });
+  }
+}

@@ -1,0 +1,64 @@
+import { Command, InvalidArgumentError } from 'commander';
+
+export interface DemoOptions {
+  /** Where to crawl; undefined: the site that the demo serves itself. */
+  readonly url: string | undefined;
+  readonly maxPages: number | undefined;
+  readonly workers: number;
+  readonly seed: number;
+  readonly kill: boolean;
+  readonly query: readonly string[];
+  readonly json: boolean;
+  readonly keep: boolean;
+  readonly single: boolean;
+}
+
+const description = `Crawls and indexes a site with TaskMaster: fetch, extract and index workers, joined by queues.
+
+Without --url it serves the documentation of the packages that are installed here, several hundred real pages with
+their real links, from a server that is slow and fails now and then. Half-way it kills a worker and the node (kill -9)
+and starts them again. At the end it checks that every page was indexed exactly once, and answers a few searches.`;
+
+const examples = `
+Examples:
+  npm run demo
+  npm run demo -- --workers 8
+  npm run demo -- --url https://docs.example.org/ --max-pages 50 --query "getting started"
+
+Exit code: 0 when every page was indexed exactly once, 1 when not, 2 for wrong options, 130 after Ctrl-C.`;
+
+/** Reads the command line; prints help or what is wrong with it and ends the process. */
+export function readOptions(argv: readonly string[]): DemoOptions {
+  return new Command('npm run demo --')
+    .description(description)
+    .option('--url <url>', 'crawl this live site instead, within its host: politely, as its robots.txt says', httpUrl)
+    .option(
+      '--max-pages <n>',
+      'about so many pages of the local site (default: all); of a live one at most so many URLs (default: 100)',
+      wholeNumber,
+    )
+    .option('--workers <n>', 'worker processes', wholeNumber, 4)
+    .option('--seed <n>', 'which pages of the local site are slow and which fail at first', wholeNumber, 1)
+    .option('--no-kill', 'kill nobody')
+    .option('--query <words...>', 'search for this at the end, instead of the built-in examples', [])
+    .option('--single', 'one node (the default for now)', true)
+    .option('--json', 'print nothing but a summary, as JSON', false)
+    .option('--keep', 'keep the data, and say where it is', false)
+    .addHelpText('after', examples)
+    .showHelpAfterError('(--help tells what there is)')
+    .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
+    .parse(argv, { from: 'user' })
+    .opts<DemoOptions>();
+}
+
+function wholeNumber(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It is not a whole number from 1.');
+  return Number(text);
+}
+
+function httpUrl(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidArgumentError('It is not an http(s) URL.');
+  url.hash = '';
+  return url.href;
+}

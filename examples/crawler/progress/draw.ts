@@ -1,0 +1,77 @@
+import { stripVTControlCharacters, styleText } from 'node:util';
+import type { CrawlStatus, StageStatus } from './observe.ts';
+
+type Style = Parameters<typeof styleText>[0];
+/** Colours a text, or does not where nobody can see it. */
+export type Paint = (style: Style, text: string) => string;
+
+/** Paints for a stream: only on a terminal, and as NO_COLOR says. */
+export function paintFor(stream: NodeJS.WriteStream): Paint {
+  return (style, text) => styleText(style, text, { stream });
+}
+
+const BAR = 28;
+
+/** The crawl as a block of lines for a terminal. */
+export function drawBlock(status: CrawlStatus, paint: Paint): string[] {
+  const { indexed, found, skipped, dead, expected, elapsedMs, retried } = status;
+  const done = expected === undefined ? `${count(indexed)} pages` : `${count(indexed)} of ${count(expected)} pages`;
+  const lost = dead > 0 ? `, ${paint('red', `${dead} given up`)}` : '';
+  return [
+    '',
+    `  ${bar(indexed / (expected ?? Math.max(1, found - skipped)), paint)}  ${paint('bold', done)} indexed  ${paint('dim', seconds(elapsedMs))}`,
+    `  ${count(found)} links found, ${count(skipped)} lead nowhere, ${count(retried)} attempts repeated${lost}`,
+    '',
+    paint(
+      'dim',
+      `  ${'queue'.padEnd(18)}${['waiting', 'leased', 'delayed', 'done', 'per second'].map(column).join('')}`,
+    ),
+    ...status.stages.map((stage) => stageLine(stage, paint)),
+    '',
+    `  ${paint('dim', 'node')}     ${lamp(status.nodeAnswers, paint)}`,
+    `  ${paint('dim', 'workers')}  ${status.workers.map(({ name, ready, counts }) => `${lamp(ready, paint)} ${name} ${paint('dim', count(counts.handled.index))}`).join('   ')}`,
+    '',
+  ];
+}
+
+/** The crawl in one line, for a log. */
+export function drawLine({ elapsedMs, indexed, found, expected, stages, retried, nodeAnswers }: CrawlStatus): string {
+  const goal = expected === undefined ? '' : `/${expected}`;
+  const queues = stages.map(({ stage, available, leased, delayed, perSecond }) => {
+    return `${stage} ${available}+${leased}+${delayed} ${Math.round(perSecond)}/s`;
+  });
+  const node = nodeAnswers ? '' : ', node down';
+  return `${seconds(elapsedMs)}  ${indexed}${goal} indexed, ${found} found  |  ${queues.join('  |  ')}  |  ${retried} retried${node}`;
+}
+
+export function count(value: number): string {
+  return value.toLocaleString('en');
+}
+
+export function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** Cuts a line to what a terminal shows of it; a line that wraps would break the redrawing of the block. */
+export function fit(line: string, columns: number): string {
+  const plain = stripVTControlCharacters(line);
+  return plain.length <= columns ? line : plain.slice(0, columns);
+}
+
+function stageLine({ stage, available, leased, delayed, completed, perSecond }: StageStatus, paint: Paint): string {
+  const numbers = [available, leased, delayed, completed].map((value) => column(count(value)));
+  return `  ${paint('cyan', `crawler#${stage}`.padEnd(18))}${numbers.join('')}${column(perSecond.toFixed(0))}`;
+}
+
+function column(text: string): string {
+  return text.padStart(11);
+}
+
+function bar(share: number, paint: Paint): string {
+  const filled = Math.round(Math.min(1, Math.max(0, share)) * BAR);
+  return paint('green', '█'.repeat(filled)) + paint('dim', '░'.repeat(BAR - filled));
+}
+
+function lamp(on: boolean, paint: Paint): string {
+  return on ? paint('green', '●') : paint('red', '○');
+}

@@ -1,0 +1,147 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect } from '@taskmaster/client';
+import { addPages } from './add-pages.ts';
+import { NodeProcess } from './cluster/node-process.ts';
+import { WorkerPool } from './cluster/worker-pool.ts';
+import { watchCrawl } from './crawl.ts';
+import { readIndex } from './index/read-index.ts';
+import { SearchIndex } from './index/search.ts';
+import type { DemoOptions } from './options.ts';
+import { count } from './progress/draw.ts';
+import { Observer } from './progress/observe.ts';
+import type { Screen } from './progress/screen.ts';
+import { crawlQueues } from './queues.ts';
+import type { Summary } from './report.ts';
+import { readCorpus } from './site/corpus.ts';
+import { SiteServer } from './site/site-server.ts';
+import { referenceCrawl } from './verify/reference-crawl.ts';
+import { verify } from './verify/verify.ts';
+import { Web } from './web.ts';
+import type { WorkerAssignment } from './worker-messages.ts';
+
+/** URLs of a live site that are asked for without `--max-pages`. */
+const LIVE_PAGES = 100;
+/** Least time between two requests to a live site by one of its two fetching workers, in ms. */
+const LIVE_PAUSE_MS = 500;
+const LIVE_FETCHERS = 2;
+const LATENCY_MS = [30, 400] as const;
+const HITS = 3;
+
+const localQueries = ['stream backpressure', 'validate a schema', 'grpc deadline exceeded', 'range delete iterator'];
+
+/** Where the crawl goes. */
+interface Target {
+  readonly start: string;
+  /** The server of the local site. */
+  readonly site: SiteServer | undefined;
+  /** How many pages there are, as far as that is known; when to kill depends on it. */
+  readonly pages: number;
+}
+
+/** Runs the demo from nothing to its summary, and leaves nothing behind, however it ends. */
+export async function runDemo(options: DemoOptions, screen: Screen, signal: AbortSignal): Promise<Summary> {
+  const startedAt = performance.now();
+  await using cleanUp = new AsyncDisposableStack();
+  const dir = await mkdtemp(join(tmpdir(), 'taskmaster-demo-'));
+  if (!options.keep) cleanUp.defer(() => rm(dir, { recursive: true, force: true }));
+  const segments = join(dir, 'segments');
+  await mkdir(segments);
+
+  const target = await openTarget(options, screen, cleanUp);
+  signal.throwIfAborted();
+  const node = cleanUp.use(await NodeProcess.start({ dataDir: join(dir, 'node'), logFile: join(dir, 'node.log') }));
+  signal.throwIfAborted();
+  const client = cleanUp.use(await connect(node.endpoint, { signal }));
+  screen.say(`A node serves at ${node.endpoint} (process ${node.pid}); its queues are at http://${node.http}/`);
+
+  const queues = crawlQueues(client);
+  const live = target.site === undefined;
+  const context = { client, queues, bounded: live };
+  if (live)
+    await queues.permits.enqueueMany(
+      Array.from({ length: target.pages }, () => ({ data: null })),
+      { signal },
+    );
+  await addPages(context, { links: [target.start], foundOn: null, depth: 0 });
+
+  const broken = new AbortController();
+  const ended = AbortSignal.any([signal, broken.signal]);
+  const pool = cleanUp.use(
+    new WorkerPool({
+      size: options.workers,
+      assignment: (name, number): WorkerAssignment => ({
+        name,
+        endpoint: node.endpoint,
+        segments,
+        concurrency: { fetch: live ? (number <= LIVE_FETCHERS ? 1 : 0) : 3, extract: 1, index: 2 },
+        pauseMs: live ? LIVE_PAUSE_MS : 0,
+        bounded: live,
+      }),
+      onError: (name, message) => screen.say(screen.paint('red', `${name}: ${message}`)),
+      onBroken: (error) => broken.abort(error),
+    }),
+  );
+  const expected = live ? undefined : target.pages;
+  const now = (): number => performance.now();
+  const observer = new Observer({ client, queues, workers: () => pool.workers, expected, now });
+  screen.say(`${options.workers} worker processes crawl ${target.start}\n`);
+  pool.start();
+  const { status, kills } = await watchCrawl({
+    victims: { pool, node, queues, observer, say: (line) => screen.say(line), signal: ended },
+    screen,
+    pages: options.kill ? target.pages : undefined,
+  });
+  await pool.stop();
+  screen.release();
+
+  screen.say('\nDone. Reading the index, and crawling the site once more, the plain way, to compare ...');
+  target.site?.calmDown();
+  const reference = live ? undefined : await referenceCrawl(target.start, new Web({ pauseMs: 0 }), ended);
+  const index = await readIndex(segments, queues);
+  const checks = verify(index, status, reference);
+  const search = new SearchIndex();
+  for (const page of index.pages.values()) search.add(page);
+  const tasksCompleted = status.stages.reduce((sum, { completed }) => sum + completed, 0);
+  const counts = pool.counts;
+  return {
+    ok: checks.every(({ ok }) => ok),
+    site: target.start,
+    workers: options.workers,
+    crawlMs: status.elapsedMs,
+    totalMs: performance.now() - startedAt,
+    urlsFound: status.found,
+    pagesIndexed: index.pages.size,
+    linksToNowhere: status.skipped,
+    tasksCompleted,
+    tasksPerSecond: tasksCompleted / (status.elapsedMs / 1000),
+    retries: {
+      siteUnavailable: target.site?.unavailableAnswers ?? 0,
+      attemptsRepeated: counts.retried,
+      callsRepeated: counts.callsRepeated,
+      leasesLost: counts.leasesLost,
+      entriesUncommitted: index.uncommitted,
+    },
+    kills,
+    checks,
+    index: { words: search.words },
+    searches: queriesOf(options, search, target).map((query) => ({ query, hits: search.search(query, HITS) })),
+    dataDir: options.keep ? dir : undefined,
+  };
+}
+
+async function openTarget(options: DemoOptions, screen: Screen, cleanUp: AsyncDisposableStack): Promise<Target> {
+  const { url, seed, maxPages } = options;
+  if (url !== undefined) return { start: url, site: undefined, pages: maxPages ?? LIVE_PAGES };
+  const corpus = await readCorpus(maxPages ?? Number.POSITIVE_INFINITY);
+  const site = cleanUp.use(await SiteServer.start(corpus, { seed, latencyMs: LATENCY_MS }));
+  screen.say(`The documentation of the installed packages, ${count(corpus.size)} pages, is served at ${site.url}`);
+  return { start: site.url, site, pages: corpus.size };
+}
+
+/** Without `--query`, a live site is searched for what its start page is called. */
+function queriesOf({ query }: DemoOptions, search: SearchIndex, { site, start }: Target): readonly string[] {
+  if (query.length > 0) return query;
+  return site === undefined ? [search.titleOf(start) ?? 'documentation'] : localQueries;
+}

@@ -1,0 +1,67 @@
+import type { StoredIndex } from '../index/read-index.ts';
+import type { CrawlStatus } from '../progress/observe.ts';
+import type { Reference } from './reference-crawl.ts';
+
+/** One thing that must hold. */
+export interface Check {
+  readonly what: string;
+  readonly ok: boolean;
+  /** What speaks against it; a few examples. */
+  readonly against: readonly string[];
+}
+
+const EXAMPLES = 5;
+
+/**
+ * Whether every page is in the index, and exactly once.
+ * @param reference what a plain crawl has found; undefined for a site that cannot be asked twice.
+ */
+export function verify(index: StoredIndex, status: CrawlStatus, reference: Reference | undefined): Check[] {
+  const { found, skipped, dead } = status;
+  return [
+    ...(reference === undefined ? [] : againstReference(index, status, reference)),
+    check('no page was committed to the index twice', index.double),
+    check('every page in the table of contents has its entry on disk', counted(index.dangling, 'have none')),
+    check(
+      'every URL that was found is indexed, leads to no page, or was given up',
+      counted(found - index.indexed - skipped - dead, `of ${found} are neither`),
+    ),
+  ];
+}
+
+function againstReference({ pages, indexed }: StoredIndex, status: CrawlStatus, reference: Reference): Check[] {
+  const { found, skipped, dead } = status;
+  const missing = [...reference.pages.keys()].filter((url) => !pages.has(url));
+  const unexpected = [...pages.keys()].filter((url) => !reference.pages.has(url));
+  const different = [...pages].filter(([url, { textHash }]) => (reference.pages.get(url) ?? textHash) !== textHash);
+  return [
+    check('every page of a plain sequential crawl is in the index', missing),
+    check('nothing else is in the index', unexpected),
+    check(
+      'every page is in the index with the text it has',
+      different.map(([url]) => url),
+    ),
+    check('as many links lead to no page', counted(skipped - reference.others.size, 'more than there are')),
+    check('no task was given up', counted(dead, 'in the dead-letter queue')),
+    check(
+      'the node counts as many completed tasks as there were',
+      miscounted(status, { fetch: found, extract: indexed, index: indexed }),
+    ),
+  ];
+}
+
+function check(what: string, against: readonly string[]): Check {
+  const examples = against.slice(0, EXAMPLES);
+  const more = against.length - examples.length;
+  return { what, ok: against.length === 0, against: more > 0 ? [...examples, `and ${more} more`] : examples };
+}
+
+function counted(difference: number, what: string): string[] {
+  return difference === 0 ? [] : [`${difference} ${what}`];
+}
+
+function miscounted({ stages }: CrawlStatus, expected: Readonly<Record<string, number>>): string[] {
+  return stages
+    .filter(({ stage, completed }) => completed !== expected[stage])
+    .map(({ stage, completed }) => `crawler#${stage}: ${completed} instead of ${expected[stage]}`);
+}

@@ -1,0 +1,142 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { TextDecoder } from 'node:util';
+import { pageUrl, type RawPage } from './page.ts';
+import { parseRobots, type Robots } from './robots.ts';
+
+/** What came of asking for a page. */
+export type Fetched =
+  | { readonly kind: 'page'; readonly page: RawPage }
+  | { readonly kind: 'redirect'; readonly to: string }
+  | { readonly kind: 'nothing'; readonly reason: string };
+
+/** The site cannot answer now; the same request may succeed later. */
+export class SiteUnavailable extends Error {
+  override readonly name = 'SiteUnavailable';
+  /** How long the site asks to wait, in ms. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, options: { readonly retryAfterMs?: number | undefined; readonly cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+export interface WebOptions {
+  /** Least time between two requests of this process, in ms; a `Crawl-delay` in robots.txt lengthens it. */
+  readonly pauseMs: number;
+}
+
+const USER_AGENT = 'TaskMasterExampleCrawler/0.1';
+/** A site that is silent for so long is unavailable, in ms. */
+const ANSWER_TIMEOUT_MS = 15_000;
+/** Of a larger page only the beginning is read, in bytes. */
+const MAX_PAGE_BYTES = 1024 * 1024;
+const READABLE = ['text/html', 'application/xhtml+xml', 'text/markdown', 'text/plain'];
+
+/** A polite reader of one host. Safe for concurrent use: its requests are spaced out whoever makes them. */
+export class Web {
+  readonly #pauseMs: number;
+  #robots: Promise<Robots> | undefined;
+  #nextRequestAt = 0;
+
+  constructor(options: WebOptions) {
+    this.#pauseMs = options.pauseMs;
+  }
+
+  /** @throws SiteUnavailable; the signal's reason when it is aborted. */
+  async fetch(url: string, signal?: AbortSignal): Promise<Fetched> {
+    const robots = await this.#robotsOf(url);
+    if (robots.isDisallowed(url, USER_AGENT)) return { kind: 'nothing', reason: 'robots.txt' };
+    await this.#takeTurn(robots.getCrawlDelay(USER_AGENT), signal);
+    const response = await request(url, signal);
+    const { status, headers } = response;
+    const location = headers.get('location');
+    const contentType = mediaType(headers);
+    if (status >= 300 && status < 400 && location !== null) {
+      await response.body?.cancel();
+      const to = pageUrl(location, url);
+      return to === undefined ? { kind: 'nothing', reason: `${status} to elsewhere` } : { kind: 'redirect', to };
+    }
+    if (!response.ok || !READABLE.includes(contentType)) {
+      await response.body?.cancel();
+      return { kind: 'nothing', reason: response.ok ? `type ${contentType}` : `status ${status}` };
+    }
+    return { kind: 'page', page: { url, contentType, body: await readBody(response) } };
+  }
+
+  /** Asked for once; again only if there was no answer. */
+  #robotsOf(url: string): Promise<Robots> {
+    this.#robots ??= readRobots(new URL('/robots.txt', url).href).catch((error: unknown) => {
+      this.#robots = undefined;
+      throw error;
+    });
+    return this.#robots;
+  }
+
+  async #takeTurn(crawlDelaySeconds: number | undefined, signal: AbortSignal | undefined): Promise<void> {
+    const pauseMs = Math.max(this.#pauseMs, (crawlDelaySeconds ?? 0) * 1000);
+    if (pauseMs === 0) return;
+    const now = performance.now();
+    const turn = Math.max(now, this.#nextRequestAt);
+    this.#nextRequestAt = turn + pauseMs;
+    await delay(turn - now, undefined, { signal });
+  }
+}
+
+async function readRobots(url: string): Promise<Robots> {
+  const response = await request(url);
+  const rules = response.ok ? await readBody(response) : '';
+  if (!response.ok) await response.body?.cancel();
+  return parseRobots(url, rules);
+}
+
+async function request(url: string, signal?: AbortSignal): Promise<Response> {
+  const timeout = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
+  let response: Response;
+  try {
+    response = await fetch(url, {
+      // A redirect is a link like any other: its target may have been seen, or be disallowed.
+      redirect: 'manual',
+      headers: { 'user-agent': USER_AGENT, accept: READABLE.join(', ') },
+      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+    });
+  } catch (cause) {
+    signal?.throwIfAborted();
+    throw new SiteUnavailable(`${url}: no answer`, { cause });
+  }
+  if (response.status < 500 && response.status !== 429) return response;
+  await response.body?.cancel();
+  const retryAfterSeconds = Number(response.headers.get('retry-after') ?? 'none');
+  throw new SiteUnavailable(`${url}: status ${response.status}`, {
+    retryAfterMs: Number.isFinite(retryAfterSeconds) ? retryAfterSeconds * 1000 : undefined,
+  });
+}
+
+function mediaType(headers: Headers): string {
+  return (headers.get('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+}
+
+async function readBody(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      chunks.push(chunk);
+      bytes += chunk.byteLength;
+      if (bytes >= MAX_PAGE_BYTES) break;
+    }
+  } catch (cause) {
+    throw new SiteUnavailable(`${response.url}: the answer broke off`, { cause });
+  }
+  return decoderOf(response.headers).decode(Buffer.concat(chunks));
+}
+
+function decoderOf(headers: Headers): TextDecoder {
+  const charset = /charset="?([\w-]+)/i.exec(headers.get('content-type') ?? '')?.[1] ?? 'utf-8';
+  try {
+    return new TextDecoder(charset);
+  } catch (error) {
+    if (error instanceof RangeError) return new TextDecoder();
+    throw error;
+  }
+}

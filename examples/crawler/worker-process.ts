@@ -1,0 +1,105 @@
+/**
+ * A worker process of the crawler: leases tasks of every stage until it is told to stop, or until the demo that started
+ * it is gone.
+ */
+import {
+  connect,
+  type Handler,
+  isTaskMasterError,
+  type LeasedTask,
+  type Queue,
+  type TaskMasterClient,
+  type Worker,
+} from '@taskmaster/client';
+import type { CrawlContext } from './add-pages.ts';
+import { SegmentWriter } from './index/segment.ts';
+import { crawlQueues, type Stage } from './queues.ts';
+import { extractStage, fetchStage, indexStage } from './stages.ts';
+import { SiteUnavailable, Web } from './web.ts';
+import type { FromWorker, ToWorker, WorkerAssignment, WorkerCounts } from './worker-messages.ts';
+
+/**
+ * How soon a killed worker's tasks come back. Much shorter than in earnest (the default is 30 s), so that it can be
+ * watched; leases are renewed as long as their worker lives.
+ */
+const LEASE = '3s';
+const REPORT_INTERVAL_MS = 200;
+
+const assignment = JSON.parse(process.argv[2] ?? '') as WorkerAssignment;
+const counts = {
+  handled: { fetch: 0, extract: 0, index: 0 },
+  failed: 0,
+  retried: 0,
+  leasesLost: 0,
+  callsRepeated: 0,
+};
+
+const { promise: stopping, resolve: stop } = Promise.withResolvers<void>();
+process.on('message', (message: ToWorker) => {
+  if (message.kind === 'stop') stop();
+});
+process.on('disconnect', stop);
+// A terminal sends Ctrl-C to this process too, but the demo decides when it ends.
+process.on('SIGINT', () => {});
+
+await run();
+process.off('disconnect', stop);
+if (process.connected) process.disconnect();
+
+async function run(): Promise<void> {
+  await using client = await connect({
+    endpoints: assignment.endpoint,
+    worker: assignment.name,
+    onRetry: () => counts.callsRepeated++,
+  });
+  await using segment = await SegmentWriter.create(assignment.segments, assignment.name);
+  const queues = crawlQueues(client);
+  const context: CrawlContext = { client, queues, bounded: assignment.bounded };
+  const web = new Web({ pauseMs: assignment.pauseMs });
+  const workers = [
+    ...worker(client, 'fetch', queues.fetch, fetchStage(context, web)),
+    ...worker(client, 'extract', queues.extract, extractStage(context)),
+    ...worker(client, 'index', queues.index, indexStage(context, segment, assignment.name)),
+  ];
+  for (const each of workers) each.start();
+  tell({ kind: 'ready' });
+  const reporting = setInterval(report, REPORT_INTERVAL_MS);
+  await stopping;
+  // What runs is finished first: it needs both the client and the segment.
+  await Promise.all(workers.map((each) => each.stop({ timeout: '5s' })));
+  clearInterval(reporting);
+  report();
+}
+
+/** The worker of one stage; none if this process has no part in it. */
+function worker<T>(client: TaskMasterClient, stage: Stage, queue: Queue<T>, handler: Handler<T>): readonly Worker<T>[] {
+  const concurrency = assignment.concurrency[stage];
+  if (concurrency === 0) return [];
+  const counting: Handler<T> = async (task) => {
+    if (task.attempt > 1) counts.retried++;
+    const result = await handler(task);
+    counts.handled[stage]++;
+    return result;
+  };
+  return [client.worker<Queue<T>>(queue, counting, { concurrency, lease: LEASE, onLeaseLost, onError })];
+}
+
+function onLeaseLost(): void {
+  counts.leasesLost++;
+}
+
+/** Reports what should not happen: a site that answers 503 and a node that is away for a moment are all in a day's work. */
+function onError(error: unknown, task: LeasedTask<unknown> | undefined): void {
+  if (task !== undefined) counts.failed++;
+  if (error instanceof SiteUnavailable || (isTaskMasterError(error) && error.retryable)) return;
+  const where = task === undefined ? '' : ` (${task.queue}, ${Buffer.from(task.pid).toString()})`;
+  tell({ kind: 'error', message: `${error instanceof Error ? error.message : String(error)}${where}` });
+}
+
+function report(): void {
+  tell({ kind: 'counts', counts: counts satisfies WorkerCounts });
+}
+
+function tell(message: FromWorker): void {
+  if (process.connected) process.send?.(message);
+}
