@@ -26,8 +26,10 @@ describe('a handler that blocks the event loop', () => {
     const handler = async (task: LeasedTask<string>): Promise<void> => {
       const { signal } = task;
       await vi.waitUntil(() => server.renewals > 0, { timeout: 20_000 });
+      // Blocked after the sockets were polled, the loop brings the timer of the lease's end first, and what the thread has
+      // reported only after it.
+      await new Promise((resolve) => setImmediate(resolve));
       block(3_000);
-      // The next turn brings the timer of the lease's end first, and what the thread has reported only after it.
       await new Promise((resolve) => setImmediate(resolve));
       seen.push({ aborted: signal.aborted, endsIn: task.leaseUntil.getTime() - Date.now() });
     };
