@@ -1,15 +1,17 @@
 import { ReserveFile } from './reserve-file.ts';
 
 /** Between two looks at the free space, in ms. */
-const DEFAULT_INTERVAL_MS = 500;
+const DEFAULT_INTERVAL_MS = 200;
 
-/** RocksDB writes what it is given at least twice: to the write-ahead log and, soon after, to a file. */
-const WRITTEN_PER_BYTE = 2;
+/** RocksDB writes what it is given to the write-ahead log, to a file and, with luck not soon, to files below. */
+const WRITTEN_PER_BYTE = 4;
 
 export interface DiskGuardOptions {
   readonly dir: string;
-  /** Size of the reserve file, and also the free space beside it below which the disk counts as full. */
+  /** Size of the reserve file. */
   readonly reserveBytes: number;
+  /** Free space beside the reserve file below which the disk counts as full. */
+  readonly shortBelowBytes: number;
   /** Free bytes for this process on the file system of `dir`. */
   readonly freeBytes: () => Promise<number>;
   /** Writes something, synced; tells whether it worked. Asked only after a write found no space. */
@@ -24,10 +26,10 @@ export type DiskState = { readonly kind: 'enough' } | { readonly kind: 'short'; 
 /**
  * Watches the free space, so that the store says that it is full while it can still write.
  *
- *     free space   ≥ reserveBytes      enough
- *                  < reserveBytes      short: new work should be refused; the rest is for what frees space
- *                  < reserveBytes / 4  short, and the reserve file is given up: another reserveBytes for that
- *     a write found no space           short, and the reserve file is given up at once
+ *     free space   ≥ shortBelowBytes      enough
+ *                  < shortBelowBytes      short: new work should be refused; the rest is for what frees space
+ *                  < shortBelowBytes / 4  short, and the reserve file is given up: more for that
+ *     a write found no space              short, and the reserve file is given up at once
  *
  * It is enough again when, beside a reserve file taken anew, a quarter more is free than it took to be short, so that the
  * state does not flutter, and, where a write had failed, a probe succeeds: RocksDB takes some seconds to recover.
@@ -41,7 +43,7 @@ export class DiskGuard {
   #writesFail = false;
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
-  #lookAgain = false;
+  #next: Promise<void> | undefined;
   readonly #closing = new AbortController();
 
   constructor(options: DiskGuardOptions) {
@@ -57,8 +59,8 @@ export class DiskGuard {
   async start(): Promise<void> {
     await this.#measure();
     if (this.#free < this.#threshold) this.#become({ kind: 'short', freeBytes: this.#free });
-    this.lookSoon();
-    this.#timer = setInterval(() => this.lookSoon(), this.#options.intervalMs ?? DEFAULT_INTERVAL_MS);
+    void this.look();
+    this.#timer = setInterval(() => void this.look(), this.#options.intervalMs ?? DEFAULT_INTERVAL_MS);
     this.#timer.unref();
   }
 
@@ -66,29 +68,28 @@ export class DiskGuard {
   submitted(bytes: number): void {
     this.#submitted += bytes * WRITTEN_PER_BYTE;
     const room = this.#free - this.#threshold;
-    if (this.#submitted > room / 2 && this.#state.kind === 'enough') this.lookSoon();
+    if (this.#submitted > room / 2 && this.#state.kind === 'enough') void this.look();
   }
 
   /** A write found no space. */
   ranOut(): void {
     this.#writesFail = true;
     this.#become({ kind: 'short', freeBytes: 0 });
-    this.lookSoon();
+    void this.look();
   }
 
-  /** Looks now, or once more after the look under way. */
-  lookSoon(): void {
-    if (this.#closing.signal.aborted) return;
-    if (this.#looking !== undefined) {
-      this.#lookAgain = true;
-      return;
+  /** Looks now, or once more after the look under way; resolves when that is done. */
+  look(): Promise<void> {
+    if (this.#closing.signal.aborted) return Promise.resolve();
+    if (this.#looking === undefined) {
+      this.#looking = this.#lookOnce().finally(() => {
+        this.#looking = undefined;
+        this.#next = undefined;
+      });
+      return this.#looking;
     }
-    this.#looking = this.#look().finally(() => {
-      this.#looking = undefined;
-      if (!this.#lookAgain) return;
-      this.#lookAgain = false;
-      this.lookSoon();
-    });
+    this.#next ??= this.#looking.then(() => this.look());
+    return this.#next;
   }
 
   /** Stops watching; the reserve stays. */
@@ -99,10 +100,10 @@ export class DiskGuard {
   }
 
   get #threshold(): number {
-    return this.#options.reserveBytes;
+    return this.#options.shortBelowBytes;
   }
 
-  async #look(): Promise<void> {
+  async #lookOnce(): Promise<void> {
     try {
       await this.#measure();
       if (this.#writesFail || this.#free < this.#threshold / 4) await this.#giveUpReserve();

@@ -7,7 +7,15 @@ import { columnOf, columnOptions, columnsOf, type MemoryBudget } from './column-
 import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
 import { ReserveFile } from './reserve-file.ts';
 import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
-import { createSyncMark, readSyncMark, SYNC_MARK_FILE } from './sync-mark.ts';
+import {
+  createSyncMark,
+  type ManifestMark,
+  NOTHING_SYNCED,
+  readSyncMark,
+  SYNC_MARK_FILE,
+  type SyncedState,
+  syncedManifest,
+} from './sync-mark.ts';
 
 /** A file by this name, made by the operator, lets a database open that is known to have lost writes; once. */
 export const ACCEPT_LOSS_FILE = 'accept-loss';
@@ -22,6 +30,8 @@ export interface OpenDatabase {
   readonly db: RocksLevel;
   /** Number of the last group of writes in it. */
   readonly groupNumber: number;
+  /** What the sync mark says. */
+  readonly synced: SyncedState;
 }
 
 /**
@@ -31,55 +41,81 @@ export interface OpenDatabase {
 export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
   const { dir } = options;
   const names = await readdir(dir);
-  const acceptLoss = names.includes(ACCEPT_LOSS_FILE);
+  const check = new LossCheck(dir, names.includes(ACCEPT_LOSS_FILE), options.warn);
   const exists = names.some((name) => /^(CURRENT|MANIFEST-\d+|\d+\.(sst|log))$/.test(name));
-  const expected = expectedNumber(dir, exists, acceptLoss, options.warn);
-  if (!exists) createSyncMark(dir, 0, { keep: expected === 0 && !acceptLoss });
+  const expected = check.expected(exists);
+  if (exists) check.manifest(expected.manifest, await syncedManifest(dir));
+  else createSyncMark(dir, NOTHING_SYNCED, { keep: !check.accepted });
 
   // Where nothing was ever synced, an earlier start may have ended while it created the database.
-  const db = await openRocks(options, expected === 0);
+  const db = await openRocks(options, expected.groupNumber === 0);
   try {
     const groupNumber = readGroupNumber(db);
-    if (groupNumber < expected) {
-      const loss = `the database in ${dir} ends with group ${groupNumber} of writes, but group ${expected} was synced`;
-      refuseUnlessAccepted(dir, acceptLoss, loss, options.warn);
-    }
-    if (acceptLoss) {
-      createSyncMark(dir, groupNumber, { keep: false });
-      await rm(join(dir, ACCEPT_LOSS_FILE));
-    }
-    return { db, groupNumber };
+    check.groupNumber(expected.groupNumber, groupNumber);
+    const synced = {
+      groupNumber: check.accepted ? groupNumber : expected.groupNumber,
+      manifest: (await syncedManifest(dir)) ?? NOTHING_SYNCED.manifest,
+    };
+    createSyncMark(dir, synced, { keep: false });
+    if (check.accepted) await rm(join(dir, ACCEPT_LOSS_FILE));
+    return { db, groupNumber, synced };
   } catch (error) {
     await db.close();
     throw error instanceof StoreCorrupt ? error : errorOf(failureOf(error), dir);
   }
 }
 
-/** The number the database must have reached, by the sync mark. */
-function expectedNumber(dir: string, exists: boolean, acceptLoss: boolean, warn: (message: string) => void): number {
-  const mark = readSyncMark(dir);
-  const refuse = (loss: string): number => {
-    refuseUnlessAccepted(dir, acceptLoss, loss, warn);
-    return 0;
-  };
-  if (mark.kind === 'damaged') return refuse(`${join(dir, SYNC_MARK_FILE)} is damaged`);
-  if (mark.kind === 'missing') return exists ? refuse(`${join(dir, SYNC_MARK_FILE)} is missing beside a database`) : 0;
-  if (!exists && mark.number > 0) {
-    return refuse(`the database in ${dir} is gone, but group ${mark.number} of its writes was synced`);
-  }
-  return mark.number;
-}
+/** Compares a database to its sync mark. Throws `StoreCorrupt` where something is missing, unless that was accepted. */
+class LossCheck {
+  readonly #dir: string;
+  readonly #warn: (message: string) => void;
+  readonly accepted: boolean;
 
-function refuseUnlessAccepted(dir: string, accepted: boolean, loss: string, warn: (message: string) => void): void {
-  const message = `${loss}: acknowledged writes may be lost`;
-  if (accepted) {
-    warn(`${message}; going on because ${ACCEPT_LOSS_FILE} exists`);
-    return;
+  constructor(dir: string, accepted: boolean, warn: (message: string) => void) {
+    this.#dir = dir;
+    this.accepted = accepted;
+    this.#warn = warn;
   }
-  throw new StoreCorrupt(
-    `${message}. Check the disk and restore the directory from a backup; or, to go on with what is left, create the ` +
-      `file ${join(dir, ACCEPT_LOSS_FILE)} and start again`,
-  );
+
+  /** What the database must hold, by the mark. */
+  expected(exists: boolean): SyncedState {
+    const mark = readSyncMark(this.#dir);
+    if (mark.kind === 'found') {
+      if (exists || mark.synced.groupNumber === 0) return mark.synced;
+      this.#lost(`the database in ${this.#dir} is gone, but group ${mark.synced.groupNumber} of its writes was synced`);
+    } else if (mark.kind === 'damaged') {
+      this.#lost(`${join(this.#dir, SYNC_MARK_FILE)} is damaged`);
+    } else if (exists) {
+      this.#lost(`${join(this.#dir, SYNC_MARK_FILE)} is missing beside a database`);
+    }
+    return NOTHING_SYNCED;
+  }
+
+  /** A manifest that is missing, or of a later number, is RocksDB's to judge. */
+  manifest(expected: ManifestMark, found: ManifestMark | undefined): void {
+    if (found === undefined || found.number > expected.number || expected.number === 0) return;
+    if (found.number === expected.number && found.bytes >= expected.bytes) return;
+    this.#lost(
+      `the manifest of the database in ${this.#dir} is number ${found.number} with ${found.bytes} bytes, ` +
+        `but number ${expected.number} with ${expected.bytes} bytes was synced`,
+    );
+  }
+
+  groupNumber(expected: number, found: number): void {
+    if (found >= expected) return;
+    this.#lost(`the database in ${this.#dir} ends with group ${found} of writes, but group ${expected} was synced`);
+  }
+
+  #lost(what: string): void {
+    const message = `${what}: acknowledged writes may be lost`;
+    if (!this.accepted) {
+      throw new StoreCorrupt(
+        `${message}. Check the disk and restore the directory from a backup; or, to go on with what is left, create ` +
+          `the file ${join(this.#dir, ACCEPT_LOSS_FILE)} and start again`,
+      );
+    }
+    this.#warn(`${message}; going on because ${ACCEPT_LOSS_FILE} exists`);
+  }
 }
 
 async function openRocks(options: OpenDatabaseOptions, create: boolean): Promise<RocksLevel> {

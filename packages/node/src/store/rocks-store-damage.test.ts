@@ -180,6 +180,15 @@ describe('damaged files are noticed', () => {
     expect(await store.get(Family.data, ['none' as Key])).toEqual([undefined]);
   });
 
+  test('a manifest cut short anywhere, also between two of its records', async () => {
+    await writeFiles();
+    const [manifest = ''] = await files(/^MANIFEST/);
+    for (let size = (await stat(manifest)).size - 1; size > 0; size -= 37) {
+      await truncate(manifest, size);
+      await expectRefusal();
+    }
+  });
+
   test.each([
     ['a table is missing', async () => rm((await files(/\.sst$/))[0] ?? '')],
     ['a table is cut short', async () => truncate((await files(/\.sst$/))[0] ?? '', 100)],
@@ -198,4 +207,53 @@ describe('damaged files are noticed', () => {
     await damage();
     await expectRefusal();
   });
+});
+
+/** One round takes a second; a longer run asks for more. */
+const ROUNDS = Number(process.env.STORE_DAMAGE_ROUNDS ?? 8);
+
+describe('whatever is damaged', () => {
+  const harm: Record<string, (path: string, size: number, random: SeededRandom) => Promise<void>> = {
+    'a flipped byte': (path, size, random) => flip(path, random.int(size), 1),
+    'a flipped stretch': (path, size, random) => flip(path, random.int(size), 64),
+    'a cut': (path, size, random) => truncate(path, random.int(size)),
+    'a loss': (path) => rm(path),
+  };
+
+  test.each(Array.from({ length: ROUNDS }, (_, seed) => seed))(
+    'no wrong row is read and no row is missed (seed %i)',
+    {
+      timeout: 60_000,
+    },
+    async (seed) => {
+      const random = new SeededRandom(seed);
+      const expected = new Map<string, string>();
+      const write = async (from: number) => {
+        await using store = await openSmall(dir.path);
+        for (let number = from; number < from + 100; number++) {
+          const value = Buffer.from(random.bytes(random.int(600))).toString('latin1');
+          expected.set(nameOf(number), value);
+          await store.write(put(nameOf(number), Buffer.from(value, 'latin1')), SYNC);
+        }
+      };
+      // The first rows end up in files, the last ones in the log.
+      await write(0);
+      await write(100);
+
+      const paths = await files(/^(CURRENT|MANIFEST-\d+|OPTIONS-\d+|IDENTITY|sync-mark|\d+\.(sst|log))$/);
+      const path = random.pick(paths);
+      const kind = random.pick(Object.keys(harm));
+      await harm[kind]?.(path, (await stat(path)).size || 1, random);
+
+      try {
+        await using store = await openSmall(dir.path);
+        const range = { gte: 'row' as Key, lt: 's' as Key };
+        const rows = await store.scan(Family.ready, range, { rows: 1_000_000, bytes: 1_000_000_000 });
+        const found = new Map(rows.map(({ key, value }) => [key as string, Buffer.from(value).toString('latin1')]));
+        expect(found, `${kind} of ${path}`).toEqual(expected);
+      } catch (error) {
+        if (!(error instanceof StoreCorrupt)) throw error;
+      }
+    },
+  );
 });

@@ -13,11 +13,13 @@ import {
   type StoreState,
 } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
+import type { MemoryBudget } from './column-families.ts';
 import { DiskGuard } from './disk-guard.ts';
-import { openDatabase } from './open-database.ts';
+import { type OpenDatabase, openDatabase } from './open-database.ts';
 import { errorOf, type Failure } from './rocks-errors.ts';
 import { RocksReader } from './rocks-reader.ts';
 import { RocksWriter } from './rocks-writer.ts';
+import { readSyncMark, SyncMark, syncedManifest } from './sync-mark.ts';
 
 /** What the store says, in the shape of pino. */
 export interface StoreLog {
@@ -32,13 +34,14 @@ export interface RocksStoreOptions {
   /** Block caches of all families together. Default 128 MiB: an eighth of a machine with 1 GB. */
   readonly cacheBytes?: number;
   /**
-   * Memtables of all families together, at their worst. Default 96 MiB. The write-ahead log, which is replayed at
-   * open, grows to about four times as much.
+   * Memtables of all families together, at their worst. Default 128 MiB. More of it makes larger files on
+   * disk (a table of payloads is a fortieth of it), which counts with many millions of tasks; but the write-ahead log,
+   * which is replayed at open, may grow to four times as much.
    */
   readonly memtableBytes?: number;
   /**
-   * Size of the file that is given up when the disk is full, and the free space below which it counts as full. Default
-   * 256 MiB. At least 1 MiB.
+   * Size of the file that is given up when the disk is full. The disk counts as full when less than this and
+   * `memtableBytes` are free beside the file. Default 256 MiB. At least 1 MiB.
    */
   readonly reserveBytes?: number;
   /** Longest time a write without `sync` stays unsynced, in ms. Default 100. */
@@ -70,14 +73,14 @@ export async function openRocksStore(options: RocksStoreOptions): Promise<Store>
   const reserveBytes = options.reserveBytes ?? 256 * MIB;
   if (reserveBytes < LEAST_RESERVE_BYTES) throw new RangeError(`reserveBytes is ${reserveBytes}, less than 1 MiB`);
   const cacheBytes = options.cacheBytes ?? 128 * MIB;
-  const memtableBytes = options.memtableBytes ?? 96 * MIB;
+  const memtableBytes = options.memtableBytes ?? 128 * MIB;
   await mkdir(dir, { recursive: true });
   const warn = (message: string) => options.log?.error({ dir }, message);
-  const { db, groupNumber } = await openDatabase({ dir, cacheBytes, memtableBytes, warn });
-  open.add(db);
-  const store = new RocksStore(db, dir, { reserveBytes, memoryBytes: cacheBytes + memtableBytes, log: options.log });
+  const database = await openDatabase({ dir, cacheBytes, memtableBytes, warn });
+  open.add(database.db);
+  const store = new RocksStore(database.db, dir, { reserveBytes, cacheBytes, memtableBytes, log: options.log });
   try {
-    await store.start(groupNumber, options.flushIntervalMs ?? 100);
+    await store.start(database, options.flushIntervalMs ?? 100);
   } catch (error) {
     await store.close();
     throw error;
@@ -102,16 +105,18 @@ class RocksStore implements Store {
   constructor(
     db: RocksLevel,
     dir: string,
-    options: { readonly reserveBytes: number; readonly memoryBytes: number; readonly log: StoreLog | undefined },
+    options: MemoryBudget & { readonly reserveBytes: number; readonly log: StoreLog | undefined },
   ) {
     this.#db = db;
     this.#dir = dir;
     this.#log = options.log;
     // The binding shows no figures of families, so memory is what they were given.
-    this.#size = { disk: 0, memory: options.memoryBytes };
+    this.#size = { disk: 0, memory: options.cacheBytes + options.memtableBytes };
     this.#guard = new DiskGuard({
       dir,
       reserveBytes: options.reserveBytes,
+      // Room to flush all memtables, on top of what the engine may write meanwhile.
+      shortBelowBytes: options.reserveBytes + options.memtableBytes,
       freeBytes: async () => {
         const { bavail, bsize } = await statfs(dir);
         return bavail * bsize;
@@ -123,13 +128,14 @@ class RocksStore implements Store {
   }
 
   /** Starts the threads and the watch over the disk. */
-  async start(groupNumber: number, flushIntervalMs: number): Promise<void> {
+  async start({ groupNumber, synced }: OpenDatabase, flushIntervalMs: number): Promise<void> {
     const { handle } = this.#db;
     const toError = (failure: Failure) => errorOf(failure, this.#dir);
     const writer = RocksWriter.start({
       handle,
       dir: this.#dir,
       groupNumber,
+      synced,
       flushIntervalMs,
       errorOf: toError,
       onRefused: () => this.#guard.ranOut(),
@@ -204,6 +210,21 @@ class RocksStore implements Store {
       this.#log?.warn({ dir: this.#dir, err: error }, 'the database did not close cleanly');
     }
     open.delete(this.#db);
+    await this.#noteManifest();
+  }
+
+  /** What RocksDB wrote last, while it closed. */
+  async #noteManifest(): Promise<void> {
+    try {
+      const found = readSyncMark(this.#dir);
+      const manifest = await syncedManifest(this.#dir);
+      if (found.kind !== 'found' || manifest === undefined) return;
+      const mark = new SyncMark(this.#dir, found.synced);
+      mark.noteManifest(manifest);
+      await mark.close();
+    } catch (error) {
+      this.#log?.warn({ dir: this.#dir, err: error }, 'the sync mark was not updated at close');
+    }
   }
 
   /** Passes the promise on as it is: a wrapper would deliver a rejection later than the writer believes. */

@@ -6,7 +6,7 @@ import { readWrites } from '../ports/write-batch.ts';
 import { columnOf, columnsOf } from './column-families.ts';
 import { encodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
 import { failureOf } from './rocks-errors.ts';
-import { SyncMark } from './sync-mark.ts';
+import { SyncMark, syncedManifest } from './sync-mark.ts';
 import { GROUP_BYTES, type WriterReply, type WriterRequest, type WriterSetup } from './writer-protocol.ts';
 
 /*
@@ -30,7 +30,7 @@ await db.open();
 const columns = columnsOf(db);
 const numberColumn = columnOf(columns, Family.meta);
 const batch = db._chainedBatch();
-const mark = new SyncMark(setup.dir);
+const mark = new SyncMark(setup.dir, setup.synced);
 
 let groupNumber = setup.groupNumber;
 /** Whether something was written since the last sync. */
@@ -39,6 +39,7 @@ let flushTimer: NodeJS.Timeout | undefined;
 let refusedEra = -1;
 let failed = false;
 let running = false;
+let closing = false;
 const inbox: WriterRequest[] = [];
 
 const reply = (message: WriterReply): void => port.postMessage(message);
@@ -84,9 +85,24 @@ function advanceMark(): void {
   try {
     mark.advance(groupNumber);
   } catch (error) {
-    // Without space it stays behind, which makes it a weaker guard but not a wrong one.
-    if (failureOf(error).kind !== 'full') fail(error);
+    markFailed(error);
   }
+}
+
+async function syncMark(): Promise<void> {
+  try {
+    const manifest = await syncedManifest(setup.dir);
+    if (closing) return;
+    if (manifest !== undefined) mark.noteManifest(manifest);
+    await mark.sync();
+  } catch (error) {
+    markFailed(error);
+  }
+}
+
+/** Without space the mark stays behind, which makes it a weaker guard but not a wrong one. */
+function markFailed(error: unknown): void {
+  if (failureOf(error).kind !== 'full') fail(error);
 }
 
 function planFlush(): void {
@@ -155,6 +171,7 @@ async function deleteRange(request: WriterRequest & { kind: 'deleteRange' }): Pr
 }
 
 async function close(): Promise<void> {
+  closing = true;
   flush();
   clearTimeout(flushTimer);
   clearInterval(markTimer);
@@ -181,7 +198,7 @@ async function run(): Promise<void> {
   running = false;
 }
 
-const markTimer = setInterval(() => mark.sync().catch(fail), MARK_SYNC_INTERVAL_MS);
+const markTimer = setInterval(() => void syncMark(), MARK_SYNC_INTERVAL_MS);
 
 port.on('message', (request: WriterRequest) => {
   inbox.push(request);

@@ -1,0 +1,78 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Key } from '../domain/ids.ts';
+import { Family } from './store.ts';
+import { readWrites, type Write, WriteBatch } from './write-batch.ts';
+
+type Change = { readonly family: Family; readonly key: Key; readonly value: Uint8Array | undefined };
+
+const change: fc.Arbitrary<Change> = fc.record({
+  family: fc.constantFrom(...Object.values(Family)),
+  key: fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes).toString('latin1') as Key),
+  value: fc.option(fc.uint8Array({ maxLength: 3000 }), { nil: undefined }),
+});
+
+function batchOf(changes: readonly Change[]): WriteBatch {
+  const batch = new WriteBatch();
+  for (const { family, key, value } of changes) {
+    if (value === undefined) batch.delete(family, key);
+    else batch.put(family, key, value);
+  }
+  return batch;
+}
+
+const asChange = (write: Write): Change => ({
+  family: write.family,
+  key: Buffer.from(write.key).toString('latin1') as Key,
+  value: write.kind === 'put' ? Uint8Array.from(write.value) : undefined,
+});
+
+const asPlain = (changes: readonly Change[]) =>
+  changes.map(({ family, key, value }) => ({ family, key, value: value && [...value] }));
+
+describe('a write batch', () => {
+  test('gives back its changes in order, whatever their bytes', () => {
+    fc.assert(
+      fc.property(fc.array(change), (changes) => {
+        const batch = batchOf(changes);
+        expect(batch.count).toBe(changes.length);
+        expect(asPlain(Array.from(batch.writes(), asChange))).toEqual(asPlain(changes));
+      }),
+    );
+  });
+
+  test('taken, gives the same from its records alone, and is empty', () => {
+    fc.assert(
+      fc.property(fc.array(change), (changes) => {
+        const batch = batchOf(changes);
+        const { byteLength } = batch;
+        const records = batch.take();
+        expect(records.byteLength).toBe(byteLength);
+        // As they arrive in another thread: the view is kept, the rest of the memory may hold anything.
+        const moved = structuredClone(records, { transfer: [records.buffer] });
+        expect(asPlain(Array.from(readWrites(moved), asChange))).toEqual(asPlain(changes));
+        expect([batch.count, batch.byteLength]).toEqual([0, 0]);
+      }),
+    );
+  });
+
+  test('joined to another, has the changes of both, its own first', () => {
+    fc.assert(
+      fc.property(fc.array(change), fc.array(change), (first, second) => {
+        const batch = batchOf(first);
+        batch.append(batchOf(second));
+        expect(batch.count).toBe(first.length + second.length);
+        expect(asPlain(Array.from(batch.writes(), asChange))).toEqual(asPlain([...first, ...second]));
+      }),
+    );
+  });
+
+  test('copies what it is given: the caller may use its memory again', () => {
+    const value = Buffer.from('before');
+    const batch = new WriteBatch();
+    batch.put(Family.data, 'key' as Key, value);
+    value.write('after!');
+    const [write] = batch.writes();
+    expect(write?.kind === 'put' && Buffer.from(write.value).toString()).toBe('before');
+  });
+});

@@ -1,0 +1,139 @@
+import { spawnSync } from 'node:child_process';
+import { open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Key } from '../domain/ids.ts';
+import { Family, type Store, StoreFull, type StoreState } from '../ports/store.ts';
+import { SeededRandom } from '../testing/seeded-random.ts';
+import { openRocksStore } from './rocks-store.ts';
+import { namesIn, put, type TemporaryDirectory, temporaryDirectory } from './test-support.ts';
+
+const MIB = 1024 * 1024;
+const SYNC = { sync: true };
+const random = new SeededRandom(1);
+
+const mount = (path: string, megabytes: number) =>
+  spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', path]).status === 0;
+const unmount = (path: string) => spawnSync('umount', [path]).status;
+
+async function canMount(): Promise<boolean> {
+  await using probe = await temporaryDirectory();
+  if (!mount(probe.path, 1)) return false;
+  unmount(probe.path);
+  return true;
+}
+
+const possible = await canMount();
+const reason = possible ? '' : ' (skipped: it takes the right to mount a small file system)';
+
+/** Waits for what another thread or RocksDB itself does, without knowing how long it takes. */
+async function eventually(withinMs: number, check: () => Promise<boolean> | boolean): Promise<void> {
+  const end = performance.now() + withinMs;
+  while (!(await check())) {
+    if (performance.now() > end) throw new Error(`not within ${withinMs} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 }, () => {
+  let disk: TemporaryDirectory;
+  let store: Store;
+  let states: StoreState['kind'][];
+  const written: string[] = [];
+  const openStore = () =>
+    openRocksStore({
+      dir: join(disk.path, 'store'),
+      reserveBytes: 4 * MIB,
+      memtableBytes: 6 * MIB,
+      cacheBytes: 4 * MIB,
+    });
+
+  beforeEach(async () => {
+    disk = await temporaryDirectory();
+    mount(disk.path, 64);
+    store = await openStore();
+    states = [];
+    written.length = 0;
+    store.onStateChange(({ kind }) => states.push(kind));
+  });
+  afterEach(async () => {
+    await store.close();
+    unmount(disk.path);
+    await disk[Symbol.asyncDispose]();
+  });
+
+  async function write(bytes: number): Promise<void> {
+    const name = `row ${written.length}`;
+    await store.write(put(name, random.bytes(bytes)), SYNC);
+    written.push(name);
+  }
+
+  /** Somebody else takes space: so much, or all there is. */
+  async function fill(bytes = Number.POSITIVE_INFINITY): Promise<void> {
+    await using file = await open(join(disk.path, 'ballast'), 'w');
+    const chunk = Buffer.alloc(256 * 1024);
+    for (let done = 0; done < bytes; done += chunk.length) {
+      const space = await file.write(chunk).then(
+        ({ bytesWritten }) => bytesWritten === chunk.length,
+        () => false,
+      );
+      if (!space) return;
+    }
+  }
+  const free = () => rm(join(disk.path, 'ballast'));
+
+  async function expectAllWritten(): Promise<void> {
+    expect((await namesIn(store)).sort()).toEqual([...written].sort());
+    await store.close();
+    store = await openStore();
+    expect((await namesIn(store)).sort()).toEqual([...written].sort());
+  }
+
+  test('is called full before a write fails, takes small writes and reads meanwhile, and recovers by itself', async () => {
+    await fill(24 * MIB);
+    while (store.state.kind === 'writable') await write(50_000);
+    expect(store.state).toMatchObject({ kind: 'full' });
+    for (let number = 0; number < 100; number++) await write(100);
+    expect(await store.get(Family.ready, ['row 0' as Key])).toHaveLength(1);
+    await free();
+    await eventually(10_000, () => store.state.kind === 'writable');
+    await write(50_000);
+    expect(states.slice(0, 2)).toEqual(['full', 'writable']);
+    await expectAllWritten();
+  });
+
+  test('when a write finds no space: it and all behind it are refused, then the reserve lets small ones through', async () => {
+    await write(1000);
+    await fill();
+    const refused: unknown[] = [];
+    const batches = Array.from({ length: 4 }, () => put('refused', random.bytes(2 * MIB)));
+    await Promise.all(batches.map((batch) => store.write(batch, SYNC).catch((error: unknown) => refused.push(error))));
+    expect(refused.length).toBeGreaterThan(0);
+    for (const error of refused) expect(error).toBeInstanceOf(StoreFull);
+    expect(store.state.kind).toBe('full');
+    if (refused.length < batches.length) written.push('refused');
+    expect(await namesIn(store)).toEqual([...written].sort());
+
+    // RocksDB needs some seconds to write again, on what the reserve gave.
+    await eventually(20_000, () =>
+      write(100).then(
+        () => true,
+        () => false,
+      ),
+    );
+    expect(store.state.kind).toBe('full');
+    await free();
+    await eventually(10_000, () => store.state.kind === 'writable');
+    await expectAllWritten();
+  });
+
+  test('a store whose disk is full opens again, on what the reserve gives', async () => {
+    await write(1000);
+    await eventually(10_000, async () => (await readdir(join(disk.path, 'store'))).includes('reserve'));
+    await store.close();
+    await fill();
+    store = await openStore();
+    expect(store.state.kind).toBe('full');
+    expect(await namesIn(store)).toEqual(written);
+  });
+});
