@@ -6,12 +6,13 @@ import { connect, isTaskMasterError } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import type { Ended } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
+import { slowness } from '../support/slowness.ts';
 import { runNode, startNode } from '../support/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-/** One line for people, without a stack. */
+/** One line for people beside the log, which has no errors; no stack. */
 function expectOneClearLine({ stderr }: Ended, ...says: string[]): void {
-  const lines = stderr.trim().split('\n');
+  const lines = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{"level":"info"'));
   for (const text of says) expect(stderr).toContain(text);
   expect(stderr).not.toMatch(/^\s+at /m);
   expect(stderr).not.toContain('\\n    at ');
@@ -130,11 +131,12 @@ describe('a node that is told to stop', () => {
     await eventually(() => expect(acknowledged.size).toBeGreaterThan(1_000));
 
     stopping = true;
+    const slow = await slowness();
     const told = performance.now();
     const ended = await node.stop();
     const tookMs = performance.now() - told;
     expect(ended).toMatchObject({ code: 0, stderr: expect.not.stringContaining('"level":"error"') });
-    expect(tookMs).toBeLessThan(2_000);
+    expect(tookMs).toBeLessThan(1_000 * slow);
     await load;
     for (const error of failures) {
       expect(isTaskMasterError(error) && ['SHUTTING_DOWN', 'UNAVAILABLE'].includes(error.reason), String(error)).toBe(
@@ -142,14 +144,14 @@ describe('a node that is told to stop', () => {
       );
     }
     const { outcomes, at } = await polls;
-    expect(at - told).toBeLessThan(1_000);
+    expect(at - told).toBeLessThan(1_000 * slow);
     for (const outcome of outcomes) {
       if (Array.isArray(outcome)) expect(outcome).toEqual([]);
       else expect(outcome).toMatchObject({ code: 14 });
     }
 
     await using again = await startNode({ dir: dir.path });
-    expect(again.readyMs).toBeLessThan(2_000);
+    expect(again.readyMs).toBeLessThan(2_000 * slow);
     await using reader = await connect(again.endpoint);
     const found = new Set<number>();
     const { available } = await reader.queue('jobs').stats();
@@ -178,7 +180,7 @@ describe('a node that is told to stop', () => {
       expect(answer).not.toBe(200);
     });
     const ended = await node.stop('SIGINT');
-    expect(performance.now() - told).toBeLessThan(5_000);
+    expect(performance.now() - told).toBeLessThan(30_000);
     expect(ended.code).not.toBe(0);
     socket.destroy();
   });
@@ -186,9 +188,10 @@ describe('a node that is told to stop', () => {
   test('with nothing to do, ends at once', async () => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       await using node = await startNode();
+      const slow = await slowness();
       const told = performance.now();
       expect((await node.stop(signal)).code).toBe(0);
-      expect(performance.now() - told).toBeLessThan(1_000);
+      expect(performance.now() - told).toBeLessThan(1_000 * slow);
     }
   });
 });
