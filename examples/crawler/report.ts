@@ -94,7 +94,7 @@ function killRows(kill: Kill): [string, string, string][] {
   if (kill.kind === 'worker') {
     return [
       ['tasks held', count(kill.tasksHeld), 'leased to it when it died, lost to nobody'],
-      ['recovered after', seconds(kill.recoveredMs), 'when its leases of 3 s had ended and others had taken the tasks'],
+      ['recovered after', seconds(kill.recoveredMs), 'when its leases had ended and its tasks were there for others'],
     ];
   }
   return [

@@ -7,8 +7,10 @@ import {
   type Handler,
   isTaskMasterError,
   type LeasedTask,
+  LeaseLost,
   type Queue,
   type TaskMasterClient,
+  TaskNotFound,
   type Worker,
 } from '@taskmaster/client';
 import type { CrawlContext } from './add-pages.ts';
@@ -88,10 +90,14 @@ function onLeaseLost(): void {
   counts.leasesLost++;
 }
 
-/** Reports what should not happen: a site that answers 503 and a node that is away for a moment are all in a day's work. */
+/**
+ * Reports what should not happen. That a site answers 503, that the node is away for a moment, and that somebody else has
+ * a task by the time it is back, is all in a day's work.
+ */
 function onError(error: unknown, task: LeasedTask<unknown> | undefined): void {
   if (task !== undefined) counts.failed++;
-  if (error instanceof SiteUnavailable || (isTaskMasterError(error) && error.retryable)) return;
+  if (error instanceof SiteUnavailable || error instanceof LeaseLost || error instanceof TaskNotFound) return;
+  if (isTaskMasterError(error) && error.retryable) return;
   const where = task === undefined ? '' : ` (${task.queue}, ${Buffer.from(task.pid).toString()})`;
   tell({ kind: 'error', message: `${error instanceof Error ? error.message : String(error)}${where}` });
 }

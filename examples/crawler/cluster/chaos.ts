@@ -11,7 +11,7 @@ export interface WorkerKill {
   readonly pid: number | undefined;
   /** Tasks that it had leased when it died. */
   readonly tasksHeld: number;
-  /** From the kill until the last of those was in another worker's hands, or done. */
+  /** From the kill until the last of those was back in its queue, or in another worker's hands. */
   readonly recoveredMs: number;
 }
 
@@ -46,7 +46,7 @@ interface HeldTask {
   readonly leaseToken: number;
 }
 
-/** Kills, with SIGKILL, the worker that holds the most tasks, and waits until none of them is its own any more. */
+/** Kills, with SIGKILL, the worker that holds the most tasks, and waits until none of them is leased to it any more. */
 export async function killWorker(victims: Victims): Promise<WorkerKill> {
   const { pool, queues, say, signal } = victims;
   const name = busiest(await heldTasks(queues)) ?? pool.workers.find(({ ready }) => ready)?.name ?? 'worker-1';
@@ -58,7 +58,9 @@ export async function killWorker(victims: Victims): Promise<WorkerKill> {
   say(`kill -9 ${pid}: ${name}, which held ${held.length} leased tasks; another worker takes its place`);
   while (await anyHeld(queues, held)) await delay(POLL_MS, undefined, { signal });
   const recoveredMs = performance.now() - killedAt;
-  say(`all ${held.length} tasks of ${name} are in other hands or done ${Math.round(recoveredMs)} ms after its death`);
+  say(
+    `its leases have ended: all ${held.length} tasks were back for other workers ${Math.round(recoveredMs)} ms after the kill`,
+  );
   return { kind: 'worker', name, pid, tasksHeld: held.length, recoveredMs };
 }
 
@@ -104,8 +106,8 @@ function busiest(held: ReadonlyMap<string, readonly HeldTask[]>): string | undef
 async function anyHeld(queues: CrawlQueues, held: readonly HeldTask[]): Promise<boolean> {
   for (const { stage, pid, leaseToken } of held) {
     const [task] = await queues[stage].get([pid], { data: false });
-    // Every lease of a task has a larger token, so the same token is the dead worker's.
-    if (task !== undefined && task.state !== 'not-found' && task.leaseToken === leaseToken) return true;
+    // Every lease of a task has a larger token than those before, so the same token is the dead worker's.
+    if (task?.state === 'leased' && task.leaseToken === leaseToken) return true;
   }
   return false;
 }

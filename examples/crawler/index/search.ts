@@ -53,18 +53,22 @@ export class SearchIndex {
 
   /** The pages that fit best, best first. */
   search(query: string, limit: number): Hit[] {
-    const scores = new Map<number, number>();
+    const words = new Set(wordsOf(query));
+    const matches = new Map<number, { score: number; words: number }>();
     const meanLength = this.#totalLength / Math.max(1, this.#pages.length);
-    for (const word of new Set(wordsOf(query))) {
+    for (const word of words) {
       const postings = this.#postings.get(word) ?? [];
       const rarity = Math.log(1 + (this.#pages.length - postings.length + 0.5) / (postings.length + 0.5));
       for (const { page, count } of postings) {
         const length = this.#pages[page]?.length ?? meanLength;
         const weight = (count * (K1 + 1)) / (count + K1 * (1 - B + (B * length) / meanLength));
-        scores.set(page, (scores.get(page) ?? 0) + rarity * weight);
+        const match = matches.get(page) ?? { score: 0, words: 0 };
+        matches.set(page, { score: match.score + rarity * weight, words: match.words + 1 });
       }
     }
-    const ranked = [...scores].sort(([, a], [, b]) => b - a).slice(0, limit);
+    // A page that has all the words is what was asked for; one that has a single one many times is not.
+    const scores = [...matches].map(([page, match]) => [page, match.score * (match.words / words.size) ** 2] as const);
+    const ranked = scores.sort(([, a], [, b]) => b - a).slice(0, limit);
     return ranked.flatMap(([page, score]) => {
       const found = this.#pages[page];
       return found === undefined ? [] : [{ url: found.url, title: found.title, score }];

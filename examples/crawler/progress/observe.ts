@@ -40,7 +40,7 @@ interface ObserverOptions {
 /** Rates are means over so long, in ms. */
 const RATE_WINDOW_MS = 3_000;
 /** A node that is silent for so long is shown as down. */
-const ANSWER_TIMEOUT = '500ms';
+const ANSWER_TIMEOUT = '1s';
 
 /** Watches the crawl through the node's statistics of the queues, as any dashboard could. */
 export class Observer {

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type RunningNode, startNode } from '../support/start-node.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { runExample } from './support.ts';
+
+let node: RunningNode;
+beforeAll(async () => {
+  node = await startNode();
+});
+afterAll(() => node?.[Symbol.asyncDispose]());
+
+test('hello: a task is added, leased, worked on and completed', async () => {
+  expect(await runExample('hello', [node.endpoint])).toEqual(['hello, world']);
+});
+
+test('pipeline: orders move from stage to stage, the urgent one first, each once', async () => {
+  const lines = await runExample('pipeline', [node.endpoint]);
+
+  expect(lines.slice(0, 4)).toEqual(['order 1: created', 'order 2: created', 'order 3: created', 'order 1: collapsed']);
+  expect(lines.filter((line) => line.startsWith('packed'))).toEqual([
+    'packed order 2, clock',
+    'packed order 1, lamp',
+    'packed order 3, chair',
+  ]);
+  expect(lines.filter((line) => line.startsWith('shipped')).sort()).toEqual([
+    'shipped parcel-1',
+    'shipped parcel-2',
+    'shipped parcel-3',
+  ]);
+});
+
+test('delayed-and-retry: failed attempts are repeated, and given up in the end', async () => {
+  const lines = await runExample('delayed-and-retry', [node.endpoint]);
+
+  expect(lines.filter((line) => line.includes('busy@'))).toEqual([
+    'attempt 1 for busy@example.com failed',
+    'attempt 2 for busy@example.com failed',
+    'attempt 3 for busy@example.com succeeded',
+  ]);
+  expect(lines.filter((line) => line.includes('nobody@'))).toEqual([
+    'attempt 1 for nobody@example.com failed',
+    'attempt 2 for nobody@example.com failed',
+    'attempt 3 for nobody@example.com failed',
+    'gave up nobody@example.com',
+  ]);
+  expect(lines).toContain('attempt 1 for late@example.com succeeded');
+  expect(lines.at(-1)).toBe('the outbox is empty');
+});
+
+test('embedded: what one run leaves, the next one finds', async () => {
+  await using directory = await temporaryDirectory();
+
+  expect(await runExample('embedded', [directory.path])).toEqual([expect.stringMatching(/^process \d+ leaves 1 job$/)]);
+  expect(await runExample('embedded', [directory.path])).toEqual([
+    expect.stringMatching(/^finishing the job that process \d+ has left$/),
+    expect.stringMatching(/^process \d+ leaves 1 job$/),
+  ]);
+});
