@@ -1,0 +1,85 @@
+import {
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServerUnaryCall,
+  type sendUnaryData,
+} from '@grpc/grpc-js';
+import {
+  type LeasedTask,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  limits,
+  type StreamRequest,
+  type StreamResponse,
+  type StreamResult,
+  TaskMasterServiceService,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+} from '@taskmaster/proto';
+import { payload } from '../load/payload.ts';
+
+/*
+ * The ceiling of grpc-js: the generated service, its messages read and written in full, and nothing done in between. No
+ * task is kept; every lease gets as many tasks as it asks for. Prints a ready line as a node does.
+ */
+
+const PID_BYTES = 16;
+let lastToken = 0;
+
+function update({ enqueue, renew, release }: UpdateTasksRequest): UpdateTasksResponse {
+  return {
+    enqueued: enqueue.map(({ pid }) => ({ pid: pid.byteLength > 0 ? pid : nextPid(), result: 1 })),
+    renewed: renew.map(({ leaseMs }) => ({ leaseUntilUnixMs: Date.now() + leaseMs })),
+    released: release.map(() => ({ hiddenUntilUnixMs: 0, deadLetterQueue: '' })),
+  };
+}
+
+function lease({ queues: [queue = ''], maxTasks, leaseMs }: LeaseTasksRequest): LeaseTasksResponse {
+  const now = Date.now();
+  const task = (): LeasedTask => ({
+    queue,
+    pid: nextPid(),
+    data: payload(),
+    leaseToken: lastToken,
+    leaseUntilUnixMs: now + leaseMs,
+    attempt: 1,
+    enqueuedUnixMs: now,
+  });
+  return { tasks: Array.from({ length: maxTasks }, task) };
+}
+
+function nextPid(): Buffer {
+  return Buffer.from((++lastToken).toString(16).padStart(PID_BYTES, '0'), 'latin1');
+}
+
+function stream(call: ServerDuplexStream<StreamRequest, StreamResponse>): void {
+  call.on('data', ({ calls }: StreamRequest) => {
+    const results: StreamResult[] = [];
+    for (const { id, call: asked } of calls) {
+      if (asked?.$case === 'update') results.push({ id, result: { $case: 'update', value: update(asked.value) } });
+      if (asked?.$case === 'lease') results.push({ id, result: { $case: 'lease', value: lease(asked.value) } });
+    }
+    if (results.length > 0) call.write({ results });
+  });
+  call.on('end', () => call.end());
+}
+
+const server = new Server({ 'grpc.max_receive_message_length': limits.requestBytes });
+server.addService(TaskMasterServiceService, {
+  updateTasks(
+    call: ServerUnaryCall<UpdateTasksRequest, UpdateTasksResponse>,
+    reply: sendUnaryData<UpdateTasksResponse>,
+  ) {
+    reply(null, update(call.request));
+  },
+  leaseTasks(call: ServerUnaryCall<LeaseTasksRequest, LeaseTasksResponse>, reply: sendUnaryData<LeaseTasksResponse>) {
+    reply(null, lease(call.request));
+  },
+  stream,
+});
+server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) => {
+  if (error !== null) throw error;
+  process.stdout.write(`${JSON.stringify({ ready: true, grpc: `127.0.0.1:${port}` })}\n`);
+});
+process.once('SIGTERM', () => process.exit(0));

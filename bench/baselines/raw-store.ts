@@ -1,0 +1,139 @@
+import type { Key } from '../../packages/node/dist/domain/ids.js';
+import type { WriteBatch } from '../../packages/node/dist/ports/write-batch.js';
+import { payload } from '../load/payload.ts';
+
+/*
+ * The ceiling of the disk: RocksDB through the node's own store port, writing the rows that the node writes for the same
+ * operations, and knowing nothing of queues. All operations that arrive while a group is being synced make the next
+ * group: one batch, one fsync.
+ */
+
+type StoreModule = typeof import('../../packages/node/dist/store/rocks-store.js');
+type PortModule = typeof import('../../packages/node/dist/ports/store.js');
+type BatchModule = typeof import('../../packages/node/dist/ports/write-batch.js');
+
+const STATE_BYTES = 24;
+const LEASE_STATE_BYTES = 64;
+const LOG_BYTES = 80;
+const PID_BYTES = 16;
+/** Partition and queue id. */
+const PREFIX = '\0\x01\0\0\0\0\0\x01';
+const UNTIL = '\x01\x9a\0\0\0\0';
+const EMPTY = new Uint8Array(0);
+
+/** How many groups are with the store at once, as in the node's commit log. */
+const GROUPS_IN_FLIGHT = 2;
+
+export interface RawStore {
+  /** Writes a payload, a state and a log entry for each task. */
+  enqueue(tasks: number): Promise<number>;
+  /** Moves the states of the first tasks, then deletes them; two groups. Resolves with how many there were. */
+  leaseAndComplete(tasks: number): Promise<number>;
+}
+
+const opened = new Map<string, Promise<RawStore>>();
+
+/** Opens a store in a directory, once for this process. */
+export function openRawStore(dir: string): Promise<RawStore> {
+  let store = opened.get(dir);
+  if (store === undefined) {
+    store = open(dir);
+    opened.set(dir, store);
+  }
+  return store;
+}
+
+async function open(dir: string): Promise<RawStore> {
+  // The node does not export its store, and need not: users open nodes. This is the one place that looks inside.
+  const [{ openRocksStore }, { Family }, batches] = (await Promise.all(
+    ['store/rocks-store.js', 'ports/store.js', 'ports/write-batch.js'].map((file) => import(inNode(file))),
+  )) as [StoreModule, PortModule, BatchModule];
+  const store = await openRocksStore({ dir });
+  const group = new GroupCommit(
+    () => new batches.WriteBatch(),
+    (batch) => store.write(batch, { sync: true }),
+  );
+  const entry = new Uint8Array(LOG_BYTES);
+  let logged = 0;
+  let head = 0;
+  let tail = 0;
+  const log = (batch: WriteBatch): void => batch.put(Family.log, key((logged++).toString(16)), entry);
+  return {
+    async enqueue(tasks) {
+      const first = tail;
+      tail += tasks;
+      await group.write((batch) => {
+        log(batch);
+        for (let i = first; i < first + tasks; i++) {
+          batch.put(Family.data, taskKey(i), payload());
+          batch.put(Family.ready, taskKey(i), new Uint8Array(STATE_BYTES));
+        }
+      });
+      return tasks;
+    },
+    async leaseAndComplete(tasks) {
+      const first = head;
+      const last = Math.min(head + tasks, tail);
+      if (first === last) return 0;
+      head = last;
+      await group.write((batch) => {
+        log(batch);
+        for (let i = first; i < last; i++) {
+          batch.delete(Family.ready, taskKey(i));
+          batch.put(Family.hidden, taskKey(i), new Uint8Array(LEASE_STATE_BYTES));
+          batch.put(Family.due, dueKey(i), EMPTY);
+        }
+      });
+      await group.write((batch) => {
+        log(batch);
+        for (let i = first; i < last; i++) {
+          batch.delete(Family.hidden, taskKey(i));
+          batch.delete(Family.due, dueKey(i));
+          batch.delete(Family.data, taskKey(i));
+        }
+      });
+      return last - first;
+    },
+  };
+}
+
+/** One batch and one fsync for everything that gathers while earlier groups are written. */
+class GroupCommit {
+  readonly #create: () => WriteBatch;
+  readonly #commit: (batch: WriteBatch) => Promise<void>;
+  #gathering: { readonly batch: WriteBatch; readonly written: PromiseWithResolvers<void> } | undefined;
+  #inFlight = 0;
+
+  constructor(create: () => WriteBatch, commit: (batch: WriteBatch) => Promise<void>) {
+    this.#create = create;
+    this.#commit = commit;
+  }
+
+  write(fill: (batch: WriteBatch) => void): Promise<void> {
+    if (this.#gathering === undefined) {
+      this.#gathering = { batch: this.#create(), written: Promise.withResolvers() };
+      queueMicrotask(() => this.#flush());
+    }
+    const { batch, written } = this.#gathering;
+    fill(batch);
+    return written.promise;
+  }
+
+  #flush(): void {
+    const group = this.#gathering;
+    if (group === undefined || this.#inFlight >= GROUPS_IN_FLIGHT) return;
+    this.#gathering = undefined;
+    this.#inFlight++;
+    this.#commit(group.batch)
+      .finally(() => this.#inFlight--)
+      .then(group.written.resolve, group.written.reject)
+      .finally(() => this.#flush());
+  }
+}
+
+const pidOf = (task: number): string => task.toString(16).padStart(PID_BYTES, '0');
+const taskKey = (task: number): Key => key(pidOf(task));
+const dueKey = (task: number): Key => key(UNTIL + pidOf(task));
+const key = (rest: string): Key => (PREFIX + rest) as Key;
+
+const inNode = (file: string): string => new URL(file, import.meta.resolve('@taskmaster/node')).href;

@@ -1,0 +1,98 @@
+import { cpuMsOf } from './machine.ts';
+import { type Figures, type LoadResult, median } from './measurement.ts';
+import type { Bench } from './row.ts';
+
+/** Something that a load runs against. */
+export interface Contestant {
+  readonly name: string;
+  /** Process whose CPU time is the server's; undefined: the load generator is all there is. */
+  readonly serverPid: number | undefined;
+  /** Makes ready for a run of about so many tasks; not measured. */
+  prepare?(expectedTasks: number): Promise<void>;
+  run(ms: number): Promise<LoadResult>;
+  /** Whether its runs go into the profile. */
+  readonly profiled?: boolean;
+}
+
+/** Room above what the run before did, so that a quicker one does not run dry. */
+const PREPARE_FACTOR = 1.4;
+
+/** Tasks prepared for the first run of all, of a contestant that nothing is known of; it may run dry. */
+const FIRST_TASKS_PER_MS = 25;
+
+/**
+ * Runs the contestants in turn, several times, after a warm-up: a neighbour that makes the machine slow for some seconds
+ * makes it slow for all of them.
+ */
+export async function compete<const Names extends readonly Contestant[]>(
+  bench: Bench,
+  contestants: Names,
+): Promise<{ [K in keyof Names]: Figures }> {
+  const { runMs, warmUpMs, repetitions } = bench.scale;
+  const runs = contestants.map((contestant) => new Runs(contestant));
+  for (const one of runs) {
+    bench.progress(`${one.contestant.name}: warm-up`);
+    await one.warmUp(warmUpMs);
+  }
+  for (let repetition = 1; repetition <= repetitions; repetition++) {
+    for (const one of runs) {
+      bench.progress(`${one.contestant.name}: run ${repetition} of ${repetitions}`);
+      const result = await one.measure(runMs);
+      if (one.contestant.profiled === true) bench.measured(result);
+    }
+  }
+  return runs.map((one) => one.figures()) as { [K in keyof Names]: Figures };
+}
+
+/** The runs of one contestant. */
+class Runs {
+  readonly contestant: Contestant;
+  readonly #results: LoadResult[] = [];
+  readonly #serverCpuUs: number[] = [];
+  #tasksPerMs = FIRST_TASKS_PER_MS;
+
+  constructor(contestant: Contestant) {
+    this.contestant = contestant;
+  }
+
+  async warmUp(ms: number): Promise<void> {
+    await this.#run(ms);
+  }
+
+  async measure(ms: number): Promise<LoadResult> {
+    const { result, serverCpuMs } = await this.#run(ms);
+    this.#results.push(result);
+    if (serverCpuMs !== undefined) this.#serverCpuUs.push((serverCpuMs * 1000) / result.tasks);
+    return result;
+  }
+
+  figures(): Figures {
+    const all = this.#results.map(({ tasks, elapsedMs }) => (tasks * 1000) / elapsedMs);
+    return {
+      name: this.contestant.name,
+      tasksPerS: median(all),
+      p50Ms: medianOf(this.#results.map(({ p50Ms }) => p50Ms)),
+      p99Ms: medianOf(this.#results.map(({ p99Ms }) => p99Ms)),
+      serverCpuUs: medianOf(this.#serverCpuUs),
+      generatorCpuUs: median(this.#results.map(({ generatorCpuMs, tasks }) => (generatorCpuMs * 1000) / tasks)),
+      all,
+    };
+  }
+
+  async #run(ms: number): Promise<{ readonly result: LoadResult; readonly serverCpuMs: number | undefined }> {
+    const { contestant } = this;
+    await contestant.prepare?.(Math.ceil(this.#tasksPerMs * ms * PREPARE_FACTOR));
+    const before = contestant.serverPid === undefined ? undefined : cpuMsOf(contestant.serverPid);
+    const result = await contestant.run(ms);
+    const after = contestant.serverPid === undefined ? undefined : cpuMsOf(contestant.serverPid);
+    if (result.tasks === 0) throw new Error(`${contestant.name} did nothing within ${ms} ms`);
+    this.#tasksPerMs = result.tasks / result.elapsedMs;
+    const serverCpuMs = before === undefined || after === undefined ? undefined : after - before;
+    return { result, serverCpuMs };
+  }
+}
+
+function medianOf(values: readonly (number | undefined)[]): number | undefined {
+  const known = values.filter((value) => value !== undefined);
+  return known.length === 0 ? undefined : median(known);
+}

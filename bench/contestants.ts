@@ -1,0 +1,148 @@
+import { connect } from '@taskmaster/client';
+import type { Contestant } from './contest.ts';
+import type { Operation, Via } from './load/jobs.ts';
+import type { LoadGenerator, ServerProcess } from './processes.ts';
+import type { Bench } from './row.ts';
+
+/** A load on a queue of its own. */
+export type Load =
+  | {
+      readonly kind: 'enqueue' | 'lease-complete';
+      readonly via: Via;
+      /** Tasks in one call. */
+      readonly batch: number;
+      readonly inFlight: number;
+    }
+  | { readonly kind: 'worker'; readonly concurrency: number };
+
+/** In batches of this size queues are filled, with so many calls in flight. */
+const FILL_BATCH = 500;
+const FILL_IN_FLIGHT = 8;
+const FILL_MS = 10 * 60_000;
+const EVERLASTING = Number.MAX_SAFE_INTEGER;
+
+/** Runs a load against a node, each run on a new queue. */
+export function onNode(bench: Bench, node: ServerProcess, load: Load): Contestant {
+  const generator = bench.processes.generator();
+  const queues = new FreshQueues(node);
+  let prepared = 0;
+  return {
+    name: 'node',
+    serverPid: node.pid,
+    profiled: true,
+    async prepare(expectedTasks) {
+      await queues.renew();
+      prepared = load.kind === 'enqueue' ? 0 : await fill(generator, node, queues.current, expectedTasks);
+    },
+    run: (ms) => runLoad(generator, node.endpoint, load, queues.current, ms, prepared),
+  };
+}
+
+/** Runs a load against a server that does nothing; it never runs dry. */
+export function onNoop(bench: Bench, name: string, server: ServerProcess, load: Load): Contestant {
+  const generator = bench.processes.generator();
+  return {
+    name,
+    serverPid: server.pid,
+    run: (ms) => runLoad(generator, server.endpoint, load, 'bench', ms, EVERLASTING),
+  };
+}
+
+/** Does what a load asks of the disk, in one process. */
+export async function onStore(bench: Bench, load: Load): Promise<Contestant> {
+  const generator = bench.processes.generator();
+  const endpoint = await bench.processes.directory();
+  const batch = load.kind === 'worker' ? 1 : load.batch;
+  const inFlight = load.kind === 'worker' ? load.concurrency : load.inFlight;
+  const kind = load.kind === 'enqueue' ? 'store-enqueue' : 'store-lease-complete';
+  const loop = (operation: Operation, lanes: number, ms: number, maxTasks?: number) =>
+    generator.run({ kind: 'loop', endpoint, operation, inFlight: lanes, ms, maxTasks });
+  return {
+    name: 'raw-store',
+    serverPid: undefined,
+    async prepare(expectedTasks) {
+      if (kind === 'store-enqueue') return;
+      await loop({ kind: 'store-enqueue', batch: FILL_BATCH }, FILL_IN_FLIGHT, FILL_MS, expectedTasks);
+    },
+    run: (ms) => loop({ kind, batch }, inFlight, ms),
+  };
+}
+
+/** Enqueues about so many tasks; resolves with how many. */
+export async function fill(
+  generator: LoadGenerator,
+  node: ServerProcess,
+  queue: string,
+  tasks: number,
+): Promise<number> {
+  const { tasks: filled } = await generator.run({
+    kind: 'loop',
+    endpoint: node.endpoint,
+    operation: { kind: 'enqueue', via: 'unary', queue, batch: FILL_BATCH },
+    // One at a time does not overshoot, which matters where few are asked for.
+    inFlight: tasks > FILL_BATCH * FILL_IN_FLIGHT ? FILL_IN_FLIGHT : 1,
+    ms: FILL_MS,
+    maxTasks: tasks,
+  });
+  return filled;
+}
+
+/** Fills a queue deep, in steps that people can follow. */
+export async function fillDeep(
+  bench: Bench,
+  generator: LoadGenerator,
+  node: ServerProcess,
+  queue: string,
+): Promise<number> {
+  const { deepTasks } = bench.scale;
+  let filled = 0;
+  while (filled < deepTasks) {
+    bench.progress(`filling: ${filled.toLocaleString('en')} of ${deepTasks.toLocaleString('en')} tasks`);
+    filled += await fill(generator, node, queue, Math.min(deepTasks - filled, Math.ceil(deepTasks / 20)));
+  }
+  return filled;
+}
+
+function runLoad(
+  generator: LoadGenerator,
+  endpoint: string,
+  load: Load,
+  queue: string,
+  ms: number,
+  prepared: number,
+): ReturnType<Contestant['run']> {
+  if (load.kind === 'worker') {
+    return generator.run({
+      kind: 'worker',
+      endpoint,
+      queue,
+      concurrency: load.concurrency,
+      ms,
+      maxTasks: prepared,
+    });
+  }
+  const { kind, via, batch, inFlight } = load;
+  const operation: Operation =
+    kind === 'enqueue' ? { kind, via, queue, batch } : { kind, via, queue, batch, replace: false };
+  return generator.run({ kind: 'loop', endpoint, operation, inFlight, ms });
+}
+
+/** A queue for each run; the one before is deleted, which takes the same time whatever it holds. */
+class FreshQueues {
+  readonly #node: ServerProcess;
+  #number = 0;
+
+  constructor(node: ServerProcess) {
+    this.#node = node;
+  }
+
+  get current(): string {
+    return `bench-${this.#number}`;
+  }
+
+  async renew(): Promise<void> {
+    await using client = await connect(this.#node.endpoint);
+    await client.queue(this.current).delete();
+    this.#number++;
+  }
+}

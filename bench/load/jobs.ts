@@ -1,0 +1,80 @@
+import type { LoadResult } from '../measurement.ts';
+
+/** How tasks reach the server: in unary calls of the generated stub, or through the typed client, which uses a stream. */
+export type Via = 'unary' | 'client';
+
+/** What is done again and again. */
+export type Operation =
+  | { readonly kind: 'enqueue'; readonly via: Via; readonly queue: string; readonly batch: number }
+  /** Leases `batch` tasks and completes them; with `replace`, each completion enqueues another task atomically. */
+  | {
+      readonly kind: 'lease-complete';
+      readonly via: Via;
+      readonly queue: string;
+      readonly batch: number;
+      readonly replace: boolean;
+    }
+  /** RocksDB behind the store port and nothing else; see baselines/raw-store.ts. */
+  | { readonly kind: 'store-enqueue'; readonly batch: number }
+  | { readonly kind: 'store-lease-complete'; readonly batch: number };
+
+/** What a load generator can be asked for. Endpoints are `host:port`; for the store they are its directory. */
+export type Job =
+  /** Keeps `inFlight` operations going until the time is over, the tasks are done, or there is nothing left to lease. */
+  | {
+      readonly kind: 'loop';
+      readonly endpoint: string;
+      readonly operation: Operation;
+      readonly inFlight: number;
+      readonly ms: number;
+      readonly maxTasks?: number;
+    }
+  /** Runs a `Worker` whose handler does nothing until the time is over or so many tasks are completed. */
+  | {
+      readonly kind: 'worker';
+      readonly endpoint: string;
+      readonly queue: string;
+      readonly concurrency: number;
+      readonly ms: number;
+      readonly maxTasks: number;
+    }
+  /** Enqueues a task for a consumer that waits for it, `count` times; latency from the call to the consumer's reply. */
+  | {
+      readonly kind: 'hand-over';
+      readonly endpoint: string;
+      readonly via: Via;
+      readonly queue: string;
+      readonly count: number;
+    }
+  /** Opens so many more long polls, over so many connections, and leaves them open. */
+  | {
+      readonly kind: 'open-polls';
+      readonly endpoint: string;
+      readonly via: Via;
+      readonly queue: string;
+      readonly count: number;
+      readonly connections: number;
+    }
+  /** Enqueues one task and waits for the poll that gets it. */
+  | { readonly kind: 'wake-poll'; readonly endpoint: string; readonly queue: string };
+
+/** What comes of each job. */
+export interface JobResults {
+  readonly loop: LoadResult;
+  readonly worker: LoadResult;
+  readonly 'hand-over': LoadResult;
+  readonly 'open-polls': { readonly open: number };
+  /** Time from the enqueue to the poll's reply, and how many polls got a task: one. */
+  readonly 'wake-poll': { readonly ms: number; readonly woken: number };
+}
+
+/** From the parent to the generator. */
+export interface JobRequest {
+  readonly id: number;
+  readonly job: Job;
+}
+
+/** From the generator to the parent. */
+export type JobReply =
+  | { readonly id: number; readonly result: JobResults[Job['kind']] }
+  | { readonly id: number; readonly error: string };

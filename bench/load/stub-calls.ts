@@ -1,0 +1,74 @@
+import type { ServiceError } from '@grpc/grpc-js';
+import type {
+  Dequeue,
+  Enqueue,
+  LeasedTask,
+  LeaseTasksRequest,
+  LeaseTasksResponse,
+  TaskMasterServiceClient,
+  UpdateTasksRequest,
+  UpdateTasksResponse,
+} from '@taskmaster/proto';
+import { payload } from './payload.ts';
+
+const NO_BYTES = new Uint8Array(0);
+export const LEASE_MS = 60_000;
+
+/** Changes tasks with a call of the generated stub, as a user of any language would. */
+export function updateTasks(
+  stub: TaskMasterServiceClient,
+  change: { readonly enqueue?: Enqueue[]; readonly dequeue?: Dequeue[] },
+): Promise<UpdateTasksResponse> {
+  const request: UpdateTasksRequest = {
+    enqueue: change.enqueue ?? [],
+    dequeue: change.dequeue ?? [],
+    renew: [],
+    release: [],
+    requestId: NO_BYTES,
+  };
+  return new Promise((resolve, reject) => {
+    stub.updateTasks(request, (error: ServiceError | null, reply: UpdateTasksResponse) => {
+      if (error === null) resolve(reply);
+      else reject(error);
+    });
+  });
+}
+
+export function leaseTasks(
+  stub: TaskMasterServiceClient,
+  queue: string,
+  maxTasks: number,
+  waitMs = 0,
+): Promise<LeasedTask[]> {
+  const request: LeaseTasksRequest = {
+    queues: [queue],
+    maxTasks,
+    leaseMs: LEASE_MS,
+    maxPid: NO_BYTES,
+    waitMs,
+    worker: '',
+    maxBytes: 0,
+  };
+  return new Promise((resolve, reject) => {
+    stub.leaseTasks(request, (error: ServiceError | null, reply: LeaseTasksResponse) => {
+      if (error === null) resolve(reply.tasks);
+      else reject(error);
+    });
+  });
+}
+
+/** Tasks of 1,000 bytes, in the order of their enqueueing. */
+export function newTasks(queue: string, count: number): Enqueue[] {
+  return Array.from({ length: count }, () => ({
+    queue,
+    pid: NO_BYTES,
+    data: payload(),
+    mode: 0,
+    delayMs: 0,
+    retry: undefined,
+  }));
+}
+
+export function dequeueOf({ queue, pid, leaseToken }: LeasedTask): Dequeue {
+  return { queue, pid, leaseToken };
+}

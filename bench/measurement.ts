@@ -1,0 +1,111 @@
+import { round } from './machine.ts';
+
+/** What one run of a load came to. */
+export interface LoadResult {
+  readonly tasks: number;
+  readonly elapsedMs: number;
+  /** Undefined where single operations have no latency of their own. */
+  readonly p50Ms: number | undefined;
+  readonly p99Ms: number | undefined;
+  /** CPU time of the process that made the load, in ms. */
+  readonly generatorCpuMs: number;
+  /** Begin and end on the machine's monotonic clock, in µs: the clock of CPU profiles. */
+  readonly beganUs: number;
+  readonly endedUs: number;
+}
+
+/** The medians of a contestant's runs. */
+export interface Figures {
+  readonly name: string;
+  readonly tasksPerS: number;
+  readonly p50Ms: number | undefined;
+  readonly p99Ms: number | undefined;
+  /** CPU time of the server for each task, in µs. */
+  readonly serverCpuUs: number | undefined;
+  /** CPU time of the load generator for each task, in µs. */
+  readonly generatorCpuUs: number;
+  /** Tasks per second of every run, in their order: run n of all contestants ran next to each other. */
+  readonly all: readonly number[];
+}
+
+/** What a row must reach. */
+export interface Target {
+  /** `ratio >= 0.8` */
+  readonly text: string;
+  readonly met: boolean;
+}
+
+/** One line of the report. */
+export interface Measurement {
+  readonly row: string;
+  /** What of the row was measured. */
+  readonly variant: string;
+  readonly tasksPerS?: number | undefined;
+  readonly p50Ms?: number | undefined;
+  readonly p99Ms?: number | undefined;
+  /** What it is compared with, measured in the same run. */
+  readonly baseline?: string | undefined;
+  readonly baselinePerS?: number | undefined;
+  /** The measured figure over the baseline's. Of rates, the median over pairs of runs made next to each other. */
+  readonly ratio?: number | undefined;
+  readonly target?: Target | undefined;
+  /** Load average of the machine when the row began. */
+  readonly load: number;
+  /** More figures; names end in their units. */
+  readonly more?: Readonly<Record<string, number | string | readonly number[]>> | undefined;
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
+}
+
+/** Ratio of two contestants' rates: the median over runs made next to each other, so that a busy neighbour hits both. */
+export function ratioOf(measured: Figures, baseline: Figures): number {
+  return median(measured.all.map((rate, i) => rate / (baseline.all[i] ?? Number.NaN)));
+}
+
+export function atLeast(what: string, value: number, bound: number): Target {
+  return { text: `${what} >= ${bound}`, met: value >= bound };
+}
+
+export function atMost(what: string, value: number, bound: number): Target {
+  return { text: `${what} <= ${bound}`, met: value <= bound };
+}
+
+/** A contestant beside its baseline. */
+export function versus(
+  line: Pick<Measurement, 'row' | 'variant' | 'load' | 'more'>,
+  measured: Figures,
+  baseline: Figures,
+  targetOf?: (ratio: number) => Target,
+): Measurement {
+  const ratio = ratioOf(measured, baseline);
+  return {
+    ...line,
+    tasksPerS: measured.tasksPerS,
+    p50Ms: measured.p50Ms,
+    p99Ms: measured.p99Ms,
+    baseline: baseline.name,
+    baselinePerS: baseline.tasksPerS,
+    ratio,
+    target: targetOf?.(ratio),
+    more: {
+      ...cpuFields('', measured),
+      ...cpuFields('baseline_', baseline),
+      ...(baseline.p50Ms !== undefined && { baseline_p50_ms: round(baseline.p50Ms, 3) }),
+      ...line.more,
+      all_per_s: measured.all.map(Math.round),
+      baseline_all_per_s: baseline.all.map(Math.round),
+    },
+  };
+}
+
+function cpuFields(prefix: string, { serverCpuUs, generatorCpuUs }: Figures): Record<string, number> {
+  return {
+    ...(serverCpuUs !== undefined && { [`${prefix}server_cpu_us`]: round(serverCpuUs, 1) }),
+    [`${prefix}generator_cpu_us`]: round(generatorCpuUs, 1),
+  };
+}

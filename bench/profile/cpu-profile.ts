@@ -1,0 +1,102 @@
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+import type { LoadWindow } from '../row.ts';
+import { areaOf, IDLE } from './areas.ts';
+
+/** The parts of a .cpuprofile that are read here; times are in µs on the monotonic clock. */
+interface CpuProfile {
+  readonly nodes: readonly {
+    readonly id: number;
+    readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number };
+    readonly children?: readonly number[];
+  }[];
+  readonly startTime: number;
+  readonly samples: readonly number[];
+  readonly timeDeltas: readonly number[];
+}
+
+/** Time of one thread within the windows, in µs. */
+export interface ThreadTimes {
+  /** What the thread is for. */
+  readonly thread: string;
+  readonly pid: number;
+  readonly idleUs: number;
+  readonly busyUs: number;
+  /** By area, the largest first. */
+  readonly areas: readonly (readonly [string, number])[];
+  /** By function, the largest first; C++ functions count for their callers. */
+  readonly functions: readonly (readonly [string, number])[];
+}
+
+interface Place {
+  readonly area: string;
+  readonly label: string;
+}
+
+/** Reads the profile of one thread, as Node leaves it with --cpu-prof, and adds up what lies within the windows. */
+export async function readProfile(file: string, windows: readonly LoadWindow[]): Promise<ThreadTimes> {
+  const profile = JSON.parse(await readFile(file, 'utf8')) as CpuProfile;
+  const places = placesOf(profile);
+  const areas = new Map<string, number>();
+  const functions = new Map<string, number>();
+  let at = profile.startTime;
+  for (const [i, sample] of profile.samples.entries()) {
+    at += profile.timeDeltas[i] ?? 0;
+    // A sample speaks for the time up to the next one.
+    const lasted = profile.timeDeltas[i + 1] ?? 0;
+    const place = places.get(sample);
+    if (place === undefined || !windows.some(({ beganUs, endedUs }) => at >= beganUs && at < endedUs)) continue;
+    add(areas, place.area, lasted);
+    add(functions, place.label, lasted);
+  }
+  const idleUs = areas.get(IDLE) ?? 0;
+  areas.delete(IDLE);
+  functions.delete(IDLE);
+  return {
+    thread: threadOf(profile),
+    pid: Number(basename(file).split('.')[3]),
+    idleUs,
+    busyUs: [...areas.values()].reduce((sum, us) => sum + us, 0),
+    areas: sorted(areas),
+    functions: sorted(functions),
+  };
+}
+
+/** The area and name of every place in the call tree. */
+function placesOf(profile: CpuProfile): ReadonlyMap<number, Place> {
+  const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
+  const places = new Map<number, Place>();
+  const visit = (id: number, caller: Place): void => {
+    const node = nodes.get(id);
+    if (node === undefined) return;
+    const { functionName, url, lineNumber } = node.callFrame;
+    const area = areaOf(functionName, url);
+    const label = area === IDLE ? IDLE : `${functionName || 'anonymous'} ${basename(url)}:${lineNumber + 1}`;
+    const place = area === undefined ? caller : { area, label: url === '' ? (area ?? label) : label };
+    places.set(id, place);
+    for (const child of node.children ?? []) visit(child, place);
+  };
+  const [root] = profile.nodes;
+  if (root !== undefined) visit(root.id, { area: 'native', label: 'native' });
+  return places;
+}
+
+/** Threads are told from each other by the files they run. */
+function threadOf({ nodes }: CpuProfile): string {
+  const runs = (file: string): boolean => nodes.some(({ callFrame }) => callFrame.url.includes(file));
+  if (runs('rocks-writer-thread')) return 'store writer';
+  if (runs('rocks-reader-thread')) return 'store reader';
+  if (runs('renewer-thread')) return 'lease renewer';
+  if (runs('noop-server')) return 'no-op server';
+  if (runs('load/generator')) return 'load generator';
+  if (runs('/packages/node/')) return 'node';
+  return 'other';
+}
+
+function add(sums: Map<string, number>, key: string, us: number): void {
+  sums.set(key, (sums.get(key) ?? 0) + us);
+}
+
+function sorted(sums: ReadonlyMap<string, number>): readonly (readonly [string, number])[] {
+  return [...sums].sort(([, a], [, b]) => b - a);
+}

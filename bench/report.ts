@@ -1,0 +1,131 @@
+import { describeMachine, round } from './machine.ts';
+import type { Measurement } from './measurement.ts';
+
+/** Where the figures go. */
+export interface Report {
+  begin(): void;
+  line(measurement: Measurement): void;
+  /** A row could not be measured. */
+  failed(row: string, error: unknown): void;
+  end(): void;
+}
+
+/** One JSON object per line on standard output; errors too, with `error` instead of figures. */
+export function jsonReport(common: Readonly<Record<string, unknown>>): Report {
+  const print = (fields: object): void => void process.stdout.write(`${JSON.stringify({ ...fields, ...common })}\n`);
+  return {
+    begin() {},
+    line: (measurement) => print(jsonFields(measurement)),
+    failed: (row, error) => print({ row, error: messageOf(error) }),
+    end() {},
+  };
+}
+
+/** What one line of JSON holds. Figures that a row does not have are null. */
+export function jsonFields(measurement: Measurement): Record<string, unknown> {
+  const { row, variant, tasksPerS, p50Ms, p99Ms, baseline, baselinePerS, ratio, target, load, more } = measurement;
+  return {
+    row,
+    variant,
+    tasks_per_s: rounded(tasksPerS, 0),
+    p50_ms: rounded(p50Ms, 3),
+    p99_ms: rounded(p99Ms, 3),
+    baseline: baseline ?? null,
+    baseline_per_s: rounded(baselinePerS, 0),
+    ratio: rounded(ratio, 3),
+    ...(target !== undefined && { target: target.text, met: target.met }),
+    load,
+    ...more,
+  };
+}
+
+const COLUMNS = [
+  ['row', 22],
+  ['variant', 22],
+  ['tasks/s', 9],
+  ['p50 ms', 9],
+  ['p99 ms', 9],
+  ['baseline', 12],
+  ['its /s', 9],
+  ['ratio', 7],
+  ['target', 0],
+] as const;
+
+/** How many columns from the left are text; the rest are aligned to the right, as figures are, but for the last. */
+const TEXT_COLUMNS = new Set(['row', 'variant', 'baseline', 'target']);
+
+/** A table that grows as the rows are measured. */
+export function tableReport(): Report {
+  let failures = 0;
+  let missed = 0;
+  const print = (text: string): void => void process.stdout.write(`${text}\n`);
+  return {
+    begin() {
+      print(describeMachine());
+      print(alignedLine(COLUMNS.map(([name]) => name)));
+    },
+    line(measurement) {
+      const { row, variant, tasksPerS, p50Ms, p99Ms, baseline, baselinePerS, ratio, target, more } = measurement;
+      if (target?.met === false) missed++;
+      print(
+        alignedLine([
+          row,
+          variant,
+          count(tasksPerS),
+          fixed(p50Ms),
+          fixed(p99Ms),
+          baseline ?? '',
+          count(baselinePerS),
+          ratio === undefined ? '' : ratio.toFixed(2),
+          target === undefined ? '' : `${target.text}: ${target.met ? 'met' : 'MISSED'}`,
+        ]),
+      );
+      const figures = Object.entries(more ?? {}).filter(([, value]) => typeof value !== 'object');
+      if (figures.length > 0) print(`  ${figures.map(([name, value]) => `${name} ${value}`).join(' · ')}`);
+    },
+    failed(row, error) {
+      failures++;
+      print(`${row}: ${messageOf(error)}`);
+    },
+    end() {
+      if (failures > 0) print(`${failures} rows could not be measured`);
+      if (missed > 0) print(`${missed} targets missed`);
+    },
+  };
+}
+
+/** What is being done, on one line of the terminal that the next text takes the place of. */
+export class Progress {
+  readonly #out = process.stderr;
+  #shown = false;
+
+  show(text: string): void {
+    if (!this.#out.isTTY) return;
+    this.#out.write(`\r\x1b[2K${text.slice(0, (this.#out.columns ?? 80) - 1)}`);
+    this.#shown = true;
+  }
+
+  clear(): void {
+    if (!this.#shown) return;
+    this.#out.write('\r\x1b[2K');
+    this.#shown = false;
+  }
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function alignedLine(cells: readonly string[]): string {
+  const padded = COLUMNS.map(([name, width], i) => {
+    const cell = cells[i] ?? '';
+    return TEXT_COLUMNS.has(name) ? cell.padEnd(width) : cell.padStart(width);
+  });
+  return padded.join(' ').trimEnd();
+}
+
+const count = (value: number | undefined): string =>
+  value === undefined ? '' : Math.round(value).toLocaleString('en');
+const fixed = (value: number | undefined): string => (value === undefined ? '' : value.toFixed(2));
+const rounded = (value: number | undefined, digits: number): number | null =>
+  value === undefined || !Number.isFinite(value) ? null : round(value, digits);

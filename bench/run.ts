@@ -1,0 +1,99 @@
+#!/usr/bin/env node
+import { mkdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts';
+import { isInMemory, loadAverage } from './machine.ts';
+import { Processes } from './processes.ts';
+import { printProfile } from './profile/print-profile.ts';
+import { jsonReport, messageOf, Progress, type Report, tableReport } from './report.ts';
+import { FULL_SCALE, type LoadWindow, QUICK_SCALE, type Row, type Scale } from './row.ts';
+import { rows } from './rows/all.ts';
+
+const INTERRUPTED = 130;
+const TERMINATED = 143;
+
+// Leaving ends all processes and deletes their data: see processes.ts.
+process.once('SIGINT', () => process.exit(INTERRUPTED));
+process.once('SIGTERM', () => process.exit(TERMINATED));
+
+try {
+  process.exitCode = await main(readArguments(process.argv.slice(2), rows));
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = 2;
+}
+
+/** Resolves with the exit code: 1 when a row could not be measured. */
+async function main(args: Arguments): Promise<number> {
+  if (args.kind === 'help') {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  if (args.kind === 'list') {
+    for (const { name, about } of rows) process.stdout.write(`${name.padEnd(24)}${about}\n`);
+    return 0;
+  }
+  const scale = scaleOf(args);
+  await mkdir(args.dir, { recursive: true });
+  if (isInMemory(args.dir)) {
+    process.stderr.write(
+      `${args.dir} is in memory: syncs cost nothing there; choose a directory on a disk with --dir\n`,
+    );
+  }
+  const common = {
+    ...(args.quick && { quick: true }),
+    ...(args.nodeFlags.length > 0 && { node_flags: args.nodeFlags }),
+  };
+  const report = args.json ? jsonReport(common) : tableReport();
+  report.begin();
+  let code = 0;
+  for (const [at, row] of args.rows.entries()) {
+    const place = `[${at + 1}/${args.rows.length}] ${row.name}`;
+    if (!(await measure(row, place, scale, args, report))) code = 1;
+  }
+  report.end();
+  return code;
+}
+
+type RunArguments = Extract<Arguments, { readonly kind: 'run' }>;
+
+/** Resolves with whether the row could be measured. */
+async function measure(row: Row, place: string, scale: Scale, args: RunArguments, report: Report): Promise<boolean> {
+  const progress = new Progress();
+  const windows: LoadWindow[] = [];
+  const profileDir = args.profileDir === undefined ? undefined : resolve(join(args.profileDir, row.name));
+  if (profileDir !== undefined) await mkdir(profileDir, { recursive: true });
+  try {
+    await using processes = new Processes({ dir: args.dir, nodeFlags: args.nodeFlags, profileDir });
+    const lines = row.run({
+      scale,
+      processes,
+      load: loadAverage(),
+      progress: (doing) => progress.show(`${place}: ${doing}`),
+      measured: (windowOfLoad) => windows.push(windowOfLoad),
+    });
+    for await (const line of lines) {
+      progress.clear();
+      report.line(line);
+    }
+  } catch (error) {
+    progress.clear();
+    report.failed(row.name, error);
+    if (args.debug) process.stderr.write(`${error instanceof Error ? error.stack : messageOf(error)}\n`);
+    return false;
+  } finally {
+    progress.clear();
+  }
+  if (profileDir !== undefined) await printProfile(row.name, profileDir, windows);
+  return true;
+}
+
+function scaleOf({ quick, seconds, repetitions }: RunArguments): Scale {
+  const scale = quick ? QUICK_SCALE : FULL_SCALE;
+  return {
+    ...scale,
+    ...(seconds !== undefined && { runMs: seconds * 1000 }),
+    ...(repetitions !== undefined && { repetitions }),
+  };
+}
