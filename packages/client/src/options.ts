@@ -70,11 +70,11 @@ export interface GrpcOptions {
   readonly useStream?: boolean | undefined;
   /** Most unanswered calls on one stream; more wait their turn. Waiting leases do not count. Default 4,096. */
   readonly maxCallsInFlight?: number | undefined;
-  /** Called when an endpoint that was up is lost, and when it is back. */
+  /** Called when an endpoint comes up, the first time too, and when it is lost. */
   readonly onReconnect?: ((event: ReconnectEvent) => void) | undefined;
 }
 
-/** An endpoint was lost or is back. */
+/** An endpoint came up or was lost. */
 export interface ReconnectEvent {
   readonly endpoint: string;
   readonly state: 'lost' | 'connected';

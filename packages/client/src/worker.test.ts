@@ -1,53 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { textCodec } from './codec.ts';
-import { InvalidData, InvalidRequest, LeaseLost, makeError } from './errors.ts';
+import { InvalidData, InvalidRequest, makeError } from './errors.ts';
 import type { LeasedTask } from './leased-task.ts';
-import type { Queue } from './queue.ts';
-import { type ClientSetUp, clientSetUp } from './testing/client-set-up.ts';
 import { connectionLost, overloaded } from './testing/fake-transport.ts';
 import { settled } from './testing/manual-timing.ts';
-import type { WorkerOptions } from './worker-options.ts';
-
-interface WorkerSetUp extends ClientSetUp {
-  readonly queue: Queue<string>;
-  /** What the hooks heard, in order. */
-  readonly heard: string[];
-  readonly hooks: Pick<WorkerOptions<string>, 'onComplete' | 'onError' | 'onLeaseLost'>;
-}
-
-function setUp(): WorkerSetUp {
-  const made = clientSetUp();
-  const heard: string[] = [];
-  return {
-    ...made,
-    queue: made.client.queue<string>('g#q'),
-    heard,
-    hooks: {
-      onComplete: (task) => heard.push(`complete ${task.data}`),
-      onError: (error, task) =>
-        heard.push(`error ${(error as Error).message}${task === undefined ? '' : ' in a task'}`),
-      onLeaseLost: (task, { reason }) => heard.push(`lost ${task.data}: ${reason}`),
-    },
-  };
-}
-
-/** A handler whose tasks end when the test says so. */
-function gatedHandler() {
-  const begun: string[] = [];
-  const gates = new Map<string, PromiseWithResolvers<void>>();
-  const handler = (task: LeasedTask<string>): Promise<void> => {
-    begun.push(task.data);
-    const gate = Promise.withResolvers<void>();
-    gates.set(task.data, gate);
-    return gate.promise;
-  };
-  return { begun, handler, finish: (data: string) => gates.get(data)?.resolve() };
-}
-
-const named = (...data: string[]): { data: string; pid: string }[] => data.map((one) => ({ data: one, pid: one }));
+import { gatedHandler, named, workerSetUp } from './testing/worker-set-up.ts';
 
 test('tasks are handled in order and completed', async () => {
-  const { client, queue, engine, heard, hooks } = setUp();
+  const { client, queue, engine, heard, hooks } = workerSetUp();
   await queue.enqueueMany(named('a', 'b', 'c'));
   await using worker = client.worker(queue, () => {}, hooks);
   worker.start();
@@ -57,7 +17,7 @@ test('tasks are handled in order and completed', async () => {
 });
 
 test('a worker that waits is woken by an enqueue', async () => {
-  const { client, queue, engine, heard, hooks } = setUp();
+  const { client, queue, engine, heard, hooks } = workerSetUp();
   await using worker = client.worker(queue, () => {}, hooks);
   worker.start();
   await settled();
@@ -68,7 +28,7 @@ test('a worker that waits is woken by an enqueue', async () => {
 });
 
 test('no more tasks are handled at once than allowed, nor leased ahead while they take long', async () => {
-  const { client, queue, engine } = setUp();
+  const { client, queue, engine } = workerSetUp();
   const { begun, handler, finish } = gatedHandler();
   await queue.enqueueMany(named('a', 'b', 'c', 'd'));
   const worker = client.worker(queue, handler, { concurrency: 2 });
@@ -88,7 +48,7 @@ test('no more tasks are handled at once than allowed, nor leased ahead while the
 });
 
 test('quick tasks are leased ahead, within the bound and not one by one', async () => {
-  const { client, queue, engine } = setUp();
+  const { client, queue, engine } = workerSetUp();
   await queue.enqueueMany(named('a', 'b', 'c', 'd', 'e', 'f', 'g'));
   await using worker = client.worker(queue, () => {}, { concurrency: 1, prefetch: 3 });
   worker.start();
@@ -97,7 +57,7 @@ test('quick tasks are leased ahead, within the bound and not one by one', async 
 });
 
 test('what a handler returns is enqueued with the completion of its task', async () => {
-  const { client, queue, engine } = setUp();
+  const { client, queue, engine } = workerSetUp();
   const next = client.queue<string>('g#next');
   await queue.enqueue('a');
   await using worker = client.worker(queue, async (task) => ({ enqueue: [next.task(`${task.data}!`, { pid: 'n' })] }));
@@ -108,7 +68,7 @@ test('what a handler returns is enqueued with the completion of its task', async
 });
 
 test('a handler may settle its task itself', async () => {
-  const { client, queue, engine, heard, hooks } = setUp();
+  const { client, queue, engine, heard, hooks } = workerSetUp();
   await queue.enqueueMany(named('a', 'b'));
   await using worker = client.worker(
     queue,
@@ -130,7 +90,7 @@ describe('a failed attempt', () => {
   };
 
   test('of a task without a retry policy waits for the backoff of the worker', async () => {
-    const { client, queue, timing, heard, hooks } = setUp();
+    const { client, queue, timing, heard, hooks } = workerSetUp();
     await queue.enqueue('a', { pid: 'a' });
     const attempts: number[] = [];
     const handler = (task: LeasedTask<string>): void => {
@@ -150,7 +110,7 @@ describe('a failed attempt', () => {
   });
 
   test('of a task with a retry policy is left to the node', async () => {
-    const { client, queue, engine } = setUp();
+    const { client, queue, engine } = workerSetUp();
     await queue.enqueue('a', { pid: 'a', retry: { maxAttempts: 1 } });
     await using worker = client.worker(queue, failing);
     worker.start();
@@ -160,7 +120,7 @@ describe('a failed attempt', () => {
   });
 
   test('includes a payload that cannot be read: the handler is not called, the worker goes on', async () => {
-    const { client, queue, heard, hooks } = setUp();
+    const { client, queue, heard, hooks } = workerSetUp();
     await client.queue('g#q', { codec: textCodec }).enqueue('{', { pid: 'a' });
     await queue.enqueue('good', { pid: 'b' });
     const errors: unknown[] = [];
@@ -179,7 +139,7 @@ describe('a failed attempt', () => {
   });
 
   test('includes a result that cannot be enqueued', async () => {
-    const { client, queue, engine, heard, hooks } = setUp();
+    const { client, queue, engine, heard, hooks } = workerSetUp();
     await queue.enqueue('a', { pid: 'a' });
     await using worker = client.worker(queue, () => ({ enqueue: [client.queue('other#q').task(1)] }), hooks);
     worker.start();
@@ -192,156 +152,9 @@ describe('a failed attempt', () => {
   });
 });
 
-describe('leases', () => {
-  test('are renewed for as long as the handler takes', async () => {
-    const { client, queue, timing, heard, hooks } = setUp();
-    const { handler, finish } = gatedHandler();
-    await queue.enqueue('a');
-    await using worker = client.worker(queue, handler, { ...hooks, lease: '30s' });
-    worker.start();
-    await timing.advance(300_000);
-    expect(await queue.lease()).toEqual([]);
-    finish('a');
-    await settled();
-    expect(heard).toEqual(['complete a']);
-  });
-
-  test('of a handler that hangs end after maxLeaseTime', async () => {
-    const { client, queue, timing, heard, hooks } = setUp();
-    const signals: AbortSignal[] = [];
-    await queue.enqueue('a');
-    const handler = (task: LeasedTask<string>): Promise<never> => {
-      signals.push(task.signal);
-      return new Promise(() => {});
-    };
-    const worker = client.worker(queue, handler, { ...hooks, lease: '30s', maxLeaseTime: '1m' });
-    worker.start();
-    await timing.advance(100_000);
-    expect(heard).toEqual(['lost a: LEASE_EXPIRED']);
-    expect(signals[0]?.aborted).toBe(true);
-    expect(await queue.lease()).toHaveLength(1);
-  });
-
-  test('that are lost abort the signal of their task, and nothing more is sent for it', async () => {
-    const { client, queue, engine, timing, heard, hooks } = setUp();
-    await queue.enqueue('a', { pid: 'a' });
-    const reasons: unknown[] = [];
-    const handler = ({ signal }: LeasedTask<string>): Promise<void> =>
-      new Promise((resolve) => {
-        signal.addEventListener('abort', () => {
-          reasons.push(signal.reason);
-          resolve();
-        });
-      });
-    await using worker = client.worker(queue, handler, hooks);
-    worker.start();
-    await settled();
-    await queue.resetLeases();
-    await queue.lease();
-    await timing.advance(10_000);
-    expect(reasons).toEqual([expect.any(LeaseLost)]);
-    expect(heard).toEqual(['lost a: LEASE_LOST']);
-    expect(engine.updates.every(({ dequeue }) => dequeue.length === 0)).toBe(true);
-  });
-
-  test('of a task whose completion cannot be sent run out, so that the task comes back', async () => {
-    const { client, queue, transport, timing, heard, hooks } = setUp();
-    await queue.enqueue('a', { pid: 'a' });
-    const { begun, handler, finish } = gatedHandler();
-    await using worker = client.worker(queue, handler, { ...hooks, lease: '30s' });
-    worker.start();
-    await settled();
-    const internal = makeError('bug', { reason: 'INTERNAL' });
-    transport.faults.updateTasks.push({ when: 'before', error: internal });
-    finish('a');
-    await timing.advance(31_000);
-    expect(heard).toEqual(['error bug in a task']);
-    expect(begun).toEqual(['a', 'a']);
-    finish('a');
-  });
-});
-
-describe('stopping', () => {
-  test('waits for what runs and gives back at once what was not begun, not counting the attempt', async () => {
-    const { client, queue, engine, heard, hooks } = setUp();
-    const { begun, handler, finish } = gatedHandler();
-    await queue.enqueue('quick', { pid: '0' });
-    const worker = client.worker(queue, (task) => (task.data === 'quick' ? undefined : handler(task)), {
-      ...hooks,
-      prefetch: 2,
-    });
-    worker.start();
-    await settled();
-    await queue.enqueueMany(named('a', 'b', 'c'));
-    await settled();
-    await settled();
-    expect(begun).toEqual(['a']);
-    expect((await queue.stats()).leased).toBeGreaterThan(1);
-    const stopping = worker.stop();
-    await settled();
-    expect((await queue.stats()).leased).toBe(1);
-    expect((await queue.get(['b']))[0]).toMatchObject({ state: 'available', attempts: 0 });
-    finish('a');
-    await stopping;
-    expect(heard).toEqual(['complete quick', 'complete a']);
-    expect(engine.pids('g#q')).toEqual(['b', 'c']);
-    expect(engine.waiting).toBe(0);
-  });
-
-  test('after its timeout tells handlers to stop, and renews their leases no more', async () => {
-    const { client, queue, engine, timing } = setUp();
-    await queue.enqueue('a');
-    const signals: AbortSignal[] = [];
-    const worker = client.worker(queue, ({ signal }) => {
-      signals.push(signal);
-      return new Promise<void>(() => {});
-    });
-    worker.start();
-    await settled();
-    const stopping = worker.stop({ timeout: '5s' });
-    await timing.advance(5_000);
-    await stopping;
-    expect(signals[0]?.reason).toMatchObject({ reason: 'CANCELLED' });
-    const sent = engine.updates.length;
-    await timing.advance(60_000);
-    expect(engine.updates).toHaveLength(sent);
-  });
-
-  test('by a signal ends run()', async () => {
-    const { client, queue, engine } = setUp();
-    const stop = new AbortController();
-    const running = client.worker(queue, () => {}).run({ signal: stop.signal });
-    await settled();
-    stop.abort();
-    await running;
-    expect(engine.waiting).toBe(0);
-  });
-
-  test('is harmless before the start and when repeated; a worker runs once', async () => {
-    const { client, queue } = setUp();
-    const worker = client.worker(queue, () => {});
-    await worker.stop();
-    await worker.stop();
-    expect(() => worker.start()).toThrow(TypeError);
-  });
-
-  test('is what closing the client does first', async () => {
-    const { client, queue, heard, hooks } = setUp();
-    const { handler, finish } = gatedHandler();
-    await queue.enqueue('a');
-    client.worker(queue, handler, hooks).start();
-    await settled();
-    const closing = client.close();
-    await settled();
-    finish('a');
-    await closing;
-    expect(heard).toEqual(['complete a']);
-  });
-});
-
 describe('when leasing fails', () => {
   test('for a while, the worker tries again, less and less often', async () => {
-    const { client, queue, transport, timing, heard, hooks } = setUp();
+    const { client, queue, transport, timing, heard, hooks } = workerSetUp();
     transport.faults.leaseTasks.push(
       ...Array.from({ length: 25 }, () => ({ when: 'before', error: overloaded() }) as const),
     );
@@ -355,14 +168,14 @@ describe('when leasing fails', () => {
   });
 
   test('because the request is wrong, run() says so', async () => {
-    const { client, queue, transport } = setUp();
+    const { client, queue, transport } = workerSetUp();
     transport.faults.leaseTasks.push({ when: 'before', error: makeError('bad name', { reason: 'INVALID_QUEUE' }) });
     await expect(client.worker(queue, () => {}).run()).rejects.toBeInstanceOf(InvalidRequest);
   });
 });
 
 test('a policy that cannot be looked up does not keep a failed task from being released', async () => {
-  const { client, queue, transport, timing } = setUp();
+  const { client, queue, transport, timing } = workerSetUp();
   transport.faults.getTasks.push(
     ...Array.from({ length: 10 }, () => ({ when: 'before', error: connectionLost() }) as const),
   );

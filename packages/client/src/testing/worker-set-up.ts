@@ -1,0 +1,45 @@
+import type { LeasedTask } from '../leased-task.ts';
+import type { Queue } from '../queue.ts';
+import type { WorkerOptions } from '../worker-options.ts';
+import { type ClientSetUp, clientSetUp } from './client-set-up.ts';
+
+export interface WorkerSetUp extends ClientSetUp {
+  readonly queue: Queue<string>;
+  /** What the hooks heard, in order. */
+  readonly heard: string[];
+  readonly hooks: Pick<WorkerOptions<string>, 'onComplete' | 'onError' | 'onLeaseLost'>;
+}
+
+/** A client, a queue of texts, and hooks that write down what they hear. */
+export function workerSetUp(): WorkerSetUp {
+  const made = clientSetUp();
+  const heard: string[] = [];
+  return {
+    ...made,
+    queue: made.client.queue<string>('g#q'),
+    heard,
+    hooks: {
+      onComplete: (task) => heard.push(`complete ${task.data}`),
+      onError: (error, task) =>
+        heard.push(`error ${(error as Error).message}${task === undefined ? '' : ' in a task'}`),
+      onLeaseLost: (task, { reason }) => heard.push(`lost ${task.data}: ${reason}`),
+    },
+  };
+}
+
+/** A handler whose tasks end when the test says so. */
+export function gatedHandler() {
+  const begun: string[] = [];
+  const gates = new Map<string, PromiseWithResolvers<void>>();
+  const handler = (task: LeasedTask<string>): Promise<void> => {
+    begun.push(task.data);
+    const gate = Promise.withResolvers<void>();
+    gates.set(task.data, gate);
+    return gate.promise;
+  };
+  return { begun, handler, finish: (data: string) => gates.get(data)?.resolve() };
+}
+
+/** Tasks whose PIDs are their data. */
+export const named = (...data: string[]): { data: string; pid: string }[] =>
+  data.map((one) => ({ data: one, pid: one }));
