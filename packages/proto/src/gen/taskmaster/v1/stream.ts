@@ -16,7 +16,7 @@ export interface StreamRequest {
 
 /** One call. */
 export interface StreamCall {
-  /** Chosen by the client; unique among its unanswered calls on this stream. */
+  /** Chosen by the client, up to 2^53 - 1; unique among its unanswered calls on this stream. */
   id: number;
   /** The operation. */
   call:
