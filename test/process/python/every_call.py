@@ -67,6 +67,7 @@ def refusal(call):
             name = packed.TypeName()
             known = {
                 "google.rpc.ErrorInfo": error_details_pb2.ErrorInfo,
+                "google.rpc.BadRequest": error_details_pb2.BadRequest,
                 "google.rpc.RetryInfo": error_details_pb2.RetryInfo,
                 "taskmaster.v1.UpdateRefused": t.UpdateRefused,
             }[name]()
@@ -153,6 +154,7 @@ def refusals_say_why(held):
 
     code, details = refusal(lambda: update(enqueue=[t.Enqueue(queue="a#x"), t.Enqueue(queue="b#x")]))
     assert (code, details["google.rpc.ErrorInfo"].reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MIXED_GROUPS")
+    assert details["google.rpc.BadRequest"].field_violations[0].field == "enqueue[1].queue"
     code, details = refusal(
         lambda: stub.ListQueues(q.ListQueuesRequest(filter=q.QueueFilter(name_regex="(")), timeout=TIMEOUT)
     )
@@ -217,13 +219,13 @@ def a_stream_carries_everything():
     enqueue = t.UpdateTasksRequest(enqueue=[t.Enqueue(queue="py#stream", pid=b"p", data=b"d")])
     refused = t.UpdateTasksRequest(dequeue=[t.Dequeue(queue="py#stream", pid=b"nobody")])
     send(s.StreamCall(id=1, lease=wait), s.StreamCall(id=2, lease=wanted))
-    send(s.StreamCall(id=2**63, update=enqueue), s.StreamCall(id=4, update=refused))
+    send(s.StreamCall(id=2**53 - 1, update=enqueue), s.StreamCall(id=4, update=refused))
     got = {}
     while len(got) < 3:
         result = next(results)
         got[result.id] = result
     assert got[2].lease.tasks[0].data == b"d"
-    assert got[2**63].update.enqueued[0].pid == b"p"
+    assert got[2**53 - 1].update.enqueued[0].pid == b"p"
     assert got[4].error.reason == "TASK_NOT_FOUND"
 
     send(s.StreamCall(id=1, cancel=s.CancelCall()))
