@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import { parseDocument } from 'yaml';
+import type { z } from 'zod';
+import { configSchema, InvalidConfig, type NodeConfig } from '../config.ts';
+import { isRecord, type Setting, settingAt, settings, valueAt } from './settings.ts';
+
+/** Where settings come from; each later one wins over those before it. Values of the environment and flags are texts. */
+export interface ConfigSources {
+  /** Path of a YAML file. */
+  readonly file?: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** By name of the setting. */
+  readonly flags: ReadonlyMap<string, string>;
+}
+
+/** Puts the settings together. Throws `InvalidConfig`. */
+export function loadConfig(sources: ConfigSources): NodeConfig {
+  const file = sources.file === undefined ? {} : readFile(sources.file);
+  const merged = structuredClone(file);
+  for (const setting of settings) {
+    const value = sources.flags.get(setting.name) ?? sources.env[setting.env];
+    if (value !== undefined) setAt(merged, setting.path, value);
+  }
+  const parsed = configSchema.safeParse(merged);
+  if (parsed.success) return parsed.data;
+  throw new InvalidConfig(parsed.error.issues.flatMap((issue) => problemsOf(issue, sources, merged)));
+}
+
+function readFile(path: string): Record<string, unknown> {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new InvalidConfig([`${path}: cannot be read: ${error instanceof Error ? error.message : String(error)}`]);
+  }
+  const document = parseDocument(text);
+  const [first] = document.errors;
+  if (first !== undefined) throw new InvalidConfig(document.errors.map(({ message }) => `${path}: ${message}`));
+  const content: unknown = document.toJS() ?? {};
+  if (!isRecord(content)) throw new InvalidConfig([`${path}: must be a mapping of settings`]);
+  return content;
+}
+
+function setAt(tree: Record<string, unknown>, path: readonly string[], value: string): void {
+  const [key, ...rest] = path;
+  if (key === undefined) return;
+  if (rest.length === 0) {
+    tree[key] = value;
+    return;
+  }
+  const inner = tree[key];
+  const next = isRecord(inner) ? inner : {};
+  tree[key] = next;
+  setAt(next, rest, value);
+}
+
+function problemsOf(issue: z.core.$ZodIssue, sources: ConfigSources, merged: unknown): string[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => `${[...issue.path, key].join('.')}: no such setting (in ${sources.file})`);
+  }
+  const setting = settingAt(issue.path);
+  if (setting === undefined) return [`${issue.path.join('.')}: ${issue.message} (in ${sources.file})`];
+  const value = JSON.stringify(valueAt(merged, setting.path));
+  return [`${setting.name}: ${issue.message}, not ${value} (from ${originOf(setting, sources)})`];
+}
+
+function originOf(setting: Setting, { file, env, flags }: ConfigSources): string {
+  if (flags.has(setting.name)) return setting.flag;
+  if (env[setting.env] !== undefined) return setting.env;
+  return file ?? 'the default';
+}

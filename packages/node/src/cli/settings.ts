@@ -1,0 +1,53 @@
+import { z } from 'zod';
+import { configSchema } from '../config.ts';
+
+/** One setting, under each of its names. */
+export interface Setting {
+  /** In the schema and the file: `['engine', 'cacheBytes']`. */
+  readonly path: readonly string[];
+  /** `engine.cacheBytes`. */
+  readonly name: string;
+  /** `TASKMASTER_ENGINE_CACHE_BYTES`. */
+  readonly env: string;
+  /** `--engine-cache-bytes`. */
+  readonly flag: string;
+  readonly about: string;
+  readonly default: unknown;
+}
+
+/** Every setting of the schema, in its order. */
+export const settings: readonly Setting[] = settingsIn(configSchema, [], configSchema.parse({}));
+
+export function settingAt(path: readonly PropertyKey[]): Setting | undefined {
+  const name = path.join('.');
+  return settings.find((setting) => setting.name === name);
+}
+
+/** The value at a path of nested objects; undefined where the path ends early. */
+export function valueAt(tree: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, key) => (isRecord(value) ? value[key] : undefined), tree);
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function settingsIn(schema: z.ZodObject, path: readonly string[], defaults: unknown): Setting[] {
+  return Object.entries(schema.shape).flatMap(([key, type]) => {
+    const inner = type instanceof z.ZodPrefault ? type.unwrap() : type;
+    const at = [...path, key];
+    return inner instanceof z.ZodObject ? settingsIn(inner, at, defaults) : [settingOf(at, inner, defaults)];
+  });
+}
+
+function settingOf(path: readonly string[], type: z.core.$ZodType, defaults: unknown): Setting {
+  const words = path.flatMap((key) => key.split(/(?=[A-Z])/)).map((word) => word.toLowerCase());
+  return {
+    path,
+    name: path.join('.'),
+    env: `TASKMASTER_${words.join('_').toUpperCase()}`,
+    flag: `--${words.join('-')}`,
+    about: z.globalRegistry.get(type)?.description ?? '',
+    default: valueAt(defaults, path),
+  };
+}

@@ -1,0 +1,278 @@
+import { limits } from '@taskmaster/proto';
+import { z } from 'zod';
+import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './engine/config.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
+/** What a timer of Node can wait at most, in ms: about 24 days. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+interface Bounds {
+  readonly about: string;
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+const unitBytes: Readonly<Record<string, number>> = { '': 1, KiB: KIB, MiB: MIB, GiB: GIB };
+
+/** `64MiB` as a number of bytes; what is not of that form is left for the schema to refuse. */
+function readBytes(value: unknown): unknown {
+  const [, digits, unit = ''] = typeof value === 'string' ? (/^(\d+)\s*([KMG]iB)?$/.exec(value.trim()) ?? []) : [];
+  return digits === undefined ? value : Number(digits) * (unitBytes[unit] ?? 1);
+}
+
+/** Environment and flags know only texts. */
+function readNumber(value: unknown): unknown {
+  return typeof value === 'string' && /^\d+$/.test(value.trim()) ? Number(value) : value;
+}
+
+function readBoolean(value: unknown): unknown {
+  return value === 'true' ? true : value === 'false' ? false : value;
+}
+
+function bounded(read: (value: unknown) => unknown, { about, min, max, ...rest }: Bounds, form: string) {
+  const error = `must be ${form} from ${min} to ${max}`;
+  const type = z.number({ error }).int({ error }).min(min, { error }).max(max, { error });
+  return z.preprocess(read, type).default(rest.default).meta({ description: about });
+}
+
+const count = (bounds: Bounds) => bounded(readNumber, bounds, 'a whole number');
+const ms = (bounds: Bounds) => bounded(readNumber, bounds, 'a number of ms');
+const bytes = (bounds: Bounds) => bounded(readBytes, bounds, 'a number of bytes (64MiB is one, too)');
+const port = (about: string, byDefault: number) => count({ about, default: byDefault, min: 0, max: 65_535 });
+const text = (about: string, byDefault: string) =>
+  z
+    .string({ error: 'must be a text' })
+    .min(1, { error: 'must not be empty' })
+    .default(byDefault)
+    .meta({ description: about });
+const flag = (about: string, byDefault: boolean) =>
+  z
+    .preprocess(readBoolean, z.boolean({ error: 'must be true or false' }))
+    .default(byDefault)
+    .meta({ description: about });
+const choice = <T extends string>(about: string, values: readonly [T, ...T[]], byDefault: NoInfer<T>) =>
+  z
+    .enum(values, { error: `must be one of ${values.join(', ')}` })
+    .default(byDefault as never)
+    .meta({ description: about });
+
+const engine = DEFAULT_ENGINE_CONFIG;
+
+/**
+ * Every setting of a node, with its meaning, default and bounds; units are in the names. A setting is named by its path:
+ * `engine.cacheBytes` in the file is `TASKMASTER_ENGINE_CACHE_BYTES` in the environment and `--engine-cache-bytes` as a
+ * flag.
+ */
+export const configSchema = z.strictObject({
+  dataDir: text('Directory of the data; created if it is missing. One node at a time can use it.', './data'),
+  host: text('Address to listen on, for gRPC and HTTP. 0.0.0.0: every IPv4 address of the machine.', '127.0.0.1'),
+  grpcPort: port('Port of the service itself. 0: any free port.', 7400),
+  httpPort: port('Port of health, metrics and the page of queues. 0: any free port.', 7401),
+  logLevel: choice(
+    'What is logged, as JSON on standard error.',
+    ['trace', 'debug', 'info', 'warn', 'error', 'silent'],
+    'info',
+  ),
+  stopGraceMs: ms({
+    about: 'How long what is in flight may take to finish when the node is told to stop.',
+    default: 10_000,
+    min: 0,
+    max: 10 * 60 * 1000,
+  }),
+  durability: choice(
+    'synced: a success means that the change is on disk. relaxed: it is within durabilityFlushMs; a crash of the machine may lose that much.',
+    ['synced', 'relaxed'],
+    'synced',
+  ),
+  durabilityFlushMs: ms({
+    about: 'Longest time between syncs when durability is relaxed.',
+    default: 100,
+    min: 1,
+    max: 10_000,
+  }),
+  engine: z
+    .strictObject({
+      partitions: count({
+        about: 'Partitions of a new data directory; an existing one keeps its own number.',
+        default: engine.partitions,
+        min: 1,
+        max: 65_536,
+      }),
+      cacheBytes: bytes({
+        about: 'Memory for tasks at the heads of queues. More: fewer reads of the disk while queues are long.',
+        default: engine.cacheBytes,
+        min: MIB,
+        max: 64 * GIB,
+      }),
+      maxInFlightRequests: count({
+        about: 'Requests being worked on at once, waiting leases aside; more are refused as OVERLOADED.',
+        default: engine.maxInFlightRequests,
+        min: 1,
+        max: 1_000_000,
+      }),
+      maxInFlightBytes: bytes({
+        about: 'Payload bytes of those requests.',
+        default: engine.maxInFlightBytes,
+        min: 2 * limits.requestBytes,
+        max: 16 * GIB,
+      }),
+      maxWaiters: count({
+        about: 'Leases that wait for tasks at once; more are refused as TOO_MANY_WAITERS.',
+        default: engine.maxWaiters,
+        min: 0,
+        max: 10_000_000,
+      }),
+      requestIdWindowMs: ms({
+        about: 'How long a repeated request id gets the first outcome instead of being applied again.',
+        default: engine.requestIdWindowMs,
+        min: 1_000,
+        max: 24 * 3600 * 1000,
+      }),
+      requestIdBytes: bytes({
+        about: 'Memory for request ids; older ones within the window are looked up on disk.',
+        default: engine.requestIdBytes,
+        min: MIB,
+        max: 16 * GIB,
+      }),
+      checkpointIntervalMs: ms({
+        about: 'How often counters are written. Longer: less to write, more to replay after a crash.',
+        default: engine.checkpointIntervalMs,
+        min: 10,
+        max: 60_000,
+      }),
+      refillMinTasks: count({
+        about: 'Tasks read ahead at least when a queue in memory runs low.',
+        default: engine.refillMinTasks,
+        min: 1,
+        max: 100_000,
+      }),
+      refillMaxTasks: count({
+        about: 'Tasks read ahead at most; fast queues come close to it.',
+        default: engine.refillMaxTasks,
+        min: 1,
+        max: 1_000_000,
+      }),
+      emptyQueueLingerMs: ms({
+        about: 'How long the statistics of a queue stay after its last task.',
+        default: engine.emptyQueueLingerMs,
+        min: 0,
+        max: 24 * 3600 * 1000,
+      }),
+    })
+    .refine(({ refillMinTasks, refillMaxTasks }) => refillMinTasks <= refillMaxTasks, {
+      path: ['refillMinTasks'],
+      error: 'must not be more than engine.refillMaxTasks',
+    })
+    .prefault({}),
+  store: z
+    .strictObject({
+      cacheBytes: bytes({
+        about: 'Memory of RocksDB for blocks read from disk.',
+        default: 128 * MIB,
+        min: MIB,
+        max: 64 * GIB,
+      }),
+      memtableBytes: bytes({
+        about:
+          'Memory of RocksDB for what is not yet in files, at its worst. Its log grows to about four times as much.',
+        default: 96 * MIB,
+        min: 8 * MIB,
+        max: 16 * GIB,
+      }),
+      reserveBytes: bytes({
+        about: 'Disk space kept back, so that work in progress can be finished when the disk is full.',
+        default: 256 * MIB,
+        min: MIB,
+        max: 64 * GIB,
+      }),
+    })
+    .prefault({}),
+  grpc: z
+    .strictObject({
+      keepaliveTimeMs: ms({
+        about: 'Idle connections are pinged this often.',
+        default: 60_000,
+        min: 1_000,
+        max: LONGEST_TIMER_MS,
+      }),
+      keepaliveTimeoutMs: ms({
+        about: 'A connection whose ping stays unanswered for so long is closed.',
+        default: 20_000,
+        min: 100,
+        max: LONGEST_TIMER_MS,
+      }),
+      maxConnectionAgeMs: ms({
+        about: 'Connections end after about so long, so that clients spread over the nodes anew. 0: never.',
+        default: 0,
+        min: 0,
+        max: LONGEST_TIMER_MS,
+      }),
+      maxConnectionAgeGraceMs: ms({
+        about: 'How long calls on a connection that reached its age may still take.',
+        default: 30_000,
+        min: 0,
+        max: LONGEST_TIMER_MS,
+      }),
+      maxCallsPerConnection: count({
+        about: 'Calls at once on one connection. A stream counts as one, whatever it carries.',
+        default: 1_000,
+        min: 1,
+        max: 1_000_000,
+      }),
+      maxUnreadReplyBytes: bytes({
+        about:
+          'Memory for replies that clients do not read. Beyond it, and beyond a quarter of it each, they are cut off.',
+        default: 256 * MIB,
+        min: 8 * limits.requestBytes,
+        max: 16 * GIB,
+      }),
+      reflection: flag('Lets grpcurl and similar tools discover the service.', true),
+    })
+    .prefault({}),
+  http: z
+    .strictObject({
+      metricsQueues: count({
+        about: 'Queues with metrics of their own, the largest ones; the rest are summed up as _other.',
+        default: 100,
+        min: 0,
+        max: 10_000,
+      }),
+    })
+    .prefault({}),
+});
+
+/** The settings of a node, all of them decided. */
+export type NodeConfig = z.output<typeof configSchema>;
+
+type Some<T> = { readonly [K in keyof T]?: T[K] extends object ? Some<T[K]> : T[K] };
+
+/** Some of the settings; the rest have their defaults. */
+export type NodeConfigInput = Some<NodeConfig>;
+
+export function engineConfigOf({ engine, durability, durabilityFlushMs }: NodeConfig): EngineConfig {
+  return {
+    ...engine,
+    durability: durability === 'synced' ? { kind: 'synced' } : { kind: 'relaxed', flushIntervalMs: durabilityFlushMs },
+  };
+}
+
+/** Everything that is wrong with the settings, so that it can be put right at once. */
+export class InvalidConfig extends Error {
+  override readonly name = 'InvalidConfig';
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(`invalid configuration: ${problems.join('; ')}`);
+    this.problems = problems;
+  }
+}
+
+/** Decides the settings that are not given. Throws `InvalidConfig`. */
+export function completeConfig(config: NodeConfigInput): NodeConfig {
+  const parsed = configSchema.safeParse(config);
+  if (parsed.success) return parsed.data;
+  throw new InvalidConfig(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+}

@@ -1,0 +1,34 @@
+/** Figures as people read them. */
+
+const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+
+export function formatCount(value: number): string {
+  return whole.format(value);
+}
+
+/** Per second. Small rates keep a digit, so that a slow queue does not look dead. */
+export function formatRate(perSecond: number): string {
+  if (perSecond === 0) return '0';
+  if (perSecond < 0.05) return '<0.1';
+  return perSecond < 100 ? tenths.format(perSecond) : whole.format(perSecond);
+}
+
+const units: readonly (readonly [ms: number, name: string])[] = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'm'],
+  [1_000, 's'],
+];
+
+/** The two largest units that say something: `2d 3h`, `4m 10s`, `1.5s`, `20ms`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)}ms`;
+  if (ms < 10_000) return `${tenths.format(ms / 1_000)}s`;
+  const first = units.findIndex(([unit]) => ms >= unit);
+  const [unit, name] = units[first] ?? [1_000, 's'];
+  const rest = units[first + 1];
+  const larger = `${Math.floor(ms / unit)}${name}`;
+  const smaller = rest === undefined ? 0 : Math.floor((ms % unit) / rest[0]);
+  return rest === undefined || smaller === 0 ? larger : `${larger} ${smaller}${rest[1]}`;
+}

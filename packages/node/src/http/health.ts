@@ -1,0 +1,31 @@
+import type { EngineHealth } from '../engine/commands.ts';
+import { jsonReply, type Reply } from './reply.ts';
+
+/** What each state means to whoever runs the node. */
+const explanations: Readonly<Record<EngineHealth['kind'], string>> = {
+  starting: 'the node is opening its data',
+  serving: 'everything is served',
+  full: 'the disk is full: no new tasks are taken until there is space; everything else is served',
+  failed: 'a write failed: nothing is written any more; see the log, put the disk right and restart the node',
+  stopping: 'the node is shutting down',
+};
+
+export const isReady = ({ kind }: EngineHealth): boolean => kind === 'serving' || kind === 'full';
+
+export function explainHealth(health: EngineHealth): string {
+  return explanations[health.kind];
+}
+
+/** The process is alive, whatever it is doing: a node that is not ready is not helped by a restart. */
+export function livez(): Reply {
+  return jsonReply({ status: 'alive' });
+}
+
+/** Whether the node should get requests. A full disk does not count: most of the service goes on. */
+export function readyz(health: EngineHealth): Reply {
+  const ready = isReady(health);
+  return jsonReply(
+    { status: ready ? 'ready' : 'not ready', state: health.kind, reason: explainHealth(health) },
+    ready ? 200 : 503,
+  );
+}

@@ -1,0 +1,118 @@
+import { describe, expect, test } from 'vitest';
+import type { QueueStats, TaskEngine } from '../engine/commands.ts';
+import { fakeEngine } from '../grpc/testing/fake-engine.ts';
+import { NodeMetrics } from './metrics.ts';
+import { OTHER, QueueMetrics } from './queue-metrics.ts';
+
+const stats = (name: string, available: number): QueueStats => ({
+  queue: { group: '', name },
+  available,
+  leased: 1,
+  delayed: 0,
+  completed: 0,
+  enqueueRate: 0.5,
+  leaseRate: 0,
+  completeRate: 0,
+  meanLeaseMs: 0,
+  oldestAgeMs: available,
+});
+
+/** An engine with these queues, two a page. */
+function engineWith(queues: readonly QueueStats[]): TaskEngine {
+  return fakeEngine({
+    listQueues: async ({ after }) => {
+      const from = after === undefined ? 0 : queues.findIndex(({ queue }) => queue.name === after.name) + 1;
+      return { queues: queues.slice(from, from + 2), more: from + 2 < queues.length };
+    },
+  });
+}
+
+describe('metrics of queues', () => {
+  const queues = [stats('a', 1), stats('b', 50), stats('c', 3), stats('d', 40), stats('e', 2)];
+
+  test('are those of the largest, whatever page they are on, and of the rest together', async () => {
+    const figures = await new QueueMetrics(2).read(engineWith(queues));
+    expect(figures.map(({ queue, available }) => [queue, available])).toEqual([
+      ['b', 50],
+      ['d', 40],
+      [OTHER, 6],
+    ]);
+    expect(figures[2]).toMatchObject({ leased: 3, enqueueRate: 1.5, oldestAgeMs: 3 });
+  });
+
+  test('leave the label of the rest to the rest', async () => {
+    const figures = await new QueueMetrics(5).read(engineWith([stats(OTHER, 9), stats('a', 1)]));
+    expect(figures.map(({ queue, available }) => [queue, available])).toEqual([
+      ['a', 1],
+      [OTHER, 9],
+    ]);
+  });
+
+  test('are looked up once for scrapes in quick succession', async () => {
+    let now = 0;
+    const engine = fakeEngine({ listQueues: async () => ({ queues: [], more: false }) });
+    const metrics = new QueueMetrics(5, () => now);
+    await Promise.all([metrics.read(engine), metrics.read(engine)]);
+    expect(engine.asked).toHaveLength(1);
+    now = 5_001;
+    await metrics.read(engine);
+    expect(engine.asked).toHaveLength(2);
+  });
+});
+
+describe('metrics of a node', () => {
+  function setUp(engine: TaskEngine | undefined): NodeMetrics {
+    return new NodeMetrics({
+      version: '1.2.3',
+      engine: () => engine,
+      health: () => engine?.health ?? { kind: 'starting' },
+      storeSize: () => ({ disk: 1_000, memory: 500 }),
+      connections: () => 3,
+      unreadReplyBytes: () => 0,
+      queues: 10,
+    });
+  }
+
+  test('can be read before the engine is open', async () => {
+    const text = await setUp(undefined).text();
+    expect(text).toContain('taskmaster_health{state="starting"} 1');
+    expect(text).toContain('taskmaster_build_info{version="1.2.3"');
+  });
+
+  test('count calls by their outcome, and refusals by their reason', async () => {
+    const metrics = setUp(engineWith([]));
+    metrics.callEnded('UpdateTasks', undefined, 4);
+    metrics.callEnded('UpdateTasks', 'DISK_FULL', 1);
+    metrics.callEnded('UpdateTasks', 'OVERLOADED', 1);
+    const text = await metrics.text();
+    expect(text).toContain('taskmaster_rpc_duration_seconds_count{method="UpdateTasks",code="OK"} 1');
+    expect(text).toContain('taskmaster_rpc_duration_seconds_count{method="UpdateTasks",code="RESOURCE_EXHAUSTED"} 2');
+    expect(text).toContain('taskmaster_refusals_total{reason="DISK_FULL"} 1');
+  });
+
+  test("show the engine's own counts and its queues", async () => {
+    const figures = { ...fakeEngine().figures(), tasksEnqueued: 7, waiters: 2 };
+    const engine: TaskEngine = { ...engineWith([stats('mail', 4)]), figures: () => figures };
+    const metrics = setUp(engine);
+    await metrics.text();
+    const text = await metrics.text();
+    expect(text).toContain('taskmaster_tasks_enqueued_total 7');
+    expect(text).toContain('taskmaster_waiting_leases 2');
+    expect(text).toContain('taskmaster_tasks{queue="mail",state="available"} 4');
+    expect(text).toContain('taskmaster_store_bytes{kind="disk"} 1000');
+  });
+
+  test('forget a queue that is gone', async () => {
+    const queues = [stats('mail', 4)];
+    const metrics = new NodeMetrics({
+      version: '1',
+      engine: () => fakeEngine({ listQueues: async () => ({ queues: queues.splice(0), more: false }) }),
+      health: () => ({ kind: 'serving' }),
+      storeSize: () => undefined,
+      connections: () => 0,
+      unreadReplyBytes: () => 0,
+      queues: 10,
+    });
+    expect(await metrics.text()).toContain('queue="mail"');
+  });
+});

@@ -1,0 +1,203 @@
+import { status } from '@grpc/grpc-js';
+import { type Reason, statusOfReason } from '@taskmaster/proto';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { EngineFigures, EngineHealth, TaskEngine } from '../engine/commands.ts';
+import type { StoreSize } from '../ports/store.ts';
+import { QueueMetrics } from './queue-metrics.ts';
+
+/** What the metrics are read from; parts that are not open yet are undefined. */
+export interface MetricsSources {
+  readonly version: string;
+  readonly engine: () => TaskEngine | undefined;
+  readonly health: () => EngineHealth;
+  readonly storeSize: () => StoreSize | undefined;
+  readonly connections: () => number;
+  readonly unreadReplyBytes: () => number;
+  /** Queues with metrics of their own. */
+  readonly queues: number;
+}
+
+/** From a cached answer to a slow disk; leases that wait for tasks lie above. */
+const RPC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600];
+const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+const COMMIT_BYTES = [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304];
+
+const healthStates: readonly EngineHealth['kind'][] = ['starting', 'serving', 'full', 'failed', 'stopping'];
+
+/** Counted by the engine since its start: name, what it counts, where the engine has it. */
+const counters: readonly (readonly [name: string, help: string, of: (figures: EngineFigures) => number])[] = [
+  ['tasks_enqueued_total', 'Tasks enqueued.', (figures) => figures.tasksEnqueued],
+  ['tasks_leased_total', 'Leases granted.', (figures) => figures.tasksLeased],
+  ['tasks_completed_total', 'Tasks dequeued.', (figures) => figures.tasksCompleted],
+  ['leases_expired_total', 'Leases that ended without a word from their workers.', (figures) => figures.leasesExpired],
+  ['tasks_dead_lettered_total', 'Tasks moved to a dead-letter queue.', (figures) => figures.tasksDeadLettered],
+  ['atoms_total', 'Changes written to the commit log.', (figures) => figures.atoms],
+  ['cache_refills_total', 'Reads of the disk to refill the head of a queue.', (figures) => figures.refills],
+  ['cold_reads_total', 'Reads of the disk for single tasks.', (figures) => figures.coldReads],
+];
+
+const gauges: readonly (readonly [name: string, help: string, of: (figures: EngineFigures) => number])[] = [
+  ['queues', 'Queues that hold tasks, or held some lately.', (figures) => figures.queues],
+  ['waiting_leases', 'Lease requests that wait for tasks.', (figures) => figures.waiters],
+  ['in_flight_requests', 'Requests being worked on.', (figures) => figures.inFlightRequests],
+  ['in_flight_bytes', 'Payload bytes of the requests being worked on.', (figures) => figures.inFlightBytes],
+  ['cache_bytes', 'Memory used for tasks at the heads of queues.', (figures) => figures.cacheBytes],
+];
+
+/** The metrics of one node, in the text format of Prometheus. */
+export class NodeMetrics {
+  readonly #registry = new Registry();
+  readonly #rpc: Histogram<'method' | 'code'>;
+  readonly #refusals: Counter<'reason'>;
+  readonly #commitSeconds: Histogram;
+  readonly #commitBytes: Histogram;
+  /** Looking up a child by its labels costs more than counting. */
+  readonly #rpcs = new Map<string, Histogram.Internal<'method' | 'code'>>();
+
+  constructor(sources: MetricsSources) {
+    const registers = [this.#registry];
+    this.#rpc = new Histogram({
+      name: 'taskmaster_rpc_duration_seconds',
+      help: 'Time to answer a call, a wait for tasks included; calls of a stream and of unary methods alike.',
+      labelNames: ['method', 'code'],
+      buckets: RPC_SECONDS,
+      registers,
+    });
+    this.#refusals = new Counter({
+      name: 'taskmaster_refusals_total',
+      help: 'Calls refused, by reason.',
+      labelNames: ['reason'],
+      registers,
+    });
+    this.#commitSeconds = new Histogram({
+      name: 'taskmaster_commit_duration_seconds',
+      help: 'Time to write one batch to the store, its sync included.',
+      buckets: COMMIT_SECONDS,
+      registers,
+    });
+    this.#commitBytes = new Histogram({
+      name: 'taskmaster_commit_batch_bytes',
+      help: 'Size of the batches written to the store.',
+      buckets: COMMIT_BYTES,
+      registers,
+    });
+    collectDefaultMetrics({ register: this.#registry });
+    this.#addNode(sources);
+    this.#addEngine(sources);
+    this.#addQueues(sources);
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  callEnded(method: string, reason: Reason | undefined, durationMs: number): void {
+    if (reason !== undefined) this.#refusals.labels(reason).inc();
+    const key = reason === undefined ? method : `${method} ${reason}`;
+    let child = this.#rpcs.get(key);
+    if (child === undefined) {
+      child = this.#rpc.labels(method, reason === undefined ? 'OK' : (status[statusOfReason[reason]] ?? 'UNKNOWN'));
+      this.#rpcs.set(key, child);
+    }
+    child.observe(durationMs / 1000);
+  }
+
+  committed(bytes: number, durationMs: number): void {
+    this.#commitBytes.observe(bytes);
+    this.#commitSeconds.observe(durationMs / 1000);
+  }
+
+  #addNode({ version, health, storeSize, connections, unreadReplyBytes }: MetricsSources): void {
+    const registers = [this.#registry];
+    new Gauge({
+      name: 'taskmaster_build_info',
+      help: 'Always 1; its labels say what is running.',
+      labelNames: ['version', 'node'],
+      registers,
+    })
+      .labels(version, process.version)
+      .set(1);
+    this.#gauge('health', 'State of the node: 1 for the present one.', ['state'], (gauge) => {
+      for (const state of healthStates) gauge.labels(state).set(health().kind === state ? 1 : 0);
+    });
+    this.#gauge('store_bytes', 'What the store takes of the disk and of memory.', ['kind'], (gauge) => {
+      for (const [kind, bytes] of Object.entries(storeSize() ?? {})) gauge.labels(kind).set(bytes);
+    });
+    this.#gauge('connections', 'gRPC connections that are open.', [], (gauge) => gauge.set(connections()));
+    this.#gauge('unread_reply_bytes', 'Replies that clients have not read yet.', [], (gauge) =>
+      gauge.set(unreadReplyBytes()),
+    );
+  }
+
+  #addEngine({ engine }: MetricsSources): void {
+    for (const [name, help, of] of gauges) {
+      this.#gauge(name, help, [], (gauge) => {
+        const figures = engine()?.figures();
+        if (figures !== undefined) gauge.set(of(figures));
+      });
+    }
+    for (const [name, help, of] of counters) {
+      new Counter({
+        name: `taskmaster_${name}`,
+        help,
+        registers: [this.#registry],
+        collect() {
+          // The engine counts; this only shows its count.
+          this.reset();
+          const figures = engine()?.figures();
+          if (figures !== undefined) this.inc(of(figures));
+        },
+      });
+    }
+  }
+
+  #addQueues({ engine, queues: most }: MetricsSources): void {
+    const queues = new QueueMetrics(most);
+    const read = async () => {
+      const opened = engine();
+      return opened === undefined ? [] : queues.read(opened);
+    };
+    this.#gauge('tasks', 'Tasks by queue and state.', ['queue', 'state'], async (gauge) => {
+      gauge.reset();
+      for (const { queue, available, leased, delayed } of await read()) {
+        gauge.labels(queue, 'available').set(available);
+        gauge.labels(queue, 'leased').set(leased);
+        gauge.labels(queue, 'delayed').set(delayed);
+      }
+    });
+    this.#gauge('oldest_task_age_seconds', 'Age of the oldest task of a queue.', ['queue'], async (gauge) => {
+      gauge.reset();
+      for (const { queue, oldestAgeMs } of await read()) gauge.labels(queue).set(oldestAgeMs / 1000);
+    });
+    const rateHelp = 'Tasks per second through a queue, averaged over about a minute.';
+    this.#gauge('queue_rate', rateHelp, ['queue', 'operation'], async (gauge) => {
+      gauge.reset();
+      for (const { queue, enqueueRate, leaseRate, completeRate } of await read()) {
+        gauge.labels(queue, 'enqueue').set(enqueueRate);
+        gauge.labels(queue, 'lease').set(leaseRate);
+        gauge.labels(queue, 'complete').set(completeRate);
+      }
+    });
+  }
+
+  #gauge<L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    collect: (gauge: Gauge<L>) => void | Promise<void>,
+  ): void {
+    new Gauge<L>({
+      name: `taskmaster_${name}`,
+      help,
+      labelNames,
+      registers: [this.#registry],
+      collect() {
+        return collect(this);
+      },
+    });
+  }
+}

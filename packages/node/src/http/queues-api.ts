@@ -1,0 +1,60 @@
+import type {
+  GetQueueStatsRequest,
+  GetQueueStatsResponse,
+  ListQueuesRequest,
+  ListQueuesResponse,
+  QueueFilter,
+} from '@taskmaster/proto';
+import { errorReply, jsonReply, type Reply } from './reply.ts';
+
+/** What HTTP shows of the service; the same operations, with the same validation, as over gRPC. */
+export interface QueueReads {
+  listQueues(request: ListQueuesRequest): Promise<ListQueuesResponse>;
+  getQueueStats(request: GetQueueStatsRequest): Promise<GetQueueStatsResponse>;
+}
+
+type NumberField = Exclude<keyof QueueFilter, 'nameRegex' | 'group'>;
+
+const numberFields: ReadonlyMap<string, NumberField> = new Map([
+  ['min_available', 'minAvailable'],
+  ['max_available', 'maxAvailable'],
+  ['min_leased', 'minLeased'],
+  ['max_leased', 'maxLeased'],
+  ['min_delayed', 'minDelayed'],
+  ['max_delayed', 'maxDelayed'],
+]);
+
+/**
+ * The filter that query parameters spell: `regex`, `group` and bounds such as `min_available`. Numbers that are none
+ * become NaN, which the operation refuses by the field's name.
+ */
+export function filterOf(query: URLSearchParams): QueueFilter {
+  const filter: QueueFilter = { nameRegex: query.get('regex') ?? '', group: query.get('group') ?? undefined };
+  for (const [parameter, field] of numberFields) {
+    const text = query.get(parameter);
+    if (text !== null) filter[field] = toNumber(text);
+  }
+  return filter;
+}
+
+const parameters: ReadonlySet<string> = new Set(['regex', 'group', 'limit', 'page_token', ...numberFields.keys()]);
+
+/** `GET /api/queues`: a page of queues with their statistics; rates are per second, times in ms. */
+export async function queuesApi(reads: QueueReads, query: URLSearchParams): Promise<Reply> {
+  for (const name of new Set(query.keys())) {
+    if (!parameters.has(name)) return badParameter(name, `is unknown; known are ${[...parameters].join(', ')}`);
+    if (query.getAll(name).length > 1) return badParameter(name, 'is given more than once');
+  }
+  const limit = toNumber(query.get('limit') ?? '0');
+  const pageToken = query.get('page_token') ?? '';
+  const { queues, nextPageToken } = await reads.listQueues({ filter: filterOf(query), limit, pageToken });
+  return jsonReply({ queues, nextPageToken });
+}
+
+function badParameter(name: string, problem: string): Reply {
+  return errorReply(400, 'INVALID_ARGUMENT', `query parameter ${JSON.stringify(name.slice(0, 64))} ${problem}`);
+}
+
+function toNumber(text: string): number {
+  return /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
+}

@@ -1,0 +1,40 @@
+import { status } from '@grpc/grpc-js';
+import type { Error as WireError } from '@taskmaster/proto';
+
+/** What a request is answered with. */
+export interface Reply {
+  readonly status: number;
+  readonly type: 'application/json' | 'text/html; charset=utf-8' | (string & {});
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export function jsonReply(body: unknown, code = 200, headers: Reply['headers'] = {}): Reply {
+  return { status: code, type: 'application/json', body: `${JSON.stringify(body)}\n`, headers };
+}
+
+/** An error of HTTP itself; `reason` is for programs. */
+export function errorReply(code: number, reason: string, message: string, headers: Reply['headers'] = {}): Reply {
+  return jsonReply({ error: { reason, message } }, code, headers);
+}
+
+const httpStatusOf: Readonly<Record<number, number>> = {
+  [status.INVALID_ARGUMENT]: 400,
+  [status.NOT_FOUND]: 404,
+  [status.ALREADY_EXISTS]: 409,
+  [status.FAILED_PRECONDITION]: 409,
+  [status.RESOURCE_EXHAUSTED]: 429,
+  [status.UNAVAILABLE]: 503,
+  [status.DEADLINE_EXCEEDED]: 504,
+};
+
+export function httpStatus(error: WireError): number {
+  return httpStatusOf[error.code] ?? 500;
+}
+
+/** A refusal, saying what its gRPC status would have said. */
+export function refusalReply(error: WireError): Reply {
+  const { reason, message, metadata, retryDelayMs } = error;
+  const retry: Reply['headers'] = retryDelayMs > 0 ? { 'retry-after': String(Math.ceil(retryDelayMs / 1000)) } : {};
+  return jsonReply({ error: { reason, message, metadata } }, httpStatus(error), retry);
+}
