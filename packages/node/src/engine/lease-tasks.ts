@@ -21,6 +21,9 @@ export type Selection =
   /** The head in memory of this queue ends before the request is satisfied. */
   | { readonly kind: 'refill'; readonly queue: Queue; readonly wanted: number; readonly picks: readonly Pick[] };
 
+/** What a leased task takes in a reply beside its payload and PID; see `LeaseCommand.maxBytes`. */
+const REST_BYTES = 64;
+
 /** The exact first tasks of the queues, in the order in which the request names them. Takes nothing. */
 export function select(queues: Iterable<Queue>, command: LeaseCommand): Selection {
   const { maxPid } = command;
@@ -31,7 +34,7 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand): Selectio
     const cache = queue.warmCache;
     for (const [pid, task] of cache.head()) {
       if (maxPid !== undefined && pid > maxPid) break;
-      bytes += task.state.dataBytes;
+      bytes += task.state.dataBytes + pid.length + REST_BYTES;
       // The first task comes whatever its size: it would never come otherwise.
       if (bytes > command.maxBytes && picks.length > 0) return { kind: 'picked', picks };
       picks.push({ queue, pid, task });
