@@ -95,9 +95,11 @@ export class Caller {
     totalMs: number,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const { settings, timing, random } = this.#parts;
+    const { settings, timing, random, transport } = this.#parts;
     const remainingMs = totalMs - elapsedMs;
-    const decision = decideRetry({ error, attempt, repetition, elapsedMs, remainingMs }, settings.retry, random);
+    const elsewhere = transport.canTryElsewhere ?? false;
+    const failed = { error, attempt, repetition, elapsedMs, remainingMs, elsewhere };
+    const decision = decideRetry(failed, settings.retry, random);
     if (decision.kind === 'give-up') throw error;
     callHook(settings.onRetry, { operation, attempt, error, afterMs: decision.afterMs });
     try {

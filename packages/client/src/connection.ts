@@ -51,7 +51,7 @@ export class Connection {
       open: (listener) => openStreamPipe(this.client, listener),
       timing: parts.timing,
       maxCallsInFlight: parts.maxCallsInFlight,
-      onBroken: (error) => this.failed(error),
+      onFailure: (error) => this.failed(error),
     });
     this.#probe();
   }

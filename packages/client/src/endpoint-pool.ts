@@ -35,6 +35,12 @@ export class EndpointPool {
     return this.#chosen;
   }
 
+  /** Whether a connection is up that has not just said that it cannot serve. */
+  get hasRested(): boolean {
+    const now = this.#timing.now();
+    return this.#connections.some((connection) => connection.isLive && !connection.isResting(now));
+  }
+
   /** The first connection that is up. @throws Unavailable when none is in time; Cancelled. */
   whenLive(timeoutMs: number | undefined, signal: AbortSignal | undefined): Promise<Connection> {
     const live = this.pick();

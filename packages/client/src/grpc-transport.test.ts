@@ -2,8 +2,10 @@ import { createServer } from 'node:net';
 import { describe, expect, test, vi } from 'vitest';
 import { connect } from './connect.ts';
 import { LeaseLost, makeError, TaskExists, Unavailable } from './errors.ts';
-import type { ReconnectEvent } from './options.ts';
+import type { ReconnectEvent, RetryEvent } from './options.ts';
 import { FakeServer } from './testing/fake-server.ts';
+
+const patience = { timeout: 20_000, interval: 5 };
 
 /** A port that nobody listens on: one that was free a moment ago. */
 async function unusedPort(): Promise<number> {
@@ -19,8 +21,7 @@ async function unusedPort(): Promise<number> {
 function eventLog() {
   const events: string[] = [];
   const onReconnect = ({ endpoint, state }: ReconnectEvent): void => void events.push(`${state} ${endpoint}`);
-  const until = (event: string): Promise<true> =>
-    vi.waitUntil(() => events.includes(event), { timeout: 10_000, interval: 5 });
+  const until = (event: string): Promise<true> => vi.waitUntil(() => events.includes(event), patience);
   return { events, onReconnect, until };
 }
 
@@ -66,10 +67,10 @@ describe('over a stream', () => {
     const leasing = expect(client.queue('q').lease({ wait: '1m', signal: giveUp.signal })).rejects.toMatchObject({
       reason: 'CANCELLED',
     });
-    await vi.waitUntil(() => server.engine.waiting === 1);
+    await vi.waitUntil(() => server.engine.waiting === 1, patience);
     giveUp.abort();
     await leasing;
-    await vi.waitUntil(() => server.engine.waiting === 0);
+    await vi.waitUntil(() => server.engine.waiting === 0, patience);
   });
 });
 
@@ -108,10 +109,10 @@ describe('in calls of their own', () => {
     const leasing = expect(client.queue('q').lease({ wait: '1m', signal: giveUp.signal })).rejects.toMatchObject({
       reason: 'CANCELLED',
     });
-    await vi.waitUntil(() => server.engine.waiting === 1);
+    await vi.waitUntil(() => server.engine.waiting === 1, patience);
     giveUp.abort();
     await leasing;
-    await vi.waitUntil(() => server.engine.waiting === 0);
+    await vi.waitUntil(() => server.engine.waiting === 0, patience);
   });
 
   test('introspection goes this way', async () => {
@@ -158,6 +159,22 @@ describe('when a connection is lost', () => {
     expect(second.engine.pids('q').length).toBeGreaterThanOrEqual(6);
   });
 
+  test('a node that says it is stopping is left alone while there are others', async () => {
+    const { onReconnect, until } = eventLog();
+    await using first = await FakeServer.start();
+    await using second = await FakeServer.start();
+    const retried: string[] = [];
+    const onRetry = ({ error }: RetryEvent): void => void retried.push(error.reason);
+    await using client = await connect({ endpoints: [first.endpoint, second.endpoint], onReconnect, onRetry });
+    await until(`connected ${first.endpoint}`);
+    await until(`connected ${second.endpoint}`);
+    first.refusal = makeError('stopping', { reason: 'SHUTTING_DOWN', retryDelayMs: 60_000 });
+    const queue = client.queue<number>('q');
+    for (let i = 0; i < 6; i++) await queue.enqueue(i);
+    expect(retried).toEqual(['SHUTTING_DOWN']);
+    expect(second.engine.updates).toHaveLength(6);
+  });
+
   test('a node that ends its streams in order is asked again', async () => {
     await using server = await FakeServer.start();
     const retried: string[] = [];
@@ -170,9 +187,9 @@ describe('when a connection is lost', () => {
     const held = Promise.withResolvers<void>();
     server.hold = held.promise;
     const enqueuing = queue.enqueue(2);
-    await vi.waitUntil(() => server.messages.length === 2);
+    await vi.waitUntil(() => server.messages.length === 2, patience);
     server.endStreams();
-    await vi.waitUntil(() => server.streams === 2);
+    await vi.waitUntil(() => server.streams === 2, patience);
     held.resolve();
     await enqueuing;
     expect(retried).toEqual(['SHUTTING_DOWN']);
@@ -221,7 +238,7 @@ test('a closed client refuses calls', async () => {
   const client = await connect(server.endpoint);
   const queue = client.queue('q');
   const waiting = expect(queue.lease({ wait: '1m' })).rejects.toMatchObject({ reason: 'CANCELLED' });
-  await vi.waitUntil(() => server.engine.waiting === 1);
+  await vi.waitUntil(() => server.engine.waiting === 1, patience);
   await client.close();
   await waiting;
   await expect(queue.enqueue(1)).rejects.toMatchObject({ reason: 'CANCELLED' });

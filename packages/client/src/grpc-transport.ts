@@ -27,7 +27,7 @@ import { callHook, endpointList, type GrpcOptions, type TlsOptions } from './opt
 import { assertUpdateFits, updateSizeBound } from './request-size.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from './transport.ts';
-import { asTaskMasterError, errorFromService } from './wire-errors.ts';
+import { brokenReply, errorFromService } from './wire-errors.ts';
 
 /** Parts that tests replace. */
 export interface GrpcTransportParts {
@@ -76,6 +76,10 @@ export class GrpcTransport implements Transport {
         }),
     );
     this.#pool = new EndpointPool(connections, timing);
+  }
+
+  get canTryElsewhere(): boolean {
+    return this.#pool.hasRested;
   }
 
   /** Resolves when one endpoint is up. @throws Unavailable when none is in time; Cancelled. */
@@ -191,7 +195,7 @@ function unaryCall<Request, Reply>(
           resolve(reply);
           return;
         }
-        const error = failure === null ? asTaskMasterError(undefined) : errorFromService(failure);
+        const error = failure === null ? brokenReply('sent no reply') : errorFromService(failure);
         connection.failed(error);
         reject(signal?.aborted ? cancelled(signal, error) : error);
       },

@@ -18,7 +18,7 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
   const stream = new RequestStream({
     timing,
     maxCallsInFlight,
-    onBroken: ({ reason }) => broken.push(reason),
+    onFailure: ({ reason }) => broken.push(reason),
     open(listener) {
       listeners.push(listener);
       return {

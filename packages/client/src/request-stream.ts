@@ -1,3 +1,4 @@
+import { status } from '@grpc/grpc-js';
 import {
   encodeToBuffer,
   type LeaseTasksRequest,
@@ -38,8 +39,8 @@ export interface RequestStreamParts {
   readonly timing: Timing;
   /** Most unanswered calls, waiting leases not counted. */
   readonly maxCallsInFlight: number;
-  /** Called when the stream broke, after its calls were rejected. */
-  readonly onBroken: (error: TaskMasterError) => void;
+  /** Called when the stream broke, after its calls were rejected, and when an answer says that the node is unavailable. */
+  readonly onFailure: (error: TaskMasterError) => void;
 }
 
 /** Calls are joined into messages of about this size: large enough that the cost of a message is spread thin. */
@@ -237,7 +238,9 @@ export class RequestStream {
     this.#forgetSent(call);
     if (this.#queueHead < this.#queue.length) this.#flushSoon();
     if (result?.$case === 'error') {
-      this.#reject(call, call.givenUp ?? errorFromWire(result.value));
+      const error = errorFromWire(result.value);
+      if (error.code === status.UNAVAILABLE) this.#parts.onFailure(error);
+      this.#reject(call, call.givenUp ?? error);
     } else if (call.$case === 'update' && result?.$case === 'update') {
       this.#settle(call);
       call.resolve(result.value);
@@ -284,7 +287,7 @@ export class RequestStream {
     for (const call of this.#takeAll()) {
       this.#reject(call, call.givenUp ?? (call.id === 0 ? unsentLoss(loss) : loss));
     }
-    this.#parts.onBroken(loss);
+    this.#parts.onFailure(loss);
   }
 
   #takeAll(): StreamedCall[] {

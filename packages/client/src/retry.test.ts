@@ -7,8 +7,8 @@ const policy = { maxAttempts: 3, initialBackoffMs: 100, maxBackoffMs: 1_000 };
 const half = (): number => 0.5;
 
 function decide(failed: Partial<FailedAttempt> & { error: TaskMasterError }): RetryDecision {
-  const attempt = { attempt: 1, repetition: 'harmless' as const, elapsedMs: 0, remainingMs: 10_000, ...failed };
-  return decideRetry(attempt, policy, half);
+  const first = { attempt: 1, repetition: 'harmless' as const, elapsedMs: 0, remainingMs: 10_000, elsewhere: false };
+  return decideRetry({ ...first, ...failed }, policy, half);
 }
 
 const refusal = (reason: string): TaskMasterError => makeError('no', { reason });
@@ -50,6 +50,12 @@ describe('the wait before a repetition', () => {
 
   test('is at least what the node asks for', () => {
     expect(decide({ error: overloaded(700) })).toEqual({ kind: 'retry', afterMs: 750 });
+  });
+
+  test('is not what a node asks for that is stopping, when there is another one to ask', () => {
+    const error = makeError('bye', { reason: 'SHUTTING_DOWN', retryDelayMs: 60_000 });
+    expect(decide({ error, elsewhere: true })).toEqual({ kind: 'retry', afterMs: 50 });
+    expect(decide({ error, elsewhere: false }).kind).toBe('give-up');
   });
 });
 

@@ -1,3 +1,4 @@
+import { status } from '@grpc/grpc-js';
 import type { TaskMasterError } from './errors.ts';
 
 /** When a failed call is repeated. */
@@ -38,6 +39,8 @@ export interface FailedAttempt {
   readonly elapsedMs: number;
   /** Until the call's deadline, in ms. */
   readonly remainingMs: number;
+  /** Whether the next attempt goes to another node than the failed one. */
+  readonly elsewhere: boolean;
 }
 
 export type RetryDecision = { readonly kind: 'give-up' } | { readonly kind: 'retry'; readonly afterMs: number };
@@ -49,8 +52,10 @@ export function decideRetry(failed: FailedAttempt, policy: RetryPolicy, random: 
   const { error, attempt } = failed;
   if (!error.retryable || attempt >= policy.maxAttempts || !mayRepeat(failed)) return giveUp;
   const bound = backoffBound(attempt, policy.initialBackoffMs, policy.maxBackoffMs);
+  // What a node that is starting or stopping asks for does not concern the others.
+  const leftAlone = failed.elsewhere && error.code === status.UNAVAILABLE;
   // The node's wish is a lower bound; the jitter on top keeps clients from coming back all at once.
-  const afterMs = (error.retryDelayMs ?? 0) + random() * bound;
+  const afterMs = (leftAlone ? 0 : (error.retryDelayMs ?? 0)) + random() * bound;
   return afterMs < failed.remainingMs ? { kind: 'retry', afterMs } : giveUp;
 }
 

@@ -52,6 +52,11 @@ export interface Transport extends AsyncDisposable {
   resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse>;
   /** For renewing leases while the event loop is busy; undefined when only this thread can (in process). */
   readonly reachableFrom: Reachable | undefined;
+  /**
+   * Whether a call that one node was unable to serve would now go to another one, so that it need not wait as long as the
+   * first one asks for. Default: false.
+   */
+  readonly canTryElsewhere?: boolean;
   /** Ends calls in flight with `Cancelled`, closes connections. */
   close(): Promise<void>;
 }
