@@ -31,9 +31,14 @@ process.once('exit', () => {
   for (const dir of directories) rmSync(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 });
 });
 
-/** A process ended that was still needed. */
+/** A process ended that was still needed. The cause is what it said. */
 export class ProcessEnded extends Error {
   override readonly name = 'ProcessEnded';
+
+  constructor(message: string, stderr = '') {
+    const why = stderr.split('\n').find((line) => /error/i.test(line)) ?? '';
+    super(why === '' ? message : `${message}: ${why.trim()}`, { cause: stderr });
+  }
 }
 
 export interface ProcessesOptions {
@@ -61,7 +66,8 @@ export interface ServerProcess {
 /** Starts processes and makes directories, and takes both away when it is disposed of. */
 export class Processes implements AsyncDisposable {
   readonly #options: ProcessesOptions;
-  readonly #stack = new AsyncDisposableStack();
+  readonly #children: Child[] = [];
+  readonly #directories: string[] = [];
 
   constructor(options: ProcessesOptions) {
     this.#options = options;
@@ -70,10 +76,7 @@ export class Processes implements AsyncDisposable {
   async directory(): Promise<string> {
     const dir = await mkdtemp(join(this.#options.dir, 'taskmaster-bench-'));
     directories.add(dir);
-    this.#stack.defer(async () => {
-      await rm(dir, { recursive: true, force: true });
-      directories.delete(dir);
-    });
+    this.#directories.push(dir);
     return dir;
   }
 
@@ -98,12 +101,17 @@ export class Processes implements AsyncDisposable {
       execArgv: this.#execArgv(),
     });
     const running = new Child('load generator', child);
-    this.#stack.defer(() => running.stop());
+    this.#children.push(running);
     return new LoadGenerator(running, child);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#stack.disposeAsync();
+    // First those who write there.
+    await Promise.all(this.#children.map((child) => child.stop()));
+    for (const dir of this.#directories) {
+      await rm(dir, { recursive: true, force: true });
+      directories.delete(dir);
+    }
   }
 
   async #server(name: string, args: readonly string[]): Promise<ServerProcess> {
@@ -113,7 +121,7 @@ export class Processes implements AsyncDisposable {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const running = new Child(name, child);
-    this.#stack.defer(() => running.stop());
+    this.#children.push(running);
     const endpoint = await running.ready();
     return {
       pid: running.pid,

@@ -30,8 +30,8 @@ export const FULL_SCALE: Scale = {
 
 /** For a look at whether everything works; its figures say nothing. */
 export const QUICK_SCALE: Scale = {
-  runMs: 250,
-  warmUpMs: 100,
+  runMs: 500,
+  warmUpMs: 200,
   repetitions: 1,
   deepTasks: 20_000,
   polls: 100,

@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { inspect } from 'node:util';
 import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts';
 import { isInMemory, loadAverage } from './machine.ts';
 import { Processes } from './processes.ts';
 import { printProfile } from './profile/print-profile.ts';
-import { jsonReport, messageOf, Progress, type Report, tableReport } from './report.ts';
+import { jsonReport, Progress, type Report, tableReport } from './report.ts';
 import { FULL_SCALE, type LoadWindow, QUICK_SCALE, type Row, type Scale } from './row.ts';
 import { rows } from './rows/all.ts';
 
@@ -80,7 +81,7 @@ async function measure(row: Row, place: string, scale: Scale, args: RunArguments
   } catch (error) {
     progress.clear();
     report.failed(row.name, error);
-    if (args.debug) process.stderr.write(`${error instanceof Error ? error.stack : messageOf(error)}\n`);
+    if (args.debug) process.stderr.write(`${inspect(error)}\n`);
     return false;
   } finally {
     progress.clear();

@@ -1,6 +1,10 @@
+import { promisify } from 'node:util';
 import { credentials } from '@grpc/grpc-js';
 import { connect, type TaskMasterClient } from '@taskmaster/client';
 import { limits, TaskMasterServiceClient } from '@taskmaster/proto';
+
+/** How long a server may take to accept a connection, in ms. */
+const CONNECT_MS = 30_000;
 
 /** What plain stubs are made with: replies may be as large as the protocol allows, and each stub has its own connection. */
 const STUB_OPTIONS = {
@@ -10,14 +14,15 @@ const STUB_OPTIONS = {
 
 /** Connections of this process, one of each kind for each endpoint and purpose. */
 export class Connections implements AsyncDisposable {
-  readonly #stubs = new Map<string, TaskMasterServiceClient>();
+  readonly #stubs = new Map<string, Promise<TaskMasterServiceClient>>();
   readonly #clients = new Map<string, Promise<TaskMasterClient>>();
 
-  stub(endpoint: string, purpose = ''): TaskMasterServiceClient {
+  /** Connected, so that nobody's first call measures that. */
+  stub(endpoint: string, purpose = ''): Promise<TaskMasterServiceClient> {
     const key = `${endpoint} ${purpose}`;
     let stub = this.#stubs.get(key);
     if (stub === undefined) {
-      stub = new TaskMasterServiceClient(endpoint, credentials.createInsecure(), STUB_OPTIONS);
+      stub = connectStub(endpoint);
       this.#stubs.set(key, stub);
     }
     return stub;
@@ -28,14 +33,20 @@ export class Connections implements AsyncDisposable {
     let client = this.#clients.get(key);
     if (client === undefined) {
       // Calls of an overloaded server must show as slow, not as failed.
-      client = connect({ endpoints: endpoint, timeout: '60s' });
+      client = connect({ endpoints: endpoint, timeout: '60s', connectTimeout: CONNECT_MS });
       this.#clients.set(key, client);
     }
     return client;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const stub of this.#stubs.values()) stub.close();
+    for (const stub of this.#stubs.values()) (await stub).close();
     for (const client of this.#clients.values()) await (await client).close();
   }
+}
+
+async function connectStub(endpoint: string): Promise<TaskMasterServiceClient> {
+  const stub = new TaskMasterServiceClient(endpoint, credentials.createInsecure(), STUB_OPTIONS);
+  await promisify(stub.waitForReady.bind(stub))(Date.now() + CONNECT_MS);
+  return stub;
 }

@@ -18,8 +18,12 @@ export async function runWorker(connections: Connections, job: JobOf<'worker'>):
   const client = await connections.client(job.endpoint);
   const queue = client.queue(job.queue, { codec: bytesCodec });
   const over = Promise.withResolvers<void>();
-  const timer = setTimeout(over.resolve, job.ms);
   let completed = 0;
+  let timeIsUp = false;
+  const timer = setTimeout(() => {
+    timeIsUp = true;
+    if (completed > 0) over.resolve();
+  }, job.ms);
   let counting = true;
   let failure: unknown;
   const meter = new LoadMeter();
@@ -28,7 +32,7 @@ export async function runWorker(connections: Connections, job: JobOf<'worker'>):
     onComplete() {
       if (!counting) return;
       meter.record(1);
-      if (++completed >= job.maxTasks) over.resolve();
+      if (++completed >= job.maxTasks || timeIsUp) over.resolve();
     },
     onError(error) {
       failure ??= error;
@@ -48,7 +52,7 @@ export async function runWorker(connections: Connections, job: JobOf<'worker'>):
 /** Hands tasks to a consumer that waits for them, one at a time on an otherwise idle server. */
 export async function runHandOver(connections: Connections, job: JobOf<'hand-over'>): Promise<LoadResult> {
   const meter = new LoadMeter();
-  const handOver = job.via === 'unary' ? stubHandOver(connections, job) : await clientHandOver(connections, job);
+  const handOver = job.via === 'unary' ? await stubHandOver(connections, job) : await clientHandOver(connections, job);
   for (let i = 0; i < job.count; i++) meter.record(1, await handOver());
   return meter.result();
 }
@@ -56,9 +60,9 @@ export async function runHandOver(connections: Connections, job: JobOf<'hand-ove
 /** Resolves with the time from the enqueue to the consumer's reply, in ms. */
 type HandOver = () => Promise<number>;
 
-function stubHandOver(connections: Connections, { endpoint, queue }: JobOf<'hand-over'>): HandOver {
-  const producer = connections.stub(endpoint, 'producer');
-  const consumer = connections.stub(endpoint, 'consumer');
+async function stubHandOver(connections: Connections, { endpoint, queue }: JobOf<'hand-over'>): Promise<HandOver> {
+  const producer = await connections.stub(endpoint, 'producer');
+  const consumer = await connections.stub(endpoint, 'consumer');
   return async () => {
     const waiting = leaseTasks(consumer, queue, 1, POLL_MS);
     await delay(IDLE_MS);

@@ -22,7 +22,7 @@ export async function openOperation(
     case 'enqueue':
     case 'lease-complete':
       return operation.via === 'unary'
-        ? byStub(connections.stub(endpoint), operation)
+        ? byStub(await connections.stub(endpoint), operation)
         : byClient(await connections.client(endpoint), operation);
     case 'store-enqueue':
     case 'store-lease-complete': {

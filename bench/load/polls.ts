@@ -1,4 +1,5 @@
-import type { LeasedTask } from '@taskmaster/proto';
+import type { TaskMasterClient } from '@taskmaster/client';
+import type { Dequeue, TaskMasterServiceClient } from '@taskmaster/proto';
 import type { Connections } from './connections.ts';
 import type { Job, JobResults } from './jobs.ts';
 import { dequeueOf, leaseTasks, newTasks, updateTasks } from './stub-calls.ts';
@@ -16,7 +17,7 @@ export class Polls {
   readonly #connections: Connections;
   #open = 0;
   #woken = 0;
-  #onTask: ((task: LeasedTask, at: number) => void) | undefined;
+  #onTask: ((task: Dequeue, at: number) => void) | undefined;
 
   constructor(connections: Connections) {
     this.#connections = connections;
@@ -27,14 +28,14 @@ export class Polls {
     for (let i = 0; i < count; i++) {
       const purpose = `poll ${i % connections}`;
       if (via === 'unary') {
-        this.#wait(leaseTasks(this.#connections.stub(endpoint, purpose), queue, 1, POLL_MS).then(([task]) => task));
+        this.#wait(stubPoll(await this.#connections.stub(endpoint, purpose), queue));
       } else {
-        this.#wait(this.#clientPoll(endpoint, purpose, queue));
+        this.#wait(clientPoll(await this.#connections.client(endpoint, purpose), queue));
       }
     }
     for (let i = 0; i < ROUND_TRIPS * connections; i++) {
       const purpose = `poll ${i % connections}`;
-      if (via === 'unary') await leaseTasks(this.#connections.stub(endpoint, purpose), `${queue}-empty`, 1);
+      if (via === 'unary') await leaseTasks(await this.#connections.stub(endpoint, purpose), `${queue}-empty`, 1);
       else await (await this.#connections.client(endpoint, purpose)).queue(`${queue}-empty`).lease();
     }
     return { open: this.#open };
@@ -42,35 +43,19 @@ export class Polls {
 
   /** Hands one task to one of the polls. */
   async wake({ endpoint, queue }: JobOf<'wake-poll'>): Promise<JobResults['wake-poll']> {
-    const served = Promise.withResolvers<{ readonly task: LeasedTask; readonly at: number }>();
+    const served = Promise.withResolvers<{ readonly task: Dequeue; readonly at: number }>();
     this.#woken = 0;
     this.#onTask = (task, at) => served.resolve({ task, at });
-    const stub = this.#connections.stub(endpoint, 'producer');
+    const stub = await this.#connections.stub(endpoint, 'producer');
     const began = performance.now();
     await updateTasks(stub, { enqueue: newTasks(queue, 1) });
     const { task, at } = await served.promise;
     await new Promise((resolve) => setTimeout(resolve, SECOND_WAKE_MS));
-    await updateTasks(stub, { dequeue: [dequeueOf(task)] });
+    await updateTasks(stub, { dequeue: [task] });
     return { ms: at - began, woken: this.#woken };
   }
 
-  /** The poll as the typed client sends it, on the stream, but with the reply as it comes. */
-  async #clientPoll(endpoint: string, purpose: string, queue: string): Promise<LeasedTask | undefined> {
-    const client = await this.#connections.client(endpoint, purpose);
-    const [task] = await client.queue(queue).lease({ wait: POLL_MS });
-    if (task === undefined) return undefined;
-    return {
-      queue,
-      pid: task.pid,
-      data: task.bytes,
-      leaseToken: task.leaseToken,
-      leaseUntilUnixMs: task.leaseUntil.getTime(),
-      attempt: task.attempt,
-      enqueuedUnixMs: task.enqueuedAt.getTime(),
-    };
-  }
-
-  #wait(reply: Promise<LeasedTask | undefined>): void {
+  #wait(reply: Promise<Dequeue | undefined>): void {
     this.#open++;
     reply.then(
       (task) => {
@@ -85,4 +70,14 @@ export class Polls {
       },
     );
   }
+}
+
+async function stubPoll(stub: TaskMasterServiceClient, queue: string): Promise<Dequeue | undefined> {
+  const [task] = await leaseTasks(stub, queue, 1, POLL_MS);
+  return task && dequeueOf(task);
+}
+
+async function clientPoll(client: TaskMasterClient, queue: string): Promise<Dequeue | undefined> {
+  const [task] = await client.queue(queue).lease({ wait: POLL_MS });
+  return task && { queue, pid: task.pid, leaseToken: task.leaseToken };
 }

@@ -18,12 +18,16 @@ export async function runLoop(operate: () => Promise<number>, options: LoopOptio
   const meter = new LoadMeter();
   const end = performance.now() + ms;
   let tasks = 0;
+  let inTime = 0;
   const lane = async (): Promise<void> => {
     for (let began = performance.now(); began < end && tasks < maxTasks; ) {
       const done = await operate();
       const now = performance.now();
-      if (done === 0 || now > end) return;
+      if (done === 0) return;
+      // Unless nothing at all was done in time: then that is what it took.
+      if (now > end && inTime > 0) return;
       tasks += done;
+      if (now <= end) inTime += done;
       meter.record(done, now - began);
       began = now;
     }
