@@ -1,20 +1,30 @@
 import type { PartitionId } from '../domain/ids.ts';
 import { metaKeys } from '../domain/keys.ts';
-import { decodeClockMark, decodeNodeRow, encodeNodeRow } from '../log/node-row.ts';
+import { decodeClockMark, decodeNodeRow, encodeClockMark, encodeNodeRow } from '../log/node-row.ts';
 import { recover } from '../log/replay.ts';
-import { Family, type Store, StoreCorrupt } from '../ports/store.ts';
+import { Family, type Store, StoreCorrupt, StoreFull } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { Memory, type MemoryDeps } from './memory.ts';
 
 /** Prepares a store for its first run, or continues where the last one stopped. Returns the number of partitions. */
 export async function openNode(store: Store, clock: MemoryDeps['clock'], partitions: number): Promise<number> {
   const [nodeRow, clockRow] = await store.get(Family.meta, [metaKeys.node, metaKeys.clock]);
-  if (clockRow) clock.resume(decodeClockMark(clockRow));
-  if (nodeRow) return decodeNodeRow(nodeRow).partitions;
+  const earlier = clockRow && decodeClockMark(clockRow);
+  if (earlier) clock.resume(earlier);
+  const mark = clock.mark();
   const first = new WriteBatch();
-  first.put(Family.meta, metaKeys.node, encodeNodeRow({ partitions }));
-  await store.write(first, { sync: true });
-  return partitions;
+  if (!nodeRow) first.put(Family.meta, metaKeys.node, encodeNodeRow({ partitions }));
+  // Before the first lease of a boot: a crash before the first checkpoint must not leave the time to the system's clock.
+  if (earlier?.bootId === undefined || earlier.bootId !== mark.bootId) {
+    first.put(Family.meta, metaKeys.clock, encodeClockMark(mark));
+  }
+  try {
+    if (first.count > 0) await store.write(first, { sync: true });
+  } catch (error) {
+    // A full disk keeps nobody from starting; the next checkpoint writes the mark.
+    if (!nodeRow || !(error instanceof StoreFull)) throw error;
+  }
+  return nodeRow ? decodeNodeRow(nodeRow).partitions : partitions;
 }
 
 /** Builds memory from the store: the checkpoint and the log behind it (the paper, 5.3). */
