@@ -39,7 +39,6 @@ export const statusOfReason = {
   STARTING: status.UNAVAILABLE,
   SHUTTING_DOWN: status.UNAVAILABLE,
   STORE_FAILED: status.UNAVAILABLE,
-  WRITE_ABORTED: status.UNAVAILABLE,
   CORRUPT_DATA: status.DATA_LOSS,
 
   // The caller's own doing.
