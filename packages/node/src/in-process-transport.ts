@@ -102,7 +102,7 @@ export class InProcessTransport implements Transport {
     try {
       if (this.#closed !== undefined) throw closed();
       using _limits = call.limitBy(options, waitMs);
-      return await Promise.race([call.givenUp, run(handlers, call)]);
+      return await (call.gone ? call.givenUp : Promise.race([call.givenUp, run(handlers, call)]));
     } catch (thrown) {
       throw errorFromWire(toWireError(refusalOf(thrown, log)));
     } finally {

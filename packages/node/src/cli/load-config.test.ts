@@ -1,0 +1,113 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { completeConfig, engineConfigOf, InvalidConfig } from '../config.ts';
+import { type ConfigSources, loadConfig } from './load-config.ts';
+import { configAsYaml } from './print-config.ts';
+import { settings } from './settings.ts';
+
+let dir: string;
+beforeAll(() => {
+  dir = mkdtempSync(join(tmpdir(), 'taskmaster-config-'));
+});
+afterAll(() => rmSync(dir, { recursive: true }));
+
+function fileOf(content: string): string {
+  const path = join(dir, 'node.yaml');
+  writeFileSync(path, content);
+  return path;
+}
+
+const from = (sources: Partial<ConfigSources>) => loadConfig({ env: {}, flags: new Map(), ...sources });
+
+function problemsOf(sources: Partial<ConfigSources>): readonly string[] {
+  try {
+    from(sources);
+  } catch (error) {
+    if (error instanceof InvalidConfig) return error.problems;
+    throw error;
+  }
+  return expect.unreachable('the settings were accepted');
+}
+
+describe('settings', () => {
+  test('have defaults', () => {
+    expect(from({})).toMatchObject({ dataDir: './data', host: '127.0.0.1', grpcPort: 7400, durability: 'synced' });
+    expect(from({})).toEqual(completeConfig({}));
+  });
+
+  test('of the file yield to the environment, and that to flags', () => {
+    const file = fileOf('grpcPort: 1\nhttpPort: 1\nhost: file\nengine: { cacheBytes: 8MiB }\n');
+    const env = { TASKMASTER_GRPC_PORT: '2', TASKMASTER_HTTP_PORT: '2', HOME: '/root' };
+    const config = from({ file, env, flags: new Map([['httpPort', '3']]) });
+    expect(config).toMatchObject({ host: 'file', grpcPort: 2, httpPort: 3, engine: { cacheBytes: 8 * 1024 * 1024 } });
+  });
+
+  test('are explained, each of them, and have one name everywhere', () => {
+    for (const { about, env, flag } of settings) {
+      expect(about).toMatch(/^\S.*\.$/);
+      expect(env).toMatch(/^TASKMASTER_[A-Z_]+$/);
+      expect(flag).toMatch(/^--[a-z-]+$/);
+    }
+    expect(settings.find(({ name }) => name === 'engine.cacheBytes')).toMatchObject({
+      env: 'TASKMASTER_ENGINE_CACHE_BYTES',
+      flag: '--engine-cache-bytes',
+    });
+  });
+
+  test('are printed as a file that gives the same settings', () => {
+    const config = from({ flags: new Map([['durability', 'relaxed']]) });
+    const yaml = configAsYaml(config);
+    expect(from({ file: fileOf(yaml) })).toEqual(config);
+    for (const { about } of settings) expect(yaml).toContain(about);
+  });
+
+  test.each([
+    ['64MiB', 64 * 1024 ** 2],
+    ['2 GiB', 2 * 1024 ** 3],
+    ['1048576', 1024 ** 2],
+  ])('may say sizes as %s', (text, expected) => {
+    expect(from({ flags: new Map([['store.cacheBytes', text]]) }).store.cacheBytes).toBe(expected);
+  });
+});
+
+describe('wrong settings', () => {
+  test('are reported all at once, with where they come from', () => {
+    const file = fileOf('durability: maybe\nengine: { cacheBytes: 64MB, cachebytes: 1 }\ngrpc: { reflection: 3 }\n');
+    const env = { TASKMASTER_GRPC_PORT: '70000' };
+    expect(problemsOf({ file, env, flags: new Map([['stopGraceMs', 'soon']]) })).toEqual([
+      'grpcPort: must be a whole number from 0 to 65535, not "70000" (from TASKMASTER_GRPC_PORT)',
+      'stopGraceMs: must be a number of ms from 0 to 600000, not "soon" (from --stop-grace-ms)',
+      `durability: must be one of synced, relaxed, not "maybe" (from ${file})`,
+      `engine.cacheBytes: must be a number of bytes (64MiB is one, too) from 1048576 to 68719476736, not "64MB" (from ${file})`,
+      `engine.cachebytes: no such setting (in ${file})`,
+      `grpc.reflection: must be true or false, not 3 (from ${file})`,
+    ]);
+  });
+
+  test.each([
+    ['empty', '', { TASKMASTER_DATA_DIR: '' }, 'dataDir: must not be empty'],
+    [
+      'contradictory',
+      'engine: { refillMinTasks: 9, refillMaxTasks: 8 }',
+      {},
+      'engine.refillMinTasks: must not be more',
+    ],
+    ['a list instead of a section', 'engine: [1]', {}, 'engine: '],
+    ['not YAML', 'a: [', {}, 'node.yaml: '],
+    ['not a mapping', '- a', {}, 'must be a mapping'],
+  ])('may be %s', (_how, content, env, problem) => {
+    expect(problemsOf({ file: fileOf(content), env }).join('\n')).toContain(problem);
+  });
+
+  test('may be a file that is not there', () => {
+    expect(problemsOf({ file: join(dir, 'nope.yaml') })[0]).toContain('cannot be read');
+  });
+});
+
+test('relaxed durability carries its interval to the engine', () => {
+  expect(engineConfigOf(completeConfig({})).durability).toEqual({ kind: 'synced' });
+  const relaxed = completeConfig({ durability: 'relaxed', durabilityFlushMs: 50 });
+  expect(engineConfigOf(relaxed).durability).toEqual({ kind: 'relaxed', flushIntervalMs: 50 });
+});

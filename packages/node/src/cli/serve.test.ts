@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { grpcClient } from '../grpc/testing/grpc-client.ts';
+import { aLease, anEnqueue, anUpdate } from '../grpc/testing/requests.ts';
+
+const CLI = fileURLToPath(new URL('../cli.ts', import.meta.url));
+
+/** Runs the command from its source; whatever of it still runs at the end is killed. */
+function command(...args: string[]): { readonly child: ChildProcess; readonly ended: Promise<Ended> } & Disposable {
+  const child = spawn(process.execPath, ['--conditions=source', CLI, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH },
+  });
+  const ended = Promise.all([once(child, 'exit'), text(child.stderr)]).then(([[code, signal], stderr]) => ({
+    code,
+    signal,
+    stderr,
+  }));
+  return { child, ended, [Symbol.dispose]: () => void child.kill('SIGKILL') };
+}
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stderr: string;
+}
+
+function temporaryDirectory(): { readonly path: string } & Disposable {
+  const path = mkdtempSync(join(tmpdir(), 'taskmaster-serve-'));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+const onFreePorts = (dir: string): string[] => [
+  `--data-dir=${join(dir, 'data')}`,
+  '--grpc-port=0',
+  '--http-port=0',
+  '--store-reserve-bytes=1MiB',
+];
+
+async function readyLine(child: ChildProcess): Promise<{ grpc: string; http: string; ready: boolean }> {
+  if (child.stdout === null) throw new TypeError('the child has no standard output');
+  for await (const line of createInterface(child.stdout)) return JSON.parse(line);
+  throw new Error('the node ended before it was ready');
+}
+
+const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1));
+
+describe('taskmaster-node', () => {
+  test('says where it serves, serves, and ends cleanly when told to', async () => {
+    using dir = temporaryDirectory();
+    using node = command(...onFreePorts(dir.path), '--json');
+    const ready = await readyLine(node.child);
+    expect(ready).toMatchObject({ ready: true, grpc: expect.stringMatching(/^127\.0\.0\.1:\d+$/) });
+    using client = grpcClient(portOf(ready.grpc));
+    await client.updateTasks(anUpdate({ enqueue: [anEnqueue()] }));
+    expect((await fetch(`http://${ready.http}/readyz`)).status).toBe(200);
+
+    // A long poll ends at once, with no tasks.
+    const polled = client.leaseTasks(aLease({ queues: ['shop#empty'], waitMs: 60_000 }));
+    await expect.poll(async () => (await fetch(`http://${ready.http}/metrics`)).text()).toContain('waiting_leases 1');
+    node.child.kill('SIGTERM');
+    expect(await polled).toEqual({ tasks: [] });
+    const { code, stderr } = await node.ended;
+    expect(code).toBe(0);
+    for (const line of stderr.trim().split('\n')) expect(JSON.parse(line)).toHaveProperty('msg');
+  });
+
+  test('refuses a directory that another node has', async () => {
+    using dir = temporaryDirectory();
+    using first = command(...onFreePorts(dir.path), '--json');
+    await readyLine(first.child);
+    using second = command(...onFreePorts(dir.path), '--log-level=silent');
+    const { code, stderr } = await second.ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^taskmaster-node: .*in use by another process.*\n$/);
+  });
+
+  test('names the port that is taken and the flag to choose another', async () => {
+    using dir = temporaryDirectory();
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const address = taken.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+    using node = command(...onFreePorts(dir.path), `--http-port=${port}`, '--log-level=silent');
+    const { code, stderr } = await node.ended;
+    taken.close();
+    expect(code).toBe(1);
+    expect(stderr).toBe(
+      `taskmaster-node: port ${port} of 127.0.0.1 is in use: stop what listens there, or choose another with --http-port\n`,
+    );
+  });
+
+  test('ends with 2 when its settings are wrong, one line each', async () => {
+    using node = command('--grpc-port=x', '--durability=maybe');
+    const { code, stderr } = await node.ended;
+    expect(code).toBe(2);
+    expect(stderr.trim().split('\n')).toEqual([
+      expect.stringMatching(/^taskmaster-node: grpcPort: .*--grpc-port/),
+      expect.stringMatching(/^taskmaster-node: durability: .*--durability/),
+    ]);
+  });
+
+  test('ends with 2 at a flag it does not know', async () => {
+    using node = command('--no-such-flag');
+    expect((await node.ended).code).toBe(2);
+  });
+});

@@ -1,0 +1,122 @@
+import { Cancelled, DeadlineExceeded, DiskFull } from '@taskmaster/client';
+import { describe, expect, test } from 'vitest';
+import { Refusal } from './domain/errors.ts';
+import type { Instant, LeaseToken, Pid } from './domain/ids.ts';
+import type { LeasedTask, TaskEngine, UpdateCommand } from './engine/commands.ts';
+import { createHandlers } from './grpc/handlers.ts';
+import { fakeEngine } from './grpc/testing/fake-engine.ts';
+import { aLease, anEnqueue, anUpdate, bytes } from './grpc/testing/requests.ts';
+import { keptLog } from './grpc/testing/start-server.ts';
+import { InProcessTransport } from './in-process-transport.ts';
+
+function setUp(does: Partial<TaskEngine>) {
+  const engine = fakeEngine(does);
+  const log = keptLog();
+  let closed = 0;
+  const close = async () => {
+    closed++;
+  };
+  const transport = new InProcessTransport({ handlers: createHandlers(engine, log), log, close });
+  return { engine, log, transport, closed: () => closed };
+}
+
+const never = () => new Promise<never>(() => {});
+
+const aTask = (data: Uint8Array): LeasedTask => ({
+  queue: { group: '', name: 'mail' },
+  pid: 'a' as Pid,
+  data,
+  token: 1 as LeaseToken,
+  until: 2 as Instant,
+  attempt: 1,
+  enqueuedAt: 1 as Instant,
+});
+
+describe('a call in process', () => {
+  test('fails as the same call over gRPC would', async () => {
+    const { transport } = setUp({
+      updateTasks: async () => {
+        throw new Refusal('DISK_FULL', 'no space', { retryDelayMs: 500 });
+      },
+    });
+    const error = await transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] })).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(DiskFull);
+    expect(error).toMatchObject({ message: 'no space', retryDelayMs: 500, retryable: true });
+  });
+
+  test('does not share its payloads with the engine, neither way', async () => {
+    const kept: UpdateCommand[] = [];
+    const stored = bytes('stored');
+    const { transport } = setUp({
+      updateTasks: async (command) => {
+        kept.push(command);
+        return { enqueued: [], renewed: [], released: [] };
+      },
+      leaseTasks: async () => [aTask(stored)],
+    });
+    const given = bytes('given');
+    await transport.updateTasks(anUpdate({ enqueue: [anEnqueue({ data: given })] }));
+    given.fill(0);
+    expect(String(Buffer.from(kept[0]?.enqueue[0]?.data ?? []))).toBe('given');
+    const { tasks } = await transport.leaseTasks(aLease());
+    tasks[0]?.data.fill(0);
+    expect(String(stored)).toBe('stored');
+  });
+
+  test('ends when its time is up', async () => {
+    const { transport } = setUp({ deleteQueue: never });
+    await expect(transport.deleteQueue({ queue: 'mail' }, { timeoutMs: 1 })).rejects.toBeInstanceOf(DeadlineExceeded);
+  });
+
+  test('that is a waiting lease has its waiting time on top', async () => {
+    const granted = Promise.withResolvers<readonly LeasedTask[]>();
+    const { transport } = setUp({ leaseTasks: () => granted.promise });
+    const leased = transport.leaseTasks(aLease({ waitMs: 60_000 }), { timeoutMs: 1 });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    granted.resolve([]);
+    expect(await leased).toEqual({ tasks: [] });
+  });
+
+  test('ends when its signal says so, and tells the engine', async () => {
+    const signals: (AbortSignal | undefined)[] = [];
+    const { transport } = setUp({
+      leaseTasks: (_command, context) => {
+        signals.push(context?.signal);
+        return never();
+      },
+    });
+    const abort = new AbortController();
+    const leased = transport.leaseTasks(aLease({ waitMs: 60_000 }), { signal: abort.signal });
+    abort.abort();
+    await expect(leased).rejects.toBeInstanceOf(Cancelled);
+    expect(signals[0]?.aborted).toBe(true);
+  });
+
+  test('that was given up before it began does not reach the engine', async () => {
+    const { transport, engine } = setUp({});
+    const update = transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] }), { signal: AbortSignal.abort() });
+    await expect(update).rejects.toBeInstanceOf(Cancelled);
+    expect(engine.asked).toEqual([]);
+  });
+
+  test('that fails for a reason of ours is logged and says nothing of the inside', async () => {
+    const { transport, log } = setUp({
+      deleteQueue: async () => {
+        throw new TypeError('secret');
+      },
+    });
+    const error = await transport.deleteQueue({ queue: 'mail' }).catch((e: unknown) => e);
+    expect(error).toMatchObject({ reason: 'INTERNAL', message: expect.not.stringContaining('secret') });
+    expect(log.lines).toHaveLength(1);
+  });
+});
+
+describe('closing', () => {
+  test('ends calls in flight, refuses new ones and closes what is behind, once', async () => {
+    const { transport, closed } = setUp({ deleteQueue: never });
+    const call = transport.deleteQueue({ queue: 'mail' });
+    await Promise.all([transport.close(), transport.close(), expect(call).rejects.toBeInstanceOf(Cancelled)]);
+    await expect(transport.deleteQueue({ queue: 'mail' })).rejects.toBeInstanceOf(Cancelled);
+    expect(closed()).toBe(1);
+  });
+});

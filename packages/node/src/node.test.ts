@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { InvalidConfig } from './config.ts';
+import { openEmbedded } from './embedded.ts';
+import { grpcClient } from './grpc/testing/grpc-client.ts';
+import { aLease, anEnqueue, anUpdate, bytes } from './grpc/testing/requests.ts';
+import { keptLog } from './grpc/testing/start-server.ts';
+import { startNode } from './node.ts';
+import { StoreLocked } from './ports/store.ts';
+
+let dataDir: string;
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'taskmaster-node-'));
+});
+afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
+
+const settings = () => ({ dataDir, grpcPort: 0, httpPort: 0, store: { reserveBytes: 1024 * 1024 } });
+const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1));
+
+describe('a node', () => {
+  test('keeps its tasks from one run to the next', async () => {
+    {
+      await using node = await startNode(settings(), { log: keptLog() });
+      using client = grpcClient(portOf(node.grpcAddress));
+      await client.updateTasks(anUpdate({ enqueue: [anEnqueue({ pid: bytes('a'), data: bytes('one') })] }));
+    }
+    await using node = await startNode(settings(), { log: keptLog() });
+    using client = grpcClient(portOf(node.grpcAddress));
+    expect((await client.leaseTasks(aLease())).tasks).toMatchObject([{ pid: bytes('a'), data: bytes('one') }]);
+  });
+
+  test('shows its queues over HTTP', async () => {
+    await using node = await startNode(settings(), { log: keptLog() });
+    using client = grpcClient(portOf(node.grpcAddress));
+    await client.updateTasks(anUpdate({ enqueue: [anEnqueue()] }));
+    const api = await (await fetch(`http://${node.httpAddress}/api/queues`)).json();
+    expect(api).toMatchObject({ queues: [{ queue: 'shop#mail', available: 1 }] });
+    expect(await (await fetch(`http://${node.httpAddress}/`)).text()).toContain(node.grpcAddress);
+    const metrics = await (await fetch(`http://${node.httpAddress}/metrics`)).text();
+    expect(metrics).toContain('taskmaster_tasks{queue="shop#mail",state="available"} 1');
+    expect(metrics).toMatch(/taskmaster_commit_duration_seconds_count [1-9]/);
+  });
+
+  test('leaves nothing open when it cannot start', async () => {
+    await using first = await startNode(settings(), { log: keptLog() });
+    const httpPort = portOf(first.httpAddress);
+    await expect(startNode(settings(), { log: keptLog() })).rejects.toBeInstanceOf(StoreLocked);
+    await first.stop();
+    await using second = await startNode({ ...settings(), httpPort }, { log: keptLog() });
+    expect(portOf(second.httpAddress)).toBe(httpPort);
+  });
+
+  test('stops once, however often it is told', async () => {
+    const node = await startNode(settings(), { log: keptLog() });
+    await Promise.all([node.stop(), node.stop()]);
+    await node.stop();
+    await expect(fetch(`http://${node.httpAddress}/livez`)).rejects.toThrow();
+  });
+
+  test('refuses settings that make no sense', async () => {
+    await expect(startNode({ ...settings(), grpcPort: -1 })).rejects.toBeInstanceOf(InvalidConfig);
+  });
+});
+
+describe('an embedded queue', () => {
+  const options = () => ({ dir: dataDir, store: { reserveBytes: 1024 * 1024 }, log: keptLog() });
+
+  test('is the same client on the same data, without a network', async () => {
+    {
+      await using client = await openEmbedded(options());
+      expect(await client.queue('shop#mail').enqueue({ to: 'ada' }, { pid: 'a' })).toMatchObject({ result: 'created' });
+    }
+    await using client = await openEmbedded(options());
+    const [task] = await client.queue<{ to: string }>('shop#mail').lease({ max: 1, for: '30s' });
+    expect(task?.data).toEqual({ to: 'ada' });
+    await task?.complete();
+    expect((await client.queue('shop#mail').stats()).leased).toBe(0);
+  });
+
+  test('gives its directory free when the client is closed', async () => {
+    const client = await openEmbedded(options());
+    await expect(openEmbedded(options())).rejects.toBeInstanceOf(StoreLocked);
+    await client.close();
+    await using again = await openEmbedded(options());
+    expect(await again.queue('mail').lease({ max: 1, for: '1s' })).toEqual([]);
+  });
+});
