@@ -34,7 +34,7 @@ export function importsOf(file: string): Import[] {
     const to = value.startsWith('.') ? relative(root, resolve(root, dirname(file), value)) : value;
     found.set(to, { from: file, to, line: lineAt(source, start), thread: false });
   }
-  for (const thread of source.matchAll(/new URL\(`\.\/([\w-]+)\$\{/g)) {
+  for (const thread of source.matchAll(/['`/]([\w-]+-thread)['$]/g)) {
     const to = join(dirname(file), `${thread[1]}.ts`);
     found.set(to, { from: file, to, line: lineAt(source, thread.index), thread: true });
   }
