@@ -28,6 +28,10 @@ export function importsOf(file: string): Import[] {
   const specifiers = [
     ...module.staticImports.map(({ moduleRequest }) => moduleRequest),
     ...module.staticExports.flatMap(({ entries }) => entries.flatMap((entry) => entry.moduleRequest ?? [])),
+    ...module.dynamicImports.map(({ moduleRequest: { start, end } }) => ({
+      value: source.slice(start + 1, end - 1), // without its quotes
+      start,
+    })),
   ];
   const found = new Map<string, Import>();
   for (const { value, start } of specifiers) {

@@ -2,7 +2,6 @@ import { Command, CommanderError, Option } from 'commander';
 import { InvalidConfig, type NodeConfig } from '../config.ts';
 import { loadConfig } from './load-config.ts';
 import { configAsYaml } from './print-config.ts';
-import { serve } from './serve.ts';
 import { type Setting, settings } from './settings.ts';
 
 const USAGE_ERROR = 2;
@@ -38,7 +37,10 @@ function createProgram(version: string, ended: (code: number) => void): Command 
     .description('Run a node until SIGTERM, SIGINT or SIGHUP. This is the default command.')
     .option('--json', 'say that the node is ready in one line of JSON')
     .action(async (options: Flags) => {
-      ended(await serve({ config: configOf(options), json: options.json === true }));
+      const config = configOf(options);
+      // Help and complaints about settings come at once, without loading a server and a database first.
+      const { serve } = await import('./serve.ts');
+      ended(await serve({ config, json: options.json === true }));
     });
 
   const config = program.command('config').description('Look at settings.');
