@@ -54,7 +54,7 @@ const LEAST_RESERVE_BYTES = MIB;
 
 /**
  * Threads that read. Two, so that a long scan, or one that waits for the disk, does not hold up every other read; more
- * would not help, for the answers are all unpacked on the event loop.
+ * would not help, for the answers are all unpacked on the event loop. The second is started when it is first needed.
  */
 const READERS = 2;
 
@@ -97,6 +97,7 @@ class RocksStore implements Store {
   readonly #readers: RocksReader[] = [];
   readonly #listeners: ((state: StoreState) => void)[] = [];
   #writer: RocksWriter | undefined;
+  #readerStarting: Promise<void> | undefined;
   #failure: Error | undefined;
   #closing: Promise<void> | undefined;
   #sizeTimer: NodeJS.Timeout | undefined;
@@ -130,31 +131,29 @@ class RocksStore implements Store {
   /** Starts the threads and the watch over the disk. */
   async start({ groupNumber, synced }: OpenDatabase, flushIntervalMs: number): Promise<void> {
     const { handle } = this.#db;
-    const toError = (failure: Failure) => errorOf(failure, this.#dir);
     const writer = RocksWriter.start({
       handle,
       dir: this.#dir,
       groupNumber,
       synced,
       flushIntervalMs,
-      errorOf: toError,
+      errorOf: this.#toError,
       onRefused: () => this.#guard.ranOut(),
       onFailed: (error) => this.#failed(error),
     });
-    const readers = Array.from({ length: READERS }, () => RocksReader.start({ handle, errorOf: toError }));
-    // All of them, also when one fails: the database must not be closed under a thread that is starting.
-    const started = await Promise.allSettled([writer, ...readers]);
-    for (const thread of started) {
-      if (thread.status === 'rejected') continue;
-      if (thread.value instanceof RocksWriter) this.#writer = thread.value;
-      else this.#readers.push(thread.value);
-    }
-    for (const thread of started) if (thread.status === 'rejected') throw thread.reason;
+    const reader = this.#startReader();
+    // Both, also when one fails: the database must not be closed under a thread that is starting.
+    const [writerStarted, readerStarted] = await Promise.allSettled([writer, reader]);
+    if (writerStarted.status === 'fulfilled') this.#writer = writerStarted.value;
+    if (readerStarted.status === 'fulfilled') this.#readers.push(readerStarted.value);
+    for (const thread of [writerStarted, readerStarted]) if (thread.status === 'rejected') throw thread.reason;
     await this.#guard.start();
     await this.#measure();
     this.#sizeTimer = setInterval(() => void this.#measure(), SIZE_INTERVAL_MS);
     this.#sizeTimer.unref();
   }
+
+  readonly #toError = (failure: Failure): Error => errorOf(failure, this.#dir);
 
   get state(): StoreState {
     if (this.#failure !== undefined) return { kind: 'failed', cause: this.#failure };
@@ -202,6 +201,7 @@ class RocksStore implements Store {
   async #close(): Promise<void> {
     clearInterval(this.#sizeTimer);
     await this.#guard.close();
+    await this.#readerStarting;
     await Promise.all([this.#writer?.close(), ...this.#readers.map((reader) => reader.close())]);
     try {
       await this.#db.close();
@@ -236,11 +236,21 @@ class RocksStore implements Store {
   }
 
   #idlestReader(): RocksReader | undefined {
-    const [first, ...others] = this.#readers;
-    return others.reduce(
-      (idlest, reader) => (reader.outstanding < (idlest?.outstanding ?? 0) ? reader : idlest),
-      first,
+    const [idlest] = this.#readers.toSorted((a, b) => a.outstanding - b.outstanding);
+    if (idlest !== undefined && idlest.outstanding > 0 && this.#readers.length < READERS) this.#addReader();
+    return idlest;
+  }
+
+  #addReader(): void {
+    if (this.#closing !== undefined) return;
+    this.#readerStarting ??= this.#startReader().then(
+      (reader) => void this.#readers.push(reader),
+      (error: unknown) => this.#log?.warn({ dir: this.#dir, err: error }, 'reading goes on with one thread'),
     );
+  }
+
+  #startReader(): Promise<RocksReader> {
+    return RocksReader.start({ handle: this.#db.handle, errorOf: this.#toError });
   }
 
   async #probe(): Promise<boolean> {

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
+import { errorOf, failureOf } from './rocks-errors.ts';
+
+const coded = (code: string, message: string) => Object.assign(new Error(message), { code });
+const hidden = (cause: Error) => Object.assign(new Error('Database is not open', { cause }), { code: 'LEVEL_X' });
+
+test.each([
+  [
+    'a full disk',
+    coded('LEVEL_IO_ERROR', 'IO error: No space left on device: While appending to file: 1.log'),
+    StoreFull,
+  ],
+  ['a full quota', coded('LEVEL_IO_ERROR', 'IO error: Disk quota exceeded: While appending to file: 1.log'), StoreFull],
+  ['a full disk of the file system', coded('ENOSPC', 'ENOSPC: No space left on device, write'), StoreFull],
+  [
+    'a full disk met by a sync',
+    coded('LEVEL_IO_ERROR', 'IO error: No space left on device: While fdatasync: 1.log'),
+    StoreFailed,
+  ],
+  ['a failed sync', coded('LEVEL_IO_ERROR', 'IO error: Input/output error: While fdatasync: 1.log'), StoreFailed],
+  ['a failed open, its cause inside', hidden(coded('LEVEL_LOCKED', 'IO error: While lock file')), StoreLocked],
+  ['a damaged file', coded('LEVEL_CORRUPTION', 'Corruption: block checksum mismatch in /d/000010.sst'), StoreCorrupt],
+  ['anything else', new Error('out of luck'), StoreFailed],
+  ['what is no error', 'a string', StoreFailed],
+])('%s is told as what it is, with the directory and what RocksDB said', (_what, thrown, expected) => {
+  const error = errorOf(failureOf(thrown), '/d');
+  expect(error).toBeInstanceOf(expected);
+  expect(error.message).toContain('/d');
+  const said = thrown instanceof Error ? ((thrown.cause as Error | undefined) ?? thrown).message : thrown;
+  expect(error.message).toContain(said);
+});
