@@ -62,7 +62,7 @@ class Runs {
   async measure(ms: number): Promise<LoadResult> {
     const { result, serverCpuMs } = await this.#run(ms);
     this.#results.push(result);
-    if (serverCpuMs !== undefined) this.#serverCpuUs.push((serverCpuMs * 1000) / result.tasks);
+    if (serverCpuMs !== undefined) this.#serverCpuUs.push((serverCpuMs * 1000) / allTasks(result));
     return result;
   }
 
@@ -74,7 +74,7 @@ class Runs {
       p50Ms: medianOf(this.#results.map(({ p50Ms }) => p50Ms)),
       p99Ms: medianOf(this.#results.map(({ p99Ms }) => p99Ms)),
       serverCpuUs: medianOf(this.#serverCpuUs),
-      generatorCpuUs: median(this.#results.map(({ generatorCpuMs, tasks }) => (generatorCpuMs * 1000) / tasks)),
+      generatorCpuUs: median(this.#results.map((result) => (result.generatorCpuMs * 1000) / allTasks(result))),
       all,
     };
   }
@@ -90,6 +90,11 @@ class Runs {
     const serverCpuMs = before === undefined || after === undefined ? undefined : after - before;
     return { result, serverCpuMs };
   }
+}
+
+/** All that CPU time was spent on. */
+function allTasks({ tasks, lateTasks }: LoadResult): number {
+  return tasks + lateTasks;
 }
 
 function medianOf(values: readonly (number | undefined)[]): number | undefined {

@@ -2,7 +2,10 @@ import { round } from './machine.ts';
 
 /** What one run of a load came to. */
 export interface LoadResult {
+  /** Done in time. */
   readonly tasks: number;
+  /** Begun in time and done later. */
+  readonly lateTasks: number;
   readonly elapsedMs: number;
   /** Undefined where single operations have no latency of their own. */
   readonly p50Ms: number | undefined;
@@ -95,11 +98,18 @@ export function versus(
     more: {
       ...cpuFields('', measured),
       ...cpuFields('baseline_', baseline),
-      ...(baseline.p50Ms !== undefined && { baseline_p50_ms: round(baseline.p50Ms, 3) }),
+      ...latencyFields('baseline_', baseline),
       ...line.more,
       all_per_s: measured.all.map(Math.round),
       baseline_all_per_s: baseline.all.map(Math.round),
     },
+  };
+}
+
+export function latencyFields(prefix: string, { p50Ms, p99Ms }: Figures): Record<string, number> {
+  return {
+    ...(p50Ms !== undefined && { [`${prefix}p50_ms`]: round(p50Ms, 3) }),
+    ...(p99Ms !== undefined && { [`${prefix}p99_ms`]: round(p99Ms, 3) }),
   };
 }
 

@@ -24,13 +24,16 @@ export async function runWorker(connections: Connections, job: JobOf<'worker'>):
     timeIsUp = true;
     if (completed > 0) over.resolve();
   }, job.ms);
-  let counting = true;
+  let isOver = false;
   let failure: unknown;
   const meter = new LoadMeter();
   const worker = client.worker(queue, () => {}, {
     concurrency: job.concurrency,
     onComplete() {
-      if (!counting) return;
+      if (isOver) {
+        meter.recordLate(1);
+        return;
+      }
       meter.record(1);
       if (++completed >= job.maxTasks || timeIsUp) over.resolve();
     },
@@ -42,11 +45,10 @@ export async function runWorker(connections: Connections, job: JobOf<'worker'>):
   worker.start();
   await over.promise;
   clearTimeout(timer);
-  counting = false;
-  const result = meter.result();
+  isOver = true;
   await worker.stop();
   if (failure !== undefined) throw failure;
-  return result;
+  return meter.result();
 }
 
 /** Hands tasks to a consumer that waits for them, one at a time on an otherwise idle server. */

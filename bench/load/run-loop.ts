@@ -25,7 +25,10 @@ export async function runLoop(operate: () => Promise<number>, options: LoopOptio
       const now = performance.now();
       if (done === 0) return;
       // Unless nothing at all was done in time: then that is what it took.
-      if (now > end && inTime > 0) return;
+      if (now > end && inTime > 0) {
+        meter.recordLate(done);
+        return;
+      }
       tasks += done;
       if (now <= end) inTime += done;
       meter.record(done, now - began);
@@ -44,6 +47,7 @@ export class LoadMeter {
   readonly #cpu = process.cpuUsage();
   #last = this.#began;
   #tasks = 0;
+  #lateTasks = 0;
 
   /** @param latencyMs of the operation; undefined where single operations have none. */
   record(tasks: number, latencyMs?: number): void {
@@ -52,12 +56,18 @@ export class LoadMeter {
     if (latencyMs !== undefined) this.#latencies.record(Math.max(1, Math.round(latencyMs * 1e6)));
   }
 
+  /** Tasks that were done after the time was over: they cost CPU all the same. */
+  recordLate(tasks: number): void {
+    this.#lateTasks += tasks;
+  }
+
   result(): LoadResult {
     const { user, system } = process.cpuUsage(this.#cpu);
     const elapsedMs = Math.max(this.#last - this.#began, 1e-3);
     const known = this.#latencies.count > 0;
     return {
       tasks: this.#tasks,
+      lateTasks: this.#lateTasks,
       elapsedMs,
       p50Ms: known ? this.#latencies.percentile(50) / 1e6 : undefined,
       p99Ms: known ? this.#latencies.percentile(99) / 1e6 : undefined,

@@ -1,6 +1,6 @@
 import { type Contestant, compete } from '../contest.ts';
 import type { Via } from '../load/jobs.ts';
-import { type Figures, type Measurement, median } from '../measurement.ts';
+import { type Figures, latencyFields, type Measurement } from '../measurement.ts';
 import type { Bench, Row } from '../row.ts';
 
 /** Latency from an enqueue to the reply of a consumer that waits for it in a long poll, on an idle node. */
@@ -38,7 +38,7 @@ function latencyLine(variant: string, load: number, handOver: Figures, baseline:
     baseline: baseline.name,
     ratio,
     load,
-    more: { baseline_p50_ms: baseline.p50Ms ?? median([]), baseline_p99_ms: baseline.p99Ms ?? median([]) },
+    more: latencyFields('baseline_', baseline),
   };
 }
 
