@@ -301,6 +301,7 @@ export class Memory {
     for (const { ticket, changes } of this.#unapplied.splice(0, atoms.length)) {
       for (const { queue, change } of changes) queue.applied(ticket, change.pid);
     }
+    for (const { partition, request } of atoms) if (request) this.requests.applied(partition, request.id);
   }
 }
 

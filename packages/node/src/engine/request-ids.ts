@@ -25,6 +25,10 @@ const OVERHEAD_BYTES = 250;
 /**
  * The outcomes of recent requests. Each is a row, committed with the atom it is the outcome of; memory holds as many as
  * its budget allows, and knows since when it holds them all.
+ *
+ *  I1  Every id recorded since `completeSince` is in memory.
+ *  I2  An id is in memory while the store may not show it, and while a request with it is under way: whoever found it
+ *      neither in memory nor in the store can trust that until it commits, if it looks into memory once more.
  */
 export class RequestIds {
   readonly #store: Store;
@@ -32,7 +36,8 @@ export class RequestIds {
   readonly #budget: number;
   /** By partition and id, oldest first. */
   readonly #remembered = new Map<string, Remembered>();
-  /** Every id recorded since is in memory. */
+  /** By partition and id, how many reasons there are not to forget it (I2). */
+  readonly #pins = new Map<string, number>();
   #completeSince: Instant;
   #bytes = 0;
   #trimmedWindow = 0;
@@ -60,14 +65,22 @@ export class RequestIds {
     return outcome ? { kind: 'seen', outcome } : NEW;
   }
 
+  /** Of a request that is about to be committed; `applied` must follow. */
   remember(partition: PartitionId, id: string, at: Instant, outcome: Uint8Array): void {
-    this.#partitions.add(partition);
+    this.#pin(nameOf(partition, id));
+    this.#add(partition, id, at, outcome);
+  }
+
+  /** The store shows the request from now on. */
+  applied(partition: PartitionId, id: string): void {
+    this.#unpin(nameOf(partition, id));
+  }
+
+  /** For a request under way: until disposed of, the outcome of another request with its id stays in memory. */
+  hold(partition: PartitionId, id: string): Disposable {
     const name = nameOf(partition, id);
-    const known = this.#remembered.get(name);
-    if (known) this.#bytes -= costOf(name, known.outcome);
-    this.#remembered.set(name, { at, outcome });
-    this.#bytes += costOf(name, outcome);
-    this.#forget(at);
+    this.#pin(name);
+    return { [Symbol.dispose]: () => this.#unpin(name) };
   }
 
   /** Loads what the store has, as far as the budget goes; without it, every id is asked for until the window is over. */
@@ -85,7 +98,7 @@ export class RequestIds {
         break;
       }
       // The row does not say when within its window: the end of it, so that it is not forgotten too early.
-      this.remember(partition, id, Math.min(now, (window + 1) * this.#windowMs) as Instant, Uint8Array.from(value));
+      this.#add(partition, id, Math.min(now, (window + 1) * this.#windowMs) as Instant, Uint8Array.from(value));
     }
     if (complete) this.#completeSince = 0 as Instant;
   }
@@ -101,14 +114,35 @@ export class RequestIds {
     }
   }
 
+  #add(partition: PartitionId, id: string, at: Instant, outcome: Uint8Array): void {
+    this.#partitions.add(partition);
+    const name = nameOf(partition, id);
+    const known = this.#remembered.get(name);
+    if (known) this.#bytes -= costOf(name, known.outcome);
+    this.#remembered.set(name, { at, outcome });
+    this.#bytes += costOf(name, outcome);
+    this.#forget(at);
+  }
+
   #forget(now: Instant): void {
     for (const [name, { at, outcome }] of this.#remembered) {
       const expired = now - at > this.#windowMs;
       if (!expired && this.#bytes <= this.#budget) return;
+      if (this.#pins.has(name)) continue;
       this.#remembered.delete(name);
       this.#bytes -= costOf(name, outcome);
-      if (!expired) this.#completeSince = at;
+      if (!expired) this.#completeSince = Math.max(this.#completeSince, at) as Instant;
     }
+  }
+
+  #pin(name: string): void {
+    this.#pins.set(name, (this.#pins.get(name) ?? 0) + 1);
+  }
+
+  #unpin(name: string): void {
+    const pins = (this.#pins.get(name) ?? 0) - 1;
+    if (pins > 0) this.#pins.set(name, pins);
+    else this.#pins.delete(name);
   }
 }
 

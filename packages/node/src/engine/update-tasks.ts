@@ -15,6 +15,7 @@ import { viewOf } from './view.ts';
 export async function updateTasks(memory: Memory, command: UpdateCommand): Promise<UpdateOutcome> {
   const partition = memory.partitionOf(command.group);
   using reads = new Reads(memory.store, memory.counts);
+  using _held = command.requestId === undefined ? undefined : memory.requests.hold(partition, command.requestId);
   let readRequest: RequestKnowledge | undefined;
   for (;;) {
     memory.assertCurrent();
