@@ -57,19 +57,23 @@ describe('a request that is repeated', () => {
     expect(await h.counts('mail')).toMatchObject({ available: 2 });
   });
 
-  test('is known within its window, though older ids of other partitions are loaded and forgotten after it', async () => {
-    const config = { requestIdBytes: 3000, requestIdWindowMs: 10_000 };
-    await using h = await engineHarness({ config });
-    // Rows are loaded partition by partition, so here the younger id comes first.
-    const [low = '', high = ''] = ['g', 'h'].sort((a, b) => partitionOf(a, 1024) - partitionOf(b, 1024));
-    await h.update({ enqueue: [{ queue: `${high}#mail`, pid: 'a' }], id: 'older' });
-    await h.clock.advance(19_000);
-    const younger = { enqueue: [{ queue: `${low}#mail`, data: 'hello' }], id: 'younger' };
-    const first = await h.update(younger);
-    await h.crash();
-    for (let n = 0; n < 20; n++) await h.update({ enqueue: [{ queue: 'other', pid: `${n}` }], id: `${n}` });
-    await h.clock.advance(1001);
-    expect(await h.update(younger)).toEqual(first);
-    expect(await h.counts(`${low}#mail`)).toMatchObject({ available: 1 });
-  });
+  // How many ids push out exactly the two depends on what one weighs.
+  test.each([9, 10, 11, 12, 13])(
+    'is known within its window, though an older one is forgotten after it (%i)',
+    async (n) => {
+      const config = { requestIdBytes: 3000, requestIdWindowMs: 10_000 };
+      await using h = await engineHarness({ config });
+      // Rows are loaded partition by partition, so here the younger id comes first.
+      const [low = '', high = ''] = ['g', 'h'].sort((a, b) => partitionOf(a, 1024) - partitionOf(b, 1024));
+      await h.update({ enqueue: [{ queue: `${high}#mail`, pid: 'a' }], id: 'older' });
+      await h.clock.advance(19_000);
+      const younger = { enqueue: [{ queue: `${low}#mail`, data: 'hello' }], id: 'younger' };
+      const first = await h.update(younger);
+      await h.crash();
+      for (let i = 0; i < n; i++) await h.update({ enqueue: [{ queue: 'other', pid: `${i}` }], id: `${i}` });
+      await h.clock.advance(1001);
+      expect(await h.update(younger)).toEqual(first);
+      expect(await h.counts(`${low}#mail`)).toMatchObject({ available: 1 });
+    },
+  );
 });
