@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Kill, killNode, killWorker, type Victims } from './cluster/chaos.ts';
+import { drawLine } from './progress/draw.ts';
 import { type CrawlStatus, isFinished } from './progress/observe.ts';
 import type { Screen } from './progress/screen.ts';
 
@@ -11,6 +12,8 @@ interface WatchOptions {
 }
 
 const LOOK_INTERVAL_MS = 100;
+/** A crawl in which no task is completed for so long will not end by itself, in ms. */
+const STALLED_MS = 120_000;
 /** Share of the pages that are indexed when a victim is killed. */
 const KILLS = [
   { at: 0.3, kill: killWorker },
@@ -24,10 +27,14 @@ export async function watchCrawl(options: WatchOptions): Promise<{ status: Crawl
   const planned = pages === undefined ? [] : KILLS.map(({ at, kill }) => ({ atPages: Math.floor(at * pages), kill }));
   const kills: Promise<Kill>[] = [];
   let recovering = 0;
+  let progress = { at: 0, completed: 0 };
   for (;;) {
     const status = await observer.look(signal);
     signal.throwIfAborted();
     screen.show(status);
+    const completed = status.stages.reduce((sum, stage) => sum + stage.completed, 0);
+    if (completed !== progress.completed) progress = { at: status.elapsedMs, completed };
+    if (status.elapsedMs - progress.at > STALLED_MS) throw new Error(`the crawl does not go on: ${drawLine(status)}`);
     while (status.indexed >= (planned[0]?.atPages ?? Number.POSITIVE_INFINITY)) {
       const kill = planned.shift()?.kill(victims);
       if (kill === undefined) break;

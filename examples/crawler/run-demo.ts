@@ -75,7 +75,7 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
         name,
         endpoint: node.endpoint,
         segments,
-        concurrency: { fetch: live ? (number <= LIVE_FETCHERS ? 1 : 0) : 3, extract: 1, index: 2 },
+        concurrency: { fetch: live ? (number <= LIVE_FETCHERS ? 1 : 0) : 4, extract: 2, index: 2 },
         pauseMs: live ? LIVE_PAUSE_MS : 0,
         bounded: live,
       }),

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pid } from '@taskmaster/client';
-import type { Observer } from '../progress/observe.ts';
+import type { CrawlStatus, Observer } from '../progress/observe.ts';
 import { type CrawlQueues, type Stage, stages } from '../queues.ts';
 import type { NodeProcess } from './node-process.ts';
 import type { WorkerPool } from './worker-pool.ts';
@@ -65,26 +65,33 @@ export async function killWorker(victims: Victims): Promise<WorkerKill> {
 }
 
 /** Kills the node with SIGKILL, starts it again with the same data, and waits until the crawl goes on. */
-export async function killNode({ node, observer, say, signal }: Victims): Promise<NodeKill> {
+export async function killNode(victims: Victims): Promise<NodeKill> {
+  const { node, say } = victims;
   const { pid } = node;
   const killedAt = performance.now();
   await node.kill();
   say(`kill -9 ${pid}: the node, with all queues; started again with the same data`);
   await node.restart();
   const readyMs = performance.now() - killedAt;
-  let status = await observer.look(signal);
-  while (!status.nodeAnswers) status = await observer.look(signal);
+  const status = await lookWhen(victims, ({ nodeAnswers }) => nodeAnswers);
   const { found, indexed } = status;
   const completed = completedBy(status);
   const open = status.stages.reduce((sum, { available, leased, delayed }) => sum + available + leased + delayed, 0);
   say(
     `the node serves again after ${Math.round(readyMs)} ms, with ${open} tasks to do, ${found} URLs seen and ${indexed} indexed`,
   );
-  while (completedBy(status) === completed && open > 0) {
-    await delay(POLL_MS, undefined, { signal });
-    status = await observer.look(signal);
-  }
+  if (open > 0) await lookWhen(victims, (next) => completedBy(next) > completed);
   return { kind: 'node', pid, tasksRecovered: open, readyMs, workingMs: performance.now() - killedAt };
+}
+
+/** Looks at the crawl until a condition holds. */
+async function lookWhen({ observer, signal }: Victims, holds: (status: CrawlStatus) => boolean): Promise<CrawlStatus> {
+  for (;;) {
+    const status = await observer.look(signal);
+    signal.throwIfAborted();
+    if (holds(status)) return status;
+    await delay(POLL_MS, undefined, { signal });
+  }
 }
 
 /** The leased tasks of all stages, by the name of the worker that has them. */
@@ -112,6 +119,6 @@ async function anyHeld(queues: CrawlQueues, held: readonly HeldTask[]): Promise<
   return false;
 }
 
-function completedBy({ stages: all }: Observer['latest']): number {
+function completedBy({ stages: all }: CrawlStatus): number {
   return all.reduce((sum, { completed }) => sum + completed, 0);
 }

@@ -27,6 +27,7 @@ export class NodeProcess implements AsyncDisposable {
   readonly #options: NodeOptions;
   #child: ChildProcess;
   #ready: ReadyLine;
+  #restarting: Promise<void> = Promise.resolve();
 
   private constructor(options: NodeOptions, child: ChildProcess, ready: ReadyLine) {
     this.#options = options;
@@ -62,7 +63,13 @@ export class NodeProcess implements AsyncDisposable {
   }
 
   /** Starts it again after `kill`, with its data and its ports. Resolves when it serves. */
-  async restart(): Promise<void> {
+  restart(): Promise<void> {
+    const restarting = this.#restart();
+    this.#restarting = restarting.catch(() => {});
+    return restarting;
+  }
+
+  async #restart(): Promise<void> {
     const port = (address: string): string => address.slice(address.lastIndexOf(':') + 1);
     const { grpc, http } = this.#ready;
     const { child, ready } = await launch(this.#options, ['--grpc-port', port(grpc), '--http-port', port(http)]);
@@ -71,6 +78,8 @@ export class NodeProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // One that is just starting would be left behind.
+    await this.#restarting;
     const ended = exited(this.#child);
     this.#child.kill('SIGTERM');
     const impatience = setTimeout(() => this.#child.kill('SIGKILL'), STOP_TIMEOUT_MS);
@@ -143,5 +152,5 @@ export function killWithUs(child: ChildProcess): void {
 async function lastLines(file: string): Promise<string> {
   const lines: string[] = [];
   for await (const line of createInterface({ input: createReadStream(file) })) lines.push(line);
-  return lines.slice(-3).join('\n');
+  return lines.slice(-12).join('\n');
 }

@@ -1,0 +1,32 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openEmbedded } from '@taskmaster/node';
+import type { CrawlContext } from './add-pages.ts';
+import { crawlQueues } from './queues.ts';
+
+export interface TestCrawl extends CrawlContext, AsyncDisposable {
+  /** An empty folder, deleted at the end. */
+  readonly dir: string;
+}
+
+/** A crawl on an engine of the test's own. */
+export async function testCrawl(options: { readonly permits?: number } = {}): Promise<TestCrawl> {
+  await using onFailure = new AsyncDisposableStack();
+  const dir = await mkdtemp(join(tmpdir(), 'taskmaster-test-'));
+  onFailure.defer(() => rm(dir, { recursive: true, force: true }));
+  const client = onFailure.use(
+    await openEmbedded({ dir: join(dir, 'data'), partitions: 4, store: { reserveBytes: 1024 * 1024 } }),
+  );
+  const queues = crawlQueues(client);
+  const { permits } = options;
+  if (permits !== undefined) await queues.permits.enqueueMany(Array.from({ length: permits }, () => ({ data: null })));
+  const resources = onFailure.move();
+  return {
+    dir,
+    client,
+    queues,
+    bounded: permits !== undefined,
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
+}
