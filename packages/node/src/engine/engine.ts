@@ -1,5 +1,5 @@
 import type { QueueName } from '@taskmaster/proto';
-import { Refusal } from '../domain/errors.ts';
+import { Refusal, UpdateRefusal } from '../domain/errors.ts';
 import type { Instant } from '../domain/ids.ts';
 import { writeCheckpoint } from '../log/checkpoint.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
@@ -75,6 +75,9 @@ export class Engine implements TaskEngine {
   #checkpoint: Promise<void> = Promise.resolve();
   #cancelTimers: CancelTimer[] = [];
   #flushPending = false;
+  /** Lease requests that are not answered yet, those that wait too. */
+  readonly #leasing = new Set<Promise<unknown>>();
+  #stopped: Promise<void> | undefined;
 
   constructor(deps: Required<EngineDeps> & { readonly config: EngineConfig }) {
     this.#deps = deps;
@@ -112,8 +115,16 @@ export class Engine implements TaskEngine {
     });
   }
 
-  async leaseTasks(command: LeaseCommand, context: CallContext = {}): Promise<readonly LeasedTask[]> {
-    const memory = this.#writable();
+  leaseTasks(command: LeaseCommand, context: CallContext = {}): Promise<readonly LeasedTask[]> {
+    const leasing = this.#lease(command, context);
+    const over = (): void => void this.#leasing.delete(leasing);
+    this.#leasing.add(leasing);
+    leasing.then(over, over);
+    return leasing;
+  }
+
+  async #lease(command: LeaseCommand, context: CallContext): Promise<readonly LeasedTask[]> {
+    this.#writable();
     const desk = this.#desk;
     if (!desk) throw notReady(this.#health);
     const lease = (): Promise<LeasedTask[]> => desk.lease(command, context.signal);
@@ -121,7 +132,7 @@ export class Engine implements TaskEngine {
     const leased = await this.#translated(() => (command.waitMs > 0 ? lease() : this.#admission.run('new', 0, lease)));
     if (!context.signal?.aborted) return leased;
     // Nobody is there any more: what it would have got is available again, as if it had not been leased.
-    await giveBack(memory, leased);
+    if (this.#memory) await giveBack(this.#memory, leased);
     throw new Refusal('CANCELLED', 'the call was cancelled');
   }
 
@@ -171,17 +182,27 @@ export class Engine implements TaskEngine {
     };
   }
 
-  async stop(): Promise<void> {
-    if (this.#health.kind === 'stopping') return;
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
     const failed = this.#health.kind === 'failed';
     this.#health = { kind: 'stopping' };
     for (const cancel of this.#cancelTimers.splice(0)) cancel();
     this.#desk?.dismiss();
+    await Promise.allSettled(this.#leasing);
     await this.#admission.idle();
-    await this.#checkpoint;
-    if (failed || !this.#memory || this.#memory.failed) return;
-    await this.#memory.durable();
-    await this.#writeCheckpoint(this.#memory);
+    try {
+      await this.#checkpoint;
+      if (failed || !this.#memory || this.#memory.failed) return;
+      await this.#memory.durable();
+      await this.#writeCheckpoint(this.#memory);
+    } catch (error) {
+      // Nothing is lost without it: the next start replays more of the log.
+      this.#deps.log.warn({ err: error }, 'stopped without a last checkpoint');
+    }
   }
 
   /** A request that may write. */
@@ -249,6 +270,7 @@ export class Engine implements TaskEngine {
       const { memory } = await openMemory(this.#memoryDeps());
       this.#memory = memory;
     } catch (error) {
+      if (this.#stopped) return;
       log.error({ err: error }, 'the store could not be read; trying again');
       const cancel = clock.at((clock.now() + RELOAD_DELAY_MS) as Instant, () => void this.#reload());
       this.#cancelTimers.push(cancel);
@@ -356,12 +378,19 @@ function notReady(health: EngineHealth): Refusal {
 async function giveBack(memory: Memory, leased: readonly LeasedTask[]): Promise<void> {
   const groups = Map.groupBy(leased, ({ queue }) => queue.group);
   for (const [group, tasks] of groups) {
-    const release = tasks.map(({ queue, pid, token }) => ({ queue, pid, token, delayMs: 0, refundAttempt: true }));
-    try {
-      await updateTasks(memory, { group, enqueue: [], dequeue: [], renew: [], release, requestId: undefined });
-    } catch (error) {
-      // Somebody else changed one of the tasks meanwhile: their leases end by themselves.
-      if (!(error instanceof Refusal)) throw error;
+    let release = tasks.map(({ queue, pid, token }) => ({ queue, pid, token, delayMs: 0, refundAttempt: true }));
+    while (release.length > 0) {
+      try {
+        await updateTasks(memory, { group, enqueue: [], dequeue: [], renew: [], release, requestId: undefined });
+        break;
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        // Where nothing can be written the leases end by themselves.
+        if (!(error instanceof UpdateRefusal)) return;
+        // Somebody else changed some of the tasks meanwhile: those are given back by that.
+        const changed = new Set(error.items.map(({ index }) => index));
+        release = release.filter((_item, index) => !changed.has(index));
+      }
     }
   }
 }

@@ -4,7 +4,7 @@ import type { RetryPolicy } from '../domain/task.ts';
 import type { CallContext, LeasedTask, UpdateCommand, UpdateOutcome } from '../engine/commands.ts';
 import type { EngineConfig } from '../engine/config.ts';
 import { type Engine, openEngine } from '../engine/engine.ts';
-import { Family } from '../ports/store.ts';
+import { Family, type Store } from '../ports/store.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimDisk } from './sim-store.ts';
 import { VirtualClock } from './virtual-clock.ts';
@@ -61,6 +61,7 @@ export class EngineHarness implements AsyncDisposable {
   readonly random: SeededRandom;
   readonly disk: SimDisk;
   clock = new VirtualClock();
+  store: Store | undefined;
   readonly #config: Partial<EngineConfig>;
   #engine: Engine | undefined;
 
@@ -76,9 +77,9 @@ export class EngineHarness implements AsyncDisposable {
   }
 
   async open(): Promise<void> {
-    const store = this.disk.open();
+    this.store = this.disk.open();
     this.#engine = await this.clock.run(
-      openEngine({ store, clock: this.clock, random: this.random, config: this.#config }),
+      openEngine({ store: this.store, clock: this.clock, random: this.random, config: this.#config }),
     );
   }
 

@@ -1,0 +1,12 @@
+// What tests outside this package need: an engine on virtual time and a simulated disk.
+
+export { Refusal, UpdateRefusal } from '../domain/errors.ts';
+export type { Instant, Key, LeaseToken, Pid } from '../domain/ids.ts';
+export type * from '../engine/commands.ts';
+export type { EngineConfig } from '../engine/config.ts';
+export { type Engine, openEngine } from '../engine/engine.ts';
+export { Family } from '../ports/store.ts';
+export * from './engine-harness.ts';
+export { SeededRandom } from './seeded-random.ts';
+export { type DurableStep, SimDisk, type SimDiskOptions, type SimSpace } from './sim-store.ts';
+export { settle, VirtualClock, VirtualTime } from './virtual-clock.ts';
