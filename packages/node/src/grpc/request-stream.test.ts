@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { ClientDuplexStream, ServiceError } from '@grpc/grpc-js';
+import { type ClientDuplexStream, type ServiceError, status } from '@grpc/grpc-js';
 import type { StreamCall, StreamRequest, StreamResponse, StreamResult } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
@@ -173,13 +173,24 @@ describe('a waiting lease on a stream', () => {
     const ended = once(it.stream, 'error');
     const answered = answers(it.stream, 1);
     const stopped = it.server.server.stop(10_000);
-    expect((await answered.catch(() => [])).flat()).toMatchObject([
-      { id: 1, result: { $case: 'lease', value: { tasks: [] } } },
-    ]);
+    expect((await answered).flat()).toMatchObject([{ id: 1, result: { $case: 'lease', value: { tasks: [] } } }]);
     const [error] = await ended;
     expect(errorInfoOf(error as ServiceError).reason).toBe('SHUTTING_DOWN');
     await stopped;
   });
+});
+
+test('a stream ends by itself at its greatest age, after it has answered', async () => {
+  await using it = await setUp(
+    { leaseTasks: waitForEver },
+    { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 60_000 },
+  );
+  const ended = once(it.stream, 'error');
+  const answered = answers(it.stream, 1);
+  it.stream.write({ calls: [lease(1, 600_000)] });
+  expect((await answered).flat()).toMatchObject([{ id: 1, result: { $case: 'lease', value: { tasks: [] } } }]);
+  const [error] = await ended;
+  expect(error).toMatchObject({ code: status.UNAVAILABLE, details: expect.stringContaining('greatest age') });
 });
 
 describe('a stream whose client asks more than it may', () => {

@@ -238,12 +238,10 @@ function nothingFound(): Html {
 }
 
 function nothingYet({ grpcAddress }: NodeFacts): Html {
-  const address = grpcAddress ?? '127.0.0.1:7400';
-  const data = Buffer.from('{"to":"ada"}').toString('base64');
+  const endpoint = grpcAddress ?? '127.0.0.1:7400';
   return html`<div class="empty"><h2>Nothing queued yet</h2>
 <p>A queue appears with its first task and is gone after its last one. Try one:</p>
-<pre>grpcurl -plaintext -d '{"enqueue":[{"queue":"shop#mail","data":"${data}"}]}' \\
-  ${address} taskmaster.v1.TaskMasterService/UpdateTasks</pre></div>`;
+<pre>taskmaster enqueue 'shop#mail' '{"to":"ada"}' --endpoint ${endpoint}</pre></div>`;
 }
 
 const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
