@@ -1,6 +1,6 @@
 import { cpuMsOf } from './machine.ts';
 import { type Figures, type LoadResult, median } from './measurement.ts';
-import type { Bench } from './row.ts';
+import type { Bench, Scale } from './row.ts';
 
 /** Something that a load runs against. */
 export interface Contestant {
@@ -17,6 +17,9 @@ export interface Contestant {
 /** Room above what the run before did, so that a quicker one does not run dry. */
 const PREPARE_FACTOR = 1.4;
 
+/** Warm-up runs at most: a slow contestant need not do as many tasks as a quick one. */
+const WARM_UPS = 6;
+
 /** Tasks prepared for the first run of all, of a contestant that nothing is known of; it may run dry. */
 const FIRST_TASKS_PER_MS = 25;
 
@@ -28,11 +31,11 @@ export async function compete<const Names extends readonly Contestant[]>(
   bench: Bench,
   contestants: Names,
 ): Promise<{ [K in keyof Names]: Figures }> {
-  const { runMs, warmUpMs, repetitions } = bench.scale;
+  const { runMs, repetitions } = bench.scale;
   const runs = contestants.map((contestant) => new Runs(contestant));
   for (const one of runs) {
     bench.progress(`${one.contestant.name}: warm-up`);
-    await one.warmUp(warmUpMs);
+    await one.warmUp(bench.scale);
   }
   for (let repetition = 1; repetition <= repetitions; repetition++) {
     for (const one of runs) {
@@ -55,8 +58,11 @@ class Runs {
     this.contestant = contestant;
   }
 
-  async warmUp(ms: number): Promise<void> {
-    await this.#run(ms);
+  async warmUp({ warmUpMs, warmUpTasks }: Scale): Promise<void> {
+    for (let run = 1, tasks = 0; run <= WARM_UPS && tasks < warmUpTasks; run++) {
+      const { result } = await this.#run(warmUpMs);
+      tasks += result.tasks;
+    }
   }
 
   async measure(ms: number): Promise<LoadResult> {

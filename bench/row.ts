@@ -5,8 +5,9 @@ import type { Processes } from './processes.ts';
 export interface Scale {
   /** One run, in ms. */
   readonly runMs: number;
-  /** The run before those that count, in ms. */
+  /** The runs before those that count, in ms: as many as it takes to do `warmUpTasks`, within reason. */
   readonly warmUpMs: number;
+  readonly warmUpTasks: number;
   readonly repetitions: number;
   /** Tasks in a deep queue. */
   readonly deepTasks: number;
@@ -21,6 +22,7 @@ export interface Scale {
 export const FULL_SCALE: Scale = {
   runMs: 3_000,
   warmUpMs: 1_500,
+  warmUpTasks: 30_000,
   repetitions: 3,
   deepTasks: 1_000_000,
   polls: 1_000,
@@ -32,6 +34,7 @@ export const FULL_SCALE: Scale = {
 export const QUICK_SCALE: Scale = {
   runMs: 500,
   warmUpMs: 200,
+  warmUpTasks: 1,
   repetitions: 1,
   deepTasks: 20_000,
   polls: 100,

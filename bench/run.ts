@@ -16,6 +16,8 @@ const TERMINATED = 143;
 // Leaving ends all processes and deletes their data: see processes.ts.
 process.once('SIGINT', () => process.exit(INTERRUPTED));
 process.once('SIGTERM', () => process.exit(TERMINATED));
+// Nobody reads the report any more: `| head` has seen enough.
+process.stdout.once('error', () => process.exit(0));
 
 try {
   process.exitCode = await main(readArguments(process.argv.slice(2), rows));

@@ -12,6 +12,8 @@ type StoreModule = typeof import('../../packages/node/dist/store/rocks-store.js'
 type PortModule = typeof import('../../packages/node/dist/ports/store.js');
 type BatchModule = typeof import('../../packages/node/dist/ports/write-batch.js');
 
+/** Little to fill, as for the nodes. */
+const RESERVE_BYTES = 1024 * 1024;
 const STATE_BYTES = 24;
 const LEASE_STATE_BYTES = 64;
 const LOG_BYTES = 80;
@@ -48,7 +50,7 @@ async function open(dir: string): Promise<RawStore> {
   const [{ openRocksStore }, { Family }, batches] = (await Promise.all(
     ['store/rocks-store.js', 'ports/store.js', 'ports/write-batch.js'].map((file) => import(inNode(file))),
   )) as [StoreModule, PortModule, BatchModule];
-  const store = await openRocksStore({ dir });
+  const store = await openRocksStore({ dir, reserveBytes: RESERVE_BYTES });
   const group = new GroupCommit(
     () => new batches.WriteBatch(),
     (batch) => store.write(batch, { sync: true }),

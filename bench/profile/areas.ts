@@ -1,6 +1,10 @@
 /** Time in which a thread waited. */
 export const IDLE = 'idle';
 
+/** Time in system calls, libuv and the like, outside of any function. */
+export const NATIVE = 'native';
+const EVENT_LOOP = 'event loop';
+
 /** Whose code a function is, by the address of its source; the first that fits counts. */
 const AREAS: readonly (readonly [string, RegExp])[] = [
   ['protobuf', /\/packages\/proto\/|@bufbuild/],
@@ -10,25 +14,33 @@ const AREAS: readonly (readonly [string, RegExp])[] = [
   ['node: commit log', /\/packages\/node\/dist\/log\//],
   ['node: store', /\/packages\/node\/dist\/(store|ports|metered-store)|@nxtedition/],
   ['node: rest', /\/packages\/node\//],
+  ['metrics', /prom-client/],
   ['client', /\/packages\/client\//],
   ['load generator', /\/bench\//],
   ['http2', /^node:(internal\/)?http2/],
   ['sockets and streams', /^node:(internal\/)?(net|streams?|stream_base_commons)\b/],
-  ['node runtime', /^node:/],
 ];
+
+/** Node's own helpers, such as those of buffers, timers and threads. */
+const RUNTIME = /^node:/;
 
 /** Where the profiler puts time that is nobody's function. */
 const NOBODYS: ReadonlyMap<string, string> = new Map([
   ['(garbage collector)', 'garbage collection'],
-  ['(program)', 'native'],
+  ['(program)', NATIVE],
   ['(idle)', IDLE],
-  ['(root)', 'native'],
+  ['(root)', NATIVE],
 ]);
 
-/** The area of a function; undefined for those without a source, such as C++: they count for whoever called them. */
-export function areaOf(functionName: string, url: string): string | undefined {
+/**
+ * The area of a function. Those of Node's own helpers and of C++ count for whoever called them; where nobody did, for the
+ * event loop.
+ */
+export function areaOf(functionName: string, url: string, caller: string): string {
   const nobodys = NOBODYS.get(functionName);
   if (nobodys !== undefined) return nobodys;
-  if (url === '') return undefined;
-  return AREAS.find(([, pattern]) => pattern.test(url))?.[0] ?? 'other';
+  const found = AREAS.find(([, pattern]) => pattern.test(url));
+  if (found !== undefined) return found[0];
+  if (url !== '' && !RUNTIME.test(url)) return 'other';
+  return caller === NATIVE ? EVENT_LOOP : caller;
 }

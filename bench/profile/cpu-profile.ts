@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { LoadWindow } from '../row.ts';
-import { areaOf, IDLE } from './areas.ts';
+import { areaOf, IDLE, NATIVE } from './areas.ts';
 
 /** The parts of a .cpuprofile that are read here; times are in µs on the monotonic clock. */
 interface CpuProfile {
@@ -70,15 +70,20 @@ function placesOf(profile: CpuProfile): ReadonlyMap<number, Place> {
     const node = nodes.get(id);
     if (node === undefined) return;
     const { functionName, url, lineNumber } = node.callFrame;
-    const area = areaOf(functionName, url);
-    const label = area === IDLE ? IDLE : `${functionName || 'anonymous'} ${basename(url)}:${lineNumber + 1}`;
-    const place = area === undefined ? caller : { area, label: url === '' ? (area ?? label) : label };
+    const area = areaOf(functionName, url, caller.area);
+    const place = { area, label: labelOf(functionName, url, lineNumber, caller, area) };
     places.set(id, place);
     for (const child of node.children ?? []) visit(child, place);
   };
   const [root] = profile.nodes;
-  if (root !== undefined) visit(root.id, { area: 'native', label: 'native' });
+  if (root !== undefined) visit(root.id, { area: NATIVE, label: NATIVE });
   return places;
+}
+
+/** A function and its line; what has no source has the label of its caller. */
+function labelOf(functionName: string, url: string, lineNumber: number, caller: Place, area: string): string {
+  if (url !== '') return `${functionName || 'anonymous'} ${basename(url)}:${lineNumber + 1}`;
+  return functionName.startsWith('(') ? area : caller.label;
 }
 
 /** Threads are told from each other by the files they run. */

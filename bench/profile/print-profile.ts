@@ -5,7 +5,7 @@ import { readProfile, type ThreadTimes } from './cpu-profile.ts';
 
 const FUNCTIONS_SHOWN = 25;
 /** Threads that did less than this for each task are left out, in µs. */
-const LEAST_US = 0.05;
+const LEAST_US = 0.5;
 
 /** Says where the time of one task went, thread by thread, from the profiles that the row's processes left. */
 export async function printProfile(row: string, dir: string, windows: readonly LoadWindow[]): Promise<void> {
