@@ -8,9 +8,8 @@ import { systemTiming } from './timing.ts';
 const { reachable, port } = workerData as RenewerThreadData;
 const report = (message: RenewerReport): void => port.postMessage(message);
 
-const transport = new GrpcTransport(reachable);
 const renewer = new Renewer({
-  transport,
+  transport: new GrpcTransport(reachable),
   timing: systemTiming,
   random: Math.random,
   onRenewed: (ids, sentAt) => report({ kind: 'renewed', ids, sentAt }),
@@ -21,19 +20,6 @@ const renewer = new Renewer({
 });
 
 port.on('message', (command: RenewerCommand) => {
-  switch (command.kind) {
-    case 'keep':
-      renewer.keep(command.leases);
-      break;
-    case 'forget':
-      for (const id of command.ids) renewer.forget(id);
-      break;
-    case 'close':
-      renewer.close();
-      void transport.close();
-      port.close();
-      break;
-    default:
-      command satisfies never;
-  }
+  if (command.kind === 'keep') renewer.keep(command.leases);
+  else for (const id of command.ids) renewer.forget(id);
 });

@@ -1,3 +1,4 @@
+import { status } from '@grpc/grpc-js';
 import type { ClientContext } from './context.ts';
 import { isTaskMasterError } from './errors.ts';
 import { LEASE } from './lease.ts';
@@ -45,14 +46,12 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     if (lease.lostTo !== undefined) return;
     callHook(hooks.onError, error, task);
     // Data that cannot be enqueued is the handler's failure; for the rest the lease runs out, and the task comes back.
-    if (isTaskMasterError(error) && error.code !== INVALID_ARGUMENT) lease.letGo();
+    if (isTaskMasterError(error) && error.code !== status.INVALID_ARGUMENT) lease.letGo();
     else await failTask(parts, task);
     return;
   }
   callHook(hooks.onComplete, task);
 }
-
-const INVALID_ARGUMENT = 3;
 
 /** Gives a task back whose attempt failed. */
 async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise<void> {

@@ -16,8 +16,7 @@ export interface RenewerThreadData {
 /** To the thread. */
 export type RenewerCommand =
   | { readonly kind: 'keep'; readonly leases: readonly KeptLease[] }
-  | { readonly kind: 'forget'; readonly ids: readonly number[] }
-  | { readonly kind: 'close' };
+  | { readonly kind: 'forget'; readonly ids: readonly number[] };
 
 /** From the thread. */
 export type RenewerReport =
@@ -81,15 +80,12 @@ export class ThreadedRenewer {
     }
   }
 
+  /** Renews no more. The thread is not asked but ended: one that is still starting would take its time to answer. */
   async close(): Promise<void> {
     if (this.#closing) return;
     this.#closing = true;
-    this.#port.postMessage({ kind: 'close' } satisfies RenewerCommand);
-    await new Promise<void>((resolve) => {
-      this.#thread.once('exit', () => resolve());
-      this.#thread.ref();
-    });
     this.#port.close();
+    await this.#thread.terminate();
   }
 
   #post(command: RenewerCommand): void {

@@ -167,6 +167,13 @@ describe('when leasing fails', () => {
     expect(heard.at(-1)).toBe('complete a');
   });
 
+  test('because the client is closed, run() says so', async () => {
+    const { client, queue, transport } = workerSetUp();
+    const closed = makeError('the client is closed', { reason: 'CANCELLED' });
+    transport.faults.leaseTasks.push({ when: 'before', error: closed });
+    await expect(client.worker(queue, () => {}).run()).rejects.toBe(closed);
+  });
+
   test('because the request is wrong, run() says so', async () => {
     const { client, queue, transport } = workerSetUp();
     transport.faults.leaseTasks.push({ when: 'before', error: makeError('bad name', { reason: 'INVALID_QUEUE' }) });

@@ -68,7 +68,8 @@ export class Worker<T> implements AsyncDisposable {
 
   /**
    * Runs until the signal is aborted or `stop()` is called; resolves when nothing runs any more.
-   * @throws InvalidRequest when the node refuses what the worker asks for, such as a queue with a wrong name.
+   * @throws InvalidRequest when the node refuses what the worker asks for, such as a queue with a wrong name; Cancelled when
+   * the client was closed before.
    */
   async run(
     options: { readonly signal?: AbortSignal | undefined; readonly stopTimeout?: Duration } = {},
@@ -172,7 +173,8 @@ export class Worker<T> implements AsyncDisposable {
         if (signal.aborted) return;
         const error = asTaskMasterError(thrown);
         callHook(settings.hooks.onError, error, undefined);
-        if (error.code === status.INVALID_ARGUMENT) {
+        // The request is wrong, or the client is closed: trying again is of no use.
+        if (error.code === status.INVALID_ARGUMENT || error.code === status.CANCELLED) {
           this.#finished.reject(error);
           void this.stop();
           return;
