@@ -1,0 +1,84 @@
+import { createInterface } from 'node:readline/promises';
+import type { Command } from 'commander';
+import { queueName } from './arguments.ts';
+import { escapeControls } from './bytes-text.ts';
+import { UsageError } from './cli-errors.ts';
+import { type ExitCode, exitCodes } from './exit-codes.ts';
+import { count, countOf } from './format.ts';
+import { notesOf } from './help.ts';
+import type { Runner, Session } from './session.ts';
+
+const deleteNotes = `
+Takes the same short time whatever the queue's size. It cannot be undone. Asks first on a terminal; elsewhere --yes is
+needed. A queue without tasks is no error.
+
+Examples:
+  $ taskmaster delete-queue shop#mail.dead
+  $ taskmaster delete-queue shop#mail.dead --yes`;
+
+const resetNotes = `
+For tasks whose workers are known to be gone: no need to wait for the ends of their leases. Workers that still run lose
+their tasks (LEASE_LOST when they complete them), and the tasks are done again.
+
+Examples:
+  $ taskmaster peek shop#mail --leased
+  $ taskmaster reset-leases shop#mail`;
+
+export function addAdministration(program: Command, runner: Runner): void {
+  program
+    .command('delete-queue')
+    .summary('delete a queue with all its tasks')
+    .description('Deletes a queue with all its tasks, leased ones too.')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName)
+    .option('-y, --yes', 'do not ask')
+    .addHelpText('after', notesOf(deleteNotes))
+    .action((queue: string, { yes = false }: { readonly yes?: boolean }) => {
+      const { stdin, err, out } = runner.shell;
+      const canAsk = stdin.isTTY === true && err.isTTY === true && !out.json;
+      if (!yes && !canAsk)
+        throw new UsageError(`there is no terminal to ask on; --yes deletes ${queue} without asking`);
+      return runner.connected((session) => deleteQueue(session, queue, yes));
+    });
+  program
+    .command('reset-leases')
+    .summary('make all leased tasks of a queue available now')
+    .description('Makes every leased task of a queue available now. Whoever has one has lost it.')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName)
+    .addHelpText('after', notesOf(resetNotes))
+    .action((queue: string) => runner.connected((session) => resetLeases(session, queue)));
+}
+
+async function deleteQueue(session: Session, name: string, yes: boolean): Promise<ExitCode> {
+  const { client, out, err, signal } = session;
+  const queue = client.queue(name);
+  if (!yes && !(await isConfirmed(session, name))) {
+    err.write('Nothing was deleted.\n');
+    return exitCodes.failed;
+  }
+  const deletedTasks = await queue.delete({ signal });
+  if (out.json) await out.object({ queue: queue.name, deletedTasks });
+  else await out.line(`${escapeControls(queue.name)}: deleted, with ${countOf(deletedTasks, 'task')}`);
+  return exitCodes.ok;
+}
+
+async function isConfirmed({ client, stdin, err, signal }: Session, name: string): Promise<boolean> {
+  const { available, leased, delayed } = await client.queue(name).stats({ signal });
+  const prompt = createInterface({ input: stdin, output: err });
+  // The terminal is read key by key meanwhile: Ctrl-C comes as a key, not as a signal.
+  prompt.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+  try {
+    const tasks = `${countOf(available + leased + delayed, 'task')}, ${count(leased)} of them leased`;
+    const answer = await prompt.question(`Delete ${escapeControls(name)} with ${tasks}? [y/N] `, { signal });
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    prompt.close();
+  }
+}
+
+async function resetLeases({ client, out, signal }: Session, name: string): Promise<ExitCode> {
+  const queue = client.queue(name);
+  const resetTasks = await queue.resetLeases({ signal });
+  if (out.json) await out.object({ queue: queue.name, resetTasks });
+  else await out.line(`${escapeControls(queue.name)}: ${countOf(resetTasks, 'leased task')} made available`);
+  return exitCodes.ok;
+}

@@ -1,0 +1,151 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isTaskMasterError } from '../errors.ts';
+import type { LeasedTask } from '../leased-task.ts';
+import { escapeControls, printableOf, textOf } from './bytes-text.ts';
+import { duration } from './format.ts';
+import { errorLine, errorReport } from './report-error.ts';
+import { type CommandEnd, runCommand } from './run-command.ts';
+import type { Session } from './session.ts';
+
+export interface ExecSettings {
+  readonly command: string;
+  readonly leaseMs: number;
+  /** How long a failed task stays hidden; undefined: as its retry policy says. */
+  readonly retryAfterMs: number | undefined;
+  /** Leases a task; undefined: there is none. */
+  readonly lease: () => Promise<LeasedTask<Uint8Array> | undefined>;
+  readonly maxTasks: number;
+  /** Goes on when there is no task, or no node. */
+  readonly endless: boolean;
+}
+
+/** Renewed when a third of the lease has passed: two more attempts fit before it ends. */
+const RENEW_AT = 1 / 3;
+/** How long a lost node is left alone by an endless loop, in ms. */
+const NODE_PAUSE_MS = 1_000;
+
+/** Leases tasks one by one and runs a command for each, several at once. */
+export class ExecLoop {
+  readonly #session: Session;
+  readonly #settings: ExecSettings;
+  #begun = 0;
+  #completed = 0;
+  #failed = 0;
+
+  constructor(session: Session, settings: ExecSettings) {
+    this.#session = session;
+    this.#settings = settings;
+  }
+
+  get counts(): { readonly completed: number; readonly failed: number } {
+    return { completed: this.#completed, failed: this.#failed };
+  }
+
+  /** Ends when there is no more to do, or when the session's signal is aborted and all commands have ended. */
+  async run(concurrency: number): Promise<void> {
+    const lanes = Array.from({ length: concurrency }, () => this.#lane());
+    const outcomes = await Promise.allSettled(lanes);
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+  }
+
+  async #lane(): Promise<void> {
+    const { signal } = this.#session;
+    const { endless, maxTasks } = this.#settings;
+    while (this.#begun < maxTasks && !signal.aborted) {
+      this.#begun++;
+      const task = await this.#next();
+      if (task !== undefined) {
+        await this.#workOn(task);
+      } else {
+        this.#begun--;
+        if (!endless) return;
+      }
+    }
+  }
+
+  async #next(): Promise<LeasedTask<Uint8Array> | undefined> {
+    const { signal, err } = this.#session;
+    try {
+      return await this.#settings.lease();
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      if (!this.#settings.endless || !isTaskMasterError(error) || !error.retryable) throw error;
+      err.write(`${errorLine(errorReport(error))}\n`);
+      await sleep(NODE_PAUSE_MS, undefined, { signal }).catch(() => undefined);
+      return undefined;
+    }
+  }
+
+  async #workOn(task: LeasedTask<Uint8Array>): Promise<void> {
+    const { signal, err, out } = this.#session;
+    const start = performance.now();
+    const end = await this.#runRenewing(task);
+    const isDone = end.kind === 'exited' && end.code === 0;
+    let result: string;
+    try {
+      if (isDone) {
+        await task.complete();
+        result = 'completed';
+        this.#completed++;
+      } else {
+        // What Ctrl-C ended was not the task's fault.
+        const isInterrupted = signal.aborted;
+        const delay = isInterrupted ? 0 : this.#settings.retryAfterMs;
+        const { deadLetterQueue } = await task.release({ delay, refundAttempt: isInterrupted });
+        result = deadLetterQueue === undefined ? 'released' : `released to ${deadLetterQueue}`;
+        if (!isInterrupted) this.#failed++;
+      }
+    } catch (error) {
+      if (!isTaskMasterError(error)) throw error;
+      err.write(`${errorLine(errorReport(error))}\n`);
+      result = 'lost';
+      this.#failed++;
+    }
+    const elapsedMs = performance.now() - start;
+    if (out.json) {
+      const { queue, pid, attempt } = task;
+      await out.object({ queue, pid: textOf(pid), attempt, result, ended: end, ms: Math.round(elapsedMs) });
+    } else {
+      const why = isDone ? '' : ` (${describeEnd(end)})`;
+      const line = `${result}  ${task.queue}  ${printableOf(task.pid)}  in ${duration(elapsedMs)}${why}`;
+      err.write(`${escapeControls(line)}\n`);
+    }
+  }
+
+  async #runRenewing(task: LeasedTask<Uint8Array>): Promise<CommandEnd> {
+    const { signal, out } = this.#session;
+    const { command, leaseMs } = this.#settings;
+    const timer = setInterval(() => {
+      // A lease that is lost aborts the task's signal; what else fails is tried again in a third of the lease.
+      task.renew(leaseMs, { timeout: leaseMs * RENEW_AT }).catch(() => undefined);
+    }, leaseMs * RENEW_AT);
+    try {
+      return await runCommand(command, task.bytes, {
+        env: {
+          TASKMASTER_QUEUE: task.queue,
+          TASKMASTER_PID: textOf(task.pid).replaceAll('\0', ''),
+          TASKMASTER_TOKEN: String(task.leaseToken),
+          TASKMASTER_ATTEMPT: String(task.attempt),
+        },
+        // With --json standard output belongs to the objects.
+        stdout: out.json ? process.stderr : 'inherit',
+        signal: AbortSignal.any([signal, task.signal]),
+      });
+    } finally {
+      clearInterval(timer);
+    }
+  }
+}
+
+function describeEnd(end: CommandEnd): string {
+  switch (end.kind) {
+    case 'exited':
+      return `exit ${end.code}`;
+    case 'killed':
+      return `ended by ${end.signal}`;
+    case 'not-started':
+      return `not started: ${end.message}`;
+    default:
+      return end satisfies never;
+  }
+}

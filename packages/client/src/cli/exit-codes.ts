@@ -1,0 +1,26 @@
+/** How `taskmaster` ends; scripts rely on these. */
+export const exitCodes = {
+  ok: 0,
+  /** A node refused the request, or something failed; the reason is printed. */
+  failed: 1,
+  /** The command line, or what was to be read by it, makes no sense. */
+  usage: 2,
+  /** No node could be reached or was ready in time; the same command may succeed later. */
+  unreachable: 3,
+  /** What was asked for is not there. */
+  nothing: 4,
+  /** Ctrl-C, as shells count it: 128 + SIGINT. */
+  interrupted: 130,
+  /** 128 + SIGTERM. */
+  terminated: 143,
+} as const;
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+export const exitCodesHelp = `Exit codes:
+  0    done
+  1    refused or failed; the reason is printed
+  2    the command line or its input makes no sense
+  3    no node could be reached, or none was ready or answered in time
+  4    nothing there: no task to lease or to show, or no such task
+  130  interrupted by Ctrl-C (143 by SIGTERM)`;

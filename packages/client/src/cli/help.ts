@@ -1,0 +1,29 @@
+import { Help } from 'commander';
+
+/** Lines longer than this are hard to read; also the width where there is no terminal. */
+const WIDTH = 100;
+
+/** Width of help on a stream. */
+export function helpWidth({ columns }: { readonly columns?: number }): number {
+  return Math.min(columns ?? WIDTH, WIDTH);
+}
+
+/**
+ * Text below the help of a command, for commander's `addHelpText`. Its paragraphs are wrapped; one that begins with a title
+ * and a colon (`Examples:`) keeps its lines.
+ */
+export function notesOf(text: string): () => string {
+  return () => {
+    const help = new Help();
+    const paragraphs = text.trim().split('\n\n');
+    const wrapped = paragraphs.map((paragraph) =>
+      /^\w[\w ]*:\n/.test(paragraph) ? paragraph : help.boxWrap(unbroken(paragraph), helpWidth(process.stdout)),
+    );
+    return `\n${wrapped.join('\n\n')}`;
+  };
+}
+
+/** A paragraph without the line breaks that its source has. */
+export function unbroken(paragraph: string): string {
+  return paragraph.replaceAll('\n', ' ');
+}

@@ -1,0 +1,125 @@
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError } from 'commander';
+import { addAdministration } from './administer.ts';
+import { Interrupted } from './cli-errors.ts';
+import { addCompletion } from './completion.ts';
+import { addEnqueue } from './enqueue.ts';
+import { type ExitCode, exitCodes, exitCodesHelp } from './exit-codes.ts';
+import { helpWidth, notesOf } from './help.ts';
+import { addInspection } from './inspect.ts';
+import { addLease } from './lease.ts';
+import { Output } from './output.ts';
+import { addQueues } from './queues.ts';
+import { reportError } from './report-error.ts';
+import { addGlobalOptions, Runner, type Shell } from './session.ts';
+import { addSettling } from './settle.ts';
+import { addWatch } from './watch.ts';
+
+const intro = 'Enqueues, leases and completes the tasks of a TaskMaster node or cluster, and shows its queues.';
+
+const notes = `
+A queue is named group#name, or name alone in the default group. PIDs and data are text; bytes that are not UTF-8 are
+written base64:... or hex:... Lengths of time are written 250ms, 1.5s, 5m, 2h or 7d.
+
+Examples:
+  $ taskmaster enqueue shop#mail '{"to":"ann@example.com"}'
+  $ taskmaster lease shop#mail --for 1m
+  $ taskmaster complete shop#mail 0006406f3a1c2b40 --token 1
+  $ taskmaster watch --group shop
+
+${exitCodesHelp}
+
+Environment:
+  TASKMASTER_ENDPOINTS  as --endpoint
+  NO_COLOR              no colours, whatever the terminal`;
+
+/** The whole command line: reads the arguments, does what they say, reports what went wrong. Returns the exit code. */
+export async function main(args: readonly string[]): Promise<ExitCode> {
+  // Read before everything else, because errors of the command line itself are reported as it says.
+  const json = hasFlag(args, '--json');
+  const interrupt = new AbortController();
+  const shell: Shell = {
+    stdin: process.stdin,
+    out: new Output(process.stdout, { json }),
+    err: process.stderr,
+    signal: interrupt.signal,
+  };
+  for (const name of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(name, () => {
+      // The second time whatever is being finished is given up.
+      if (interrupt.signal.aborted) process.exit(name === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated);
+      interrupt.abort(new Interrupted(name));
+    });
+  }
+  try {
+    return await run(args, shell);
+  } catch (error) {
+    const cause = interrupt.signal.aborted ? interrupt.signal.reason : error;
+    return reportError(cause, shell.err, { json, debug: hasFlag(args, '--debug') });
+  } finally {
+    await shell.out.flush();
+  }
+}
+
+async function run(args: readonly string[], shell: Shell): Promise<ExitCode> {
+  const program = createProgram();
+  const runner = new Runner(program, shell);
+  addCommands(program, runner);
+  if (args.length === 0) {
+    program.outputHelp({ error: true });
+    return exitCodes.usage;
+  }
+  try {
+    await program.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    // Help and version were printed.
+    if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok;
+    throw error;
+  }
+  return runner.exitCode;
+}
+
+function createProgram(): Command {
+  const program = new Command('taskmaster')
+    .description(intro)
+    .version(version(), '-V, --version', 'show the version')
+    .helpOption('-h, --help', 'show help')
+    .addHelpText('after', notesOf(notes))
+    .configureHelp({ showGlobalOptions: true })
+    // Errors are thrown, and printed in one place.
+    .configureOutput({
+      outputError: () => undefined,
+      getOutHelpWidth: () => helpWidth(process.stdout),
+      getErrHelpWidth: () => helpWidth(process.stderr),
+    })
+    .exitOverride();
+  addGlobalOptions(program);
+  return program;
+}
+
+function addCommands(program: Command, runner: Runner): void {
+  program.commandsGroup('Tasks:');
+  addEnqueue(program, runner);
+  addLease(program, runner);
+  addSettling(program, runner);
+  addInspection(program, runner);
+  program.commandsGroup('Queues:');
+  addQueues(program, runner);
+  addWatch(program, runner);
+  addAdministration(program, runner);
+  program.commandsGroup('Other:');
+  addCompletion(program, runner);
+  program.helpCommand('help [command]', 'show help of a command');
+}
+
+function version(): string {
+  const manifest: { readonly version: string } = JSON.parse(
+    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+  );
+  return manifest.version;
+}
+
+function hasFlag(args: readonly string[], flag: string): boolean {
+  const end = args.indexOf('--');
+  return (end < 0 ? args : args.slice(0, end)).includes(flag);
+}

@@ -1,0 +1,66 @@
+import { limits } from '@taskmaster/proto';
+import type { Pid } from '../pid.ts';
+import { escapeControls } from './bytes-text.ts';
+import { UsageError } from './cli-errors.ts';
+import type { Line } from './read-input.ts';
+
+/** Where the PIDs of lines come from. */
+export type PidSource =
+  /** The node assigns them: first come, first served. */
+  | { readonly kind: 'none' }
+  /** A field of each line, which is a JSON object; `a.b` is the field b of the field a. */
+  | { readonly kind: 'field'; readonly path: string }
+  /** A column, from 1, between separators. */
+  | { readonly kind: 'column'; readonly column: number; readonly separator: Buffer };
+
+/** The PID of a line; undefined: the node assigns it. @throws UsageError that names the line. */
+export function pidOfLine({ bytes, number }: Line, source: PidSource): Pid | undefined {
+  switch (source.kind) {
+    case 'none':
+      return undefined;
+    case 'field':
+      return checked(fieldPid(bytes, number, source.path), number);
+    case 'column':
+      return checked(columnPid(bytes, number, source.column, source.separator), number);
+    default:
+      return source satisfies never;
+  }
+}
+
+function fieldPid(bytes: Buffer, line: number, path: string): Buffer {
+  let value: unknown;
+  try {
+    value = JSON.parse(bytes.toString('utf8'));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new UsageError(`line ${line} is not JSON: ${escapeControls(why)}`);
+  }
+  for (const name of path.split('.')) {
+    const isObject = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
+    value = isObject ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+  }
+  if (typeof value === 'string') return Buffer.from(value, 'utf8');
+  if (typeof value === 'number') {
+    // JSON.parse rounds larger ones: two tasks would become one.
+    if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return Buffer.from(String(value), 'utf8');
+    throw new UsageError(`line ${line}: '${path}' is a number too large to be read exactly; write it as a string`);
+  }
+  const found = value === undefined ? 'is missing' : `is ${JSON.stringify(value)?.slice(0, 40)}`;
+  throw new UsageError(`line ${line}: '${path}' ${found}; a PID is a string or a number`);
+}
+
+function columnPid(bytes: Buffer, line: number, column: number, separator: Buffer): Buffer {
+  let start = 0;
+  for (let at = 1; ; at++) {
+    const end = bytes.indexOf(separator, start);
+    if (at === column) return bytes.subarray(start, end < 0 ? bytes.byteLength : end);
+    if (end < 0) throw new UsageError(`line ${line} has ${at} column${at === 1 ? '' : 's'}, not ${column}`);
+    start = end + separator.byteLength;
+  }
+}
+
+function checked(pid: Buffer, line: number): Pid {
+  if (pid.byteLength > 0 && pid.byteLength <= limits.pidBytes) return pid;
+  const size = pid.byteLength === 0 ? 'is empty' : `has ${pid.byteLength} bytes`;
+  throw new UsageError(`line ${line}: its PID ${size}; a PID has 1 to ${limits.pidBytes} bytes`);
+}

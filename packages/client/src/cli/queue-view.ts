@@ -1,0 +1,39 @@
+import type { QueueStats, QueueTotals } from '@taskmaster/proto';
+import { count, duration, rate } from './format.ts';
+import type { Column } from './table.ts';
+
+/** A queue's statistics for programs; rates are per second, times in ms. */
+export function statsObject(stats: QueueStats): object {
+  return {
+    queue: stats.queue,
+    available: stats.available,
+    leased: stats.leased,
+    delayed: stats.delayed,
+    completed: stats.completed,
+    enqueueRate: stats.enqueueRate,
+    leaseRate: stats.leaseRate,
+    completeRate: stats.completeRate,
+    meanLeaseMs: stats.meanLeaseMs,
+    oldestAgeMs: stats.oldestAgeMs,
+  };
+}
+
+export const statsColumns: readonly Column<QueueStats>[] = [
+  { title: 'QUEUE', cell: ({ queue }) => queue },
+  { title: 'AVAILABLE', align: 'right', cell: ({ available }) => count(available) },
+  { title: 'LEASED', align: 'right', cell: ({ leased }) => count(leased) },
+  { title: 'DELAYED', align: 'right', cell: ({ delayed }) => count(delayed) },
+  { title: 'COMPLETED', align: 'right', cell: ({ completed }) => count(completed) },
+  { title: 'ENQUEUE/S', align: 'right', cell: ({ enqueueRate }) => rate(enqueueRate) },
+  { title: 'LEASE/S', align: 'right', cell: ({ leaseRate }) => rate(leaseRate) },
+  { title: 'COMPLETE/S', align: 'right', cell: ({ completeRate }) => rate(completeRate) },
+  { title: 'MEAN LEASE', align: 'right', cell: ({ meanLeaseMs }) => (meanLeaseMs > 0 ? duration(meanLeaseMs) : '-') },
+  { title: 'OLDEST', align: 'right', cell: ({ oldestAgeMs }) => (oldestAgeMs > 0 ? duration(oldestAgeMs) : '-') },
+];
+
+/** The last row of a table of statistics. */
+export function totalsRow(totals: QueueTotals): readonly string[] {
+  const { queues, available, leased, delayed, completed } = totals;
+  const name = `${count(queues)} queue${queues === 1 ? '' : 's'}`;
+  return [name, count(available), count(leased), count(delayed), count(completed), '', '', '', '', ''];
+}
