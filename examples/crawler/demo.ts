@@ -15,6 +15,8 @@ const interrupt = (): void => {
   interruption.abort(new Error('interrupted'));
 };
 process.on('SIGINT', interrupt).on('SIGTERM', interrupt).on('SIGHUP', interrupt);
+// Whoever read the output has gone: `npm run demo | head`.
+process.stdout.on('error', () => interruption.abort(new Error('nobody reads the output')));
 
 try {
   const summary = await runDemo(options, screen, interruption.signal);

@@ -101,7 +101,7 @@ function killRows(kill: Kill): [string, string, string][] {
     [
       'served again',
       seconds(kill.readyMs),
-      `after its death, with the ${count(kill.tasksRecovered)} tasks that were to do`,
+      `after its death, with the ${count(kill.tasksRecovered)} tasks that were left to do`,
     ],
     ['recovered after', seconds(kill.workingMs), 'when workers had found it again and completed the next task'],
   ];

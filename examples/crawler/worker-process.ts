@@ -25,6 +25,8 @@ import type { FromWorker, ToWorker, WorkerAssignment, WorkerCounts } from './wor
  * watched; leases are renewed as long as their worker lives.
  */
 const LEASE = '3s';
+/** Calls are repeated for so long: enough for a node to come back on a busy machine. */
+const NODE_ABSENCE = '30s';
 const REPORT_INTERVAL_MS = 200;
 
 const assignment = JSON.parse(process.argv[2] ?? '') as WorkerAssignment;
@@ -52,6 +54,8 @@ async function run(): Promise<void> {
   await using client = await connect({
     endpoints: assignment.endpoint,
     worker: assignment.name,
+    timeout: NODE_ABSENCE,
+    retry: { maxAttempts: 50 },
     onRetry: () => counts.callsRepeated++,
   });
   await using segment = await SegmentWriter.create(assignment.segments, assignment.name);

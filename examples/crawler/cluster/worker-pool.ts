@@ -6,6 +6,8 @@ import { exited, killWithUs } from './node-process.ts';
 
 const program = new URL(`../worker-process${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
 
+/** Longest time for what a worker is doing when it is told to stop, in ms. */
+const STOP_TIMEOUT_MS = 15_000;
 /** A worker that dies so often is broken, not unlucky. */
 const MAX_RESTARTS = 5;
 
@@ -86,7 +88,9 @@ export class WorkerPool implements AsyncDisposable {
     await Promise.all(
       this.#seats.map(async ({ child }) => {
         if (child.connected) child.send({ kind: 'stop' } satisfies ToWorker);
+        const impatience = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
         await exited(child);
+        clearTimeout(impatience);
       }),
     );
   }

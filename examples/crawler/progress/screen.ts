@@ -3,6 +3,8 @@ import type { CrawlStatus } from './observe.ts';
 
 /** On what is no terminal, the progress is a line this often, in ms. */
 const LINE_INTERVAL_MS = 2_000;
+/** Of a terminal that does not know its own width. */
+const DEFAULT_COLUMNS = 80;
 
 /**
  * Shows what happens: lines that stay, and below them, on a terminal, a block that is drawn again and again. Elsewhere
@@ -58,7 +60,9 @@ export class Screen {
 
   #draw(): void {
     if (!this.#stream.isTTY || this.#status === undefined) return;
-    const lines = drawBlock(this.#status, this.paint).map((line) => fit(line, this.#stream.columns - 1));
+    const lines = drawBlock(this.#status, this.paint).map((line) =>
+      fit(line, (this.#stream.columns || DEFAULT_COLUMNS) - 1),
+    );
     this.#stream.write(`${lines.join('\n')}\n`);
     this.#drawn = lines.length;
   }
