@@ -81,8 +81,9 @@ export class QueueCache {
     if (!this.knowsReadyUpTo(pid)) return;
     const known = this.#ready.getElementByKey(pid);
     if (known) this.#bytes -= costOf(pid, known.data);
-    this.#ready.setElement(pid, task);
-    this.#bytes += costOf(pid, task.data);
+    const data = task.data && ownBytes(task.data);
+    this.#ready.setElement(pid, data === task.data ? task : { state: task.state, data });
+    this.#bytes += costOf(pid, data);
   }
 
   putHidden(pid: Pid, state: TaskState): void {
@@ -120,6 +121,13 @@ export class QueueCache {
     }
   }
 }
+
+/**
+ * A payload that came in a message is a view into it, and would keep all of the message in memory for as long as the task
+ * waits: what is only a part of its buffer is copied.
+ */
+const ownBytes = (data: Uint8Array): Uint8Array =>
+  data.byteLength * 2 < data.buffer.byteLength ? Uint8Array.prototype.slice.call(data) : data;
 
 const costOf = (pid: Pid, data: Uint8Array | undefined): number =>
   TASK_OVERHEAD_BYTES + pid.length + (data?.byteLength ?? 0);
