@@ -13,6 +13,8 @@ export interface Summary {
   readonly urlsFound: number;
   readonly pagesIndexed: number;
   readonly linksToNowhere: number;
+  /** URLs whose tasks failed too often. */
+  readonly givenUp: number;
   readonly tasksCompleted: number;
   readonly tasksPerSecond: number;
   readonly retries: {
@@ -49,7 +51,11 @@ export function reportLines(summary: Summary, paint: Paint): string[] {
         count(summary.tasksCompleted),
         `${count(Math.round(summary.tasksPerSecond))} per second, by ${summary.workers} worker processes`,
       ],
-      ['URLs found', count(summary.urlsFound), `each once; ${count(summary.linksToNowhere)} lead to no page`],
+      [
+        'URLs found',
+        count(summary.urlsFound),
+        `each once; ${count(summary.linksToNowhere)} lead to no page${givenUp(summary)}`,
+      ],
       [
         'site unavailable',
         count(summary.retries.siteUnavailable),
@@ -76,6 +82,10 @@ export function reportLines(summary: Summary, paint: Paint): string[] {
       : paint(['bold', 'red'], 'Something is missing or double: see above.'),
     ...(summary.dataDir === undefined ? [] : [`The data is in ${summary.dataDir}`]),
   ];
+}
+
+function givenUp({ givenUp: number }: Summary): string {
+  return number === 0 ? '' : `, ${count(number)} were given up`;
 }
 
 function title(text: string, paint: Paint): string[] {

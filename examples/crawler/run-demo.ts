@@ -114,6 +114,7 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
     urlsFound: status.found,
     pagesIndexed: index.pages.size,
     linksToNowhere: status.skipped,
+    givenUp: status.dead,
     tasksCompleted,
     tasksPerSecond: tasksCompleted / (status.elapsedMs / 1000),
     retries: {

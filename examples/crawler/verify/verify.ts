@@ -20,6 +20,7 @@ export function verify(index: StoredIndex, status: CrawlStatus, reference: Refer
   const { found, skipped, dead } = status;
   return [
     ...(reference === undefined ? [] : againstReference(index, status, reference)),
+    check('there are pages', index.pages.size > 0 ? [] : ['the start page could not be indexed: is it there?']),
     check('no page was committed to the index twice', index.double),
     check('every page in the table of contents has its entry on disk', counted(index.dangling, 'have none')),
     check(
