@@ -18,8 +18,8 @@ export interface Summary {
   readonly tasksCompleted: number;
   readonly tasksPerSecond: number;
   readonly retries: {
-    /** Times the local site answered 503. */
-    readonly siteUnavailable: number;
+    /** Times the local site answered 503; of a live one that is not known. */
+    readonly siteUnavailable: number | undefined;
     /** Attempts at tasks that had been attempted before. */
     readonly attemptsRepeated: number;
     /** Calls to the node that clients repeated, most of them while it was down. */
@@ -49,18 +49,14 @@ export function reportLines(summary: Summary, paint: Paint): string[] {
       [
         'tasks completed',
         count(summary.tasksCompleted),
-        `${count(Math.round(summary.tasksPerSecond))} per second, by ${summary.workers} worker processes`,
+        `${count(Math.round(summary.tasksPerSecond))} per second; worker processes: ${summary.workers}`,
       ],
       [
         'URLs found',
         count(summary.urlsFound),
         `each once; ${count(summary.linksToNowhere)} lead to no page${givenUp(summary)}`,
       ],
-      [
-        'site unavailable',
-        count(summary.retries.siteUnavailable),
-        'times; the pages were fetched later, after a backoff',
-      ],
+      ...siteRows(summary),
       [
         'attempts repeated',
         count(summary.retries.attemptsRepeated),
@@ -82,6 +78,11 @@ export function reportLines(summary: Summary, paint: Paint): string[] {
       : paint(['bold', 'red'], 'Something is missing or double: see above.'),
     ...(summary.dataDir === undefined ? [] : [`The data is in ${summary.dataDir}`]),
   ];
+}
+
+function siteRows({ retries: { siteUnavailable } }: Summary): [string, string, string][] {
+  if (siteUnavailable === undefined) return [];
+  return [['site unavailable', count(siteUnavailable), 'times; the pages were fetched later, after a backoff']];
 }
 
 function givenUp({ givenUp: number }: Summary): string {

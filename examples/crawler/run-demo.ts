@@ -96,7 +96,9 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
   await pool.stop();
   screen.release();
 
-  screen.say('\nDone. Reading the index, and crawling the site once more, the plain way, to compare ...');
+  screen.say(
+    `\nDone. Reading the index${live ? '' : ', and crawling the site once more, the plain way, to compare'} ...`,
+  );
   target.site?.calmDown();
   const reference = live ? undefined : await referenceCrawl(target.start, new Web({ pauseMs: 0 }), ended);
   const index = await readIndex(segments, queues);
@@ -118,7 +120,7 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
     tasksCompleted,
     tasksPerSecond: tasksCompleted / (status.elapsedMs / 1000),
     retries: {
-      siteUnavailable: target.site?.unavailableAnswers ?? 0,
+      siteUnavailable: target.site?.unavailableAnswers,
       attemptsRepeated: counts.retried,
       callsRepeated: counts.callsRepeated,
       leasesLost: counts.leasesLost,
