@@ -1,5 +1,5 @@
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
-import { ByteReader, ByteWriter, UnreadableBytes } from './bytes.ts';
+import { ByteReader, type ByteWriter, UnreadableBytes } from './bytes.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
@@ -11,13 +11,11 @@ const COMPLETED = 4;
 const NO_DATA = 0;
 const WITH_DATA = 1;
 
-const writer = new ByteWriter();
-
 /**
- * The log entry of an atom; a view that the next call reuses. Partition and ticket are in its key. `withData` says
- * whether payloads are in it: they must be where a store may keep the entry and lose the rows.
+ * Writes the log entry of an atom. Partition and ticket are in its key. `withData` says whether payloads are in it: they
+ * must be where a store may keep the entry and lose the rows.
  */
-export function encodeAtom(atom: ApplyAtom, withData: boolean): Uint8Array {
+export function writeAtom(writer: ByteWriter, atom: ApplyAtom, withData: boolean): void {
   writer.byte(VERSION);
   writer.number(atom.at);
   writer.number(atom.created.length);
@@ -38,7 +36,6 @@ export function encodeAtom(atom: ApplyAtom, withData: boolean): Uint8Array {
     writer.latin1(atom.request.id);
     writer.blob(atom.request.outcome);
   }
-  return writer.view();
 }
 
 export function decodeAtom(partition: PartitionId, ticket: Ticket, bytes: Uint8Array): ApplyAtom {

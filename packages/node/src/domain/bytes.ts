@@ -47,6 +47,17 @@ export class ByteWriter {
     return written;
   }
 
+  /** Bytes written since the start or the last `view` or `moveTo`. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Copies what was written to a place that has room for it, without a view in between. The writer starts anew. */
+  moveTo(target: Uint8Array, at: number): void {
+    this.#bytes.copy(target, at, 0, this.#length);
+    this.#length = 0;
+  }
+
   #reserve(more: number): void {
     const needed = this.#length + more;
     if (needed <= this.#bytes.length) return;

@@ -4,8 +4,7 @@ import type { Instant, Pid } from './ids.ts';
 const DIGITS = 16;
 const COUNTER = /[0-9a-f]{16}$/;
 const LAST = 'f'.repeat(DIGITS);
-
-const hex = (n: bigint): string => n.toString(16).padStart(DIGITS, '0');
+const FIRST = '1'.padStart(DIGITS, '0');
 
 /**
  * A PID behind every PID of the queue (the paper, 3.2), given the largest one it ever held. No read of the store.
@@ -15,15 +14,20 @@ const hex = (n: bigint): string => n.toString(16).padStart(DIGITS, '0');
  * Returns undefined when there is no larger PID: the queue holds one of 4096 bytes 0xff.
  */
 export function nextFifoPid(largest: Pid | undefined, now: Instant): Pid | undefined {
-  const byTime = hex(BigInt(Math.floor(now)) * 1000n) as Pid;
+  const byTime = (now * 1000).toString(16).padStart(DIGITS, '0') as Pid;
   if (largest === undefined || largest < byTime) return byTime;
 
-  const counter = COUNTER.exec(largest)?.[0];
-  if (counter !== undefined && counter !== LAST) {
-    return (largest.slice(0, -DIGITS) + hex(BigInt(`0x${counter}`) + 1n)) as Pid;
-  }
-  if (largest.length + DIGITS <= limits.pidBytes) return (largest + hex(1n)) as Pid;
+  const counter = largest.slice(-DIGITS);
+  if (COUNTER.test(counter) && counter !== LAST) return (largest.slice(0, -DIGITS) + plusOne(counter)) as Pid;
+  if (largest.length + DIGITS <= limits.pidBytes) return (largest + FIRST) as Pid;
   return increment(largest);
+}
+
+/** Numbers are exact far beyond any time in microseconds; only users' own digits can be larger. */
+function plusOne(counter: string): string {
+  const value = Number.parseInt(counter, 16);
+  const next = value < Number.MAX_SAFE_INTEGER ? value + 1 : BigInt(`0x${counter}`) + 1n;
+  return next.toString(16).padStart(DIGITS, '0');
 }
 
 /** The next PID of the same length or shorter, by adding one to the last byte that can take it. */

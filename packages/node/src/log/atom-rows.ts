@@ -56,6 +56,6 @@ function writeState(batch: WriteBatch, prefix: string, pid: Pid, state: TaskStat
   writer.byte(VERSION);
   writeTaskState(writer, state);
   const { visibility } = state;
-  batch.put(visibility.kind === 'hidden' ? Family.hidden : Family.ready, taskKey(prefix, pid), writer.view());
+  batch.putWritten(visibility.kind === 'hidden' ? Family.hidden : Family.ready, taskKey(prefix, pid), writer);
   if (visibility.kind === 'hidden') batch.put(Family.due, dueKey(prefix, visibility.until, pid), EMPTY);
 }

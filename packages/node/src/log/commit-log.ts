@@ -1,5 +1,6 @@
 import type { ApplyAtom } from '../domain/atom.ts';
-import { encodeAtom } from '../domain/atom-codec.ts';
+import { writeAtom } from '../domain/atom-codec.ts';
+import { ByteWriter } from '../domain/bytes.ts';
 import { logKey } from '../domain/keys.ts';
 import { Family, type Store } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
@@ -30,6 +31,8 @@ export interface CommitLogFigures {
   readonly atoms: number;
   readonly bytes: number;
 }
+
+const entry = new ByteWriter();
 
 /** How many groups are with the store at once: one on the disk, one ready when that is done. */
 const GROUPS_IN_FLIGHT = 2;
@@ -86,7 +89,8 @@ export class CommitLog {
     if (this.#failure) throw this.#failure;
     const group = this.#gathering;
     const { atomicBatches } = this.#options.store;
-    group.entries.put(Family.log, logKey(atom.partition, atom.ticket), encodeAtom(atom, !atomicBatches));
+    writeAtom(entry, atom, !atomicBatches);
+    group.entries.putWritten(Family.log, logKey(atom.partition, atom.ticket), entry);
     writeRows(atom, group.rows, this.#options.requestWindowMs);
     group.atoms.push(atom);
     this.#queueFlush();
