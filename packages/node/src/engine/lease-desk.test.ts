@@ -42,3 +42,20 @@ describe('a lease request that meets a read of somebody else', () => {
     expect(await bounded).toEqual([]);
   });
 });
+
+describe('the answer that there is nothing', () => {
+  test('waits until what took the last task is durable', async () => {
+    await using h = await engineHarness({ syncMs: 10 });
+    await h.clock.run(h.enqueue('mail', ['a']));
+    const completed = h.update({ dequeue: [{ queue: 'mail', pid: 'a' }] });
+    let answered = false;
+    const asked = h.lease('mail').then((tasks) => {
+      answered = true;
+      return tasks;
+    });
+    await h.clock.advance(9);
+    expect(answered, 'a crash now would bring the task back').toBe(false);
+    await h.clock.run(completed);
+    expect(await asked).toEqual([]);
+  });
+});

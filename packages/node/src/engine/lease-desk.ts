@@ -98,7 +98,7 @@ export class LeaseDesk {
       for (const name of waiter.lines) this.#serve(name);
       if (impatient || !this.#lines.isWaiting(waiter)) return;
       signal?.addEventListener('abort', onAbort, { once: true });
-      waiter.cancelTimer = clock.at((clock.now() + command.waitMs) as Instant, () => waiter.settle([]));
+      waiter.cancelTimer = clock.at((clock.now() + command.waitMs) as Instant, () => waiter.settle(this.#nothing()));
       for (const name of waiter.lines) this.#armDueTimer(name);
     });
   }
@@ -159,7 +159,7 @@ export class LeaseDesk {
       const attempt = this.#attempt(waiter);
       if (attempt === 'blocked') break;
       if (attempt === 'served') for (const other of waiter.lines) unblocked.add(other);
-      else if (waiter.impatient) waiter.settle([]);
+      else if (waiter.impatient) waiter.settle(this.#nothing());
     }
     unblocked.delete(name);
     for (const other of unblocked) if (this.#lines.has(other)) this.#serve(other);
@@ -188,8 +188,14 @@ export class LeaseDesk {
     if (heldUp && waiter.lines.some((name) => this.#lines.has(name))) return 'blocked';
     const attempt = this.#attempt(waiter);
     if (attempt !== 'empty' || !waiter.impatient) return attempt;
-    waiter.settle([]);
+    waiter.settle(this.#nothing());
     return 'served';
+  }
+
+  /** The answer that there is nothing, once what took the last task is durable: after a crash it must still be true. */
+  async #nothing(): Promise<LeasedTask[]> {
+    await this.#memory.durable();
+    return [];
   }
 
   #attempt(waiter: Waiter): Attempt {
