@@ -28,6 +28,15 @@ describe('a lease request that meets a read of somebody else', () => {
     expect(await h.clock.run(counts)).toMatchObject({ leased: 1 });
   });
 
+  test('gets all that its queues hold, however often it is looked at while one of them is read', async () => {
+    await using h = await engineHarness({ readMs: 20 });
+    await h.clock.run(h.enqueue('second', ['x']));
+    await h.crash();
+    const lease = h.lease(['first', 'second', 'third'], { max: 10 });
+    await h.clock.run(h.enqueue('first', ['a']));
+    expect(pidsOf(await h.clock.run(lease))).toEqual(['a', 'x']);
+  });
+
   test('is served though somebody ahead of it in the line waits for the store because of another queue', async () => {
     await using h = await engineHarness({ readMs: 20 });
     await h.clock.run(h.enqueue('other', ['x']));

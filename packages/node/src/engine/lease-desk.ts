@@ -212,7 +212,8 @@ export class LeaseDesk {
     for (const queue of expiring) this.#startExpiry(queue);
     const selection = select(queues, command);
     if (selection.kind === 'refill' && (waiter.refills < MAX_REFILLS || selection.picks.length === 0)) {
-      waiter.refills++;
+      // Only those that begin now: an attempt may come while one is under way.
+      if (!selection.queue.refilling) waiter.refills++;
       this.#startRefill(selection.queue, selection.wanted);
       return this.#holdUp(waiter, [selection.queue]);
     }

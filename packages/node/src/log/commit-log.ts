@@ -34,13 +34,16 @@ export interface CommitLogFigures {
 
 const entry = new ByteWriter();
 
+/** A burst must not make every later group large. */
+const MOST_EXPECTED_BYTES = 4 * 1024 * 1024;
+
 /** How many groups are with the store at once: one on the disk, one ready when that is done. */
 const GROUPS_IN_FLIGHT = 2;
 
 class Group {
   readonly atoms: ApplyAtom[] = [];
   /** Log entries; on a store with atomic batches the rows too. */
-  readonly entries = new WriteBatch();
+  readonly entries: WriteBatch;
   readonly rows: WriteBatch;
   /** The rows hold a checkpoint, which must be on disk before it counts. */
   syncRows = false;
@@ -48,7 +51,8 @@ class Group {
   readonly durable = Promise.withResolvers<void>();
   readonly applied = Promise.withResolvers<void>();
 
-  constructor(atomicBatches: boolean) {
+  constructor(atomicBatches: boolean, expectedBytes = 0) {
+    this.entries = new WriteBatch(expectedBytes);
     this.rows = atomicBatches ? this.entries : new WriteBatch();
     // Not everybody waits for a group; whoever does still gets the rejection.
     for (const { promise } of [this.entriesWritten, this.durable, this.applied]) promise.catch(() => {});
@@ -127,7 +131,9 @@ export class CommitLog {
     const group = this.#gathering;
     if (this.#failure || group.isEmpty) return;
     const previous = this.#unfinished.at(-1);
-    this.#gathering = new Group(this.#options.store.atomicBatches);
+    // Under steady load the next group is about as large as this one.
+    const expectedBytes = Math.min(MOST_EXPECTED_BYTES, group.entries.byteLength * 1.25);
+    this.#gathering = new Group(this.#options.store.atomicBatches, expectedBytes);
     this.#unfinished.push(group);
     this.#figures.groups++;
     this.#figures.atoms += group.atoms.length;

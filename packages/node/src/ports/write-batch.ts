@@ -19,9 +19,14 @@ export type Write =
  * A record is: operation (1 byte), family (1), key length (4, big-endian), value length (4), key, value.
  */
 export class WriteBatch {
-  #bytes = Buffer.allocUnsafeSlow(INITIAL_BYTES);
+  #bytes: Buffer<ArrayBuffer>;
   #length = 0;
   #count = 0;
+
+  /** `expectedBytes` saves growing, which copies. */
+  constructor(expectedBytes = 0) {
+    this.#bytes = Buffer.allocUnsafeSlow(Math.max(INITIAL_BYTES, expectedBytes));
+  }
 
   /** Number of row changes. */
   get count(): number {

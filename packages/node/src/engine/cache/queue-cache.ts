@@ -124,10 +124,15 @@ export class QueueCache {
 
 /**
  * A payload that came in a message is a view into it, and would keep all of the message in memory for as long as the task
- * waits: what is only a part of its buffer is copied.
+ * waits: a small part of a large message is copied, into memory shared by a few payloads.
  */
-const ownBytes = (data: Uint8Array): Uint8Array =>
-  data.byteLength * 2 < data.buffer.byteLength ? Uint8Array.prototype.slice.call(data) : data;
+function ownBytes(data: Uint8Array): Uint8Array {
+  const { buffer, byteLength } = data;
+  if (buffer.byteLength <= Buffer.poolSize || byteLength * 2 >= buffer.byteLength) return data;
+  const own = Buffer.allocUnsafe(byteLength);
+  own.set(data);
+  return own;
+}
 
 const costOf = (pid: Pid, data: Uint8Array | undefined): number =>
   TASK_OVERHEAD_BYTES + pid.length + (data?.byteLength ?? 0);
