@@ -86,3 +86,18 @@ describe('a caller that hangs up', () => {
     expect(pidsOf(await h.clock.run(h.lease('mail')))).toEqual(['a']);
   });
 });
+
+describe('the rows of a deleted queue', () => {
+  test('go when there is space again', async () => {
+    await using h = await engineHarness({ writeMs: 1 });
+    await h.clock.run(h.enqueue('mail', ['a', 'b']));
+    await h.clock.run(h.engine.deleteQueue({ group: '', name: 'mail' }));
+    h.disk.space = 'none';
+    await h.clock.advance(100);
+    expect(h.taskRows()).toBe(2);
+    h.disk.space = 'plenty';
+    await h.clock.run(h.enqueue('other', ['x']));
+    await h.clock.advance(2000);
+    expect(h.taskRows()).toBe(1);
+  });
+});

@@ -75,6 +75,8 @@ export class Engine implements TaskEngine {
   #checkpoint: Promise<void> = Promise.resolve();
   #cancelTimers: CancelTimer[] = [];
   #flushPending = false;
+  /** Rows of deleted queues are left that a full disk kept from being deleted. */
+  #unreaped = false;
   /** Lease requests that are not answered yet, those that wait too. */
   readonly #leasing = new Set<Promise<unknown>>();
   #stopped: Promise<void> | undefined;
@@ -102,7 +104,7 @@ export class Engine implements TaskEngine {
     if (config.durability.kind === 'relaxed') {
       this.#every(config.durability.flushIntervalMs, () => this.#flush());
     }
-    this.#reaper.reapAll().catch((error: unknown) => log.error({ err: error }, 'deleted queues could not be reaped'));
+    void this.#reapAll();
   }
 
   updateTasks(command: UpdateCommand, _context?: CallContext): Promise<UpdateOutcome> {
@@ -300,9 +302,17 @@ export class Engine implements TaskEngine {
     memory.log
       .appendRows(() => {})
       .then(() => this.#reaper.reap(queue.partition, queue.ledger.queueId))
-      .catch((error: unknown) => {
-        this.#deps.log.warn({ err: error }, 'a deleted queue is reaped at the next start');
-      });
+      .catch((error: unknown) => this.#couldNotReap(error));
+  }
+
+  async #reapAll(): Promise<void> {
+    this.#unreaped = false;
+    await this.#reaper.reapAll().catch((error: unknown) => this.#couldNotReap(error));
+  }
+
+  #couldNotReap(error: unknown): void {
+    this.#deps.log.warn({ err: error }, 'the rows of a deleted queue could not be deleted; trying again later');
+    this.#unreaped = true;
   }
 
   #every(intervalMs: number, work: () => Promise<void>): void {
@@ -333,6 +343,7 @@ export class Engine implements TaskEngine {
       memory.dropEmpty();
       await this.#writeCheckpoint(memory);
       await memory.requests.trim(this.#deps.clock.now());
+      if (this.#unreaped) await this.#reapAll();
     })();
     return this.#checkpoint;
   }
