@@ -33,6 +33,25 @@ describe('the signal', () => {
     expect(signal.aborted).toBe(true);
   });
 
+  test('is aborted earlier when a renewal has made the lease shorter', async () => {
+    const { timing, lease } = setUp();
+    const { signal } = lease;
+    await timing.advance(100);
+    lease.renewed(timing.now(), 300);
+    await timing.advance(299);
+    expect(signal.aborted).toBe(false);
+    await timing.advance(1);
+    expect(signal.reason).toBeInstanceOf(LeaseExpired);
+  });
+
+  test('goes by the earlier end when two renewals are reported in another order than they were sent', async () => {
+    const { timing, lease } = setUp();
+    await timing.advance(500);
+    lease.renewed(timing.now(), 1_000);
+    lease.renewed(timing.now() - 200, 1_000);
+    expect(lease.endsAt).toBe(timing.now() + 800);
+  });
+
   test('after a blocked event loop, first hears of the renewals made meanwhile', async () => {
     const { timing, lease } = setUp((one) => one.renewed(timing.now() - 200, 1_000));
     const { signal } = lease;

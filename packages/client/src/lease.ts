@@ -47,6 +47,8 @@ export class Lease {
   /** Learns of renewals made by another thread while this one was busy. */
   readonly #catchUp: () => void;
   #endsAt: number;
+  /** When the renewal that `#endsAt` counts from was sent. */
+  #countsFrom: number;
   #state: LeaseState = HELD;
   #abort: AbortController | undefined;
   #cancelTimer: CancelTimer | undefined;
@@ -59,6 +61,7 @@ export class Lease {
     this.token = terms.token;
     this.leaseMs = terms.leaseMs;
     this.#endsAt = terms.from + terms.leaseMs;
+    this.#countsFrom = terms.from;
     this.#timing = timing;
     this.#catchUp = catchUp;
   }
@@ -144,9 +147,20 @@ export class Lease {
     this.#abort.abort(reason);
   }
 
-  /** @param sentAt when the renewal was sent. */
+  /**
+   * A renewal can make a lease shorter. One that is reported late may have been the last one for the node: then the earlier
+   * end counts (L1).
+   * @param sentAt when the renewal was sent.
+   */
   renewed(sentAt: number, leaseMs: number): void {
-    this.#endsAt = Math.max(this.#endsAt, sentAt + leaseMs);
+    if (this.#state.kind === 'settled' || this.#state.kind === 'lost') return;
+    const before = this.#endsAt;
+    const isLatest = sentAt >= this.#countsFrom;
+    this.#endsAt = isLatest ? sentAt + leaseMs : Math.min(before, sentAt + leaseMs);
+    this.#countsFrom = Math.max(this.#countsFrom, sentAt);
+    if (this.#endsAt >= before || this.#cancelTimer === undefined) return;
+    this.#cancelTimer();
+    this.#watchEnd();
   }
 
   assertHeld(): void {
