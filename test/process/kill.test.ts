@@ -3,8 +3,8 @@ import { connect, type TaskMasterClient, textCodec } from '@taskmaster/client';
 import { SeededRandom } from '@taskmaster/node/testing';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import type { History } from '../support/history.ts';
-import { type FinalTask, violationsOf } from '../support/history-checker.ts';
+import { type History, showHistory } from '../support/history.ts';
+import { eventsBehind, type FinalTask, violationsOf } from '../support/history-checker.ts';
 import { slowness } from '../support/slowness.ts';
 import { startNode } from '../support/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -112,7 +112,9 @@ test(`a node killed ${KILLS} times under load loses nothing, doubles nothing, te
       `${outcomes.unknown?.length ?? 0} unknown, ${found.length} tasks left; ` +
       `from start to the first served call: median ${median.toFixed(0)} ms, worst ${worst.toFixed(0)} ms`,
   );
-  expect(violationsOf(events, found)).toEqual([]);
+  const violations = violationsOf(events, found);
+  const [first] = violations;
+  expect(violations, first && showHistory(eventsBehind(first, events))).toEqual([]);
   expect(median).toBeLessThan(3_000 * (await slowness()));
 });
 

@@ -87,6 +87,19 @@ describe('a history that keeps the contract', () => {
     expect(script.violations('a2', 'b')).toEqual([]);
   });
 
+  test('may give a task away early when a renewal, also one of unknown outcome, has made its lease shorter', () => {
+    const renewal = update({ renew: [{ ...task('a', 1), leaseMs: 50 }] });
+    const renewed = (outcome: Outcome) =>
+      new Script()
+        .update({ enqueue: [enqueue('a')] })
+        .lease('a', 1, 5_000)
+        .update(renewal, outcome)
+        .until(1_060)
+        .lease('a', 2, 9_000);
+    expect(renewed(done(renewal, 'created', 1_055)).violations('a')).toEqual([]);
+    expect(renewed(UNKNOWN).violations('a')).toEqual([]);
+  });
+
   test('may have lost whatever nobody knows of, entirely', () => {
     const begun = () =>
       new Script()

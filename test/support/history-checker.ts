@@ -1,4 +1,4 @@
-import type { CallOf, HistoryEvent, LeasedReply, Outcome, UpdateCall } from './history.ts';
+import type { CallOf, HistoryEvent, LeasedReply, Outcome, TaskCall, UpdateCall } from './history.ts';
 
 /*
  * Judges what callers of a node or a cluster saw against the contract, whatever crashed in between:
@@ -40,10 +40,10 @@ interface Life {
   readonly born: 'yes' | 'maybe' | 'never';
   /** In the order of their tokens. */
   readonly leases: Lease[];
-  /** Updates that dequeued it, or would have. */
+  /** Updates that dequeued it, or may have. */
   readonly dequeues: UpdateEvent[];
-  readonly releases: UpdateEvent[];
-  readonly renewals: { readonly event: UpdateEvent; readonly token: number; readonly until: number }[];
+  /** Updates that dequeued, renewed or released it, or may have. */
+  readonly changes: UpdateEvent[];
 }
 
 /** Everything that is wrong; empty when the history keeps the contract. */
@@ -65,6 +65,26 @@ export function violationsOf(
   ];
 }
 
+/**
+ * The part of a history that a violation speaks of, for people: the calls it names, and all that touch the same tasks
+ * (by their PIDs).
+ */
+export function eventsBehind(violation: string, events: readonly HistoryEvent[]): readonly HistoryEvent[] {
+  const ids = new Set([...violation.matchAll(/#(\d+)/g)].map(([, id]) => Number(id)));
+  const named = events.filter(({ id }) => ids.has(id)).map(pidsOf);
+  const shared = new Set(named[0]?.filter((pid) => named.every((pids) => pids.includes(pid))));
+  return events.filter((event) => ids.has(event.id) || pidsOf(event).some((pid) => shared.has(pid)));
+}
+
+function pidsOf({ call, outcome }: HistoryEvent): string[] {
+  const asked = call.kind === 'update' ? [...call.dequeue, ...call.renew, ...call.release, ...call.enqueue] : [];
+  const told = outcome.kind === 'leased' ? outcome.tasks : outcome.kind === 'updated' ? outcome.enqueued : [];
+  return [...asked, ...told].flatMap(({ pid }) => pid ?? []);
+}
+
+/** Enough to find it by. */
+const brief = (data: string): string => (data.length > 40 ? `${data.slice(0, 40)}…` : data);
+
 function isUpdate(event: HistoryEvent): event is UpdateEvent {
   return event.call.kind === 'update';
 }
@@ -79,16 +99,16 @@ function readLives(events: readonly HistoryEvent[]): Map<string, Life> {
   for (const event of events.filter(isUpdate)) {
     for (const [index, { data, mode }] of event.call.enqueue.entries()) {
       if (mode === 'replace') throw new TypeError('histories that replace data cannot be judged');
-      if (lives.has(data)) throw new TypeError(`two enqueues have the data ${data}`);
+      if (lives.has(data)) throw new TypeError(`two enqueues have the data ${brief(data)}`);
       const born = bornOf(event.outcome, index);
-      lives.set(data, { data, event, born, leases: [], dequeues: [], releases: [], renewals: [] });
+      lives.set(data, { data, event, born, leases: [], dequeues: [], changes: [] });
     }
   }
   for (const event of events.filter(isLease)) {
     if (event.outcome.kind !== 'leased') continue;
     for (const task of event.outcome.tasks) {
       const life = lives.get(task.data);
-      if (life === undefined) throw new TypeError(`a task was leased whose data nobody enqueued: ${task.data}`);
+      if (life === undefined) throw new TypeError(`a task was leased whose data nobody enqueued: ${brief(task.data)}`);
       life.leases.push({ ...task, event });
       byToken.set(tokenKey(task), life);
     }
@@ -98,17 +118,13 @@ function readLives(events: readonly HistoryEvent[]): Map<string, Life> {
     const { dequeue, release, renew } = event.call;
     if (event.outcome.kind === 'refused') continue;
     for (const item of dequeue) byToken.get(tokenKey(item))?.dequeues.push(event);
-    for (const item of release) byToken.get(tokenKey(item))?.releases.push(event);
-    for (const [index, item] of renew.entries()) {
-      const until = event.outcome.kind === 'updated' ? event.outcome.renewed[index]?.until : undefined;
-      if (until !== undefined) byToken.get(tokenKey(item))?.renewals.push({ event, token: item.token ?? 0, until });
-    }
+    for (const item of [...dequeue, ...release, ...renew]) byToken.get(tokenKey(item))?.changes.push(event);
   }
   return lives;
 }
 
 /** Names one lease of one task. */
-function tokenKey({ queue, pid, token }: { queue: string; pid: string; token: number | undefined }): string {
+function tokenKey({ queue, pid, token }: TaskCall): string {
   if (token === undefined) throw new TypeError('histories with changes that name no lease token cannot be judged');
   return `${token} ${queue} ${pid}`;
 }
@@ -124,29 +140,30 @@ function misplaced(lives: ReadonlyMap<string, Life>, found: readonly FinalTask[]
   return found.flatMap(({ queue, pid, data }) => {
     const twice = seen.has(data);
     seen.add(data);
-    if (!lives.has(data)) return [`found in ${queue} at the end, but never enqueued: ${data} (PID ${pid})`];
-    return twice ? [`found twice at the end: ${data}`] : [];
+    if (!lives.has(data)) return [`found in ${queue} at the end, but never enqueued: ${brief(data)} (PID ${pid})`];
+    return twice ? [`found twice at the end: ${brief(data)}`] : [];
   });
 }
 
 /** (a) */
 function lost({ data, born, dequeues, event }: Life, present: ReadonlySet<string>): string[] {
   if (born !== 'yes' || present.has(data) || dequeues.length > 0) return [];
-  return [`(a) lost: ${data}, acknowledged by #${event.id}, is gone and nobody dequeued it`];
+  return [`(a) lost: ${brief(data)}, acknowledged by #${event.id}, is gone and nobody dequeued it`];
 }
 
 /** (b) */
 function risen({ data, born, leases, dequeues }: Life, present: ReadonlySet<string>): string[] {
   const wrong: string[] = [];
   if (born === 'never' && (present.has(data) || leases.length > 0)) {
-    wrong.push(`(b) refused or collapsed, but there: ${data}`);
+    wrong.push(`(b) refused or collapsed, but there: ${brief(data)}`);
   }
   const [done, again] = dequeues.filter(({ outcome }) => outcome.kind === 'updated');
   if (done === undefined) return wrong;
-  if (again !== undefined) wrong.push(`(b) dequeued twice: ${data}, by #${done.id} and #${again.id}`);
-  if (present.has(data)) wrong.push(`(b) dequeued by #${done.id}, but there at the end: ${data}`);
+  if (again !== undefined) wrong.push(`(b) dequeued twice: ${brief(data)}, by #${done.id} and #${again.id}`);
+  if (present.has(data)) wrong.push(`(b) dequeued by #${done.id}, but there at the end: ${brief(data)}`);
   for (const { event } of leases) {
-    if (event.calledSeq > done.endedSeq) wrong.push(`(b) dequeued by #${done.id}, but leased by #${event.id}: ${data}`);
+    if (event.calledSeq > done.endedSeq)
+      wrong.push(`(b) dequeued by #${done.id}, but leased by #${event.id}: ${brief(data)}`);
   }
   return wrong;
 }
@@ -157,30 +174,40 @@ function overlapping(life: Life, clockSlackMs: number): string[] {
   return leases.flatMap((next, index) => {
     const wrong: string[] = [];
     for (const lease of leases.slice(0, index)) {
-      const pair = `${data}, token ${lease.token} by #${lease.event.id} and ${next.token} by #${next.event.id}`;
+      const pair = `${brief(data)}, token ${lease.token} by #${lease.event.id} and ${next.token} by #${next.event.id}`;
       if (lease.token === next.token) wrong.push(`(c) one token for two leases: ${pair}`);
       if (next.event.endedSeq < lease.event.calledSeq) wrong.push(`(c) the token went back: ${pair}`);
-      else if (next.event.endedAt + clockSlackMs < validUntil(life, lease, next)) {
-        wrong.push(`(c) leased while it was leased: ${pair}`);
+      else {
+        const early = validUntil(life, lease, next) - next.event.endedAt;
+        if (early > clockSlackMs) wrong.push(`(c) leased while it was leased, ${early} ms too early: ${pair}`);
       }
     }
     return wrong;
   });
 }
 
-/** How long a lease was surely valid, as far as that was known before the next one was told. */
-function validUntil({ releases, dequeues, renewals }: Life, { token, until, queue, pid }: Lease, next: Lease): number {
-  const isOfIt = (item: { queue: string; pid: string; token: number | undefined }): boolean =>
-    item.token === token && item.queue === queue && item.pid === pid;
-  const ended = [...releases, ...dequeues].some(
-    ({ call, calledSeq }) => [...call.release, ...call.dequeue].some(isOfIt) && calledSeq < next.event.endedSeq,
-  );
-  if (ended) return Number.NEGATIVE_INFINITY;
-  // Only renewals that were over before the next lease was asked for came surely before it.
-  const renewed = renewals.filter(
-    (renewal) => renewal.token === token && renewal.event.endedSeq < next.event.calledSeq,
-  );
-  return Math.max(until, ...renewed.map((renewal) => renewal.until));
+/**
+ * How long a lease was surely valid when the next one was given. A renewal makes it end later or sooner; which of several
+ * was the last one is only known of those that did not run at the same time.
+ */
+function validUntil(life: Life, lease: Lease, next: Lease): number {
+  const isOfLease = ({ queue, pid, token }: TaskCall): boolean =>
+    token === lease.token && queue === lease.queue && pid === lease.pid;
+  const before = life.changes.filter(({ calledSeq }) => calledSeq < next.event.endedSeq);
+  if (before.some(({ call }) => call.release.some(isOfLease) || call.dequeue.some(isOfLease))) {
+    return Number.NEGATIVE_INFINITY;
+  }
+  const ends = [{ until: lease.until, endedSeq: lease.event.endedSeq }];
+  let lastForSure = Number.NEGATIVE_INFINITY;
+  for (const { call, outcome, calledAt, calledSeq, endedSeq } of before) {
+    const index = call.renew.findIndex(isOfLease);
+    const { leaseMs } = call.renew[index] ?? {};
+    if (leaseMs === undefined) continue;
+    const told = outcome.kind === 'updated' ? outcome.renewed[index]?.until : undefined;
+    ends.push({ until: told ?? calledAt + leaseMs, endedSeq });
+    if (told !== undefined && endedSeq < next.event.calledSeq) lastForSure = Math.max(lastForSure, calledSeq);
+  }
+  return Math.min(...ends.filter(({ endedSeq }) => endedSeq > lastForSure).map(({ until }) => until));
 }
 
 /** (d) */
@@ -195,7 +222,7 @@ function torn(event: UpdateEvent, lives: ReadonlyMap<string, Life>, present: Rea
   );
   const wrong: string[] = [];
   if (happened !== undefined && missing !== undefined) {
-    wrong.push(`(d) torn: #${event.id} enqueued ${happened.data}, but did not dequeue ${missing.data}`);
+    wrong.push(`(d) torn: #${event.id} enqueued ${brief(happened.data)}, but did not dequeue ${brief(missing.data)}`);
   }
   // A PID of its own cannot have collapsed into another task.
   const gone = made.find(
@@ -204,7 +231,7 @@ function torn(event: UpdateEvent, lives: ReadonlyMap<string, Life>, present: Rea
   );
   const done = happened ?? taken.find(({ dequeues, data }) => dequeues.length === 1 && !present.has(data));
   if (done !== undefined && gone !== undefined) {
-    wrong.push(`(d) torn: #${event.id} was applied, as ${done.data} shows, but ${gone.data} is gone`);
+    wrong.push(`(d) torn: #${event.id} was applied, as ${brief(done.data)} shows, but ${brief(gone.data)} is gone`);
   }
   return wrong;
 }
