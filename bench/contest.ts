@@ -1,4 +1,4 @@
-import { cpuMsOf } from './machine.ts';
+import { type CpuTime, cpuTimeOf } from './machine.ts';
 import { type Figures, type LoadResult, median } from './measurement.ts';
 import type { Bench, Scale } from './row.ts';
 
@@ -51,7 +51,8 @@ export async function compete<const Names extends readonly Contestant[]>(
 class Runs {
   readonly contestant: Contestant;
   readonly #results: LoadResult[] = [];
-  readonly #serverCpuUs: number[] = [];
+  /** Per task, in µs. */
+  readonly #serverCpu: CpuTime[] = [];
   #tasksPerMs = FIRST_TASKS_PER_MS;
 
   constructor(contestant: Contestant) {
@@ -66,9 +67,9 @@ class Runs {
   }
 
   async measure(ms: number): Promise<LoadResult> {
-    const { result, serverCpuMs } = await this.#run(ms);
+    const { result, serverCpu } = await this.#run(ms);
     this.#results.push(result);
-    if (serverCpuMs !== undefined) this.#serverCpuUs.push((serverCpuMs * 1000) / allTasks(result));
+    if (serverCpu !== undefined) this.#serverCpu.push(perTask(serverCpu, result));
     return result;
   }
 
@@ -79,23 +80,34 @@ class Runs {
       tasksPerS: median(all),
       p50Ms: medianOf(this.#results.map(({ p50Ms }) => p50Ms)),
       p99Ms: medianOf(this.#results.map(({ p99Ms }) => p99Ms)),
-      serverCpuUs: medianOf(this.#serverCpuUs),
+      serverCpuUs: medianOf(this.#serverCpu.map(({ all: us }) => us)),
+      serverMainCpuUs: medianOf(this.#serverCpu.map(({ main }) => main)),
       generatorCpuUs: median(this.#results.map((result) => (result.generatorCpuMs * 1000) / allTasks(result))),
       all,
     };
   }
 
-  async #run(ms: number): Promise<{ readonly result: LoadResult; readonly serverCpuMs: number | undefined }> {
+  async #run(ms: number): Promise<{ readonly result: LoadResult; readonly serverCpu: CpuTime | undefined }> {
     const { contestant } = this;
     await contestant.prepare?.(Math.ceil(this.#tasksPerMs * ms * PREPARE_FACTOR));
-    const before = contestant.serverPid === undefined ? undefined : cpuMsOf(contestant.serverPid);
+    const before = cpuOf(contestant);
     const result = await contestant.run(ms);
-    const after = contestant.serverPid === undefined ? undefined : cpuMsOf(contestant.serverPid);
+    const after = cpuOf(contestant);
     if (result.tasks === 0) throw new Error(`${contestant.name} did nothing within ${ms} ms`);
     this.#tasksPerMs = result.tasks / result.elapsedMs;
-    const serverCpuMs = before === undefined || after === undefined ? undefined : after - before;
-    return { result, serverCpuMs };
+    const serverCpu = before && after && { all: after.all - before.all, main: after.main - before.main };
+    return { result, serverCpu };
   }
+}
+
+function cpuOf({ serverPid }: Contestant): CpuTime | undefined {
+  return serverPid === undefined ? undefined : cpuTimeOf(serverPid);
+}
+
+/** From ms of a run to µs of a task. */
+function perTask({ all, main }: CpuTime, run: LoadResult): CpuTime {
+  const tasks = allTasks(run);
+  return { all: (all * 1000) / tasks, main: (main * 1000) / tasks };
 }
 
 /** All that CPU time was spent on. */

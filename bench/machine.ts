@@ -19,13 +19,17 @@ export function describeMachine(): string {
   return `${availableParallelism()} × ${model}, ${gib} GiB, Node ${process.version}, load ${loadAverage()}`;
 }
 
-/** CPU time a process has used, all its threads together, in ms; undefined where the system does not tell. */
-export function cpuMsOf(pid: number): number | undefined {
-  const stat = readProc(pid, 'stat');
-  if (stat === undefined) return undefined;
-  // The command's name may hold spaces and parentheses; the fields begin behind its last one.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[UTIME_FIELD]) + Number(fields[UTIME_FIELD + 1])) * TICK_MS;
+/** CPU time of a process in ms: of all its threads together, and of its main thread, which runs the event loop. */
+export interface CpuTime {
+  readonly all: number;
+  readonly main: number;
+}
+
+/** CPU time a process has used; undefined where the system does not tell. */
+export function cpuTimeOf(pid: number): CpuTime | undefined {
+  const all = readProc(pid, 'stat');
+  const main = readProc(pid, `task/${pid}/stat`);
+  return all === undefined || main === undefined ? undefined : { all: cpuMsIn(all), main: cpuMsIn(main) };
 }
 
 /** Memory of a process that is in RAM now, and at its worst so far, in bytes; undefined where the system does not tell. */
@@ -44,6 +48,12 @@ export function isInMemory(dir: string): boolean {
 export function round(value: number, digits: number): number {
   const factor = 10 ** digits;
   return Math.round(value * factor) / factor;
+}
+
+function cpuMsIn(stat: string): number {
+  // The command's name may hold spaces and parentheses; the fields begin behind its last one.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[UTIME_FIELD]) + Number(fields[UTIME_FIELD + 1])) * TICK_MS;
 }
 
 function readProc(pid: number, file: string): string | undefined {

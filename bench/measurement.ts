@@ -23,8 +23,9 @@ export interface Figures {
   readonly tasksPerS: number;
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;
-  /** CPU time of the server for each task, in µs. */
+  /** CPU time of the server for each task, in µs: of all threads, and of the one that runs the event loop. */
   readonly serverCpuUs: number | undefined;
+  readonly serverMainCpuUs: number | undefined;
   /** CPU time of the load generator for each task, in µs. */
   readonly generatorCpuUs: number;
   /** Tasks per second of every run, in their order: run n of all contestants ran next to each other. */
@@ -113,9 +114,11 @@ export function latencyFields(prefix: string, { p50Ms, p99Ms }: Figures): Record
   };
 }
 
-function cpuFields(prefix: string, { serverCpuUs, generatorCpuUs }: Figures): Record<string, number> {
+function cpuFields(prefix: string, figures: Figures): Record<string, number> {
+  const { serverCpuUs, serverMainCpuUs, generatorCpuUs } = figures;
   return {
     ...(serverCpuUs !== undefined && { [`${prefix}server_cpu_us`]: round(serverCpuUs, 1) }),
+    ...(serverMainCpuUs !== undefined && { [`${prefix}server_main_cpu_us`]: round(serverMainCpuUs, 1) }),
     [`${prefix}generator_cpu_us`]: round(generatorCpuUs, 1),
   };
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Via } from '../load/jobs.ts';
-import { cpuMsOf, round } from '../machine.ts';
+import { cpuTimeOf, round } from '../machine.ts';
 import { atMost, type Measurement } from '../measurement.ts';
 import { type Bench, CannotRun, type Row } from '../row.ts';
 import { memoryNow } from './memory.ts';
@@ -73,7 +73,7 @@ async function measure(bench: Bench, via: Via): Promise<Measurement> {
 }
 
 function cpuTime(pid: number): number {
-  const ms = cpuMsOf(pid);
-  if (ms === undefined) throw new CannotRun('the CPU time of a process can only be read on Linux');
-  return ms;
+  const time = cpuTimeOf(pid);
+  if (time === undefined) throw new CannotRun('the CPU time of a process can only be read on Linux');
+  return time.all;
 }
