@@ -5,7 +5,7 @@ const WIDTH = 100;
 
 /** Width of help on a stream. */
 export function helpWidth({ columns }: { readonly columns?: number }): number {
-  return Math.min(columns ?? WIDTH, WIDTH);
+  return Math.min(columns || WIDTH, WIDTH);
 }
 
 /**

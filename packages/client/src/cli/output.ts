@@ -4,6 +4,12 @@ import type { Writable } from 'node:stream';
 /** A stream as processes have them: a terminal, a pipe or a file. */
 export type OutputStream = Writable & { readonly isTTY?: boolean; readonly columns?: number; readonly rows?: number };
 
+/** How much a stream shows. One that does not know, as one that is no terminal, has a size that suits most. */
+export function sizeOf({ columns, rows }: OutputStream): { readonly columns: number; readonly rows: number } {
+  // 0 is what terminals say that were never told their size.
+  return { columns: columns || 80, rows: rows || 24 };
+}
+
 /**
  * Standard output. A reader that goes away (`| head -1`) is no error: `closed` is aborted and what is written after
  * that is dropped.

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import { bytes, count, duration, rate } from './format.ts';
-import type { OutputStream } from './output.ts';
+import { type OutputStream, sizeOf } from './output.ts';
 
 /** How far something has come. */
 export interface Reached {
@@ -39,7 +39,7 @@ export class Progress implements Disposable {
   #draw(): void {
     const { stream, totalBytes, reached } = this.#options;
     const line = progressLine(reached(), totalBytes, performance.now() - this.#start);
-    const room = Math.max(20, (stream.columns ?? 80) - 1);
+    const room = Math.max(20, sizeOf(stream).columns - 1);
     stream.write(`\r\u001b[K${styleText('cyan', line.slice(0, room), { stream })}`);
   }
 }

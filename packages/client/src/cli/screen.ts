@@ -1,4 +1,4 @@
-import type { Output } from './output.ts';
+import { type Output, sizeOf } from './output.ts';
 
 /** The alternate screen, without a cursor, cutting long lines off instead of wrapping them. */
 const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l';
@@ -18,7 +18,7 @@ export class Screen implements Disposable {
 
   /** Lines are cleared one by one while they are drawn over: a page cleared as a whole would flicker. */
   draw(page: string): void {
-    const lines = page.split('\n').slice(0, this.#out.stream.rows ?? Number.POSITIVE_INFINITY);
+    const lines = page.split('\n').slice(0, sizeOf(this.#out.stream).rows);
     // After the line, so that the end of the longer one before goes; before the line break, which moves on.
     const drawn = lines.map((line) => `${line}${CLEAR_LINE}`).join('\n');
     this.#out.stream.write(`${HOME}${drawn}${CLEAR_BELOW}`);

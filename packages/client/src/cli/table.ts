@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import Table from 'cli-table3';
+import stringWidth from 'string-width';
 import { escapeControls } from './bytes-text.ts';
 import type { OutputStream } from './output.ts';
 
@@ -14,47 +14,42 @@ export interface Column<Row> {
 export interface TableOptions {
   /** Default true. */
   readonly header?: boolean;
-  /** Of one row, in bold below the others. */
+  /** One more row, below the others. */
   readonly footer?: readonly string[];
 }
 
-const noLines = {
-  top: '',
-  'top-mid': '',
-  'top-left': '',
-  'top-right': '',
-  bottom: '',
-  'bottom-mid': '',
-  'bottom-left': '',
-  'bottom-right': '',
-  left: '',
-  'left-mid': '',
-  mid: '',
-  'mid-mid': '',
-  right: '',
-  'right-mid': '',
-  middle: '  ',
-};
+const GAP = '  ';
 
-/** An aligned table without lines. Bold where `stream` is a terminal that wants it. */
+/** An aligned table without lines. Header and footer are bold where `stream` is a terminal that wants it. */
 export function tableOf<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
   stream: OutputStream,
   options: TableOptions = {},
 ): string {
-  const table = new Table({
-    colAligns: columns.map(({ align }) => align ?? 'left'),
-    chars: noLines,
-    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0, compact: true },
-  });
-  const bold = (text: string): string => (text === '' ? '' : styleText('bold', text, { stream }));
-  if (options.header ?? true) table.push(columns.map(({ title }) => bold(title)));
-  for (const row of rows) table.push(columns.map(({ cell }) => escapeControls(cell(row))));
-  if (options.footer !== undefined) table.push(options.footer.map(bold));
-  return table
-    .toString()
-    .split('\n')
-    .map((line) => line.trimEnd())
-    .join('\n');
+  const cells = rows.map((row) => columns.map(({ cell }) => escapeControls(cell(row))));
+  const header = (options.header ?? true) ? [columns.map(({ title }) => title)] : [];
+  const footer = options.footer === undefined ? [] : [options.footer];
+  const widths = columns.map(() => 0);
+  for (const row of [...header, ...cells, ...footer]) {
+    row.forEach((cell, at) => {
+      widths[at] = Math.max(widths[at] ?? 0, widthOf(cell));
+    });
+  }
+  const lineOf = (row: readonly string[]): string => {
+    const padded = row.map((cell, at) => {
+      const padding = ' '.repeat(Math.max(0, (widths[at] ?? 0) - widthOf(cell)));
+      return columns[at]?.align === 'right' ? padding + cell : cell + padding;
+    });
+    return padded.join(GAP).trimEnd();
+  };
+  const bold = (row: readonly string[]): string => styleText('bold', lineOf(row), { stream });
+  return [...header.map(bold), ...cells.map(lineOf), ...footer.map(bold)].join('\n');
+}
+
+const ascii = /^[\x20-\x7e]*$/;
+
+/** Cells of a terminal. Most text is ASCII, where that is its length. */
+function widthOf(text: string): number {
+  return ascii.test(text) ? text.length : stringWidth(text);
 }

@@ -107,10 +107,12 @@ export function taskColumns(
 }
 
 const PREVIEW_WIDTH = 60;
+/** Columns where there is no terminal that knows. */
+const WIDE = 160;
 
 /** A table fits into the terminal with about so much data; where there is none, into a log. */
 function previewWidth({ stream }: Output): number {
-  return Math.max(20, Math.min(PREVIEW_WIDTH, Math.floor((stream.columns ?? 160) / 2.5)));
+  return Math.max(20, Math.min(PREVIEW_WIDTH, Math.floor((stream.columns || WIDE) / 2.5)));
 }
 
 function workerOf(worker: string | undefined, address: string | undefined): string {

@@ -8,6 +8,7 @@ import { type ExitCode, exitCodes } from './exit-codes.ts';
 import { addFilterFlags, type FilterFlags } from './filter-flags.ts';
 import { countOf, duration } from './format.ts';
 import { notesOf } from './help.ts';
+import { sizeOf } from './output.ts';
 import { statsColumns, statsObject, totalsRow } from './queue-view.ts';
 import { queueChoice } from './queues.ts';
 import { errorLine, errorReport } from './report-error.ts';
@@ -101,7 +102,7 @@ function screenOf(
   const heading = `TaskMaster  ${at}  every ${duration(intervalMs)}, Ctrl-C ends`;
   const lines = [trouble === undefined ? heading : styleText('red', errorLine(errorReport(trouble)), { stream }), ''];
   if (report === undefined) return lines.join('\n');
-  const room = Math.max(1, (stream.rows ?? 24) - OTHER_LINES);
+  const room = Math.max(1, sizeOf(stream).rows - OTHER_LINES);
   const shown = report.queues.slice(0, room);
   lines.push(tableOf(shown, statsColumns, stream, { footer: totalsRow(report.totals) }));
   const hidden = report.totals.queues - shown.length;
