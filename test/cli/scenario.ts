@@ -1,0 +1,74 @@
+import type { UserShell } from './shell.ts';
+
+/**
+ * Scenarios are what a user types and sees:
+ *
+ *     $ taskmaster enqueue mail hello      a line of shell; `> ` continues it
+ *     created  mail  <fifo>                its standard output
+ *     ! taskmaster: TASK_EXISTS: ...       its standard error
+ *     [1]                                  its exit code, unless 0
+ *
+ * Everything else up to the first `$ ` of the file, and blank lines and lines with `#` before a `$ `, is for the reader.
+ * What differs from run to run stands as a placeholder. Runs of spaces are one gap: columns are as wide as their cells.
+ */
+const placeholders: Readonly<Record<string, string>> = {
+  /** A PID that the node assigned. */
+  fifo: '[0-9a-f]{16}',
+  /** A length of time. */
+  age: '\\d[\\d.]*(?:ms|s|m\\d\\ds|h\\d\\dm|d\\d\\dh)',
+  /** An instant in JSON. */
+  time: '\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z',
+  n: '\\d[\\d,.]*',
+  /** Anything within the line. */
+  any: '.*',
+};
+
+interface Step {
+  readonly line: string;
+  readonly said: readonly string[];
+}
+
+/** Runs a scenario. Returns what was expected and what came, alike where they match: a test compares the two. */
+export async function playScenario(text: string, shell: UserShell): Promise<{ expected: string; actual: string }> {
+  const expected: string[] = [];
+  const actual: string[] = [];
+  for (const { line, said } of stepsOf(text)) {
+    const ended = await shell.run(line);
+    const came = [
+      ...linesOf(ended.stdout),
+      ...linesOf(ended.stderr).map((error) => `! ${error}`),
+      ...(ended.code === 0 ? [] : [`[${ended.code}]`]),
+    ];
+    expected.push(`$ ${line}`, ...said);
+    actual.push(`$ ${line}`, ...came.map((one, at) => (matches(said[at], one) ? (said[at] ?? one) : one)));
+  }
+  return { expected: expected.join('\n'), actual: actual.join('\n') };
+}
+
+function stepsOf(text: string): Step[] {
+  const steps: { line: string; said: string[] }[] = [];
+  for (const line of text.split('\n')) {
+    const current = steps.at(-1);
+    if (line.startsWith('$ ')) steps.push({ line: line.slice(2), said: [] });
+    else if (line.startsWith('> ') && current !== undefined) current.line += `\n${line.slice(2)}`;
+    else if (line !== '' && !line.startsWith('#')) current?.said.push(line);
+  }
+  return steps;
+}
+
+function linesOf(output: string): string[] {
+  return output.split('\n').filter((line) => line !== '');
+}
+
+function matches(expected: string | undefined, actual: string): boolean {
+  if (expected === undefined) return false;
+  const pattern = expected
+    .split(/<(\w+)>/)
+    .map((part, at) => (at % 2 === 0 ? literal(part) : (placeholders[part] ?? literal(`<${part}>`))))
+    .join('');
+  return new RegExp(`^${pattern}$`, 'u').test(actual.replace(/ {2,}/g, '  '));
+}
+
+function literal(text: string): string {
+  return text.replace(/ {2,}/g, '  ').replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
+}

@@ -1,0 +1,52 @@
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { delimiter, dirname, join } from 'node:path';
+import { type Ended, type Running, startProcess } from '../support/child-process.ts';
+import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
+
+const require = createRequire(import.meta.url);
+
+/** The user's command line, as the build made it. */
+export const taskmasterCli = join(dirname(require.resolve('@taskmaster/client/package.json')), 'dist', 'cli.js');
+
+/** A shell of a user: a directory of its own, with `taskmaster` on the path and a node that it talks to. */
+export interface UserShell extends AsyncDisposable {
+  readonly dir: string;
+  readonly env: NodeJS.ProcessEnv;
+  /** Runs a line of shell, as it is typed. */
+  run(line: string, env?: Readonly<Record<string, string>>): Promise<Ended>;
+  /** Starts `taskmaster` alone. */
+  start(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Running>;
+}
+
+/** `endpoint`: of the node that commands talk to. */
+export async function openShell(endpoint: string): Promise<UserShell> {
+  const home: TemporaryDirectory = await temporaryDirectory();
+  const bin = join(home.path, 'bin');
+  const dir = join(home.path, 'work');
+  await mkdir(bin);
+  await mkdir(dir);
+  const command = join(bin, 'taskmaster');
+  await writeFile(command, `#!/bin/sh\nexec '${process.execPath}' '${taskmasterCli}' "$@"\n`);
+  await chmod(command, 0o755);
+  const own = Object.entries(process.env).filter(
+    ([name]) => !/^(TASKMASTER_|VITEST|NODE_OPTIONS$|FORCE_COLOR$)/.test(name),
+  );
+  const userEnv = {
+    ...Object.fromEntries(own),
+    PATH: `${bin}${delimiter}${process.env.PATH}`,
+    TASKMASTER_ENDPOINTS: endpoint,
+  };
+  return {
+    dir,
+    env: userEnv,
+    async run(line, env = {}) {
+      await using shell = await startProcess('bash', ['-c', line], { cwd: dir, env: { ...userEnv, ...env } });
+      shell.process.stdin?.end();
+      return await shell.ended;
+    },
+    start: (args, env = {}) =>
+      startProcess(process.execPath, [taskmasterCli, ...args], { cwd: dir, env: { ...userEnv, ...env } }),
+    [Symbol.asyncDispose]: () => home[Symbol.asyncDispose](),
+  };
+}
