@@ -123,7 +123,8 @@ export class MixedLoad {
     const names = random.shuffle(LOAD_QUEUES).slice(0, 1 + random.int(2));
     const [maxTasks, leaseMs, waitMs] = [1 + random.int(5), 100 + random.int(1_500), random.int(2) * 300];
     const call = { kind: 'lease', queues: names, maxTasks, leaseMs, waitMs, maxPid: undefined, maxBytes: 0 } as const;
-    const recording = this.history.begin(call, Date.now());
+    const calledAt = Date.now();
+    const recording = this.history.begin(call, calledAt);
     const wanted = names.flatMap((name) => queues.get(name) ?? []);
     let outcome: Outcome;
     try {
@@ -134,7 +135,8 @@ export class MixedLoad {
         pid: text(task.pid),
         data: task.data,
         token: task.leaseToken,
-        until: task.leaseUntil.getTime(),
+        // Of a lease that waited the client knows the end but for the time that disk and network took.
+        until: waitMs === 0 ? task.leaseUntil.getTime() : calledAt + leaseMs,
         attempt: task.attempt,
         enqueuedAt: task.enqueuedAt.getTime(),
       }));
