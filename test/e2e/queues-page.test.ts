@@ -1,0 +1,51 @@
+import { existsSync } from 'node:fs';
+import { connect } from '@taskmaster/client';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type RunningNode, startNode } from '../support/start-node.ts';
+
+const BROWSERS = ['/usr/bin/chromium', '/usr/bin/google-chrome'];
+const browserPath = BROWSERS.find((path) => existsSync(path));
+const reason = browserPath ? '' : ' (skipped: no Chromium on this machine)';
+
+describe.skipIf(browserPath === undefined)(`the page of queues in a browser${reason}`, () => {
+  let node: RunningNode;
+  let browser: Browser;
+  let page: Page;
+  const complaints: string[] = [];
+
+  beforeAll(async () => {
+    node = await startNode();
+    browser = await chromium.launch({
+      executablePath: browserPath ?? '',
+      args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'],
+    });
+    page = await browser.newPage();
+    page.on('pageerror', ({ message }) => complaints.push(message));
+    page.on('console', (message) => {
+      if (message.type() === 'error') complaints.push(message.text());
+    });
+  }, 60_000);
+  afterAll(async () => {
+    await browser?.close();
+    await node?.[Symbol.asyncDispose]();
+  });
+
+  test('shows queues, refreshes itself, and takes names for text', { timeout: 60_000 }, async () => {
+    const hostile = '<img src=x onerror=document.title="taken">';
+    await using client = await connect(node.endpoint);
+    await client.queue('crawl#fetch').enqueueMany([{ data: 1 }, { data: 2 }]);
+    await client.queue(hostile).enqueue('x');
+
+    await page.goto(`http://127.0.0.1:${node.httpPort}/`);
+    await page.getByRole('row', { name: /crawl#fetch/ }).waitFor();
+    expect(await page.getByText(hostile).count()).toBe(1);
+    await page.evaluate('window.notReloaded = true');
+
+    await client.queue('mail').enqueue('later');
+    await page.getByRole('row', { name: /mail/ }).waitFor();
+    expect(await page.evaluate('window.notReloaded')).toBe(true);
+    expect(await page.title()).not.toBe('taken');
+    expect(complaints).toEqual([]);
+  });
+});
