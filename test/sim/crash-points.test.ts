@@ -1,0 +1,180 @@
+import { EngineHarness, type HarnessOptions, pidsOf, SeededRandom } from '@taskmaster/node/testing';
+import { describe, expect, test } from 'vitest';
+import { SCRIPT, type ScriptCall, type ScriptTurn, type Tokens } from './crash-script.ts';
+import { expectOneOf, expectSoundDisk, observe, type SeenQueue } from './observe.ts';
+
+/** SIM_SEEDS looks further than the default run does. */
+const SEEDS = process.env.SIM_SEEDS === undefined ? undefined : Number(process.env.SIM_SEEDS);
+/** A restart writes less than this many steps; it is crashed too, now and then. */
+const STEPS_OF_A_RESTART = 12;
+
+const callsOf = (turn: ScriptTurn) => (typeof turn === 'number' ? [] : turn);
+const CALLS = SCRIPT.flatMap(callsOf).length;
+
+/** Disks that take no time would hide answers that come too early. */
+const LATENCY = { writeMs: 1, syncMs: 1 };
+/** No call takes longer, nor does what it leaves to be done in the background. */
+const LONGER_THAN_A_CALL_MS = 20;
+
+/** Plays the script undisturbed, up to a call; then waits for an instant and looks. Nothing, if that is over. */
+async function stateAfter(
+  options: HarnessOptions,
+  playedCalls: number,
+  atMs: number,
+): Promise<SeenQueue[] | undefined> {
+  const h = new EngineHarness(options);
+  await h.open();
+  const tokens: Tokens = new Map();
+  let left = playedCalls;
+  for (const turn of SCRIPT) {
+    if (typeof turn === 'number') {
+      if (h.clock.now() + turn > atMs) break;
+      await h.clock.advance(turn);
+      continue;
+    }
+    const calls = turn.slice(0, left);
+    if (calls.length === 0) break;
+    await h.clock.run(Promise.all(calls.map((call) => call(h, tokens))));
+    left -= calls.length;
+    await h.clock.advance(LONGER_THAN_A_CALL_MS);
+  }
+  const waitMs = atMs - h.clock.now();
+  if (waitMs >= 0) await h.clock.advance(waitMs);
+  const seen = waitMs >= 0 ? await h.clock.run(observe(h)) : undefined;
+  await h[Symbol.asyncDispose]();
+  return seen;
+}
+
+/** States are the same for every crash: each is worked out once. */
+function oracle(options: HarnessOptions): (playedCalls: number, atMs: number) => Promise<SeenQueue[] | undefined> {
+  const known = new Map<string, Promise<SeenQueue[] | undefined>>();
+  return (playedCalls, atMs) => {
+    const key = `${playedCalls} ${atMs}`;
+    const state = known.get(key) ?? stateAfter(options, playedCalls, atMs);
+    known.set(key, state);
+    return state;
+  };
+}
+
+/** One run of the script that a crash may end. */
+class CrashRun {
+  readonly h: EngineHarness;
+  started = 0;
+  acknowledged = 0;
+  readonly #crashed = Promise.withResolvers<'crashed'>();
+  #isCrashed = false;
+
+  constructor(options: HarnessOptions, crashAt: number) {
+    this.h = new EngineHarness(options);
+    this.h.disk.onStep = ({ number }) => {
+      if (number === crashAt) this.#crash();
+    };
+  }
+
+  /** Resolves with whether the script ended before the crash. */
+  async play(): Promise<boolean> {
+    if ((await this.#unlessCrashed(this.h.open())) === 'crashed') return false;
+    const tokens: Tokens = new Map();
+    for (const turn of SCRIPT) {
+      const played = typeof turn === 'number' ? this.h.clock.advance(turn) : this.#ask(turn, tokens);
+      if ((await this.#unlessCrashed(played)) === 'crashed') return false;
+    }
+    return true;
+  }
+
+  async #ask(calls: readonly ScriptCall[], tokens: Tokens): Promise<void> {
+    this.started += calls.length;
+    const answers = calls.map(async (call) => {
+      await call(this.h, tokens);
+      this.acknowledged++;
+    });
+    await this.h.clock.run(Promise.race([Promise.all(answers), this.#crashed.promise]));
+    // What goes on in the background after the answers.
+    await this.h.clock.advance(LONGER_THAN_A_CALL_MS);
+  }
+
+  #crash(): void {
+    this.#isCrashed = true;
+    this.h.clock.stop();
+    this.h.disk.onStep = undefined;
+    this.h.disk.crash();
+    this.#crashed.resolve('crashed');
+  }
+
+  async #unlessCrashed(work: Promise<unknown>): Promise<'crashed' | 'done'> {
+    try {
+      await work;
+    } catch (error) {
+      if (!this.#isCrashed) throw error;
+    }
+    return this.#isCrashed ? 'crashed' : 'done';
+  }
+}
+
+/** Opens the disk after a crash; the first attempt may crash too, after so many steps. */
+async function reopen(h: EngineHarness, crashAfter: number): Promise<void> {
+  const last = h.disk.steps + crashAfter;
+  h.disk.crashAt(last);
+  try {
+    await h.crash();
+  } catch (error) {
+    if (h.disk.steps !== last) throw error;
+    await h.crash();
+  }
+  h.disk.crashAt(0);
+}
+
+async function expectItWorks(h: EngineHarness): Promise<void> {
+  const { clock } = h;
+  // A checkpoint, also of the queues that nobody touches from now on.
+  for (const queue of ['new', 'crawl#new']) await clock.run(h.enqueue(queue, ['n']));
+  await clock.advance(600);
+  const seen = await clock.run(observe(h));
+  await h.crash();
+  expect(await clock.run(observe(h))).toEqual(seen);
+  for (const queue of ['crawl#index', 'other', 'crawl#fetch', 'new']) {
+    const leased = await clock.run(h.lease(queue, { max: 100, for: 1000 }));
+    if (queue === 'new') expect(pidsOf(leased)).toEqual(['n']);
+    for (const { pid, token } of leased) await clock.run(h.update({ dequeue: [{ queue, pid, token }] }));
+  }
+}
+
+// Without atomic batches more can be left behind.
+describe.each([
+  { atomicBatches: true, seeds: SEEDS ?? 1 },
+  { atomicBatches: false, seeds: SEEDS ?? 2 },
+])('a crash at every durable step (atomic batches: $atomicBatches)', ({ atomicBatches, seeds }) => {
+  test.each(Array.from({ length: seeds }, (_, i) => i + 1))(
+    'keeps what was acknowledged, and the rest entirely or not at all (seed %i)',
+    async (seed) => {
+      const options: HarnessOptions = { seed, atomicBatches, ...LATENCY };
+      const allowedState = oracle(options);
+      const whole = new CrashRun(options, 0);
+      expect(await whole.play()).toBe(true);
+      const { steps } = whole.h.disk;
+      const random = new SeededRandom(seed);
+      expect(steps).toBeGreaterThan(CALLS);
+
+      for (let step = 1; step <= steps; step++) {
+        // What is lost differs from step to step too.
+        const run = new CrashRun({ ...options, seed: seed * 10_000 + step }, step);
+        expect(await run.play(), `step ${step} was not reached`).toBe(false);
+        const { h, acknowledged, started } = run;
+        await reopen(h, random.int(STEPS_OF_A_RESTART) + 1);
+        await h.clock.advance(LONGER_THAN_A_CALL_MS);
+        const seen = await h.clock.run(observe(h));
+        const allowed: SeenQueue[][] = [];
+        for (let played = acknowledged; played <= started; played++) {
+          const state = await allowedState(played, h.clock.now());
+          if (state) allowed.push(state);
+        }
+        expectOneOf(seen, allowed, `crash at step ${step}: ${acknowledged} of ${started} calls were acknowledged`);
+        await expectSoundDisk(h);
+        await expectItWorks(h);
+        await expectSoundDisk(h);
+        await h[Symbol.asyncDispose]();
+      }
+    },
+    60_000,
+  );
+});

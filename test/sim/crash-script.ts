@@ -1,0 +1,73 @@
+import { type EngineHarness, pidsOf } from '@taskmaster/node/testing';
+
+/** The lease tokens that a run of the script was given, by PID. */
+export type Tokens = Map<string, number>;
+
+export type ScriptCall = (h: EngineHarness, tokens: Tokens) => Promise<unknown>;
+
+/** Calls that are made at once, without waiting for each other; or time that passes, in ms. */
+export type ScriptTurn = readonly ScriptCall[] | number;
+
+const FETCH = 'crawl#fetch';
+const INDEX = 'crawl#index';
+const OTHER = 'other';
+
+const enqueue =
+  (queue: string, ...pids: string[]): ScriptCall =>
+  (h) =>
+    h.enqueue(queue, pids);
+
+const fifo =
+  (queue: string, data: string): ScriptCall =>
+  (h) =>
+    h.update({ enqueue: [{ queue, data }] });
+
+const lease =
+  (queue: string, max: number, leaseMs: number): ScriptCall =>
+  async (h, tokens) => {
+    for (const { pid, token } of await h.lease(queue, { max, for: leaseMs })) tokens.set(pid, token);
+  };
+
+/**
+ * A workload with everything an engine writes: PIDs and FIFO, leases, an atomic move, renewal, release, delays, expiry,
+ * a dead letter, checkpoints (every 500 ms), a queue deleted and reaped, leases reset, a queue that comes again.
+ */
+export const SCRIPT: readonly ScriptTurn[] = [
+  [enqueue(FETCH, 'a', 'b', 'c'), fifo(FETCH, 'first'), fifo(OTHER, 'elsewhere')],
+  [fifo(FETCH, 'second')],
+  [lease(FETCH, 3, 2000)],
+  [
+    (h, tokens) =>
+      h.update({
+        dequeue: [{ queue: FETCH, pid: 'a', token: tokens.get('a') }],
+        enqueue: [
+          { queue: INDEX, pid: 'a', data: 'fetched a' },
+          { queue: FETCH, pid: 'a', data: 'again a', delay: 3000 },
+        ],
+        id: 'move-a',
+      }),
+  ],
+  [(h, tokens) => h.update({ renew: [{ queue: FETCH, pid: 'b', token: tokens.get('b'), for: 10_000 }] })],
+  600,
+  [
+    (h, tokens) => h.update({ release: [{ queue: FETCH, pid: 'c', token: tokens.get('c'), delay: 1000 }] }),
+    (h) => h.update({ enqueue: [{ queue: INDEX, pid: 'poison', retry: { maxAttempts: 1 } }] }),
+    (h) => h.update({ enqueue: [{ queue: INDEX, pid: 'later', data: 'later', delay: 700 }] }),
+  ],
+  [lease(INDEX, 2, 400)],
+  1100,
+  // Looks for what is due: the lease of `a` expires, `poison` is a dead letter, `later` shows.
+  [
+    async (h) => {
+      const pids = pidsOf(await h.lease(INDEX, { max: 1, for: 60_000 }));
+      if (pids.join() !== 'a') throw new Error(`the script leased ${pids}`);
+    },
+  ],
+  [(h) => h.engine.resetLeases({ group: 'crawl', name: 'fetch' })],
+  [enqueue('short', 'x', 'y'), lease(OTHER, 1, 300)],
+  [(h) => h.engine.deleteQueue({ group: '', name: 'short' })],
+  [enqueue('short', 'z')],
+  600,
+  [(h) => h.update({ dequeue: [{ queue: 'short', pid: 'z' }] })],
+  600,
+];

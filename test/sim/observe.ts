@@ -1,0 +1,71 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { EngineHarness, TaskView } from '@taskmaster/node/testing';
+import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import { expect } from 'vitest';
+import { diskFaults } from '../model/disk-faults.ts';
+import type { CountsReply } from '../support/history.ts';
+
+/** Everything that callers can see of one queue. */
+export interface SeenQueue extends CountsReply {
+  readonly tasks: readonly string[];
+}
+
+const EVERYTHING = {
+  matches: undefined,
+  group: undefined,
+  minAvailable: undefined,
+  maxAvailable: undefined,
+  minLeased: undefined,
+  maxLeased: undefined,
+  minDelayed: undefined,
+  maxDelayed: undefined,
+};
+
+const LIMIT = 100_000;
+
+/** The queues that hold tasks, with their counts. */
+export async function countsOf(h: EngineHarness): Promise<CountsReply[]> {
+  const { queues } = await h.engine.listQueues({ filter: EVERYTHING, limit: LIMIT, after: undefined });
+  return queues.map(({ queue, available, leased, delayed, completed }) => ({
+    queue: formatQueueName(queue),
+    available,
+    leased,
+    delayed,
+    completed,
+  }));
+}
+
+/** Everything that callers can see: one line a task, with its data and its lease. */
+export async function observe(h: EngineHarness): Promise<SeenQueue[]> {
+  const seen: SeenQueue[] = [];
+  for (const counts of await countsOf(h)) {
+    const [group = '', name] = counts.queue.includes('#') ? counts.queue.split('#') : ['', counts.queue];
+    const queue: QueueName = { group, name: name ?? '' };
+    const tasks: string[] = [];
+    for (const kind of ['head', 'leased', 'delayed'] as const) {
+      const views = await h.engine.peekTasks({ queue, kind, limit: LIMIT, includeData: true });
+      tasks.push(...views.map((task) => `${kind} ${showTask(task)}`).sort());
+    }
+    seen.push({ ...counts, tasks });
+  }
+  return seen;
+}
+
+function showTask({ pid, state, data }: TaskView): string {
+  const until = state?.visibility.kind === 'hidden' ? state.visibility.until : '';
+  const text = Buffer.from(data ?? '').toString();
+  return `${pid} ${until} attempts=${state?.attempts} token=${state?.token} at=${state?.enqueuedAt} ${text}`;
+}
+
+/** The rows of the disk agree with each other and with the counts, once everything under way has ended. */
+export async function expectSoundDisk(h: EngineHarness): Promise<void> {
+  const counts = await h.clock.run(countsOf(h));
+  await h.clock.advance(50);
+  expect(diskFaults(h.disk, counts)).toEqual([]);
+}
+
+/** One of the states that are allowed; a failure shows how it differs from the last of them. */
+export function expectOneOf(seen: readonly SeenQueue[], allowed: readonly (readonly SeenQueue[])[], why: string): void {
+  if (allowed.some((state) => isDeepStrictEqual(state, seen))) return;
+  expect(seen, why).toEqual(allowed.at(-1));
+}
