@@ -2,20 +2,13 @@ import { readdir, rm } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import rocks, { type RocksLevel } from '@nxtedition/rocksdb';
-import { Family, StoreCorrupt } from '../ports/store.ts';
+import { Family, StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
 import { columnOf, columnOptions, columnsOf, type MemoryBudget } from './column-families.ts';
 import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
 import { ReserveFile } from './reserve-file.ts';
 import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
-import {
-  createSyncMark,
-  type ManifestMark,
-  NOTHING_SYNCED,
-  readSyncMark,
-  SYNC_MARK_FILE,
-  type SyncedState,
-  syncedManifest,
-} from './sync-mark.ts';
+import { createSyncMark, readSyncMark, SYNC_MARK_FILE } from './sync-mark.ts';
+import { beginRecord, checkFiles } from './synced-files.ts';
 
 /** A file by this name, made by the operator, lets a database open that is known to have lost writes; once. */
 export const ACCEPT_LOSS_FILE = 'accept-loss';
@@ -30,42 +23,69 @@ export interface OpenDatabase {
   readonly db: RocksLevel;
   /** Number of the last group of writes in it. */
   readonly groupNumber: number;
-  /** What the sync mark says. */
-  readonly synced: SyncedState;
 }
 
 /**
- * Opens the database, or creates it in an empty directory, and checks it against the sync mark.
+ * Opens the database, or creates it in an empty directory, and checks it against the sync mark and the synced files.
  * Throws `StoreLocked`, `StoreCorrupt`, `StoreFull` or `StoreFailed`.
  */
 export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
-  const { dir } = options;
-  const names = await readdir(dir);
-  const check = new LossCheck(dir, names.includes(ACCEPT_LOSS_FILE), options.warn);
-  const exists = names.some((name) => /^(CURRENT|MANIFEST-\d+|\d+\.(sst|log))$/.test(name));
-  const expected = check.expected(exists);
-  if (exists) check.manifest(expected.manifest, await syncedManifest(dir));
-  else createSyncMark(dir, NOTHING_SYNCED, { keep: !check.accepted });
-
-  // Where nothing was ever synced, an earlier start may have ended while it created the database.
-  const db = await openRocks(options, expected.groupNumber === 0);
   try {
-    const groupNumber = readGroupNumber(db);
-    check.groupNumber(expected.groupNumber, groupNumber);
-    const synced = {
-      groupNumber: check.accepted ? groupNumber : expected.groupNumber,
-      manifest: (await syncedManifest(dir)) ?? NOTHING_SYNCED.manifest,
-    };
-    createSyncMark(dir, synced, { keep: false });
-    if (check.accepted) await rm(join(dir, ACCEPT_LOSS_FILE));
-    return { db, groupNumber, synced };
+    return await checkAndOpen(options);
   } catch (error) {
-    await db.close();
-    throw error instanceof StoreCorrupt ? error : errorOf(failureOf(error), dir);
+    const isOurs = [StoreCorrupt, StoreFailed, StoreFull, StoreLocked].some((type) => error instanceof type);
+    throw isOurs ? error : errorOf(failureOf(error), options.dir);
   }
 }
 
-/** Compares a database to its sync mark. Throws `StoreCorrupt` where something is missing, unless that was accepted. */
+async function checkAndOpen(options: OpenDatabaseOptions): Promise<OpenDatabase> {
+  const { dir } = options;
+  const names = await readdir(dir);
+  const loss = new LossCheck(dir, names.includes(ACCEPT_LOSS_FILE), options.warn);
+  const exists = names.some((name) => /^(CURRENT|MANIFEST-\d+|\d+\.(sst|log))$/.test(name));
+  const expected = expectedNumber(dir, exists, loss);
+  if (exists) {
+    const { lost, unchecked } = await checkFiles(dir);
+    for (const each of unchecked) options.warn(`${each}: the database is opened without comparing its files to it`);
+    for (const each of lost) loss.found(each);
+  } else {
+    await beginRecord(dir);
+    createSyncMark(dir, 0, { keep: !loss.accepted });
+  }
+
+  // Where nothing was ever synced, an earlier start may have ended while it created the database.
+  const db = await openRocks(options, expected === 0);
+  try {
+    const groupNumber = readGroupNumber(db);
+    if (groupNumber < expected) {
+      loss.found(`the database in ${dir} ends with group ${groupNumber} of writes, but group ${expected} was synced`);
+    }
+    if (loss.accepted) {
+      createSyncMark(dir, groupNumber, { keep: false });
+      await rm(join(dir, ACCEPT_LOSS_FILE));
+    }
+    return { db, groupNumber };
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+/** The number the database must have reached, by the sync mark. */
+function expectedNumber(dir: string, exists: boolean, loss: LossCheck): number {
+  const mark = readSyncMark(dir);
+  if (mark.kind === 'number') {
+    if (exists || mark.number === 0) return mark.number;
+    loss.found(`the database in ${dir} is gone, but group ${mark.number} of its writes was synced`);
+  } else if (mark.kind === 'damaged') {
+    loss.found(`${join(dir, SYNC_MARK_FILE)} is damaged`);
+  } else if (exists) {
+    loss.found(`${join(dir, SYNC_MARK_FILE)} is missing beside a database`);
+  }
+  return 0;
+}
+
+/** What to do about lost writes: throw `StoreCorrupt`, unless the operator accepted the loss. */
 class LossCheck {
   readonly #dir: string;
   readonly #warn: (message: string) => void;
@@ -77,36 +97,7 @@ class LossCheck {
     this.#warn = warn;
   }
 
-  /** What the database must hold, by the mark. */
-  expected(exists: boolean): SyncedState {
-    const mark = readSyncMark(this.#dir);
-    if (mark.kind === 'found') {
-      if (exists || mark.synced.groupNumber === 0) return mark.synced;
-      this.#lost(`the database in ${this.#dir} is gone, but group ${mark.synced.groupNumber} of its writes was synced`);
-    } else if (mark.kind === 'damaged') {
-      this.#lost(`${join(this.#dir, SYNC_MARK_FILE)} is damaged`);
-    } else if (exists) {
-      this.#lost(`${join(this.#dir, SYNC_MARK_FILE)} is missing beside a database`);
-    }
-    return NOTHING_SYNCED;
-  }
-
-  /** A manifest that is missing, or of a later number, is RocksDB's to judge. */
-  manifest(expected: ManifestMark, found: ManifestMark | undefined): void {
-    if (found === undefined || found.number > expected.number || expected.number === 0) return;
-    if (found.number === expected.number && found.bytes >= expected.bytes) return;
-    this.#lost(
-      `the manifest of the database in ${this.#dir} is number ${found.number} with ${found.bytes} bytes, ` +
-        `but number ${expected.number} with ${expected.bytes} bytes was synced`,
-    );
-  }
-
-  groupNumber(expected: number, found: number): void {
-    if (found >= expected) return;
-    this.#lost(`the database in ${this.#dir} ends with group ${found} of writes, but group ${expected} was synced`);
-  }
-
-  #lost(what: string): void {
+  found(what: string): void {
     const message = `${what}: acknowledged writes may be lost`;
     if (!this.accepted) {
       throw new StoreCorrupt(

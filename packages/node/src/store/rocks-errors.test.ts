@@ -12,7 +12,7 @@ test.each([
     StoreFull,
   ],
   ['a full quota', coded('LEVEL_IO_ERROR', 'IO error: Disk quota exceeded: While appending to file: 1.log'), StoreFull],
-  ['a full disk of the file system', coded('ENOSPC', 'ENOSPC: No space left on device, write'), StoreFull],
+  ['a full disk of the file system', coded('ENOSPC', 'ENOSPC: no space left on device, write'), StoreFull],
   [
     'a full disk met by a sync',
     coded('LEVEL_IO_ERROR', 'IO error: No space left on device: While fdatasync: 1.log'),

@@ -23,7 +23,7 @@ function innermost(thrown: unknown): { code: string; message: string } {
 
 /** A full disk met while syncing is a failed sync: what is on disk is unknown. */
 const isOutOfSpace = (message: string): boolean =>
-  /No space left on device|Disk quota exceeded/.test(message) && !/While (fdatasync|fsync|sync)/i.test(message);
+  /no space left on device|disk quota exceeded/i.test(message) && !/While (fdatasync|fsync|sync)/i.test(message);
 
 /** What an error thrown by RocksDB or by the file system means. */
 export function failureOf(thrown: unknown): Failure {

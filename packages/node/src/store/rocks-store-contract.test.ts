@@ -1,19 +1,6 @@
-import { cp, mkdir } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { type CrashableStore, storeContract } from '../testing/store-contract.ts';
-import { SYNC_MARK_FILE } from './sync-mark.ts';
-import { openSmall, temporaryDirectory } from './test-support.ts';
-
-/**
- * The sync mark first: a crash is one instant, a copy is not, and a mark from after the rest would tell of a loss. The
- * reserve is of no interest, and may be in the making.
- */
-async function copyAtCrash(from: string, to: string): Promise<void> {
-  await mkdir(to);
-  await cp(join(from, SYNC_MARK_FILE), join(to, SYNC_MARK_FILE));
-  const skipped = (path: string) => [SYNC_MARK_FILE, 'LOCK'].includes(basename(path)) || /reserve/.test(path);
-  await cp(from, to, { recursive: true, filter: (path) => !skipped(path) });
-}
+import { copyAtCrash, openSmall, temporaryDirectory } from './test-support.ts';
 
 /** A crash leaves the files as they are at that moment: the store goes on with a copy of them. */
 storeContract('the RocksDB store', async (): Promise<CrashableStore> => {

@@ -1,17 +1,85 @@
-import { open, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { cp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Key } from '../domain/ids.ts';
 import { Family, StoreCorrupt } from '../ports/store.ts';
 import { SeededRandom } from '../testing/seeded-random.ts';
 import { ACCEPT_LOSS_FILE } from './open-database.ts';
 import { SYNC_MARK_FILE } from './sync-mark.ts';
-import { namesIn, openSmall, put, refusalOf, type TemporaryDirectory, temporaryDirectory } from './test-support.ts';
+import { KEPT_LOGS, SYNCED_FILES } from './synced-files.ts';
+import {
+  copyAtCrash,
+  eventually,
+  namesIn,
+  openSmall,
+  put,
+  refusalOf,
+  type TemporaryDirectory,
+  temporaryDirectory,
+} from './test-support.ts';
 
 const SYNC = { sync: true };
 const ROWS = 300;
 const nameOf = (number: number) => `row ${String(number).padStart(4, '0')}`;
 const random = new SeededRandom(1);
+
+/** After a crash, the rows in the one log. */
+let inLog: TemporaryDirectory;
+/** After a close, the rows in files: opening once more moves them there. */
+let inFiles: TemporaryDirectory;
+/** After a close, the first half in files, the rest in the log. */
+let inBoth: TemporaryDirectory;
+/** After a crash, other rows in many logs: of two families, one of which has none of its rows in files yet. */
+let inManyLogs: TemporaryDirectory;
+/** The value of each row. */
+const values = new Map(
+  Array.from({ length: ROWS }, (_, number) => [nameOf(number), random.bytes(random.int(400) + 50)]),
+);
+
+/** A few at a time: each few are a group, and a record of the log, of their own. */
+async function write(path: string, from: number, to: number, beforeClose = async () => {}): Promise<void> {
+  await using store = await openSmall(path);
+  for (let first = from; first < to; first += 10) {
+    const few = [...values].slice(first, Math.min(first + 10, to));
+    await Promise.all(few.map(([name, value]) => store.write(put(name, value), SYNC)));
+  }
+  await beforeClose();
+}
+
+async function writeManyLogs(path: string): Promise<void> {
+  await using working = await temporaryDirectory();
+  await using store = await openSmall(working.path);
+  for (let number = 0; number < 60; number++) {
+    const batch = put(nameOf(number), random.bytes(50_000));
+    batch.put(Family.requests, nameOf(number) as Key, Buffer.from('small'));
+    await store.write(batch, SYNC);
+  }
+  const logs = async () => (await readdir(working.path)).filter((name) => name.endsWith('.log')).sort();
+  const guarded = async () => readFile(join(working.path, SYNCED_FILES), 'utf8').catch(() => '');
+  await eventually(10_000, async () => {
+    const record = await guarded();
+    return (await logs()).slice(0, -1).every((name) => record.includes(name));
+  });
+  expect((await logs()).length).toBeGreaterThan(3);
+  await copyAtCrash(working.path, path);
+}
+
+beforeAll(async () => {
+  inFiles = await temporaryDirectory();
+  await write(inFiles.path, 0, ROWS);
+  await write(inFiles.path, 0, 0);
+  inBoth = await temporaryDirectory();
+  await write(inBoth.path, 0, ROWS / 2);
+  await write(inBoth.path, ROWS / 2, ROWS);
+  inLog = await temporaryDirectory();
+  await using working = await temporaryDirectory();
+  await write(working.path, 0, ROWS, () => copyAtCrash(working.path, inLog.path));
+  inManyLogs = await temporaryDirectory();
+  await writeManyLogs(inManyLogs.path);
+}, 60_000);
+afterAll(async () => {
+  for (const each of [inLog, inFiles, inBoth, inManyLogs]) await each[Symbol.asyncDispose]();
+});
 
 let dir: TemporaryDirectory;
 beforeEach(async () => {
@@ -22,18 +90,8 @@ afterEach(async () => {
 });
 
 const at = (name: string) => join(dir.path, name);
-
-/** Rows written and synced one by one, so that each is a group, and a record of the log, of its own. */
-async function write(): Promise<void> {
-  await using store = await openSmall(dir.path);
-  for (let number = 0; number < ROWS; number++) await store.write(put(nameOf(number), random.bytes(200)), SYNC);
-}
-
-/** As `write`; opening once more moves the rows from the log to files. */
-async function writeFiles(): Promise<void> {
-  await write();
-  await (await openSmall(dir.path)).close();
-}
+/** Makes the test's directory one of those above. */
+const use = (template: TemporaryDirectory) => cp(template.path, dir.path, { recursive: true });
 
 async function files(pattern: RegExp): Promise<string[]> {
   const names = (await readdir(dir.path)).filter((name) => pattern.test(name));
@@ -47,7 +105,7 @@ async function largest(pattern: RegExp): Promise<string> {
     (await files(pattern)).map(async (path) => ({ path, size: (await stat(path)).size })),
   );
   const [first] = sized.sort((a, b) => b.size - a.size);
-  if (first === undefined || first.size < ROWS * 200) throw new Error(`no file that matches ${pattern} holds the rows`);
+  if (first === undefined || first.size < ROWS * 50) throw new Error(`no file that matches ${pattern} holds the rows`);
   return first.path;
 }
 
@@ -71,32 +129,31 @@ async function expectRefusal(...mentions: readonly string[]): Promise<void> {
   for (const mention of [dir.path, ...mentions]) expect(error.message).toContain(mention);
 }
 
-describe('a write-ahead log that lost synced writes is noticed', () => {
-  const cases: readonly (readonly [string, () => Promise<void>])[] = [
-    ['a byte flipped in the middle', async () => flip(await logFile(), 20_000, 1)],
-    ['bytes flipped near the end', async () => flip(await logFile(), (await stat(await logFile())).size - 50)],
-    ['the end cut off', async () => truncate(await logFile(), (await stat(await logFile())).size - 500)],
-    ['nothing left', async () => truncate(await logFile(), 0)],
-    ['the file deleted', async () => rm(await logFile())],
-  ];
+const logDamage: readonly (readonly [string, (path: string) => Promise<void>])[] = [
+  ['a byte flipped in the middle', async (path) => flip(path, (await stat(path)).size >> 1, 1)],
+  ['bytes flipped near the end', async (path) => flip(path, (await stat(path)).size - 50)],
+  ['the end cut off', async (path) => truncate(path, (await stat(path)).size - 500)],
+  ['nothing left', async (path) => truncate(path, 0)],
+];
 
-  test.each(cases)('%s', async (_case, damage) => {
-    await write();
-    await damage();
+describe('after a crash, damage of the log in use is noticed', () => {
+  test.each(logDamage)('%s', async (_case, damage) => {
+    await use(inLog);
+    await damage(await logFile());
     await expectRefusal('was synced', 'backup', ACCEPT_LOSS_FILE);
     // A refusal changes nothing: it comes every time.
     await expectRefusal('was synced');
   });
 
   test('and told by the numbers of the last group found and the last one synced', async () => {
-    await write();
+    await use(inLog);
     await truncate(await logFile(), 0);
-    await expectRefusal('ends with group 0 ', `group ${ROWS} was synced`);
+    await expectRefusal('ends with group 0 ', `group ${ROWS / 10} was synced`);
   });
 
   test('and the operator may go on with what is left, once', async () => {
-    await write();
-    await flip(await logFile(), 20_000);
+    await use(inLog);
+    await flip(await logFile(), (await stat(await logFile())).size >> 1);
     await writeFile(at(ACCEPT_LOSS_FILE), '');
     {
       await using store = await openSmall(dir.path);
@@ -109,6 +166,50 @@ describe('a write-ahead log that lost synced writes is noticed', () => {
     expect(await readdir(dir.path)).not.toContain(ACCEPT_LOSS_FILE);
     await using again = await openSmall(dir.path);
     expect(await namesIn(again)).toContain('after');
+  });
+});
+
+describe('after a crash, damage of an earlier log, which RocksDB would pass over, is noticed', () => {
+  const pick = async (which: 'first' | 'middle' | 'last but one') => {
+    const logs = (await files(/\.log$/)).sort();
+    return { first: logs[0], middle: logs[logs.length >> 1], 'last but one': logs.at(-2) }[which] ?? '';
+  };
+
+  describe.each(['first', 'middle', 'last but one'] as const)('of the %s log', (which) => {
+    test.each(logDamage)('%s', async (_case, damage) => {
+      await use(inManyLogs);
+      const path = await pick(which);
+      await damage(path);
+      await expectRefusal(path, ACCEPT_LOSS_FILE);
+    });
+
+    test('a missing one is put back', async () => {
+      await use(inManyLogs);
+      await rm(await pick(which));
+      await using store = await openSmall(dir.path);
+      expect(await namesIn(store)).toHaveLength(60);
+      expect(await namesIn(store, Family.requests)).toHaveLength(60);
+    });
+  });
+
+  test('without the record of the files the database opens, and says so', async () => {
+    await use(inManyLogs);
+    await rm(at(SYNCED_FILES));
+    const warnings: string[] = [];
+    const warn = (_fields: object, message: string) => void warnings.push(message);
+    await using store = await openSmall(dir.path, { info: () => undefined, warn, error: warn });
+    expect(warnings.join()).toContain(`${SYNCED_FILES} is missing`);
+    expect(await namesIn(store)).toHaveLength(60);
+  });
+});
+
+describe('after a close, no log may be damaged or missing', () => {
+  test.each([...logDamage, ['the file deleted', (path: string) => rm(path)] as const])('%s', async (_case, damage) => {
+    await use(inBoth);
+    await rm(at(KEPT_LOGS), { recursive: true });
+    const path = await logFile();
+    await damage(path);
+    await expectRefusal(path, ACCEPT_LOSS_FILE);
   });
 });
 
@@ -132,23 +233,23 @@ describe('the sync mark', () => {
     ],
     ['empty', () => truncate(at(SYNC_MARK_FILE), 0), 'is damaged'],
   ])('that is %s is a refusal', async (_case, damage, says) => {
-    await write();
+    await use(inLog);
     await damage();
     await expectRefusal(SYNC_MARK_FILE, says, ACCEPT_LOSS_FILE);
   });
 
   test('survives one damaged slot', async () => {
-    await write();
+    await use(inLog);
     await flip(at(SYNC_MARK_FILE), 10);
     await using store = await openSmall(dir.path);
     expect(await namesIn(store)).toHaveLength(ROWS);
   });
 
   test('notices a database that is gone', async () => {
-    await write();
+    await use(inLog);
     const mark = await files(/^sync-mark$/);
-    for (const path of await files(/./)) if (!mark.includes(path)) await rm(path);
-    await expectRefusal('is gone', `group ${ROWS} `);
+    for (const path of await files(/./)) if (!mark.includes(path)) await rm(path, { recursive: true });
+    await expectRefusal('is gone', `group ${ROWS / 10} `);
   });
 
   test('lets an empty directory become a database, also after a start that ended early', async () => {
@@ -162,7 +263,7 @@ describe('the sync mark', () => {
 
 describe('damaged files are noticed', () => {
   test('a flipped byte in a data block: reading it rejects and names the file; no wrong byte is returned', async () => {
-    await writeFiles();
+    await use(inFiles);
     await flip(await largest(/\.sst$/), 30, 1);
     await using store = await openSmall(dir.path);
     const reads = [
@@ -181,7 +282,7 @@ describe('damaged files are noticed', () => {
   });
 
   test('a manifest cut short anywhere, also between two of its records', async () => {
-    await writeFiles();
+    await use(inFiles);
     const [manifest = ''] = await files(/^MANIFEST/);
     for (let size = (await stat(manifest)).size - 1; size > 0; size -= 37) {
       await truncate(manifest, size);
@@ -203,13 +304,13 @@ describe('damaged files are noticed', () => {
     ['CURRENT is missing', async () => rm(at('CURRENT'))],
     ['CURRENT is nonsense', async () => writeFile(at('CURRENT'), 'nonsense\n')],
   ])('%s: the store does not open', async (_case, damage) => {
-    await writeFiles();
+    await use(inFiles);
     await damage();
     await expectRefusal();
   });
 });
 
-/** One round takes a second; a longer run asks for more. */
+/** A longer run asks for more. */
 const ROUNDS = Number(process.env.STORE_DAMAGE_ROUNDS ?? 8);
 
 describe('whatever is damaged', () => {
@@ -220,40 +321,23 @@ describe('whatever is damaged', () => {
     'a loss': (path) => rm(path),
   };
 
-  test.each(Array.from({ length: ROUNDS }, (_, seed) => seed))(
-    'no wrong row is read and no row is missed (seed %i)',
-    {
-      timeout: 60_000,
-    },
-    async (seed) => {
-      const random = new SeededRandom(seed);
-      const expected = new Map<string, string>();
-      const write = async (from: number) => {
-        await using store = await openSmall(dir.path);
-        for (let number = from; number < from + 100; number++) {
-          const value = Buffer.from(random.bytes(random.int(600))).toString('latin1');
-          expected.set(nameOf(number), value);
-          await store.write(put(nameOf(number), Buffer.from(value, 'latin1')), SYNC);
-        }
-      };
-      // The first rows end up in files, the last ones in the log.
-      await write(0);
-      await write(100);
-
-      const paths = await files(/^(CURRENT|MANIFEST-\d+|OPTIONS-\d+|IDENTITY|sync-mark|\d+\.(sst|log))$/);
-      const path = random.pick(paths);
-      const kind = random.pick(Object.keys(harm));
-      await harm[kind]?.(path, (await stat(path)).size || 1, random);
-
-      try {
-        await using store = await openSmall(dir.path);
-        const range = { gte: 'row' as Key, lt: 's' as Key };
-        const rows = await store.scan(Family.ready, range, { rows: 1_000_000, bytes: 1_000_000_000 });
-        const found = new Map(rows.map(({ key, value }) => [key as string, Buffer.from(value).toString('latin1')]));
-        expect(found, `${kind} of ${path}`).toEqual(expected);
-      } catch (error) {
-        if (!(error instanceof StoreCorrupt)) throw error;
-      }
-    },
-  );
+  const seeds = Array.from({ length: ROUNDS }, (_, seed) => seed);
+  test.each(seeds)('no wrong row is read and no row is missed (seed %i)', async (seed) => {
+    const random = new SeededRandom(seed);
+    await use(inBoth);
+    const path = random.pick(
+      await files(/^(CURRENT|MANIFEST-\d+|OPTIONS-\d+|IDENTITY|sync-mark|synced-files|\d+\.(sst|log))$/),
+    );
+    const kind = random.pick(Object.keys(harm));
+    await harm[kind]?.(path, (await stat(path)).size || 1, random);
+    try {
+      await using store = await openSmall(dir.path);
+      const range = { gte: 'row' as Key, lt: 's' as Key };
+      const rows = await store.scan(Family.ready, range, { rows: 1_000_000, bytes: 1_000_000_000 });
+      const found = new Map(rows.map(({ key, value }) => [key as string, Uint8Array.from(value)]));
+      expect(found, `${kind} of ${path}`).toEqual(values);
+    } catch (error) {
+      if (!(error instanceof StoreCorrupt)) throw error;
+    }
+  });
 });

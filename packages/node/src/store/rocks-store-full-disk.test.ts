@@ -6,7 +6,7 @@ import type { Key } from '../domain/ids.ts';
 import { Family, type Store, StoreFull, type StoreState } from '../ports/store.ts';
 import { SeededRandom } from '../testing/seeded-random.ts';
 import { openRocksStore } from './rocks-store.ts';
-import { namesIn, put, type TemporaryDirectory, temporaryDirectory } from './test-support.ts';
+import { eventually, namesIn, put, type TemporaryDirectory, temporaryDirectory } from './test-support.ts';
 
 const MIB = 1024 * 1024;
 const SYNC = { sync: true };
@@ -25,15 +25,6 @@ async function canMount(): Promise<boolean> {
 
 const possible = await canMount();
 const reason = possible ? '' : ' (skipped: it takes the right to mount a small file system)';
-
-/** Waits for what another thread or RocksDB itself does, without knowing how long it takes. */
-async function eventually(withinMs: number, check: () => Promise<boolean> | boolean): Promise<void> {
-  const end = performance.now() + withinMs;
-  while (!(await check())) {
-    if (performance.now() > end) throw new Error(`not within ${withinMs} ms`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
 
 describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 }, () => {
   let disk: TemporaryDirectory;

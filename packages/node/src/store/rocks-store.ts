@@ -19,7 +19,7 @@ import { type OpenDatabase, openDatabase } from './open-database.ts';
 import { errorOf, type Failure } from './rocks-errors.ts';
 import { RocksReader } from './rocks-reader.ts';
 import { RocksWriter } from './rocks-writer.ts';
-import { readSyncMark, SyncMark, syncedManifest } from './sync-mark.ts';
+import { SyncedFiles } from './synced-files.ts';
 
 /** What the store says, in the shape of pino. */
 export interface StoreLog {
@@ -129,13 +129,12 @@ class RocksStore implements Store {
   }
 
   /** Starts the threads and the watch over the disk. */
-  async start({ groupNumber, synced }: OpenDatabase, flushIntervalMs: number): Promise<void> {
+  async start({ groupNumber }: OpenDatabase, flushIntervalMs: number): Promise<void> {
     const { handle } = this.#db;
     const writer = RocksWriter.start({
       handle,
       dir: this.#dir,
       groupNumber,
-      synced,
       flushIntervalMs,
       errorOf: this.#toError,
       onRefused: () => this.#guard.ranOut(),
@@ -210,20 +209,15 @@ class RocksStore implements Store {
       this.#log?.warn({ dir: this.#dir, err: error }, 'the database did not close cleanly');
     }
     open.delete(this.#db);
-    await this.#noteManifest();
+    await this.#recordFiles();
   }
 
-  /** What RocksDB wrote last, while it closed. */
-  async #noteManifest(): Promise<void> {
+  /** The last state of the files: from now on none may be missing. */
+  async #recordFiles(): Promise<void> {
     try {
-      const found = readSyncMark(this.#dir);
-      const manifest = await syncedManifest(this.#dir);
-      if (found.kind !== 'found' || manifest === undefined) return;
-      const mark = new SyncMark(this.#dir, found.synced);
-      mark.noteManifest(manifest);
-      await mark.close();
+      await new SyncedFiles(this.#dir).close();
     } catch (error) {
-      this.#log?.warn({ dir: this.#dir, err: error }, 'the sync mark was not updated at close');
+      this.#log?.warn({ dir: this.#dir, err: error }, 'the files were not recorded at close');
     }
   }
 

@@ -6,7 +6,8 @@ import { readWrites } from '../ports/write-batch.ts';
 import { columnOf, columnsOf } from './column-families.ts';
 import { encodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
 import { failureOf } from './rocks-errors.ts';
-import { SyncMark, syncedManifest } from './sync-mark.ts';
+import { SyncMark } from './sync-mark.ts';
+import { SyncedFiles } from './synced-files.ts';
 import { GROUP_BYTES, type WriterReply, type WriterRequest, type WriterSetup } from './writer-protocol.ts';
 
 /*
@@ -19,7 +20,10 @@ import { GROUP_BYTES, type WriterReply, type WriterRequest, type WriterSetup } f
  *  W4  This thread never closes the database: that would close it under all others.
  */
 
-const MARK_SYNC_INTERVAL_MS = 1000;
+const GUARD_INTERVAL_MS = 1000;
+/** Under load RocksDB begins a new log every few megabytes; those it finished should not stay unguarded for long. */
+const GUARD_BYTES = 2 * 1024 * 1024;
+const GUARD_LEAST_INTERVAL_MS = 200;
 
 if (parentPort === null) throw new Error('this file is the source of a thread');
 const port = parentPort;
@@ -30,7 +34,8 @@ await db.open();
 const columns = columnsOf(db);
 const numberColumn = columnOf(columns, Family.meta);
 const batch = db._chainedBatch();
-const mark = new SyncMark(setup.dir, setup.synced);
+const mark = new SyncMark(setup.dir);
+const files = new SyncedFiles(setup.dir);
 
 let groupNumber = setup.groupNumber;
 /** Whether something was written since the last sync. */
@@ -39,7 +44,9 @@ let flushTimer: NodeJS.Timeout | undefined;
 let refusedEra = -1;
 let failed = false;
 let running = false;
-let closing = false;
+let guarding: Promise<void> | undefined;
+let guardedAtMs = 0;
+let unguardedBytes = 0;
 const inbox: WriterRequest[] = [];
 
 const reply = (message: WriterReply): void => port.postMessage(message);
@@ -89,18 +96,23 @@ function advanceMark(): void {
   }
 }
 
-async function syncMark(): Promise<void> {
-  try {
-    const manifest = await syncedManifest(setup.dir);
-    if (closing) return;
-    if (manifest !== undefined) mark.noteManifest(manifest);
-    await mark.sync();
-  } catch (error) {
-    markFailed(error);
-  }
+/** Keeps what is compared at the next open: the mark and the record of the files. One at a time. */
+function guard(): void {
+  guardedAtMs = performance.now();
+  unguardedBytes = 0;
+  guarding ??= Promise.all([mark.sync(), files.look()])
+    .then(() => undefined, markFailed)
+    .finally(() => {
+      guarding = undefined;
+    });
 }
 
-/** Without space the mark stays behind, which makes it a weaker guard but not a wrong one. */
+function guardSoon(bytes: number): void {
+  unguardedBytes += bytes;
+  if (unguardedBytes >= GUARD_BYTES && performance.now() - guardedAtMs >= GUARD_LEAST_INTERVAL_MS) guard();
+}
+
+/** Without space they stay behind, which makes them weaker guards but not wrong ones. */
 function markFailed(error: unknown): void {
   if (failureOf(error).kind !== 'full') fail(error);
 }
@@ -143,6 +155,7 @@ function writeGroup(first: WriterRequest & { kind: 'write' }): void {
   try {
     commit(sync);
     if (!failed) reply({ kind: 'done', through });
+    guardSoon(bytes);
   } catch (error) {
     refuse(error, era);
   }
@@ -171,10 +184,10 @@ async function deleteRange(request: WriterRequest & { kind: 'deleteRange' }): Pr
 }
 
 async function close(): Promise<void> {
-  closing = true;
   flush();
   clearTimeout(flushTimer);
-  clearInterval(markTimer);
+  clearInterval(guardTimer);
+  await guarding;
   await mark.close();
   port.close();
 }
@@ -198,7 +211,8 @@ async function run(): Promise<void> {
   running = false;
 }
 
-const markTimer = setInterval(() => void syncMark(), MARK_SYNC_INTERVAL_MS);
+guard();
+const guardTimer = setInterval(guard, GUARD_INTERVAL_MS);
 
 port.on('message', (request: WriterRequest) => {
   inbox.push(request);

@@ -57,8 +57,8 @@ export class RocksWriter {
 
   /** Resolves when the thread takes requests. */
   static async start(options: RocksWriterOptions): Promise<RocksWriter> {
-    const { handle, dir, groupNumber, synced, flushIntervalMs } = options;
-    const setup: WriterSetup = { handle, dir, groupNumber, synced, flushIntervalMs };
+    const { handle, dir, groupNumber, flushIntervalMs } = options;
+    const setup: WriterSetup = { handle, dir, groupNumber, flushIntervalMs };
     return new RocksWriter(options, await startThread('rocks-writer-thread', setup));
   }
 

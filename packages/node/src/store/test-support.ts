@@ -1,14 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Key } from '../domain/ids.ts';
 import { Family, type Store } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
-import { openRocksStore } from './rocks-store.ts';
+import { openRocksStore, type StoreLog } from './rocks-store.ts';
+import { SYNC_MARK_FILE } from './sync-mark.ts';
+import { SYNCED_FILES } from './synced-files.ts';
 
 const MIB = 1024 * 1024;
 
@@ -23,8 +25,20 @@ export async function temporaryDirectory(): Promise<TemporaryDirectory> {
 }
 
 /** Small enough for tests to open many. */
-export const openSmall = (dir: string): Promise<Store> =>
-  openRocksStore({ dir, reserveBytes: MIB, cacheBytes: 8 * MIB, memtableBytes: 8 * MIB });
+export const openSmall = (dir: string, log?: StoreLog): Promise<Store> =>
+  openRocksStore({ dir, reserveBytes: MIB, cacheBytes: 8 * MIB, memtableBytes: 8 * MIB, log });
+
+/**
+ * Copies the directory of an open store as a crash would leave it. The guards first: a crash is one instant, a copy is
+ * not, and guards from after the rest would tell of a loss. The reserve is of no interest.
+ */
+export async function copyAtCrash(from: string, to: string): Promise<void> {
+  await mkdir(to, { recursive: true });
+  const guards = [SYNC_MARK_FILE, SYNCED_FILES];
+  for (const name of guards) await cp(join(from, name), join(to, name));
+  const isSkipped = (name: string) => [...guards, 'LOCK', 'reserve'].includes(name) || name.endsWith('.new');
+  await cp(from, to, { recursive: true, filter: (path) => !isSkipped(basename(path)) });
+}
 
 /** Opens a store that is expected not to open; returns why. */
 export async function refusalOf(opening: Promise<Store>): Promise<Error> {
@@ -42,11 +56,20 @@ export const put = (name: string, value: Uint8Array | string = ''): WriteBatch =
   return batch;
 };
 
-/** Names of all rows of the family that `put` writes to. */
-export async function namesIn(store: Store): Promise<string[]> {
+/** Names of all rows of a family; the one that `put` writes to if none is named. */
+export async function namesIn(store: Store, family: Family = Family.ready): Promise<string[]> {
   const range = { gte: '' as Key, lt: '\xff' as Key };
-  const rows = await store.scan(Family.ready, range, { rows: 1_000_000, bytes: 1_000_000_000 });
+  const rows = await store.scan(family, range, { rows: 1_000_000, bytes: 1_000_000_000 });
   return rows.map(({ key }) => key);
+}
+
+/** Waits for what another thread or RocksDB itself does, without knowing how long it takes. */
+export async function eventually(withinMs: number, check: () => Promise<boolean> | boolean): Promise<void> {
+  const end = performance.now() + withinMs;
+  while (!(await check())) {
+    if (performance.now() > end) throw new Error(`not within ${withinMs} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
 }
 
 export interface StoreProcess {

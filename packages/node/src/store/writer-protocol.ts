@@ -1,6 +1,5 @@
 import type { Family } from '../ports/store.ts';
 import type { Failure } from './rocks-errors.ts';
-import type { SyncedState } from './sync-mark.ts';
 
 /** What the writer thread is started with. */
 export interface WriterSetup {
@@ -8,8 +7,6 @@ export interface WriterSetup {
   readonly dir: string;
   /** Number of the last group of writes in the database. */
   readonly groupNumber: number;
-  /** What the sync mark says. */
-  readonly synced: SyncedState;
   /** Longest time a write that did not ask for it stays unsynced, in ms. */
   readonly flushIntervalMs: number;
 }
