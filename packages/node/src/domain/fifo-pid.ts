@@ -1,5 +1,6 @@
 import { limits } from '@taskmaster/proto';
 import type { Instant, Pid } from './ids.ts';
+import { pidAfter } from './keys.ts';
 
 const DIGITS = 16;
 const COUNTER = /[0-9a-f]{16}$/;
@@ -30,11 +31,12 @@ function plusOne(counter: string): string {
   return next.toString(16).padStart(DIGITS, '0');
 }
 
-/** The next PID of the same length or shorter, by adding one to the last byte that can take it. */
+/** A larger PID of the same length or shorter, by adding one to the last byte that can take it; else one byte longer. */
 function increment(pid: Pid): Pid | undefined {
   for (let end = pid.length; end > 0; end--) {
     const last = pid.charCodeAt(end - 1);
     if (last < 0xff) return (pid.slice(0, end - 1) + String.fromCharCode(last + 1)) as Pid;
   }
-  return undefined;
+  // Only bytes 0xff: what is longer is larger.
+  return pid.length < limits.pidBytes ? pidAfter(pid) : undefined;
 }

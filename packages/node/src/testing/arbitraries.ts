@@ -1,0 +1,45 @@
+import fc from 'fast-check';
+import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
+import { AVAILABLE, type Lease, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
+
+/** Bytes, more often those at the ends of their range, where orders and escapes go wrong. */
+const bytes = fc.oneof(fc.constantFrom(0x00, 0x01, 0x61, 0xfe, 0xff), fc.nat(0xff));
+
+/** Bytes held as latin1. */
+export const latin1 = (bounds: { readonly minLength?: number; readonly maxLength: number }): fc.Arbitrary<string> =>
+  fc.array(bytes, bounds).map((codes) => String.fromCharCode(...codes));
+
+/** Short PIDs of any bytes. */
+export const pids: fc.Arbitrary<Pid> = latin1({ minLength: 1, maxLength: 12 }).map((text) => text as Pid);
+
+/** Any text that UTF-8 can hold. */
+export const texts: fc.Arbitrary<string> = fc.string({ unit: 'binary', maxLength: 20 });
+
+export const instants: fc.Arbitrary<Instant> = fc.maxSafeNat().map((ms) => ms as Instant);
+
+const leases: fc.Arbitrary<Lease> = fc.record({ workerAddress: texts, worker: texts, since: instants });
+
+const visibilities: fc.Arbitrary<Visibility> = fc.oneof(
+  fc.constant(AVAILABLE),
+  fc.record({
+    kind: fc.constant('hidden' as const),
+    until: instants,
+    lease: fc.option(leases, { nil: undefined }),
+  }),
+);
+
+const retryPolicies: fc.Arbitrary<RetryPolicy> = fc.record({
+  maxAttempts: fc.nat(),
+  backoffInitialMs: fc.maxSafeNat(),
+  backoffMaxMs: fc.maxSafeNat(),
+  deadLetterQueue: texts,
+});
+
+export const taskStates: fc.Arbitrary<TaskState> = fc.record({
+  enqueuedAt: instants,
+  dataBytes: fc.nat(),
+  attempts: fc.nat(),
+  token: fc.maxSafeNat().map((token) => token as LeaseToken),
+  retry: fc.option(retryPolicies, { nil: undefined }),
+  visibility: visibilities,
+});
