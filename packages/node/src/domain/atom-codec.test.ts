@@ -1,0 +1,95 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { instants, latin1, pids, taskStates, texts } from '../testing/arbitraries.ts';
+import type { ApplyAtom, TaskChange } from './atom.ts';
+import { decodeAtom, writeAtom } from './atom-codec.ts';
+import { ByteWriter, UnreadableBytes } from './bytes.ts';
+import type { PartitionId, QueueId, Ticket } from './ids.ts';
+
+const PARTITION = 7 as PartitionId;
+const TICKET = 12 as Ticket;
+
+const queueIds = fc.nat(2 ** 48 - 1).map((id) => id as QueueId);
+const payloads = fc.uint8Array({ maxLength: 40 });
+const maybePayloads = fc.option(payloads, { nil: undefined });
+const task = { queueId: queueIds, pid: pids };
+
+const changes: fc.Arbitrary<TaskChange> = fc.oneof(
+  fc.record({ kind: fc.constant('enqueue' as const), ...task, after: taskStates, data: maybePayloads }),
+  fc.record({
+    kind: fc.constant('change' as const),
+    ...task,
+    before: taskStates,
+    after: taskStates,
+    data: maybePayloads,
+  }),
+  fc.record({ kind: fc.constant('dequeue' as const), ...task, before: taskStates, completed: fc.boolean() }),
+);
+
+const atoms: fc.Arbitrary<ApplyAtom> = fc.record({
+  partition: fc.constant(PARTITION),
+  ticket: fc.constant(TICKET),
+  at: instants,
+  created: fc.array(fc.record({ queueId: queueIds, name: fc.record({ group: texts, name: texts }) })),
+  changes: fc.array(changes),
+  dropped: fc.array(fc.record({ queueId: queueIds, reap: fc.boolean() })),
+  request: fc.option(fc.record({ id: latin1({ minLength: 1, maxLength: 64 }), outcome: payloads }), { nil: undefined }),
+});
+
+function encode(atom: ApplyAtom, withData: boolean): Uint8Array {
+  const writer = new ByteWriter();
+  writeAtom(writer, atom, withData);
+  return writer.view();
+}
+
+const mapData = (atom: ApplyAtom, map: (data: Uint8Array) => Uint8Array | undefined): ApplyAtom => ({
+  ...atom,
+  changes: atom.changes.map((change) =>
+    change.kind === 'dequeue' ? change : { ...change, data: change.data && map(change.data) },
+  ),
+});
+
+/** Payloads come back as views, as Buffers. */
+const decode = (bytes: Uint8Array): ApplyAtom =>
+  mapData(decodeAtom(PARTITION, TICKET, bytes), (data) => Uint8Array.from(data));
+
+describe('a log entry', () => {
+  test('with payloads is the atom again', () => {
+    fc.assert(
+      fc.property(atoms, (atom) => {
+        expect(decode(encode(atom, true))).toEqual(atom);
+      }),
+    );
+  });
+
+  test('without payloads is the atom but for those', () => {
+    fc.assert(
+      fc.property(atoms, (atom) => {
+        expect(decode(encode(atom, false))).toEqual(mapData(atom, () => undefined));
+      }),
+    );
+  });
+
+  test('cut short anywhere is refused: half an atom is none', () => {
+    fc.assert(
+      fc.property(atoms, fc.nat(), (atom, at) => {
+        const bytes = encode(atom, true);
+        expect(() => decode(bytes.subarray(0, at % bytes.length))).toThrow(UnreadableBytes);
+      }),
+    );
+  });
+
+  test('of a newer version is refused by name', () => {
+    expect(() => decode(Uint8Array.of(2))).toThrow('log entry 12 of partition 7 has version 2; this release reads 1');
+  });
+
+  test('with a change of an unknown kind is refused', () => {
+    const change = { kind: 'dequeue', queueId: 1, pid: 'a', before: fc.sample(taskStates, 1)[0], completed: true };
+    const atom = { at: 0, created: [], changes: [change], dropped: [], request: undefined } as unknown as ApplyAtom;
+    const bytes = encode(atom, true);
+    // Version, instant, no created queue, one change: then its kind.
+    expect([...bytes.subarray(0, 5)]).toEqual([1, 0, 0, 1, 4]);
+    bytes[4] = 9;
+    expect(() => decode(bytes)).toThrow('unknown change 9');
+  });
+});

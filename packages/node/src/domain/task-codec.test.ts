@@ -1,0 +1,33 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { taskStates } from '../testing/arbitraries.ts';
+import { ByteReader, ByteWriter, UnreadableBytes } from './bytes.ts';
+import type { TaskState } from './task.ts';
+import { readTaskState, writeTaskState } from './task-codec.ts';
+
+function encode(state: TaskState): Uint8Array {
+  const writer = new ByteWriter();
+  writeTaskState(writer, state);
+  return writer.view();
+}
+
+test('a task state reads as it was written, and ends where it ended', () => {
+  fc.assert(
+    fc.property(taskStates, taskStates, (first, second) => {
+      const reader = new ByteReader(Buffer.concat([encode(first), encode(second)]));
+      expect(readTaskState(reader)).toEqual(first);
+      expect(readTaskState(reader)).toEqual(second);
+      expect(() => reader.byte()).toThrow(UnreadableBytes);
+    }),
+  );
+});
+
+test('a task state cut short anywhere is refused', () => {
+  fc.assert(
+    fc.property(taskStates, fc.nat(), (state, at) => {
+      const bytes = encode(state);
+      const cut = new ByteReader(bytes.subarray(0, at % bytes.length));
+      expect(() => readTaskState(cut)).toThrow(UnreadableBytes);
+    }),
+  );
+});
