@@ -5,7 +5,10 @@ export type Tokens = Map<string, number>;
 
 export type ScriptCall = (h: EngineHarness, tokens: Tokens) => Promise<unknown>;
 
-/** Calls that are made at once, without waiting for each other; or time that passes, in ms. */
+/**
+ * Calls that are made at once, without waiting for each other; or time that passes, in ms. The calls of a turn are of one
+ * group: between groups there is no order that a crash would have to keep.
+ */
 export type ScriptTurn = readonly ScriptCall[] | number;
 
 const FETCH = 'crawl#fetch';
@@ -33,7 +36,8 @@ const lease =
  * a dead letter, checkpoints (every 500 ms), a queue deleted and reaped, leases reset, a queue that comes again.
  */
 export const SCRIPT: readonly ScriptTurn[] = [
-  [enqueue(FETCH, 'a', 'b', 'c'), fifo(FETCH, 'first'), fifo(OTHER, 'elsewhere')],
+  [enqueue(FETCH, 'a', 'b', 'c'), fifo(FETCH, 'first')],
+  [fifo(OTHER, 'elsewhere')],
   [fifo(FETCH, 'second')],
   [lease(FETCH, 3, 2000)],
   [
