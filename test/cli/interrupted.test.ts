@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { connect, type TaskMasterClient } from '@taskmaster/client';
+import { connect, type TaskMasterClient, textCodec } from '@taskmaster/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Running } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
@@ -10,7 +10,7 @@ import { openShell, type UserShell } from './shell.ts';
 
 const MINUTE_MS = 60_000;
 
-describe('a command that is interrupted', () => {
+describe('a command that is interrupted', { timeout: MINUTE_MS }, () => {
   let node: RunningNode;
   let client: TaskMasterClient;
   let shell: UserShell;
@@ -70,7 +70,7 @@ describe('a command that is interrupted', () => {
 
   test('by the loss of its lease ends the command that runs', async () => {
     await client.queue('lost#jobs').enqueue('x', { pid: 'p' });
-    const args = ['lease', 'lost#jobs', '--for', '600ms', '--exec', 'echo begun; exec sleep 600'];
+    const args = ['lease', 'lost#jobs', '--for', '3s', '--exec', 'echo begun; exec sleep 600'];
     await using running = await shell.start(args);
     await running.lines().next();
     expect(await client.queue('lost#jobs').resetLeases()).toBe(1);
@@ -136,6 +136,31 @@ describe('when the node is killed while lines are enqueued', () => {
     expect(report.collapsed).toBeGreaterThan(0);
     await using client = await connect(again.endpoint);
     expect((await client.queue('killed#pages').stats()).available).toBe(lines);
+  });
+});
+
+describe('a command without an end', () => {
+  test('waits for a node that is lost', { timeout: 2 * MINUTE_MS }, async () => {
+    await using first = await startNode();
+    await using shell = await openShell(first.endpoint);
+    await using watching = await shell.start(['watch', 'lost#q', '--json', '--interval', '50ms', '--timeout', '500ms']);
+    await using working = await shell.start(['lease', 'lost#q', '--follow', '--exec', 'cat', '--timeout', '500ms']);
+    await watching.lines().next();
+    await eventually(async () => expect(await waitingLeases(first)).toBe(1));
+    await first.kill();
+    await eventually(() => expect(watching.stderr).toContain('taskmaster: '));
+    await using again = await startNode({ dir: first.dir, grpcPort: first.grpcPort });
+    await using client = await connect(again.endpoint);
+    await client.queue('lost#q', { codec: textCodec }).enqueue('hello');
+    await eventually(
+      () => {
+        expect(working.stdout).toBe('hello');
+        expect(watching.stdout).toContain('"completed":1');
+      },
+      { withinMs: MINUTE_MS / 2 },
+    );
+    expect((await working.kill('SIGINT')).code).toBe(130);
+    expect((await watching.kill('SIGINT')).code).toBe(130);
   });
 });
 

@@ -13,7 +13,7 @@ const ESC = '\u001b';
 /** Part of util-linux; gives a program a terminal. */
 const hasScript = spawnSync('script', ['--version']).status === 0;
 
-describe.skipIf(!hasScript)('on a terminal', () => {
+describe.skipIf(!hasScript)('on a terminal', { timeout: 60_000 }, () => {
   let node: RunningNode;
   let client: TaskMasterClient;
   let shell: UserShell;

@@ -3,7 +3,7 @@ import { isTaskMasterError } from '../errors.ts';
 import type { LeasedTask } from '../leased-task.ts';
 import { escapeControls, printableOf, textOf } from './bytes-text.ts';
 import { duration } from './format.ts';
-import { errorLine, errorReport } from './report-error.ts';
+import { errorLine, errorReport, mayPass } from './report-error.ts';
 import { type CommandEnd, runCommand } from './run-command.ts';
 import type { Session } from './session.ts';
 
@@ -69,7 +69,7 @@ export class ExecLoop {
       return await this.#settings.lease();
     } catch (error) {
       if (signal.aborted) return undefined;
-      if (!this.#settings.endless || !isTaskMasterError(error) || !error.retryable) throw error;
+      if (!this.#settings.endless || !isTaskMasterError(error) || !mayPass(error)) throw error;
       err.write(`${errorLine(errorReport(error))}\n`);
       await sleep(NODE_PAUSE_MS, undefined, { signal }).catch(() => undefined);
       return undefined;

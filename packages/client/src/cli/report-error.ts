@@ -103,12 +103,20 @@ function messageOf(error: TaskMasterError): string {
   return first === undefined ? error.message : `${printableOf(first.pid)} of ${first.queue}: ${error.message}`;
 }
 
+/** Whether a command that goes on for ever waits until it is over: the node is gone, or has too much to do. */
+export function mayPass(error: TaskMasterError): boolean {
+  return error.retryable || isOutOfReach(error);
+}
+
+function isOutOfReach(error: TaskMasterError): boolean {
+  return error instanceof Unavailable || error instanceof DeadlineExceeded;
+}
+
 function exitCodeOf(thrown: unknown): ExitCode {
   if (thrown instanceof UsageError || thrown instanceof CommanderError) return exitCodes.usage;
   if (thrown instanceof CommandFailed) return thrown.exitCode;
   if (!isTaskMasterError(thrown)) return exitCodes.failed;
-  const isOutOfReach = thrown instanceof Unavailable || thrown instanceof DeadlineExceeded;
-  return isOutOfReach ? exitCodes.unreachable : exitCodes.failed;
+  return isOutOfReach(thrown) ? exitCodes.unreachable : exitCodes.failed;
 }
 
 function stackOf(error: Error): string {

@@ -11,7 +11,7 @@ import { notesOf } from './help.ts';
 import { sizeOf } from './output.ts';
 import { statsColumns, statsObject, totalsRow } from './queue-view.ts';
 import { queueChoice } from './queues.ts';
-import { errorLine, errorReport } from './report-error.ts';
+import { errorLine, errorReport, mayPass } from './report-error.ts';
 import { Screen } from './screen.ts';
 import type { Runner, Session } from './session.ts';
 import { tableOf } from './table.ts';
@@ -30,6 +30,8 @@ Examples:
   $ taskmaster watch shop#mail shop#mail.dead --interval 500ms
   $ taskmaster watch --group shop --json --count 10 > shop.jsonl`;
 
+/** A look that takes longer counts as one that failed, in ms: whoever watches wants to know. */
+const LOOK_MS = 3_000;
 /** Lines around the table: the heading and a blank line, the header, the totals, what is left out. */
 const OTHER_LINES = 5;
 
@@ -61,10 +63,10 @@ async function watch(session: Session, choice: StatsOptions, flags: WatchFlags):
     for (let look = 1; ; look++) {
       let trouble: TaskMasterError | undefined;
       try {
-        last = await client.stats({ ...choice, signal });
+        last = await client.stats({ ...choice, signal, timeout: Math.min(session.timeoutMs, LOOK_MS) });
       } catch (error) {
         // A node that restarts is back in a moment; a request that is refused stays so.
-        if (!isTaskMasterError(error) || !error.retryable) throw error;
+        if (!isTaskMasterError(error) || !mayPass(error)) throw error;
         trouble = error;
       }
       if (screen !== undefined) screen.draw(screenOf(session, last, trouble, flags.interval));
