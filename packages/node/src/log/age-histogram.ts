@@ -5,8 +5,8 @@ const MAX_BUCKETS = 64;
 const FINEST_MS = 1000;
 
 /**
- * How many tasks were enqueued when: tells the age of the oldest one without an index by time. Buckets widen as they grow
- * old, so the answer is off by a few percent at most, in bounded memory.
+ * How many tasks were enqueued when: tells the age of the oldest one without an index by time, in bounded memory. It is
+ * told too great by a second or by a thirtieth of the greatest age there was when its bucket was made, at most.
  *
  *  A1  Buckets are in order; bucket i counts the instants from `from[i]` up to `from[i + 1]`.
  *  A2  A bucket is only ever added before the first or, for an instant later than all before it, behind the last one:
@@ -33,7 +33,7 @@ export class AgeHistogram {
       this.#change(this.#bucketOf(at), 1);
     }
     this.#latest = Math.max(this.#latest, at);
-    if (this.#from.length > MAX_BUCKETS) this.#mergeOlderHalf();
+    if (this.#from.length > MAX_BUCKETS) this.#mergeNarrowestPair();
   }
 
   remove(at: Instant): void {
@@ -85,11 +85,18 @@ export class AgeHistogram {
     this.#count[bucket] = (this.#count[bucket] ?? 0) + by;
   }
 
-  #mergeOlderHalf(): void {
-    for (let i = 0; i < MAX_BUCKETS / 4; i++) {
-      this.#change(i, this.#count[i + 1] ?? 0);
-      this.#from.splice(i + 1, 1);
-      this.#count.splice(i + 1, 1);
+  /** The two that are narrowest together, so that all stay about as wide as they are when they begin. */
+  #mergeNarrowestPair(): void {
+    let narrowest = 0;
+    let width = Number.POSITIVE_INFINITY;
+    for (let i = 0; i + 1 < this.#from.length; i++) {
+      const together = (this.#from[i + 2] ?? this.#latest) - (this.#from[i] ?? 0);
+      if (together >= width) continue;
+      width = together;
+      narrowest = i;
     }
+    this.#change(narrowest, this.#count[narrowest + 1] ?? 0);
+    this.#from.splice(narrowest + 1, 1);
+    this.#count.splice(narrowest + 1, 1);
   }
 }
