@@ -1,0 +1,151 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { TaskChange } from '../domain/atom.ts';
+import type { Instant, LeaseToken, Pid, QueueId, Ticket } from '../domain/ids.ts';
+import { AVAILABLE, isLeased, type TaskState, type Visibility } from '../domain/task.ts';
+import { FIRST_PID, QueueLedger } from './queue-ledger.ts';
+
+const QUEUE = 3 as QueueId;
+const MAIL = { group: 'shop', name: 'mail' };
+
+const newLedger = (): QueueLedger => new QueueLedger(QUEUE, MAIL);
+const reload = (ledger: QueueLedger): QueueLedger => QueueLedger.decode(Buffer.from(ledger.encode()));
+
+const hidden = (until: number, leased: boolean): Visibility => {
+  const lease = { since: 0 as Instant, worker: 'w', workerAddress: '127.0.0.1:1' };
+  return { kind: 'hidden', until: until as Instant, lease: leased ? lease : undefined };
+};
+
+const stateOf = (visibility: Visibility, enqueuedAt = 0): TaskState => ({
+  enqueuedAt: enqueuedAt as Instant,
+  dataBytes: 0,
+  attempts: 0,
+  token: 0 as LeaseToken,
+  retry: undefined,
+  visibility,
+});
+
+const enqueue = (pid: string, after: TaskState): TaskChange => {
+  return { kind: 'enqueue', queueId: QUEUE, pid: pid as Pid, after, data: undefined };
+};
+
+/** What is to happen to a task: become this, or go. */
+interface Step {
+  readonly pid: string;
+  readonly becomes: Visibility | 'completed' | 'dead';
+}
+
+const steps: fc.Arbitrary<readonly Step[]> = fc.array(
+  fc.record({
+    pid: fc.constantFrom('a', 'b', 'c', 'd', '\xff'),
+    becomes: fc.oneof(
+      fc.constantFrom<Step['becomes']>(AVAILABLE, 'completed', 'dead'),
+      fc.tuple(fc.nat(1000), fc.boolean()).map(([until, leased]) => hidden(until, leased)),
+    ),
+  }),
+  { maxLength: 40 },
+);
+
+/** The steps as changes of tasks that exist, with the tasks there are in the end. */
+function play(all: readonly Step[]): { changes: TaskChange[]; tasks: Map<Pid, TaskState>; completed: number } {
+  const tasks = new Map<Pid, TaskState>();
+  const changes: TaskChange[] = [];
+  for (const [i, { pid: text, becomes }] of all.entries()) {
+    const pid = text as Pid;
+    const before = tasks.get(pid);
+    if (becomes === 'completed' || becomes === 'dead') {
+      if (!before) continue;
+      changes.push({ kind: 'dequeue', queueId: QUEUE, pid, before, completed: becomes === 'completed' });
+      tasks.delete(pid);
+      continue;
+    }
+    const after = stateOf(becomes, before?.enqueuedAt ?? i * 1000);
+    changes.push(
+      before ? { kind: 'change', queueId: QUEUE, pid, before, after, data: undefined } : enqueue(pid, after),
+    );
+    tasks.set(pid, after);
+  }
+  const completed = changes.filter((change) => change.kind === 'dequeue' && change.completed).length;
+  return { changes, tasks, completed };
+}
+
+/** Every change is an atom of its own. */
+function applyFrom(ledger: QueueLedger, changes: readonly TaskChange[], from = 0): QueueLedger {
+  for (const [i, change] of changes.entries()) if (i >= from) ledger.apply((i + 1) as Ticket, change);
+  return ledger;
+}
+
+describe('a ledger', () => {
+  test('counts exactly, and its bounds hold for every task', () => {
+    fc.assert(
+      fc.property(steps, (all) => {
+        const { changes, tasks, completed } = play(all);
+        const ledger = applyFrom(newLedger(), changes);
+        const states = [...tasks.values()];
+        const leased = states.filter(isLeased).length;
+        const available = states.filter(({ visibility }) => visibility.kind === 'available').length;
+        expect(ledger).toMatchObject({ available, leased, delayed: states.length - leased - available, completed });
+        expect(ledger.size).toBe(states.length);
+        for (const [pid, { visibility }] of tasks) {
+          if (visibility.kind === 'available') expect(pid >= ledger.readyFloor).toBe(true);
+          else expect(visibility.until).toBeGreaterThanOrEqual(ledger.dueFloor);
+          expect(pid <= (ledger.largestPid ?? '')).toBe(true);
+        }
+      }),
+    );
+  });
+
+  test('loaded from any checkpoint, comes out the same wherever before it the replay begins', () => {
+    fc.assert(
+      fc.property(steps, fc.nat(), fc.nat(), (all, checkpointed, replayed) => {
+        const { changes } = play(all);
+        const upTo = checkpointed % (changes.length + 1);
+        const loaded = reload(applyFrom(newLedger(), changes.slice(0, upTo)));
+        applyFrom(loaded, changes, replayed % (upTo + 1));
+        const once = applyFrom(newLedger(), changes);
+        expect(Buffer.from(loaded.encode()).equals(Buffer.from(once.encode()))).toBe(true);
+      }),
+    );
+  });
+
+  test('applies all changes of one atom, and none of them again after a reload', () => {
+    const atom = [enqueue('a', stateOf(AVAILABLE)), enqueue('b', stateOf(AVAILABLE))];
+    const ledger = newLedger();
+    for (const change of atom) ledger.apply(1 as Ticket, change);
+    const loaded = reload(ledger);
+    for (const change of atom) loaded.apply(1 as Ticket, change);
+    expect([ledger.available, loaded.available]).toEqual([2, 2]);
+  });
+
+  test('remembers the largest PID of a queue that emptied: FIFO goes on behind it', () => {
+    const { changes } = play([
+      { pid: 'z', becomes: AVAILABLE },
+      { pid: 'z', becomes: 'completed' },
+    ]);
+    expect(reload(applyFrom(newLedger(), changes))).toMatchObject({ size: 0, largestPid: 'z', completed: 1 });
+  });
+});
+
+describe('floors that were raised', () => {
+  test('come back from disk, and go down for what comes before them', () => {
+    const ledger = newLedger();
+    ledger.apply(1 as Ticket, enqueue('m', stateOf(AVAILABLE)));
+    expect(ledger.readyFloor).toBe(FIRST_PID);
+    ledger.readyFloor = 'm' as Pid;
+    ledger.dueFloor = 500 as Instant;
+
+    const loaded = reload(ledger);
+    loaded.apply(2 as Ticket, enqueue('x', stateOf(AVAILABLE)));
+    loaded.apply(3 as Ticket, enqueue('y', stateOf(hidden(600, true))));
+    expect(loaded).toMatchObject({ readyFloor: 'm', dueFloor: 500 });
+    loaded.apply(4 as Ticket, enqueue('c', stateOf(AVAILABLE)));
+    loaded.apply(5 as Ticket, enqueue('d', stateOf(hidden(400, false))));
+    expect(loaded).toMatchObject({ readyFloor: 'c', dueFloor: 400 });
+  });
+});
+
+test('a row of a newer version is refused', () => {
+  const row = Buffer.from(newLedger().encode());
+  row[0] = 2;
+  expect(() => QueueLedger.decode(row)).toThrow('queue row has version 2; this release reads 1');
+});
