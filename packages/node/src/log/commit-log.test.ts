@@ -1,0 +1,159 @@
+import { describe, expect, test, vi } from 'vitest';
+import type { ApplyAtom } from '../domain/atom.ts';
+import type { Instant, LeaseToken, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
+import { pidOfTaskKey, queueKey, ticketOfLogKey } from '../domain/keys.ts';
+import { AVAILABLE } from '../domain/task.ts';
+import { Family, StoreFailed } from '../ports/store.ts';
+import { SeededRandom } from '../testing/seeded-random.ts';
+import { SimDisk, type SimDiskOptions } from '../testing/sim-store.ts';
+import { settle, VirtualTime } from '../testing/virtual-clock.ts';
+import { CommitLog, type CommitLogOptions, localDisk } from './commit-log.ts';
+
+const PARTITION = 1 as PartitionId;
+const QUEUE = 1 as QueueId;
+const QUEUE_ROW = queueKey(PARTITION, QUEUE);
+
+/** The atom of that ticket enqueues one task, whose PID is the ticket. */
+const atom = (ticket: number, more: Partial<ApplyAtom> = {}): ApplyAtom => {
+  const pid = String.fromCharCode(ticket) as Pid;
+  const state = { enqueuedAt: 0 as Instant, dataBytes: 1, attempts: 0, token: 0 as LeaseToken, retry: undefined };
+  const after = { ...state, visibility: AVAILABLE };
+  return {
+    partition: PARTITION,
+    ticket: ticket as Ticket,
+    at: 0 as Instant,
+    created: [],
+    changes: [{ kind: 'enqueue', queueId: QUEUE, pid, after, data: Uint8Array.of(ticket) }],
+    dropped: [],
+    request: undefined,
+    ...more,
+  };
+};
+
+function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}) {
+  const time = new VirtualTime();
+  const disk = new SimDisk({ random: new SeededRandom(1), clock: time, ...options });
+  const store = disk.open();
+  const applied: number[] = [];
+  const onFailed = vi.fn();
+  const log = new CommitLog({
+    store,
+    sync: true,
+    durability: localDisk,
+    requestWindowMs: 60_000,
+    onApplied: (atoms) => applied.push(...atoms.map(({ ticket }) => ticket)),
+    onFailed,
+    ...options,
+  });
+  const loggedTickets = () => disk.rowsOf(Family.log).map(({ key }) => ticketOfLogKey(key));
+  return { time, disk, log, applied, onFailed, loggedTickets };
+}
+
+describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatches) => {
+  test('commits what came in one turn as one group', async () => {
+    const { log, applied } = setUp({ atomicBatches });
+    for (const ticket of [1, 2, 3]) log.append(atom(ticket));
+    await log.durable();
+    await settle();
+    expect(log.figures).toMatchObject({ groups: 1, atoms: 3 });
+    expect(applied).toEqual([1, 2, 3]);
+  });
+
+  test('gathers what comes while the disk is busy', async () => {
+    const { log, time, applied } = setUp({ atomicBatches, syncMs: 10 });
+    for (let ticket = 1; ticket <= 20; ticket++) {
+      log.append(atom(ticket));
+      await settle();
+    }
+    await time.run(log.durable());
+    await settle();
+    expect(log.figures.groups).toBe(3);
+    expect(applied).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
+  });
+
+  test('says durable in the order of the appends, and only of what a crash leaves', async () => {
+    const { log, time, disk, loggedTickets } = setUp({ atomicBatches, syncMs: 10 });
+    const durable: number[] = [];
+    for (const ticket of [1, 2, 3]) {
+      log.append(atom(ticket));
+      void log.durable().then(() => durable.push(ticket));
+      await settle();
+    }
+    expect(durable).toEqual([]);
+    await time.advance(10);
+    expect(durable).toEqual([1]);
+    disk.crash();
+    expect(loggedTickets()).toContain(1);
+  });
+
+  test('calls nothing durable before an earlier group is, whatever the policy says of it', async () => {
+    const standby = Promise.withResolvers<void>();
+    const durability = (local: Promise<void>, [first]: readonly ApplyAtom[]) =>
+      first?.ticket === 1 ? local.then(() => standby.promise) : local;
+    const { log, applied } = setUp({ atomicBatches, durability });
+    const durable = vi.fn();
+    log.append(atom(1));
+    await settle();
+    log.append(atom(2));
+    void log.durable().then(durable);
+    await settle();
+    expect([durable.mock.calls.length, applied]).toEqual([0, []]);
+    standby.resolve();
+    await settle();
+    expect([durable.mock.calls.length, applied]).toEqual([1, [1, 2]]);
+  });
+
+  test('after a failed fsync rejects all that waits and takes nothing more', async () => {
+    const { log, disk, applied, onFailed } = setUp({ atomicBatches });
+    log.append(atom(1));
+    await log.durable();
+    await settle();
+    disk.failSync();
+    log.append(atom(2));
+    const first = log.durable();
+    await Promise.resolve();
+    log.append(atom(3));
+    const second = log.durable();
+    await expect(first).rejects.toBeInstanceOf(StoreFailed);
+    await expect(second).rejects.toBeInstanceOf(StoreFailed);
+    expect(() => log.append(atom(4))).toThrow(StoreFailed);
+    await expect(log.appendRows(() => {})).rejects.toBeInstanceOf(StoreFailed);
+    await expect(log.durable()).rejects.toBeInstanceOf(StoreFailed);
+    expect(applied).toEqual([1]);
+    expect(onFailed).toHaveBeenCalledOnce();
+  });
+
+  test('keeps the order of rows and atoms: what an atom dropped does not come back', async () => {
+    const { log, disk } = setUp({ atomicBatches });
+    const rows = log.appendRows((batch) => batch.put(Family.queues, QUEUE_ROW, Uint8Array.of(1)));
+    log.append(atom(1, { changes: [], dropped: [{ queueId: QUEUE, reap: false }] }));
+    await Promise.all([rows, log.durable()]);
+    await settle();
+    expect(disk.rowsOf(Family.queues)).toEqual([]);
+  });
+
+  test('rows are on disk when it says so, even where atoms are not synced', async () => {
+    const { log, disk } = setUp({ atomicBatches, sync: false });
+    await log.appendRows((batch) => batch.put(Family.queues, QUEUE_ROW, Uint8Array.of(1)));
+    disk.crash();
+    expect(disk.rowsOf(Family.queues).map(({ key }) => key)).toEqual([QUEUE_ROW]);
+  });
+
+  test('a crash anywhere leaves no row without the log entry that repeats it', async () => {
+    for (let step = 1; step <= 24; step++) {
+      const { log, disk, onFailed, loggedTickets } = setUp({ atomicBatches, random: new SeededRandom(step) });
+      disk.crashAt(step);
+      for (let ticket = 1; ticket <= 6 && onFailed.mock.calls.length === 0; ticket++) {
+        log.append(atom(ticket));
+        await settle();
+      }
+      disk.crash();
+      const tasks = disk.rowsOf(Family.data).map(({ key }) => pidOfTaskKey(key).charCodeAt(0));
+      expect(loggedTickets(), `crash at step ${step}`).toEqual(expect.arrayContaining(tasks));
+    }
+  });
+});
+
+test('without anything to wait for, all is durable', async () => {
+  await expect(setUp().log.durable()).resolves.toBeUndefined();
+});
