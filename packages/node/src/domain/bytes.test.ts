@@ -4,8 +4,10 @@ import { latin1, texts } from '../testing/arbitraries.ts';
 import { ByteReader, ByteWriter, UnreadableBytes } from './bytes.ts';
 
 type Field =
-  | { readonly kind: 'byte' | 'number'; readonly value: number }
-  | { readonly kind: 'latin1' | 'utf8'; readonly value: string }
+  | { readonly kind: 'byte'; readonly value: number }
+  | { readonly kind: 'number'; readonly value: number }
+  | { readonly kind: 'latin1'; readonly value: string }
+  | { readonly kind: 'utf8'; readonly value: string }
   | { readonly kind: 'blob'; readonly value: Uint8Array };
 
 const kindOf = <const K extends Field['kind'], V>(kind: K, values: fc.Arbitrary<V>) =>
@@ -45,6 +47,16 @@ describe('bytes', () => {
         expect(read(writer.view(), all)).toEqual(all);
       }),
     );
+  });
+
+  test('are all there wherever the memory of the writer has to grow', () => {
+    for (let before = 1000; before <= 1024; before++) {
+      const writer = new ByteWriter();
+      writer.blob(new Uint8Array(before));
+      writer.number(Number.MAX_SAFE_INTEGER);
+      const reader = new ByteReader(writer.view());
+      expect([reader.blob().length, reader.number()]).toEqual([before, Number.MAX_SAFE_INTEGER]);
+    }
   });
 
   test('moved to a place are the same, and the writer starts anew', () => {
