@@ -1,0 +1,93 @@
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { connect, LeaseExpired, LeaseLost } from '@taskmaster/client';
+import { describe, expect, test } from 'vitest';
+import { type Running, startProcess } from '../support/child-process.ts';
+import { eventually } from '../support/eventually.ts';
+import { startNode } from '../support/start-node.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const programs = join(dirname(fileURLToPath(import.meta.url)), 'programs');
+
+/** Programs run from their sources, as the tests do. */
+const startProgram = (name: string, ...args: readonly (string | number)[]): Promise<Running> =>
+  startProcess(process.execPath, ['--conditions=source', join(programs, name), ...args.map(String)]);
+
+describe('a task that kills its workers', { timeout: 120_000 }, () => {
+  test('is a dead letter after its attempts, also when the node was killed in between; the others are done', async () => {
+    await using dir = await temporaryDirectory();
+    let node = await startNode({ dir: dir.path });
+    await using _last = { [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
+    await using client = await connect({ endpoints: node.endpoint, timeout: '60s', retry: { maxAttempts: 1_000 } });
+    const jobs = client.queue<string>('work#jobs');
+    await jobs.enqueueMany(Array.from({ length: 50 }, (_, number) => ({ data: `before ${number}` })));
+    await jobs.enqueue('poison', { pid: 'poison', retry: { maxAttempts: 3, deadLetterQueue: 'work#poisonous' } });
+    await jobs.enqueueMany(Array.from({ length: 50 }, (_, number) => ({ data: `after ${number}` })));
+
+    for (let death = 1; death <= 3; death++) {
+      await using worker = await startProgram('poisoned-worker.ts', node.endpoint, jobs.name);
+      expect(await worker.ended).toMatchObject({ signal: 'SIGKILL' });
+      if (death !== 2) continue;
+      await node.kill();
+      node = await startNode({ dir: dir.path, grpcPort: node.grpcPort });
+    }
+    await using worker = await startProgram('poisoned-worker.ts', node.endpoint, jobs.name);
+    const poisonous = client.queue<string>('work#poisonous');
+    await eventually(
+      async () => {
+        expect(await jobs.stats()).toMatchObject({ available: 0, leased: 0, delayed: 0 });
+        const [letter] = await poisonous.peek();
+        expect(letter).toMatchObject({ data: 'poison', attempts: 3, state: 'available' });
+      },
+      { withinMs: 60_000 },
+    );
+    expect(worker.process.exitCode).toBeNull();
+    expect(await poisonous.stats()).toMatchObject({ available: 1 });
+  });
+});
+
+describe('a worker whose handler blocks its event loop', { timeout: 120_000 }, () => {
+  test('for longer than the lease keeps the lease and completes the task', async () => {
+    await using node = await startNode();
+    await using client = await connect(node.endpoint);
+    const jobs = client.queue('jobs');
+    await jobs.enqueue('compute');
+    const LEASE_MS = 2_000;
+    await using worker = await startProgram('blocking-worker.ts', node.endpoint, jobs.name, LEASE_MS, 3 * LEASE_MS);
+    await eventually(() => expect(worker.stdout).toContain('began'), { withinMs: 60_000 });
+    // Somebody else wants the task all the while.
+    const others = jobs.lease({ wait: 2.5 * LEASE_MS });
+    await eventually(() => expect(worker.stdout).toMatch(/completed|lost|failed/), { withinMs: 60_000 });
+    expect(worker.stdout.trim().split('\n')).toEqual(['began attempt 1', 'still leased: true', 'completed']);
+    expect(await others).toEqual([]);
+    expect(await jobs.stats()).toMatchObject({ available: 0, leased: 0, completed: 1 });
+  });
+});
+
+describe('a worker that is cut off from its node', { timeout: 120_000 }, () => {
+  test('learns from its own clock that its lease is over, and cannot complete what somebody else has', async () => {
+    await using dir = await temporaryDirectory();
+    let node = await startNode({ dir: dir.path });
+    await using _last = { [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
+    const patient = { endpoints: node.endpoint, timeout: '60s', retry: { maxAttempts: 1_000 } } as const;
+    await using client = await connect(patient);
+    await using other = await connect(patient);
+    const jobs = client.queue<string>('work#jobs');
+    const done = client.queue<string>('work#done');
+    await jobs.enqueue('a');
+    const [task] = await jobs.lease({ for: '1s' });
+    if (task === undefined) throw new Error('nothing was leased');
+    const { signal, leaseToken } = task;
+    await node.kill();
+    await eventually(() => expect(signal.aborted).toBe(true));
+    expect(signal.reason).toBeInstanceOf(LeaseExpired);
+
+    node = await startNode({ dir: dir.path, grpcPort: node.grpcPort });
+    const [again] = await other.queue<string>('work#jobs').lease({ wait: '30s' });
+    expect(again).toMatchObject({ data: 'a', attempt: 2 });
+    expect(again?.leaseToken).toBeGreaterThan(leaseToken);
+    await expect(task.complete({ enqueue: [done.task('by the first')] })).rejects.toBeInstanceOf(LeaseLost);
+    await again?.complete({ enqueue: [other.queue('work#done').task('by the second')] });
+    expect((await done.peek()).map(({ data }) => data)).toEqual(['by the second']);
+  });
+});
