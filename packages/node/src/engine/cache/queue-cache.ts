@@ -65,7 +65,7 @@ export class QueueCache {
     return this.#hidden.get(pid);
   }
 
-  /** Available tasks in order, from the head. The cache must not change meanwhile. */
+  /** Available tasks in order, from the head. A pair is valid until the next one is taken; the cache must not change. */
   *head(): Generator<readonly [Pid, CachedTask]> {
     // Not `for of` over the map, which would copy all of it first.
     const at = this.#ready.begin();
