@@ -1,0 +1,87 @@
+import { describe, expect, test } from 'vitest';
+import { updateCommand } from '../testing/engine-harness.ts';
+import { Admission, weightOf } from './admission.ts';
+
+/** Work that ends when told. */
+function work() {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  return { run: () => promise, end: () => resolve('done'), fail: () => reject(new Error('broken')) };
+}
+
+const OVERLOADED = { reason: 'OVERLOADED', retryDelayMs: 100 };
+const never = () => Promise.reject(new Error('must not run'));
+
+describe('admission', () => {
+  test('takes new work up to four fifths of the requests, what ends work up to all of them', async () => {
+    const admission = new Admission({ maxInFlightRequests: 10, maxInFlightBytes: 1000 });
+    const running = work();
+    const all = Array.from({ length: 8 }, () => admission.run('new', 0, running.run));
+    await expect(admission.run('new', 0, never)).rejects.toMatchObject(OVERLOADED);
+    for (let i = 0; i < 2; i++) all.push(admission.run('ending', 0, running.run));
+    await expect(admission.run('ending', 0, never)).rejects.toMatchObject(OVERLOADED);
+    running.end();
+    await Promise.all(all);
+    await expect(admission.run('new', 0, async () => 'again')).resolves.toBe('again');
+  });
+
+  test('takes new work up to four fifths of the bytes, what ends work up to all of them', async () => {
+    const admission = new Admission({ maxInFlightRequests: 10, maxInFlightBytes: 1000 });
+    const running = work();
+    const all = [admission.run('new', 800, running.run)];
+    await expect(admission.run('new', 1, never)).rejects.toMatchObject(OVERLOADED);
+    await expect(admission.run('ending', 201, never)).rejects.toMatchObject(OVERLOADED);
+    all.push(admission.run('ending', 200, running.run));
+    expect([admission.requests, admission.bytes]).toEqual([2, 1000]);
+    running.end();
+    await Promise.all(all);
+    expect([admission.requests, admission.bytes]).toEqual([0, 0]);
+  });
+
+  test('takes a request that is larger than the bound when it is alone', async () => {
+    const admission = new Admission({ maxInFlightRequests: 10, maxInFlightBytes: 1000 });
+    await expect(admission.run('new', 5000, async () => 'done')).resolves.toBe('done');
+    const running = work();
+    const small = admission.run('new', 1, running.run);
+    await expect(admission.run('new', 5000, never)).rejects.toMatchObject(OVERLOADED);
+    running.end();
+    await small;
+  });
+
+  test('makes room again after work that failed, also at once', async () => {
+    const admission = new Admission({ maxInFlightRequests: 2, maxInFlightBytes: 1000 });
+    const thrown = () => {
+      throw new Error('at once');
+    };
+    await expect(admission.run('new', 1000, thrown)).rejects.toThrow('at once');
+    const running = work();
+    const failing = admission.run('new', 1000, running.run);
+    running.fail();
+    await expect(failing).rejects.toThrow('broken');
+    expect([admission.requests, admission.bytes]).toEqual([0, 0]);
+  });
+
+  test('is idle when the last work has ended, and at once without any', async () => {
+    const admission = new Admission({ maxInFlightRequests: 10, maxInFlightBytes: 1000 });
+    await admission.idle();
+    const [first, last] = [work(), work()];
+    const both = [admission.run('new', 0, first.run), admission.run('new', 0, last.run)];
+    let idle = false;
+    const whenIdle = admission.idle().then(() => {
+      idle = true;
+    });
+    first.end();
+    await both[0];
+    expect(idle).toBe(false);
+    last.end();
+    await Promise.all([...both, whenIdle]);
+    expect(idle).toBe(true);
+  });
+});
+
+test('a request weighs at least what its payloads do, and something for every item', () => {
+  const item = { queue: 'mail', pid: 'a' };
+  const enqueue = [{ ...item, data: 'x'.repeat(1000) }];
+  expect(weightOf(updateCommand({ enqueue }))).toBeGreaterThan(1000);
+  const settling = updateCommand({ dequeue: [item], renew: [{ ...item, for: 1 }], release: [item] });
+  expect(weightOf(settling)).toBe(3 * weightOf(updateCommand({ dequeue: [item] })));
+});
