@@ -1,0 +1,81 @@
+import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { PartitionId, QueueId } from '../domain/ids.ts';
+import { QueueLedger } from '../log/queue-ledger.ts';
+import { texts } from '../testing/arbitraries.ts';
+import { Queue } from './queue.ts';
+import { QueueTable } from './queue-table.ts';
+
+const PARTITION = 1 as PartitionId;
+
+const newQueue = (name: QueueName, id: number, partition = PARTITION): Queue =>
+  new Queue(partition, new QueueLedger(id as QueueId, name), formatQueueName(name));
+
+function tableOf(names: readonly QueueName[]): QueueTable {
+  const table = new QueueTable();
+  for (const [i, name] of names.entries()) table.add(newQueue(name, i + 1));
+  return table;
+}
+
+const namesOf = (queues: Iterable<Queue>): QueueName[] => Array.from(queues, ({ ledger }) => ledger.name);
+
+const compareUtf8 = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+const compareNames = (a: QueueName, b: QueueName): number =>
+  compareUtf8(a.group, b.group) || compareUtf8(a.name, b.name);
+
+/** Parts in which one may be the beginning of another, go on with a NUL, or lie beyond 16 bits. */
+const part = fc.oneof(
+  fc.constantFrom('', '\0', 'a', 'a\0', 'a\0\0', 'a\0b', 'a\u0001', 'ab', 'é', '日本', '\uffff', '\u{1f600}'),
+  texts,
+);
+const queueNames = fc.uniqueArray(fc.record({ group: part, name: part }), {
+  maxLength: 30,
+  comparator: (a, b) => a.group === b.group && a.name === b.name,
+});
+
+describe('the queue table', () => {
+  test('orders queues by group, then by name, by the bytes of their UTF-8', () => {
+    fc.assert(
+      fc.property(queueNames, (names) => {
+        expect(namesOf(tableOf(names).inOrder())).toEqual(names.toSorted(compareNames));
+      }),
+    );
+  });
+
+  test('goes on behind any name, also of a queue that is gone', () => {
+    fc.assert(
+      fc.property(queueNames, fc.record({ group: part, name: part }), (names, after) => {
+        const behind = names.filter((name) => compareNames(name, after) > 0);
+        expect(namesOf(tableOf(names).inOrder(after))).toEqual(behind.toSorted(compareNames));
+      }),
+    );
+  });
+
+  test('finds queues by name and by id until they are removed', () => {
+    fc.assert(
+      fc.property(queueNames, fc.nat(), (names, seed) => {
+        const table = tableOf(names);
+        const isGone = (i: number) => (seed >> (i % 31)) % 2 === 1;
+        for (const [i, queue] of [...table].entries()) if (isGone(i)) table.remove(queue);
+        for (const [i, name] of names.entries()) {
+          const there = isGone(i) ? undefined : name;
+          expect(table.get(name)?.ledger.name).toEqual(there);
+          expect(table.byId(PARTITION, (i + 1) as QueueId)?.ledger.name).toEqual(there);
+        }
+        expect(table.size).toBe(namesOf(table.inOrder()).length);
+      }),
+    );
+  });
+});
+
+test('ids are of their partition', () => {
+  const table = new QueueTable();
+  const [one, other] = [
+    newQueue({ group: 'a', name: 'q' }, 1),
+    newQueue({ group: 'b', name: 'q' }, 1, 2 as PartitionId),
+  ];
+  for (const queue of [one, other]) table.add(queue);
+  expect(table.byId(PARTITION, 1 as QueueId)).toBe(one);
+  expect(table.byId(2 as PartitionId, 1 as QueueId)).toBe(other);
+});
