@@ -7,9 +7,13 @@ const VERSION = 1;
 const NONE = 0;
 const writer = new ByteWriter();
 
-/** What a repeated request gets back. Instants are never 0, so 0 stands for none. */
-export function encodeOutcome(outcome: UpdateOutcome): Uint8Array {
+/**
+ * What a repeated request gets back, behind the fingerprint that shows whether it is the same one. Instants are never 0,
+ * so 0 stands for none.
+ */
+export function encodeOutcome(fingerprint: number, outcome: UpdateOutcome): Uint8Array {
   writer.byte(VERSION);
+  writer.number(fingerprint);
   writer.number(outcome.enqueued.length);
   for (const { pid, result } of outcome.enqueued) {
     writer.latin1(pid);
@@ -25,9 +29,10 @@ export function encodeOutcome(outcome: UpdateOutcome): Uint8Array {
   return Uint8Array.from(writer.view());
 }
 
-export function decodeOutcome(bytes: Uint8Array): UpdateOutcome {
+export function decodeOutcome(bytes: Uint8Array): { fingerprint: number; outcome: UpdateOutcome } {
   const from = new ByteReader(bytes);
   from.version(VERSION, 'recorded outcome');
+  const fingerprint = from.number();
   const enqueued: { pid: Pid; result: EnqueueResult }[] = [];
   for (let n = from.number(); n > 0; n--) {
     enqueued.push({ pid: from.latin1() as Pid, result: from.byte() as EnqueueResult });
@@ -43,5 +48,5 @@ export function decodeOutcome(bytes: Uint8Array): UpdateOutcome {
       deadLetterQueue: deadLetterQueue === '' ? undefined : deadLetterQueue,
     });
   }
-  return { enqueued, renewed, released };
+  return { fingerprint, outcome: { enqueued, renewed, released } };
 }

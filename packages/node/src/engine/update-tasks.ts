@@ -5,6 +5,7 @@ import type { Memory } from './memory.ts';
 import { decodeOutcome, encodeOutcome } from './outcome-codec.ts';
 import { planUpdate, type UpdatePlan } from './plan-update.ts';
 import { Reads } from './reads.ts';
+import { fingerprintOf } from './request-fingerprint.ts';
 import type { RequestKnowledge } from './request-ids.ts';
 import { viewOf } from './view.ts';
 
@@ -50,13 +51,14 @@ export async function updateTasks(memory: Memory, command: UpdateCommand): Promi
 function commit(
   memory: Memory,
   partition: PartitionId,
-  { requestId }: UpdateCommand,
+  command: UpdateCommand,
   plan: Extract<UpdatePlan, { kind: 'planned' }>,
   at: Instant,
 ): void {
+  const { requestId } = command;
   // An update that only collapsed into existing tasks changes nothing; its id is remembered all the same.
   if (plan.changes.length === 0 && requestId === undefined) return;
-  const outcome = requestId === undefined ? undefined : encodeOutcome(plan.outcome);
+  const outcome = requestId === undefined ? undefined : encodeOutcome(fingerprintOf(command), plan.outcome);
   const request = requestId !== undefined && outcome ? { id: requestId, outcome } : undefined;
   // Before the commit: it may hand tasks to waiting callers, and all of it is one turn.
   if (request) memory.requests.remember(partition, request.id, at, request.outcome);
@@ -64,12 +66,8 @@ function commit(
 }
 
 async function repeat(memory: Memory, command: UpdateCommand, recorded: Uint8Array): Promise<UpdateOutcome> {
-  const outcome = decodeOutcome(recorded);
-  const same =
-    outcome.enqueued.length === command.enqueue.length &&
-    outcome.renewed.length === command.renew.length &&
-    outcome.released.length === command.release.length;
-  if (!same) {
+  const { fingerprint, outcome } = decodeOutcome(recorded);
+  if (fingerprint !== fingerprintOf(command)) {
     throw new Refusal('REQUEST_ID_REUSED', 'the request id was used for a different request before');
   }
   await memory.durable();

@@ -1,0 +1,102 @@
+import { type EngineHarness, engineHarness, SeededRandom, type UpdateSpec } from '@taskmaster/node/testing';
+import { describe, expect, test } from 'vitest';
+import { expectSoundDisk } from './observe.ts';
+
+const latency = { writeMs: 1, syncMs: 1, readMs: 1 };
+/** The default window, short of what a call takes. */
+const WINDOW_MS = 119_000;
+const REUSED = { reason: 'REQUEST_ID_REUSED' };
+
+/** Sends an update until it is answered, whatever is lost on the way: the caller's side of a retry. */
+class StubbornCaller {
+  sent = 0;
+  readonly #h: EngineHarness;
+  readonly #random: SeededRandom;
+
+  constructor(h: EngineHarness, seed: number) {
+    this.#h = h;
+    this.#random = new SeededRandom(seed);
+  }
+
+  async update(spec: UpdateSpec): Promise<void> {
+    const firstAt = this.#h.clock.now();
+    for (;;) {
+      this.sent++;
+      let isAnswered = false;
+      const answer = this.#h.update(spec).then(() => {
+        isAnswered = true;
+      });
+      const fate = this.#random.int(10);
+      if (fate === 0) {
+        // The node dies before, while or after the update becomes durable.
+        await this.#h.clock.advance(this.#random.int(4));
+        await this.#h.crash();
+        if (isAnswered) return;
+      } else {
+        await this.#h.clock.run(answer);
+        // Now and then the reply is lost, and the same is sent again, until the window is over.
+        const leftMs = firstAt + WINDOW_MS - this.#h.clock.now();
+        if (fate > 3 || leftMs < 1000) return;
+        await this.#h.clock.advance(this.#random.int(this.#random.pick([10, leftMs])));
+        if (fate === 1) await this.#h.crash();
+      }
+    }
+  }
+}
+
+describe.each([
+  { memory: 'none of the ids', requestIdBytes: 1, atomicBatches: true },
+  { memory: 'none of the ids', requestIdBytes: 1, atomicBatches: false },
+  { memory: 'some of the ids', requestIdBytes: 2000, atomicBatches: true },
+  { memory: 'all of the ids', requestIdBytes: 1e6, atomicBatches: true },
+])('with $memory in memory (atomic batches: $atomicBatches)', ({ requestIdBytes, atomicBatches }) => {
+  test('hundreds of requests sent again and again are applied once each', async () => {
+    const REQUESTS = 600;
+    await using h = await engineHarness({ ...latency, atomicBatches, config: { requestIdBytes } });
+    const caller = new StubbornCaller(h, requestIdBytes);
+    for (let i = 0; i < REQUESTS; i++) {
+      // Without a PID a second application would be a second task.
+      await caller.update({ enqueue: [{ queue: 'mail', data: `${i}` }], id: `request ${i}` });
+    }
+    const tasks = await h.clock.run(h.lease('mail', { max: 10_000 }));
+    expect(tasks.map(({ data }) => Buffer.from(data).toString())).toEqual(
+      Array.from({ length: REQUESTS }, (_, i) => `${i}`),
+    );
+    expect(caller.sent, 'replies were lost').toBeGreaterThan(REQUESTS * 1.2);
+    await expectSoundDisk(h);
+  });
+
+  test('a different request under a used id is refused and changes nothing, across a restart too', async () => {
+    await using h = await engineHarness({ ...latency, atomicBatches, config: { requestIdBytes } });
+    await h.clock.run(h.enqueue('mail', ['a', 'b']));
+    const first: UpdateSpec = {
+      dequeue: [{ queue: 'mail', pid: 'a' }],
+      enqueue: [{ queue: 'sent', pid: 'a' }],
+      id: 'x',
+    };
+    await h.clock.run(h.update(first));
+    const others: UpdateSpec[] = [
+      {
+        enqueue: [
+          { queue: 'mail', pid: 'c' },
+          { queue: 'mail', pid: 'd' },
+        ],
+        id: 'x',
+      },
+      { dequeue: [{ queue: 'mail', pid: 'b' }], id: 'x' },
+      { dequeue: [{ queue: 'mail', pid: 'b' }], enqueue: [{ queue: 'sent', pid: 'a' }], id: 'x' },
+      { dequeue: [{ queue: 'mail', pid: 'a' }], enqueue: [{ queue: 'sent', pid: 'b' }], id: 'x' },
+      { dequeue: [{ queue: 'mail', pid: 'a' }], enqueue: [{ queue: 'sent', pid: 'a', data: 'other' }], id: 'x' },
+      { enqueue: [{ queue: 'sent', pid: 'a' }], id: 'x' },
+    ];
+    for (let restart = 0; restart < 2; restart++) {
+      for (const other of others) {
+        await expect(h.clock.run(h.update(other)), JSON.stringify(other)).rejects.toMatchObject(REUSED);
+      }
+      expect((await h.clock.run(h.update(first))).enqueued).toHaveLength(1);
+      expect(await h.clock.run(h.counts('mail'))).toMatchObject({ available: 1 });
+      expect(await h.clock.run(h.counts('sent'))).toMatchObject({ available: 1 });
+      await h.crash();
+    }
+  });
+});
