@@ -1,0 +1,115 @@
+import { type EngineHarness, engineHarness, pidsOf } from '@taskmaster/node/testing';
+import { describe, expect, test } from 'vitest';
+
+const HOUR_MS = 3_600_000;
+const steps = [HOUR_MS, -HOUR_MS];
+
+/** The end of a boot: the machine's clock may have been set before or meanwhile. */
+async function reboot(h: EngineHarness): Promise<void> {
+  h.disk.crash();
+  h.clock = h.clock.reboot();
+  await h.open();
+}
+
+const enqueueFifo = async (h: EngineHarness): Promise<string> =>
+  (await h.update({ enqueue: [{ queue: 'fifo' }] })).enqueued[0]?.pid ?? '';
+
+describe.each(steps)('the system clock set by %i ms', (stepMs) => {
+  test('while running neither ends nor extends a lease, a delay or a wait', async () => {
+    await using h = await engineHarness();
+    await h.enqueue('mail', ['a']);
+    await h.update({ enqueue: [{ queue: 'later', pid: 'b', delay: 10_000 }] });
+    await h.lease('mail', { for: 10_000 });
+    const waiting = h.lease('mail', { wait: 60_000 });
+    h.clock.stepWall(stepMs);
+    await h.clock.advance(9_999);
+    expect(await h.counts('mail')).toEqual({ available: 0, leased: 1, delayed: 0 });
+    expect(await h.counts('later')).toEqual({ available: 0, leased: 0, delayed: 1 });
+    await h.clock.advance(1);
+    expect(pidsOf(await waiting)).toEqual(['a']);
+    expect(pidsOf(await h.lease('later'))).toEqual(['b']);
+  });
+
+  test('before a restart within the boot changes nothing, crash after crash', async () => {
+    await using h = await engineHarness();
+    await h.enqueue('mail', ['a']);
+    const [first] = await h.lease('mail', { for: 10_000 });
+    for (let crash = 1; crash <= 9; crash++) {
+      h.clock.stepWall(crash % 2 === 0 ? -stepMs : stepMs);
+      await h.clock.advance(1000);
+      await h.crash();
+      expect(await h.lease('mail'), `leased twice after ${crash} s`).toEqual([]);
+    }
+    await h.clock.advance(999);
+    expect(await h.lease('mail')).toEqual([]);
+    await h.clock.advance(1);
+    const [second] = await h.lease('mail');
+    expect(second?.token).toBeGreaterThan(first?.token ?? 0);
+  });
+
+  test('while running and across restarts leaves FIFO in order', async () => {
+    await using h = await engineHarness();
+    const pids: string[] = [];
+    for (let round = 0; round < 6; round++) {
+      pids.push(await enqueueFifo(h), await enqueueFifo(h));
+      h.clock.stepWall(round % 2 === 0 ? stepMs : -stepMs);
+      await h.clock.advance(round * 100);
+      if (round % 3 === 1) await h.crash();
+      if (round % 3 === 2) await reboot(h);
+    }
+    expect(pids).toEqual(pids.toSorted());
+    expect(new Set(pids).size).toBe(pids.length);
+    expect(pidsOf(await h.lease('fifo', { max: 100 }))).toEqual(pids);
+  });
+
+  test('before a reboot never lets time go back: no lease is given twice, tokens grow', async () => {
+    await using h = await engineHarness();
+    await h.enqueue('mail', ['a']);
+    let token = 0;
+    let heldUntil = 0;
+    for (let boot = 0; boot < 8; boot++) {
+      const [task] = await h.lease('mail', { for: 5000 });
+      if (task) {
+        expect(h.clock.now()).toBeGreaterThanOrEqual(heldUntil);
+        expect(task.token).toBeGreaterThan(token);
+        token = task.token;
+        heldUntil = task.until;
+      }
+      const before = h.clock.now();
+      h.clock.stepWall(boot % 2 === 0 ? stepMs : -stepMs);
+      await h.clock.advance(1000);
+      await reboot(h);
+      // What passed since the last mark is lost at worst, never more.
+      expect(h.clock.now()).toBeGreaterThanOrEqual(before);
+    }
+  });
+});
+
+test('a reboot with a clock an hour back keeps leases; they end after the time they had left', async () => {
+  await using h = await engineHarness();
+  await h.enqueue('mail', ['a']);
+  const [first] = await h.lease('mail', { for: 10_000 });
+  await h.clock.advance(4000);
+  h.clock.stepWall(-HOUR_MS);
+  await reboot(h);
+  expect(await h.lease('mail')).toEqual([]);
+  await h.clock.advance(10_000);
+  const [second] = await h.lease('mail');
+  expect(second).toMatchObject({ pid: 'a', attempt: 2 });
+  expect(second?.token).toBeGreaterThan(first?.token ?? 0);
+});
+
+test('a reboot right after the first lease of a boot finds the time marked', async () => {
+  await using h = await engineHarness();
+  await h.enqueue('mail', ['a']);
+  h.clock.stepWall(HOUR_MS);
+  await reboot(h);
+  // An hour ahead now: the lease ends in that time, which must not be forgotten.
+  const [task] = await h.lease('mail', { for: 10_000 });
+  h.clock.stepWall(-HOUR_MS);
+  await reboot(h);
+  expect(h.clock.now()).toBeGreaterThan((task?.until ?? 0) - 10_001);
+  expect(await h.lease('mail')).toEqual([]);
+  await h.clock.advance(10_000);
+  expect(pidsOf(await h.lease('mail'))).toEqual(['a']);
+});

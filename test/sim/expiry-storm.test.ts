@@ -1,0 +1,37 @@
+import { engineHarness } from '@taskmaster/node/testing';
+import { expect, test } from 'vitest';
+
+const TASKS = 100_000;
+const AT_ONCE = 1000;
+const LEASE_MS = 10_000;
+
+test('100,000 leases that expire together are available within a second of being wanted', async () => {
+  const config = { checkpointIntervalMs: 60_000, refillMaxTasks: 5000 };
+  await using h = await engineHarness({ writeMs: 1, syncMs: 1, readMs: 0.2, config });
+  const pids = Array.from({ length: TASKS }, (_, i) => `${1_000_000 + i}`);
+  for (let at = 0; at < TASKS; at += AT_ONCE) {
+    const update = { enqueue: pids.slice(at, at + AT_ONCE).map((pid) => ({ queue: 'mail', pid })) };
+    await h.clock.run(h.update(update));
+  }
+  const leases = Array.from({ length: TASKS / AT_ONCE }, () => h.lease('mail', { max: AT_ONCE, for: LEASE_MS }));
+  await h.clock.run(Promise.all(leases));
+  await h.clock.advance(LEASE_MS);
+
+  const wantedAt = h.clock.now();
+  const workers = Array.from({ length: TASKS / AT_ONCE }, () => h.lease('mail', { max: AT_ONCE, wait: 60_000 }));
+  const leased = (await h.clock.run(Promise.all(workers))).flat();
+  expect(h.clock.now() - wantedAt).toBeLessThanOrEqual(1000);
+  expect(new Set(leased.map(({ pid }) => pid)).size).toBe(TASKS);
+  expect(leased.every(({ attempt }) => attempt === 2)).toBe(true);
+  expect(h.engine.figures().leasesExpired).toBe(TASKS);
+}, 60_000);
+
+test('nobody looks for expired leases of queues that nobody wants', async () => {
+  await using h = await engineHarness();
+  await h.enqueue('mail', ['a', 'b']);
+  await h.lease('mail', { max: 2, for: 1000 });
+  const { atoms } = h.engine.figures();
+  await h.clock.advance(50_000);
+  expect(h.engine.figures()).toMatchObject({ atoms, leasesExpired: 0 });
+  expect(await h.counts('mail')).toEqual({ available: 2, leased: 0, delayed: 0 });
+});
