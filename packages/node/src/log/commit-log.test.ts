@@ -46,7 +46,7 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
     ...options,
   });
   const loggedTickets = () => disk.rowsOf(Family.log).map(({ key }) => ticketOfLogKey(key));
-  return { time, disk, log, applied, onFailed, loggedTickets };
+  return { time, disk, store, log, applied, onFailed, loggedTickets };
 }
 
 describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatches) => {
@@ -152,6 +152,19 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
       expect(loggedTickets(), `crash at step ${step}`).toEqual(expect.arrayContaining(tasks));
     }
   });
+});
+
+test('without atomic batches, entries go to the store when the group before has its own on disk', async () => {
+  const { log, time, store } = setUp({ atomicBatches: false, syncMs: 10 });
+  const write = vi.spyOn(store, 'write');
+  const entriesGiven = () => write.mock.calls.filter(([, { sync }]) => sync).length;
+  for (const ticket of [1, 2]) {
+    log.append(atom(ticket));
+    await settle();
+  }
+  expect(entriesGiven()).toBe(1);
+  await time.advance(10);
+  expect(entriesGiven()).toBe(2);
 });
 
 test('without anything to wait for, all is durable', async () => {
