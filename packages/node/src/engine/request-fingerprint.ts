@@ -1,5 +1,4 @@
 import { crc32 } from 'node:zlib';
-import type { QueueName } from '@taskmaster/proto';
 import { ByteWriter } from '../domain/bytes.ts';
 import type { RetryPolicy } from '../domain/task.ts';
 import type { DequeueItem, EnqueueItem, UpdateCommand } from './commands.ts';
@@ -12,8 +11,9 @@ const writer = new ByteWriter();
  * Tells a request that is repeated from another one under the same id: 32 bits over all that it asks for. It finds
  * mistakes, not malice: whoever knows the id may send the request.
  */
-export function fingerprintOf({ enqueue, dequeue, renew, release }: UpdateCommand): number {
+export function fingerprintOf({ group, enqueue, dequeue, renew, release }: UpdateCommand): number {
   let sum = 0;
+  writer.utf8(group);
   for (const list of [enqueue, dequeue, renew, release]) writer.number(list.length);
   for (const item of enqueue) {
     writeEnqueue(item);
@@ -34,7 +34,7 @@ export function fingerprintOf({ enqueue, dequeue, renew, release }: UpdateComman
 }
 
 function writeEnqueue({ queue, pid, data, mode, delayMs, retry }: EnqueueItem): void {
-  writeQueue(queue);
+  writer.utf8(queue.name);
   writer.latin1(pid ?? '');
   writer.byte(mode);
   writer.number(delayMs);
@@ -43,14 +43,9 @@ function writeEnqueue({ queue, pid, data, mode, delayMs, retry }: EnqueueItem): 
 }
 
 function writeItem({ queue, pid, token }: DequeueItem): void {
-  writeQueue(queue);
+  writer.utf8(queue.name);
   writer.latin1(pid);
   writeOptional(token);
-}
-
-function writeQueue({ group, name }: QueueName): void {
-  writer.utf8(group);
-  writer.utf8(name);
 }
 
 function writeRetry(retry: RetryPolicy | undefined): void {
