@@ -23,6 +23,7 @@ import {
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from '@taskmaster/proto';
+import { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import type { Caller } from './caller.ts';
@@ -30,10 +31,19 @@ import { decodeRequest, type MessageType, rawMethod } from './codec.ts';
 import type { Handlers } from './handlers.ts';
 import { peerAddress } from './host-port.ts';
 import { refusalOf, toCallStatus } from './status.ts';
+import { Turnstile } from './turnstile.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 
 /** Smaller replies are not worth counting: what a connection may have in flight of them is bounded by its streams. */
 const COUNTED_REPLY_BYTES = 4096;
+
+/**
+ * Requests that only look, and may have replies of megabytes, are served so many at a time: looking must not fill the
+ * memory, nor hold up those who work.
+ */
+const LARGE_LOOKS_AT_ONCE = 8;
+/** From so many items on a reply counts as large. */
+const LARGE_ITEMS = 100;
 
 export interface TaskServiceDeps {
   readonly handlers: Handlers;
@@ -56,23 +66,50 @@ export function createTaskService(deps: TaskServiceDeps): TaskService {
     request: MessageType<Q>,
     response: MessageType<R>,
     run: (request: Q, caller: Caller) => Promise<R>,
+    isLarge: (request: Q) => boolean = () => false,
   ): void => {
     const method = path.slice(path.lastIndexOf('/') + 1);
     definition[method] = rawMethod(path, false);
-    const runRaw = async (call: Call): Promise<Buffer> =>
-      encodeToBuffer(response, await run(decodeRequest(request, call.request), new UnaryCaller(call)));
+    const runRaw = async (call: Call): Promise<Buffer> => {
+      const decoded = decodeRequest(request, call.request);
+      const answer = async () => encodeToBuffer(response, await run(decoded, new UnaryCaller(call)));
+      if (!isLarge(decoded)) return answer();
+      return largeLooks.pass(() => {
+        if (call.cancelled) throw new Refusal('CANCELLED', 'the call was cancelled');
+        return answer();
+      });
+    };
     implementation[method] = (call, callback) => void serve(deps, method, call, callback, runRaw);
   };
 
   const { handlers } = deps;
+  const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
   unary(service.updateTasks, UpdateTasksRequest, UpdateTasksResponse, handlers.updateTasks);
   unary(service.leaseTasks, LeaseTasksRequest, LeaseTasksResponse, handlers.leaseTasks);
   unary(service.batchUpdateTasks, BatchUpdateTasksRequest, BatchUpdateTasksResponse, handlers.batchUpdateTasks);
   unary(service.batchLeaseTasks, BatchLeaseTasksRequest, BatchLeaseTasksResponse, handlers.batchLeaseTasks);
-  unary(service.listQueues, ListQueuesRequest, ListQueuesResponse, handlers.listQueues);
-  unary(service.getQueueStats, GetQueueStatsRequest, GetQueueStatsResponse, handlers.getQueueStats);
-  unary(service.peekTasks, PeekTasksRequest, PeekTasksResponse, handlers.peekTasks);
-  unary(service.getTasks, GetTasksRequest, GetTasksResponse, handlers.getTasks);
+  unary(service.listQueues, ListQueuesRequest, ListQueuesResponse, handlers.listQueues, () => true);
+  unary(
+    service.getQueueStats,
+    GetQueueStatsRequest,
+    GetQueueStatsResponse,
+    handlers.getQueueStats,
+    ({ queues }) => queues.length === 0 || queues.length >= LARGE_ITEMS,
+  );
+  unary(
+    service.peekTasks,
+    PeekTasksRequest,
+    PeekTasksResponse,
+    handlers.peekTasks,
+    ({ includeData, limit }) => includeData || limit >= LARGE_ITEMS,
+  );
+  unary(
+    service.getTasks,
+    GetTasksRequest,
+    GetTasksResponse,
+    handlers.getTasks,
+    ({ includeData, pids }) => includeData || pids.length >= LARGE_ITEMS,
+  );
   unary(service.deleteQueue, DeleteQueueRequest, DeleteQueueResponse, handlers.deleteQueue);
   unary(service.resetLeases, ResetLeasesRequest, ResetLeasesResponse, handlers.resetLeases);
   return { definition, implementation };

@@ -1,0 +1,44 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { Turnstile } from './turnstile.ts';
+
+test('lets so many through at once, in their order, and none is forgotten', async () => {
+  const turnstile = new Turnstile(2);
+  const begun: number[] = [];
+  const ends = Array.from({ length: 5 }, () => Promise.withResolvers<void>());
+  const all = ends.map(({ promise }, index) =>
+    turnstile.pass(() => {
+      begun.push(index);
+      return promise;
+    }),
+  );
+  await nextTurn();
+  expect(begun).toEqual([0, 1]);
+  ends[1]?.resolve();
+  await all[1];
+  await nextTurn();
+  expect(begun).toEqual([0, 1, 2]);
+  for (const { resolve } of ends) resolve();
+  await Promise.all(all);
+  expect(begun).toEqual([0, 1, 2, 3, 4]);
+});
+
+test('work that never waits still leaves others their turns', async () => {
+  const turnstile = new Turnstile(1);
+  let done = 0;
+  const all = Array.from({ length: 10 }, () =>
+    turnstile.pass(async () => {
+      done++;
+    }),
+  );
+  await nextTurn();
+  expect(done).toBeLessThan(5);
+  await Promise.all(all);
+  expect(done).toBe(10);
+});
+
+test('a failure makes room as well', async () => {
+  const turnstile = new Turnstile(1);
+  await expect(turnstile.pass(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+  expect(await turnstile.pass(async () => 'next')).toBe('next');
+});
