@@ -1,0 +1,76 @@
+import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import type { Instant, LeaseToken, PartitionId, Pid, QueueId } from '../domain/ids.ts';
+import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
+import { planUpdate, type UpdatePlan, type UpdateView } from '../engine/plan-update.ts';
+import { Queue } from '../engine/queue.ts';
+import { QueueLedger } from '../log/queue-ledger.ts';
+import { type ItemSpec, type UpdateSpec, updateCommand } from './engine-harness.ts';
+
+const NOW = 1_000_000 as Instant;
+const MAIL = { group: '', name: 'mail' };
+/** Every payload of the view. */
+export const DATA = Buffer.from('data');
+
+const newQueue = (name: QueueName, id: number): Queue =>
+  new Queue(1 as PartitionId, new QueueLedger(id as QueueId, name), formatQueueName(name));
+
+const lease = (until: number): Visibility => {
+  const holder = { worker: 'w', workerAddress: '127.0.0.1:1', since: 0 as Instant };
+  return { kind: 'hidden', until: until as Instant, lease: holder };
+};
+const retry: RetryPolicy = { maxAttempts: 2, backoffInitialMs: 100, backoffMaxMs: 1000, deadLetterQueue: '' };
+
+const state = (token: number, visibility: Visibility, more: Partial<TaskState> = {}): TaskState => {
+  const attempts = token === 0 ? 0 : 1;
+  const never = { enqueuedAt: 5 as Instant, dataBytes: DATA.length, retry: undefined };
+  return { ...never, attempts, token: token as LeaseToken, visibility, ...more };
+};
+
+/** One queue with a task in every condition that a rule tells apart. */
+const conditions: Readonly<Record<string, TaskState>> = {
+  fresh: state(0, AVAILABLE),
+  delayed: state(0, { kind: 'hidden', until: (NOW + 10) as Instant, lease: undefined }),
+  leased: state(7, lease(NOW + 10)),
+  /** Its lease is over but nobody has looked. */
+  overdue: state(7, lease(NOW)),
+  /** Its lease is over and it is available again. */
+  expired: state(7, AVAILABLE),
+  first: state(7, lease(NOW + 10), { retry }),
+  last: state(7, lease(NOW + 10), { retry, attempts: 2 }),
+};
+
+export function planView({ payloads = true }: { readonly payloads?: boolean } = {}): UpdateView {
+  const mail = newQueue(MAIL, 1);
+  mail.ledger.largestPid = 'overdue' as Pid;
+  return {
+    now: NOW,
+    random: { next: () => 0.5 },
+    queue: ({ name }) => (name === 'mail' ? mail : undefined),
+    draftQueue: (name, drafts) => newQueue(name, 100 + drafts),
+    known: (queue, pid) => {
+      if (pid === 'unread') return { kind: 'unknown' };
+      const known = queue === mail ? conditions[pid] : undefined;
+      return known ? { kind: 'task', task: { state: known, data: undefined } } : { kind: 'absent' };
+    },
+    payload: () => (payloads ? DATA : undefined),
+  };
+}
+
+export const plan = (spec: UpdateSpec, view = planView()): UpdatePlan => planUpdate(updateCommand(spec), view);
+
+/** What comes of a plan, in one line for each item or change. */
+export function told(spec: UpdateSpec): string[] {
+  const made = plan(spec);
+  if (made.kind === 'needs') return made.needs.map(({ pid }) => `needs ${pid}`);
+  if (made.kind === 'refused') return made.items.map(({ index, reason }) => `${index} ${reason}`);
+  return made.changes.map(({ queue, change }) => {
+    const what = `${change.kind} ${queue.fullName}/${change.pid}`;
+    if (change.kind === 'dequeue') return change.completed ? what : `${what} as dead`;
+    const { visibility } = change.after;
+    if (visibility.kind === 'available') return `${what} available`;
+    return `${what} ${visibility.lease ? 'leased' : 'hidden'} for ${visibility.until - NOW}`;
+  });
+}
+
+/** An item that speaks of a task of the queue `mail`. */
+export const of = (pid: string, token?: number): ItemSpec & { readonly pid: string } => ({ queue: 'mail', pid, token });
