@@ -1,4 +1,4 @@
-import { EngineHarness, SeededRandom } from '@taskmaster/node/testing';
+import { EngineHarness, engineHarness, SeededRandom } from '@taskmaster/node/testing';
 import { describe, expect, test } from 'vitest';
 import { ask } from '../model/engine-caller.ts';
 import {
@@ -159,5 +159,19 @@ describe('relaxed durability', () => {
       await h[Symbol.asyncDispose]();
     }
     expect(everLost, 'power losses that cost nothing prove nothing').toBeGreaterThan(0);
+  });
+
+  test('does not tear updates on a disk without atomic batches', async () => {
+    const config = { durability: { kind: 'relaxed', flushIntervalMs } } as const;
+    for (let seed = 1; seed <= 20; seed++) {
+      const h = await engineHarness({ seed, atomicBatches: false, ...latency, config });
+      for (let i = 0; i < 20; i++) {
+        await h.clock.run(h.enqueue('mail', [`${1000 + i}`]));
+        await h.clock.advance(h.random.int(10));
+      }
+      await h.crash();
+      await expectSoundDisk(h);
+      await h[Symbol.asyncDispose]();
+    }
   });
 });

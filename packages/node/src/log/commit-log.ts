@@ -16,7 +16,7 @@ export const localDisk: DurabilityPolicy = (local) => local;
 
 export interface CommitLogOptions {
   readonly store: Store;
-  /** Whether a group is fsynced before it counts as durable. */
+  /** Whether a group is fsynced before it counts as durable. Where batches are not atomic it always is. */
   readonly sync: boolean;
   readonly durability: DurabilityPolicy;
   readonly requestWindowMs: number;
@@ -154,7 +154,8 @@ export class CommitLog {
     }
     // C1: a later group's entries must not survive where an earlier group's are lost.
     await previous?.entriesWritten.promise;
-    const entries = store.write(group.entries, { sync });
+    // C2: whether or not anybody waits for the fsync, the rows must.
+    const entries = store.write(group.entries, { sync: true });
     entries.then(group.entriesWritten.resolve, group.entriesWritten.reject);
     await durability(entries, group.atoms);
     await previous?.applied.promise;
