@@ -49,13 +49,13 @@ test('100,000 tasks fit through a cache of 1 MB', async () => {
     await h.update({ enqueue });
     expect(h.engine.figures().cacheBytes).toBeLessThanOrEqual(CACHE_BYTES);
   }
-  for (let at = 0; at < TASKS; at += 10 * AT_ONCE) {
+  for (let at = 0; at < TASKS / 20; at += AT_ONCE) {
     const leased = await h.lease('mail', { max: AT_ONCE });
-    expect(leased[0]?.pid).toBe(`${1_000_000 + at / 10}`);
+    expect(leased[0]?.pid).toBe(`${1_000_000 + at}`);
     expect(leased).toHaveLength(AT_ONCE);
     expect(h.engine.figures().cacheBytes).toBeLessThanOrEqual(CACHE_BYTES);
   }
-}, 60_000);
+}, 120_000);
 
 test('of 10,000 who wait one enqueue wakes exactly one: the first', async () => {
   const WAITERS = 10_000;

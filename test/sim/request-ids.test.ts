@@ -51,7 +51,7 @@ describe.each([
   { memory: 'all of the ids', requestIdBytes: 1e6, atomicBatches: true },
 ])('with $memory in memory (atomic batches: $atomicBatches)', ({ requestIdBytes, atomicBatches }) => {
   test('hundreds of requests sent again and again are applied once each', async () => {
-    const REQUESTS = 600;
+    const REQUESTS = 400;
     await using h = await engineHarness({ ...latency, atomicBatches, config: { requestIdBytes } });
     const caller = new StubbornCaller(h, requestIdBytes);
     for (let i = 0; i < REQUESTS; i++) {
