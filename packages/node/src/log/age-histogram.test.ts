@@ -76,6 +76,16 @@ describe('the oldest task', () => {
     }
   });
 
+  test('is not taken for an older one because another of its instant came and went', () => {
+    const ages = new AgeHistogram();
+    ages.add(0 as Instant);
+    ages.add(3_600_000 as Instant);
+    ages.remove(3_600_000 as Instant);
+    ages.add(3_600_000 as Instant);
+    ages.remove(0 as Instant);
+    expect(ages.oldest).toBe(3_600_000);
+  });
+
   test('may have come from elsewhere: older than all before it', () => {
     const ages = new AgeHistogram();
     ages.add(5000 as Instant);

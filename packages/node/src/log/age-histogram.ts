@@ -9,7 +9,7 @@ const FINEST_MS = 1000;
  * told too great by a second or by a thirtieth of the greatest age there was when its bucket was made, at most.
  *
  *  A1  Buckets are in order; bucket i counts the instants from `from[i]` up to `from[i + 1]`.
- *  A2  A bucket is only ever added before the first or, for an instant later than all before it, behind the last one:
+ *  A2  A bucket is only ever added before the first or, for an instant later than all there are, behind the last one:
  *      so an instant is taken out of the bucket it was counted in.
  */
 export class AgeHistogram {
@@ -40,8 +40,10 @@ export class AgeHistogram {
     const bucket = this.#bucketOf(at);
     this.#change(bucket, -1);
     if ((this.#count[bucket] ?? 0) > 0) return;
-    this.#from.splice(bucket, 1);
+    const [from = 0] = this.#from.splice(bucket, 1);
     this.#count.splice(bucket, 1);
+    // All that are left came before it: a task of this very instant may begin a bucket again.
+    if (bucket === this.#from.length) this.#latest = Math.max(0, from - 1);
   }
 
   /** When the oldest task was enqueued, or a little earlier; undefined without tasks. */
