@@ -41,7 +41,8 @@ export interface RocksStoreOptions {
   readonly memtableBytes?: number;
   /**
    * Size of the file that is given up when the disk is full. The disk counts as full when less than this and
-   * `memtableBytes` are free beside the file. Default 256 MiB. At least 1 MiB.
+   * `memtableBytes` are free beside the file. Default 256 MiB. At least
+   * 1 MiB; less than `memtableBytes` may not be enough for RocksDB to write again.
    */
   readonly reserveBytes?: number;
   /** Longest time a write without `sync` stays unsynced, in ms. Default 100. */

@@ -3,7 +3,8 @@ import type { Key } from '../domain/ids.ts';
 import { Family, StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { SeededRandom } from './seeded-random.ts';
-import { SimCrashed, SimDisk, type SimDiskOptions } from './sim-store.ts';
+import { SimDisk, type SimDiskOptions } from './sim-store.ts';
+import { SimCrashed } from './sim-store-process.ts';
 import { settle, VirtualTime } from './virtual-clock.ts';
 
 const put = (...keys: string[]) => {

@@ -1,22 +1,9 @@
 import type { Instant, Key } from '../domain/ids.ts';
 import type { Clock } from '../ports/clock.ts';
-import {
-  type Family,
-  type KeyRange,
-  type Row,
-  type ScanLimit,
-  type Store,
-  StoreClosed,
-  StoreCorrupt,
-  StoreFailed,
-  StoreFull,
-  StoreLocked,
-  type StoreSize,
-  type StoreState,
-} from '../ports/store.ts';
-import type { WriteBatch } from '../ports/write-batch.ts';
+import { type Family, type Row, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
 import type { SeededRandom } from './seeded-random.ts';
-import { changesOf, type RowChange, SimRows } from './sim-store-rows.ts';
+import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
+import { type RowChange, SimRows } from './sim-store-rows.ts';
 
 /** A moment at which a crash leaves something else on the disk than it would have a moment before. */
 export interface DurableStep {
@@ -41,11 +28,6 @@ export interface SimDiskOptions {
   readonly readMs?: number;
 }
 
-/** A call on a store whose process has crashed. */
-export class SimCrashed extends Error {
-  override readonly name = 'SimCrashed';
-}
-
 /**
  * A simulated disk, which outlives the stores opened on it: one at a time.
  *
@@ -55,7 +37,7 @@ export class SimCrashed extends Error {
  *     disk.crash(); // power loss: unsynced writes are lost, all of them or some; promises of the old store never settle
  *     store = disk.open();
  */
-export class SimDisk {
+export class SimDisk implements SimProcessDisk {
   readonly atomicBatches: boolean;
   /** Called at every durable step, before a crash set by `crashAt`; may call `crash` itself. */
   onStep: ((step: DurableStep) => void) | undefined;
@@ -233,189 +215,5 @@ export class SimDisk {
       ? atRisk.slice(0, this.random.int(atRisk.length + 1))
       : atRisk.map((changes) => changes.filter(() => this.random.chance(0.5)));
     for (const changes of kept) this.#rows.apply(changes);
-  }
-}
-
-interface Pending {
-  readonly work:
-    | { readonly kind: 'write'; readonly batch: WriteBatch; readonly sync: boolean }
-    | { readonly kind: 'deleteRange'; readonly family: Family; readonly range: KeyRange };
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
-}
-
-const NO_LIMIT: ScanLimit = { rows: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY };
-
-/** A store on a simulated disk. Made by `SimDisk.open`. */
-export class SimStore implements Store {
-  readonly atomicBatches: boolean;
-  readonly #disk: SimDisk;
-  readonly #rows: SimRows;
-  readonly #queue: Pending[] = [];
-  readonly #listeners: ((state: StoreState) => void)[] = [];
-  #life: 'open' | 'closed' | 'crashed' = 'open';
-  #pumping: Promise<void> | undefined;
-  #closing: Promise<void> | undefined;
-  #failure: Error | undefined;
-  /** A refusal is on its way to the caller, who may still be adding to what was refused. */
-  #refusal: StoreFull | undefined;
-  #state: StoreState = { kind: 'writable' };
-
-  constructor(disk: SimDisk, rows: SimRows) {
-    this.#disk = disk;
-    this.#rows = rows;
-    this.atomicBatches = disk.atomicBatches;
-    this.#state = this.#stateNow();
-  }
-
-  get state(): StoreState {
-    return this.#state;
-  }
-
-  write(batch: WriteBatch, options: { readonly sync: boolean }): Promise<void> {
-    return this.#submit({ kind: 'write', batch, sync: options.sync });
-  }
-
-  deleteRange(family: Family, range: KeyRange): Promise<void> {
-    return this.#submit({ kind: 'deleteRange', family, range });
-  }
-
-  get(family: Family, keys: readonly Key[]): Promise<(Uint8Array | undefined)[]> {
-    return this.#read(() =>
-      keys.map((key) => {
-        this.#assertSound(family, key);
-        const value = this.#rows.get(family, key);
-        return value && Buffer.from(value);
-      }),
-    );
-  }
-
-  scan(family: Family, range: KeyRange, limit: ScanLimit): Promise<Row[]> {
-    return this.#read(() =>
-      this.#rows.scan(family, range, limit).map(({ key, value }) => {
-        this.#assertSound(family, key);
-        return { key, value: Buffer.from(value) };
-      }),
-    );
-  }
-
-  onStateChange(listener: (state: StoreState) => void): void {
-    this.#listeners.push(listener);
-  }
-
-  size(): StoreSize {
-    return { disk: this.#rows.bytes, memory: 0 };
-  }
-
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    // A scope that ends after its store crashed has nothing left to close.
-    if (this.#life !== 'crashed') await this.close();
-  }
-
-  /** The process is gone: nothing under way ends any more. */
-  die(): void {
-    this.#life = 'crashed';
-    this.#queue.length = 0;
-  }
-
-  stateMayHaveChanged(): void {
-    const before = this.#state;
-    this.#state = this.#stateNow();
-    if (this.#state.kind === before.kind || this.#life !== 'open') return;
-    for (const listener of this.#listeners) listener(this.#state);
-  }
-
-  readonly #alive = () => this.#life !== 'crashed';
-
-  #stateNow(): StoreState {
-    if (this.#failure !== undefined) return { kind: 'failed', cause: this.#failure };
-    return this.#disk.space === 'plenty' ? { kind: 'writable' } : { kind: 'full', freeBytes: 0 };
-  }
-
-  #submit(work: Pending['work']): Promise<void> {
-    const unusable = this.#unusable() ?? this.#failure ?? this.#refusal;
-    if (unusable !== undefined) return Promise.reject(unusable);
-    const promise = new Promise<void>((resolve, reject) => void this.#queue.push({ work, resolve, reject }));
-    // The first handler of the first promise that was refused runs before any of the caller's: from then on it knows.
-    promise.catch(() => {
-      this.#refusal = undefined;
-    });
-    this.#pumping ??= this.#pump();
-    return promise;
-  }
-
-  async #pump(): Promise<void> {
-    await Promise.resolve(); // whatever is written in the same turn belongs to one group
-    while (this.#queue.length > 0) {
-      const group = this.#takeGroup();
-      try {
-        if (!(await this.#commit(group))) return;
-        for (const { resolve } of group) resolve();
-      } catch (error) {
-        this.#refuse([...group, ...this.#queue.splice(0)], error as Error);
-      }
-    }
-    this.#pumping = undefined;
-  }
-
-  /** All that gathered up to a range delete, or one range delete. */
-  #takeGroup(): Pending[] {
-    const end = this.#queue.findIndex(({ work }) => work.kind === 'deleteRange');
-    return this.#queue.splice(0, end === -1 ? this.#queue.length : Math.max(end, 1));
-  }
-
-  #commit(group: readonly Pending[]): Promise<boolean> {
-    const [first] = group;
-    if (first?.work.kind === 'deleteRange') {
-      const { family, range } = first.work;
-      const deletes = () =>
-        this.#rows.scan(family, range, NO_LIMIT).map(({ key }): RowChange => ({ family, key, value: undefined }));
-      return this.#disk.commit('deleteRange', () => [deletes()], false, this.#alive);
-    }
-    const batches = group.flatMap(({ work }) => (work.kind === 'write' ? [work] : []));
-    const changes = () => batches.map(({ batch }) => changesOf(batch));
-    const sync = batches.some((work) => work.sync);
-    return this.#disk.commit('write', changes, sync, this.#alive);
-  }
-
-  #refuse(refused: readonly Pending[], error: Error): void {
-    if (error instanceof StoreFull) {
-      this.#refusal = error;
-    } else {
-      this.#failure = error;
-      this.stateMayHaveChanged();
-    }
-    for (const { reject } of refused) reject(error);
-  }
-
-  async #read<T>(readNow: () => T): Promise<T> {
-    const unusable = this.#unusable();
-    if (unusable !== undefined) throw unusable;
-    await this.#disk.reading();
-    // A read of a process that crashed never ends.
-    return this.#alive() ? readNow() : new Promise<T>(() => {});
-  }
-
-  #assertSound(family: Family, key: Key): void {
-    if (this.#disk.isDamaged(family, key)) throw new StoreCorrupt('a row of the simulated disk is damaged');
-  }
-
-  #unusable(): Error | undefined {
-    if (this.#life === 'crashed') return new SimCrashed('the process of this store has crashed');
-    if (this.#life === 'closed') return new StoreClosed('the store is closed');
-    return undefined;
-  }
-
-  async #close(): Promise<void> {
-    if (this.#life === 'crashed') throw new SimCrashed('the process of this store has crashed');
-    this.#life = 'closed';
-    await this.#pumping;
-    await this.#disk.closed(this, this.#alive);
-    if (!this.#alive()) await new Promise<never>(() => {});
   }
 }
