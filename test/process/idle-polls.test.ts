@@ -1,17 +1,14 @@
-import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { connect, type LeasedTask } from '@taskmaster/client';
 import type { LeaseTasksResponse } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
 import { figuresOf, hasFigures } from '../support/process-figures.ts';
 import { slowness } from '../support/slowness.ts';
 import { startNode } from '../support/start-node.ts';
 import { anEnqueue, WireClient } from '../support/wire-client.ts';
+import { startProgram } from './programs.ts';
 
-const here = dirname(fileURLToPath(import.meta.url));
 const KIB = 1024;
 const noFigures = hasFigures ? '' : ' (skipped: only Linux tells of other processes)';
 
@@ -164,14 +161,7 @@ describe('a poll that is given up holds no lease', () => {
   test('nor do those of a worker that was killed', { timeout: 60_000 }, async () => {
     await using node = await startNode();
     await using client = await connect(node.endpoint);
-    const program = join(here, 'programs', 'poll.ts');
-    await using worker = await startProcess(process.execPath, [
-      '--conditions=source',
-      program,
-      node.endpoint,
-      'jobs',
-      '1000',
-    ]);
+    await using worker = await startProgram('poll.ts', node.endpoint, 'jobs', 1_000);
     await eventually(async () => expect(await waitersOf(node)).toBe(1_000), { withinMs: 30_000 });
     await worker.kill();
     await eventually(async () => expect(await waitersOf(node)).toBe(0));

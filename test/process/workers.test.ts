@@ -1,17 +1,9 @@
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { connect, LeaseExpired, LeaseLost } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
-import { type Running, startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
 import { startNode } from '../support/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-
-const programs = join(dirname(fileURLToPath(import.meta.url)), 'programs');
-
-/** Programs run from their sources, as the tests do. */
-const startProgram = (name: string, ...args: readonly (string | number)[]): Promise<Running> =>
-  startProcess(process.execPath, ['--conditions=source', join(programs, name), ...args.map(String)]);
+import { startProgram } from './programs.ts';
 
 describe('a task that kills its workers', { timeout: 120_000 }, () => {
   test('is a dead letter after its attempts, also when the node was killed in between; the others are done', async () => {

@@ -1,0 +1,200 @@
+import { once } from 'node:events';
+import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
+import { bytesCodec, connect } from '@taskmaster/client';
+import {
+  LeaseTasksRequest,
+  PeekKind,
+  PeekTasksRequest,
+  StreamRequest,
+  TaskMasterServiceService,
+} from '@taskmaster/proto';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Running } from '../support/child-process.ts';
+import { eventually } from '../support/eventually.ts';
+import { figuresOf, hasFigures } from '../support/process-figures.ts';
+import { slowness } from '../support/slowness.ts';
+import { type RunningNode, startNode } from '../support/start-node.ts';
+import { aLease } from '../support/wire-client.ts';
+import { startProgram } from './programs.ts';
+
+/* Many clients that behave badly, and one among them that does not. */
+
+const MIB = 1024 * 1024;
+const UNREAD_BYTES = 32 * MIB;
+/** What V8 may not have collected yet; a leak of what these crowds bring would be several times as much. */
+const GARBAGE_BYTES = 150 * MIB;
+const noFigures = hasFigures ? '' : ' (skipped: only Linux tells of other processes)';
+const { leaseTasks, peekTasks, stream, updateTasks } = TaskMasterServiceService;
+
+describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_000 }, () => {
+  let node: RunningNode;
+  /** In a process of its own, so that it does not wait for what the crowd does in this one. */
+  let bystander: Running;
+
+  beforeEach(async () => {
+    node = await startNode({ flags: [`--grpc-max-unread-reply-bytes=${UNREAD_BYTES}`, '--log-level=error'] });
+    bystander = await startProgram('bystander.ts', node.endpoint);
+    await eventually(() => expect(rounds().length).toBeGreaterThan(0), { withinMs: 60_000 });
+  }, 90_000);
+  afterEach(async () => {
+    await bystander[Symbol.asyncDispose]();
+    await node[Symbol.asyncDispose]();
+  });
+
+  /** How long the rounds of the bystander took, in ms. */
+  const rounds = (): number[] => bystander.stdout.trim().split('\n').filter(Boolean).map(Number);
+
+  /** It was served while the crowd was there, since so many rounds, and still is. */
+  async function expectBystanderServed(what: string, since: number): Promise<void> {
+    const now = rounds().length;
+    await eventually(() => expect(rounds().length).toBeGreaterThan(now + 10), { withinMs: 30_000 });
+    expect(bystander.stderr).toBe('');
+    const took = rounds()
+      .slice(since)
+      .sort((a, b) => a - b);
+    const [median = 0, worst = 0] = [took[took.length >> 1], took.at(-1)];
+    console.log(`${what}: a bystander's rounds took ${median} ms, ${worst} ms at worst`);
+    const slow = await slowness();
+    expect(median).toBeLessThan(200 * slow);
+    // What the crowd sends comes all at once, and serving it takes a second of the one thread there is.
+    expect(worst).toBeLessThan(8_000 * slow);
+  }
+
+  async function session(settings: { readonly initialWindowSize?: number } = {}): Promise<ClientHttp2Session> {
+    // Cut off by the node, or closed in the middle of a call: both are what is wanted here.
+    const opened = connectHttp2(`http://${node.endpoint}`, { settings }).on('error', () => {});
+    await once(opened, 'connect');
+    return opened;
+  }
+
+  const message = (bytes: Uint8Array): Buffer => {
+    const header = Buffer.alloc(5);
+    header.writeUInt32BE(bytes.length, 1);
+    return Buffer.concat([header, bytes]);
+  };
+
+  function call(to: ClientHttp2Session, { path }: { readonly path: string }, ...messages: Uint8Array[]) {
+    const request = to.request({
+      [constants.HTTP2_HEADER_METHOD]: 'POST',
+      [constants.HTTP2_HEADER_PATH]: path,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+    });
+    request.on('error', () => {});
+    for (const bytes of messages) request.write(message(bytes));
+    return request;
+  }
+
+  test('of 50 clients that ask for much and read nothing stays within its memory', async () => {
+    const since = rounds().length;
+    await using client = await connect(node.endpoint);
+    const big = client.queue('big', { codec: bytesCodec });
+    await big.enqueueMany(Array.from({ length: 200 }, () => ({ data: Buffer.alloc(10_000) })));
+    const { rssBytes } = figuresOf(node.pid);
+    const ask = PeekTasksRequest.encode({
+      queue: 'big',
+      kind: PeekKind.PEEK_KIND_HEAD,
+      limit: 200,
+      includeData: true,
+    }).finish();
+    // 50 clients, 40 replies each, 2 MB a reply: 4 GB, if somebody kept them.
+    const sessions = await Promise.all(Array.from({ length: 50 }, () => session({ initialWindowSize: 0 })));
+    for (const one of sessions) for (let count = 0; count < 40; count++) call(one, peekTasks, ask).end();
+    await eventually(() => expect(sessions.some(({ closed, destroyed }) => closed || destroyed)).toBe(true), {
+      withinMs: 60_000,
+    });
+    await expectBystanderServed('50 clients that do not read', since);
+    const grown = figuresOf(node.pid).rssBytes - rssBytes;
+    console.log(`50 clients that do not read: ${(grown / MIB).toFixed(0)} MiB more`);
+    expect(grown).toBeLessThan(UNREAD_BYTES + 2 * GARBAGE_BYTES);
+    for (const one of sessions) one.destroy();
+  });
+
+  test('of 50 streams that send and never read stays within its memory', async () => {
+    const since = rounds().length;
+    const { rssBytes } = figuresOf(node.pid);
+    const calls = Array.from({ length: 1_000 }, (_, id) => ({
+      id,
+      call: { $case: 'lease' as const, value: aLease({ queues: ['nothing'] }) },
+    }));
+    const bytes = StreamRequest.encode({ calls }).finish();
+    const sessions = await Promise.all(Array.from({ length: 50 }, () => session({ initialWindowSize: 0 })));
+    for (const one of sessions) call(one, stream, ...Array.from({ length: 2 }, () => bytes));
+    await expectBystanderServed('50 streams that do not read', since);
+    const grown = figuresOf(node.pid).rssBytes - rssBytes;
+    console.log(`50 streams that do not read: ${(grown / MIB).toFixed(0)} MiB more`);
+    expect(grown).toBeLessThan(UNREAD_BYTES + 2 * GARBAGE_BYTES);
+    for (const one of sessions) one.destroy();
+  });
+
+  test('of connections that come and go leaks nothing', async () => {
+    const since = rounds().length;
+    const poll = LeaseTasksRequest.encode(aLease({ queues: ['nothing'], waitMs: 600_000 })).finish();
+    const wave = async (): Promise<void> => {
+      const some = await Promise.all(Array.from({ length: 100 }, () => session()));
+      for (const one of some) {
+        call(one, leaseTasks, poll).end();
+        call(one, updateTasks);
+        call(one, stream);
+      }
+      for (const one of some) one.destroy();
+    };
+    // What the first ones leave is code and buffers for all that follow.
+    for (let count = 0; count < 2; count++) await wave();
+    const before = await eventually(async () => {
+      expect(await connections()).toBe(1);
+      return figuresOf(node.pid);
+    });
+    for (let count = 0; count < 5; count++) await wave();
+    await eventually(async () => expect(await connections()).toBe(1));
+    await expectBystanderServed('500 connections that come and go', since);
+    const after = figuresOf(node.pid);
+    console.log(`500 connections that come and go: ${((after.rssBytes - before.rssBytes) / MIB).toFixed(0)} MiB more`);
+    expect(after.descriptors).toBeLessThanOrEqual(before.descriptors + 3);
+    expect(after.rssBytes - before.rssBytes).toBeLessThan(GARBAGE_BYTES);
+  });
+
+  test('of calls that are given up by the thousand leaks nothing, and no connection suffers', async () => {
+    const since = rounds().length;
+    const poll = LeaseTasksRequest.encode(aLease({ queues: ['nothing'], waitMs: 600_000 })).finish();
+    const storm = async (one: ClientHttp2Session): Promise<void> => {
+      const calls = Array.from({ length: 200 }, () => call(one, leaseTasks, poll));
+      for (const given of calls) given.end();
+      for (const given of calls) given.close(constants.NGHTTP2_CANCEL);
+      await Promise.all(calls.map((given) => once(given, 'close')));
+    };
+    // Node ends a connection that gives up more than 1,000 calls at once and 33 a second after that.
+    const sessions = await Promise.all(Array.from({ length: 10 }, () => session()));
+    await Promise.all(sessions.map(storm));
+    const before = figuresOf(node.pid);
+    await Promise.all(sessions.map(storm));
+    await eventually(async () => expect(await metric('taskmaster_waiting_leases')).toBe(0));
+    await expectBystanderServed('4,000 calls given up', since);
+    const after = figuresOf(node.pid);
+    console.log(`4,000 calls given up: ${((after.rssBytes - before.rssBytes) / MIB).toFixed(0)} MiB more`);
+    expect(after.rssBytes - before.rssBytes).toBeLessThan(GARBAGE_BYTES);
+    for (const one of sessions) {
+      const answer = call(one, updateTasks, Buffer.alloc(0));
+      answer.end();
+      const [head] = await once(answer, 'response');
+      expect(head[constants.HTTP2_HEADER_STATUS]).toBe(200);
+      one.destroy();
+    }
+  });
+
+  test('of calls given up beyond all measure closes the connection they came over, and no other', async () => {
+    const since = rounds().length;
+    const one = await session();
+    const closed = new Promise((resolve) => one.once('close', resolve));
+    for (let count = 0; count < 1_500 && !one.closed; count++) call(one, leaseTasks).close(constants.NGHTTP2_CANCEL);
+    await closed;
+    await expectBystanderServed('one that gives up without measure', since);
+  });
+
+  const connections = (): Promise<number> => metric('taskmaster_connections');
+
+  async function metric(name: string): Promise<number> {
+    const metrics = await (await fetch(`http://127.0.0.1:${node.httpPort}/metrics`)).text();
+    return Number(new RegExp(`^${name}(?:\\{.*\\})? (\\d+)$`, 'm').exec(metrics)?.[1]);
+  }
+});
