@@ -30,3 +30,9 @@ test.each([
   const said = thrown instanceof Error ? ((thrown.cause as Error | undefined) ?? thrown).message : thrown;
   expect(error.message).toContain(said);
 });
+
+test('a write that fails because RocksDB has met damage says what to do about it', () => {
+  const error = errorOf({ kind: 'failed', message: 'Corruption: block checksum mismatch in /d/000010.sst' }, '/d');
+  expect(error).toBeInstanceOf(StoreFailed);
+  expect(error.message).toContain('restore the directory from a backup');
+});

@@ -34,16 +34,15 @@ export function failureOf(thrown: unknown): Failure {
   return { kind: 'failed', message };
 }
 
+const damageAdvice = 'Nothing of the damaged part was used. Check the disk, then restore the directory from a backup';
+
 /** The error to reject with. `dir` is the database's directory. */
 export function errorOf(failure: Failure, dir: string): Error {
   switch (failure.kind) {
     case 'full':
       return new StoreFull(`no space is left for ${dir} (${failure.message})`);
     case 'corrupt':
-      return new StoreCorrupt(
-        `the database in ${dir} is damaged: ${failure.message}. Nothing of the damaged part was used. ` +
-          'Check the disk, then restore the directory from a backup',
-      );
+      return new StoreCorrupt(`the database in ${dir} is damaged: ${failure.message}. ${damageAdvice}`);
     case 'locked':
       return new StoreLocked(
         `${dir} is in use by another process, or by another store of this one (${failure.message}). ` +
@@ -51,8 +50,11 @@ export function errorOf(failure: Failure, dir: string): Error {
       );
     case 'closed':
       return new StoreClosed(failure.message);
-    case 'failed':
-      return new StoreFailed(`the database in ${dir} failed: ${failure.message}`);
+    case 'failed': {
+      // RocksDB takes no writes any more once it has met damage while it rearranged its files.
+      const advice = failure.message.startsWith('Corruption') ? `. ${damageAdvice}` : '';
+      return new StoreFailed(`the database in ${dir} failed: ${failure.message}${advice}`);
+    }
     default:
       return failure.kind satisfies never;
   }

@@ -281,6 +281,16 @@ describe('damaged files are noticed', () => {
     expect(await store.get(Family.data, ['none' as Key])).toEqual([undefined]);
   });
 
+  test('and the log names the file and says what to do, once however often it is read', async () => {
+    await use(inFiles);
+    await flip(await largest(/\.sst$/), 30, 1);
+    const told: string[] = [];
+    const error = ({ err }: { readonly err?: Error }) => told.push(err?.message ?? '');
+    await using store = await openSmall(dir.path, { info: () => {}, warn: () => {}, error });
+    for (let times = 0; times < 3; times++) await refusalOf(store.get(Family.ready, [nameOf(1) as Key]));
+    expect(told).toEqual([expect.stringMatching(/\d+\.sst.*restore the directory from a backup/s)]);
+  });
+
   test('a manifest cut short anywhere, also between two of its records', async () => {
     await use(inFiles);
     const [manifest = ''] = await files(/^MANIFEST/);

@@ -62,6 +62,9 @@ const READERS = 2;
 /** Between two looks at the size on disk, which costs a look at every file. */
 const SIZE_INTERVAL_MS = 10_000;
 
+/** Different damages that are logged; by then it is known that the disk is not to be trusted. */
+const MOST_DAMAGE_TOLD = 100;
+
 /** Open databases. A handle has no reference count: were one collected, its threads would read freed memory. */
 const open = new Set<RocksLevel>();
 
@@ -97,6 +100,7 @@ class RocksStore implements Store {
   readonly #guard: DiskGuard;
   readonly #readers: RocksReader[] = [];
   readonly #listeners: ((state: StoreState) => void)[] = [];
+  readonly #damageTold = new Set<string>();
   #writer: RocksWriter | undefined;
   #readerStarting: Promise<void> | undefined;
   #failure: Error | undefined;
@@ -153,7 +157,18 @@ class RocksStore implements Store {
     this.#sizeTimer.unref();
   }
 
-  readonly #toError = (failure: Failure): Error => errorOf(failure, this.#dir);
+  readonly #toError = (failure: Failure): Error => {
+    const error = errorOf(failure, this.#dir);
+    if (failure.kind === 'corrupt') this.#tellOfDamage(failure.message, error);
+    return error;
+  };
+
+  /** Callers are told to look at the log. The same damage is met again and again, and need not be told as often. */
+  #tellOfDamage(damage: string, error: Error): void {
+    if (this.#damageTold.has(damage) || this.#damageTold.size >= MOST_DAMAGE_TOLD) return;
+    this.#damageTold.add(damage);
+    this.#log?.error({ dir: this.#dir, err: error }, 'damage was found while reading');
+  }
 
   get state(): StoreState {
     if (this.#failure !== undefined) return { kind: 'failed', cause: this.#failure };
