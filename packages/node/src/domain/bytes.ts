@@ -10,6 +10,8 @@ export class ByteWriter {
 
   /** A whole number from 0 to 2^53 - 1, seven bits a byte, lowest first. */
   number(value: number): void {
+    // Anything else would read back as something else, or not at all.
+    if (!(value >= 0 && value <= Number.MAX_SAFE_INTEGER)) throw new RangeError(`${value} cannot be written`);
     this.#reserve(8);
     let rest = value;
     while (rest > 0x7f) {

@@ -197,7 +197,8 @@ export class Engine implements TaskEngine {
     await Promise.allSettled(this.#leasing);
     await this.#admission.idle();
     try {
-      await this.#checkpoint;
+      // What a checkpoint before could not do, the last one does.
+      await this.#checkpoint.catch(() => {});
       if (failed || !this.#memory || this.#memory.failed) return;
       await this.#memory.durable();
       await this.#writeCheckpoint(this.#memory);

@@ -6,11 +6,13 @@ import { afterFailedAttempt } from './attempts.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { Reads } from './reads.ts';
-import { TaskDraft } from './task-draft.ts';
+import { type DeadTask, TaskDraft } from './task-draft.ts';
 import { viewOf } from './view.ts';
 
 /** Tasks moved by one atom: large enough to be quick, small enough not to hold up other requests. */
 const TASKS_PER_ATOM = 1000;
+/** Payloads moved to dead-letter queues by one atom: they are read and written again. */
+const DEAD_BYTES_PER_ATOM = 4 * 1024 * 1024;
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 const NO_PID = '' as Pid;
 
@@ -53,7 +55,7 @@ async function sweep(memory: Memory, queue: Queue): Promise<void> {
     if (last) gte = `${last.key}\0` as typeof gte;
     // What is not in the store yet is due all the same.
     if (!more) for (const pid of recentlyHidden(queue, now)) pids.add(pid);
-    await show(memory, queue, [...pids], now, reads);
+    await show(memory, queue, [...pids], now);
   }
   await raiseDueFloor(memory, queue, now);
 }
@@ -65,41 +67,65 @@ function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
   }
 }
 
-/** One atom for the tasks that are still hidden and due; the index may be behind memory. */
-async function show(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant, reads: Reads): Promise<void> {
+/** Shows the tasks that are still hidden and due, in atoms of a bounded size; the index may be behind memory. */
+async function show(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant): Promise<void> {
+  for (let from = 0; from < pids.length; )
+    from += await showSome(memory, queue, pids.slice(from, from + TASKS_PER_ATOM), now);
+}
+
+/** One atom. Returns how many of the PIDs it is done with. */
+async function showSome(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
+  using reads = new Reads(memory.store, memory.counts);
   for (;;) {
     memory.assertCurrent();
-    if (queue.dropped) return;
+    if (queue.dropped) return pids.length;
     const draft = new TaskDraft(viewOf(memory, reads));
-    const expired = decide(memory, queue, pids, now, draft);
+    const { expired, done } = decide(memory, queue, pids, now, draft);
     if (draft.needs.length > 0) {
       await reads.fetch(draft.needs);
       continue;
     }
-    if (draft.changes.length === 0) return;
+    if (draft.changes.length === 0) return done;
     memory.counts.leasesExpired += expired;
     memory.counts.tasksDeadLettered += draft.deadLettered;
     memory.commit({ partition: queue.partition, at: now, changes: draft.changes, created: draft.created });
-    return;
+    return done;
   }
 }
 
-function decide(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant, draft: TaskDraft): number {
+function decide(
+  memory: Memory,
+  queue: Queue,
+  pids: readonly Pid[],
+  now: Instant,
+  draft: TaskDraft,
+): { expired: number; done: number } {
+  const dead: DeadTask[] = [];
+  let deadBytes = 0;
   let expired = 0;
+  let done = 0;
   for (const pid of pids) {
     const task = draft.find(queue, pid);
     const visibility = task?.state.visibility;
-    if (!task || visibility?.kind !== 'hidden' || visibility.until > now) continue;
-    if (!visibility.lease) {
-      draft.change(queue, pid, task, { ...task.state, visibility: AVAILABLE });
-      continue;
+    if (task && visibility?.kind === 'hidden' && visibility.until <= now) {
+      if (visibility.lease) {
+        const after = afterFailedAttempt(task.state, visibility.until, now, memory.random, undefined);
+        if (after.kind === 'dead') {
+          deadBytes += task.state.dataBytes;
+          if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;
+          dead.push({ queue, pid, task });
+        } else {
+          draft.change(queue, pid, task, after.state);
+        }
+        expired++;
+      } else {
+        draft.change(queue, pid, task, { ...task.state, visibility: AVAILABLE });
+      }
     }
-    expired++;
-    const after = afterFailedAttempt(task.state, visibility.until, now, memory.random, undefined);
-    if (after.kind === 'dead') draft.deadLetter(queue, pid, task);
-    else draft.change(queue, pid, task, after.state);
+    done++;
   }
-  return expired;
+  draft.deadLetter(dead);
+  return { expired, done };
 }
 
 /** Remembers when the next hidden task shows, so that nothing is looked for before (L2). */

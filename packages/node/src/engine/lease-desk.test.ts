@@ -68,3 +68,33 @@ describe('the answer that there is nothing', () => {
     expect(await asked).toEqual([]);
   });
 });
+
+describe('a lease request that waits', () => {
+  test('gets what expires after memory was built anew', async () => {
+    await using h = await engineHarness();
+    await h.enqueue('mail', ['a']);
+    await h.lease('mail', { for: 10_000 });
+    const waiting = h.lease('mail', { wait: 60_000 });
+    h.disk.space = 'none';
+    await expect(h.engine.deleteQueue(name('other'))).resolves.toBe(0);
+    await expect(h.update({ renew: [{ queue: 'mail', pid: 'a', for: 10_000 }] })).rejects.toMatchObject({
+      reason: 'DISK_FULL',
+    });
+    h.disk.space = 'plenty';
+    await h.clock.advance(11_000);
+    expect(pidsOf(await h.clock.run(waiting))).toEqual(['a']);
+  });
+
+  test('is not overtaken in one line while it waits for the store because of another', async () => {
+    await using h = await engineHarness({ readMs: 20 });
+    await h.clock.run(h.enqueue('a', ['x', 'y']));
+    await h.clock.run(h.enqueue('b', ['z']));
+    await h.clock.run(h.update({ dequeue: [{ queue: 'b', pid: 'z' }] }));
+    await h.crash();
+    const first = h.lease(['a', 'b'], { wait: 60_000, maxPid: 'm' });
+    await h.enqueue('b', ['b1']);
+    const newcomer = h.lease('b');
+    expect(pidsOf(await h.clock.run(first, 5000))).toEqual(['b1']);
+    expect(await h.clock.run(newcomer)).toEqual([]);
+  });
+});

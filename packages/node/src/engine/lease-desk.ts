@@ -57,7 +57,12 @@ export class LeaseDesk {
     this.#listen(memory);
     this.#clearTimers();
     this.#heldUp.clear();
-    for (const waiter of this.#lines.all()) for (const name of waiter.lines) this.#serve(name);
+    for (const waiter of this.#lines.all()) {
+      for (const name of waiter.lines) {
+        this.#serve(name);
+        this.#armDueTimer(name);
+      }
+    }
   }
 
   lease(command: LeaseCommand, signal: AbortSignal | undefined): Promise<LeasedTask[]> {
@@ -184,8 +189,11 @@ export class LeaseDesk {
    * up by the store have seen what there is, and could not use it.
    */
   #attemptAhead(waiter: Waiter): Attempt {
-    const heldUp = this.#queuesOf(waiter).some(({ refilling, expiring }) => refilling || expiring);
-    if (heldUp && waiter.lines.some((name) => this.#lines.has(name))) return 'blocked';
+    const reading = this.#queuesOf(waiter).some(({ refilling, expiring }) => refilling || expiring);
+    if (reading && waiter.lines.some((name) => this.#lines.has(name))) return 'blocked';
+    for (const names of this.#heldUp.values()) {
+      if (waiter.lines.some((name) => names.has(name) && this.#lines.has(name))) return 'blocked';
+    }
     const attempt = this.#attempt(waiter);
     if (attempt !== 'empty' || !waiter.impatient) return attempt;
     waiter.settle(this.#nothing());

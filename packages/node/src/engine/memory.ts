@@ -1,5 +1,6 @@
 import { formatQueueName, partitionOf, type QueueName } from '@taskmaster/proto';
 import type { ApplyAtom, DroppedQueue, RecordedRequest, TaskChange } from '../domain/atom.ts';
+import { UnreadableBytes } from '../domain/bytes.ts';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
 import { isLeased } from '../domain/task.ts';
@@ -46,6 +47,8 @@ interface Partition {
   readonly id: PartitionId;
   lastTicket: Ticket;
   nextQueueId: QueueId;
+  /** Log entries up to this one are deleted, or about to be. */
+  trimmedTicket: Ticket;
   /** Queues that changed since the last checkpoint. */
   readonly changed: Set<Queue>;
 }
@@ -111,8 +114,8 @@ export class Memory {
         deps.onFailed(cause);
       },
     });
-    for (const [id, { lastTicket, nextQueueId, ledgers, changed }] of recovered.partitions) {
-      const partition: Partition = { id, lastTicket, nextQueueId, changed: new Set() };
+    for (const [id, { lastTicket, nextQueueId, trimmedTicket, ledgers, changed }] of recovered.partitions) {
+      const partition: Partition = { id, lastTicket, nextQueueId, trimmedTicket, changed: new Set() };
       this.#partitions.set(id, partition);
       for (const ledger of ledgers.values()) {
         const queue = new Queue(id, ledger, formatQueueName(ledger.name));
@@ -224,8 +227,9 @@ export class Memory {
         return queue.ledger;
       });
       partition.changed.clear();
-      const { id, lastTicket, nextQueueId } = partition;
-      changed.push({ id, lastTicket, nextQueueId, changed: ledgers });
+      const { id, lastTicket, nextQueueId, trimmedTicket } = partition;
+      changed.push({ id, lastTicket, nextQueueId, trimmedTicket, changed: ledgers });
+      partition.trimmedTicket = lastTicket;
     }
     this.#movedOn.clear();
     return changed;
@@ -234,7 +238,8 @@ export class Memory {
   #partition(id: PartitionId): Partition {
     let partition = this.#partitions.get(id);
     if (!partition) {
-      partition = { id, lastTicket: 0 as Ticket, nextQueueId: 1 as QueueId, changed: new Set() };
+      const none = 0 as Ticket;
+      partition = { id, lastTicket: none, nextQueueId: 1 as QueueId, trimmedTicket: none, changed: new Set() };
       this.#partitions.set(id, partition);
     }
     return partition;
@@ -311,7 +316,7 @@ export function refusalOf(cause: unknown): Refusal {
   if (cause instanceof StoreFull) {
     return new Refusal('DISK_FULL', 'the disk is full; nothing was changed', { retryDelayMs: 1000, cause });
   }
-  if (cause instanceof StoreCorrupt) {
+  if (cause instanceof StoreCorrupt || cause instanceof UnreadableBytes) {
     return new Refusal('CORRUPT_DATA', 'rows on disk are damaged; see the log of the node', { cause });
   }
   if (!(cause instanceof StoreFailed || cause instanceof StoreClosed)) throw cause;

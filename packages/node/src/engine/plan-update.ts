@@ -1,4 +1,4 @@
-import { EnqueueMode, EnqueueResult, ItemKind, type QueueName, type Reason } from '@taskmaster/proto';
+import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type QueueName, type Reason } from '@taskmaster/proto';
 import type { RefusedItem } from '../domain/errors.ts';
 import { nextFifoPid } from '../domain/fifo-pid.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
@@ -10,7 +10,7 @@ import type { DequeueItem, EnqueueItem, ReleaseItem, RenewItem, UpdateCommand, U
 import type { PlannedChange } from './memory.ts';
 import type { Queue } from './queue.ts';
 import type { Need } from './reads.ts';
-import { type DraftView, TaskDraft } from './task-draft.ts';
+import { type DeadTask, type DraftView, deadLetterQueueOf, TaskDraft } from './task-draft.ts';
 
 /** What a plan may look at. */
 export interface UpdateView extends DraftView {
@@ -43,6 +43,8 @@ class UpdatePlanner {
   readonly #view: UpdateView;
   readonly #draft: TaskDraft;
   readonly #refused: RefusedItem[] = [];
+  /** Moved when all other items have found their tasks as they were. */
+  readonly #dead: DeadTask[] = [];
 
   constructor(view: UpdateView) {
     this.#view = view;
@@ -55,6 +57,7 @@ class UpdatePlanner {
     });
     const renewed = command.renew.map((item, index) => this.#renew(item, index));
     const released = command.release.map((item, index) => this.#release(item, index));
+    this.#draft.deadLetter(this.#dead);
     const enqueued = command.enqueue.map((item, index) => this.#enqueue(item, index));
 
     const { needs, changes, created, deadLettered } = this.#draft;
@@ -108,7 +111,9 @@ class UpdatePlanner {
     }
     const after = afterFailedAttempt(task.state, now, now, random, item.delayMs);
     if (after.kind === 'dead') {
-      return { until: undefined, deadLetterQueue: this.#draft.deadLetter(queue, item.pid, task) };
+      this.#dead.push({ queue, pid: item.pid, task });
+      const name = deadLetterQueueOf(queue.ledger.name, task.state);
+      return { until: undefined, deadLetterQueue: formatQueueName(name) };
     }
     this.#draft.change(queue, item.pid, task, after.state);
     return { until: shownAt(after.state), deadLetterQueue: undefined };

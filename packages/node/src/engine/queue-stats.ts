@@ -1,5 +1,7 @@
+import { UnreadableBytes } from '../domain/bytes.ts';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant } from '../domain/ids.ts';
+import { StoreCorrupt } from '../ports/store.ts';
 import type {
   ListCommand,
   QueueFilter,
@@ -82,14 +84,19 @@ export async function settle(memory: Memory, queues: Iterable<Queue>): Promise<v
   for (const queue of queues) if (mayBeDue(queue, now)) due.push(queue);
   const worker = async (): Promise<void> => {
     for (let queue = due.pop(); queue; queue = due.pop()) {
-      if (!queue.dropped) await showDue(memory, queue);
+      if (!queue.dropped) await countAsItStands(showDue(memory, queue));
     }
   };
+  await Promise.all(Array.from({ length: Math.min(SETTLE_AT_ONCE, due.length) }, worker));
+}
+
+/** Where nothing can be written any more, or rows are damaged, a queue's counts are those that are known. */
+async function countAsItStands(shown: Promise<void>): Promise<void> {
   try {
-    await Promise.all(Array.from({ length: Math.min(SETTLE_AT_ONCE, due.length) }, worker));
+    await shown;
   } catch (error) {
-    // Where nothing can be written any more, the counts are those of the disk.
-    if (!(error instanceof Refusal)) throw error;
+    const expected = error instanceof Refusal || error instanceof StoreCorrupt || error instanceof UnreadableBytes;
+    if (!expected) throw error;
   }
 }
 

@@ -12,6 +12,11 @@ interface RecentChange {
   readonly task: CachedTask | undefined;
 }
 
+/** A read of the store that is under way; it shows everything applied up to `since`. */
+export interface Hold {
+  readonly since: Ticket;
+}
+
 /** What memory knows of one task; `unknown` means that the store must be asked. */
 export type Knowledge =
   | { readonly kind: 'task'; readonly task: CachedTask }
@@ -27,8 +32,8 @@ const UNKNOWN: Knowledge = { kind: 'unknown' };
  *
  *  Q1  `recent` holds the latest change of every task whose change the store may not show yet, so memory and store
  *      together always give the present state.
- *  Q2  While `holds` is above zero somebody reads the store, and nothing leaves `recent`: a read may be joined with it
- *      afterwards, whatever was committed meanwhile.
+ *  Q2  While somebody reads the store, no change leaves `recent` that was applied after the read began: the read may be
+ *      joined with it afterwards, whatever was committed meanwhile. What was applied before, every read shows.
  * This stands in for the paper's locks (5.5): nobody waits for anybody, reads are corrected when they arrive.
  */
 export class Queue implements CacheOwner {
@@ -47,8 +52,11 @@ export class Queue implements CacheOwner {
   emptySince: Instant | undefined;
   #cache: QueueCache | undefined;
   #recent: Map<Pid, RecentChange> | undefined;
-  #holds = 0;
-  #appliedTicket = 0;
+  /** Reads under way, in the order in which they began; so the first one is the one that knows least. */
+  readonly #holds = new Set<Hold>();
+  /** Applied changes that are kept for the sake of reads, in the order of their tickets. */
+  #kept: { readonly ticket: Ticket; readonly pid: Pid }[] = [];
+  #appliedTicket = 0 as Ticket;
 
   constructor(partition: PartitionId, ledger: QueueLedger, fullName: string) {
     this.partition = partition;
@@ -127,10 +135,9 @@ export class Queue implements CacheOwner {
 
   /** The store shows all changes up to this ticket that touched these tasks. */
   applied(ticket: Ticket, pid: Pid): void {
-    this.#appliedTicket = Math.max(this.#appliedTicket, ticket);
-    if (this.#holds > 0) return;
-    const recent = this.#recent?.get(pid);
-    if (recent && recent.ticket <= ticket) this.#forgetRecent(pid);
+    if (ticket > this.#appliedTicket) this.#appliedTicket = ticket;
+    if (this.#holds.size > 0) this.#kept.push({ ticket, pid });
+    else this.#forgetRecent(ticket, pid);
   }
 
   /** The latest change of a task, if the store may not show it yet. */
@@ -142,20 +149,28 @@ export class Queue implements CacheOwner {
     return this.#recent ?? [];
   }
 
-  /** Q2: keeps recent changes until `release`. */
-  hold(): void {
-    this.#holds++;
+  /** Q2: keeps what is not applied yet, until the hold is released. */
+  hold(): Hold {
+    const hold = { since: this.#appliedTicket };
+    this.#holds.add(hold);
+    return hold;
   }
 
-  release(): void {
-    this.#holds--;
-    if (this.#holds > 0) return;
-    for (const [pid, { ticket }] of this.recentChanges()) {
-      if (ticket <= this.#appliedTicket) this.#forgetRecent(pid);
+  release(hold: Hold): void {
+    this.#holds.delete(hold);
+    const [oldest] = this.#holds;
+    let free = 0;
+    for (const { ticket, pid } of this.#kept) {
+      if (oldest && ticket > oldest.since) break;
+      this.#forgetRecent(ticket, pid);
+      free++;
     }
+    if (free > 0) this.#kept = this.#kept.slice(free);
   }
 
-  #forgetRecent(pid: Pid): void {
+  #forgetRecent(applied: Ticket, pid: Pid): void {
+    const recent = this.#recent?.get(pid);
+    if (!recent || recent.ticket > applied) return;
     this.#recent?.delete(pid);
     if (this.#recent?.size === 0) this.#recent = undefined;
   }

@@ -6,7 +6,7 @@ import { readTaskState } from '../domain/task-codec.ts';
 import { TASK_ROW_VERSION } from '../log/atom-rows.ts';
 import { Family, type Store, StoreCorrupt } from '../ports/store.ts';
 import type { Counts } from './counts.ts';
-import type { Knowledge, Queue } from './queue.ts';
+import type { Hold, Knowledge, Queue } from './queue.ts';
 
 /** A task that an operation cannot decide about without the store. */
 export interface Need {
@@ -31,6 +31,7 @@ export class Reads implements Disposable {
   readonly #store: Store;
   readonly #counts: Counts;
   readonly #states = new Map<Queue, Map<Pid, TaskState | undefined>>();
+  readonly #holds = new Map<Queue, Hold>();
   readonly #payloads = new Map<Queue, Map<Pid, Uint8Array | undefined>>();
 
   constructor(store: Store, counts: Counts) {
@@ -78,13 +79,14 @@ export class Reads implements Disposable {
   /** Keeps the queue's recent changes from now on. */
   hold(queue: Queue): void {
     if (this.#states.has(queue)) return;
-    queue.hold();
+    this.#holds.set(queue, queue.hold());
     this.#states.set(queue, new Map());
     this.#payloads.set(queue, new Map());
   }
 
   [Symbol.dispose](): void {
-    for (const queue of this.#states.keys()) queue.release();
+    for (const [queue, hold] of this.#holds) queue.release(hold);
+    this.#holds.clear();
     this.#states.clear();
   }
 }

@@ -1,18 +1,15 @@
 import { limits } from '@taskmaster/proto';
 import type { Instant, Key, Pid } from '../domain/ids.ts';
-import { afterPrefix, dueKey, pidOfDueKey, taskKey } from '../domain/keys.ts';
+import { afterPrefix, dueKey, pidOfDueKey, pidOfTaskKey, taskKey } from '../domain/keys.ts';
 import { isLeased } from '../domain/task.ts';
 import { Family } from '../ports/store.ts';
 import type { CachedTask } from './cache/queue-cache.ts';
-import { refill } from './cache/refill.ts';
 import type { GetCommand, PeekCommand, TaskView } from './commands.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { settle } from './queue-stats.ts';
 import { Reads } from './reads.ts';
 
-/** Refills for one peek at most; a cache too small to hold the head shows what it can. */
-const MAX_REFILLS = 4;
 /** A sample looks at so many times as many hidden tasks as it wants to show. */
 const SAMPLE_FACTOR = 10;
 const FIRST = 0 as Instant;
@@ -48,13 +45,29 @@ export async function peekTasks(memory: Memory, command: PeekCommand): Promise<T
 
 const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
 
+/** From memory if it knows enough, otherwise from the store: a look must not push others' tasks out of the cache. */
 async function headPids(memory: Memory, queue: Queue, limit: number): Promise<Pid[]> {
-  for (let refills = 0; refills < MAX_REFILLS; refills++) {
-    if (queue.dropped || queue.warmCache.firstMissing === undefined || queue.warmCache.readyCount >= limit) break;
-    await refill(memory, queue, limit);
+  const { firstMissing, readyCount } = queue.warmCache;
+  if (firstMissing === undefined || readyCount >= limit) return firstOf(queue, limit);
+  const hold = queue.hold();
+  try {
+    const range = { gte: taskKey(queue.prefix, queue.ledger.readyFloor), lt: afterPrefix(queue.prefix) };
+    // Rows that are out of date are made up for by rows behind them.
+    const rows = limit + [...queue.recentChanges()].length;
+    const read = await memory.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+    const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
+    for (const [pid, { task }] of queue.recentChanges()) {
+      if (task?.state.visibility.kind === 'available') pids.add(pid);
+      else pids.delete(pid);
+    }
+    return [...pids].sort((a, b) => (a < b ? -1 : 1)).slice(0, limit);
+  } finally {
+    queue.release(hold);
   }
+}
+
+function firstOf(queue: Queue, limit: number): Pid[] {
   const pids: Pid[] = [];
-  if (queue.dropped) return pids;
   for (const [pid] of queue.warmCache.head()) {
     pids.push(pid);
     if (pids.length === limit) break;

@@ -1,4 +1,4 @@
-import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import type { QueueName } from '@taskmaster/proto';
 import type { Pid } from '../domain/ids.ts';
 import { AVAILABLE, type TaskState } from '../domain/task.ts';
 import type { CachedTask } from './cache/queue-cache.ts';
@@ -14,6 +14,13 @@ export interface DraftView {
   known(queue: Queue, pid: Pid): Knowledge;
   /** The payload, if it was fetched. */
   payload(queue: Queue, pid: Pid): Uint8Array | undefined;
+}
+
+/** A task whose last attempt has failed. */
+export interface DeadTask {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly task: CachedTask;
 }
 
 const DEAD_LETTER_SUFFIX = '.dead';
@@ -94,22 +101,29 @@ export class TaskDraft {
     this.#set(queue, pid, undefined);
   }
 
-  /** Moves a task to its dead-letter queue, in place of one of the same PID there. Returns that queue's name. */
-  deadLetter(queue: Queue, pid: Pid, task: CachedTask): string {
-    const name = deadLetterQueueOf(queue.ledger.name, task.state);
-    const data = task.state.dataBytes === 0 ? EMPTY : (task.data ?? this.#view.payload(queue, pid));
-    if (!data) {
-      this.need(queue, pid, true);
-      return formatQueueName(name);
+  /**
+   * Moves tasks to their dead-letter queues, each in place of one of the same PID there. All leave before any arrives: a
+   * task may make room for another one.
+   */
+  deadLetter(tasks: readonly DeadTask[]): void {
+    const moves = tasks.map((task) => ({ ...task, data: this.#payloadOf(task) }));
+    if (this.needs.length > 0) return;
+    for (const { queue, pid, task } of moves) this.remove(queue, pid, task, false);
+    for (const { queue, pid, task, data } of moves) {
+      const target = this.queueFor(deadLetterQueueOf(queue.ledger.name, task.state));
+      const after = { ...task.state, retry: undefined, visibility: AVAILABLE };
+      const there = this.find(target, pid);
+      if (there) this.change(target, pid, there, after, data);
+      else this.add(target, pid, after, data ?? EMPTY);
+      this.deadLettered++;
     }
-    const target = this.queueFor(name);
-    this.remove(queue, pid, task, false);
-    this.deadLettered++;
-    const after = { ...task.state, retry: undefined, visibility: AVAILABLE };
-    const there = this.find(target, pid);
-    if (there) this.change(target, pid, there, after, data);
-    else this.add(target, pid, after, data);
-    return target.fullName;
+  }
+
+  #payloadOf({ queue, pid, task }: DeadTask): Uint8Array | undefined {
+    if (task.state.dataBytes === 0) return EMPTY;
+    const data = task.data ?? this.#view.payload(queue, pid);
+    if (!data) this.need(queue, pid, true);
+    return data;
   }
 
   #set(queue: Queue, pid: Pid, task: CachedTask | undefined): void {

@@ -8,11 +8,16 @@ import { encodeClockMark } from './node-row.ts';
 import { encodePartitionRow } from './partition-row.ts';
 import type { QueueLedger } from './queue-ledger.ts';
 
+/** Range deletions cost more than a few single ones, and slow down later scans. */
+const MOST_SINGLE_DELETES = 256;
+
 /** A partition with changes since its last checkpoint. */
 export interface CheckpointedPartition {
   readonly id: PartitionId;
   readonly lastTicket: Ticket;
   readonly nextQueueId: QueueId;
+  /** The log holds entries behind this one only. */
+  readonly trimmedTicket: Ticket;
   readonly changed: Iterable<QueueLedger>;
 }
 
@@ -43,10 +48,24 @@ export async function writeCheckpoint(
   minimums.put(Family.meta, metaKeys.clock, encodeClockMark(clock));
   await deps.store.write(minimums, { sync: true });
 
-  for (const { id, lastTicket } of partitions) {
-    await deps.store.deleteRange(Family.log, {
-      gte: logKey(id, 0 as Ticket),
-      lt: logKey(id, (lastTicket + 1) as Ticket),
-    });
+  await trimLog(deps.store, partitions);
+}
+
+/** Few entries go one by one, all partitions in one write; many by range, which takes a write of its own. */
+async function trimLog(store: Store, partitions: readonly CheckpointedPartition[]): Promise<void> {
+  const single = new WriteBatch();
+  const ranges: Promise<void>[] = [];
+  for (const { id, trimmedTicket, lastTicket } of partitions) {
+    if (lastTicket - trimmedTicket > MOST_SINGLE_DELETES) {
+      const range = { gte: logKey(id, trimmedTicket), lt: logKey(id, (lastTicket + 1) as Ticket) };
+      ranges.push(store.deleteRange(Family.log, range));
+      continue;
+    }
+    for (let ticket = trimmedTicket + 1; ticket <= lastTicket; ticket++) {
+      single.delete(Family.log, logKey(id, ticket as Ticket));
+    }
   }
+  // Unsynced: entries that come back are behind the minimum ticket, and go with the next start.
+  if (single.count > 0) ranges.push(store.write(single, { sync: false }));
+  await Promise.all(ranges);
 }

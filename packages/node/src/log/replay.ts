@@ -14,6 +14,8 @@ import { scanAll, WHOLE_FAMILY } from './scan-all.ts';
 export interface RecoveredPartition {
   lastTicket: Ticket;
   nextQueueId: QueueId;
+  /** The log holds entries behind this one only, those that a trim did not get to among them. */
+  trimmedTicket: Ticket;
   readonly ledgers: Map<QueueId, QueueLedger>;
   /** Ledgers that atoms behind the checkpoint changed. */
   readonly changed: Set<QueueLedger>;
@@ -53,6 +55,7 @@ async function loadCheckpoint(store: Store): Promise<Map<PartitionId, RecoveredP
     const { appliedTicket, nextQueueId } = decodePartitionRow(value);
     const partition = recoveredIn(partitions, partitionOfMetaKey(key));
     partition.lastTicket = appliedTicket;
+    partition.trimmedTicket = appliedTicket;
     partition.nextQueueId = nextQueueId;
   }
   for await (const { key, value } of scanAll(store, Family.queues, WHOLE_FAMILY)) {
@@ -77,6 +80,7 @@ async function replayLog(
     const id = partitionOfLogKey(key);
     const ticket = ticketOfLogKey(key);
     const partition = recoveredIn(partitions, id);
+    if (ticket <= partition.trimmedTicket) partition.trimmedTicket = (ticket - 1) as Ticket;
     if (ticket <= partition.lastTicket && !broken.has(id)) continue;
     if (broken.has(id) || ticket !== partition.lastTicket + 1) {
       if (store.atomicBatches) {
@@ -132,6 +136,7 @@ function recoveredIn(partitions: Map<PartitionId, RecoveredPartition>, id: Parti
   if (!partition) {
     partition = {
       lastTicket: 0 as Ticket,
+      trimmedTicket: 0 as Ticket,
       nextQueueId: 1 as QueueId,
       ledgers: new Map(),
       changed: new Set(),

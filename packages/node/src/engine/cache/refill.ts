@@ -3,7 +3,7 @@ import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../../domain/keys.
 import type { TaskState } from '../../domain/task.ts';
 import { Family } from '../../ports/store.ts';
 import type { Memory } from '../memory.ts';
-import type { Queue } from '../queue.ts';
+import type { Hold, Queue } from '../queue.ts';
 import { decodeTaskRow } from '../reads.ts';
 
 /** Rows of states read by one refill, at most. */
@@ -39,7 +39,7 @@ export function refill(memory: Memory, queue: Queue, wanted: number): Promise<vo
 
 async function readHead(memory: Memory, queue: Queue, tasks: number): Promise<void> {
   memory.counts.refills++;
-  queue.hold();
+  const hold = queue.hold();
   try {
     const from = queue.warmCache.firstMissing;
     if (from !== undefined) {
@@ -48,17 +48,17 @@ async function readHead(memory: Memory, queue: Queue, tasks: number): Promise<vo
       merge(queue, from, states, payloads, ended);
     }
   } catch (error) {
-    endRefill(queue);
+    endRefill(queue, hold);
     memory.listener.read(queue, error);
     throw error;
   }
-  endRefill(queue);
+  endRefill(queue, hold);
   memory.listener.read(queue, undefined);
   if (!queue.dropped) memory.cache.touch(queue);
 }
 
-function endRefill(queue: Queue): void {
-  queue.release();
+function endRefill(queue: Queue, hold: Hold): void {
+  queue.release(hold);
   queue.refilling = undefined;
 }
 

@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import { engineHarness, pidsOf } from '../testing/engine-harness.ts';
+
+const once = (deadLetterQueue: string) => ({ maxAttempts: 1, deadLetterQueue });
+
+test('a task may be dead-lettered onto one that the same update changes', async () => {
+  await using h = await engineHarness();
+  await h.update({
+    enqueue: [
+      { queue: 'g#q', pid: 'p', data: 'from q', retry: once('d') },
+      { queue: 'g#d', pid: 'p', data: 'in d' },
+    ],
+  });
+  const [q, d] = await h.lease(['g#q', 'g#d'], { max: 2 });
+  await h.update({
+    release: [
+      { queue: 'g#q', pid: 'p', token: q?.token },
+      { queue: 'g#d', pid: 'p', token: d?.token },
+    ],
+  });
+  await h.clock.advance(1000);
+  await h.crash();
+  expect(await h.counts('g#q')).toEqual({ available: 0, leased: 0, delayed: 0 });
+  expect(await h.counts('g#d')).toEqual({ available: 1, leased: 0, delayed: 0 });
+  const [left] = await h.lease('g#d', { max: 5 });
+  expect(Buffer.from(left?.data ?? []).toString()).toBe('from q');
+});
+
+test('a task that is dead-lettered makes room for another one', async () => {
+  await using h = await engineHarness();
+  await h.update({
+    enqueue: [
+      { queue: 'g#q', pid: 'p', data: 'from q', retry: once('d') },
+      { queue: 'g#d', pid: 'p', data: 'from d', retry: once('e') },
+    ],
+  });
+  const [q, d] = await h.lease(['g#q', 'g#d'], { max: 2 });
+  await h.update({
+    release: [
+      { queue: 'g#q', pid: 'p', token: q?.token },
+      { queue: 'g#d', pid: 'p', token: d?.token },
+    ],
+  });
+  const dataIn = async (queue: string) => (await h.lease(queue)).map(({ data }) => Buffer.from(data).toString());
+  expect(await dataIn('g#d')).toEqual(['from q']);
+  expect(await dataIn('g#e')).toEqual(['from d']);
+});
+
+test('large tasks that die together are moved a few at a time', async () => {
+  await using h = await engineHarness({ config: { cacheBytes: 1024 } });
+  const data = 'x'.repeat(1024 * 1024);
+  const pids = Array.from({ length: 12 }, (_, i) => `p${String(i).padStart(2, '0')}`);
+  for (const pid of pids) await h.update({ enqueue: [{ queue: 'g#q', pid, data, retry: once('d') }] });
+  for (const _pid of pids) await h.lease('g#q', { for: 1000 });
+  await h.clock.advance(1000);
+  const before = h.engine.figures().atoms;
+  expect(await h.counts('g#d')).toMatchObject({ available: 0 });
+  await h.counts('g#q');
+  expect(h.engine.figures().atoms - before).toBe(3);
+  const dead = await h.engine.peekTasks({
+    queue: { group: 'g', name: 'd' },
+    kind: 'head',
+    limit: 20,
+    includeData: false,
+  });
+  expect(pidsOf(dead)).toEqual(pids);
+});
