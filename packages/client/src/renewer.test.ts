@@ -32,7 +32,7 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
   });
   transport.engine.updates.length = 0;
   renewer.keep(kept);
-  return { timing, transport, engine: transport.engine, renewer, renewed, refused };
+  return { timing, transport, engine: transport.engine, renewer, renewed, refused, kept };
 }
 
 test('a lease is renewed whenever a third of it has passed', async () => {
@@ -66,6 +66,26 @@ test('a lease that is lost does not take the others with it', async () => {
   await timing.advance(10_000);
   expect(refused).toEqual([[1, 'TASK_NOT_FOUND']]);
   expect(renewed).toEqual([0, 2]);
+});
+
+test('what is repeated without the lost leases is not renewed a second time meanwhile', async () => {
+  const { timing, transport, engine, renewer, kept } = await setUp({ tasks: 3 });
+  engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0 }] });
+  const sent: string[][] = [];
+  const attempt = transport.updateTasks.bind(transport);
+  transport.updateTasks = (request, options) => {
+    sent.push(request.renew.map(({ pid }) => pid.toString()));
+    return sent.length === 2 ? new Promise(() => {}) : attempt(request, options);
+  };
+  await timing.advance(10_000);
+  expect(sent).toEqual([
+    ['0', '1', '2'],
+    ['0', '2'],
+  ]);
+  // Another lease that is due wakes the renewer while the repetition has no answer.
+  renewer.keep(kept.slice(1, 2).map((lease) => ({ ...lease, id: 3 })));
+  await timing.advance(1);
+  expect(sent.slice(2)).toEqual([['1']]);
 });
 
 describe('when a renewal does not come through', () => {

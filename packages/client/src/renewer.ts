@@ -123,16 +123,20 @@ export class Renewer {
     const { transport, timing, onRenewed } = this.#parts;
     for (const entry of entries) entry.renewing = true;
     const sentAt = timing.now();
+    let failure: TaskMasterError | undefined;
     try {
       await transport.updateTasks(
         { ...emptyRequest(), renew: entries.map(renewal) },
         { timeoutMs: timeoutOf(entries) },
       );
     } catch (thrown) {
-      this.#afterFailure(entries, asTaskMasterError(thrown));
+      failure = asTaskMasterError(thrown);
+    }
+    // Before the failure is dealt with: what that sends again is being renewed again.
+    for (const entry of entries) entry.renewing = false;
+    if (failure !== undefined) {
+      this.#afterFailure(entries, failure);
       return;
-    } finally {
-      for (const entry of entries) entry.renewing = false;
     }
     const renewed: number[] = [];
     for (const entry of entries) {
