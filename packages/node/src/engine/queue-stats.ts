@@ -84,7 +84,10 @@ export async function settle(memory: Memory, queues: Iterable<Queue>): Promise<v
   for (const queue of queues) if (mayBeDue(queue, now)) due.push(queue);
   const worker = async (): Promise<void> => {
     for (let queue = due.pop(); queue; queue = due.pop()) {
-      if (!queue.dropped) await countAsItStands(showDue(memory, queue));
+      // The search that is found may have begun before this call, and does not look for what became due in between.
+      for (let searches = 0; searches < 2 && !queue.dropped && mayBeDue(queue, now); searches++) {
+        await countAsItStands(showDue(memory, queue));
+      }
     }
   };
   await Promise.all(Array.from({ length: Math.min(SETTLE_AT_ONCE, due.length) }, worker));
