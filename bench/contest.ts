@@ -1,4 +1,4 @@
-import { type CpuTime, cpuTimeOf } from './machine.ts';
+import { type CpuTime, cpuTimeOf, mapCpuTime } from './machine.ts';
 import { type Figures, type LoadResult, median } from './measurement.ts';
 import type { Bench, Scale } from './row.ts';
 
@@ -80,8 +80,7 @@ class Runs {
       tasksPerS: median(all),
       p50Ms: medianOf(this.#results.map(({ p50Ms }) => p50Ms)),
       p99Ms: medianOf(this.#results.map(({ p99Ms }) => p99Ms)),
-      serverCpuUs: medianOf(this.#serverCpu.map(({ all: us }) => us)),
-      serverMainCpuUs: medianOf(this.#serverCpu.map(({ main }) => main)),
+      serverCpuUs: medianCpu(this.#serverCpu),
       generatorCpuUs: median(this.#results.map((result) => (result.generatorCpuMs * 1000) / allTasks(result))),
       all,
     };
@@ -95,7 +94,7 @@ class Runs {
     const after = cpuOf(contestant);
     if (result.tasks === 0) throw new Error(`${contestant.name} did nothing within ${ms} ms`);
     this.#tasksPerMs = result.tasks / result.elapsedMs;
-    const serverCpu = before && after && { all: after.all - before.all, main: after.main - before.main };
+    const serverCpu = before && after && mapCpuTime(after, (ms, kind) => ms - before[kind]);
     return { result, serverCpu };
   }
 }
@@ -105,9 +104,13 @@ function cpuOf({ serverPid }: Contestant): CpuTime | undefined {
 }
 
 /** From ms of a run to µs of a task. */
-function perTask({ all, main }: CpuTime, run: LoadResult): CpuTime {
-  const tasks = allTasks(run);
-  return { all: (all * 1000) / tasks, main: (main * 1000) / tasks };
+function perTask(cpu: CpuTime, run: LoadResult): CpuTime {
+  return mapCpuTime(cpu, (ms) => (ms * 1000) / allTasks(run));
+}
+
+function medianCpu(times: readonly CpuTime[]): CpuTime | undefined {
+  const [first] = times;
+  return first && mapCpuTime(first, (_us, kind) => median(times.map((time) => time[kind])));
 }
 
 /** All that CPU time was spent on. */

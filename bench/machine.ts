@@ -1,4 +1,4 @@
-import { readFileSync, statfsSync } from 'node:fs';
+import { readdirSync, readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 
 /** Linux counts the CPU time of processes in hundredths of a second, whatever the kernel's own tick is. */
@@ -19,17 +19,46 @@ export function describeMachine(): string {
   return `${availableParallelism()} × ${model}, ${gib} GiB, Node ${process.version}, load ${loadAverage()}`;
 }
 
-/** CPU time of a process in ms: of all its threads together, and of its main thread, which runs the event loop. */
-export interface CpuTime {
-  readonly all: number;
-  readonly main: number;
+/** Threads by what they are for. The main thread runs the event loop. */
+const THREADS = {
+  main: /^(MainThread|node)$/,
+  /** The store's own thread that writes. */
+  writer: /^rocks-writer/,
+  /** RocksDB's flushes and compactions. */
+  rocksdb: /^rocksdb:/,
+  /** Garbage collection and compilation beside the main thread. */
+  v8: /^V8Worker/,
+} as const;
+
+type ThreadKind = keyof typeof THREADS;
+const threadKinds = Object.keys(THREADS) as readonly ThreadKind[];
+
+/** CPU time of a process: of all threads together, also those that have ended, and of some kinds of them. */
+export type CpuTime = Readonly<Record<ThreadKind | 'all', number>>;
+
+export function mapCpuTime(time: CpuTime, map: (value: number, kind: keyof CpuTime) => number): CpuTime {
+  return {
+    all: map(time.all, 'all'),
+    main: map(time.main, 'main'),
+    writer: map(time.writer, 'writer'),
+    rocksdb: map(time.rocksdb, 'rocksdb'),
+    v8: map(time.v8, 'v8'),
+  };
 }
 
-/** CPU time a process has used; undefined where the system does not tell. */
+/** CPU time a process has used, in ms; undefined where the system does not tell. */
 export function cpuTimeOf(pid: number): CpuTime | undefined {
   const all = readProc(pid, 'stat');
-  const main = readProc(pid, `task/${pid}/stat`);
-  return all === undefined || main === undefined ? undefined : { all: cpuMsIn(all), main: cpuMsIn(main) };
+  if (all === undefined) return undefined;
+  const time = { all: readStat(all).cpuMs, main: 0, writer: 0, rocksdb: 0, v8: 0 };
+  for (const tid of readdirSync(`/proc/${pid}/task`)) {
+    const stat = readProc(pid, `task/${tid}/stat`);
+    if (stat === undefined) continue; // it ended meanwhile
+    const { name, cpuMs } = readStat(stat);
+    const kind = threadKinds.find((one) => THREADS[one].test(name));
+    if (kind !== undefined) time[kind] += cpuMs;
+  }
+  return time;
 }
 
 /** Memory of a process that is in RAM now, and at its worst so far, in bytes; undefined where the system does not tell. */
@@ -50,13 +79,19 @@ export function round(value: number, digits: number): number {
   return Math.round(value * factor) / factor;
 }
 
-function cpuMsIn(stat: string): number {
-  // The command's name may hold spaces and parentheses; the fields begin behind its last one.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[UTIME_FIELD]) + Number(fields[UTIME_FIELD + 1])) * TICK_MS;
+function readStat(stat: string): { readonly name: string; readonly cpuMs: number } {
+  // The name may hold spaces and parentheses; the fields begin behind the last one.
+  const nameEnd = stat.lastIndexOf(')');
+  const fields = stat.slice(nameEnd + 2).split(' ');
+  const ticks = Number(fields[UTIME_FIELD]) + Number(fields[UTIME_FIELD + 1]);
+  return { name: stat.slice(stat.indexOf('(') + 1, nameEnd), cpuMs: ticks * TICK_MS };
 }
 
+/** Undefined where there is no such process, or no such files about processes. */
 function readProc(pid: number, file: string): string | undefined {
-  if (process.platform !== 'linux') return undefined;
-  return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
+  } catch {
+    return undefined;
+  }
 }

@@ -1,4 +1,4 @@
-import { round } from './machine.ts';
+import { type CpuTime, round } from './machine.ts';
 
 /** What one run of a load came to. */
 export interface LoadResult {
@@ -23,9 +23,8 @@ export interface Figures {
   readonly tasksPerS: number;
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;
-  /** CPU time of the server for each task, in µs: of all threads, and of the one that runs the event loop. */
-  readonly serverCpuUs: number | undefined;
-  readonly serverMainCpuUs: number | undefined;
+  /** CPU time of the server for each task, in µs. */
+  readonly serverCpuUs: CpuTime | undefined;
   /** CPU time of the load generator for each task, in µs. */
   readonly generatorCpuUs: number;
   /** Tasks per second of every run, in their order: run n of all contestants ran next to each other. */
@@ -114,11 +113,15 @@ export function latencyFields(prefix: string, { p50Ms, p99Ms }: Figures): Record
   };
 }
 
-function cpuFields(prefix: string, figures: Figures): Record<string, number> {
-  const { serverCpuUs, serverMainCpuUs, generatorCpuUs } = figures;
-  return {
-    ...(serverCpuUs !== undefined && { [`${prefix}server_cpu_us`]: round(serverCpuUs, 1) }),
-    ...(serverMainCpuUs !== undefined && { [`${prefix}server_main_cpu_us`]: round(serverMainCpuUs, 1) }),
-    [`${prefix}generator_cpu_us`]: round(generatorCpuUs, 1),
-  };
+/** Threads that a server does not have, or that did nothing, are left out. */
+function cpuFields(prefix: string, { serverCpuUs, generatorCpuUs }: Figures): Record<string, number> {
+  const { all, ...threads } = serverCpuUs ?? { all: 0 };
+  const named: [string, number][] = [
+    ['server', all],
+    ...Object.entries(threads).map(([kind, us]): [string, number] => [`server_${kind}`, us]),
+    ['generator', generatorCpuUs],
+  ];
+  return Object.fromEntries(
+    named.filter(([, us]) => us > 0).map(([name, us]) => [`${prefix}${name}_cpu_us`, round(us, 1)]),
+  );
 }
