@@ -138,6 +138,8 @@ export interface HistoryEvent<C extends Call = Call, O extends Outcome = Outcome
   readonly outcome: O;
   readonly endedAt: number;
   readonly endedSeq: number;
+  /** The caller gave up before the end. */
+  readonly hungUp: boolean;
 }
 
 interface OpenCall {
@@ -145,10 +147,16 @@ interface OpenCall {
   readonly call: Call;
   readonly calledAt: number;
   readonly calledSeq: number;
+  hungUp: boolean;
 }
 
-/** Ends one recorded call; the first outcome counts. */
-export type EndCall = (outcome: Outcome, at: number) => void;
+/** One recorded call that is under way. */
+export interface Recording {
+  /** The first outcome counts; returns it. */
+  end(outcome: Outcome, at: number): Outcome;
+  /** The caller gives up. */
+  hangUp(): void;
+}
 
 /** Records calls and outcomes as they happen. */
 export class History {
@@ -161,17 +169,28 @@ export class History {
     return this.#events.toSorted((a, b) => a.id - b.id);
   }
 
+  /** The number that the next call or outcome will have. */
+  get seq(): number {
+    return this.#seq;
+  }
+
   get openCalls(): readonly OpenCall[] {
     return [...this.#open.values()];
   }
 
-  begin(call: Call, at: number): EndCall {
+  begin(call: Call, at: number): Recording {
     const id = this.#seq++;
-    const open: OpenCall = { id, call, calledAt: at, calledSeq: id };
+    const open: OpenCall = { id, call, calledAt: at, calledSeq: id, hungUp: false };
     this.#open.set(id, open);
-    return (outcome, endedAt) => {
-      if (!this.#open.delete(id)) return;
-      this.#events.push({ ...open, outcome, endedAt, endedSeq: this.#seq++ });
+    return {
+      end: (outcome, endedAt) => {
+        if (!this.#open.delete(id)) return { kind: 'unknown' };
+        this.#events.push({ ...open, outcome, endedAt, endedSeq: this.#seq++ });
+        return outcome;
+      },
+      hangUp: () => {
+        open.hungUp = true;
+      },
     };
   }
 
