@@ -1,3 +1,4 @@
+export * from './count-entries.ts';
 export * from './decode-whole.ts';
 export * from './encode-to-buffer.ts';
 export * from './gen/google/protobuf/any.ts';

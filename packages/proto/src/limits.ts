@@ -26,6 +26,8 @@ export const limits = {
   batchRequests: 1_000,
   /** Most items in all updates of one batch. */
   batchItems: 100_000,
+  /** Most calls in one message of a stream. */
+  streamCalls: 10_000,
   /** Most tasks shown by one peek, most PIDs looked up by one get. */
   peekTasks: 1_000,
   /** Most queues in one listing or statistics reply. */

@@ -10,7 +10,7 @@ import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, Updat
  * are not read, until that changes; HTTP/2 flow control tells the client.
  */
 export interface StreamRequest {
-  /** In no particular order. */
+  /** In no particular order; up to 10,000. More end the stream with TOO_MANY_ITEMS, and none of them is made. */
   calls: StreamCall[];
 }
 
