@@ -9,7 +9,7 @@ export interface RefusalOptions {
   readonly cause?: unknown;
 }
 
-/** A request was refused and changed nothing. The reason is stable, the message is for people. */
+/** A request was refused and changed nothing. The reason is stable, the message is for people. Has no stack. */
 export class Refusal extends Error {
   override readonly name: string = 'Refusal';
   readonly reason: Reason;
@@ -17,7 +17,11 @@ export class Refusal extends Error {
   readonly retryDelayMs: number | undefined;
 
   constructor(reason: Reason, message: string, options: RefusalOptions = {}) {
+    // Where it was made is of no use to anyone, and to find out costs more than all else about refusing a request.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.reason = reason;
     this.metadata = options.metadata ?? {};
     this.retryDelayMs = options.retryDelayMs;

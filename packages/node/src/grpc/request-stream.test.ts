@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type ClientDuplexStream, type ServiceError, status } from '@grpc/grpc-js';
-import type { StreamCall, StreamRequest, StreamResponse, StreamResult } from '@taskmaster/proto';
+import { limits, type StreamCall, type StreamRequest, type StreamResponse, type StreamResult } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
@@ -123,6 +123,43 @@ describe('a stream', () => {
     const [status] = await once(it.stream, 'status');
     expect(status).toMatchObject({ code: 0 });
     expect((await answered).flat()).toHaveLength(1);
+  });
+});
+
+describe('calls that are cheap to make', () => {
+  const nameless = (count: number): StreamCall[] => Array.from({ length: count }, (_, id) => ({ id, call: undefined }));
+
+  test('are as many in a message as is allowed', async () => {
+    await using it = await setUp({});
+    it.stream.write({ calls: nameless(limits.streamCalls) });
+    expect((await answers(it.stream, limits.streamCalls)).flat()).toHaveLength(limits.streamCalls);
+  });
+
+  test('end the stream when they are more', async () => {
+    await using it = await setUp({ updateTasks: applied });
+    const ended = once(it.stream, 'error');
+    it.stream.write({ calls: [update(0), ...nameless(limits.streamCalls)] });
+    const [error] = await ended;
+    expect(errorInfoOf(error as ServiceError)).toMatchObject({
+      reason: 'TOO_MANY_ITEMS',
+      metadata: { field: 'calls', limit: '10000' },
+    });
+    expect(it.engine.asked).toEqual([]);
+  });
+
+  test('are answered no further, though refused, while the client does not read', async () => {
+    const asked = fakeEngine({ updateTasks: applied });
+    const streamLimits = { callsInFlight: 100, requestBytes: 1e6, unreadBytes: 1e6 };
+    await using server = await startServer(asked, { streamLimits });
+    using client = new SleepingClient(server.port);
+    for (let message = 0; message < 3; message++) client.ask(nameless(limits.streamCalls));
+    client.ask([update(1)]);
+    await expect.poll(() => server.server.unreadReplyBytes).toBeGreaterThan(1e6);
+    // A hundred answers beyond the bound, and not those to two whole messages, 1.16 MB.
+    expect(server.server.unreadReplyBytes).toBeLessThan(1.05e6);
+    expect(asked.asked).toEqual([]);
+    await client.wake(1.5e6);
+    await expect.poll(() => asked.asked.length).toBe(1);
   });
 });
 

@@ -1,7 +1,9 @@
 import { ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
 import {
+  countEntries,
   encodeToBuffer,
   type LeaseTasksRequest,
+  limits,
   StreamRequest,
   StreamResponse,
   type StreamResult,
@@ -11,6 +13,7 @@ import { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import type { Caller } from './caller.ts';
+import { countAtMost } from './checks.ts';
 import { decodeRequest } from './codec.ts';
 import type { Handlers } from './handlers.ts';
 import { peerAddress } from './host-port.ts';
@@ -22,7 +25,7 @@ import type { UnreadReplies } from './unread-replies.ts';
 type NextCall = Parameters<ServerInterceptor>[1];
 
 export interface RequestStreamLimits {
-  /** Most calls of one stream being served or waiting for tasks; more stay unread. */
+  /** Most calls of one stream being served, waiting for tasks, or answered and not yet sent; more stay unread. */
   readonly callsInFlight: number;
   /** Most bytes of the messages whose calls are being served; more stay unread. */
   readonly requestBytes: number;
@@ -61,9 +64,12 @@ type Operation =
   | { readonly $case: 'update'; readonly value: UpdateTasksRequest }
   | { readonly $case: 'lease'; readonly value: LeaseTasksRequest };
 
+/** What becomes of a call: it is served, or was refused as it was read. Both have their turn (S1). */
+type Work = Operation | { readonly $case: 'refused'; readonly value: Refusal };
+
 interface StreamedCall {
   readonly id: number;
-  readonly operation: Operation;
+  readonly work: Work;
   readonly received: Received;
   readonly began: number;
 }
@@ -72,7 +78,8 @@ interface StreamedCall {
  * One `Stream` call: many updates and leases at once, answered in any order.
  *
  *  S1  A message is read only while calls in flight, their bytes and the unread answers are below their bounds and every
- *      call read before has been started. HTTP/2 flow control holds back the rest at the client.
+ *      call read before has been started. HTTP/2 flow control holds back the rest at the client. Calls that are refused
+ *      unserved count as all others: they are the cheapest to send.
  *  S2  The answers that became ready in one turn of the event loop travel together.
  *  S3  Once the stream is closed nothing is leased for it: waiting leases are given up, late ones given back.
  *
@@ -133,7 +140,7 @@ export class RequestStream extends ServerInterceptingCall {
     if (this.#ended) return;
     let calls: StreamRequest['calls'];
     try {
-      ({ calls } = decodeRequest(StreamRequest, message));
+      ({ calls } = decodeCalls(message));
     } catch (thrown) {
       // Which calls it would have made is not known, so none can be answered on its own.
       this.#end(refusalOf(thrown, this.#deps.log));
@@ -142,27 +149,29 @@ export class RequestStream extends ServerInterceptingCall {
     const began = performance.now();
     const received: Received = { bytes: message.length, unanswered: 0 };
     for (const { id, call } of calls) {
-      if (call?.$case === 'cancel') this.#leases.get(id)?.cancel();
-      else this.#park(id, call, received, began);
+      if (call?.$case === 'cancel') {
+        this.#leases.get(id)?.cancel();
+      } else {
+        received.unanswered++;
+        this.#parked.push({ id, work: this.#workOf(id, call), received, began });
+      }
     }
     if (received.unanswered > 0) this.#requestBytes += received.bytes;
     this.#pump();
   }
 
-  #park(id: number, operation: Operation | undefined, received: Received, began: number): void {
+  #workOf(id: number, operation: Operation | undefined): Work {
     if (operation === undefined) {
-      this.#answerRefused(id, new Refusal('MALFORMED_REQUEST', `call ${id} names no operation`));
-      return;
+      return { $case: 'refused', value: new Refusal('MALFORMED_REQUEST', `call ${id} names no operation`) };
     }
     if (operation.$case === 'lease') {
       if (this.#leases.has(id)) {
-        this.#answerRefused(id, new Refusal('INVALID_ARGUMENT', `call ${id}: an unanswered lease has the same id`));
-        return;
+        const problem = `call ${id}: an unanswered lease has the same id`;
+        return { $case: 'refused', value: new Refusal('INVALID_ARGUMENT', problem) };
       }
       this.#leases.set(id, new StreamLease(this.#address));
     }
-    received.unanswered++;
-    this.#parked.push({ id, operation, received, began });
+    return operation;
   }
 
   /** Starts what may start, then reads on if that was all (S1). */
@@ -189,15 +198,19 @@ export class RequestStream extends ServerInterceptingCall {
 
   #mayServe(): boolean {
     const { callsInFlight, unreadBytes } = this.#deps.limits;
-    return this.#inFlight < callsInFlight && this.#unreadBytes < unreadBytes;
+    return this.#inFlight + this.#ready.length < callsInFlight && this.#unreadBytes < unreadBytes;
   }
 
   #serve(call: StreamedCall): void {
     const { handlers } = this.#deps;
     this.#inFlight++;
-    const { operation } = call;
-    if (operation.$case === 'update') {
-      handlers.updateTasks(operation.value).then(
+    const { work } = call;
+    if (work.$case === 'refused') {
+      this.#refuse(call, work.value);
+      return;
+    }
+    if (work.$case === 'update') {
+      handlers.updateTasks(work.value).then(
         (value) => this.#answer(call, { $case: 'update', value }, undefined),
         (thrown: unknown) => this.#refuse(call, thrown),
       );
@@ -209,7 +222,7 @@ export class RequestStream extends ServerInterceptingCall {
       this.#refuse(call, new Refusal('CANCELLED', 'the lease was given up before it was tried'));
       return;
     }
-    handlers.leaseTasks(operation.value, lease).then(
+    handlers.leaseTasks(work.value, lease).then(
       (value) => this.#answer(call, { $case: 'lease', value }, undefined),
       (thrown: unknown) => {
         if (lease.endedWaiting(thrown)) this.#answer(call, { $case: 'lease', value: { tasks: [] } }, undefined);
@@ -225,16 +238,15 @@ export class RequestStream extends ServerInterceptingCall {
 
   #answer(call: StreamedCall, result: StreamResult['result'], refusal: Refusal | undefined): void {
     this.#inFlight--;
-    const { operation, received, began, id } = call;
+    const { work, received, began, id } = call;
     if (--received.unanswered === 0) this.#requestBytes -= received.bytes;
-    if (operation.$case === 'lease') this.#leases.delete(id);
-    const method = operation.$case === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
-    this.#deps.observer.callEnded(method, refusal?.reason, performance.now() - began);
+    // One that was refused as it was read has the id of another lease, or no method.
+    if (work.$case === 'lease') this.#leases.delete(id);
+    if (work.$case !== 'refused') {
+      const method = work.$case === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
+      this.#deps.observer.callEnded(method, refusal?.reason, performance.now() - began);
+    }
     this.#sendSoon({ id, result });
-  }
-
-  #answerRefused(id: number, refusal: Refusal): void {
-    this.#sendSoon({ id, result: { $case: 'error', value: toWireError(refusal) } });
   }
 
   #sendSoon(result: StreamResult): void {
@@ -286,6 +298,22 @@ export class RequestStream extends ServerInterceptingCall {
     for (const lease of this.#leases.values()) lease.cancel();
     this.#parked = [];
     this.#ready = [];
+  }
+}
+
+/** The number of `StreamRequest.calls`. */
+const CALLS_FIELD = 1;
+
+function decodeCalls(message: Buffer): StreamRequest {
+  countAtMost(countCalls(message), { field: 'calls' }, limits.streamCalls);
+  return decodeRequest(StreamRequest, message);
+}
+
+function countCalls(message: Buffer): number {
+  try {
+    return countEntries(message, CALLS_FIELD, limits.streamCalls);
+  } catch {
+    return 0; // Damaged: the decoder says how.
   }
 }
 
