@@ -171,7 +171,7 @@ describe('a node that is told to stop', () => {
     socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
     await once(socket, 'data');
     const told = performance.now();
-    node.process.process.kill('SIGINT');
+    process.kill(node.pid, 'SIGINT');
     await eventually(async () => {
       const answer = await fetch(`http://127.0.0.1:${node.httpPort}/readyz`).then(
         ({ status }) => status,

@@ -13,6 +13,7 @@ export interface Ended {
 export interface Running extends AsyncDisposable {
   readonly pid: number;
   readonly process: ChildProcess;
+  readonly isRunning: boolean;
   /** What it has written so far. */
   readonly stdout: string;
   readonly stderr: string;
@@ -69,6 +70,9 @@ export async function startProcess(
   return {
     pid: child.pid ?? 0,
     process: child,
+    get isRunning() {
+      return child.exitCode === null && child.signalCode === null;
+    },
     get stdout() {
       return stdout;
     },

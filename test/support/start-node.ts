@@ -11,6 +11,8 @@ export interface StartNodeOptions {
   readonly grpcPort?: number;
   /** More flags, `--engine-cache-bytes=1MiB` and so on. */
   readonly flags?: readonly string[];
+  /** A program and its arguments that runs the node: strace, for one. It must end when the node does. */
+  readonly behind?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -49,6 +51,8 @@ interface ReadyLine {
   readonly grpc: string;
   /** `host:port`, or the address of the page. */
   readonly http: string;
+  /** Of the node itself, whatever it runs behind. */
+  readonly pid: number;
 }
 
 /** Starts a node of the build; resolves when it serves. Rejects with `NodeDidNotStart`. */
@@ -56,27 +60,35 @@ export async function startNode(options: StartNodeOptions = {}): Promise<Running
   const temporary = options.dir === undefined ? await temporaryDirectory() : undefined;
   const dir = options.dir ?? join(temporary?.path ?? '', 'data');
   const begun = performance.now();
-  const running = await startProcess(process.execPath, [nodeCli, ...nodeArgs(dir, options)], {
-    env: nodeEnv(options.env),
-  });
+  const [command = process.execPath, ...args] = [
+    ...(options.behind ?? []),
+    process.execPath,
+    ...nodeArgs(dir, options),
+  ];
+  const running = await startProcess(command, args, { env: nodeEnv(options.env) });
   const ready = await readyLine(running);
   if (ready === undefined) {
     await temporary?.[Symbol.asyncDispose]();
     throw new NodeDidNotStart(await running.ended);
   }
+  const { pid } = ready;
   const grpcPort = portOf(ready.grpc);
+  const end = (signal: NodeJS.Signals): Promise<Ended> => {
+    if (running.isRunning) process.kill(pid, signal);
+    return running.ended;
+  };
   return {
-    pid: running.pid,
+    pid,
     dir,
     endpoint: `127.0.0.1:${grpcPort}`,
     grpcPort,
     httpPort: portOf(ready.http),
     readyMs: performance.now() - begun,
     process: running,
-    stop: (signal = 'SIGTERM') => running.kill(signal),
-    kill: () => running.kill('SIGKILL'),
+    stop: (signal = 'SIGTERM') => end(signal),
+    kill: () => end('SIGKILL'),
     async [Symbol.asyncDispose]() {
-      await running[Symbol.asyncDispose]();
+      await end('SIGKILL');
       await temporary?.[Symbol.asyncDispose]();
     },
   };
@@ -84,12 +96,12 @@ export async function startNode(options: StartNodeOptions = {}): Promise<Running
 
 /** Runs a node that is expected to refuse to start. */
 export async function runNode(options: StartNodeOptions & { readonly dir: string }): Promise<Ended> {
-  return runProcess(process.execPath, [nodeCli, ...nodeArgs(options.dir, options)], { env: nodeEnv(options.env) });
+  return runProcess(process.execPath, nodeArgs(options.dir, options), { env: nodeEnv(options.env) });
 }
 
 function nodeArgs(dir: string, { grpcPort = 0, flags = [] }: StartNodeOptions): string[] {
   if (!existsSync(nodeCli)) throw new Error(`${nodeCli} is missing: build first`);
-  return ['--json', `--data-dir=${dir}`, `--grpc-port=${grpcPort}`, '--http-port=0', ...flags];
+  return [nodeCli, '--json', `--data-dir=${dir}`, `--grpc-port=${grpcPort}`, '--http-port=0', ...flags];
 }
 
 /** The environment without settings of other nodes and without what the test runner tells Node. */

@@ -1,0 +1,47 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { connect, LeaseExpired, LeaseLost } from '@taskmaster/client';
+import { describe, expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { startNode } from '../support/start-node.ts';
+
+/* What a process does not notice: stopped for a while, as by a debugger, a laptop's lid or a machine that swaps. */
+describe('a node that is paused', { timeout: 60_000 }, () => {
+  test('knows how long, and gives the tasks of leases that ended meanwhile to whoever waits', async () => {
+    await using node = await startNode();
+    await using holder = await connect({ endpoints: node.endpoint, timeout: '30s' });
+    await using other = await connect({ endpoints: node.endpoint, timeout: '30s' });
+    const jobs = holder.queue<string>('jobs');
+    await jobs.enqueue('short');
+    await jobs.enqueue('long');
+    const [short] = await jobs.lease({ for: '1s' });
+    const [long] = await jobs.lease({ for: '10m' });
+    const waiting = other.queue('jobs').lease({ wait: '20s', max: 10 });
+    process.kill(node.pid, 'SIGSTOP');
+    try {
+      const { signal } = short ?? {};
+      await eventually(() => expect(signal?.aborted).toBe(true));
+      expect(signal?.reason).toBeInstanceOf(LeaseExpired);
+      await delay(500); // Some time more that the node must not have missed.
+    } finally {
+      process.kill(node.pid, 'SIGCONT');
+    }
+    expect((await waiting).map(({ data, attempt }) => [data, attempt])).toEqual([['short', 2]]);
+    await expect(short?.complete()).rejects.toBeInstanceOf(LeaseLost);
+    await long?.renew();
+    await long?.complete();
+    expect(await jobs.stats()).toMatchObject({ leased: 1, available: 0 });
+  });
+
+  test('answers what was asked meanwhile, once', async () => {
+    await using node = await startNode();
+    await using client = await connect({ endpoints: node.endpoint, timeout: '30s' });
+    const jobs = client.queue<number>('jobs');
+    await jobs.enqueue(-1);
+    process.kill(node.pid, 'SIGSTOP');
+    const asked = Array.from({ length: 100 }, (_, number) => jobs.enqueue(number));
+    await delay(500); // So that nothing can be answered at once.
+    process.kill(node.pid, 'SIGCONT');
+    await Promise.all(asked);
+    expect(await jobs.stats()).toMatchObject({ available: 101 });
+  });
+});
