@@ -1,4 +1,4 @@
-import { EnqueueResult, StreamRequest, type StreamResult, type UpdateTasksRequest } from '@taskmaster/proto';
+import { EnqueueResult, limits, StreamRequest, type StreamResult, type UpdateTasksRequest } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Cancelled, DeadlineExceeded, InvalidRequest, LeaseLost, makeError, Unavailable } from './errors.ts';
 import { updateSizeBound } from './request-size.ts';
@@ -183,6 +183,17 @@ describe('a lease that is given up', () => {
     await settled();
     expect(sent).toEqual([]);
   });
+});
+
+test('leases given up together are told of in messages of no more calls than a node takes', async () => {
+  const { lease, sent } = setUp();
+  const givingUp = Array.from({ length: limits.streamCalls + 1 }, () => new AbortController());
+  for (const { signal } of givingUp) lease(60_000, { signal }).catch(() => {});
+  await settled();
+  sent.length = 0;
+  for (const one of givingUp) one.abort();
+  await settled();
+  expect(sent.map(({ cancels }) => cancels.length)).toEqual([limits.streamCalls, 1]);
 });
 
 describe('when the stream breaks', () => {

@@ -3,6 +3,7 @@ import {
   encodeToBuffer,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
+  limits,
   type StreamCall,
   StreamRequest,
   type StreamResponse,
@@ -43,7 +44,10 @@ export interface RequestStreamParts {
   readonly onFailure: (error: TaskMasterError) => void;
 }
 
-/** Calls are joined into messages of about this size: large enough that the cost of a message is spread thin. */
+/**
+ * Calls are joined into messages of about this size: large enough that the cost of a message is spread thin, and far
+ * fewer calls than a node takes at once.
+ */
 const MESSAGE_BYTES = 64 * 1024;
 /** How long a lease that was given up waits to hear whether it was served first, in ms. */
 const GIVE_UP_MS = 1_000;
@@ -141,9 +145,8 @@ export class RequestStream {
   #flush(): void {
     while (!this.#blocked && !this.#closed) {
       const batch = this.#nextBatch();
-      const cancels = this.#cancels;
+      const cancels = this.#cancels.splice(0, limits.streamCalls - batch.length);
       if (batch.length === 0 && cancels.length === 0) return;
-      this.#cancels = [];
       const calls: StreamCall[] = batch.map((call) => ({ id: call.id, call }));
       for (const id of cancels) calls.push({ id, call: { $case: 'cancel', value: {} } });
       const message = this.#encode(batch, calls);
