@@ -1,5 +1,5 @@
 import type { QueueName } from '@taskmaster/proto';
-import { Refusal, UpdateRefusal } from '../domain/errors.ts';
+import { Refusal } from '../domain/errors.ts';
 import type { Instant } from '../domain/ids.ts';
 import { writeCheckpoint } from '../log/checkpoint.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
@@ -26,6 +26,7 @@ import type {
 } from './commands.ts';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
 import { Counts } from './counts.ts';
+import { giveBack } from './give-back.ts';
 import { LeaseDesk } from './lease-desk.ts';
 import { type Memory, type MemoryDeps, refusalOf } from './memory.ts';
 import { openMemory, openNode } from './open-memory.ts';
@@ -134,7 +135,8 @@ export class Engine implements TaskEngine {
     const leased = await this.#translated(() => (command.waitMs > 0 ? lease() : this.#admission.run('new', 0, lease)));
     if (!context.signal?.aborted) return leased;
     // Nobody is there any more: what it would have got is available again, as if it had not been leased.
-    if (this.#memory) await giveBack(this.#memory, leased);
+    const memory = this.#memory;
+    if (memory) await giveBack((release) => updateTasks(memory, release), leased);
     throw new Refusal('CANCELLED', 'the call was cancelled');
   }
 
@@ -384,25 +386,5 @@ function notReady(health: EngineHealth): Refusal {
       });
     default:
       return health satisfies never;
-  }
-}
-
-async function giveBack(memory: Memory, leased: readonly LeasedTask[]): Promise<void> {
-  const groups = Map.groupBy(leased, ({ queue }) => queue.group);
-  for (const [group, tasks] of groups) {
-    let release = tasks.map(({ queue, pid, token }) => ({ queue, pid, token, delayMs: 0, refundAttempt: true }));
-    while (release.length > 0) {
-      try {
-        await updateTasks(memory, { group, enqueue: [], dequeue: [], renew: [], release, requestId: undefined });
-        break;
-      } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
-        // Where nothing can be written the leases end by themselves.
-        if (!(error instanceof UpdateRefusal)) return;
-        // Somebody else changed some of the tasks meanwhile: those are given back by that.
-        const changed = new Set(error.items.map(({ index }) => index));
-        release = release.filter((_item, index) => !changed.has(index));
-      }
-    }
   }
 }

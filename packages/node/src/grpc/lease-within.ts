@@ -1,5 +1,6 @@
 import { Refusal } from '../domain/errors.ts';
-import type { LeaseCommand, LeasedTask, ReleaseItem, TaskEngine } from '../engine/commands.ts';
+import type { LeaseCommand, LeasedTask, TaskEngine } from '../engine/commands.ts';
+import { giveBack as releaseAll } from '../engine/give-back.ts';
 import type { Log } from '../ports/log.ts';
 import { fittingTasks } from './build-reply.ts';
 import type { Caller } from './caller.ts';
@@ -26,15 +27,9 @@ export async function leaseWithin(
   return tasks.slice(0, count);
 }
 
-/** Releases tasks that nobody will work on, as if they had never been leased. */
+/** Releases tasks that nobody will work on, as if they had never been leased; does not wait for it. */
 export function giveBack(engine: TaskEngine, log: Log, tasks: readonly LeasedTask[]): void {
-  for (const [group, ofGroup] of Map.groupBy(tasks, ({ queue }) => queue.group)) {
-    const release = ofGroup.map(
-      ({ queue, pid, token }): ReleaseItem => ({ queue, pid, token, delayMs: 0, refundAttempt: true }),
-    );
-    engine
-      .updateTasks({ group, enqueue: [], dequeue: [], renew: [], release, requestId: undefined })
-      // Without it the leases end by themselves; the tasks are only late.
-      .catch((err: unknown) => log.debug({ err }, 'leases that nobody got could not be given back'));
-  }
+  releaseAll((release) => engine.updateTasks(release), tasks)
+    // Without it the leases end by themselves; the tasks are only late.
+    .catch((err: unknown) => log.debug({ err }, 'leases that nobody got could not be given back'));
 }
