@@ -1,5 +1,5 @@
 import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { RocksLevel } from '@nxtedition/rocksdb';
 import type { Key } from '../domain/ids.ts';
 import {
@@ -16,7 +16,7 @@ import { WriteBatch } from '../ports/write-batch.ts';
 import type { MemoryBudget } from './column-families.ts';
 import { DiskGuard } from './disk-guard.ts';
 import { type OpenDatabase, openDatabase } from './open-database.ts';
-import { errorOf, type Failure } from './rocks-errors.ts';
+import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
 import { RocksReader } from './rocks-reader.ts';
 import { RocksWriter } from './rocks-writer.ts';
 import { SyncedFiles } from './synced-files.ts';
@@ -78,7 +78,7 @@ export async function openRocksStore(options: RocksStoreOptions): Promise<Store>
   if (reserveBytes < LEAST_RESERVE_BYTES) throw new RangeError(`reserveBytes is ${reserveBytes}, less than 1 MiB`);
   const cacheBytes = options.cacheBytes ?? 128 * MIB;
   const memtableBytes = options.memtableBytes ?? 128 * MIB;
-  await mkdir(dir, { recursive: true });
+  await makeDirectory(dir);
   const warn = (message: string) => options.log?.error({ dir }, message);
   const database = await openDatabase({ dir, cacheBytes, memtableBytes, warn });
   open.add(database.db);
@@ -91,6 +91,39 @@ export async function openRocksStore(options: RocksStoreOptions): Promise<Store>
   }
   return store;
 }
+
+/**
+ * One directory at a time: node's `recursive` goes round for ever where a parent exists and yet takes no directory, as
+ * `/proc` does.
+ */
+async function makeDirectory(dir: string): Promise<void> {
+  try {
+    await makeWithParents(dir);
+  } catch (error) {
+    const { kind, message } = failureOf(error);
+    throw errorOf({ kind, message: `the directory cannot be created: ${message}` }, dir);
+  }
+}
+
+async function makeWithParents(dir: string): Promise<void> {
+  try {
+    await mkdir(dir);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    const parent = dirname(dir);
+    // Where the parent exists it is not what is missing.
+    if (code !== 'ENOENT' || parent === dir || (await exists(parent))) throw error;
+    await makeWithParents(parent);
+    await makeWithParents(dir);
+  }
+}
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
 
 class RocksStore implements Store {
   readonly atomicBatches = true;

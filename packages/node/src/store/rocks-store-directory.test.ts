@@ -1,0 +1,24 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { StoreFailed } from '../ports/store.ts';
+import { openSmall, refusalOf, temporaryDirectory } from './test-support.ts';
+
+test('a store makes the directories above its own', async () => {
+  await using dir = await temporaryDirectory();
+  await using store = await openSmall(join(dir.path, 'a', 'b', 'c'));
+  expect(store.state).toBeDefined();
+});
+
+test('a directory that cannot be made is told of', async () => {
+  await using dir = await temporaryDirectory();
+  await writeFile(join(dir.path, 'file'), '');
+  const error = await refusalOf(openSmall(join(dir.path, 'file', 'db')));
+  expect(error).toBeInstanceOf(StoreFailed);
+  expect(error.message).toContain(`${join(dir.path, 'file', 'db')} failed: the directory cannot be created: ENOTDIR`);
+});
+
+test.runIf(process.platform === 'linux')('nor is it tried for ever where the system makes none', async () => {
+  const error = await refusalOf(openSmall('/proc/taskmaster/db'));
+  expect(error.message).toContain('/proc/taskmaster/db failed: the directory cannot be created');
+});
