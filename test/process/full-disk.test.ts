@@ -34,12 +34,12 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     await fill(32 * MIB);
     enqueued = 0;
     await start();
-  });
+  }, 60_000);
   afterEach(async () => {
     await client.close();
     await node[Symbol.asyncDispose]();
     await disk[Symbol.asyncDispose]();
-  });
+  }, 60_000);
 
   const dir = () => join(disk.path, 'data');
   const ballast = () => join(disk.path, 'ballast');

@@ -15,12 +15,12 @@ let others: TaskMasterClient;
 beforeAll(async () => {
   node = await startNode({ flags: ['--grpc-keepalive-time-ms=1000', '--grpc-keepalive-timeout-ms=500'] });
   others = await connect(node.endpoint);
-});
+}, 60_000);
 afterAll(async () => {
   await others.close();
   expect(await node.stop()).toMatchObject({ code: 0 });
   await node[Symbol.asyncDispose]();
-});
+}, 60_000);
 afterEach(async () => {
   const jobs = others.queue('bystanders');
   await jobs.enqueue('still served');

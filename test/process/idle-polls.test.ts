@@ -74,8 +74,8 @@ describe.skipIf(!hasFigures)(`thousands of long polls that find nothing${noFigur
   });
 });
 
-describe('among 1,000 waiting polls', () => {
-  test('an enqueue wakes exactly one, at once, first come first served', { timeout: 60_000 }, async () => {
+describe('among 1,000 waiting polls', { timeout: 60_000 }, () => {
+  test('an enqueue wakes exactly one, at once, first come first served', async () => {
     await using node = await startNode();
     const clients = Array.from({ length: 4 }, () => new WireClient(node.endpoint));
     const served: { poll: number; at: number; reply: LeaseTasksResponse }[] = [];
@@ -114,7 +114,7 @@ describe('among 1,000 waiting polls', () => {
     for (const client of clients) client[Symbol.dispose]();
   });
 
-  test('no wake-up is lost and none is for two: 5,000 tasks reach a poll each', { timeout: 60_000 }, async () => {
+  test('no wake-up is lost and none is for two: 5,000 tasks reach a poll each', async () => {
     await using node = await startNode();
     await using workers = await connect(node.endpoint);
     await using producer = await connect(node.endpoint);
@@ -142,7 +142,7 @@ describe('among 1,000 waiting polls', () => {
   });
 });
 
-describe('a poll that is given up holds no lease', () => {
+describe('a poll that is given up holds no lease', { timeout: 60_000 }, () => {
   test('cancelled polls leave the next task to a newcomer', async () => {
     await using node = await startNode();
     using client = new WireClient(node.endpoint);
@@ -158,7 +158,7 @@ describe('a poll that is given up holds no lease', () => {
     expect((await newcomer.lease({})).tasks).toHaveLength(1);
   });
 
-  test('nor do those of a worker that was killed', { timeout: 60_000 }, async () => {
+  test('nor do those of a worker that was killed', async () => {
     await using node = await startNode();
     await using client = await connect(node.endpoint);
     await using worker = await startProgram('poll.ts', node.endpoint, 'jobs', 1_000);
@@ -169,7 +169,7 @@ describe('a poll that is given up holds no lease', () => {
     expect(await client.queue('jobs').lease()).toHaveLength(1);
   });
 
-  test('also when it is given up in the moment a task comes', { timeout: 60_000 }, async () => {
+  test('also when it is given up in the moment a task comes', async () => {
     await using node = await startNode();
     await using workers = await connect(node.endpoint);
     await using producer = await connect(node.endpoint);

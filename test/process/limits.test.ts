@@ -13,11 +13,11 @@ let client: WireClient;
 beforeAll(async () => {
   node = await startNode();
   client = new WireClient(node.endpoint);
-});
+}, 60_000);
 afterAll(async () => {
   client[Symbol.dispose]();
   await node[Symbol.asyncDispose]();
-});
+}, 60_000);
 
 let tests = 0;
 let queue = '';

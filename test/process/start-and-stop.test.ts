@@ -19,7 +19,7 @@ function expectOneClearLine({ stderr }: Ended, ...says: string[]): void {
   expect(lines).toHaveLength(1);
 }
 
-describe('a node that cannot start says why in one line', () => {
+describe('a node that cannot start says why in one line', { timeout: 60_000 }, () => {
   test('when another one has its directory, which goes on undisturbed', async () => {
     await using node = await startNode();
     await using client = await connect(node.endpoint);
@@ -53,7 +53,7 @@ describe('a node that cannot start says why in one line', () => {
   });
 });
 
-describe('a node whose settings are wrong ends with 2 and names them', () => {
+describe('a node whose settings are wrong ends with 2 and names them', { timeout: 60_000 }, () => {
   test.each([
     ['a file that is not YAML', 'dataDir: [', 'node.yaml'],
     ['a setting that does not exist', 'engine:\n  cacheBites: 1MiB\n', 'engine.cacheBites'],
@@ -90,10 +90,8 @@ describe('a node whose settings are wrong ends with 2 and names them', () => {
   });
 });
 
-describe('a node that is told to stop', () => {
-  test('under load: finishes what is in flight, exits with 0, has lost nothing, is back at once', {
-    timeout: 60_000,
-  }, async () => {
+describe('a node that is told to stop', { timeout: 60_000 }, () => {
+  test('under load: finishes what is in flight, exits with 0, has lost nothing, is back at once', async () => {
     await using dir = await temporaryDirectory();
     await using node = await startNode({ dir: dir.path });
     // No repetitions: what one attempt acknowledged has to be there.
