@@ -10,6 +10,8 @@ export default defineConfig({
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 30_000,
+    // Real processes on a shared machine: a failure counts when it comes again. Vitest names the tests it repeated.
+    retry: process.env.CI ? 2 : 0,
     reporters: ['default', './test/support/closing-line.ts'],
     execArgv: ['--conditions=source'],
   },

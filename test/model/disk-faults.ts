@@ -1,0 +1,43 @@
+import { Family, type Key, type SimDisk } from '@taskmaster/node/testing';
+import type { CountsReply } from '../support/history.ts';
+
+/** Partition and queue id; see docs/data-on-disk.md. */
+const PREFIX = 8;
+const INSTANT = 6;
+
+const prefixOf = (key: Key): string => key.slice(0, PREFIX);
+const show = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
+
+/**
+ * What is wrong with the rows of a disk at rest: each task has one state, a hidden one is in the index by instant, each
+ * has its payload, nothing is left of dead queues, and there are as many as the queues count.
+ */
+export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): string[] {
+  const faults: string[] = [];
+  const keys = (family: Family): Set<string> => new Set(disk.rowsOf(family).map(({ key }) => key));
+  const [ready, hidden, data] = [keys(Family.ready), keys(Family.hidden), keys(Family.data)];
+  const due = disk.rowsOf(Family.due).map(({ key }) => prefixOf(key) + key.slice(PREFIX + INSTANT));
+
+  for (const key of ready) if (hidden.has(key)) faults.push(`${show(key)} is available and hidden`);
+  for (const key of differing(new Set([...ready, ...hidden]), data)) {
+    faults.push(`${show(key)} has only a state or only a payload`);
+  }
+  for (const key of differing(hidden, new Set(due))) faults.push(`${show(key)} is hidden, or due, not both`);
+  if (new Set(due).size !== due.length) faults.push('a task is due twice');
+
+  const sizes = (rows: Iterable<string>): Map<string, number> => {
+    const found = new Map<string, number>();
+    for (const key of rows) found.set(prefixOf(key as Key), (found.get(prefixOf(key as Key)) ?? 0) + 1);
+    return found;
+  };
+  const [readyOf, hiddenOf] = [sizes(ready), sizes(hidden)];
+  const prefixes = new Set([...readyOf.keys(), ...hiddenOf.keys()]);
+  const onDisk = [...prefixes].map((prefix) => `${readyOf.get(prefix) ?? 0}+${hiddenOf.get(prefix) ?? 0}`).sort();
+  const counted = counts.map(({ available, leased, delayed }) => `${available}+${leased + delayed}`).sort();
+  if (onDisk.join() !== counted.join()) faults.push(`rows on disk: ${onDisk}; the queues count: ${counted}`);
+  return faults;
+}
+
+/** What is in one of the two only. */
+const differing = (a: ReadonlySet<string>, b: ReadonlySet<string>): string[] =>
+  [...a, ...b].filter((item) => a.has(item) !== b.has(item));

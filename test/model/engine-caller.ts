@@ -1,0 +1,208 @@
+import {
+  type Engine,
+  type LeasedTask,
+  type LeaseToken,
+  type Pid,
+  type QueueStats,
+  Refusal,
+  type TaskView,
+  type UpdateCommand,
+  type UpdateOutcome,
+  UpdateRefusal,
+} from '@taskmaster/node/testing';
+import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
+import type {
+  Call,
+  CountsReply,
+  History,
+  LeasedReply,
+  Outcome,
+  RefusedItemReply,
+  ShownTask,
+  TaskCall,
+  UpdateCall,
+} from '../support/history.ts';
+
+/** A call under way. */
+export interface Asked {
+  readonly ended: Promise<Outcome>;
+  hangUp(): void;
+  /** The node is stopping: an empty answer says nothing from now on. */
+  dismiss(): void;
+}
+
+/** Asks an engine and records what it says. */
+export function ask(engine: Engine, call: Call, history: History, now: () => number, atomicBatches: boolean): Asked {
+  const abort = new AbortController();
+  let dismissed = false;
+  const recording = history.begin(call, now());
+  const ended = answer(engine, call, abort.signal)
+    .catch((error: unknown) => refused(error, atomicBatches))
+    .then((outcome) => {
+      const told: Outcome = outcome.kind === 'leased' ? { ...outcome, dismissed } : outcome;
+      return recording.end(told, now());
+    });
+  return {
+    ended,
+    hangUp: () => {
+      recording.hangUp();
+      abort.abort();
+    },
+    dismiss: () => {
+      dismissed = true;
+    },
+  };
+}
+
+async function answer(engine: Engine, call: Call, signal: AbortSignal): Promise<Outcome> {
+  switch (call.kind) {
+    case 'update':
+      return updated(await engine.updateTasks(commandOf(call)));
+    case 'lease': {
+      const { queues, maxPid, ...rest } = call;
+      const command = {
+        ...rest,
+        queues: queues.map(parseQueueName),
+        maxPid: maxPid as Pid | undefined,
+        worker: 'worker',
+        workerAddress: '127.0.0.1:1',
+      };
+      const tasks = await engine.leaseTasks(command, { signal });
+      return { kind: 'leased', tasks: tasks.map(leasedTask), dismissed: false };
+    }
+    case 'get': {
+      const pids = call.pids as Pid[];
+      const tasks = await engine.getTasks({ queue: parseQueueName(call.queue), pids, includeData: true });
+      return { kind: 'shown', tasks: tasks.map(shownTask) };
+    }
+    case 'peek': {
+      const { queue, what, limit } = call;
+      const tasks = await engine.peekTasks({ queue: parseQueueName(queue), kind: what, limit, includeData: true });
+      return { kind: 'shown', tasks: tasks.map(shownTask) };
+    }
+    case 'stats': {
+      const report = await engine.queueStats({ kind: 'named', queues: call.queues.map(parseQueueName) });
+      return { kind: 'counts', queues: report.queues.map(counts) };
+    }
+    case 'list': {
+      const page = await engine.listQueues({ filter: EVERYTHING, limit: 1000, after: undefined });
+      return { kind: 'counts', queues: page.queues.map(counts) };
+    }
+    case 'delete':
+      return { kind: 'number', tasks: await engine.deleteQueue(parseQueueName(call.queue)) };
+    case 'reset':
+      return { kind: 'number', tasks: await engine.resetLeases(parseQueueName(call.queue)) };
+    default:
+      return call satisfies never;
+  }
+}
+
+const EVERYTHING = {
+  matches: undefined,
+  group: undefined,
+  minAvailable: undefined,
+  maxAvailable: undefined,
+  minLeased: undefined,
+  maxLeased: undefined,
+  minDelayed: undefined,
+  maxDelayed: undefined,
+};
+
+const MODES = {
+  collapse: EnqueueMode.ENQUEUE_MODE_COLLAPSE,
+  fail: EnqueueMode.ENQUEUE_MODE_FAIL,
+  replace: EnqueueMode.ENQUEUE_MODE_REPLACE,
+};
+
+const RESULTS: ReadonlyMap<EnqueueResult, 'created' | 'collapsed' | 'replaced'> = new Map([
+  [EnqueueResult.ENQUEUE_RESULT_CREATED, 'created'],
+  [EnqueueResult.ENQUEUE_RESULT_COLLAPSED, 'collapsed'],
+  [EnqueueResult.ENQUEUE_RESULT_REPLACED, 'replaced'],
+]);
+
+const KINDS: ReadonlyMap<ItemKind, RefusedItemReply['kind']> = new Map([
+  [ItemKind.ITEM_KIND_ENQUEUE, 'enqueue'],
+  [ItemKind.ITEM_KIND_DEQUEUE, 'dequeue'],
+  [ItemKind.ITEM_KIND_RENEW, 'renew'],
+  [ItemKind.ITEM_KIND_RELEASE, 'release'],
+]);
+
+function commandOf(call: UpdateCall): UpdateCommand {
+  const item = ({ queue, pid, token }: TaskCall) => ({
+    queue: parseQueueName(queue),
+    pid: pid as Pid,
+    token: token as LeaseToken | undefined,
+  });
+  const [first] = [...call.enqueue, ...call.dequeue, ...call.renew, ...call.release];
+  return {
+    group: parseQueueName(first?.queue ?? '').group,
+    enqueue: call.enqueue.map(({ queue, pid, data, mode, delayMs, retry }) => ({
+      queue: parseQueueName(queue),
+      pid: pid as Pid | undefined,
+      data: Buffer.from(data, 'latin1'),
+      mode: MODES[mode],
+      delayMs,
+      retry,
+    })),
+    dequeue: call.dequeue.map(item),
+    renew: call.renew.map((renewal) => ({ ...item(renewal), leaseMs: renewal.leaseMs })),
+    release: call.release.map((release) => ({
+      ...item(release),
+      delayMs: release.delayMs,
+      refundAttempt: release.refund,
+    })),
+    requestId: call.requestId,
+  };
+}
+
+const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('latin1');
+
+function updated({ enqueued, renewed, released }: UpdateOutcome): Outcome {
+  return {
+    kind: 'updated',
+    enqueued: enqueued.map(({ pid, result }) => ({ pid, result: RESULTS.get(result) ?? 'created' })),
+    renewed: renewed.map(({ until }) => ({ until })),
+    released: released.map(({ until, deadLetterQueue }) => ({ until, deadLetterQueue })),
+  };
+}
+
+const leasedTask = ({ queue, pid, data, token, until, attempt, enqueuedAt }: LeasedTask): LeasedReply => ({
+  queue: formatQueueName(queue),
+  pid,
+  data: text(data),
+  token,
+  until,
+  attempt,
+  enqueuedAt,
+});
+
+function shownTask({ pid, state, data }: TaskView): ShownTask {
+  if (!state) return { pid, state: undefined, data: undefined };
+  const { visibility, attempts, token, enqueuedAt } = state;
+  const kind = visibility.kind === 'available' ? 'available' : visibility.lease ? 'leased' : 'delayed';
+  const until = visibility.kind === 'hidden' ? visibility.until : undefined;
+  return { pid, state: { kind, until, attempts, token, enqueuedAt }, data: data && text(data) };
+}
+
+const counts = ({ queue, available, leased, delayed, completed }: QueueStats): CountsReply => ({
+  queue: formatQueueName(queue),
+  available,
+  leased,
+  delayed,
+  completed,
+});
+
+function refused(error: unknown, atomicBatches: boolean): Outcome {
+  // Of a process that crashed nobody hears; anything else that is not a refusal will not be explained.
+  if (!(error instanceof Refusal)) return { kind: 'refused', reason: `not a refusal: ${error}`, items: [] };
+  // Without atomic batches the log entry may be on disk when its rows found no space.
+  if (error.reason === 'DISK_FULL' && !atomicBatches) return { kind: 'unknown' };
+  const items = error instanceof UpdateRefusal ? error.items : [];
+  return {
+    kind: 'refused',
+    reason: error.reason,
+    items: items.map(({ kind, index, reason }): RefusedItemReply => {
+      return { kind: KINDS.get(kind) ?? 'enqueue', index, reason };
+    }),
+  };
+}

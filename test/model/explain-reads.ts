@@ -1,0 +1,170 @@
+import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '../support/history.ts';
+import { isOverdue, type Setting, sweeps } from './rules.ts';
+import { contains, exactly, isExact, type ModelTask, type Span, type World } from './world.ts';
+
+type Shown = Extract<Outcome, { kind: 'shown' }>;
+type Counts = Extract<Outcome, { kind: 'counts' }>;
+
+/** Whoever looks at queues sees what was due when the look began as available. */
+function settled(world: World, queues: readonly string[], event: HistoryEvent, span: Span, setting: Setting): World[] {
+  const at = Math.min(event.calledAt, span.from);
+  return sweeps(world, queues, span, setting).filter(
+    (swept) => !queues.some((queue) => swept.tasks(queue).some((task) => isOverdue(task, at))),
+  );
+}
+
+export function explainShown(
+  world: World,
+  event: HistoryEvent<CallOf<'get'> | CallOf<'peek'>>,
+  { tasks }: Shown,
+  span: Span,
+  setting: Setting,
+): World[] {
+  const { call } = event;
+  const isAlone = setting.besides(event).length === 0;
+  return settled(world, [call.queue], event, span, setting).flatMap((swept) => {
+    if (call.kind === 'peek' && !isPeekOf(swept, call, tasks, isAlone && !setting.tinyCache)) return [];
+    let next: World | undefined = swept.at(span.from, swept.epoch);
+    for (const shown of tasks) next = next && learn(next, call.queue, shown, isAlone, setting);
+    return next ? [next] : [];
+  });
+}
+
+/** A sample of the right kind in the right order; all there is where nothing else was going on. */
+function isPeekOf(
+  world: World,
+  { queue, what, limit }: CallOf<'peek'>,
+  tasks: readonly ShownTask[],
+  isComplete: boolean,
+): boolean {
+  const wanted = world.tasks(queue).filter((task) => kindOf(task) === (what === 'head' ? 'available' : what));
+  if (isComplete && tasks.length !== Math.min(limit, wanted.length)) return false;
+  if (isComplete && what === 'head') return tasks.every(({ pid }, index) => wanted[index]?.pid === pid);
+  const order = (a: ShownTask, b: ShownTask): boolean =>
+    what === 'head' ? a.pid < b.pid : (a.state?.until ?? 0) <= (b.state?.until ?? 0);
+  return tasks.every((task, index) => {
+    const before = tasks[index - 1];
+    return (before === undefined || order(before, task)) && wanted.some(({ pid }) => pid === task.pid);
+  });
+}
+
+const kindOf = ({ hidden }: ModelTask): 'available' | 'leased' | 'delayed' =>
+  hidden === undefined ? 'available' : hidden.leasedBy === undefined ? 'delayed' : 'leased';
+
+/** The world in which the task is as shown, with what that tells of its instants; undefined: it is not. */
+function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, setting: Setting): World | undefined {
+  const task = world.task(queue, shown.pid);
+  const { state } = shown;
+  if (!task || !state) return !task && !state ? world : undefined;
+  const { hidden } = task;
+  const isSame =
+    state.kind === kindOf(task) &&
+    state.attempts === task.attempts &&
+    (typeof task.token === 'string' || state.token === task.token) &&
+    contains(task.enqueuedAt, state.enqueuedAt) &&
+    (hidden === undefined || (state.until !== undefined && contains(hidden.until, state.until)));
+  // The payload of a task that changes meanwhile may be the later one, or gone.
+  if (!isSame || (isAlone && shown.data !== task.data)) return undefined;
+  const isKnown = isExact(task.enqueuedAt) && (hidden === undefined || isExact(hidden.until));
+  if (isKnown) return world;
+  const until = hidden && { ...hidden, until: exactly(state.until ?? 0) };
+  return world.put(queue, { ...task, enqueuedAt: exactly(state.enqueuedAt), hidden: until }, setting.lingerMs);
+}
+
+export function explainCounts(
+  world: World,
+  event: HistoryEvent<CallOf<'stats'> | CallOf<'list'>>,
+  { queues: counts }: Counts,
+  span: Span,
+  setting: Setting,
+): World[] {
+  const { call } = event;
+  const names = call.kind === 'stats' ? call.queues : world.queueNames;
+  return settled(world, names, event, span, setting)
+    .filter((swept) => {
+      const expected = call.kind === 'stats' ? call.queues : namesWithTasks(swept);
+      return (
+        expected.length === counts.length && expected.every((name, i) => isCountOf(swept, name, counts[i], setting))
+      );
+    })
+    .map((swept) => swept.at(span.from, swept.epoch));
+}
+
+const namesWithTasks = (world: World): string[] => {
+  const names = world.queueNames.filter((name) => world.queue(name).tasks.size > 0);
+  const parts = (name: string): [string, string] => {
+    const at = name.indexOf('#');
+    return at < 0 ? ['', name] : [name.slice(0, at), name.slice(at + 1)];
+  };
+  // By group, then by name.
+  return names.sort((a, b) => {
+    const [[groupA, nameA], [groupB, nameB]] = [parts(a), parts(b)];
+    return groupA === groupB ? (nameA < nameB ? -1 : 1) : groupA < groupB ? -1 : 1;
+  });
+};
+
+function isCountOf(world: World, name: string, counts: CountsReply | undefined, setting: Setting): boolean {
+  const { tasks, completed } = world.queue(name);
+  const of = { available: 0, leased: 0, delayed: 0 };
+  for (const task of tasks.values()) of[kindOf(task)]++;
+  const forgotten = world.mayBeForgotten(name, setting.lingerMs);
+  return (
+    counts?.queue === name &&
+    counts.available === of.available &&
+    counts.leased === of.leased &&
+    counts.delayed === of.delayed &&
+    (completed === undefined || counts.completed === completed || (forgotten && counts.completed === 0))
+  );
+}
+
+export function explainDelete(
+  world: World,
+  { call, outcome }: HistoryEvent<CallOf<'delete'>>,
+  span: Span,
+  setting: Setting,
+): World[] {
+  return sweeps(world, [call.queue], span, setting)
+    .filter((swept) => outcome.kind === 'unknown' || sizeOf(swept, call.queue) === tasksOf(outcome))
+    .map((swept) => swept.at(span.from, swept.epoch).deleteQueue(call.queue));
+}
+
+const sizeOf = (world: World, queue: string): number => world.queue(queue).tasks.size;
+const tasksOf = (outcome: Outcome): number => (outcome.kind === 'number' ? outcome.tasks : 0);
+
+/**
+ * A reset goes through the queue bit by bit: some leases, then others. At its end every lease from before its call is
+ * over; those that began meanwhile may be.
+ */
+export function explainReset(
+  world: World,
+  event: HistoryEvent<CallOf<'reset'>>,
+  span: Span,
+  setting: Setting,
+): { world: World; done: boolean }[] {
+  const { call, id, outcome } = event;
+  const sofar = Number(world.progress(id) ?? 0);
+  const found: { world: World; done: boolean }[] = [];
+  const besides = new Set(setting.besides(event).map((other) => other.id));
+  for (const swept of sweeps(world, [call.queue], span, setting)) {
+    const leased = swept.tasks(call.queue).filter(({ hidden }) => hidden?.leasedBy !== undefined);
+    for (const chosen of subsets(leased)) {
+      let next = swept.at(span.from, swept.epoch);
+      for (const task of chosen) {
+        next = next.put(call.queue, { ...task, token: `reset by #${id}`, hidden: undefined }, setting.lingerMs);
+      }
+      const left = leased.filter((task) => !chosen.includes(task));
+      const over = left.every(({ hidden }) => besides.has(hidden?.leasedBy ?? -1));
+      const isAll = outcome.kind === 'number' && sofar + chosen.length === outcome.tasks && over;
+      if (isAll) found.push({ world: next.withProgress(id, undefined), done: true });
+      if (chosen.length > 0) found.push({ world: next.withProgress(id, `${sofar + chosen.length}`), done: false });
+    }
+  }
+  return found.sort((a, b) => Number(b.done) - Number(a.done));
+}
+
+/** All subsets, the largest first. */
+function subsets<T>(items: readonly T[]): T[][] {
+  let all: T[][] = [[]];
+  for (const item of items) all = all.flatMap((some) => [[...some, item], some]);
+  return all;
+}

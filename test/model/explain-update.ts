@@ -1,0 +1,206 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { EnqueueCall, HistoryEvent, Outcome, RefusedItemReply, TaskCall, UpdateCall } from '../support/history.ts';
+import { backoffMs, buryIn, deadLetterQueueOf, isLastAttempt, type Setting, sweeps } from './rules.ts';
+import { exactly, later, type ModelTask, type Span, type World } from './world.ts';
+
+type Updated = Extract<Outcome, { kind: 'updated' }>;
+type Enqueued = Updated['enqueued'][number];
+type Released = Updated['released'][number];
+
+/** The worlds in which the update can have ended as it did; none: it cannot have happened now. */
+export function explainUpdate(
+  world: World,
+  event: HistoryEvent<UpdateCall>,
+  span: Span,
+  setting: Setting,
+): readonly World[] {
+  const { call, outcome } = event;
+  const { requestId } = call;
+  const recorded = requestId === undefined ? undefined : world.request(requestId);
+  const worlds: World[] = [];
+  if (recorded && (outcome.kind === 'unknown' || isDeepStrictEqual(outcome, recorded.outcome))) worlds.push(world);
+  // Within the window a repeated request is never applied again.
+  if (recorded && span.to - recorded.at.from <= setting.requestWindowMs) return worlds;
+  for (const swept of sweeps(world, queuesOf(world, call), span, setting)) {
+    for (const told of toldBy(outcome, requestId, setting)) {
+      const after = new UpdatePlayer(swept, call, told, span, setting).play(outcome);
+      if (after) worlds.push(after);
+    }
+  }
+  return worlds;
+}
+
+/** The queues it looks at; a release may send a task to another one. */
+function queuesOf(world: World, { enqueue, dequeue, renew, release }: UpdateCall): string[] {
+  const graves = release.map(({ queue, pid }) => deadLetterQueueOf(queue, world.task(queue, pid)?.retry));
+  return [...[...enqueue, ...dequeue, ...renew, ...release].map(({ queue }) => queue), ...graves];
+}
+
+/** What the caller was told; where that was lost, what a repetition was told, or anything. */
+function toldBy(outcome: Outcome, requestId: string | undefined, setting: Setting): (Updated | undefined)[] {
+  if (outcome.kind !== 'unknown') return [outcome.kind === 'updated' ? outcome : undefined];
+  const repeated = requestId === undefined ? undefined : setting.toldFor(requestId);
+  return repeated ? [repeated, undefined] : [undefined];
+}
+
+/** Plays one update as the contract says: dequeues, renewals, releases as the tasks were before it, then enqueues. */
+class UpdatePlayer {
+  #world: World;
+  #at: Span;
+  readonly #call: UpdateCall;
+  /** What the caller was told, here or by a repetition. */
+  readonly #told: Updated | undefined;
+  readonly #setting: Setting;
+  readonly #refused: RefusedItemReply[] = [];
+  readonly #deaths: { readonly target: string; readonly task: ModelTask }[] = [];
+  #impossible = false;
+
+  constructor(world: World, call: UpdateCall, told: Updated | undefined, at: Span, setting: Setting) {
+    this.#world = world;
+    this.#at = at;
+    this.#call = call;
+    this.#told = told;
+    this.#setting = setting;
+  }
+
+  play(outcome: Outcome): World | undefined {
+    const before = this.#world;
+    if (outcome.kind !== 'refused') this.#pinInstant();
+    if (this.#impossible) return undefined;
+    const { dequeue, renew, release, enqueue, requestId } = this.#call;
+    for (const [index, item] of dequeue.entries()) this.#dequeue(item, index);
+    const refusedRenewals = (outcome.kind === 'refused' ? outcome.items : []).filter(({ kind }) => kind === 'renew');
+    const wasRefused = new Set(refusedRenewals.map(({ index }) => index));
+    const renewed = renew.map((item, index) => this.#renew(item, index, !wasRefused.has(index)));
+    const released = release.map((item, index) => this.#release(item, index));
+    for (const { target, task } of this.#deaths) this.#world = buryIn(this.#world, target, task, this.#setting);
+    const enqueued = enqueue.map((item, index) => this.#enqueue(item, index));
+    if (this.#impossible) return undefined;
+
+    if (outcome.kind === 'refused') return isDeepStrictEqual(outcome.items, this.#refused) ? before : undefined;
+    if (this.#refused.length > 0) return undefined;
+    const played: Updated = { kind: 'updated', enqueued, renewed, released };
+    if (this.#told && !isDeepStrictEqual(this.#told, played)) return undefined;
+    const after = this.#world.at(this.#at.from, this.#world.epoch);
+    return requestId === undefined ? after : after.record(requestId, played, this.#at);
+  }
+
+  /** Replies that name an instant tell when it happened. */
+  #pinInstant(): void {
+    const { renew, release, enqueue } = this.#call;
+    for (const [index, { data }] of enqueue.entries()) {
+      const at = this.#setting.enqueuedAt(data);
+      if (at !== undefined && (this.#told?.enqueued[index]?.result ?? 'created') === 'created') this.#happenedAt(at);
+    }
+    for (const [index, { until }] of (this.#told?.renewed ?? []).entries()) {
+      this.#happenedAt(until - (renew[index]?.leaseMs ?? 0));
+    }
+    for (const [index, { until }] of (this.#told?.released ?? []).entries()) {
+      const item = release[index];
+      if (item && until !== undefined) this.#happenedAt(until - this.#waitAfter(item));
+    }
+  }
+
+  #happenedAt(at: number): void {
+    if (at < this.#at.from || at > this.#at.to) this.#impossible = true;
+    this.#at = exactly(at);
+  }
+
+  #dequeue(item: TaskCall, index: number): void {
+    if (!this.#find('dequeue', item, index)) return;
+    this.#world = this.#world.at(this.#at.from, this.#world.epoch).remove(item.queue, item.pid, true);
+  }
+
+  #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {
+    const until = this.#told?.renewed[index]?.until ?? this.#at.from + item.leaseMs;
+    const task = this.#find('renew', item, index);
+    if (!task) return { until };
+    const { hidden } = task;
+    if (hidden?.leasedBy === undefined) {
+      this.#refuse(
+        'renew',
+        index,
+        item.token !== undefined && item.token === task.token ? 'LEASE_EXPIRED' : 'NOT_LEASED',
+      );
+    } else if (hidden.until.to <= this.#at.from || (hidden.until.from <= this.#at.to && !wasAccepted)) {
+      this.#refuse('renew', index, 'LEASE_EXPIRED');
+    } else {
+      this.#put(item.queue, { ...task, hidden: { ...hidden, until: later(this.#at, item.leaseMs) } });
+    }
+    return { until };
+  }
+
+  #release(item: UpdateCall['release'][number], index: number): Released {
+    const nothing = { until: undefined, deadLetterQueue: undefined };
+    const task = this.#find('release', item, index);
+    if (!task) return nothing;
+    if (task.hidden?.leasedBy === undefined) {
+      this.#refuse(
+        'release',
+        index,
+        item.token !== undefined && item.token === task.token ? 'LEASE_EXPIRED' : 'NOT_LEASED',
+      );
+      return nothing;
+    }
+    if (!item.refund && isLastAttempt(task)) {
+      const target = deadLetterQueueOf(item.queue, task.retry);
+      this.#world = this.#world.remove(item.queue, item.pid, false);
+      this.#deaths.push({ target, task });
+      return { until: undefined, deadLetterQueue: target };
+    }
+    const waitMs = this.#waitAfter(item);
+    const attempts = item.refund ? Math.max(0, task.attempts - 1) : task.attempts;
+    const hidden = waitMs > 0 ? { until: later(this.#at, waitMs), leasedBy: undefined } : undefined;
+    this.#put(item.queue, { ...task, attempts, hidden });
+    // Where nobody was told, the instant is not known and nobody compares it.
+    return { until: hidden && (this.#told?.released[index]?.until ?? hidden.until.from), deadLetterQueue: undefined };
+  }
+
+  #waitAfter(item: UpdateCall['release'][number]): number {
+    if (item.refund) return item.delayMs ?? 0;
+    const task = this.#world.task(item.queue, item.pid);
+    return item.delayMs ?? (task ? backoffMs(task, this.#setting.jitter) : 0);
+  }
+
+  #enqueue(item: EnqueueCall, index: number): Enqueued {
+    this.#world = this.#world.at(this.#at.from, this.#world.epoch);
+    const forgotten = this.#world.mayBeForgotten(item.queue, this.#setting.lingerMs);
+    const largest = forgotten ? '' : this.#world.queue(item.queue).largest;
+    const told = this.#told?.enqueued[index];
+    const pid = item.pid ?? told?.pid ?? this.#setting.pidOf(item.data) ?? `${largest}\0behind`;
+    if (item.pid === undefined && pid <= largest) this.#impossible = true;
+    const existing = this.#world.task(item.queue, pid);
+    if (!existing) {
+      this.#put(item.queue, {
+        pid,
+        data: item.data,
+        enqueuedAt: this.#at,
+        attempts: 0,
+        token: 0,
+        retry: item.retry,
+        hidden: item.delayMs > 0 ? { until: later(this.#at, item.delayMs), leasedBy: undefined } : undefined,
+      });
+      return { pid, result: 'created' };
+    }
+    if (item.mode === 'fail') this.#refuse('enqueue', index, 'TASK_EXISTS');
+    if (item.mode !== 'replace') return { pid, result: 'collapsed' };
+    this.#put(item.queue, { ...existing, data: item.data });
+    return { pid, result: 'replaced' };
+  }
+
+  #find(kind: RefusedItemReply['kind'], { queue, pid, token }: TaskCall, index: number): ModelTask | undefined {
+    const task = this.#world.task(queue, pid);
+    if (!task) this.#refuse(kind, index, 'TASK_NOT_FOUND');
+    else if (token !== undefined && token !== task.token) this.#refuse(kind, index, 'LEASE_LOST');
+    else return task;
+    return undefined;
+  }
+
+  #put(queue: string, task: ModelTask): void {
+    this.#world = this.#world.at(this.#at.from, this.#world.epoch).put(queue, task, this.#setting.lingerMs);
+  }
+
+  #refuse(kind: RefusedItemReply['kind'], index: number, reason: string): void {
+    this.#refused.push({ kind, index, reason });
+  }
+}

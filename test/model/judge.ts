@@ -1,0 +1,85 @@
+import { type HistoryEvent, showHistory } from '../support/history.ts';
+import { linearize, type Verdict } from './linearize.ts';
+import type { Setting } from './rules.ts';
+import { LINGER_MS, type Run } from './run-scenario.ts';
+import type { Scenario } from './scenario.ts';
+
+/** What one refill after another, a sweep and the commit before them may take of the disk, at most. */
+const STEPS_OF_THE_DISK = 40;
+
+/** Compares a run with the model. */
+export function judge(scenario: Scenario, run: Run): Verdict {
+  return linearize(run.events, settingOf(scenario, run));
+}
+
+function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, reboots }: Run): Setting {
+  const stalls = actions.reduce((sum, action) => sum + (action.do === 'stall' ? action.ms : 0), 0);
+  const pids = new Map<string, string>();
+  for (const { call, outcome } of events) {
+    if (outcome.kind === 'leased') for (const { data, pid } of outcome.tasks) pids.set(data, pid);
+    if (outcome.kind === 'shown') for (const { data, pid } of outcome.tasks) if (data) pids.set(data, pid);
+    if (outcome.kind !== 'updated' || call.kind !== 'update') continue;
+    for (const [i, { pid }] of outcome.enqueued.entries()) pids.set(call.enqueue[i]?.data ?? '', pid);
+  }
+  const told = new Map<string, Extract<HistoryEvent['outcome'], { kind: 'updated' }>>();
+  for (const { call, outcome } of events) {
+    if (call.kind === 'update' && call.requestId && outcome.kind === 'updated') told.set(call.requestId, outcome);
+  }
+  const enqueuedAt = instantsOfTasks(events);
+  const besides = new Map<HistoryEvent, readonly HistoryEvent[]>();
+  return {
+    jitter,
+    // Emptied at the earliest when the model thinks so, which may be a little before.
+    lingerMs: LINGER_MS - 5000,
+    requestWindowMs: 120_000,
+    tinyCache: cacheBytes < 100_000,
+    mayBeFull: actions.some((action) => action.do === 'space' && action.space === 'none'),
+    slackMs: STEPS_OF_THE_DISK * (disk.writeMs + disk.syncMs + disk.readMs) + stalls,
+    pidOf: (data) => pids.get(data),
+    toldFor: (requestId) => told.get(requestId),
+    enqueuedAt: (data) => enqueuedAt.get(data),
+    besides: (event) => {
+      let others = besides.get(event);
+      if (!others) {
+        others = events.filter((other) => other.id !== event.id && overlap(event, other));
+        besides.set(event, others);
+      }
+      return others;
+    },
+    epochAt: (seq) => reboots.filter((reboot) => reboot <= seq).length,
+  };
+}
+
+/** When tasks were enqueued, by their first payload. */
+function instantsOfTasks(events: readonly HistoryEvent[]): Map<string, number> {
+  const replacements = new Set<string>();
+  for (const { call } of events) {
+    if (call.kind !== 'update') continue;
+    for (const { mode, data } of call.enqueue) if (mode === 'replace') replacements.add(data);
+  }
+  const instants = new Map<string, number>();
+  const note = (data: string | undefined, at: number | undefined): void => {
+    // Who replaces a payload leaves the task its age.
+    if (data !== undefined && at !== undefined && !replacements.has(data)) instants.set(data, at);
+  };
+  for (const { outcome } of events) {
+    if (outcome.kind === 'leased') for (const task of outcome.tasks) note(task.data, task.enqueuedAt);
+    if (outcome.kind === 'shown') for (const { data, state } of outcome.tasks) note(data, state?.enqueuedAt);
+  }
+  return instants;
+}
+
+const overlap = (a: HistoryEvent, b: HistoryEvent): boolean => a.calledSeq < b.endedSeq && b.calledSeq < a.endedSeq;
+
+/** For people: what could not be explained, and all that happened. */
+export function report(run: Run, verdict: Verdict): string {
+  const lines = run.faults.map((fault) => `fault: ${fault}`);
+  if (verdict.kind === 'impossible') {
+    const stuck = verdict.stuckAt.map(({ id }) => `#${id}`).join(', ');
+    const explained = verdict.explained.map(({ id }) => `#${id}`).join(' ');
+    lines.push(`no order explains the replies; explained at best: ${explained}`, `then none of these fits: ${stuck}`);
+  }
+  // What comes after everything that is not explained explains nothing.
+  const end = verdict.kind === 'impossible' ? Math.max(...verdict.stuckAt.map(({ endedSeq }) => endedSeq)) : Infinity;
+  return [...lines, showHistory(run.events.filter(({ calledSeq }) => calledSeq < end))].join('\n');
+}

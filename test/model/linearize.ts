@@ -1,0 +1,209 @@
+import type { HistoryEvent } from '../support/history.ts';
+import { explainCancelled, explainLease } from './explain-lease.ts';
+import { explainCounts, explainDelete, explainReset, explainShown } from './explain-reads.ts';
+import { explainUpdate } from './explain-update.ts';
+import { instantOf, type Setting } from './rules.ts';
+import { type Span, World } from './world.ts';
+
+/*
+ * Judges a history as Wing and Gong do: there must be an order of its events in which each takes effect at one instant
+ * between its call and its reply and the model answers as the engine did. Events nobody knows the outcome of take effect
+ * before the crash that hid it, or never.
+ */
+
+export type Verdict =
+  | { readonly kind: 'explained'; readonly steps: number }
+  /** No order explains the replies. */
+  | {
+      readonly kind: 'impossible';
+      readonly explained: readonly HistoryEvent[];
+      readonly stuckAt: readonly HistoryEvent[];
+    }
+  /** Too many orders to try them all. */
+  | { readonly kind: 'undecided'; readonly steps: number };
+
+/** What an event may do next; most do all they do in one step. */
+interface Step {
+  readonly world: World;
+  readonly done: boolean;
+}
+
+/** Refusals that say nothing about the tasks. */
+const CHANGED_NOTHING = new Set([
+  'STARTING',
+  'SHUTTING_DOWN',
+  'OVERLOADED',
+  'TOO_MANY_WAITERS',
+  'DISK_FULL',
+  'STORE_FAILED',
+]);
+
+export function linearize(history: readonly HistoryEvent[], setting: Setting, maxSteps = 20_000): Verdict {
+  return new Search(history, setting, maxSteps).run();
+}
+
+class Search {
+  readonly #events: readonly HistoryEvent[];
+  readonly #setting: Setting;
+  readonly #maxSteps: number;
+  readonly #done = new Set<HistoryEvent>();
+  /** Dead ends, by what is done and what the world is. */
+  readonly #visited = new Set<string>();
+  #steps = 0;
+  #furthest: readonly HistoryEvent[] = [];
+  #stuckAt: readonly HistoryEvent[] = [];
+
+  constructor(history: readonly HistoryEvent[], setting: Setting, maxSteps: number) {
+    this.#events = inLikelyOrder(history, setting);
+    this.#setting = setting;
+    this.#maxSteps = maxSteps;
+  }
+
+  run(): Verdict {
+    if (this.#explain(new World(), 0)) return { kind: 'explained', steps: this.#steps };
+    if (this.#steps >= this.#maxSteps) return { kind: 'undecided', steps: this.#steps };
+    return { kind: 'impossible', explained: this.#furthest, stuckAt: this.#stuckAt };
+  }
+
+  #explain(reached: World, latestCall: number): boolean {
+    if (this.#events.every((event) => this.#done.has(event) || event.outcome.kind === 'unknown')) return true;
+    const candidates = this.#candidates(latestCall);
+    const world = this.#soonest(reached, candidates);
+    const silent = this.#silent(world, candidates);
+    if (silent) {
+      this.#done.add(silent);
+      if (this.#explain(world, Math.max(latestCall, silent.calledSeq))) return true;
+      this.#done.delete(silent);
+      return false;
+    }
+    const key = this.#visited.size > 0 ? this.#key(world, latestCall) : undefined;
+    if (key !== undefined && this.#visited.has(key)) return false;
+    if (this.#done.size > this.#furthest.length) {
+      this.#furthest = [...this.#done];
+      this.#stuckAt = candidates;
+    }
+    for (const event of candidates) {
+      const called = Math.max(latestCall, event.calledSeq);
+      for (const { world: after, done } of this.#stepsOf(world, event)) {
+        if (this.#steps > this.#maxSteps) return false;
+        if (done) this.#done.add(event);
+        if (this.#explain(after, called)) return true;
+        this.#done.delete(event);
+      }
+    }
+    this.#visited.add(key ?? this.#key(world, latestCall));
+    return false;
+  }
+
+  /** Nothing can happen before the first of the candidates was called. */
+  #soonest(world: World, candidates: readonly HistoryEvent[]): World {
+    const epochs = new Set(candidates.map(({ endedSeq }) => this.#setting.epochAt(endedSeq)));
+    if (epochs.size !== 1 || !epochs.has(world.epoch)) return world;
+    const first = Math.min(...candidates.map(({ calledAt }) => calledAt));
+    return first > world.time ? world.at(first, world.epoch) : world;
+  }
+
+  /**
+   * An event that fits now and changes nothing. If any order explains the history, so does one with it here: there is
+   * no need to try it later.
+   */
+  #silent(world: World, candidates: readonly HistoryEvent[]): HistoryEvent | undefined {
+    return candidates.find((event) => {
+      if (event.outcome.kind === 'unknown' || event.hungUp) return false;
+      if (candidates.some(({ outcome, endedSeq }) => outcome.kind === 'unknown' && endedSeq < event.calledSeq))
+        return false;
+      const [first] = this.#stepsOf(world, event);
+      return first?.done === true && first.world === world;
+    });
+  }
+
+  /** Events that may be next: called before any other open one ended, and not lost in a crash that has passed. */
+  #candidates(latestCall: number): HistoryEvent[] {
+    const open = this.#events.filter((event) => !this.#done.has(event));
+    let firstEnd = Number.POSITIVE_INFINITY;
+    for (const { outcome, endedSeq } of open) {
+      if (outcome.kind !== 'unknown' && endedSeq < firstEnd) firstEnd = endedSeq;
+    }
+    const candidates = open.filter(
+      ({ calledSeq, endedSeq, outcome }) =>
+        calledSeq < firstEnd && (outcome.kind !== 'unknown' || endedSeq > latestCall),
+    );
+    // That nothing came of what was lost is tried before anything else that may have come of it.
+    return [
+      ...candidates.filter((event) => !this.#isLost(event)),
+      ...candidates.filter((event) => this.#isLost(event)),
+    ];
+  }
+
+  #isLost(event: HistoryEvent): boolean {
+    return event.outcome.kind === 'unknown' && instantOf(event, this.#setting) === undefined;
+  }
+
+  #stepsOf(before: World, event: HistoryEvent): readonly Step[] {
+    this.#steps++;
+    const epoch = this.#setting.epochAt(event.endedSeq);
+    const from = epoch > before.epoch ? event.calledAt : Math.max(before.time, event.calledAt);
+    const span = { from, to: event.endedAt };
+    if (span.from > span.to) return [];
+    return stepsOf(before.at(from, epoch), event, span, this.#setting, before);
+  }
+
+  #key(world: World, latestCall: number): string {
+    const open = this.#events.filter((event) => !this.#done.has(event)).map(({ id }) => id);
+    return `${latestCall} ${open.join()} ${world.key}`;
+  }
+}
+
+/**
+ * The order to try first: replies leave in the order of the effects, most often. Where replies tell instants, these
+ * count; what nobody knows the outcome of comes late.
+ */
+function inLikelyOrder(history: readonly HistoryEvent[], setting: Setting): HistoryEvent[] {
+  const likely = new Map<HistoryEvent, number>();
+  let soonest = Number.POSITIVE_INFINITY;
+  let epoch = Number.POSITIVE_INFINITY;
+  for (const event of history.toSorted((a, b) => b.endedSeq - a.endedSeq)) {
+    if (setting.epochAt(event.endedSeq) < epoch) soonest = Number.POSITIVE_INFINITY;
+    epoch = setting.epochAt(event.endedSeq);
+    const known = instantOf(event, setting);
+    soonest = Math.min(soonest, known ?? event.endedAt);
+    likely.set(event, Math.max(event.calledAt, known ?? Math.min(soonest, event.endedAt)));
+  }
+  const at = (event: HistoryEvent): number => likely.get(event) ?? event.endedAt;
+  const epochOf = (event: HistoryEvent): number => setting.epochAt(event.endedSeq);
+  return history.toSorted((a, b) => epochOf(a) - epochOf(b) || at(a) - at(b) || a.endedSeq - b.endedSeq);
+}
+
+function stepsOf(world: World, event: HistoryEvent, span: Span, setting: Setting, unchanged: World): readonly Step[] {
+  const { call, outcome } = event;
+  const finished = (worlds: readonly World[]): Step[] => worlds.map((after) => ({ world: after, done: true }));
+  if (outcome.kind === 'refused') {
+    if (CHANGED_NOTHING.has(outcome.reason)) return [{ world: unchanged, done: true }];
+    if (call.kind === 'lease' && outcome.reason === 'CANCELLED') {
+      return explainCancelled(world, as(event, call), span, setting);
+    }
+    return call.kind === 'update' ? finished(explainUpdate(world, as(event, call), span, setting)) : [];
+  }
+  switch (call.kind) {
+    case 'update':
+      return finished(explainUpdate(world, as(event, call), span, setting));
+    case 'lease':
+      if (event.hungUp) return explainCancelled(world, as(event, call), span, setting);
+      return finished(explainLease(world, as(event, call), span, setting));
+    case 'get':
+    case 'peek':
+      return outcome.kind === 'shown' ? finished(explainShown(world, as(event, call), outcome, span, setting)) : [];
+    case 'stats':
+    case 'list':
+      return outcome.kind === 'counts' ? finished(explainCounts(world, as(event, call), outcome, span, setting)) : [];
+    case 'delete':
+      return finished(explainDelete(world, as(event, call), span, setting));
+    case 'reset':
+      return explainReset(world, as(event, call), span, setting);
+    default:
+      return call satisfies never;
+  }
+}
+
+/** The event with its call's kind known. */
+const as = <C extends HistoryEvent['call']>(event: HistoryEvent, call: C): HistoryEvent<C> => ({ ...event, call });

@@ -1,0 +1,397 @@
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type Engine,
+  type EngineConfig,
+  openEngine,
+  SeededRandom,
+  SimDisk,
+  settle,
+  VirtualClock,
+} from '@taskmaster/node/testing';
+import { type Call, History, type HistoryEvent, type LeaseCall, type UpdateCall } from '../support/history.ts';
+import { diskFaults } from './disk-faults.ts';
+import { type Asked, ask } from './engine-caller.ts';
+import { type Action, type Item, PIDS, QUEUES, type Scenario, type TaskRef } from './scenario.ts';
+
+export interface Run {
+  readonly events: readonly HistoryEvent[];
+  /** Places in the history where the clock may have gone back. */
+  readonly reboots: readonly number[];
+  /** What was wrong beside the replies. */
+  readonly faults: readonly string[];
+}
+
+export const LINGER_MS = 60_000;
+const CHECKPOINT_MS = 250;
+/** Nothing in these runs takes longer, unless it hangs. */
+const PATIENCE_MS = 60_000;
+/** Later than any lease, delay or backoff of a scenario. */
+const LONG_MS = 15_000;
+
+const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
+  undefined,
+  undefined,
+  { maxAttempts: 1, backoffInitialMs: 0, backoffMaxMs: 1000, deadLetterQueue: '' },
+  { maxAttempts: 2, backoffInitialMs: 10, backoffMaxMs: 200, deadLetterQueue: 'r' },
+  { maxAttempts: 0, backoffInitialMs: 40, backoffMaxMs: 100, deadLetterQueue: '' },
+];
+
+/** Plays a scenario on an engine and records what its callers saw. */
+export async function runScenario(scenario: Scenario): Promise<Run> {
+  const run = new ScenarioRun(scenario);
+  await run.play();
+  return { events: run.history.events, reboots: run.reboots, faults: run.faults };
+}
+
+class ScenarioRun {
+  readonly history = new History();
+  readonly reboots: number[] = [];
+  readonly faults: string[] = [];
+  readonly #scenario: Scenario;
+  readonly #disk: SimDisk;
+  readonly #random: { next(): number };
+  #clock = new VirtualClock();
+  #engine: Engine | undefined;
+  #store: ReturnType<SimDisk['open']> | undefined;
+  #crashed = Promise.withResolvers<'crashed'>();
+  #isCrashed = false;
+  #rebootsNext = false;
+  #clockIsMarked = true;
+  /** What this boot's clock was ahead of true time. */
+  #aheadMs: number | undefined;
+  readonly #leases: { readonly queue: string; readonly pid: string; readonly token: number }[] = [];
+  readonly #updatesWithId: UpdateCall[] = [];
+  readonly #waiting: Asked[] = [];
+  readonly #pids = new Map<string, Set<string>>(QUEUES.map((queue) => [queue, new Set<string>(PIDS)]));
+  #named = 0;
+
+  constructor(scenario: Scenario) {
+    this.#scenario = scenario;
+    this.#random = { next: () => scenario.jitter };
+    const random = new SeededRandom(scenario.seed);
+    this.#disk = new SimDisk({ random, clock: this.#clock.time, ...scenario.disk });
+  }
+
+  async play(): Promise<void> {
+    await this.#open();
+    for (const action of this.#scenario.actions) {
+      await this.#do(action);
+      if (this.#isCrashed) await this.#reopen();
+    }
+    await this.#finish();
+  }
+
+  get #now(): number {
+    return this.#clock.now();
+  }
+
+  async #open(): Promise<void> {
+    const { cacheBytes, refillTasks, requestIdBytes } = this.#scenario;
+    const config: Partial<EngineConfig> = {
+      cacheBytes,
+      refillMinTasks: refillTasks,
+      refillMaxTasks: refillTasks,
+      requestIdBytes,
+      checkpointIntervalMs: CHECKPOINT_MS,
+      emptyQueueLingerMs: LINGER_MS,
+    };
+    const store = this.#disk.open();
+    this.#store = store;
+    const opening = openEngine({ store, clock: this.#clock, random: this.#random, config });
+    opening.catch(() => {}); // what a crash leaves behind
+    const engine = await this.#clock.run(Promise.race([opening, this.#crashed.promise]), PATIENCE_MS);
+    if (engine === 'crashed') return;
+    this.#engine = engine;
+    const aheadMs = this.#now - this.#clock.time.now();
+    if (this.#aheadMs !== undefined && Math.abs(aheadMs - this.#aheadMs) > 1) {
+      this.faults.push(`the clock jumped by ${aheadMs - this.#aheadMs} ms within one boot`);
+    }
+    this.#aheadMs = aheadMs;
+    // Without space a start cannot mark its clock: the next one may believe a system clock that was set meanwhile.
+    this.#clockIsMarked = this.#disk.space !== 'none';
+  }
+
+  async #do(action: Action): Promise<void> {
+    switch (action.do) {
+      case 'update':
+        this.#update(action.items, action.withId);
+        break;
+      case 'repeat': {
+        const call = at(this.#updatesWithId, action.which);
+        if (call) this.#ask(call);
+        break;
+      }
+      case 'lease': {
+        const { queues, max, leaseMs, waitMs, maxPid, maxBytes } = action;
+        this.#lease({
+          kind: 'lease',
+          queues: [...new Set(queues)].map(queueName),
+          maxTasks: max,
+          leaseMs,
+          waitMs,
+          maxPid: maxPid === undefined ? undefined : PIDS[maxPid],
+          maxBytes,
+        });
+        break;
+      }
+      case 'hangUp':
+        at(this.#waiting, action.which)?.hangUp();
+        break;
+      case 'get':
+        this.#ask({ kind: 'get', queue: queueName(action.queue), pids: this.#pidsOf(queueName(action.queue)) });
+        break;
+      case 'peek':
+        this.#ask({ kind: 'peek', queue: queueName(action.queue), what: action.what, limit: action.limit });
+        break;
+      case 'stats':
+        this.#ask({ kind: 'stats', queues: QUEUES });
+        break;
+      case 'list':
+        this.#ask({ kind: 'list' });
+        break;
+      case 'delete':
+        this.#ask({ kind: 'delete', queue: queueName(action.queue) });
+        break;
+      case 'reset':
+        this.#ask({ kind: 'reset', queue: queueName(action.queue) });
+        break;
+      case 'pass':
+        await this.#clock.advance(action.ms);
+        break;
+      case 'crash':
+        this.#rebootsNext = action.reboot;
+        if (action.steps === 0) this.#crash();
+        else this.#crashAfter(action.steps);
+        break;
+      case 'restart':
+        await this.#restart();
+        break;
+      case 'setClock':
+        this.#clock.stepWall(action.byMs);
+        break;
+      case 'space':
+        this.#disk.space = action.space;
+        break;
+      case 'stall':
+        this.#disk.stallWrite(action.ms);
+        break;
+      default:
+        action satisfies never;
+    }
+  }
+
+  #update(items: readonly Item[], withId: boolean): void {
+    const enqueue: UpdateCall['enqueue'][number][] = [];
+    const dequeue: UpdateCall['dequeue'][number][] = [];
+    const renew: UpdateCall['renew'][number][] = [];
+    const release: UpdateCall['release'][number][] = [];
+    const named = new Set<string>();
+    for (const item of items) {
+      if (item.do === 'enqueue') {
+        enqueue.push(this.#enqueueItem(item));
+        continue;
+      }
+      const task = this.#taskOf(item.task);
+      // Naming a task twice is refused before it comes to the engine.
+      if (!task || named.has(`${task.queue} ${task.pid}`)) continue;
+      named.add(`${task.queue} ${task.pid}`);
+      if (item.do === 'dequeue') dequeue.push(task);
+      else if (item.do === 'renew') renew.push({ ...task, leaseMs: item.ms ?? 1000 });
+      else release.push({ ...task, delayMs: item.ms, refund: item.refund });
+    }
+    const [first] = [...enqueue, ...dequeue, ...renew, ...release];
+    if (!first) return;
+    const inGroup = ({ queue }: { readonly queue: string }): boolean => isOther(queue) === isOther(first.queue);
+    const call: UpdateCall = {
+      kind: 'update',
+      enqueue: enqueue.filter(inGroup),
+      dequeue: dequeue.filter(inGroup),
+      renew: renew.filter(inGroup),
+      release: release.filter(inGroup),
+      requestId: withId ? `id-${this.#named++}` : undefined,
+    };
+    if (withId) this.#updatesWithId.push(call);
+    this.#ask(call);
+  }
+
+  #enqueueItem(item: Extract<Item, { do: 'enqueue' }>): UpdateCall['enqueue'][number] {
+    return {
+      queue: queueName(item.queue),
+      pid: item.pid === undefined ? undefined : PIDS[item.pid],
+      data: `d${this.#named++}`.padEnd(item.bytes, '.'),
+      mode: item.mode,
+      delayMs: item.delayMs,
+      retry: RETRIES[item.retry],
+    };
+  }
+
+  #taskOf(ref: TaskRef): UpdateCall['dequeue'][number] | undefined {
+    if (ref.by === 'pid') return { queue: queueName(ref.queue), pid: PIDS[ref.pid] ?? 'a', token: undefined };
+    const lease = at(this.#leases, ref.which);
+    return lease && { ...lease, token: ref.withToken ? lease.token : undefined };
+  }
+
+  #lease(call: LeaseCall): void {
+    this.#waiting.unshift(this.#ask(call));
+  }
+
+  #ask(call: Call): Asked {
+    const { atomicBatches } = this.#scenario.disk;
+    const asked = ask(this.#requireEngine(), call, this.history, () => this.#now, atomicBatches);
+    asked.ended.then((outcome) => {
+      if (outcome.kind === 'leased') for (const task of outcome.tasks) this.#leases.unshift(task);
+      if (outcome.kind !== 'updated' || call.kind !== 'update') return;
+      for (const [i, { pid }] of outcome.enqueued.entries()) this.#pids.get(call.enqueue[i]?.queue ?? '')?.add(pid);
+    });
+    return asked;
+  }
+
+  #requireEngine(): Engine {
+    if (!this.#engine) throw new Error('the engine is not open');
+    return this.#engine;
+  }
+
+  #pidsOf(queue: string): string[] {
+    return [...(this.#pids.get(queue) ?? [])];
+  }
+
+  #crashAfter(steps: number): void {
+    const last = this.#disk.steps + steps;
+    this.#disk.onStep = ({ number }) => {
+      if (number === last) this.#crash();
+    };
+  }
+
+  #crash(): void {
+    if (this.#isCrashed) return;
+    this.#isCrashed = true;
+    this.history.crash(this.#now);
+    this.#clock.stop();
+    this.#disk.onStep = undefined;
+    this.#disk.crash();
+    this.#crashed.resolve('crashed');
+  }
+
+  /** Starts again after a crash, as often as the start crashes too. */
+  async #reopen(): Promise<void> {
+    while (this.#isCrashed) {
+      // Without atomic batches a start has to write what the log holds.
+      if (!this.#scenario.disk.atomicBatches && this.#disk.space === 'none') this.#disk.space = 'plenty';
+      this.#engine = undefined;
+      this.#isCrashed = false;
+      this.#crashed = Promise.withResolvers();
+      if (this.#rebootsNext || !this.#clockIsMarked) {
+        this.reboots.push(this.history.seq);
+        this.#aheadMs = undefined;
+      }
+      this.#clock = this.#rebootsNext ? this.#clock.reboot() : this.#clock.restart();
+      this.#rebootsNext = false;
+      await this.#open();
+    }
+    if (this.#scenario.looksAfterRestart) await this.#look();
+  }
+
+  async #restart(): Promise<void> {
+    const engine = this.#requireEngine();
+    for (const asked of this.#waiting) asked.dismiss();
+    await this.#unlessCrashed(engine.stop());
+    // What was under way has ended by now; only its callers have to hear of it.
+    await settle();
+    const [open] = this.history.openCalls;
+    if (open) this.faults.push(`a stop left a call unanswered: ${JSON.stringify(open.call)}`);
+    if (this.#store && !this.#isCrashed) await this.#unlessCrashed(this.#store.close());
+    if (!this.#isCrashed) this.#crash();
+  }
+
+  /** Waits for what the engine does, until it crashes. */
+  async #unlessCrashed(work: Promise<void>): Promise<void> {
+    const ended = work.catch((error: unknown) => {
+      if (!this.#isCrashed) this.faults.push(`a stop failed: ${error}`);
+    });
+    await this.#clock.run(Promise.race([ended, this.#crashed.promise]), PATIENCE_MS);
+  }
+
+  /** Looks at everything, when nothing else is going on. */
+  async #look(): Promise<void> {
+    const queues = QUEUES;
+    await this.#await({ kind: 'stats', queues });
+    for (const queue of queues) await this.#await({ kind: 'get', queue, pids: this.#pidsOf(queue) });
+  }
+
+  async #await(call: Call): Promise<Asked['ended'] extends Promise<infer O> ? O | undefined : never> {
+    if (this.#isCrashed) return undefined;
+    const { ended } = this.#ask(call);
+    const outcome = await this.#clock.run(Promise.race([ended, this.#crashed.promise]), PATIENCE_MS);
+    return outcome === 'crashed' ? undefined : outcome;
+  }
+
+  /** Lets everything end, looks, crashes once more, and takes everything out. */
+  async #finish(): Promise<void> {
+    this.#disk.onStep = undefined;
+    this.#disk.space = 'plenty';
+    await this.#quiet();
+    const [open] = this.history.openCalls;
+    if (open) this.faults.push(`a call is never answered: ${JSON.stringify(open.call)}`);
+    await this.#look();
+    await this.#checkDisk();
+    this.#crash();
+    await this.#reopen();
+    await this.#look();
+    await this.#quiet();
+    await this.#checkDisk();
+    await this.#clock.advance(LONG_MS);
+    await this.#takeOut();
+    await this.#quiet();
+    await this.#checkDisk();
+    await this.#clock.run(this.#requireEngine().stop());
+    const faults = diskFaults(this.#disk, []);
+    this.faults.push(...faults);
+  }
+
+  async #quiet(): Promise<void> {
+    for (let waited = 0; waited < PATIENCE_MS && (waited < 2000 || this.history.openCalls.length > 0); waited += 500) {
+      await this.#clock.advance(500);
+    }
+  }
+
+  async #checkDisk(): Promise<void> {
+    const counts = await this.#await({ kind: 'list' });
+    await this.#quiet();
+    const again = await this.#await({ kind: 'list' });
+    if (counts?.kind !== 'counts' || again?.kind !== 'counts') return;
+    // Where tasks showed meanwhile, the rows are of another moment than the counts.
+    if (!isDeepStrictEqual(counts, again)) return;
+    this.faults.push(...diskFaults(this.#disk, counts.queues));
+  }
+
+  /** Leases and completes everything. Tasks that die of it are taken out of where they went. */
+  async #takeOut(): Promise<void> {
+    for (let round = 0; round < 10; round++) {
+      const left = await this.#await({ kind: 'list' });
+      if (left?.kind !== 'counts' || left.queues.length === 0) return;
+      for (const { queue } of left.queues) {
+        const lease: LeaseCall = {
+          kind: 'lease',
+          queues: [queue],
+          maxTasks: 100,
+          leaseMs: LONG_MS,
+          maxPid: undefined,
+          maxBytes: 1e6,
+          waitMs: 0,
+        };
+        const leased = await this.#await(lease);
+        if (leased?.kind !== 'leased' || leased.tasks.length === 0) continue;
+        const dequeue = leased.tasks.map(({ pid, token }) => ({ queue, pid, token }));
+        await this.#await({ kind: 'update', enqueue: [], dequeue, renew: [], release: [], requestId: undefined });
+      }
+    }
+    this.faults.push('tasks are left that nobody can lease');
+  }
+}
+
+const isOther = (queue: string): boolean => queue === 'other';
+const queueName = (number: number): string => QUEUES[number] ?? QUEUES[0];
+
+function at<T>(items: readonly T[], which: number): T | undefined {
+  return items.length === 0 ? undefined : items[which % items.length];
+}

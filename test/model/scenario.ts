@@ -1,0 +1,184 @@
+import fc from 'fast-check';
+
+/*
+ * What happens in one run, as plain data, so that a run that failed can be kept in `regressions.json`. Actions name
+ * queues, PIDs and leases by number; what a number means is decided when it is their turn.
+ */
+
+export interface Scenario {
+  /** Of the disk's losses. */
+  readonly seed: number;
+  readonly disk: {
+    readonly atomicBatches: boolean;
+    readonly writeMs: number;
+    readonly syncMs: number;
+    readonly readMs: number;
+  };
+  readonly cacheBytes: number;
+  readonly refillTasks: number;
+  readonly requestIdBytes: number;
+  /** What the engine's randomness always says. */
+  readonly jitter: number;
+  /** Whether everything is looked at after each restart; if not, the cache stays as cold as it is. */
+  readonly looksAfterRestart: boolean;
+  readonly actions: readonly Action[];
+}
+
+export type Action =
+  | { readonly do: 'update'; readonly items: readonly Item[]; readonly withId: boolean }
+  /** Sends an earlier update with a request id again. */
+  | { readonly do: 'repeat'; readonly which: number }
+  | {
+      readonly do: 'lease';
+      readonly queues: readonly number[];
+      readonly max: number;
+      readonly leaseMs: number;
+      readonly waitMs: number;
+      readonly maxPid: number | undefined;
+      readonly maxBytes: number;
+    }
+  /** The caller of a lease that is under way hangs up. */
+  | { readonly do: 'hangUp'; readonly which: number }
+  | { readonly do: 'get'; readonly queue: number }
+  | {
+      readonly do: 'peek';
+      readonly queue: number;
+      readonly what: 'head' | 'leased' | 'delayed';
+      readonly limit: number;
+    }
+  | { readonly do: 'stats' }
+  | { readonly do: 'list' }
+  | { readonly do: 'delete'; readonly queue: number }
+  | { readonly do: 'reset'; readonly queue: number }
+  /** Time passes. Without this, the next action comes in the same turn. */
+  | { readonly do: 'pass'; readonly ms: number }
+  /** Power loss after so many further steps of the disk; 0: now. */
+  | { readonly do: 'crash'; readonly steps: number; readonly reboot: boolean }
+  | { readonly do: 'restart' }
+  | { readonly do: 'setClock'; readonly byMs: number }
+  | { readonly do: 'space'; readonly space: 'plenty' | 'short' | 'none' }
+  | { readonly do: 'stall'; readonly ms: number };
+
+export type Item =
+  | {
+      readonly do: 'enqueue';
+      readonly queue: number;
+      /** undefined: FIFO. */
+      readonly pid: number | undefined;
+      readonly mode: 'collapse' | 'fail' | 'replace';
+      readonly delayMs: number;
+      readonly bytes: number;
+      readonly retry: number;
+    }
+  | {
+      readonly do: 'dequeue' | 'renew' | 'release';
+      readonly task: TaskRef;
+      readonly ms: number | undefined;
+      readonly refund: boolean;
+    };
+
+/** A task by its place, or by a lease of it that was given out. */
+export type TaskRef =
+  | { readonly by: 'pid'; readonly queue: number; readonly pid: number }
+  | { readonly by: 'lease'; readonly which: number; readonly withToken: boolean };
+
+/** Of one group but for the last; the second is where the first one's dead tasks go. */
+export const QUEUES = ['g#q', 'g#q.dead', 'g#r', 'other'] as const;
+export const PIDS = ['a', 'b', 'b\0', 'c', '\xff'] as const;
+
+const queue = fc.nat({ max: QUEUES.length - 1 });
+const pid = fc.nat({ max: PIDS.length - 1 });
+const which = fc.nat({ max: 9 });
+const often = <T>(usual: T, ...rest: fc.Arbitrary<T>[]) =>
+  fc.oneof({ weight: 3, arbitrary: fc.constant(usual) }, ...rest);
+const maybe = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined });
+const oneOf = <T>(...values: T[]) => fc.constantFrom(...values);
+const action = <Name extends Action['do'], Model extends object>(
+  name: Name,
+  model: { [K in keyof Model]: fc.Arbitrary<Model[K]> },
+) => fc.record({ do: fc.constant(name), ...model }) as unknown as fc.Arbitrary<Extract<Action, { do: Name }>>;
+
+const enqueue: fc.Arbitrary<Item> = fc.record({
+  do: fc.constant('enqueue' as const),
+  queue,
+  pid: fc.oneof({ weight: 4, arbitrary: pid as fc.Arbitrary<number | undefined> }, fc.constant(undefined)),
+  mode: oneOf('collapse' as const, 'collapse' as const, 'fail' as const, 'replace' as const),
+  delayMs: often(0, oneOf(5, 50, 700)),
+  bytes: often(8, oneOf(100, 900)),
+  retry: fc.nat({ max: 4 }),
+});
+
+const taskRef: fc.Arbitrary<TaskRef> = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ by: fc.constant('lease' as const), which, withToken: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.record({ by: fc.constant('pid' as const), queue, pid }) },
+);
+
+const ofTask: fc.Arbitrary<Item> = fc.record({
+  do: oneOf('dequeue' as const, 'dequeue' as const, 'renew' as const, 'release' as const),
+  task: taskRef,
+  ms: maybe(oneOf(1, 20, 300, 5000)),
+  refund: fc.boolean(),
+});
+
+const update = action('update', {
+  items: fc.oneof(
+    { weight: 3, arbitrary: fc.array(enqueue, { minLength: 1, maxLength: 3 }) },
+    { weight: 3, arbitrary: fc.array(ofTask, { minLength: 1, maxLength: 2 }) },
+    { weight: 2, arbitrary: fc.array(fc.oneof(enqueue, ofTask), { minLength: 2, maxLength: 5 }) },
+  ),
+  withId: fc.boolean(),
+});
+
+const lease = action('lease', {
+  queues: fc.oneof(
+    { weight: 3, arbitrary: fc.array(queue, { minLength: 1, maxLength: 1 }) },
+    { weight: 1, arbitrary: fc.array(queue, { minLength: 2, maxLength: 3 }) },
+  ),
+  max: oneOf(1, 1, 2, 10),
+  leaseMs: oneOf(1, 30, 400, 10_000),
+  waitMs: often(0, oneOf(10, 500, 3000)),
+  maxPid: maybe(pid),
+  maxBytes: often(1e6, oneOf(0, 300)),
+});
+
+const anyAction: fc.Arbitrary<Action> = fc.oneof(
+  { weight: 22, arbitrary: update },
+  { weight: 14, arbitrary: lease },
+  { weight: 14, arbitrary: action('pass', { ms: fc.oneof(oneOf(0, 0, 1, 3, 10), oneOf(30, 100, 600, 4000)) }) },
+  { weight: 3, arbitrary: action('repeat', { which }) },
+  { weight: 2, arbitrary: action('hangUp', { which }) },
+  { weight: 2, arbitrary: action('get', { queue }) },
+  {
+    weight: 2,
+    arbitrary: action('peek', {
+      queue,
+      what: oneOf('head' as const, 'leased' as const, 'delayed' as const),
+      limit: oneOf(1, 2, 20),
+    }),
+  },
+  { weight: 2, arbitrary: action('stats', {}) },
+  { weight: 1, arbitrary: action('list', {}) },
+  { weight: 1, arbitrary: action('delete', { queue }) },
+  { weight: 1, arbitrary: action('reset', { queue }) },
+  { weight: 2, arbitrary: action('crash', { steps: oneOf(0, 1, 2, 3, 5, 9), reboot: fc.boolean() }) },
+  { weight: 1, arbitrary: action('restart', {}) },
+  { weight: 1, arbitrary: action('setClock', { byMs: oneOf(-3_600_000, 3_600_000, 500) }) },
+  { weight: 1, arbitrary: action('space', { space: oneOf('plenty' as const, 'short' as const, 'none' as const) }) },
+  { weight: 1, arbitrary: action('stall', { ms: oneOf(50, 2000) }) },
+);
+
+export const scenarios: fc.Arbitrary<Scenario> = fc.record({
+  seed: fc.nat(),
+  disk: fc.record({
+    atomicBatches: oneOf(true, true, false),
+    writeMs: oneOf(0, 1, 2),
+    syncMs: oneOf(0, 3, 7),
+    readMs: oneOf(0, 1, 5, 25),
+  }),
+  cacheBytes: oneOf(2048, 2048, 500, 1_000_000),
+  refillTasks: oneOf(1, 2, 3, 100),
+  requestIdBytes: oneOf(1, 600, 1_000_000),
+  jitter: oneOf(0.999, 0.5),
+  looksAfterRestart: fc.boolean(),
+  actions: fc.array(anyAction, { minLength: 3, maxLength: 45, size: 'max' }),
+});

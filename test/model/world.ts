@@ -1,0 +1,188 @@
+import type { Outcome, RetryCall } from '../support/history.ts';
+
+/*
+ * The contract's state as plain maps: what is in the queues, as far as anybody outside can know it. Worlds are values:
+ * every change makes another one, so that a search can go back.
+ */
+
+/** Sometime from `from` to `to`, both included. */
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+export const exactly = (at: number): Span => ({ from: at, to: at });
+export const isExact = ({ from, to }: Span): boolean => from === to;
+export const later = ({ from, to }: Span, ms: number): Span => ({ from: from + ms, to: to + ms });
+export const contains = ({ from, to }: Span, at: number): boolean => from <= at && at <= to;
+
+/** A lease token; text stands for one that nobody was told. 0: never leased. */
+export type Token = number | string;
+
+export interface ModelTask {
+  readonly pid: string;
+  readonly data: string;
+  readonly enqueuedAt: Span;
+  readonly attempts: number;
+  readonly token: Token;
+  readonly retry: RetryCall | undefined;
+  /** undefined: available. */
+  readonly hidden: Hidden | undefined;
+}
+
+export interface Hidden {
+  readonly until: Span;
+  /** The event that leased it; undefined: a delay or a backoff. */
+  readonly leasedBy: number | undefined;
+}
+
+export interface ModelQueue {
+  readonly tasks: ReadonlyMap<string, ModelTask>;
+  /** The largest PID it has held. */
+  readonly largest: string;
+  /** undefined: cannot be known, because its figures may have been given up while it was empty. */
+  readonly completed: number | undefined;
+  /** When the last task left. */
+  readonly emptySince: number | undefined;
+}
+
+const NO_QUEUE: ModelQueue = { tasks: new Map(), largest: '', completed: 0, emptySince: undefined };
+
+export interface RecordedRequest {
+  readonly outcome: Outcome;
+  readonly at: Span;
+}
+
+export class World {
+  /** The earliest instant at which the next change can have happened. */
+  readonly time: number;
+  /** Counts the times the clock may have gone back. */
+  readonly epoch: number;
+  readonly #queues: Map<string, ModelQueue>;
+  readonly #requests: Map<string, RecordedRequest>;
+  /** What events that take several steps have done so far. */
+  readonly #progress: Map<number, string>;
+
+  constructor(from?: World, time = from?.time ?? 0, epoch = from?.epoch ?? 0) {
+    this.time = time;
+    this.epoch = epoch;
+    this.#queues = new Map(from ? from.#queues : []);
+    this.#requests = new Map(from ? from.#requests : []);
+    this.#progress = new Map(from ? from.#progress : []);
+  }
+
+  /** The same at a later time. */
+  at(time: number, epoch: number): World {
+    return time === this.time && epoch === this.epoch ? this : new World(this, time, epoch);
+  }
+
+  queue(name: string): ModelQueue {
+    return this.#queues.get(name) ?? NO_QUEUE;
+  }
+
+  get queueNames(): string[] {
+    return [...this.#queues.keys()];
+  }
+
+  task(queue: string, pid: string): ModelTask | undefined {
+    return this.queue(queue).tasks.get(pid);
+  }
+
+  /** In order of their PIDs. */
+  tasks(queue: string): ModelTask[] {
+    return [...this.queue(queue).tasks.values()].sort((a, b) => (a.pid < b.pid ? -1 : 1));
+  }
+
+  available(queue: string): ModelTask[] {
+    return this.tasks(queue).filter(({ hidden }) => hidden === undefined);
+  }
+
+  /** A queue that was empty for `lingerMs` may have been given up, with its figures. */
+  mayBeForgotten(name: string, lingerMs: number): boolean {
+    const { emptySince } = this.queue(name);
+    return emptySince !== undefined && this.time - emptySince >= lingerMs;
+  }
+
+  put(name: string, task: ModelTask, lingerMs: number): World {
+    const queue = this.queue(name);
+    const forgotten = this.mayBeForgotten(name, lingerMs);
+    const largest = forgotten ? '' : queue.largest;
+    const isLarger = task.pid > largest;
+    return this.#with(name, {
+      tasks: new Map(queue.tasks).set(task.pid, task),
+      largest: isLarger ? task.pid : largest,
+      completed: forgotten ? undefined : queue.completed,
+      emptySince: undefined,
+    });
+  }
+
+  remove(name: string, pid: string, isCompleted: boolean): World {
+    const queue = this.queue(name);
+    const tasks = new Map(queue.tasks);
+    tasks.delete(pid);
+    const completed = queue.completed === undefined ? undefined : queue.completed + (isCompleted ? 1 : 0);
+    return this.#with(name, { ...queue, tasks, completed, emptySince: tasks.size === 0 ? this.time : undefined });
+  }
+
+  deleteQueue(name: string): World {
+    const next = new World(this);
+    next.#queues.delete(name);
+    return next;
+  }
+
+  request(id: string): RecordedRequest | undefined {
+    return this.#requests.get(id);
+  }
+
+  record(id: string, outcome: Outcome, at: Span): World {
+    const next = new World(this);
+    next.#requests.set(id, { outcome, at });
+    return next;
+  }
+
+  progress(event: number): string | undefined {
+    return this.#progress.get(event);
+  }
+
+  withProgress(event: number, progress: string | undefined): World {
+    const next = new World(this);
+    if (progress === undefined) next.#progress.delete(event);
+    else next.#progress.set(event, progress);
+    return next;
+  }
+
+  /** Whether nobody can tell the queues of the two apart. */
+  isLike(other: World): boolean {
+    if (this.#queues.size !== other.#queues.size) return false;
+    return [...this.#queues].every(([name, queue]) => {
+      const theirs = other.#queues.get(name);
+      return theirs === queue || (theirs !== undefined && keyOf(theirs) === keyOf(queue));
+    });
+  }
+
+  /** Equal for worlds that nobody can tell apart. */
+  get key(): string {
+    const queues = [...this.#queues].map(([name, queue]) => `${name}${keyOf(queue)}`).sort();
+    const progress = [...this.#progress].map(([event, sofar]) => `${event}${sofar}`).sort();
+    return [this.time, this.epoch, ...queues, ...[...this.#requests.keys()].sort(), ...progress].join('\n');
+  }
+
+  #with(name: string, queue: ModelQueue): World {
+    const next = new World(this);
+    next.#queues.set(name, queue);
+    return next;
+  }
+}
+
+/** Worlds share most of their queues. */
+const keys = new WeakMap<ModelQueue, string>();
+
+function keyOf(queue: ModelQueue): string {
+  let key = keys.get(queue);
+  if (key === undefined) {
+    const tasks = [...queue.tasks.values()].map((task) => JSON.stringify(task)).sort();
+    key = JSON.stringify([queue.largest, queue.completed, queue.emptySince, tasks]);
+    keys.set(queue, key);
+  }
+  return key;
+}
