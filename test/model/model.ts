@@ -1,0 +1,37 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { judge, report } from './judge.ts';
+import { runScenario } from './run-scenario.ts';
+import { type Scenario, scenarios } from './scenario.ts';
+
+/** MODEL_SEED and MODEL_RUNS look further than the default run does. */
+const seed = Number(process.env.MODEL_SEED ?? 20_260_101);
+const numRuns = Number(process.env.MODEL_RUNS ?? 1500);
+
+async function check(scenario: Scenario): Promise<void> {
+  const run = await runScenario(scenario);
+  const verdict = judge(scenario, run);
+  if (run.faults.length > 0 || verdict.kind === 'impossible') throw new Error(report(run, verdict));
+}
+
+interface Regression {
+  readonly name: string;
+  readonly scenario: Scenario;
+}
+
+const regressions = JSON.parse(readFileSync(new URL('regressions.json', import.meta.url), 'utf8')) as Regression[];
+
+describe('the engine does as the model does', () => {
+  test.each(regressions)('$name', ({ scenario }) => check(scenario));
+
+  test(
+    `in ${numRuns} random histories`,
+    async () => {
+      const property = fc.asyncProperty(scenarios, check);
+      await fc.assert(property, { seed, numRuns });
+      expect(numRuns).toBeGreaterThan(0);
+    },
+    numRuns * 200,
+  );
+});
