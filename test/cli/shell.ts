@@ -9,6 +9,10 @@ const require = createRequire(import.meta.url);
 /** The user's command line, as the build made it. */
 export const taskmasterCli = join(dirname(require.resolve('@taskmaster/client/package.json')), 'dist', 'cli.js');
 
+/** What the machine that runs the tests says of itself, of colours, of Node: a user's shell says none of it. */
+const NOT_INHERITED =
+  /^(TASKMASTER_|VITEST|NODE_OPTIONS$|(NO|FORCE)_COLOR$|CLICOLOR|COLORTERM$|NODE_DISABLE_COLORS$|TERM$|TERM_PROGRAM|TMUX$|CI$|TEAMCITY_VERSION$)/;
+
 /** A shell of a user: a directory of its own, with `taskmaster` on the path and a node that it talks to. */
 export interface UserShell extends AsyncDisposable {
   readonly dir: string;
@@ -29,11 +33,9 @@ export async function openShell(endpoint: string): Promise<UserShell> {
   const command = join(bin, 'taskmaster');
   await writeFile(command, `#!/bin/sh\nexec '${process.execPath}' '${taskmasterCli}' "$@"\n`);
   await chmod(command, 0o755);
-  const own = Object.entries(process.env).filter(
-    ([name]) => !/^(TASKMASTER_|VITEST|NODE_OPTIONS$|FORCE_COLOR$)/.test(name),
-  );
+  const inherited = Object.entries(process.env).filter(([name]) => !NOT_INHERITED.test(name));
   const userEnv = {
-    ...Object.fromEntries(own),
+    ...Object.fromEntries(inherited),
     PATH: `${bin}${delimiter}${process.env.PATH}`,
     TASKMASTER_ENDPOINTS: endpoint,
   };
