@@ -4,6 +4,7 @@ export * from './encode-to-buffer.ts';
 export * from './gen/google/protobuf/any.ts';
 export * from './gen/google/rpc/error_details.ts';
 export * from './gen/google/rpc/status.ts';
+export * from './gen/taskmaster/v1/peer.ts';
 export * from './gen/taskmaster/v1/queues.ts';
 export * from './gen/taskmaster/v1/service.ts';
 export * from './gen/taskmaster/v1/stream.ts';
