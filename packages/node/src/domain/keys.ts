@@ -77,13 +77,24 @@ export const metaKeys = {
   node: 'node' as Key,
   clock: 'clock' as Key,
   partition: (partition: PartitionId): Key => `partition/${u16(partition)}` as Key,
+  /** Who holds a partition, as this node knows for certain; only in clusters. */
+  holder: (partition: PartitionId): Key => `holder/${u16(partition)}` as Key,
+  /** A partition of which rows may be left though this node does not hold it. */
+  clear: (partition: PartitionId): Key => `clear/${u16(partition)}` as Key,
   /** A dead generation whose rows are still to be deleted. */
   reap: (partition: PartitionId, queue: QueueId): Key => `reap/${u16(partition)}${u48(queue)}` as Key,
 };
 
+/** Of a key that ends with the partition. */
 export const partitionOfMetaKey = (key: Key): PartitionId => {
-  const at = 'partition/'.length;
+  const at = key.length - 2;
   return (key.charCodeAt(at) * 256 + key.charCodeAt(at + 1)) as PartitionId;
 };
+
+/** Every key that begins with the partition. */
+export const partitionRange = (partition: PartitionId): { readonly gte: Key; readonly lt: Key } => ({
+  gte: u16(partition) as Key,
+  lt: afterPrefix(u16(partition)),
+});
 
 export const prefixOfReapKey = (key: Key): string => key.slice('reap/'.length);

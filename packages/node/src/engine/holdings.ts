@@ -1,0 +1,156 @@
+import { Refusal } from '../domain/errors.ts';
+import type { PartitionId } from '../domain/ids.ts';
+import type { HolderRow } from '../log/holder-row.ts';
+import type { PartitionLocation } from './partition-host.ts';
+
+/** How long callers are asked to stay away from a partition whose move hangs. */
+const MOVING_RETRY_MS = 100;
+
+type Freeze = {
+  readonly epoch: number;
+  /** Resolves when the freeze is over, whatever it led to. */
+  readonly over: PromiseWithResolvers<void>;
+  /** Callers are refused instead of held. */
+  stalled: boolean;
+};
+
+/** A partition that this node holds, or held. */
+export type Holding =
+  | { readonly kind: 'serving'; readonly epoch: number }
+  | ({ readonly kind: 'frozen'; readonly to: undefined } & Freeze)
+  | ({ readonly kind: 'handing-over'; readonly to: string } & Freeze)
+  | { readonly kind: 'released'; readonly epoch: number; readonly to: string };
+
+/**
+ * Which partitions may be changed here, now. Asked where an operation is decided and committed, in one turn, so that no
+ * pause between a check at the door and the commit can let a node change what it no longer holds.
+ */
+export class Holdings {
+  /** Undefined: a node without a cluster holds everything. */
+  readonly #byPartition: Map<PartitionId, Holding> | undefined;
+  readonly #listeners = new Set<() => void>();
+  #locate: (id: PartitionId) => PartitionLocation | undefined = () => undefined;
+  #guard: () => Promise<void> | undefined = () => undefined;
+
+  /** `rows` are undefined where there is no cluster. */
+  constructor(rows: ReadonlyMap<PartitionId, HolderRow> | undefined) {
+    if (!rows) return;
+    this.#byPartition = new Map();
+    for (const [id, row] of rows) this.#byPartition.set(id, holdingOf(row));
+  }
+
+  get everything(): boolean {
+    return this.#byPartition === undefined;
+  }
+
+  /** Undefined when the partition may be changed in this turn; otherwise resolves when to ask again, or rejects. */
+  gate(id: PartitionId): Promise<void> | undefined {
+    if (!this.#byPartition) return undefined;
+    const holding = this.#byPartition.get(id);
+    switch (holding?.kind) {
+      case 'serving':
+        return this.#guard();
+      case 'frozen':
+      case 'handing-over':
+        return holding.stalled ? Promise.reject(movingRefusal(id)) : holding.over.promise;
+      case 'released':
+      case undefined:
+        return Promise.reject(this.notHolder(id));
+      default:
+        return holding satisfies never;
+    }
+  }
+
+  /** Whether the partition may be changed in this turn. */
+  canCommit(id: PartitionId): boolean {
+    if (!this.#byPartition) return true;
+    return this.#byPartition.get(id)?.kind === 'serving' && this.#guard() === undefined;
+  }
+
+  /** Whether what memory has of the partition is this node's. */
+  holds(id: PartitionId): boolean {
+    if (!this.#byPartition) return true;
+    const kind = this.#byPartition.get(id)?.kind;
+    return kind !== undefined && kind !== 'released';
+  }
+
+  get(id: PartitionId): Holding | undefined {
+    return this.#byPartition?.get(id);
+  }
+
+  entries(): Iterable<[PartitionId, Holding]> {
+    return this.#byPartition ?? [];
+  }
+
+  serve(id: PartitionId, epoch: number): void {
+    this.#set(id, { kind: 'serving', epoch });
+  }
+
+  freeze(id: PartitionId, epoch: number): void {
+    this.#set(id, { kind: 'frozen', to: undefined, epoch, over: Promise.withResolvers(), stalled: false });
+  }
+
+  /** The freeze goes on, and `to` may take the partition from now on. */
+  handOver(id: PartitionId, to: string): void {
+    const holding = this.get(id);
+    if (holding?.kind !== 'frozen') throw new Error(`partition ${id} is handed over without being frozen`);
+    this.#byPartition?.set(id, { ...holding, kind: 'handing-over', to });
+    this.#changed();
+  }
+
+  release(id: PartitionId, epoch: number, to: string): void {
+    this.#set(id, { kind: 'released', epoch, to });
+  }
+
+  /** Callers of a frozen partition are refused from now on. */
+  stall(id: PartitionId): void {
+    const holding = this.get(id);
+    if (holding?.kind !== 'frozen' && holding?.kind !== 'handing-over') return;
+    holding.stalled = true;
+    holding.over.resolve();
+  }
+
+  locate(find: (id: PartitionId) => PartitionLocation | undefined): void {
+    this.#locate = find;
+  }
+
+  guard(check: () => Promise<void> | undefined): void {
+    this.#guard = check;
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  notHolder(id: PartitionId): Refusal {
+    const at = this.#locate(id);
+    const metadata: Record<string, string> = { partition: String(id) };
+    if (at) Object.assign(metadata, { holder: at.address, node_id: at.nodeId, epoch: String(at.epoch) });
+    const whose = at ? `${at.address} does` : 'its holder is not known';
+    return new Refusal('NOT_HOLDER', `this node does not hold partition ${id}: ${whose}`, { metadata });
+  }
+
+  #set(id: PartitionId, next: Holding): void {
+    const earlier = this.#byPartition?.get(id);
+    this.#byPartition?.set(id, next);
+    if (earlier?.kind === 'frozen' || earlier?.kind === 'handing-over') earlier.over.resolve();
+    this.#changed();
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+export const movingRefusal = (id: PartitionId): Refusal =>
+  new Refusal('PARTITION_MOVING', `partition ${id} is being handed over`, {
+    metadata: { partition: String(id) },
+    retryDelayMs: MOVING_RETRY_MS,
+  });
+
+function holdingOf(row: HolderRow): Holding {
+  // A run before told the target to take it; callers are refused until it is known whether the target did.
+  if (row.kind === 'handing-over') return { ...row, over: Promise.withResolvers(), stalled: true };
+  return row;
+}

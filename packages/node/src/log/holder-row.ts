@@ -1,0 +1,49 @@
+import { ByteReader, ByteWriter, UnreadableBytes } from '../domain/bytes.ts';
+
+const VERSION = 1;
+const SERVING = 1;
+const HANDING_OVER = 2;
+const RELEASED = 3;
+const writer = new ByteWriter();
+
+/**
+ * What a node of a cluster knows for certain of its holding a partition. Without a row it never held it.
+ *
+ *  - serving: it holds it, at this epoch.
+ *  - handing-over: it holds it, at this epoch, but may have told `to` to take it: it must not change anything before it
+ *    knows what became of that.
+ *  - released: `to` took it, at this epoch.
+ */
+export type HolderRow =
+  | { readonly kind: 'serving'; readonly epoch: number }
+  | { readonly kind: 'handing-over'; readonly epoch: number; readonly to: string }
+  | { readonly kind: 'released'; readonly epoch: number; readonly to: string };
+
+const CODE = { serving: SERVING, 'handing-over': HANDING_OVER, released: RELEASED } as const;
+
+/** The row of a partition's holder; `to` is a node id. */
+export function encodeHolderRow(row: HolderRow): Uint8Array {
+  writer.byte(VERSION);
+  writer.byte(CODE[row.kind]);
+  writer.number(row.epoch);
+  writer.utf8(row.kind === 'serving' ? '' : row.to);
+  return Uint8Array.from(writer.view());
+}
+
+export function decodeHolderRow(bytes: Uint8Array): HolderRow {
+  const from = new ByteReader(bytes);
+  from.version(VERSION, 'holder row');
+  const code = from.byte();
+  const epoch = from.number();
+  const to = from.utf8();
+  switch (code) {
+    case SERVING:
+      return { kind: 'serving', epoch };
+    case HANDING_OVER:
+      return { kind: 'handing-over', epoch, to };
+    case RELEASED:
+      return { kind: 'released', epoch, to };
+    default:
+      throw new UnreadableBytes(`unknown kind ${code} of a holder row`);
+  }
+}
