@@ -114,7 +114,7 @@ export const configSchema = z.strictObject({
         max: 1_000_000,
       }),
       maxInFlightBytes: bytes({
-        about: 'Payload bytes of those requests.',
+        about: 'Payload bytes of those requests and of answers being read; leases wait for room, enqueues are refused.',
         default: engine.maxInFlightBytes,
         min: 2 * limits.requestBytes,
         max: 16 * GIB,

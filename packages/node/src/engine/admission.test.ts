@@ -78,6 +78,75 @@ describe('admission', () => {
   });
 });
 
+describe('room for answers', () => {
+  const bounds = { maxInFlightRequests: 10, maxInFlightBytes: 1000 };
+  const free = (room: Disposable | undefined) => room?.[Symbol.dispose]();
+
+  test('ends at two fifths of the bytes, and at nine tenths with requests', async () => {
+    const admission = new Admission(bounds);
+    const [first, second] = [admission.tryAnswer(200), admission.tryAnswer(200)];
+    expect(admission.tryAnswer(1)).toBeUndefined();
+    free(first);
+    free(second);
+    free(second);
+    expect(admission.bytes).toBe(0);
+    const running = work();
+    const request = admission.run('new', 800, running.run);
+    const third = admission.tryAnswer(100);
+    expect(admission.tryAnswer(1)).toBeUndefined();
+    await admission.run('ending', 100, async () => 'done');
+    running.end();
+    await request;
+    free(third);
+  });
+
+  test('is there for one that is alone, whatever its size', async () => {
+    const admission = new Admission(bounds);
+    const running = work();
+    const request = admission.run('ending', 1000, running.run);
+    const alone = admission.tryAnswer(5000);
+    expect(admission.bytes).toBe(6000);
+    expect(admission.tryAnswer(0)).toBeUndefined();
+    free(alone);
+    running.end();
+    await request;
+  });
+
+  test('goes to those in line in their order: a small answer does not overtake a large one', async () => {
+    const admission = new Admission(bounds);
+    const held = [admission.tryAnswer(200), admission.tryAnswer(200)];
+    const got: string[] = [];
+    const large = admission.answer(300).then((room) => got.push('large') && room);
+    const small = admission.answer(1).then((room) => got.push('small') && room);
+    free(held[0]);
+    expect(admission.tryAnswer(1)).toBeUndefined();
+    expect(admission.bytes).toBe(200);
+    free(held[1]);
+    free(await large);
+    free(await small);
+    expect(got).toEqual(['large', 'small']);
+    expect(admission.bytes).toBe(0);
+  });
+
+  test('is offered again to one that gave some back while it had its turn', () => {
+    const admission = new Admission(bounds);
+    const held = admission.tryAnswer(400);
+    const got: (Disposable | undefined)[] = [];
+    admission.standInLine(() => {
+      if (got.length === 0) {
+        const taken = admission.tryAnswer(300);
+        got.push(admission.tryAnswer(300));
+        free(taken);
+        return false;
+      }
+      got.push(admission.tryAnswer(300));
+      return true;
+    });
+    free(held);
+    expect(got.map((room) => room !== undefined)).toEqual([false, true]);
+  });
+});
+
 test('a request weighs at least what its payloads do, and something for every item', () => {
   const item = { queue: 'mail', pid: 'a' };
   const enqueue = [{ ...item, data: 'x'.repeat(1000) }];

@@ -3,14 +3,33 @@ import type { UpdateCommand } from './commands.ts';
 
 /** Part of the bounds that is kept for requests that end work or keep leases alive. */
 const KEPT_PART = 0.2;
+/** Answers may use half of what is kept too, so that new work cannot starve them; what ends work has the other half. */
+const ANSWERS_UP_TO = 0.9;
+/** All answers together have at most this part of the bytes, so that they cannot starve new work. */
+const ANSWERS_PART = 0.4;
 const RETRY_DELAY_MS = 100;
 
-/** Bounds the work in flight, before memory grows: what is refused costs next to nothing. */
+/** Bytes reserved for an answer; disposing of it gives them back. */
+export type AnswerRoom = Disposable;
+
+/**
+ * Bounds the work in flight, before memory grows: what is refused costs next to nothing.
+ *
+ *  A1  Requests and the payloads of answers share one bound of bytes. New work is refused from four fifths of it on,
+ *      answers wait for room from nine tenths on, or beyond their own part: what ends work always finds room.
+ *  A2  Answers get room in the order in which they asked for it.
+ */
 export class Admission {
   readonly #maxRequests: number;
   readonly #maxBytes: number;
   #requests = 0;
   #bytes = 0;
+  /** Part of `#bytes`. */
+  #answerBytes = 0;
+  /** Those that wait for room: each takes what it can get, and returns whether that was all it wanted. */
+  readonly #inLine = new Set<() => boolean>();
+  /** Whether somebody in line has its turn, and whether bytes were given back meanwhile. */
+  #turn: 'none' | 'taking' | 'released' = 'none';
   readonly #idle: (() => void)[] = [];
 
   constructor(bounds: { readonly maxInFlightRequests: number; readonly maxInFlightBytes: number }) {
@@ -24,6 +43,11 @@ export class Admission {
 
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** Most bytes of all answers together, and of one of them. */
+  get maxAnswerBytes(): number {
+    return this.#maxBytes * ANSWERS_PART;
   }
 
   /** Runs the work if there is room for it; throws `OVERLOADED` if not. New work leaves room for what ends work. */
@@ -42,15 +66,74 @@ export class Admission {
       return await work();
     } finally {
       this.#requests--;
-      this.#bytes -= bytes;
+      this.#release(bytes);
       if (this.#requests === 0) for (const wake of this.#idle.splice(0)) wake();
     }
+  }
+
+  /** Room for an answer, if there is any now and nobody has waited for longer. One always fits when it is alone. */
+  tryAnswer(bytes: number): AnswerRoom | undefined {
+    if (this.#inLine.size > 0 && this.#turn === 'none') return undefined;
+    const fits =
+      this.#answerBytes + bytes <= this.maxAnswerBytes && this.#bytes + bytes <= this.#maxBytes * ANSWERS_UP_TO;
+    if (!fits && this.#answerBytes > 0) return undefined;
+    this.#answerBytes += bytes;
+    this.#bytes += bytes;
+    let left = bytes;
+    return {
+      [Symbol.dispose]: () => {
+        this.#answerBytes -= left;
+        this.#release(left);
+        left = 0;
+      },
+    };
+  }
+
+  /** Stands in line for room. `take` is called when there may be some, until it returns that it needs no more. */
+  standInLine(take: () => boolean): void {
+    this.#inLine.add(take);
+  }
+
+  /** Resolves with room for an answer. */
+  answer(bytes: number): Promise<AnswerRoom> {
+    const room = this.tryAnswer(bytes);
+    if (room) return Promise.resolve(room);
+    return new Promise((resolve) => {
+      this.standInLine(() => {
+        const room = this.tryAnswer(bytes);
+        if (room) resolve(room);
+        return room !== undefined;
+      });
+    });
   }
 
   /** Resolves when nothing is in flight. */
   idle(): Promise<void> {
     if (this.#requests === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  #release(bytes: number): void {
+    this.#bytes -= bytes;
+    if (bytes === 0) return;
+    if (this.#turn === 'none') this.#serveLine();
+    else this.#turn = 'released';
+  }
+
+  #serveLine(): void {
+    for (let [first] = this.#inLine; first !== undefined; [first] = this.#inLine) {
+      this.#turn = 'taking';
+      try {
+        if (first()) this.#inLine.delete(first);
+        else if (!this.#bytesReleased()) return;
+      } finally {
+        this.#turn = 'none';
+      }
+    }
+  }
+
+  #bytesReleased(): boolean {
+    return this.#turn === 'released';
   }
 }
 

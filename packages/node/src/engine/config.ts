@@ -8,7 +8,10 @@ export interface EngineConfig {
   readonly cacheBytes: number;
   /** Requests being worked on at once, waiting leases aside. Enqueues are refused from four fifths of it on. */
   readonly maxInFlightRequests: number;
-  /** Payload bytes of those requests. Enqueues are refused from four fifths of it on. */
+  /**
+   * Payload bytes of those requests, and of answers that are being read: leases wait for room, or get fewer tasks.
+   * Enqueues are refused from four fifths of it on; answers have two fifths at most.
+   */
   readonly maxInFlightBytes: number;
   /** Lease requests waiting for tasks at once. */
   readonly maxWaiters: number;

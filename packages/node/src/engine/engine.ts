@@ -244,7 +244,8 @@ export class Engine implements TaskEngine {
 
   #memoryDeps(): MemoryDeps {
     const { store, clock, random, config } = this.#deps;
-    return { store, clock, random, config, counts: this.#counts, onFailed: (cause) => void this.#onWriteFailed(cause) };
+    const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
+    return { store, clock, random, config, counts: this.#counts, admission: this.#admission, onFailed };
   }
 
   #onStoreState(state: StoreState): void {

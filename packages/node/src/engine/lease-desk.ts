@@ -40,6 +40,10 @@ export class LeaseDesk {
   readonly #dueTimers = new Map<string, { readonly at: Instant; readonly cancel: CancelTimer }>();
   /** Lines that stand still until a read of a queue ends, other queues' lines too: a waiter stands in several. */
   readonly #heldUp = new Map<Queue, Set<string>>();
+  /** Lines that stand still until there is room for an answer. Each has its place in the line for room. */
+  readonly #withoutRoom = new Set<string>();
+  /** Whether room ended while a line was served. */
+  #roomEnded = false;
   #memory: Memory;
 
   constructor(memory: Memory) {
@@ -154,8 +158,34 @@ export class LeaseDesk {
     this.#armDueTimer(queue.fullName);
   }
 
-  /** Walks a line from its front until somebody must wait for the store or nothing is left to give. */
-  #serve(name: string): void {
+  /** Its lines stand still until there is room for its answer. */
+  #waitForRoom(waiter: Waiter): 'blocked' {
+    this.#roomEnded = true;
+    for (const name of waiter.lines) {
+      if (!this.#withoutRoom.has(name)) this.#standInLineForRoom(name);
+    }
+    return 'blocked';
+  }
+
+  #standInLineForRoom(name: string): void {
+    this.#withoutRoom.add(name);
+    this.#memory.admission.standInLine(() => {
+      this.#roomEnded = false;
+      const served = this.#serve(name);
+      if (this.#roomEnded && !served) return false;
+      this.#withoutRoom.delete(name);
+      // After every one that was served it is the others' turn: many may stand in this line.
+      if (this.#roomEnded) this.#standInLineForRoom(name);
+      return true;
+    });
+  }
+
+  /**
+   * Walks a line from its front until somebody must wait, for the store or for room, or nothing is left to give. Returns
+   * whether anybody got something.
+   */
+  #serve(name: string): boolean {
+    let served = false;
     const unblocked = new Set<string>();
     for (const waiter of this.#lines.line(name)) {
       const queue = this.#queueNamed(waiter, name);
@@ -163,11 +193,16 @@ export class LeaseDesk {
       if (nothing && !this.#lines.hasImpatient(name)) break;
       const attempt = this.#attempt(waiter);
       if (attempt === 'blocked') break;
-      if (attempt === 'served') for (const other of waiter.lines) unblocked.add(other);
-      else if (waiter.impatient) waiter.settle(this.#nothing());
+      if (attempt === 'served') {
+        served = true;
+        for (const other of waiter.lines) unblocked.add(other);
+      } else if (waiter.impatient) {
+        waiter.settle(this.#nothing());
+      }
     }
     unblocked.delete(name);
     for (const other of unblocked) if (this.#lines.has(other)) this.#serve(other);
+    return served;
   }
 
   #queueNamed(waiter: Waiter, name: string): Queue | undefined {
@@ -191,7 +226,7 @@ export class LeaseDesk {
   #attemptAhead(waiter: Waiter): Attempt {
     const reading = this.#queuesOf(waiter).some(({ refilling, expiring }) => refilling || expiring);
     if (reading && waiter.lines.some((name) => this.#lines.has(name))) return 'blocked';
-    for (const names of this.#heldUp.values()) {
+    for (const names of [...this.#heldUp.values(), this.#withoutRoom]) {
       if (waiter.lines.some((name) => names.has(name) && this.#lines.has(name))) return 'blocked';
     }
     const attempt = this.#attempt(waiter);
@@ -218,7 +253,8 @@ export class LeaseDesk {
     const now = memory.clock.now();
     const expiring = queues.filter((queue) => mayBeDue(queue, now));
     for (const queue of expiring) this.#startExpiry(queue);
-    const selection = select(queues, command);
+    // What the caller cannot get at once without filling the memory, it asks for again.
+    const selection = select(queues, command, Math.min(command.maxBytes, memory.admission.maxAnswerBytes));
     if (selection.kind === 'refill' && (waiter.refills < MAX_REFILLS || selection.picks.length === 0)) {
       // Only those that begin now: an attempt may come while one is under way.
       if (!selection.queue.refilling) waiter.refills++;
@@ -226,10 +262,13 @@ export class LeaseDesk {
       return this.#holdUp(waiter, [selection.queue]);
     }
     if (selection.picks.length === 0) return expiring.length > 0 ? this.#holdUp(waiter, expiring) : 'empty';
+    const room = memory.admission.tryAnswer(selection.bytes);
+    if (!room) return this.#waitForRoom(waiter);
     try {
       const granted = grant(memory, selection.picks, command);
-      waiter.settle(deliver(memory, granted));
+      waiter.settle(deliver(memory, granted, room));
     } catch (error) {
+      room[Symbol.dispose]();
       waiter.fail(error);
     }
     for (const queue of queues) this.#prefetch(queue);

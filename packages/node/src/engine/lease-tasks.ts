@@ -3,6 +3,7 @@ import type { Instant, LeaseToken, PartitionId, Pid } from '../domain/ids.ts';
 import { taskKey } from '../domain/keys.ts';
 import type { TaskState } from '../domain/task.ts';
 import { Family, StoreCorrupt } from '../ports/store.ts';
+import type { AnswerRoom } from './admission.ts';
 import type { CachedTask } from './cache/queue-cache.ts';
 import type { LeaseCommand, LeasedTask } from './commands.ts';
 import type { Memory, PlannedChange } from './memory.ts';
@@ -16,16 +17,17 @@ export interface Pick {
 }
 
 /** What the heads of the named queues hold for a lease request. */
-export type Selection =
-  | { readonly kind: 'picked'; readonly picks: readonly Pick[] }
+export type Selection = { readonly picks: readonly Pick[]; readonly bytes: number } & (
+  | { readonly kind: 'picked' }
   /** The head in memory of this queue ends before the request is satisfied. */
-  | { readonly kind: 'refill'; readonly queue: Queue; readonly wanted: number; readonly picks: readonly Pick[] };
+  | { readonly kind: 'refill'; readonly queue: Queue; readonly wanted: number }
+);
 
 /** What a leased task takes in a reply beside its payload and PID; see `LeaseCommand.maxBytes`. */
 const REST_BYTES = 64;
 
 /** The exact first tasks of the queues, in the order in which the request names them. Takes nothing. */
-export function select(queues: Iterable<Queue>, command: LeaseCommand): Selection {
+export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes: number): Selection {
   const { maxPid } = command;
   const picks: Pick[] = [];
   let bytes = 0;
@@ -34,18 +36,19 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand): Selectio
     const cache = queue.warmCache;
     for (const [pid, task] of cache.head()) {
       if (maxPid !== undefined && pid > maxPid) break;
-      bytes += task.state.dataBytes + pid.length + REST_BYTES;
+      const taskBytes = task.state.dataBytes + pid.length + REST_BYTES;
       // The first task comes whatever its size: it would never come otherwise.
-      if (bytes > command.maxBytes && picks.length > 0) return { kind: 'picked', picks };
+      if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
+      bytes += taskBytes;
       picks.push({ queue, pid, task });
-      if (picks.length === command.maxTasks) return { kind: 'picked', picks };
+      if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
     }
     const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
     if (cache.firstMissing !== undefined && !passedBound) {
-      return { kind: 'refill', queue, wanted: command.maxTasks - picks.length, picks };
+      return { kind: 'refill', queue, wanted: command.maxTasks - picks.length, picks, bytes };
     }
   }
-  return { kind: 'picked', picks };
+  return { kind: 'picked', picks, bytes };
 }
 
 /** Leases the picked tasks: one atom a partition, in this turn. The payloads may still have to be read. */
@@ -92,8 +95,12 @@ export interface LeasedPick {
 
 const EMPTY = new Uint8Array(0);
 
-/** Resolves when the leases are durable and the payloads read. A task that was dequeued meanwhile is left out. */
-export async function deliver(memory: Memory, granted: readonly LeasedPick[]): Promise<LeasedTask[]> {
+/**
+ * Resolves when the leases are durable and the payloads read. A task that was dequeued meanwhile is left out. `room` is
+ * the answer's, and given back with it.
+ */
+export async function deliver(memory: Memory, granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
+  using _room = room;
   const missing = granted.filter(({ data, state }) => data === undefined && state.dataBytes > 0);
   const read = missing.length > 0 ? readPayloads(memory, missing) : undefined;
   const [, payloads] = await Promise.all([memory.durable(), read]);

@@ -11,6 +11,7 @@ import type { Recovered } from '../log/replay.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
 import { type Store, StoreClosed, StoreCorrupt, StoreFailed, StoreFull } from '../ports/store.ts';
+import type { Admission } from './admission.ts';
 import type { CachedTask } from './cache/queue-cache.ts';
 import { TaskCache } from './cache/task-cache.ts';
 import type { EngineConfig } from './config.ts';
@@ -26,6 +27,7 @@ export interface MemoryDeps {
   readonly random: Random;
   readonly config: EngineConfig;
   readonly counts: Counts;
+  readonly admission: Admission;
   /** A write failed: this memory is ahead of the disk and of no more use. */
   readonly onFailed: (cause: Error) => void;
 }
@@ -80,6 +82,7 @@ export class Memory {
   readonly random: Random;
   readonly config: EngineConfig;
   readonly counts: Counts;
+  readonly admission: Admission;
   readonly table = new QueueTable();
   readonly cache: TaskCache;
   readonly requests: RequestIds;
@@ -101,6 +104,7 @@ export class Memory {
     this.random = deps.random;
     this.config = deps.config;
     this.counts = deps.counts;
+    this.admission = deps.admission;
     this.cache = new TaskCache(deps.config.cacheBytes);
     this.requests = new RequestIds(deps.store, deps.config, deps.clock.now());
     this.log = new CommitLog({

@@ -94,6 +94,8 @@ async function view(
   includeData: boolean,
 ): Promise<TaskView[]> {
   using reads = new Reads(memory.store, memory.counts);
+  using answer = new DisposableStack();
+  let hasRoom = !includeData;
   for (;;) {
     const queue = memory.table.get(name);
     const needs: { queue: Queue; pid: Pid; payload: boolean }[] = [];
@@ -108,6 +110,11 @@ async function view(
       await reads.fetch(needs);
       continue;
     }
+    if (!hasRoom) {
+      answer.use(await memory.admission.answer(shownBytes(found)));
+      hasRoom = true;
+      continue;
+    }
     const payloads = queue && includeData ? await payloadsOf(memory, queue, pids, found) : undefined;
     await memory.durable();
     return pids.map((pid, i) => {
@@ -115,6 +122,12 @@ async function view(
       return { queue: name, pid, state: task?.state, data: payloads?.get(pid) };
     });
   }
+}
+
+/** Bytes of the payloads that one reply shows. */
+function shownBytes(tasks: readonly (CachedTask | undefined)[]): number {
+  const bytes = tasks.reduce((sum, task) => sum + (task?.state.dataBytes ?? 0), 0);
+  return Math.min(bytes, limits.replyDataBytes);
 }
 
 /** Payloads as far as one reply holds them. */

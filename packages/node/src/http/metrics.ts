@@ -40,7 +40,11 @@ const gauges: readonly (readonly [name: string, help: string, of: (figures: Engi
   ['queues', 'Queues that hold tasks, or held some lately.', (figures) => figures.queues],
   ['waiting_leases', 'Lease requests that wait for tasks.', (figures) => figures.waiters],
   ['in_flight_requests', 'Requests being worked on.', (figures) => figures.inFlightRequests],
-  ['in_flight_bytes', 'Payload bytes of the requests being worked on.', (figures) => figures.inFlightBytes],
+  [
+    'in_flight_bytes',
+    'Payload bytes of requests being worked on and of answers on their way from the store.',
+    (figures) => figures.inFlightBytes,
+  ],
   ['cache_bytes', 'Memory used for tasks at the heads of queues.', (figures) => figures.cacheBytes],
 ];
 

@@ -78,18 +78,21 @@ async function readStates(
 }
 
 async function readPayloads(memory: Memory, queue: Queue, states: States): Promise<Map<Pid, Uint8Array>> {
-  let room = memory.cache.budget / CACHE_SHARE;
+  const most = memory.cache.budget / CACHE_SHARE;
+  let bytes = 0;
   const pids: Pid[] = [];
   const keys: Key[] = [];
   for (const [pid, { dataBytes }] of states) {
     if (dataBytes === 0 || dataBytes > LARGE_PAYLOAD_BYTES || queue.recent(pid)) continue;
-    room -= dataBytes;
-    if (room < 0) break;
+    if (bytes + dataBytes > most) break;
+    bytes += dataBytes;
     pids.push(pid);
     keys.push(taskKey(queue.prefix, pid));
   }
   const payloads = new Map<Pid, Uint8Array>();
-  if (keys.length === 0) return payloads;
+  // Reading ahead waits for nobody: without room the payloads are read with their leases.
+  using room = keys.length > 0 ? memory.admission.tryAnswer(bytes) : undefined;
+  if (!room) return payloads;
   const rows = await memory.store.get(Family.data, keys);
   for (const [i, pid] of pids.entries()) {
     const row = rows[i];

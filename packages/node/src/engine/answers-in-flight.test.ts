@@ -1,0 +1,128 @@
+import { describe, expect, test } from 'vitest';
+import { Family, type Store } from '../ports/store.ts';
+import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
+
+const MIB = 1024 * 1024;
+const PAYLOAD_BYTES = 100 * 1024; // Too large for refills to read ahead: every one is read for its answer.
+const PAYLOAD = 'x'.repeat(PAYLOAD_BYTES);
+const mail = { group: '', name: 'mail' };
+
+/** An engine after a start, with so many tasks of 100 KiB in the queue and 4 MiB for what is in flight. */
+async function withTasks(count: number): Promise<{ h: EngineHarness; pids: string[]; read: PayloadReads }> {
+  const h = await engineHarness({ readMs: 10, syncMs: 1, config: { maxInFlightBytes: 4 * MIB, cacheBytes: MIB } });
+  const pids = Array.from({ length: count }, (_, i) => String(i).padStart(4, '0'));
+  for (const pid of pids) await h.clock.run(h.update({ enqueue: [{ queue: 'mail', pid, data: PAYLOAD }] }));
+  await h.crash();
+  return { h, pids, read: watchPayloads(h.store) };
+}
+
+/** Bytes of payloads that the store was asked for and has not handed over, now and at most. */
+interface PayloadReads {
+  peak: number;
+}
+
+function watchPayloads(store: Store | undefined): PayloadReads {
+  if (!store) throw new Error('the store is not open');
+  const reads = { peak: 0 };
+  let bytes = 0;
+  const get = store.get.bind(store);
+  store.get = async (family, keys) => {
+    if (family !== Family.data) return get(family, keys);
+    const reading = keys.length * PAYLOAD_BYTES;
+    bytes += reading;
+    reads.peak = Math.max(reads.peak, bytes);
+    const rows = await get(family, keys);
+    bytes -= reading;
+    return rows;
+  };
+  return reads;
+}
+
+describe('payloads on their way to those who asked for them', () => {
+  test('are bounded, however many ask at once; all get theirs', async () => {
+    const { h, pids, read } = await withTasks(200);
+    await using _ = h;
+    let peak = 0;
+    const callers = Array.from({ length: 40 }, async (_, i) => {
+      const tasks = await h.lease('mail', { max: 5, wait: i % 2 ? 60_000 : 0 });
+      peak = Math.max(peak, h.engine.figures().inFlightBytes);
+      return pidsOf(tasks);
+    });
+    const leased = (await h.clock.run(Promise.all(callers), 60_000)).flat();
+    expect(leased.sort()).toEqual(pids);
+    expect(read.peak).toBeLessThanOrEqual(2 * MIB);
+    expect(read.peak).toBeGreaterThan(MIB);
+    expect(peak).toBeLessThanOrEqual(4 * MIB);
+    expect(h.engine.figures().inFlightBytes).toBe(0);
+  });
+
+  test('are bounded for a single caller too: it gets the first tasks that fit', async () => {
+    const { h, pids, read } = await withTasks(100);
+    await using _ = h;
+    const leased = pidsOf(await h.clock.run(h.lease('mail', { max: 1000 }), 60_000));
+    expect(leased.length).toBeGreaterThan(10);
+    expect(leased).toEqual(pids.slice(0, leased.length));
+    expect(read.peak).toBeLessThanOrEqual(2 * MIB);
+    expect(await h.clock.run(h.counts('mail'))).toMatchObject({ leased: leased.length });
+  });
+
+  test('are bounded for looks, and each look is answered', async () => {
+    const { h, pids, read } = await withTasks(20);
+    await using _ = h;
+    const get = { queue: mail, pids: pids.slice(0, 10) as never[], includeData: true };
+    const looks = Array.from({ length: 20 }, () => h.engine.getTasks(get));
+    for (const tasks of await h.clock.run(Promise.all(looks), 60_000)) {
+      expect(tasks.every(({ data }) => data?.length === PAYLOAD_BYTES)).toBe(true);
+    }
+    expect(read.peak).toBeLessThanOrEqual(2 * MIB);
+  });
+
+  test('take turns: a look is not kept waiting by all who lease', async () => {
+    const { h, pids } = await withTasks(100);
+    await using _ = h;
+    const callers = Array.from({ length: 20 }, () => h.lease('mail', { max: 5 }));
+    let answered = 0;
+    for (const caller of callers) caller.then(() => answered++);
+    const get = { queue: mail, pids: pids.slice(0, 5) as never[], includeData: true };
+    await h.clock.run(h.engine.getTasks(get));
+    expect(answered).toBeLessThan(10);
+    await h.clock.run(Promise.all(callers), 60_000);
+  });
+
+  test('keep nobody from renewing and completing', async () => {
+    const { h } = await withTasks(100);
+    await using _ = h;
+    const [a, b] = await h.clock.run(h.lease('mail', { max: 2 }));
+    const callers = Array.from({ length: 20 }, () => h.lease('mail', { max: 5 }));
+    const began = h.clock.now();
+    await h.clock.run(h.update({ renew: [{ queue: 'mail', pid: a?.pid ?? '', token: a?.token, for: 30_000 }] }));
+    await h.clock.run(h.update({ dequeue: [{ queue: 'mail', pid: b?.pid ?? '', token: b?.token }] }));
+    expect(h.clock.now() - began, 'ms; what is read first takes 10').toBeLessThan(30);
+    await h.clock.run(Promise.all(callers), 60_000);
+  });
+
+  test('leave room for enqueues, and enqueues for them', async () => {
+    const { h } = await withTasks(100);
+    await using _ = h;
+    const callers = Array.from({ length: 20 }, () => h.lease('mail', { max: 5 }));
+    await h.clock.advance(15);
+    const enqueued = h.update({ enqueue: [{ queue: 'other', pid: 'a', data: 'x'.repeat(1.5 * MIB) }] });
+    await h.clock.run(enqueued);
+    await h.clock.run(Promise.all(callers), 60_000);
+  });
+
+  test('are not read for a caller who left while it stood in line', async () => {
+    const { h, pids } = await withTasks(60);
+    await using _ = h;
+    const first = h.lease('mail', { max: 14 });
+    const abort = new AbortController();
+    const gone = h.lease('mail', { max: 14, wait: 60_000, signal: abort.signal });
+    const behind = h.lease('mail', { max: 14, wait: 60_000 });
+    await h.clock.advance(15);
+    abort.abort();
+    await expect(gone).rejects.toMatchObject({ reason: 'CANCELLED' });
+    expect(pidsOf(await h.clock.run(first, 60_000))).toEqual(pids.slice(0, 14));
+    expect(pidsOf(await h.clock.run(behind, 60_000))).toEqual(pids.slice(14, 28));
+    expect(await h.clock.run(h.counts('mail'))).toMatchObject({ leased: 28 });
+  });
+});
