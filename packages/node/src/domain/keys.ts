@@ -68,9 +68,18 @@ export const partitionOfLogKey = (key: Key): PartitionId =>
   (key.charCodeAt(0) * 256 + key.charCodeAt(1)) as PartitionId;
 export const ticketOfLogKey = (key: Key): Ticket => readU48(key, 2) as Ticket;
 
+export const partitionOfRequestKey = partitionOfLogKey;
+
 /** `window` counts retry windows since 1970, so that what is too old goes by range. */
 export const requestKey = (partition: PartitionId, window: number, id: string): Key =>
   (u16(partition) + u32(window) + id) as Key;
+
+export const windowOfRequestKey = (key: Key): number => {
+  let window = 0;
+  for (let at = 2; at < 6; at++) window = window * 256 + key.charCodeAt(at);
+  return window;
+};
+export const requestIdOfKey = (key: Key): string => key.slice(6);
 
 /** Rows of the family meta. */
 export const metaKeys = {

@@ -1,5 +1,6 @@
 import { partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
+import { Family } from '../ports/store.ts';
 import { engineHarness } from '../testing/engine-harness.ts';
 
 /** Memory forgets an id as soon as it may. */
@@ -76,4 +77,67 @@ describe('a request that is repeated', () => {
       expect(await h.counts(`${low}#mail`)).toMatchObject({ available: 1 });
     },
   );
+});
+
+describe('the rows of request ids', () => {
+  const WINDOW_MS = 1000;
+  /** Five partitions. */
+  const groups = ['a', 'b', 'c', 'd', 'e'];
+
+  /** An engine that remembers so many requests in each group, and has room in memory for a few of them. */
+  async function withRequests(count: number) {
+    const h = await engineHarness({ config: { requestIdWindowMs: WINDOW_MS, requestIdBytes: 3000 } });
+    for (const group of groups) {
+      const ids = Array.from({ length: count }, (_, i) => `${i}`);
+      await Promise.all(ids.map((id) => h.update({ enqueue: [{ queue: `${group}#mail`, pid: 'a' }], id })));
+    }
+    return h;
+  }
+
+  test.each([
+    ['that are too old', 10 * WINDOW_MS],
+    ['beyond those that memory has room for', 0],
+  ])('are not read at the start %s, however many they are', async (_which, laterMs) => {
+    await using h = await withRequests(1000);
+    await h.clock.run(h.engine.stop());
+    await h.clock.advance(laterMs);
+    let rows = 0;
+    const open = h.disk.open.bind(h.disk);
+    h.disk.open = () => {
+      const store = open();
+      const scan = store.scan.bind(store);
+      store.scan = async (family, ...args) => {
+        const found = await scan(family, ...args);
+        if (family === Family.requests) rows += found.length;
+        return found;
+      };
+      return store;
+    };
+    await h.crash();
+    expect(rows).toBeLessThan(100);
+    expect(rows).toBeGreaterThan(0);
+  });
+
+  test('are deleted after their time, also where memory had no room for them after a start', async () => {
+    await using h = await withRequests(50);
+    await h.crash();
+    expect(h.disk.rowsOf(Family.requests).length).toBe(5 * 50);
+    await h.clock.advance(4 * WINDOW_MS);
+    expect(h.disk.rowsOf(Family.requests)).toEqual([]);
+  });
+
+  test('are all loaded where there is room: an id never seen needs no read', async () => {
+    await using h = await engineHarness({ config: { requestIdWindowMs: WINDOW_MS }, readMs: 100 });
+    // Some of two windows ago, which are passed over, and some of now, in every partition.
+    const enqueueAll = (id: string) =>
+      Promise.all(groups.map((group) => h.update({ enqueue: [{ queue: `${group}#mail`, pid: 'a' }], id })));
+    await h.clock.run(enqueueAll('old'));
+    await h.clock.advance(2 * WINDOW_MS);
+    const outcomes = await h.clock.run(enqueueAll('now'));
+    await h.crash();
+    const began = h.clock.now();
+    expect(await h.clock.run(enqueueAll('now'))).toEqual(outcomes);
+    await h.clock.run(h.update({ enqueue: [{ queue: 'f#mail', pid: 'a' }], id: 'new' }));
+    expect(h.clock.now() - began, 'ms; a read takes 100').toBeLessThan(100);
+  });
 });

@@ -1,7 +1,13 @@
-import type { Instant, PartitionId, Ticket } from '../domain/ids.ts';
-import { logKey, requestKey } from '../domain/keys.ts';
+import type { Instant, Key, PartitionId } from '../domain/ids.ts';
+import {
+  partitionOfRequestKey,
+  partitionRange,
+  requestIdOfKey,
+  requestKey,
+  windowOfRequestKey,
+} from '../domain/keys.ts';
 import { windowOf } from '../log/atom-rows.ts';
-import { scanAll, WHOLE_FAMILY } from '../log/scan-all.ts';
+import { WHOLE_FAMILY } from '../log/scan-all.ts';
 import { Family, type Store } from '../ports/store.ts';
 import type { EngineConfig } from './config.ts';
 
@@ -18,6 +24,9 @@ export type RequestKnowledge =
 
 const NEW: RequestKnowledge = { kind: 'new' };
 const UNKNOWN: RequestKnowledge = { kind: 'unknown' };
+
+const LARGEST_STEP_ROWS = 1024;
+const LARGEST_STEP_BYTES = 4 * 1024 * 1024;
 
 /** Memory of a remembered id beside its outcome. Measured on Node 24. */
 const OVERHEAD_BYTES = 250;
@@ -41,7 +50,6 @@ export class RequestIds {
   #completeSince: Instant;
   #bytes = 0;
   #trimmedWindow = 0;
-  readonly #partitions = new Set<PartitionId>();
 
   constructor(store: Store, config: EngineConfig, now: Instant) {
     this.#store = store;
@@ -86,21 +94,28 @@ export class RequestIds {
   /** Loads what the store has, as far as the budget goes; without it, every id is asked for until the window is over. */
   async load(now: Instant): Promise<void> {
     const oldest = windowOf(now, this.#windowMs) - 1;
-    let complete = true;
-    for await (const { key, value } of scanAll(this.#store, Family.requests, WHOLE_FAMILY)) {
-      const partition = (key.charCodeAt(0) * 256 + key.charCodeAt(1)) as PartitionId;
-      this.#partitions.add(partition);
-      const window = Buffer.from(key.slice(2, 6), 'latin1').readUInt32BE(0);
-      if (window < oldest) continue;
-      const id = key.slice(6);
-      if (this.#bytes + costOf(id, value) > this.#budget / 2) {
-        complete = false;
-        break;
+    let gte = WHOLE_FAMILY.gte;
+    // Small steps first: there may be a million rows that are too old, or more than memory has room for.
+    let rows = 1;
+    for (;;) {
+      const range = { gte, lt: WHOLE_FAMILY.lt };
+      const step = await this.#store.scan(Family.requests, range, { rows, bytes: LARGEST_STEP_BYTES });
+      const last = step.at(-1);
+      if (last === undefined) break;
+      for (const { key, value } of step) {
+        const window = windowOfRequestKey(key);
+        if (window < oldest) continue;
+        const id = requestIdOfKey(key);
+        if (this.#bytes + costOf(id, value) > this.#budget / 2) return;
+        // The row does not say when within its window: the end of it, so that it is not forgotten too early.
+        const at = Math.min(now, (window + 1) * this.#windowMs) as Instant;
+        this.#add(partitionOfRequestKey(key), id, at, Uint8Array.from(value));
       }
-      // The row does not say when within its window: the end of it, so that it is not forgotten too early.
-      this.#add(partition, id, Math.min(now, (window + 1) * this.#windowMs) as Instant, Uint8Array.from(value));
+      const isOld = windowOfRequestKey(last.key) < oldest;
+      gte = isOld ? requestKey(partitionOfRequestKey(last.key), oldest, '') : (`${last.key}\0` as Key);
+      rows = isOld ? 1 : Math.min(2 * rows, LARGEST_STEP_ROWS);
     }
-    if (complete) this.#completeSince = 0 as Instant;
+    this.#completeSince = 0 as Instant;
   }
 
   /** Deletes the rows of windows that have passed. */
@@ -108,14 +123,18 @@ export class RequestIds {
     const window = windowOf(now, this.#windowMs);
     if (window <= this.#trimmedWindow) return;
     this.#trimmedWindow = window;
-    for (const partition of this.#partitions) {
-      const range = { gte: logKey(partition, 0 as Ticket), lt: requestKey(partition, window - 1, '') };
-      await this.#store.deleteRange(Family.requests, range);
+    let range = WHOLE_FAMILY;
+    for (;;) {
+      const [first] = await this.#store.scan(Family.requests, range, { rows: 1, bytes: LARGEST_STEP_BYTES });
+      if (first === undefined) return;
+      const partition = partitionRange(partitionOfRequestKey(first.key));
+      const passed = { gte: partition.gte, lt: requestKey(partitionOfRequestKey(first.key), window - 1, '') };
+      if (first.key < passed.lt) await this.#store.deleteRange(Family.requests, passed);
+      range = { gte: partition.lt, lt: range.lt };
     }
   }
 
   #add(partition: PartitionId, id: string, at: Instant, outcome: Uint8Array): void {
-    this.#partitions.add(partition);
     const name = nameOf(partition, id);
     const known = this.#remembered.get(name);
     if (known) this.#bytes -= costOf(name, known.outcome);
