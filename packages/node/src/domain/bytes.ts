@@ -132,3 +132,9 @@ export class ByteReader {
     return [from, this.#at];
   }
 }
+
+/** Copies the bytes into a string of one character a byte, so that nothing of the request stays in memory. */
+export function latin1Of(bytes: Uint8Array): string {
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return buffer.toString('latin1');
+}

@@ -27,9 +27,11 @@ import type {
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
 import { Counts } from './counts.ts';
 import { giveBack } from './give-back.ts';
+import { Holdings } from './holdings.ts';
 import { LeaseDesk } from './lease-desk.ts';
 import { type Memory, type MemoryDeps, refusalOf } from './memory.ts';
-import { openMemory, openNode } from './open-memory.ts';
+import { openMemory, openNode, readHolderRows } from './open-memory.ts';
+import { Partitions } from './partitions.ts';
 import { listQueues, queueStats } from './queue-stats.ts';
 import { Reaper } from './reaper.ts';
 import { resetLeases } from './reset-leases.ts';
@@ -48,6 +50,8 @@ export interface EngineDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly config?: Partial<EngineConfig>;
+  /** Whether partitions come and go: the engine serves those only that it is known to hold. Default: it holds all. */
+  readonly clustered?: boolean;
   readonly log?: EngineLog;
 }
 
@@ -56,17 +60,25 @@ const RELOAD_DELAY_MS = 1000;
 
 /** Opens the engine of a store: recovers what was committed, then serves. Throws `StoreCorrupt` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
-  const { store, clock, random, log = SILENT } = deps;
+  const { store, clock, random, clustered = false, log = SILENT } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
   const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions) };
-  const engine = new Engine({ store, clock, random, log, config });
+  const holdings = new Holdings(clustered ? await readHolderRows(store) : undefined);
+  const engine = new Engine({ store, clock, random, log, config, holdings });
   await engine.start();
   return engine;
 }
 
+interface OpenedDeps extends Required<Omit<EngineDeps, 'clustered'>> {
+  readonly config: EngineConfig;
+  readonly holdings: Holdings;
+}
+
 /** The operations of one node on one store. See `TaskEngine`; `openEngine` makes one. */
 export class Engine implements TaskEngine {
-  readonly #deps: Required<EngineDeps> & { readonly config: EngineConfig };
+  readonly #deps: OpenedDeps;
+  /** Which partitions are here; of use to a cluster only. */
+  readonly partitions: Partitions;
   readonly #counts = new Counts();
   readonly #admission: Admission;
   readonly #reaper: Reaper;
@@ -82,10 +94,19 @@ export class Engine implements TaskEngine {
   readonly #leasing = new Set<Promise<unknown>>();
   #stopped: Promise<void> | undefined;
 
-  constructor(deps: Required<EngineDeps> & { readonly config: EngineConfig }) {
+  constructor(deps: OpenedDeps) {
     this.#deps = deps;
     this.#admission = new Admission(deps.config);
     this.#reaper = new Reaper(deps.store);
+    this.partitions = new Partitions({
+      ...deps,
+      memory: () => this.#memory,
+      writable: () => this.#writable(),
+      desk: () => this.#desk,
+      checkpointed: () => this.#checkpoint.catch(() => {}),
+      reload: () => this.#reload(),
+      reap: () => this.#reapAll(),
+    });
   }
 
   get health(): EngineHealth {
@@ -95,6 +116,7 @@ export class Engine implements TaskEngine {
   /** Called once, by `openEngine`. */
   async start(): Promise<void> {
     const { store, config, log } = this.#deps;
+    await this.partitions.clearLeftovers();
     const { memory, replayedAtoms } = await openMemory(this.#memoryDeps());
     log.info({ replayedAtoms, queues: memory.table.size }, 'recovered');
     this.#memory = memory;
@@ -145,19 +167,23 @@ export class Engine implements TaskEngine {
   }
 
   queueStats(command: StatsCommand): Promise<StatsReport> {
-    return this.#read((memory) => queueStats(memory, command));
+    if (command.kind === 'filtered') return this.#read((memory) => queueStats(memory, command));
+    return this.#readOf(command.queues, (memory) => queueStats(memory, command));
   }
 
   peekTasks(command: PeekCommand): Promise<readonly TaskView[]> {
-    return this.#read((memory) => peekTasks(memory, command));
+    return this.#readOf([command.queue], (memory) => peekTasks(memory, command));
   }
 
   getTasks(command: GetCommand): Promise<readonly TaskView[]> {
-    return this.#read((memory) => getTasks(memory, command));
+    return this.#readOf([command.queue], (memory) => getTasks(memory, command));
   }
 
   deleteQueue(name: QueueName): Promise<number> {
     return this.#serve('ending', 0, async (memory) => {
+      const id = memory.partitionOf(name.group);
+      for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
+      memory.assertCurrent();
       const queue = memory.table.get(name);
       const deleted = queue?.ledger.size ?? 0;
       if (queue) memory.dropQueue(queue, true);
@@ -227,6 +253,19 @@ export class Engine implements TaskEngine {
     });
   }
 
+  /** A request that reads of these queues: they must be here from its beginning to its end. */
+  #readOf<T>(names: readonly QueueName[], work: (memory: Memory) => Promise<T>): Promise<T> {
+    const { holdings } = this.#deps;
+    if (holdings.everything) return this.#read(work);
+    return this.#read(async (memory) => {
+      const ids = new Set(names.map(({ group }) => memory.partitionOf(group)));
+      for (const id of ids) await holdings.gate(id);
+      const answer = await work(memory);
+      for (const id of ids) if (!holdings.holds(id)) throw holdings.notHolder(id);
+      return answer;
+    });
+  }
+
   async #translated<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -243,9 +282,9 @@ export class Engine implements TaskEngine {
   }
 
   #memoryDeps(): MemoryDeps {
-    const { store, clock, random, config } = this.#deps;
+    const { store, clock, random, config, holdings } = this.#deps;
     const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
-    return { store, clock, random, config, counts: this.#counts, admission: this.#admission, onFailed };
+    return { store, clock, random, config, holdings, counts: this.#counts, admission: this.#admission, onFailed };
   }
 
   #onStoreState(state: StoreState): void {

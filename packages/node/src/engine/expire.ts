@@ -78,6 +78,11 @@ async function showSome(memory: Memory, queue: Queue, pids: readonly Pid[], now:
   using reads = new Reads(memory.store, memory.counts);
   for (;;) {
     memory.assertCurrent();
+    const gate = memory.holdings.gate(queue.partition);
+    if (gate) {
+      await gate;
+      continue;
+    }
     if (queue.dropped) return pids.length;
     const draft = new TaskDraft(viewOf(memory, reads));
     const { expired, done } = decide(memory, queue, pids, now, draft);

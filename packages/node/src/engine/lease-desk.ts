@@ -1,11 +1,12 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
-import type { Instant } from '../domain/ids.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
 import type { CancelTimer } from '../ports/clock.ts';
+import type { AnswerRoom } from './admission.ts';
 import { prefetchSize, refill } from './cache/refill.ts';
 import type { LeaseCommand, LeasedTask } from './commands.ts';
 import { mayBeDue, showDue } from './expire.ts';
-import { deliver, grant, select } from './lease-tasks.ts';
+import { deliver, grant, type LeasedPick, select } from './lease-tasks.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { type Waiting, WaitLines } from './wait-lines.ts';
@@ -17,6 +18,10 @@ interface Waiter extends Waiting {
   readonly settle: (answer: Promise<LeasedTask[]> | LeasedTask[]) => void;
   readonly fail: (error: unknown) => void;
   cancelTimer: CancelTimer;
+  /** Those of its queues; none where there is no cluster. */
+  readonly partitions: ReadonlySet<PartitionId>;
+  /** It waits until a partition may be changed again. */
+  gated: boolean;
   /** Refills it has waited for since it last saw a head that suffices. */
   refills: number;
 }
@@ -27,6 +32,7 @@ type Attempt = 'served' | 'blocked' | 'empty';
 const MAX_REFILLS = 4;
 /** Expiry is looked for at most so often for one queue. */
 const EXPIRY_GAP_MS = 10;
+const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
 /** A head below this part of a refill is refilled before somebody runs into its end. */
 const LOW_WATER = 4;
 
@@ -44,6 +50,7 @@ export class LeaseDesk {
   readonly #withoutRoom = new Set<string>();
   /** Whether room ended while a line was served. */
   #roomEnded = false;
+  readonly #delivering = new Set<Promise<unknown>>();
   #memory: Memory;
 
   constructor(memory: Memory) {
@@ -90,6 +97,8 @@ export class LeaseDesk {
         lines: [...queues.keys()],
         impatient,
         command,
+        partitions: this.#partitionsOf(command),
+        gated: false,
         refills: 0,
         cancelTimer: () => {},
         settle: (answer) => {
@@ -119,6 +128,53 @@ export class LeaseDesk {
       if (error) waiter.fail(error);
       else waiter.settle([]);
     }
+  }
+
+  /** Answers those who wait for queues of a partition that this node gave up. */
+  abandon(id: PartitionId): void {
+    for (const waiter of this.#lines.all()) {
+      if (waiter.partitions.has(id)) waiter.fail(this.#memory.holdings.notHolder(id));
+    }
+  }
+
+  /** Resolves when the tasks that are leased now are on their way to those who leased them. */
+  async delivered(): Promise<void> {
+    await Promise.allSettled(this.#delivering);
+  }
+
+  #deliver(granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
+    const delivering = deliver(this.#memory, granted, room);
+    const over = (): void => void this.#delivering.delete(delivering);
+    this.#delivering.add(delivering);
+    delivering.then(over, over);
+    return delivering;
+  }
+
+  #partitionsOf({ queues }: LeaseCommand): ReadonlySet<PartitionId> {
+    if (this.#memory.holdings.everything) return NO_PARTITIONS;
+    return new Set(queues.map(({ group }) => this.#memory.partitionOf(group)));
+  }
+
+  /** Whether the waiter has to wait for a partition; it is told when that is over. */
+  #isGated(waiter: Waiter): boolean {
+    if (waiter.gated) return true;
+    for (const id of waiter.partitions) {
+      const gate = this.#memory.holdings.gate(id);
+      if (!gate) continue;
+      waiter.gated = true;
+      gate.then(
+        () => {
+          waiter.gated = false;
+          for (const name of waiter.lines) this.#serve(name);
+        },
+        (error: unknown) => {
+          waiter.fail(error);
+          for (const name of waiter.lines) this.#serve(name);
+        },
+      );
+      return true;
+    }
+    return false;
   }
 
   #listen(memory: Memory): void {
@@ -248,6 +304,7 @@ export class LeaseDesk {
       if (waiter.impatient) waiter.fail(memory.failed);
       return 'blocked';
     }
+    if (this.#isGated(waiter)) return 'blocked';
     const { command } = waiter;
     const queues = this.#queuesOf(waiter);
     const now = memory.clock.now();
@@ -266,7 +323,7 @@ export class LeaseDesk {
     if (!room) return this.#waitForRoom(waiter);
     try {
       const granted = grant(memory, selection.picks, command);
-      waiter.settle(deliver(memory, granted, room));
+      waiter.settle(this.#deliver(granted, room));
     } catch (error) {
       room[Symbol.dispose]();
       waiter.fail(error);

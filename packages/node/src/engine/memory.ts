@@ -6,8 +6,9 @@ import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
 import { isLeased } from '../domain/task.ts';
 import type { CheckpointedPartition } from '../log/checkpoint.ts';
 import { CommitLog, localDisk } from '../log/commit-log.ts';
+import { LogTail } from '../log/log-tail.ts';
 import { QueueLedger } from '../log/queue-ledger.ts';
-import type { Recovered } from '../log/replay.ts';
+import type { Recovered, RecoveredPartition } from '../log/replay.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
 import { type Store, StoreClosed, StoreCorrupt, StoreFailed, StoreFull } from '../ports/store.ts';
@@ -16,6 +17,7 @@ import type { CachedTask } from './cache/queue-cache.ts';
 import { TaskCache } from './cache/task-cache.ts';
 import type { EngineConfig } from './config.ts';
 import type { Counts } from './counts.ts';
+import type { Holdings } from './holdings.ts';
 import { Queue } from './queue.ts';
 import { QueueTable } from './queue-table.ts';
 import { QueueRates } from './rates.ts';
@@ -28,6 +30,7 @@ export interface MemoryDeps {
   readonly config: EngineConfig;
   readonly counts: Counts;
   readonly admission: Admission;
+  readonly holdings: Holdings;
   /** A write failed: this memory is ahead of the disk and of no more use. */
   readonly onFailed: (cause: Error) => void;
 }
@@ -51,6 +54,7 @@ interface Partition {
   nextQueueId: QueueId;
   /** Log entries up to this one are deleted, or about to be. */
   trimmedTicket: Ticket;
+  readonly queues: Set<Queue>;
   /** Queues that changed since the last checkpoint. */
   readonly changed: Set<Queue>;
 }
@@ -83,6 +87,7 @@ export class Memory {
   readonly config: EngineConfig;
   readonly counts: Counts;
   readonly admission: Admission;
+  readonly holdings: Holdings;
   readonly table = new QueueTable();
   readonly cache: TaskCache;
   readonly requests: RequestIds;
@@ -96,6 +101,7 @@ export class Memory {
   readonly #empty = new Set<Queue>();
   /** What the log has not applied yet, in order: it reports atoms, these know their queues. */
   readonly #unapplied: { readonly ticket: Ticket; readonly changes: readonly PlannedChange[] }[] = [];
+  readonly #tails = new Set<LogTail>();
   #failure: Error | undefined;
 
   constructor(deps: MemoryDeps, recovered: Recovered) {
@@ -105,6 +111,7 @@ export class Memory {
     this.config = deps.config;
     this.counts = deps.counts;
     this.admission = deps.admission;
+    this.holdings = deps.holdings;
     this.cache = new TaskCache(deps.config.cacheBytes);
     this.requests = new RequestIds(deps.store, deps.config, deps.clock.now());
     this.log = new CommitLog({
@@ -118,16 +125,7 @@ export class Memory {
         deps.onFailed(cause);
       },
     });
-    for (const [id, { lastTicket, nextQueueId, trimmedTicket, ledgers, changed }] of recovered.partitions) {
-      const partition: Partition = { id, lastTicket, nextQueueId, trimmedTicket, changed: new Set() };
-      this.#partitions.set(id, partition);
-      for (const ledger of ledgers.values()) {
-        const queue = new Queue(id, ledger, formatQueueName(ledger.name));
-        this.#noteSize(queue, deps.clock.now());
-        this.table.add(queue);
-        if (changed.has(ledger)) partition.changed.add(queue);
-      }
-    }
+    for (const [id, partition] of recovered.partitions) this.adopt(id, partition);
   }
 
   /** Why this memory is of no more use. */
@@ -172,9 +170,58 @@ export class Memory {
     return new Queue(id, new QueueLedger(queueId, name), formatQueueName(name));
   }
 
+  /** Where the partition's log and numbering stand. */
+  ticketsOf(id: PartitionId): { readonly lastTicket: Ticket; readonly nextQueueId: QueueId } {
+    return this.#partition(id);
+  }
+
+  queuesOf(id: PartitionId): ReadonlySet<Queue> {
+    return this.#partition(id).queues;
+  }
+
+  /** Every atom of the partition that is committed from now on, once it is applied. */
+  followLog(id: PartitionId): LogTail {
+    const tail = new LogTail(id, this.ticketsOf(id).lastTicket);
+    this.#tails.add(tail);
+    return tail;
+  }
+
+  unfollowLog(tail: LogTail): void {
+    this.#tails.delete(tail);
+  }
+
+  /** A partition that recovery or a transfer brought here. */
+  adopt(id: PartitionId, { lastTicket, nextQueueId, trimmedTicket, ledgers, changed }: RecoveredPartition): void {
+    const partition: Partition = {
+      id,
+      lastTicket,
+      nextQueueId,
+      trimmedTicket,
+      changed: new Set(),
+      queues: new Set(),
+    };
+    this.#partitions.set(id, partition);
+    for (const ledger of ledgers.values()) {
+      const queue = new Queue(id, ledger, formatQueueName(ledger.name));
+      this.#noteSize(queue, this.clock.now());
+      this.#add(partition, queue);
+      if (changed.has(ledger)) partition.changed.add(queue);
+    }
+  }
+
+  /** Forgets a partition of which nothing is under way, because another node has it. */
+  abandon(id: PartitionId): void {
+    const partition = this.#partition(id);
+    for (const queue of [...partition.queues]) this.#drop(partition, queue);
+    this.#movedOn.delete(partition);
+    this.#partitions.delete(id);
+  }
+
   /** Commits an atom: visible to later operations at once, to callers when `durable()` resolves. */
   commit(plan: PlannedAtom): Ticket {
     this.assertCurrent();
+    // Whoever decides asks the gate in the same turn; this is for whoever forgot.
+    if (!this.holdings.canCommit(plan.partition)) throw this.holdings.notHolder(plan.partition);
     const partition = this.#partition(plan.partition);
     const ticket = (partition.lastTicket + 1) as Ticket;
     const atom: ApplyAtom = {
@@ -191,7 +238,7 @@ export class Memory {
     partition.lastTicket = ticket;
     for (const queue of plan.created ?? []) {
       partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
-      this.table.add(queue);
+      this.#add(partition, queue);
     }
     const touched = new Set<Queue>();
     for (const { queue, change, known } of plan.changes) {
@@ -211,7 +258,7 @@ export class Memory {
     for (const queue of this.#empty) {
       const lingered = now - (queue.emptySince ?? now) >= this.config.emptyQueueLingerMs;
       if (!lingered && this.#empty.size <= MAX_EMPTY_QUEUES) return;
-      this.dropQueue(queue, false);
+      if (this.holdings.canCommit(queue.partition)) this.dropQueue(queue, false);
     }
   }
 
@@ -243,14 +290,27 @@ export class Memory {
     let partition = this.#partitions.get(id);
     if (!partition) {
       const none = 0 as Ticket;
-      partition = { id, lastTicket: none, nextQueueId: 1 as QueueId, trimmedTicket: none, changed: new Set() };
+      partition = {
+        id,
+        lastTicket: none,
+        nextQueueId: 1 as QueueId,
+        trimmedTicket: none,
+        changed: new Set(),
+        queues: new Set(),
+      };
       this.#partitions.set(id, partition);
     }
     return partition;
   }
 
+  #add(partition: Partition, queue: Queue): void {
+    partition.queues.add(queue);
+    this.table.add(queue);
+  }
+
   #drop(partition: Partition, queue: Queue): void {
     queue.dropped = true;
+    partition.queues.delete(queue);
     this.table.remove(queue);
     this.cache.forget(queue);
     this.#empty.delete(queue);
@@ -310,7 +370,10 @@ export class Memory {
     for (const { ticket, changes } of this.#unapplied.splice(0, atoms.length)) {
       for (const { queue, change } of changes) queue.applied(ticket, change.pid);
     }
-    for (const { partition, request } of atoms) if (request) this.requests.applied(partition, request.id);
+    for (const atom of atoms) {
+      if (atom.request) this.requests.applied(atom.partition, atom.request.id);
+      for (const tail of this.#tails) tail.push(atom);
+    }
   }
 }
 

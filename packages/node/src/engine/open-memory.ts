@@ -1,7 +1,9 @@
-import type { PartitionId } from '../domain/ids.ts';
-import { metaKeys } from '../domain/keys.ts';
+import type { Key, PartitionId } from '../domain/ids.ts';
+import { afterPrefix, metaKeys, partitionOfMetaKey } from '../domain/keys.ts';
+import { decodeHolderRow, type HolderRow } from '../log/holder-row.ts';
 import { decodeClockMark, decodeNodeRow, encodeClockMark, encodeNodeRow } from '../log/node-row.ts';
 import { recover } from '../log/replay.ts';
+import { scanAll } from '../log/scan-all.ts';
 import { Family, type Store, StoreCorrupt, StoreFull } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { Memory, type MemoryDeps } from './memory.ts';
@@ -29,11 +31,22 @@ export async function openNode(store: Store, clock: MemoryDeps['clock'], partiti
 
 /** Builds memory from the store: the checkpoint and the log behind it (the paper, 5.3). */
 export async function openMemory(deps: MemoryDeps): Promise<{ memory: Memory; replayedAtoms: number }> {
-  const recovered = await recover(deps.store, deps.config.requestIdWindowMs);
+  const { store, config, holdings } = deps;
+  const recovered = await recover(store, config.requestIdWindowMs, (id) => holdings.holds(id));
   for (const id of recovered.partitions.keys()) assertPartition(id, deps.config.partitions);
   const memory = new Memory(deps, recovered);
   await memory.requests.load(deps.clock.now());
   return { memory, replayedAtoms: recovered.replayedAtoms };
+}
+
+/** What the node knows for certain of its holding partitions of a cluster. */
+export async function readHolderRows(store: Store): Promise<Map<PartitionId, HolderRow>> {
+  const rows = new Map<PartitionId, HolderRow>();
+  const range = { gte: 'holder/' as Key, lt: afterPrefix('holder/') };
+  for await (const { key, value } of scanAll(store, Family.meta, range)) {
+    rows.set(partitionOfMetaKey(key), decodeHolderRow(value));
+  }
+  return rows;
 }
 
 function assertPartition(id: PartitionId, partitions: number): void {

@@ -1,3 +1,4 @@
+import type { RecordedRequest } from '../domain/atom.ts';
 import type { Instant, Key, PartitionId } from '../domain/ids.ts';
 import {
   partitionOfRequestKey,
@@ -67,7 +68,8 @@ export class RequestIds {
   /** Asks the store: the windows that the retry window can reach into. */
   async read(partition: PartitionId, id: string, now: Instant): Promise<RequestKnowledge> {
     const window = windowOf(now, this.#windowMs);
-    const keys = [requestKey(partition, window, id), requestKey(partition, window - 1, id)];
+    // The next one too: instants that came with a partition may be a little ahead.
+    const keys = [window, window - 1, window + 1].map((each) => requestKey(partition, each, id));
     const rows = await this.#store.get(Family.requests, keys);
     const outcome = rows.find((row) => row !== undefined);
     return outcome ? { kind: 'seen', outcome } : NEW;
@@ -116,6 +118,17 @@ export class RequestIds {
       rows = isOld ? 1 : Math.min(2 * rows, LARGEST_STEP_ROWS);
     }
     this.#completeSince = 0 as Instant;
+  }
+
+  /** Takes over what came with a partition; `complete` says whether that is everything the store has of it. */
+  adopt(
+    partition: PartitionId,
+    requests: Iterable<RecordedRequest & { readonly at: Instant }>,
+    complete: boolean,
+    now: Instant,
+  ): void {
+    for (const { id, at, outcome } of requests) this.#add(partition, id, at, outcome);
+    if (!complete) this.#completeSince = now;
   }
 
   /** Deletes the rows of windows that have passed. */

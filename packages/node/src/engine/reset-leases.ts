@@ -17,6 +17,7 @@ const FIRST = 0 as Instant;
  * lease token changes, so that whoever held the lease cannot complete the task any more.
  */
 export async function resetLeases(memory: Memory, name: QueueName): Promise<number> {
+  await memory.holdings.gate(memory.partitionOf(name.group));
   const queue = memory.table.get(name);
   if (!queue) {
     await memory.durable();
@@ -45,6 +46,11 @@ export async function resetLeases(memory: Memory, name: QueueName): Promise<numb
 async function resetSome(memory: Memory, queue: Queue, pids: readonly Pid[], reads: Reads): Promise<number> {
   for (;;) {
     memory.assertCurrent();
+    const gate = memory.holdings.gate(queue.partition);
+    if (gate) {
+      await gate;
+      continue;
+    }
     if (queue.dropped) return 0;
     const draft = new TaskDraft(viewOf(memory, reads));
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;

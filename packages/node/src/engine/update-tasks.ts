@@ -35,6 +35,11 @@ async function decide(memory: Memory, command: UpdateCommand): Promise<Decision>
   let readRequest: RequestKnowledge | undefined;
   for (;;) {
     memory.assertCurrent();
+    const gate = memory.holdings.gate(partition);
+    if (gate) {
+      await gate;
+      continue;
+    }
     const now = memory.clock.now();
     if (requestName !== undefined) {
       const known = memory.requests.lookUp(partition, requestName, now);

@@ -1,4 +1,5 @@
 import { limits, type Reason } from '@taskmaster/proto';
+import { latin1Of } from '../domain/bytes.ts';
 import { Refusal } from '../domain/errors.ts';
 import type { LeaseToken, Pid } from '../domain/ids.ts';
 
@@ -49,12 +50,6 @@ export function duration(valueMs: number, place: Place, minMs: number, maxMs: nu
 /** Refuses more items than `max`. */
 export function countAtMost(count: number, place: Place, max: number): void {
   if (count > max) refuse('TOO_MANY_ITEMS', place, `has ${count} items: at most ${max}`, { value: count, limit: max });
-}
-
-/** Copies the bytes into a string of one character a byte, so that nothing of the request stays in memory. */
-export function latin1Of(bytes: Uint8Array): string {
-  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return buffer.toString('latin1');
 }
 
 export function pid(bytes: Uint8Array, place: Place): Pid {

@@ -10,6 +10,7 @@ import {
   type RetryPolicy as RetryPolicyMessage,
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
+import { latin1Of } from '../domain/bytes.ts';
 import type { Pid } from '../domain/ids.ts';
 import type { RetryPolicy } from '../domain/task.ts';
 import type { DequeueItem, EnqueueItem, ReleaseItem, RenewItem, UpdateCommand } from '../engine/commands.ts';
@@ -17,7 +18,6 @@ import {
   countAtMost,
   duration,
   excerpt,
-  latin1Of,
   leaseToken,
   type Place,
   pathOf,

@@ -51,6 +51,12 @@ export class AgeHistogram {
     return this.#from[0] as Instant | undefined;
   }
 
+  /** Moves all instants by so many ms. */
+  shift(byMs: number): void {
+    for (const [i, from] of this.#from.entries()) this.#from[i] = Math.max(0, from + byMs);
+    this.#latest = Math.max(0, this.#latest + byMs);
+  }
+
   write(out: ByteWriter): void {
     out.number(this.#latest);
     out.number(this.#from.length);

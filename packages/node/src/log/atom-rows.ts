@@ -47,12 +47,13 @@ function writeChange(batch: WriteBatch, prefix: string, change: TaskChange): voi
   } else if (before && (after === undefined || isHidden)) {
     batch.delete(Family.ready, key);
   }
-  if (after) writeState(batch, prefix, change.pid, after);
+  if (after) writeTaskRow(batch, prefix, change.pid, after);
   if (change.kind === 'dequeue') batch.delete(Family.data, key);
   else if (change.data) batch.put(Family.data, key, change.data);
 }
 
-function writeState(batch: WriteBatch, prefix: string, pid: Pid, state: TaskState): void {
+/** The row of a task, and its place in the index by instant. */
+export function writeTaskRow(batch: WriteBatch, prefix: string, pid: Pid, state: TaskState): void {
   writer.byte(VERSION);
   writeTaskState(writer, state);
   const { visibility } = state;

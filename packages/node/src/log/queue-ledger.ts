@@ -82,6 +82,12 @@ export class QueueLedger {
     }
   }
 
+  /** Moves all instants: the ledger comes from a node with another clock. */
+  shift(byMs: number): void {
+    if (this.dueFloor !== FAR) this.dueFloor = Math.max(0, this.dueFloor + byMs) as Instant;
+    this.#ages.shift(byMs);
+  }
+
   #count(state: TaskState, by: number): void {
     if (state.visibility.kind === 'available') this.available += by;
     else if (isLeased(state)) this.leased += by;

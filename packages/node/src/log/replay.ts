@@ -33,12 +33,18 @@ const REPLAY_BATCH_BYTES = 4 * 1024 * 1024;
  * Rebuilds what memory must know (the paper, 5.3): the checkpointed ledgers, then every atom behind the minimum ticket,
  * in order. An atom behind a gap was never acknowledged, and is removed so that its ticket can be used again.
  *
+ * Rows of partitions that this node does not hold are what a transfer left, and are passed over.
+ *
  * Throws `StoreCorrupt` when rows do not read as they were written.
  */
-export async function recover(store: Store, requestWindowMs: number): Promise<Recovered> {
+export async function recover(
+  store: Store,
+  requestWindowMs: number,
+  isHeld: (id: PartitionId) => boolean = () => true,
+): Promise<Recovered> {
   try {
-    const partitions = await loadCheckpoint(store);
-    const replayedAtoms = await replayLog(store, partitions, requestWindowMs);
+    const partitions = await loadCheckpoint(store, isHeld);
+    const replayedAtoms = await replayLog(store, partitions, requestWindowMs, isHeld);
     return { partitions, replayedAtoms };
   } catch (error) {
     if (!(error instanceof UnreadableBytes)) throw error;
@@ -48,20 +54,27 @@ export async function recover(store: Store, requestWindowMs: number): Promise<Re
   }
 }
 
-async function loadCheckpoint(store: Store): Promise<Map<PartitionId, RecoveredPartition>> {
+async function loadCheckpoint(
+  store: Store,
+  isHeld: (id: PartitionId) => boolean,
+): Promise<Map<PartitionId, RecoveredPartition>> {
   const partitions = new Map<PartitionId, RecoveredPartition>();
   const rows = { gte: 'partition/' as Key, lt: afterPrefix('partition/') };
   for await (const { key, value } of scanAll(store, Family.meta, rows)) {
+    const id = partitionOfMetaKey(key);
+    if (!isHeld(id)) continue;
     const { appliedTicket, nextQueueId } = decodePartitionRow(value);
-    const partition = recoveredIn(partitions, partitionOfMetaKey(key));
+    const partition = recoveredIn(partitions, id);
     partition.lastTicket = appliedTicket;
     partition.trimmedTicket = appliedTicket;
     partition.nextQueueId = nextQueueId;
   }
   for await (const { key, value } of scanAll(store, Family.queues, WHOLE_FAMILY)) {
-    const ledger = QueueLedger.decode(value);
     // Queue keys begin like log keys, with the partition.
-    const partition = recoveredIn(partitions, partitionOfLogKey(key));
+    const id = partitionOfLogKey(key);
+    if (!isHeld(id)) continue;
+    const ledger = QueueLedger.decode(value);
+    const partition = recoveredIn(partitions, id);
     partition.ledgers.set(ledger.queueId, ledger);
     noteQueueId(partition, ledger.queueId);
   }
@@ -72,12 +85,14 @@ async function replayLog(
   store: Store,
   partitions: Map<PartitionId, RecoveredPartition>,
   requestWindowMs: number,
+  isHeld: (id: PartitionId) => boolean,
 ): Promise<number> {
   let replayed = 0;
   let rows = new WriteBatch();
   const broken = new Set<PartitionId>();
   for await (const { key, value } of scanAll(store, Family.log, WHOLE_FAMILY)) {
     const id = partitionOfLogKey(key);
+    if (!isHeld(id)) continue;
     const ticket = ticketOfLogKey(key);
     const partition = recoveredIn(partitions, id);
     if (ticket <= partition.trimmedTicket) partition.trimmedTicket = (ticket - 1) as Ticket;
@@ -107,7 +122,8 @@ async function replayLog(
   return replayed;
 }
 
-function replayInto(partition: RecoveredPartition, atom: ApplyAtom): void {
+/** Applies an atom to what memory must know of its partition. */
+export function replayInto(partition: RecoveredPartition, atom: ApplyAtom): void {
   partition.lastTicket = atom.ticket;
   for (const { queueId, name } of atom.created) {
     noteQueueId(partition, queueId);
@@ -134,14 +150,17 @@ function noteQueueId(partition: RecoveredPartition, queueId: QueueId): void {
 function recoveredIn(partitions: Map<PartitionId, RecoveredPartition>, id: PartitionId): RecoveredPartition {
   let partition = partitions.get(id);
   if (!partition) {
-    partition = {
-      lastTicket: 0 as Ticket,
-      trimmedTicket: 0 as Ticket,
-      nextQueueId: 1 as QueueId,
-      ledgers: new Map(),
-      changed: new Set(),
-    };
+    partition = newPartition();
     partitions.set(id, partition);
   }
   return partition;
 }
+
+/** A partition in which nothing has happened yet. */
+export const newPartition = (): RecoveredPartition => ({
+  lastTicket: 0 as Ticket,
+  trimmedTicket: 0 as Ticket,
+  nextQueueId: 1 as QueueId,
+  ledgers: new Map(),
+  changed: new Set(),
+});

@@ -1,0 +1,239 @@
+import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
+import { afterPrefix, metaKeys, partitionOfMetaKey } from '../domain/keys.ts';
+import { encodeHolderRow, type HolderRow } from '../log/holder-row.ts';
+import { newPartition, recover } from '../log/replay.ts';
+import { scanAll } from '../log/scan-all.ts';
+import type { Clock } from '../ports/clock.ts';
+import { Family, type KeyRange, type Store } from '../ports/store.ts';
+import type { EngineConfig } from './config.ts';
+import type { Holding, Holdings } from './holdings.ts';
+import type { LeaseDesk } from './lease-desk.ts';
+import type { Memory } from './memory.ts';
+import type { HeldPartition, PartitionClaim, PartitionHost, PartitionLocation } from './partition-host.ts';
+import { clearPartition } from './transfer/clear-partition.ts';
+import { ExportBroken, PartitionExport } from './transfer/export-partition.ts';
+import { PartitionImport } from './transfer/import-partition.ts';
+
+/** The engine, as far as partitions come and go in it. */
+export interface PartitionsDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly config: EngineConfig;
+  readonly holdings: Holdings;
+  readonly memory: () => Memory | undefined;
+  /** Throws a `Refusal` while nothing can be written. */
+  readonly writable: () => Memory;
+  readonly desk: () => LeaseDesk | undefined;
+  /** Resolves when the checkpoint that is being written is over, well or not. */
+  readonly checkpointed: () => Promise<void>;
+  /** Builds memory again from what is on disk. */
+  readonly reload: () => Promise<void>;
+  /** Rows that a partition brought along can be deleted. */
+  readonly reap: () => Promise<void>;
+}
+
+/** What the target is told about a partition that it is to take. */
+export interface HandOverTotals {
+  readonly lastTicket: Ticket;
+  readonly tasks: number;
+}
+
+/** What an offer says of the partition; see `OfferPartitionRequest`. */
+export interface OfferedPartition {
+  readonly id: PartitionId;
+  readonly epoch: number;
+  /** The holder's clock, when it made the offer. */
+  readonly now: Instant;
+  readonly ticket: Ticket;
+  readonly nextQueueId: QueueId;
+}
+
+/**
+ * The partitions of an engine: how they come, go and change their state. Each change of a holder is durable before
+ * anything acts upon it, and goes through the commit log, so that it has its place among the atoms.
+ */
+export class Partitions implements PartitionHost {
+  readonly #deps: PartitionsDeps;
+  /** Rows of partitions that were given up are being deleted. */
+  readonly #clearing = new Map<PartitionId, Promise<void>>();
+
+  constructor(deps: PartitionsDeps) {
+    this.#deps = deps;
+  }
+
+  held(): readonly HeldPartition[] {
+    const held: HeldPartition[] = [];
+    for (const [id, holding] of this.#deps.holdings.entries()) {
+      if (holding.kind === 'released') continue;
+      const { queues, tasks } = this.#sizeOf(id);
+      const to = holding.kind === 'serving' ? undefined : holding.to;
+      held.push({ id, epoch: holding.epoch, state: holding.kind, to, queues, tasks });
+    }
+    return held.sort((a, b) => a.id - b.id);
+  }
+
+  holds(id: PartitionId): boolean {
+    return this.#deps.holdings.holds(id);
+  }
+
+  holding(id: PartitionId): Holding | undefined {
+    return this.#deps.holdings.get(id);
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#deps.holdings.onChange(listener);
+  }
+
+  locate(find: (id: PartitionId) => PartitionLocation | undefined): void {
+    this.#deps.holdings.locate(find);
+  }
+
+  guard(check: () => Promise<void> | undefined): void {
+    this.#deps.holdings.guard(check);
+  }
+
+  async claim(claims: readonly PartitionClaim[]): Promise<void> {
+    const { holdings, store, config } = this.#deps;
+    const wanted = new Map(claims.filter(({ id }) => !holdings.holds(id)).map(({ id, epoch }) => [id, epoch]));
+    if (wanted.size === 0) return;
+    await Promise.all([...wanted.keys()].map((id) => this.#clearing.get(id)));
+    // A store that served without a cluster has them already, with what is in them.
+    const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
+    const memory = this.#deps.writable();
+    await write(
+      memory,
+      [...wanted].map(([id, epoch]) => [id, { kind: 'serving', epoch }]),
+    );
+    for (const [id, epoch] of wanted) {
+      memory.adopt(id, partitions.get(id) ?? newPartition());
+      holdings.serve(id, epoch);
+    }
+    if (memory.failed) await this.#deps.reload();
+  }
+
+  async supersede(id: PartitionId, by: { readonly nodeId: string; readonly epoch: number }): Promise<void> {
+    const holding = this.#deps.holdings.get(id);
+    if (!holding || holding.epoch >= by.epoch) return;
+    await this.release(id, by.nodeId, by.epoch);
+  }
+
+  /** Deletes what earlier runs left of partitions that are not held. */
+  async clearLeftovers(): Promise<void> {
+    const { store, holdings } = this.#deps;
+    const range: KeyRange = { gte: 'clear/' as KeyRange['gte'], lt: afterPrefix('clear/') };
+    for await (const { key } of scanAll(store, Family.meta, range)) {
+      const id = partitionOfMetaKey(key);
+      if (!holdings.holds(id)) await clearPartition(store, id);
+    }
+  }
+
+  /** A snapshot and the log behind it, of a partition that is served. */
+  export(id: PartitionId): PartitionExport {
+    const { holdings, writable } = this.#deps;
+    if (!holdings.canCommit(id)) throw new ExportBroken(`partition ${id} is not served here`);
+    return new PartitionExport(writable(), id);
+  }
+
+  /** Callers wait from now on, and nothing of the partition changes. */
+  freeze(id: PartitionId): void {
+    const { holdings } = this.#deps;
+    const holding = holdings.get(id);
+    if (holding?.kind !== 'serving') throw new ExportBroken(`partition ${id} is not served here`);
+    holdings.freeze(id, holding.epoch);
+  }
+
+  /** Of a frozen partition: resolves when all of it is durable, and that `to` may take it. */
+  async handOver(id: PartitionId, to: string): Promise<HandOverTotals> {
+    const { holdings, writable } = this.#deps;
+    const holding = holdings.get(id);
+    if (holding?.kind !== 'frozen') throw new ExportBroken(`partition ${id} is not frozen`);
+    const memory = writable();
+    const { lastTicket } = memory.ticketsOf(id);
+    const { tasks } = this.#sizeOf(id);
+    // Callers must not be served any more from the moment at which this may be on disk.
+    holdings.handOver(id, to);
+    await write(memory, [[id, { kind: 'handing-over', epoch: holding.epoch, to }]]);
+    return { lastTicket, tasks };
+  }
+
+  /** Serves a frozen partition again: nobody took it, nor ever will at an epoch below this one. */
+  async thaw(id: PartitionId, epoch?: number): Promise<void> {
+    const { holdings } = this.#deps;
+    const holding = holdings.get(id);
+    if (holding?.kind === 'frozen') return holdings.serve(id, holding.epoch);
+    if (holding?.kind !== 'handing-over') return;
+    const next = epoch ?? holding.epoch;
+    await write(this.#deps.writable(), [[id, { kind: 'serving', epoch: next }]]);
+    holdings.serve(id, next);
+  }
+
+  /** Callers are refused, not held, until the partition is served again or given up. */
+  stall(id: PartitionId): void {
+    this.#deps.holdings.stall(id);
+  }
+
+  /** Gives the partition up: `to` has it, at that epoch. */
+  async release(id: PartitionId, to: string, epoch: number): Promise<void> {
+    const { holdings, desk, memory } = this.#deps;
+    // Not a moment later: somebody else may be changing it by now.
+    holdings.release(id, epoch, to);
+    desk()?.abandon(id);
+    memory()?.abandon(id);
+    await write(this.#deps.writable(), [[id, { kind: 'released', epoch, to }]]);
+    const cleared = this.#clear(id).finally(() => this.#clearing.delete(id));
+    this.#clearing.set(id, cleared);
+    // What is left then is cleared at the next start.
+    cleared.catch(() => {});
+  }
+
+  /** Prepares to receive a partition. */
+  async import({ id, epoch, now, ticket, nextQueueId }: OfferedPartition): Promise<PartitionImport> {
+    const { clock, config, store } = this.#deps;
+    const shiftMs = clock.now() - now;
+    await this.#clearing.get(id);
+    const { requestIdWindowMs: requestWindowMs } = config;
+    const options = { store, partition: id, epoch, shiftMs, ticket, nextQueueId, requestWindowMs };
+    const arriving = new PartitionImport({ ...options, now: () => clock.now() });
+    await arriving.begin();
+    return arriving;
+  }
+
+  /** Holds a partition whose import is complete; resolves when that is durable. */
+  async take(arrived: PartitionImport): Promise<void> {
+    const { holdings, writable } = this.#deps;
+    const { partition, epoch, recovered } = arrived;
+    const memory = writable();
+    // In two steps: on a store whose batches are not atomic, the holder's row must not survive alone.
+    await memory.log.appendRows((rows) => arrived.writeState(rows));
+    await memory.log.appendRows((rows) => arrived.writeHolder(rows));
+    memory.adopt(partition, recovered);
+    memory.requests.adopt(partition, arrived.requests, !arrived.requestsLeftOut, memory.clock.now());
+    holdings.serve(partition, epoch);
+    // Memory that is built again in this very moment may not know of it.
+    if (memory.failed) await this.#deps.reload();
+    void this.#deps.reap();
+  }
+
+  /** Not before everybody who reads the rows, or may still write some, is through. */
+  async #clear(id: PartitionId): Promise<void> {
+    await this.#deps.checkpointed();
+    await this.#deps.desk()?.delivered();
+    if (!this.#deps.holdings.holds(id)) await clearPartition(this.#deps.store, id);
+  }
+
+  #sizeOf(id: PartitionId): { queues: number; tasks: number } {
+    const queues = this.#deps.memory()?.queuesOf(id);
+    let tasks = 0;
+    for (const { ledger } of queues ?? []) tasks += ledger.size;
+    return { queues: queues?.size ?? 0, tasks };
+  }
+}
+
+function write(memory: Memory, rows: readonly (readonly [PartitionId, HolderRow])[]): Promise<void> {
+  return memory.log.appendRows((batch) => {
+    for (const [id, row] of rows) {
+      batch.put(Family.meta, metaKeys.holder(id), encodeHolderRow(row));
+      if (row.kind === 'released') batch.put(Family.meta, metaKeys.clear(id), new Uint8Array(0));
+    }
+  });
+}

@@ -1,0 +1,24 @@
+import type { PartitionId } from '../../domain/ids.ts';
+import { metaKeys, partitionRange } from '../../domain/keys.ts';
+import { Family, type Store } from '../../ports/store.ts';
+import { WriteBatch } from '../../ports/write-batch.ts';
+
+const FAMILIES = [
+  Family.data,
+  Family.ready,
+  Family.hidden,
+  Family.due,
+  Family.queues,
+  Family.log,
+  Family.requests,
+] as const;
+
+/** Deletes whatever rows are left of a partition that this node does not hold; by range, whatever their number. */
+export async function clearPartition(store: Store, id: PartitionId): Promise<void> {
+  for (const family of FAMILIES) await store.deleteRange(family, partitionRange(id));
+  const done = new WriteBatch();
+  done.delete(Family.meta, metaKeys.partition(id));
+  done.delete(Family.meta, metaKeys.clear(id));
+  // Synced, because it must not survive without the range deletions before it.
+  await store.write(done, { sync: true });
+}
