@@ -1,6 +1,7 @@
 import { OrderedMap } from '@js-sdsl/ordered-map';
 import type { Pid } from '../../domain/ids.ts';
 import type { TaskState } from '../../domain/task.ts';
+import { PayloadSlabs } from './payload-slabs.ts';
 
 /** A task in memory; its payload may not be. */
 export interface CachedTask {
@@ -24,15 +25,18 @@ const comparePids = (a: Pid, b: Pid): number => (a < b ? -1 : a > b ? 1 : 0);
 export class QueueCache {
   readonly #ready = new OrderedMap<Pid, CachedTask>([], comparePids);
   readonly #hidden = new Map<Pid, TaskState>();
+  readonly #payloads = new PayloadSlabs();
   #firstMissing: Pid | undefined;
-  #bytes = 0;
+  /** Without the payloads. */
+  #taskBytes = 0;
 
   constructor(firstMissing: Pid | undefined) {
     this.#firstMissing = firstMissing;
   }
 
+  /** What the tasks known here keep in memory. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#taskBytes + this.#payloads.bytes;
   }
 
   get readyCount(): number {
@@ -79,27 +83,29 @@ export class QueueCache {
   /** Notes a task that is available now. Ignored beyond `firstMissing`, where knowledge has gaps anyway. */
   putReady(pid: Pid, task: CachedTask): void {
     if (!this.knowsReadyUpTo(pid)) return;
+    // First: it may be the same payload.
+    const data = task.data && this.#payloads.keep(task.data);
     const known = this.#ready.getElementByKey(pid);
-    if (known) this.#bytes -= costOf(pid, known.data);
-    const data = task.data && ownBytes(task.data);
+    if (known?.data) this.#payloads.drop(known.data);
+    if (!known) this.#taskBytes += costOf(pid);
     this.#ready.setElement(pid, data === task.data ? task : { state: task.state, data });
-    this.#bytes += costOf(pid, data);
   }
 
   putHidden(pid: Pid, state: TaskState): void {
-    if (!this.#hidden.has(pid)) this.#bytes += costOf(pid, undefined);
+    if (!this.#hidden.has(pid)) this.#taskBytes += costOf(pid);
     this.#hidden.set(pid, state);
   }
 
   removeReady(pid: Pid): void {
     const known = this.#ready.getElementByKey(pid);
     if (!known) return;
-    this.#bytes -= costOf(pid, known.data);
+    this.#taskBytes -= costOf(pid);
+    if (known.data) this.#payloads.drop(known.data);
     this.#ready.eraseElementByKey(pid);
   }
 
   removeHidden(pid: Pid): void {
-    if (this.#hidden.delete(pid)) this.#bytes -= costOf(pid, undefined);
+    if (this.#hidden.delete(pid)) this.#taskBytes -= costOf(pid);
   }
 
   /** A refill has read everything below `firstMissing`. */
@@ -109,12 +115,12 @@ export class QueueCache {
 
   /** Frees about so many bytes: hidden tasks first, oldest first, then the available ones furthest from the head. */
   shed(bytes: number): void {
-    const target = Math.max(0, this.#bytes - bytes);
+    const target = Math.max(0, this.bytes - bytes);
     for (const pid of this.#hidden.keys()) {
-      if (this.#bytes <= target) return;
+      if (this.bytes <= target) return;
       this.removeHidden(pid);
     }
-    for (let last = this.#ready.back(); last && this.#bytes > target; last = this.#ready.back()) {
+    for (let last = this.#ready.back(); last && this.bytes > target; last = this.#ready.back()) {
       const [pid] = last;
       this.removeReady(pid);
       this.#firstMissing = pid;
@@ -122,17 +128,4 @@ export class QueueCache {
   }
 }
 
-/**
- * A payload that came in a message is a view into it, and would keep all of the message in memory for as long as the task
- * waits: a small part of a large message is copied, into memory shared by a few payloads.
- */
-function ownBytes(data: Uint8Array): Uint8Array {
-  const { buffer, byteLength } = data;
-  if (buffer.byteLength <= Buffer.poolSize || byteLength * 2 >= buffer.byteLength) return data;
-  const own = Buffer.allocUnsafe(byteLength);
-  own.set(data);
-  return own;
-}
-
-const costOf = (pid: Pid, data: Uint8Array | undefined): number =>
-  TASK_OVERHEAD_BYTES + pid.length + (data?.byteLength ?? 0);
+const costOf = (pid: Pid): number => TASK_OVERHEAD_BYTES + pid.length;
