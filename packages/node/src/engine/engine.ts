@@ -32,6 +32,7 @@ import { LeaseDesk } from './lease-desk.ts';
 import { type Memory, type MemoryDeps, refusalOf } from './memory.ts';
 import { openMemory, openNode, readHolderRows } from './open-memory.ts';
 import { Partitions } from './partitions.ts';
+import type { Queue } from './queue.ts';
 import { listQueues, queueStats } from './queue-stats.ts';
 import { Reaper } from './reaper.ts';
 import { resetLeases } from './reset-leases.ts';
@@ -87,6 +88,8 @@ export class Engine implements TaskEngine {
   #health: EngineHealth = { kind: 'starting' };
   #checkpoint: Promise<void> = Promise.resolve();
   #cancelTimers: CancelTimer[] = [];
+  /** Relaxed durability: the atoms that were there at the last flush, and whether something else was written since. */
+  #flushedAtoms = 0;
   #flushPending = false;
   /** Rows of deleted queues are left that a full disk kept from being deleted. */
   #unreaped = false;
@@ -337,14 +340,11 @@ export class Engine implements TaskEngine {
     this.#desk?.dismiss(new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes'));
   }
 
-  #reap(
-    memory: Memory,
-    queue: { partition: Parameters<Reaper['reap']>[0]; ledger: { queueId: Parameters<Reaper['reap']>[1] } },
-  ): void {
+  #reap(memory: Memory, { partition, ledger }: Queue): void {
     // Once the store shows the end of the queue, nothing more is written into its range.
     memory.log
       .appendRows(() => {})
-      .then(() => this.#reaper.reap(queue.partition, queue.ledger.queueId))
+      .then(() => this.#reaper.reap(partition, ledger.queueId))
       .catch((error: unknown) => this.#couldNotReap(error));
   }
 
@@ -408,8 +408,6 @@ export class Engine implements TaskEngine {
     this.#flushPending = false;
     await this.#deps.store.write(new WriteBatch(), { sync: true });
   }
-
-  #flushedAtoms = 0;
 }
 
 function notReady(health: EngineHealth): Refusal {

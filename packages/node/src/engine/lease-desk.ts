@@ -15,7 +15,7 @@ interface Waiter extends Waiting {
   readonly command: LeaseCommand;
   /** The queues by their full names, each once. */
   readonly queues: ReadonlyMap<string, QueueName>;
-  readonly settle: (answer: Promise<LeasedTask[]> | LeasedTask[]) => void;
+  readonly answer: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void;
   readonly fail: (error: unknown) => void;
   cancelTimer: CancelTimer;
   /** Those of its queues; none where there is no cluster. */
@@ -101,9 +101,9 @@ export class LeaseDesk {
         gated: false,
         refills: 0,
         cancelTimer: () => {},
-        settle: (answer) => {
+        answer: (tasks) => {
           leave();
-          resolve(answer);
+          resolve(tasks);
         },
         fail: (error) => {
           leave();
@@ -116,7 +116,7 @@ export class LeaseDesk {
       for (const name of waiter.lines) this.#serve(name);
       if (impatient || !this.#lines.isWaiting(waiter)) return;
       signal?.addEventListener('abort', onAbort, { once: true });
-      waiter.cancelTimer = clock.at((clock.now() + command.waitMs) as Instant, () => waiter.settle(this.#nothing()));
+      waiter.cancelTimer = clock.at((clock.now() + command.waitMs) as Instant, () => waiter.answer(this.#nothing()));
       for (const name of waiter.lines) this.#armDueTimer(name);
     });
   }
@@ -126,7 +126,7 @@ export class LeaseDesk {
     this.#clearTimers();
     for (const waiter of this.#lines.all()) {
       if (error) waiter.fail(error);
-      else waiter.settle([]);
+      else waiter.answer([]);
     }
   }
 
@@ -253,7 +253,7 @@ export class LeaseDesk {
         served = true;
         for (const other of waiter.lines) unblocked.add(other);
       } else if (waiter.impatient) {
-        waiter.settle(this.#nothing());
+        waiter.answer(this.#nothing());
       }
     }
     unblocked.delete(name);
@@ -287,7 +287,7 @@ export class LeaseDesk {
     }
     const attempt = this.#attempt(waiter);
     if (attempt !== 'empty' || !waiter.impatient) return attempt;
-    waiter.settle(this.#nothing());
+    waiter.answer(this.#nothing());
     return 'served';
   }
 
@@ -323,7 +323,7 @@ export class LeaseDesk {
     if (!room) return this.#waitForRoom(waiter);
     try {
       const granted = grant(memory, selection.picks, command);
-      waiter.settle(this.#deliver(granted, room));
+      waiter.answer(this.#deliver(granted, room));
     } catch (error) {
       room[Symbol.dispose]();
       waiter.fail(error);

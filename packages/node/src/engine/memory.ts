@@ -247,7 +247,7 @@ export class Memory {
       touched.add(queue);
     }
     for (const { queue } of plan.dropped ?? []) this.#drop(partition, queue);
-    for (const queue of touched) this.#settle(partition, queue, plan.at);
+    for (const queue of touched) this.#noteChanged(partition, queue, plan.at);
     this.#announce(plan.changes);
     return ticket;
   }
@@ -318,7 +318,7 @@ export class Memory {
     this.#movedOn.add(partition);
   }
 
-  #settle(partition: Partition, queue: Queue, now: Instant): void {
+  #noteChanged(partition: Partition, queue: Queue, now: Instant): void {
     if (queue.dropped) return;
     partition.changed.add(queue);
     this.cache.touch(queue);

@@ -16,11 +16,11 @@ import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 
 /** How many queues look for expired leases at once before they are counted. */
-const SETTLE_AT_ONCE = 16;
+const SEARCHES_AT_ONCE = 16;
 
 /** ListQueues: what is in memory of each queue, once expired leases and ended delays are counted as available. */
 export async function listQueues(memory: Memory, { filter, limit, after }: ListCommand): Promise<QueuePage> {
-  await settle(memory, filterQueues(memory, filter));
+  await showAllDue(memory, filterQueues(memory, filter));
   const now = memory.clock.now();
   const queues: QueueStats[] = [];
   let more = false;
@@ -45,7 +45,7 @@ async function namedStats(
   memory: Memory,
   { queues: names }: Extract<StatsCommand, { kind: 'named' }>,
 ): Promise<StatsReport> {
-  await settle(
+  await showAllDue(
     memory,
     names.map((name) => memory.table.get(name)).filter((queue) => queue !== undefined),
   );
@@ -64,7 +64,7 @@ async function filteredStats(
   memory: Memory,
   { filter, limit }: Extract<StatsCommand, { kind: 'filtered' }>,
 ): Promise<StatsReport> {
-  await settle(memory, filterQueues(memory, filter));
+  await showAllDue(memory, filterQueues(memory, filter));
   const now = memory.clock.now();
   const totals = new Totals();
   const queues: QueueStats[] = [];
@@ -78,7 +78,7 @@ async function filteredStats(
 }
 
 /** Counts are exact only after what is due has been shown. A damaged queue is counted as it stands. */
-export async function settle(memory: Memory, queues: Iterable<Queue>): Promise<void> {
+export async function showAllDue(memory: Memory, queues: Iterable<Queue>): Promise<void> {
   const now = memory.clock.now();
   const due: Queue[] = [];
   for (const queue of queues) if (mayBeDue(queue, now)) due.push(queue);
@@ -90,7 +90,7 @@ export async function settle(memory: Memory, queues: Iterable<Queue>): Promise<v
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(SETTLE_AT_ONCE, due.length) }, worker));
+  await Promise.all(Array.from({ length: Math.min(SEARCHES_AT_ONCE, due.length) }, worker));
 }
 
 /** Where nothing can be written any more, or rows are damaged, a queue's counts are those that are known. */

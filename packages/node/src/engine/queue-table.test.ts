@@ -9,8 +9,8 @@ import { QueueTable } from './queue-table.ts';
 
 const PARTITION = 1 as PartitionId;
 
-const newQueue = (name: QueueName, id: number, partition = PARTITION): Queue =>
-  new Queue(partition, new QueueLedger(id as QueueId, name), formatQueueName(name));
+const newQueue = (name: QueueName, id: number): Queue =>
+  new Queue(PARTITION, new QueueLedger(id as QueueId, name), formatQueueName(name));
 
 function tableOf(names: readonly QueueName[]): QueueTable {
   const table = new QueueTable();
@@ -58,7 +58,7 @@ describe('the queue table', () => {
     );
   });
 
-  test('finds queues by name and by id until they are removed', () => {
+  test('finds queues by name until they are removed', () => {
     fc.assert(
       fc.property(queueNames, fc.nat(), (names, seed) => {
         const table = tableOf(names);
@@ -67,21 +67,9 @@ describe('the queue table', () => {
         for (const [i, name] of names.entries()) {
           const there = isGone(i) ? undefined : name;
           expect(table.get(name)?.ledger.name).toEqual(there);
-          expect(table.byId(PARTITION, (i + 1) as QueueId)?.ledger.name).toEqual(there);
         }
         expect(table.size).toBe(namesOf(table.inOrder()).length);
       }),
     );
   });
-});
-
-test('ids are of their partition', () => {
-  const table = new QueueTable();
-  const [one, other] = [
-    newQueue({ group: 'a', name: 'q' }, 1),
-    newQueue({ group: 'b', name: 'q' }, 1, 2 as PartitionId),
-  ];
-  for (const queue of [one, other]) table.add(queue);
-  expect(table.byId(PARTITION, 1 as QueueId)).toBe(one);
-  expect(table.byId(2 as PartitionId, 1 as QueueId)).toBe(other);
 });

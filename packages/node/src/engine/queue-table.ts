@@ -1,6 +1,5 @@
 import { OrderedMap } from '@js-sdsl/ordered-map';
 import type { QueueName } from '@taskmaster/proto';
-import type { PartitionId, QueueId } from '../domain/ids.ts';
 import type { Queue } from './queue.ts';
 
 const utf8AsLatin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
@@ -10,42 +9,38 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 const sortKey = ({ group, name }: QueueName): string =>
   `${utf8AsLatin1(group).replaceAll('\0', '\0\xff')}\0\0${utf8AsLatin1(name)}`;
 
-/** The queues that exist, by name and by id, and in order. */
+/** The queues that exist, by name and in order. */
 export class QueueTable {
   readonly #byGroup = new Map<string, Map<string, Queue>>();
-  readonly #byId = new Map<string, Queue>();
+  readonly #all = new Set<Queue>();
   readonly #ordered = new OrderedMap<string, Queue>([], compare);
 
   get size(): number {
-    return this.#byId.size;
+    return this.#all.size;
   }
 
   get({ group, name }: QueueName): Queue | undefined {
     return this.#byGroup.get(group)?.get(name);
   }
 
-  byId(partition: PartitionId, queueId: QueueId): Queue | undefined {
-    return this.#byId.get(idKey(partition, queueId));
-  }
-
   add(queue: Queue): void {
-    const { name, queueId } = queue.ledger;
+    const { name } = queue.ledger;
     let group = this.#byGroup.get(name.group);
     if (!group) {
       group = new Map();
       this.#byGroup.set(name.group, group);
     }
     group.set(name.name, queue);
-    this.#byId.set(idKey(queue.partition, queueId), queue);
+    this.#all.add(queue);
     this.#ordered.setElement(sortKey(name), queue);
   }
 
   remove(queue: Queue): void {
-    const { name, queueId } = queue.ledger;
+    const { name } = queue.ledger;
     const group = this.#byGroup.get(name.group);
     group?.delete(name.name);
     if (group?.size === 0) this.#byGroup.delete(name.group);
-    this.#byId.delete(idKey(queue.partition, queueId));
+    this.#all.delete(queue);
     this.#ordered.eraseElementByKey(sortKey(name));
   }
 
@@ -56,8 +51,6 @@ export class QueueTable {
   }
 
   [Symbol.iterator](): Iterator<Queue> {
-    return this.#byId.values();
+    return this.#all.values();
   }
 }
-
-const idKey = (partition: PartitionId, queueId: QueueId): string => `${partition}/${queueId}`;

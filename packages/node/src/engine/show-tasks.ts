@@ -7,7 +7,7 @@ import type { CachedTask } from './cache/queue-cache.ts';
 import type { GetCommand, PeekCommand, TaskView } from './commands.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
-import { settle } from './queue-stats.ts';
+import { showAllDue } from './queue-stats.ts';
 import { Reads } from './reads.ts';
 
 /** A sample looks at so many times as many hidden tasks as it wants to show. */
@@ -17,7 +17,7 @@ const FIRST = 0 as Instant;
 /** GetTasks: the present state of tasks. */
 export async function getTasks(memory: Memory, command: GetCommand): Promise<TaskView[]> {
   const queue = memory.table.get(command.queue);
-  if (queue) await settle(memory, [queue]);
+  if (queue) await showAllDue(memory, [queue]);
   return view(memory, command.queue, command.pids, command.includeData);
 }
 
@@ -28,7 +28,7 @@ export async function peekTasks(memory: Memory, command: PeekCommand): Promise<T
     await memory.durable();
     return [];
   }
-  await settle(memory, [queue]);
+  await showAllDue(memory, [queue]);
   if (command.kind === 'head') {
     const pids = await headPids(memory, queue, command.limit);
     const tasks = await view(memory, command.queue, pids, command.includeData);
