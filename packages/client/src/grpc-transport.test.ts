@@ -57,6 +57,9 @@ describe('over a stream', () => {
     const update = client.update();
     for (let i = 0; i < 3; i++) update.enqueue('q', 'x'.repeat(2_000_000));
     await expect(update.commit()).rejects.toMatchObject({ name: 'InvalidRequest', reason: 'REQUEST_TOO_LARGE' });
+    const many = client.update();
+    for (let i = 0; i < 100_001; i++) many.enqueue('q', '');
+    await expect(many.commit()).rejects.toMatchObject({ name: 'InvalidRequest', reason: 'TOO_MANY_ITEMS' });
     expect(server.streams).toBe(0);
   });
 

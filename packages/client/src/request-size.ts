@@ -29,6 +29,13 @@ export function leaseSizeBound(request: LeaseTasksRequest): number {
  * @throws InvalidRequest
  */
 export function assertUpdateFits(request: UpdateTasksRequest): void {
+  const items = request.enqueue.length + request.dequeue.length + request.renew.length + request.release.length;
+  if (items > limits.updateItems) {
+    throw new InvalidRequest(`the update has ${items} items; at most ${limits.updateItems} are taken`, {
+      reason: 'TOO_MANY_ITEMS',
+      metadata: { field: 'update', value: String(items), limit: String(limits.updateItems) },
+    });
+  }
   const bytes = UpdateTasksRequest.encode(request).finish().byteLength;
   if (bytes <= limits.requestBytes) return;
   throw new InvalidRequest(`the update has ${bytes} bytes; at most ${limits.requestBytes} are taken`, {

@@ -1,6 +1,6 @@
-export * from './count-entries.ts';
 export * from './decode-whole.ts';
 export * from './encode-to-buffer.ts';
+export * from './entries.ts';
 export * from './gen/google/protobuf/any.ts';
 export * from './gen/google/rpc/error_details.ts';
 export * from './gen/google/rpc/status.ts';

@@ -28,6 +28,8 @@ export const limits = {
   batchItems: 100_000,
   /** Most calls in one message of a stream. */
   streamCalls: 10_000,
+  /** Most items of updates and queues of leases in all calls of one message of a stream. */
+  streamItems: 100_000,
   /** Most tasks shown by one peek, most PIDs looked up by one get. */
   peekTasks: 1_000,
   /** Most queues in one listing or statistics reply. */

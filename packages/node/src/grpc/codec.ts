@@ -1,6 +1,7 @@
 import type { MethodDefinition } from '@grpc/grpc-js';
 import { decodeWhole, type encodeToBuffer, limits } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
+import { checkEntries, type EntryBound } from './entry-bounds.ts';
 
 /** A generated message. */
 export type MessageType<T> = Parameters<typeof encodeToBuffer<T>>[0] & Parameters<typeof decodeWhole<T>>[0];
@@ -23,12 +24,13 @@ export function rawMethod(path: string, streaming: boolean): MethodDefinition<Bu
 }
 
 /** Reads a request, whose byte fields are views of `bytes`. Throws a `Refusal` where that is not possible. */
-export function decodeRequest<T>(type: MessageType<T>, bytes: Buffer): T {
+export function decodeRequest<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[] = []): T {
   if (bytes.length > limits.requestBytes) {
     throw new Refusal('REQUEST_TOO_LARGE', `the request has ${bytes.length} bytes: at most ${limits.requestBytes}`, {
       metadata: { value: String(bytes.length), limit: String(limits.requestBytes) },
     });
   }
+  checkEntries(bytes, bounds);
   try {
     return decodeWhole(type, bytes);
   } catch (error) {

@@ -1,9 +1,7 @@
 import { ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
 import {
-  countEntries,
   encodeToBuffer,
   type LeaseTasksRequest,
-  limits,
   StreamRequest,
   StreamResponse,
   type StreamResult,
@@ -13,8 +11,8 @@ import { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import type { Caller } from './caller.ts';
-import { countAtMost } from './checks.ts';
 import { decodeRequest } from './codec.ts';
+import { entryBounds } from './entry-bounds.ts';
 import type { Handlers } from './handlers.ts';
 import { peerAddress } from './host-port.ts';
 import { refusalOf, toCallStatus, toWireError } from './status.ts';
@@ -140,7 +138,7 @@ export class RequestStream extends ServerInterceptingCall {
     if (this.#ended) return;
     let calls: StreamRequest['calls'];
     try {
-      ({ calls } = decodeCalls(message));
+      ({ calls } = decodeRequest(StreamRequest, message, entryBounds.stream));
     } catch (thrown) {
       // Which calls it would have made is not known, so none can be answered on its own.
       this.#end(refusalOf(thrown, this.#deps.log));
@@ -298,22 +296,6 @@ export class RequestStream extends ServerInterceptingCall {
     for (const lease of this.#leases.values()) lease.cancel();
     this.#parked = [];
     this.#ready = [];
-  }
-}
-
-/** The number of `StreamRequest.calls`. */
-const CALLS_FIELD = 1;
-
-function decodeCalls(message: Buffer): StreamRequest {
-  countAtMost(countCalls(message), { field: 'calls' }, limits.streamCalls);
-  return decodeRequest(StreamRequest, message);
-}
-
-function countCalls(message: Buffer): number {
-  try {
-    return countEntries(message, CALLS_FIELD, limits.streamCalls);
-  } catch {
-    return 0; // Damaged: the decoder says how.
   }
 }
 

@@ -28,6 +28,7 @@ import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import type { Caller } from './caller.ts';
 import { decodeRequest, type MessageType, rawMethod } from './codec.ts';
+import { type EntryBound, entryBounds } from './entry-bounds.ts';
 import type { Handlers } from './handlers.ts';
 import { peerAddress } from './host-port.ts';
 import { refusalOf, toCallStatus } from './status.ts';
@@ -58,6 +59,12 @@ export interface TaskService {
   readonly implementation: Readonly<Record<string, handleUnaryCall<Buffer, Buffer>>>;
 }
 
+interface UnaryOptions<Q> {
+  /** Checked before the request is decoded. */
+  readonly bounds?: readonly EntryBound[];
+  readonly isLarge?: (request: Q) => boolean;
+}
+
 export function createTaskService(deps: TaskServiceDeps): TaskService {
   const definition: Record<string, MethodDefinition<Buffer, Buffer>> = {};
   const implementation: Record<string, handleUnaryCall<Buffer, Buffer>> = {};
@@ -66,12 +73,12 @@ export function createTaskService(deps: TaskServiceDeps): TaskService {
     request: MessageType<Q>,
     response: MessageType<R>,
     run: (request: Q, caller: Caller) => Promise<R>,
-    isLarge: (request: Q) => boolean = () => false,
+    { bounds = [], isLarge = () => false }: UnaryOptions<Q> = {},
   ): void => {
     const method = path.slice(path.lastIndexOf('/') + 1);
     definition[method] = rawMethod(path, false);
     const runRaw = async (call: Call): Promise<Buffer> => {
-      const decoded = decodeRequest(request, call.request);
+      const decoded = decodeRequest(request, call.request, bounds);
       const answer = async () => encodeToBuffer(response, await run(decoded, new UnaryCaller(call)));
       if (!isLarge(decoded)) return answer();
       return largeLooks.pass(() => {
@@ -84,32 +91,28 @@ export function createTaskService(deps: TaskServiceDeps): TaskService {
 
   const { handlers } = deps;
   const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
-  unary(service.updateTasks, UpdateTasksRequest, UpdateTasksResponse, handlers.updateTasks);
-  unary(service.leaseTasks, LeaseTasksRequest, LeaseTasksResponse, handlers.leaseTasks);
-  unary(service.batchUpdateTasks, BatchUpdateTasksRequest, BatchUpdateTasksResponse, handlers.batchUpdateTasks);
-  unary(service.batchLeaseTasks, BatchLeaseTasksRequest, BatchLeaseTasksResponse, handlers.batchLeaseTasks);
-  unary(service.listQueues, ListQueuesRequest, ListQueuesResponse, handlers.listQueues, () => true);
-  unary(
-    service.getQueueStats,
-    GetQueueStatsRequest,
-    GetQueueStatsResponse,
-    handlers.getQueueStats,
-    ({ queues }) => queues.length === 0 || queues.length >= LARGE_ITEMS,
-  );
-  unary(
-    service.peekTasks,
-    PeekTasksRequest,
-    PeekTasksResponse,
-    handlers.peekTasks,
-    ({ includeData, limit }) => includeData || limit >= LARGE_ITEMS,
-  );
-  unary(
-    service.getTasks,
-    GetTasksRequest,
-    GetTasksResponse,
-    handlers.getTasks,
-    ({ includeData, pids }) => includeData || pids.length >= LARGE_ITEMS,
-  );
+  unary(service.updateTasks, UpdateTasksRequest, UpdateTasksResponse, handlers.updateTasks, {
+    bounds: entryBounds.update,
+  });
+  unary(service.leaseTasks, LeaseTasksRequest, LeaseTasksResponse, handlers.leaseTasks, { bounds: entryBounds.lease });
+  unary(service.batchUpdateTasks, BatchUpdateTasksRequest, BatchUpdateTasksResponse, handlers.batchUpdateTasks, {
+    bounds: entryBounds.batchUpdate,
+  });
+  unary(service.batchLeaseTasks, BatchLeaseTasksRequest, BatchLeaseTasksResponse, handlers.batchLeaseTasks, {
+    bounds: entryBounds.batchLease,
+  });
+  unary(service.listQueues, ListQueuesRequest, ListQueuesResponse, handlers.listQueues, { isLarge: () => true });
+  unary(service.getQueueStats, GetQueueStatsRequest, GetQueueStatsResponse, handlers.getQueueStats, {
+    bounds: entryBounds.stats,
+    isLarge: ({ queues }) => queues.length === 0 || queues.length >= LARGE_ITEMS,
+  });
+  unary(service.peekTasks, PeekTasksRequest, PeekTasksResponse, handlers.peekTasks, {
+    isLarge: ({ includeData, limit }) => includeData || limit >= LARGE_ITEMS,
+  });
+  unary(service.getTasks, GetTasksRequest, GetTasksResponse, handlers.getTasks, {
+    bounds: entryBounds.get,
+    isLarge: ({ includeData, pids }) => includeData || pids.length >= LARGE_ITEMS,
+  });
   unary(service.deleteQueue, DeleteQueueRequest, DeleteQueueResponse, handlers.deleteQueue);
   unary(service.resetLeases, ResetLeasesRequest, ResetLeasesResponse, handlers.resetLeases);
   return { definition, implementation };

@@ -10,7 +10,10 @@ import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, Updat
  * are not read, until that changes; HTTP/2 flow control tells the client.
  */
 export interface StreamRequest {
-  /** In no particular order; up to 10,000. More end the stream with TOO_MANY_ITEMS, and none of them is made. */
+  /**
+   * In no particular order; up to 10,000, with up to 100,000 items of updates and queues of leases in all of them. More
+   * end the stream with TOO_MANY_ITEMS, and none of the calls is made.
+   */
   calls: StreamCall[];
 }
 

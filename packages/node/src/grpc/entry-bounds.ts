@@ -1,0 +1,53 @@
+import { type CountedFields, hasMoreEntries, limits } from '@taskmaster/proto';
+import { refuse } from './checks.ts';
+
+/** A bound that is checked before a request is decoded: 4 MiB can hold two million empty items, a gigabyte decoded. */
+export interface EntryBound {
+  /** As the request's own check calls it. */
+  readonly field: string;
+  /** Numbers of fields, as in the .proto files. */
+  readonly counted: CountedFields;
+  readonly most: number;
+}
+
+/** All items of an UpdateTasksRequest, and the queues of a LeaseTasksRequest. */
+const items: CountedFields = { 1: 'each', 2: 'each', 3: 'each', 4: 'each' };
+const queues: CountedFields = { 1: 'each' };
+
+const update: EntryBound = { field: 'update', counted: items, most: limits.updateItems };
+const lease: EntryBound = { field: 'queues', counted: queues, most: limits.leaseQueues };
+const batchRequests: EntryBound = { field: 'requests', counted: { 1: 'each' }, most: limits.batchRequests };
+const batchItems: EntryBound = { field: 'requests', counted: { 1: items }, most: limits.batchItems };
+const batchQueues: EntryBound = {
+  field: 'requests',
+  counted: { 1: queues },
+  most: limits.batchRequests * limits.leaseQueues,
+};
+const calls: EntryBound = { field: 'calls', counted: { 1: 'each' }, most: limits.streamCalls };
+const callItems: EntryBound = { field: 'calls', counted: { 1: { 2: items, 3: queues } }, most: limits.streamItems };
+
+export const entryBounds = {
+  update: [update],
+  lease: [lease],
+  batchUpdate: [batchRequests, batchItems],
+  batchLease: [batchRequests, batchQueues],
+  stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
+  get: [{ field: 'pids', counted: { 2: 'each' }, most: limits.peekTasks }],
+  stream: [calls, callItems],
+} satisfies Record<string, readonly EntryBound[]>;
+
+/** Refuses an encoded request with more entries than it may have. */
+export function checkEntries(bytes: Buffer, bounds: readonly EntryBound[]): void {
+  for (const { field, counted, most } of bounds) {
+    if (!exceeds(bytes, counted, most)) continue;
+    refuse('TOO_MANY_ITEMS', { field }, `has more than ${most} items`, { limit: most });
+  }
+}
+
+function exceeds(bytes: Buffer, counted: CountedFields, most: number): boolean {
+  try {
+    return hasMoreEntries(bytes, counted, most);
+  } catch {
+    return false; // Damaged: the decoder says how.
+  }
+}
