@@ -17,6 +17,10 @@ export interface HarnessOptions {
   readonly syncMs?: number;
   readonly readMs?: number;
   readonly config?: Partial<EngineConfig>;
+  /** Default: on a time of its own. */
+  readonly clock?: VirtualClock;
+  /** Whether it holds only the partitions that it is given. Default: it holds all. */
+  readonly clustered?: boolean;
 }
 
 /** An item of an update as a test writes it; `pid` and `data` as text. */
@@ -60,14 +64,17 @@ export async function engineHarness(options: HarnessOptions = {}): Promise<Engin
 export class EngineHarness implements AsyncDisposable {
   readonly random: SeededRandom;
   readonly disk: SimDisk;
-  clock = new VirtualClock();
+  clock: VirtualClock;
   store: Store | undefined;
   readonly #config: Partial<EngineConfig>;
+  readonly #clustered: boolean;
   #engine: Engine | undefined;
 
   constructor(options: HarnessOptions) {
     this.random = new SeededRandom(options.seed ?? 1);
-    this.disk = new SimDisk({ random: this.random, clock: this.clock.time, ...options });
+    this.clock = options.clock ?? new VirtualClock();
+    this.#clustered = options.clustered ?? false;
+    this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.time });
     this.#config = options.config ?? {};
   }
 
@@ -78,15 +85,34 @@ export class EngineHarness implements AsyncDisposable {
 
   async open(): Promise<void> {
     this.store = this.disk.open();
-    this.#engine = await this.clock.run(
-      openEngine({ store: this.store, clock: this.clock, random: this.random, config: this.#config }),
-    );
+    this.#engine = await this.clock.run(this.start());
+  }
+
+  /** Opens the engine while somebody else moves time on. */
+  async start(): Promise<Engine> {
+    const { clock, random } = this;
+    this.store ??= this.disk.open();
+    this.#engine = await openEngine({
+      store: this.store,
+      clock,
+      random,
+      config: this.#config,
+      clustered: this.#clustered,
+    });
+    return this.#engine;
+  }
+
+  /** Power loss. */
+  lose(): void {
+    this.disk.crash();
+    this.store = undefined;
+    this.#engine = undefined;
+    this.clock = this.clock.restart();
   }
 
   /** Power loss, and the start after it. */
   async crash(): Promise<void> {
-    this.disk.crash();
-    this.clock = this.clock.restart();
+    this.lose();
     await this.open();
   }
 

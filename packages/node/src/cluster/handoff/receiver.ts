@@ -1,0 +1,197 @@
+import type {
+  OfferPartitionRequest,
+  OfferPartitionResponse,
+  ResolveOfferRequest,
+  ResolveOfferResponse,
+  SendAtomsRequest,
+  SendRowsRequest,
+  TakePartitionRequest,
+} from '@taskmaster/proto';
+import { Refusal } from '../../domain/errors.ts';
+import type { Instant, PartitionId, QueueId, Ticket } from '../../domain/ids.ts';
+import type { Partitions } from '../../engine/partitions.ts';
+import type { PartitionImport } from '../../engine/transfer/import-partition.ts';
+import type { CancelTimer, Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Random } from '../../ports/random.ts';
+import type { TransferHandlers } from './transfer-calls.ts';
+
+/** A transfer from which nothing comes for so long is forgotten; its holder begins anew. */
+const IDLE_MS = 60_000;
+const MAX_TRANSFERS = 64;
+
+export interface ReceiverDeps {
+  readonly partitions: Partitions;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly nodeId: string;
+}
+
+interface Transfer {
+  readonly id: string;
+  readonly arriving: PartitionImport;
+  /** Of the last part that was taken up. */
+  sequence: number;
+  /** Parts are taken up one after the other. */
+  last: Promise<void>;
+  cancelIdle: CancelTimer;
+}
+
+/**
+ * The target's side of a hand-off.
+ *
+ *  T1  A transfer takes parts in the order of their numbers, each once, whatever the network does with them.
+ *  T2  After an answer to Resolve that says no, the transfer never takes the partition: it is forgotten, and its name,
+ *      made of chance, is never given again. A restart forgets all of them.
+ */
+export class Receiver implements TransferHandlers {
+  readonly #deps: ReceiverDeps;
+  readonly #transfers = new Map<string, Transfer>();
+  /** One at a time for each partition: offers, and questions about them. */
+  readonly #turns = new Map<PartitionId, Promise<unknown>>();
+
+  constructor(deps: ReceiverDeps) {
+    this.#deps = deps;
+  }
+
+  /** Partitions that are on their way here. */
+  get arriving(): number {
+    return this.#transfers.size;
+  }
+
+  readonly offerPartition = (offer: OfferPartitionRequest): Promise<OfferPartitionResponse> => {
+    this.#assertSelf(offer.target);
+    const id = offer.partition as PartitionId;
+    return this.#inTurn(id, () => this.#begin(id, offer));
+  };
+
+  readonly sendRows = async ({ transfer, sequence, rows }: SendRowsRequest): Promise<Record<string, never>> => {
+    await this.#part(transfer, sequence, ({ arriving }) => arriving.addRows(rows));
+    return {};
+  };
+
+  readonly sendAtoms = async ({ transfer, sequence, atoms }: SendAtomsRequest): Promise<Record<string, never>> => {
+    await this.#part(transfer, sequence, ({ arriving }) => arriving.addAtoms(atoms));
+    return {};
+  };
+
+  readonly takePartition = async (request: TakePartitionRequest): Promise<Record<string, never>> => {
+    const { transfer: id, sequence, atoms, lastTicket, tasks } = request;
+    await this.#part(id, sequence, async (transfer) => {
+      const { arriving } = transfer;
+      await arriving.addAtoms(atoms);
+      arriving.assertComplete(lastTicket, tasks);
+      await this.#deps.partitions.take(arriving);
+      this.#forget(transfer);
+      this.#deps.log.info({ partition: arriving.partition, epoch: arriving.epoch, tasks }, 'took over a partition');
+    });
+    return {};
+  };
+
+  readonly resolveOffer = async ({ partition, epoch, target }: ResolveOfferRequest): Promise<ResolveOfferResponse> => {
+    this.#assertSelf(target);
+    const id = partition as PartitionId;
+    return this.#inTurn(id, async () => {
+      await this.#endTransfersOf(id);
+      return { taken: (this.#deps.partitions.holding(id)?.epoch ?? 0) >= epoch };
+    });
+  };
+
+  /** Forgets all transfers; their holders keep what they have. */
+  stop(): void {
+    for (const transfer of this.#transfers.values()) this.#forget(transfer);
+  }
+
+  async #begin(id: PartitionId, offer: OfferPartitionRequest): Promise<OfferPartitionResponse> {
+    const { partitions, random } = this.#deps;
+    await this.#endTransfersOf(id);
+    const heldEpoch = partitions.holding(id)?.epoch ?? 0;
+    if (heldEpoch >= offer.epoch) return { transfer: '', heldEpoch };
+    if (partitions.holds(id)) {
+      throw new Refusal('INVALID_ARGUMENT', `partition ${id} is held here, at epoch ${heldEpoch}`);
+    }
+    if (this.#transfers.size >= MAX_TRANSFERS) {
+      throw new Refusal('OVERLOADED', `${MAX_TRANSFERS} partitions are arriving already`, { retryDelayMs: 1000 });
+    }
+    const arriving = await partitions.import({
+      id,
+      epoch: offer.epoch,
+      now: offer.nowMs as Instant,
+      ticket: offer.ticket as Ticket,
+      nextQueueId: offer.nextQueueId as QueueId,
+    });
+    const name = `${this.#deps.nodeId}/${random.next().toString(36).slice(2)}${random.next().toString(36).slice(2)}`;
+    const transfer: Transfer = { id: name, arriving, sequence: 0, last: Promise.resolve(), cancelIdle: () => {} };
+    this.#transfers.set(name, transfer);
+    this.#awaitMore(transfer);
+    return { transfer: name, heldEpoch: 0 };
+  }
+
+  /** T1. A part that fails ends the transfer: what came of it is unknown. */
+  #part(id: string, sequence: number, work: (transfer: Transfer) => Promise<void>): Promise<void> {
+    const transfer = this.#transfers.get(id);
+    if (!transfer) return Promise.reject(unknownTransfer());
+    const done = transfer.last.then(async () => {
+      if (!this.#transfers.has(id)) throw unknownTransfer();
+      if (sequence <= transfer.sequence) return;
+      if (sequence !== transfer.sequence + 1) {
+        throw new Refusal('INVALID_ARGUMENT', `part ${sequence} came after part ${transfer.sequence}`);
+      }
+      transfer.sequence = sequence;
+      this.#awaitMore(transfer);
+      try {
+        await work(transfer);
+      } catch (error) {
+        this.#forget(transfer);
+        throw error;
+      }
+    });
+    transfer.last = done.catch(() => {});
+    return done;
+  }
+
+  /** T2. What is being taken at this moment is waited for. */
+  async #endTransfersOf(id: PartitionId): Promise<void> {
+    for (const transfer of [...this.#transfers.values()]) {
+      if (transfer.arriving.partition !== id) continue;
+      await transfer.last;
+      this.#forget(transfer);
+    }
+  }
+
+  #forget(transfer: Transfer): void {
+    transfer.cancelIdle();
+    this.#transfers.delete(transfer.id);
+  }
+
+  #awaitMore(transfer: Transfer): void {
+    const { clock } = this.#deps;
+    transfer.cancelIdle();
+    transfer.cancelIdle = clock.at(
+      (clock.now() + IDLE_MS) as Instant,
+      () => void this.#endTransfersOf(transfer.arriving.partition),
+    );
+  }
+
+  #inTurn<T>(id: PartitionId, work: () => Promise<T>): Promise<T> {
+    const turn = (this.#turns.get(id) ?? Promise.resolve()).then(work);
+    const over = turn.then(
+      () => {},
+      () => {},
+    );
+    this.#turns.set(id, over);
+    void over.then(() => {
+      if (this.#turns.get(id) === over) this.#turns.delete(id);
+    });
+    return turn;
+  }
+
+  #assertSelf(target: string): void {
+    if (target === this.#deps.nodeId) return;
+    throw new Refusal('INVALID_ARGUMENT', `this is node ${this.#deps.nodeId}, not ${target}`);
+  }
+}
+
+const unknownTransfer = (): Refusal =>
+  new Refusal('INVALID_ARGUMENT', 'the transfer is not known here: it ended, or the node was started again');

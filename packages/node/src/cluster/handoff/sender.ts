@@ -1,0 +1,212 @@
+import type { TransferredAtom, TransferredRow } from '@taskmaster/proto';
+import { Refusal } from '../../domain/errors.ts';
+import type { PartitionId } from '../../domain/ids.ts';
+import type { Partitions } from '../../engine/partitions.ts';
+import type { PartitionExport } from '../../engine/transfer/export-partition.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import { sleep } from '../../ports/sleep.ts';
+import type { Throttle } from './throttle.ts';
+import type { CallPeer, TransferCalls, TransferMethod } from './transfer-calls.ts';
+
+/** A node that a partition goes to. */
+export interface Target {
+  readonly nodeId: string;
+  /** `host:port` of its gRPC. */
+  readonly address: string;
+}
+
+/** How far a partition is on its way. */
+export interface HandOffProgress {
+  readonly partition: PartitionId;
+  readonly to: string;
+  phase: 'snapshot' | 'log' | 'frozen' | 'unresolved';
+  rows: number;
+  bytes: number;
+  atoms: number;
+}
+
+export interface SenderDeps {
+  readonly partitions: Partitions;
+  readonly call: CallPeer;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly throttle: Throttle;
+  readonly nodeId: string;
+}
+
+export interface HandedOver {
+  /** How long callers had to wait, in ms. */
+  readonly frozenMs: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** The target may have taken the partition, and does not say. Callers are refused until it does. */
+export class HandOffUnresolved extends Error {
+  override readonly name = 'HandOffUnresolved';
+}
+
+const CALL_MS = 10_000;
+/** Callers wait while this call is answered. */
+const TAKE_MS = 2_000;
+/** A part whose answer was lost is sent again so often before the hand-off is given up. */
+const ATTEMPTS = 5;
+const RETRY_MS = 200;
+/** So little may be left of the log when the partition is frozen that the rest goes with the last call. */
+const REST_BYTES = 64 * 1024;
+/** A partition that takes in faster than it is sent is frozen after so many rounds all the same. */
+const MAX_ROUNDS = 100;
+
+/**
+ * Hands one partition over (the paper, 5.7): the snapshot and the log behind it while it serves on, then the rest, frozen.
+ * Throws, with the partition served here as before, when it could not be done, and `HandOffUnresolved` when only the
+ * target knows.
+ *
+ *  S1  Before the target may take it, it is durable here that it may: whatever happens, nobody else serves meanwhile.
+ */
+export async function sendPartition(
+  deps: SenderDeps,
+  progress: HandOffProgress,
+  target: Target,
+  signal: AbortSignal,
+): Promise<HandedOver> {
+  using leaving = deps.partitions.export(progress.partition);
+  return await new Sender(deps, progress, target, leaving, signal).run();
+}
+
+class Sender {
+  readonly #deps: SenderDeps;
+  readonly #progress: HandOffProgress;
+  readonly #target: Target;
+  readonly #leaving: PartitionExport;
+  readonly #signal: AbortSignal;
+  #transfer = '';
+  #sequence = 0;
+
+  constructor(
+    deps: SenderDeps,
+    progress: HandOffProgress,
+    target: Target,
+    leaving: PartitionExport,
+    signal: AbortSignal,
+  ) {
+    this.#deps = deps;
+    this.#progress = progress;
+    this.#target = target;
+    this.#leaving = leaving;
+    this.#signal = signal;
+  }
+
+  async run(): Promise<HandedOver> {
+    const { partitions } = this.#deps;
+    const { partition } = this.#progress;
+    const epoch = (partitions.holding(partition)?.epoch ?? 0) + 1;
+    await this.#offer(epoch);
+    await this.#sendSnapshot();
+    await this.#catchUp();
+    return this.#switch(epoch);
+  }
+
+  async #offer(epoch: number): Promise<void> {
+    const { partition, offer } = this.#leaving;
+    const { transfer, heldEpoch } = await this.#call('offerPartition', {
+      partition,
+      epoch,
+      holder: this.#deps.nodeId,
+      target: this.#target.nodeId,
+      nowMs: offer.now,
+      ticket: offer.ticket,
+      nextQueueId: offer.nextQueueId,
+    });
+    if (transfer === '') {
+      throw new Refusal('INVALID_ARGUMENT', `the target holds partition ${partition} already, at epoch ${heldEpoch}`);
+    }
+    this.#transfer = transfer;
+  }
+
+  async #sendSnapshot(): Promise<void> {
+    for await (const rows of this.#leaving.rows()) {
+      const bytes = sizeOfRows(rows);
+      await this.#deps.throttle.take(bytes, this.#signal);
+      await this.#call('sendRows', { transfer: this.#transfer, sequence: ++this.#sequence, rows });
+      this.#progress.rows += rows.length;
+      this.#progress.bytes += bytes;
+      await this.#sendLog();
+    }
+  }
+
+  async #catchUp(): Promise<void> {
+    this.#progress.phase = 'log';
+    for (let round = 0; round < MAX_ROUNDS && this.#leaving.backlogBytes > REST_BYTES; round++) {
+      await this.#sendLog();
+    }
+  }
+
+  /** What has gathered so far; more gathers while it is sent. */
+  async #sendLog(): Promise<void> {
+    for (let left = this.#leaving.backlogBytes; left > 0; ) {
+      const atoms = this.#leaving.takeAtoms();
+      await this.#call('sendAtoms', { transfer: this.#transfer, sequence: ++this.#sequence, atoms });
+      left -= this.#count(atoms);
+    }
+  }
+
+  async #switch(epoch: number): Promise<HandedOver> {
+    const { partitions, clock } = this.#deps;
+    const { partition } = this.#progress;
+    const { nodeId, address } = this.#target;
+    this.#signal.throwIfAborted();
+    const frozenAt = clock.now();
+    partitions.freeze(partition);
+    this.#progress.phase = 'frozen';
+    let totals: Awaited<ReturnType<Partitions['handOver']>>;
+    try {
+      // S1; and all that was committed is applied then, so that the tail is complete.
+      totals = await partitions.handOver(partition, nodeId);
+      this.#leaving.assertWhole();
+    } catch (error) {
+      // Nobody was told to take it.
+      await partitions.thaw(partition);
+      throw error;
+    }
+    const atoms = this.#leaving.takeAtoms(Number.POSITIVE_INFINITY);
+    this.#count(atoms);
+    const { lastTicket, tasks } = totals;
+    const request = { transfer: this.#transfer, sequence: ++this.#sequence, atoms, lastTicket, tasks };
+    try {
+      // Once: a second attempt could not know what became of the first; the target is asked instead.
+      await this.#deps.call(address, 'takePartition', request, { timeoutMs: TAKE_MS });
+    } catch (error) {
+      this.#progress.phase = 'unresolved';
+      partitions.stall(partition);
+      throw new HandOffUnresolved(`${address} may have taken partition ${partition}`, { cause: error });
+    }
+    await partitions.release(partition, nodeId, epoch);
+    return { frozenMs: clock.now() - frozenAt, rows: this.#progress.rows, bytes: this.#progress.bytes };
+  }
+
+  #count(atoms: readonly TransferredAtom[]): number {
+    const bytes = atoms.reduce((sum, { entry }) => sum + entry.byteLength, 0);
+    this.#progress.atoms += atoms.length;
+    this.#progress.bytes += bytes;
+    return bytes;
+  }
+
+  /** Repeated where the answer may only have been lost: every part has a number, so none counts twice. */
+  async #call<M extends TransferMethod>(method: M, request: TransferCalls[M][0]): Promise<TransferCalls[M][1]> {
+    const { call, clock } = this.#deps;
+    for (let attempt = 1; ; attempt++) {
+      this.#leaving.assertWhole();
+      try {
+        return await call(this.#target.address, method, request, { timeoutMs: CALL_MS, signal: this.#signal });
+      } catch (error) {
+        if (error instanceof Refusal || this.#signal.aborted || attempt === ATTEMPTS) throw error;
+        await sleep(clock, RETRY_MS * attempt, this.#signal);
+      }
+    }
+  }
+}
+
+const sizeOfRows = (rows: readonly TransferredRow[]): number =>
+  rows.reduce((bytes, { key, value }) => bytes + key.byteLength + value.byteLength, 0);
