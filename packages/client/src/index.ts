@@ -57,6 +57,13 @@ export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from '.
 export type { RetryOptions } from './retry.ts';
 export type { TaskInfo, TaskRetryPolicy } from './task-info.ts';
 export type { Transport } from './transport.ts';
-export { type EnqueueOutcome, type ReleaseOptions, type ReleaseOutcome, Update, type UpdateOutcome } from './update.ts';
+export {
+  type EnqueueOutcome,
+  type LeaseRef,
+  type ReleaseOptions,
+  type ReleaseOutcome,
+  Update,
+  type UpdateOutcome,
+} from './update.ts';
 export { Worker } from './worker.ts';
 export type { Handler, HandlerResult, WorkerOptions } from './worker-options.ts';

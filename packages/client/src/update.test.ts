@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { InvalidRequest, TaskNotFound } from './errors.ts';
+import { InvalidRequest, LeaseLost, TaskNotFound } from './errors.ts';
 import { clientSetUp } from './testing/client-set-up.ts';
 import { only } from './testing/only.ts';
+import type { LeaseRef } from './update.ts';
 
 describe('an update', () => {
   test('does everything or nothing', async () => {
@@ -27,6 +28,32 @@ describe('an update', () => {
     expect(engine.pids('g#a')).toEqual(['2', '3']);
     await expect(client.update().enqueue(b, 'y').dequeue(a, 'none').commit()).rejects.toBeInstanceOf(TaskNotFound);
     expect(engine.pids('g#b')).toEqual(['x']);
+  });
+
+  test('takes tasks by queue, PID and lease token, for work that ends in another process', async () => {
+    const { client, engine } = clientSetUp();
+    const queue = client.queue<number>('g#a');
+    await queue.enqueueMany([1, 2, 3, 4].map((n) => ({ data: n, pid: `${n}` })));
+    const leased = await queue.lease({ max: 4, lease: '30s' });
+    const [first, second, third, fourth] = JSON.parse(
+      JSON.stringify(leased.map(({ queue, pid, leaseToken }) => ({ queue, pid: pid.toString(), leaseToken }))),
+    ) as LeaseRef[];
+    if (!first || !second || !third || !fourth) throw new Error('four were enqueued');
+    const { renewed, released } = await client
+      .update()
+      .complete(first)
+      .renew(second, '2m')
+      .release(third, { delay: '5s' })
+      .complete({ queue, pid: fourth.pid })
+      .commit();
+    expect([renewed.length, released.length]).toEqual([1, 1]);
+    expect(engine.pids('g#a')).toEqual(['2', '3']);
+    await expect(
+      client
+        .update()
+        .renew({ ...second, leaseToken: 999 }, '1m')
+        .commit(),
+    ).rejects.toBeInstanceOf(LeaseLost);
   });
 
   test('over two groups is refused before it is sent', async () => {

@@ -32,6 +32,17 @@ export interface ReleaseOptions {
   readonly refundAttempt?: boolean | undefined;
 }
 
+/**
+ * A leased task by what can be written down of it: for work that ends in another process than the one that leased it.
+ * A `LeasedTask` is one as well.
+ */
+export interface LeaseRef {
+  readonly queue: string | QueueRef;
+  readonly pid: PidLike;
+  /** The lease must be this one. Without it, whatever lease the task has. */
+  readonly leaseToken?: number | undefined;
+}
+
 /** What a committed update did; lists are in the order in which its items were added. */
 export interface UpdateOutcome {
   readonly enqueued: readonly EnqueueOutcome[];
@@ -51,6 +62,10 @@ const results: Readonly<Record<number, EnqueueOutcome['result']>> = {
  * effect last, so a task may be completed and enqueued anew under the same PID.
  *
  *     await client.update().complete(task).enqueue(invoices, { order: 17 }).commit();
+ *
+ * A task may be named by queue, PID and lease token, where the one who leased it is not at hand:
+ *
+ *     await client.update().complete({ queue: 'shop#mail', pid: 'order-17', leaseToken: 3 }).commit();
  */
 export class Update {
   readonly #context: ClientContext;
@@ -76,40 +91,30 @@ export class Update {
   }
 
   /** Removes a leased task because it is done. */
-  complete(task: Leased): this {
-    const lease = task[LEASE];
-    this.#completed.push(lease);
-    this.#request.dequeue.push({ queue: lease.queue, pid: lease.pid, leaseToken: lease.token });
+  complete(task: Leased | LeaseRef): this {
+    if (LEASE in task) this.#completed.push(task[LEASE]);
+    this.#request.dequeue.push(itemOf(task));
     return this;
   }
 
   /** Removes a task whether or not anybody has leased it; with a `leaseToken`, only while that lease is current. */
   dequeue(queue: string | QueueRef, pid: PidLike, options: { readonly leaseToken?: number } = {}): this {
-    this.#request.dequeue.push({ queue: nameOf(queue), pid: pidBytes(pid), leaseToken: options.leaseToken ?? 0 });
-    return this;
+    return this.complete({ queue, pid, leaseToken: options.leaseToken });
   }
 
   /** Makes a task's lease last so long from when the update is applied. */
-  renew(task: Leased, lease: Duration): this {
-    const { queue, pid, token } = task[LEASE];
+  renew(task: Leased | LeaseRef, lease: Duration): this {
     const leaseMs = durationMs(lease, 'lease');
-    this.#renewed.push({ lease: task[LEASE], leaseMs });
-    this.#request.renew.push({ queue, pid, leaseToken: token, leaseMs });
+    if (LEASE in task) this.#renewed.push({ lease: task[LEASE], leaseMs });
+    this.#request.renew.push({ ...itemOf(task), leaseMs });
     return this;
   }
 
   /** Gives a leased task back. */
-  release(task: Leased, options: ReleaseOptions = {}): this {
-    const { queue, pid, token } = task[LEASE];
+  release(task: Leased | LeaseRef, options: ReleaseOptions = {}): this {
     const delayMs = options.delay === undefined ? undefined : durationMs(options.delay, 'delay');
-    this.#released.push(task[LEASE]);
-    this.#request.release.push({
-      queue,
-      pid,
-      leaseToken: token,
-      delayMs,
-      refundAttempt: options.refundAttempt ?? false,
-    });
+    if (LEASE in task) this.#released.push(task[LEASE]);
+    this.#request.release.push({ ...itemOf(task), delayMs, refundAttempt: options.refundAttempt ?? false });
     return this;
   }
 
@@ -212,6 +217,15 @@ function outcomeOf(reply: UpdateTasksResponse): UpdateOutcome {
       deadLetterQueue: deadLetterQueue === '' ? undefined : deadLetterQueue,
     })),
   };
+}
+
+function itemOf(task: Leased | LeaseRef): { queue: string; pid: Pid; leaseToken: number } {
+  if (LEASE in task) {
+    const { queue, pid, token } = task[LEASE];
+    return { queue, pid, leaseToken: token };
+  }
+  const { queue, pid, leaseToken = 0 } = task;
+  return { queue: nameOf(queue), pid: pidBytes(pid), leaseToken };
 }
 
 function nameOf(queue: string | QueueRef): string {

@@ -12,7 +12,7 @@ import { duration } from './format.ts';
 import { notesOf } from './help.ts';
 import type { Runner, Session } from './session.ts';
 import { type Settling, settleTasks } from './settle-tasks.ts';
-import { assertRefSource, leasedAs, type RefSource, type TaskRef } from './task-refs.ts';
+import { assertRefSource, type RefSource, type TaskRef } from './task-refs.ts';
 
 interface NewTaskFlag {
   readonly queue: string;
@@ -87,7 +87,7 @@ export function addSettling(program: Command, runner: Runner): void {
       action<CompleteFlags>(runner, (session, flags) => ({
         done: 'completed',
         add: (update, ref) => {
-          update.complete(leasedAs(ref));
+          update.complete(ref);
           for (const task of nextTasks(session.client, ref, flags)) update.enqueue(task);
         },
         describe: ({ enqueued }) => ({
@@ -107,7 +107,7 @@ export function addSettling(program: Command, runner: Runner): void {
     .action(
       action<RenewFlags>(runner, (_session, flags) => ({
         done: 'renewed',
-        add: (update, ref) => update.renew(leasedAs(ref), flags.for),
+        add: (update, ref) => update.renew(ref, flags.for),
         describe: ({ renewed: [until] }) => ({ leaseUntil: until?.toISOString() }),
         note: () => `for ${duration(flags.for)}`,
       })),
@@ -124,7 +124,7 @@ export function addSettling(program: Command, runner: Runner): void {
     .action(
       action<ReleaseFlags>(runner, (_session, flags) => ({
         done: 'released',
-        add: (update, ref) => update.release(leasedAs(ref), { delay: flags.delay, refundAttempt: flags.refund }),
+        add: (update, ref) => update.release(ref, { delay: flags.delay, refundAttempt: flags.refund }),
         describe: ({ released: [outcome] }) => ({
           hiddenUntil: outcome?.hiddenUntil?.toISOString(),
           deadLetterQueue: outcome?.deadLetterQueue,

@@ -1,18 +1,15 @@
 import { limits } from '@taskmaster/proto';
-import { LEASE, Lease, type Leased } from '../lease.ts';
 import type { Pid } from '../pid.ts';
-import { systemTiming } from '../timing.ts';
+import type { LeaseRef } from '../update.ts';
 import { leaseToken, payload, pid, queueName } from './arguments.ts';
 import { UsageError } from './cli-errors.ts';
 import { openInput, readLines } from './read-input.ts';
 import type { Shell } from './session.ts';
 
 /** A task that is to be completed, renewed or released. */
-export interface TaskRef {
+export interface TaskRef extends LeaseRef {
   readonly queue: string;
   readonly pid: Pid;
-  /** 0: whatever lease is current, or none. */
-  readonly token: number;
   /** Known only of tasks that were read from `lease --json`. */
   readonly data: Buffer | undefined;
 }
@@ -43,19 +40,13 @@ export function assertRefSource({ queue, pids, token, file }: RefSource): void {
 
 export async function* taskRefs({ queue, pids, token, file }: RefSource, shell: Shell): AsyncGenerator<TaskRef, void> {
   if (file === undefined) {
-    for (const text of pids) yield { queue: queue ?? '', pid: pid(text), token: token ?? 0, data: undefined };
+    for (const text of pids) yield { queue: queue ?? '', pid: pid(text), leaseToken: token, data: undefined };
     return;
   }
   const input = await openInput(file, shell);
   for await (const { bytes, number } of readLines(input, { maxBytes: LINE_BYTES })) {
     if (bytes.byteLength > 0) yield refOf(bytes, `${input.name}: line ${number}`);
   }
-}
-
-/** A lease known by its token alone. How long it lasts is the node's to know. */
-export function leasedAs({ queue, pid: of, token }: TaskRef): Leased {
-  const terms = { queue, pid: of, token, leaseMs: 0, from: systemTiming.now() };
-  return { [LEASE]: new Lease(terms, systemTiming, () => {}) };
 }
 
 function refOf(line: Buffer, where: string): TaskRef {
@@ -73,7 +64,7 @@ function refOf(line: Buffer, where: string): TaskRef {
     return {
       queue: queueName(queue),
       pid: pid(of),
-      token: leaseToken(String(token)),
+      leaseToken: leaseToken(String(token)),
       data: typeof data === 'string' ? payload(data) : undefined,
     };
   } catch (error) {
