@@ -45,6 +45,8 @@ function lease({ queues: [queue = ''], maxTasks, leaseMs }: LeaseTasksRequest): 
     leaseUntilUnixMs: now + leaseMs,
     attempt: 1,
     enqueuedUnixMs: now,
+    hasRetryPolicy: false,
+    maxAttempts: 0,
   });
   return { tasks: Array.from({ length: maxTasks }, task) };
 }

@@ -25,6 +25,10 @@ export class LeasedTask<T> {
   readonly bytes: Uint8Array;
   /** How many times the task has been leased, this one included. */
   readonly attempt: number;
+  /** Whether the task has a retry policy of its own: when it comes back after a release without `delay` is up to that. */
+  readonly hasRetryPolicy: boolean;
+  /** How many attempts that policy allows before the task goes to its dead-letter queue; undefined: any number. */
+  readonly maxAttempts: number | undefined;
   /** Grows with every lease of the task: a fencing token, for stores that the work writes to. */
   readonly leaseToken: number;
   /** Not for callers of the library. */
@@ -39,6 +43,8 @@ export class LeasedTask<T> {
     this.pid = task.pid;
     this.bytes = task.data;
     this.attempt = task.attempt;
+    this.hasRetryPolicy = task.hasRetryPolicy;
+    this.maxAttempts = task.maxAttempts === 0 ? undefined : task.maxAttempts;
     this.leaseToken = task.leaseToken;
     this[LEASE] = lease;
     this.#context = context;

@@ -54,8 +54,9 @@ const refused = (id: number, reason: string, code: number): StreamResult => {
   return { id, result: { $case: 'error', value } };
 };
 const leased = (id: number, ...pids: string[]): StreamResult => {
-  const rest = { queue: 'q', data: Buffer.alloc(0), leaseToken: 1, leaseUntilUnixMs: 0, attempt: 1, enqueuedUnixMs: 0 };
-  const tasks = pids.map((pid) => ({ ...rest, pid: Buffer.from(pid) }));
+  const instants = { leaseUntilUnixMs: 0, enqueuedUnixMs: 0 };
+  const rest = { queue: 'q', data: Buffer.alloc(0), leaseToken: 1, attempt: 1, hasRetryPolicy: false, maxAttempts: 0 };
+  const tasks = pids.map((pid) => ({ ...rest, ...instants, pid: Buffer.from(pid) }));
   return { id, result: { $case: 'lease', value: { tasks } } };
 };
 const bigUpdate = (bytes: number): Partial<UpdateTasksRequest> => ({

@@ -5,14 +5,12 @@ import { LEASE } from './lease.ts';
 import type { LeasedTask } from './leased-task.ts';
 import { callHook } from './options.ts';
 import { backoffBound } from './retry.ts';
-import type { RetryLookup } from './retry-lookup.ts';
 import type { Handler, HandlerResult, WorkerSettings } from './worker-options.ts';
 
 export interface RunTaskParts<T> {
   readonly context: ClientContext;
   readonly handler: Handler<T>;
   readonly settings: WorkerSettings<T>;
-  readonly retries: RetryLookup;
 }
 
 /** Works on one task and settles it, whatever its handler does. Never rejects: hooks hear of what goes wrong. */
@@ -59,7 +57,7 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise
   const lease = task[LEASE];
   if (!lease.isHeld) return;
   try {
-    if (await parts.retries.hasPolicy(task)) {
+    if (task.hasRetryPolicy) {
       await task.release();
     } else {
       const bound = backoffBound(task.attempt, settings.backoffInitialMs, settings.backoffMaxMs);

@@ -110,13 +110,15 @@ describe('a failed attempt', () => {
   });
 
   test('of a task with a retry policy is left to the node', async () => {
-    const { client, queue, engine } = workerSetUp();
+    const { client, queue, engine, transport } = workerSetUp();
+    transport.faults.getTasks.push({ when: 'before', error: connectionLost() });
     await queue.enqueue('a', { pid: 'a', retry: { maxAttempts: 1 } });
     await using worker = client.worker(queue, failing);
     worker.start();
     await settled();
     expect(engine.updates.at(-1)?.release[0]?.delayMs).toBeUndefined();
     expect(engine.pids('g#q.dead')).toEqual(['a']);
+    expect(transport.faults.getTasks.length, 'the lease says so, nothing is looked up').toBe(1);
   });
 
   test('includes a payload that cannot be read: the handler is not called, the worker goes on', async () => {
@@ -179,16 +181,4 @@ describe('when leasing fails', () => {
     transport.faults.leaseTasks.push({ when: 'before', error: makeError('bad name', { reason: 'INVALID_QUEUE' }) });
     await expect(client.worker(queue, () => {}).run()).rejects.toBeInstanceOf(InvalidRequest);
   });
-});
-
-test('a policy that cannot be looked up does not keep a failed task from being released', async () => {
-  const { client, queue, transport, timing } = workerSetUp();
-  transport.faults.getTasks.push(
-    ...Array.from({ length: 10 }, () => ({ when: 'before', error: connectionLost() }) as const),
-  );
-  await queue.enqueue('a', { pid: 'a' });
-  await using worker = client.worker(queue, () => Promise.reject(new Error('x')), { backoff: { initial: '1m' } });
-  worker.start();
-  await timing.advance(9_000);
-  expect((await queue.get(['a']))[0]?.state).toBe('delayed');
 });

@@ -10,7 +10,6 @@ import type { QueueRef } from './new-task.ts';
 import { callHook } from './options.ts';
 import { movingMean, prefetchFor } from './prefetch.ts';
 import { backoffBound } from './retry.ts';
-import { RetryLookup } from './retry-lookup.ts';
 import { type RunTaskParts, runTask } from './run-task.ts';
 import { sleep } from './timing.ts';
 import { asTaskMasterError } from './wire-errors.ts';
@@ -48,7 +47,7 @@ export class Worker<T> implements AsyncDisposable {
     this.#context = context;
     this.#queues = queues;
     this.#settings = workerSettings(options);
-    this.#parts = { context, handler, settings: this.#settings, retries: new RetryLookup(context) };
+    this.#parts = { context, handler, settings: this.#settings };
     // Whoever only calls start() hears of the error from onError.
     this.#finished.promise.catch(() => {});
   }

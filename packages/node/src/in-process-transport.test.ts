@@ -30,6 +30,7 @@ const aTask = (data: Uint8Array): LeasedTask => ({
   until: 2 as Instant,
   attempt: 1,
   enqueuedAt: 1 as Instant,
+  retry: undefined,
 });
 
 describe('a call in process', () => {

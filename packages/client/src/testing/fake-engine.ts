@@ -257,6 +257,8 @@ export class FakeEngine {
         leaseUntilUnixMs: Math.round(task.hiddenUntil),
         attempt: task.attempts,
         enqueuedUnixMs: Math.round(task.enqueuedAt),
+        hasRetryPolicy: task.retry !== undefined,
+        maxAttempts: task.retry?.maxAttempts ?? 0,
       };
     });
   }

@@ -73,6 +73,7 @@ export interface LeasedTask {
   readonly until: Instant;
   readonly attempt: number;
   readonly enqueuedAt: Instant;
+  readonly retry: RetryPolicy | undefined;
 }
 
 export interface QueueFilter {

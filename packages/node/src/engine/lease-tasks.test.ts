@@ -15,3 +15,16 @@ describe('the bytes of a lease', () => {
     expect(pidsOf(await h.lease('mail', { max: 10, maxBytes: 0 }))).toEqual(['a']);
   });
 });
+
+test('a leased task comes with its retry policy, also after a start', async () => {
+  await using h = await engineHarness();
+  const retry = { maxAttempts: 5, backoffInitialMs: 10, backoffMaxMs: 100, deadLetterQueue: 'dead' };
+  await h.update({
+    enqueue: [
+      { queue: 'mail', pid: 'a', retry },
+      { queue: 'mail', pid: 'b' },
+    ],
+  });
+  await h.crash();
+  expect((await h.lease('mail', { max: 2 })).map((task) => task.retry)).toEqual([retry, undefined]);
+});

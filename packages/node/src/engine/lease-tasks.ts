@@ -127,6 +127,7 @@ function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array): L
     until,
     attempt: state.attempts,
     enqueuedAt: state.enqueuedAt,
+    retry: state.retry,
   };
 }
 

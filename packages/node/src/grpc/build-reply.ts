@@ -23,7 +23,7 @@ import { pageTokenAfter } from './page-token.ts';
 export const REPLY_BYTES = 4 * 1024 * 1024 - 64 * 1024;
 /** Upper bounds of the numbers and tags beside names, PID and data. */
 const STATS_BYTES = 128;
-const LEASED_BYTES = 48;
+const LEASED_BYTES = 56;
 const TASK_BYTES = 128;
 
 const NO_DATA = Buffer.alloc(0);
@@ -51,6 +51,8 @@ export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
       leaseUntilUnixMs: task.until,
       attempt: task.attempt,
       enqueuedUnixMs: task.enqueuedAt,
+      hasRetryPolicy: task.retry !== undefined,
+      maxAttempts: task.retry?.maxAttempts ?? 0,
     })),
   };
 }

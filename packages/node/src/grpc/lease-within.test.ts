@@ -14,6 +14,7 @@ const aTask = (pid: string, group = 'shop'): LeasedTask => ({
   until: 2 as Instant,
   attempt: 1,
   enqueuedAt: 1 as Instant,
+  retry: undefined,
 });
 
 const lost = (queue: LeasedTask['queue'], pid: Pid, index: number): UpdateRefusal =>

@@ -30,6 +30,7 @@ const aTask = (data: Uint8Array = bytes('data')): LeasedTask => ({
   until: 2 as Instant,
   attempt: 1,
   enqueuedAt: 1 as Instant,
+  retry: undefined,
 });
 
 /** Waits for ever, or until its signal says no longer. */

@@ -21,6 +21,7 @@ const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
   until: 1_700_000_030_000 as Instant,
   attempt: 1,
   enqueuedAt: 1_700_000_000_000 as Instant,
+  retry: undefined,
   ...change,
 });
 

@@ -298,6 +298,10 @@ export interface LeasedTask {
   attempt: number;
   /** When the task was enqueued, in ms since 1970 by the node's clock. */
   enqueuedUnixMs: number;
+  /** Whether the task has a retry policy: a release without a delay is then up to it. GetTasks shows all of it. */
+  hasRetryPolicy: boolean;
+  /** How many attempts that policy allows; 0: any number. */
+  maxAttempts: number;
 }
 
 /** Several independent updates. */
@@ -1355,6 +1359,8 @@ function createBaseLeasedTask(): LeasedTask {
     leaseUntilUnixMs: 0,
     attempt: 0,
     enqueuedUnixMs: 0,
+    hasRetryPolicy: false,
+    maxAttempts: 0,
   };
 }
 
@@ -1380,6 +1386,12 @@ export const LeasedTask: MessageFns<LeasedTask> = {
     }
     if (message.enqueuedUnixMs !== 0) {
       writer.uint32(56).int64(message.enqueuedUnixMs);
+    }
+    if (message.hasRetryPolicy !== false) {
+      writer.uint32(64).bool(message.hasRetryPolicy);
+    }
+    if (message.maxAttempts !== 0) {
+      writer.uint32(72).int32(message.maxAttempts);
     }
     return writer;
   },
@@ -1451,6 +1463,22 @@ export const LeasedTask: MessageFns<LeasedTask> = {
             }
 
             message.enqueuedUnixMs = longToNumber(reader.int64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.hasRetryPolicy = reader.bool();
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.maxAttempts = reader.int32();
             continue;
           }
         }
