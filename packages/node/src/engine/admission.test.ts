@@ -116,8 +116,12 @@ describe('room for answers', () => {
     const admission = new Admission(bounds);
     const held = [admission.tryAnswer(200), admission.tryAnswer(200)];
     const got: string[] = [];
-    const large = admission.answer(300).then((room) => got.push('large') && room);
-    const small = admission.answer(1).then((room) => got.push('small') && room);
+    const answer = async (name: string, bytes: number): Promise<Disposable> => {
+      const room = await admission.answer(bytes);
+      got.push(name);
+      return room;
+    };
+    const [large, small] = [answer('large', 300), answer('small', 1)];
     free(held[0]);
     expect(admission.tryAnswer(1)).toBeUndefined();
     expect(admission.bytes).toBe(200);

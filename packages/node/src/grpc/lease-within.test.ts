@@ -1,3 +1,4 @@
+import { ItemKind } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { UpdateRefusal } from '../domain/errors.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
@@ -18,7 +19,9 @@ const aTask = (pid: string, group = 'shop'): LeasedTask => ({
 });
 
 const lost = (queue: LeasedTask['queue'], pid: Pid, index: number): UpdateRefusal =>
-  new UpdateRefusal([{ kind: 'release', index, queue, pid, reason: 'LEASE_LOST', message: 'the lease is lost' }]);
+  new UpdateRefusal([
+    { kind: ItemKind.ITEM_KIND_RELEASE, index, queue, pid, reason: 'LEASE_LOST', message: 'the lease is lost' },
+  ]);
 
 test('a task that somebody changed meanwhile does not keep the others leased', async () => {
   const released: string[] = [];

@@ -40,14 +40,15 @@ export async function copyAtCrash(from: string, to: string): Promise<void> {
   await cp(from, to, { recursive: true, filter: (path) => !isSkipped(basename(path)) });
 }
 
-/** Opens a store that is expected not to open; returns why. */
-export async function refusalOf(opening: Promise<Store>): Promise<Error> {
+/** Opens a store that is expected not to open, or reads rows that are expected to be damaged; returns why. */
+export async function refusalOf(attempt: Promise<Store | readonly unknown[]>): Promise<Error> {
   try {
-    await (await opening).close();
+    const done = await attempt;
+    if ('close' in done) await done.close();
   } catch (error) {
     return error as Error;
   }
-  throw new Error('the store opened');
+  throw new Error('it was not refused');
 }
 
 export const put = (name: string, value: Uint8Array | string = ''): WriteBatch => {
