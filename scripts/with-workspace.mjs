@@ -19,6 +19,7 @@ const jobs = {
   bench: [['node', 'bench/dist/run.js']],
 };
 
+const parent = process.ppid;
 const [job, ...args] = process.argv.slice(2);
 const steps = jobs[job];
 if (!steps) throw new TypeError(`unknown job ${job}: expected one of ${Object.keys(jobs).join(', ')}`);
@@ -35,8 +36,13 @@ function run(command, commandArgs, stdout) {
     const onInterrupt = () => {};
     const onTerminate = () => child.kill('SIGTERM');
     process.on('SIGINT', onInterrupt).on('SIGTERM', onTerminate);
+    // A SIGTERM sent to npm ends npm and its shell, and reaches nobody behind them: a node would keep its ports.
+    const orphaned = setInterval(() => {
+      if (process.env.npm_lifecycle_event && process.ppid !== parent) onTerminate();
+    }, 500);
     child.once('error', reject);
     child.once('exit', (code, signal) => {
+      clearInterval(orphaned);
       process.off('SIGINT', onInterrupt).off('SIGTERM', onTerminate);
       resolve(signal ? 1 : code);
     });
