@@ -1,3 +1,4 @@
+import { EnqueueMode } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Family, type Store } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
@@ -109,6 +110,29 @@ describe('payloads on their way to those who asked for them', () => {
     const enqueued = h.update({ enqueue: [{ queue: 'other', pid: 'a', data: 'x'.repeat(1.5 * MIB) }] });
     await h.clock.run(enqueued);
     await h.clock.run(Promise.all(callers), 60_000);
+  });
+
+  test('count when tasks move to dead-letter queues; too many at once are refused', async () => {
+    const { h, pids } = await withTasks(40);
+    await using _ = h;
+    const retry = { maxAttempts: 1, deadLetterQueue: 'dead' };
+    const mode = EnqueueMode.ENQUEUE_MODE_REPLACE;
+    for (const pid of pids) {
+      await h.clock.run(h.update({ enqueue: [{ queue: 'last', pid, data: PAYLOAD, mode, retry }] }));
+    }
+    await h.crash();
+    const read = watchPayloads(h.store);
+    const leased = [];
+    while (leased.length < 40) leased.push(...(await h.clock.run(h.lease('last', { max: 10 }))));
+    const release = leased.map(({ pid, token }) => ({ queue: 'last', pid, token }));
+    await expect(h.clock.run(h.update({ release }))).rejects.toMatchObject({ reason: 'REQUEST_TOO_LARGE' });
+    expect(await h.clock.run(h.counts('last'))).toMatchObject({ leased: 40 });
+    read.peak = 0;
+    const parts = [0, 10, 20, 30].map((from) => h.update({ release: release.slice(from, from + 10) }));
+    await h.clock.run(Promise.all(parts), 60_000);
+    expect(await h.clock.run(h.counts('dead'))).toMatchObject({ available: 40 });
+    expect(read.peak).toBeLessThanOrEqual(2 * MIB);
+    expect(h.engine.figures().inFlightBytes).toBe(0);
   });
 
   test('are not read for a caller who left while it stood in line', async () => {

@@ -40,7 +40,7 @@ export function showDue(memory: Memory, queue: Queue): Promise<void> {
 }
 
 async function sweep(memory: Memory, queue: Queue): Promise<void> {
-  using reads = new Reads(memory.store, memory.counts);
+  using reads = new Reads(memory);
   reads.hold(queue);
   const { prefix, ledger } = queue;
   const now = memory.clock.now();
@@ -75,7 +75,7 @@ async function show(memory: Memory, queue: Queue, pids: readonly Pid[], now: Ins
 
 /** One atom. Returns how many of the PIDs it is done with. */
 async function showSome(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
-  using reads = new Reads(memory.store, memory.counts);
+  using reads = new Reads(memory);
   for (;;) {
     memory.assertCurrent();
     const gate = memory.holdings.gate(queue.partition);

@@ -160,7 +160,7 @@ class UpdatePlanner {
     }
     const knowledge = this.#view.known(queue, item.pid);
     if (knowledge.kind === 'unknown') {
-      this.#draft.need(queue, item.pid, false);
+      this.#draft.need(queue, item.pid, 0);
       return undefined;
     }
     if (knowledge.kind === 'absent') {

@@ -23,7 +23,7 @@ export async function resetLeases(memory: Memory, name: QueueName): Promise<numb
     await memory.durable();
     return 0;
   }
-  using reads = new Reads(memory.store, memory.counts);
+  using reads = new Reads(memory);
   reads.hold(queue);
   // Those whose lease is not in the store yet, and then what the store has.
   const recent: Pid[] = [];

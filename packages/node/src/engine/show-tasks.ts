@@ -8,7 +8,7 @@ import type { GetCommand, PeekCommand, TaskView } from './commands.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { showAllDue } from './queue-stats.ts';
-import { Reads } from './reads.ts';
+import { type Need, Reads } from './reads.ts';
 
 /** A sample looks at so many times as many hidden tasks as it wants to show. */
 const SAMPLE_FACTOR = 10;
@@ -93,17 +93,17 @@ async function view(
   pids: readonly Pid[],
   includeData: boolean,
 ): Promise<TaskView[]> {
-  using reads = new Reads(memory.store, memory.counts);
+  using reads = new Reads(memory);
   using answer = new DisposableStack();
   let hasRoom = !includeData;
   for (;;) {
     const queue = memory.table.get(name);
-    const needs: { queue: Queue; pid: Pid; payload: boolean }[] = [];
+    const needs: Need[] = [];
     const found: (CachedTask | undefined)[] = [];
     for (const pid of queue ? pids : []) {
       if (!queue) break;
       const knowledge = reads.known(queue, pid);
-      if (knowledge.kind === 'unknown') needs.push({ queue, pid, payload: false });
+      if (knowledge.kind === 'unknown') needs.push({ queue, pid, payloadBytes: 0 });
       found.push(knowledge.kind === 'task' ? knowledge.task : undefined);
     }
     if (needs.length > 0) {

@@ -68,12 +68,12 @@ export class TaskDraft {
     const tasks = this.#tasks.get(queue);
     if (tasks?.has(pid)) return tasks.get(pid);
     const knowledge = this.#view.known(queue, pid);
-    if (knowledge.kind === 'unknown') this.need(queue, pid, false);
+    if (knowledge.kind === 'unknown') this.need(queue, pid, 0);
     return knowledge.kind === 'task' ? knowledge.task : undefined;
   }
 
-  need(queue: Queue, pid: Pid, payload: boolean): void {
-    this.needs.push({ queue, pid, payload });
+  need(queue: Queue, pid: Pid, payloadBytes: number): void {
+    this.needs.push({ queue, pid, payloadBytes });
   }
 
   add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
@@ -122,7 +122,7 @@ export class TaskDraft {
   #payloadOf({ queue, pid, task }: DeadTask): Uint8Array | undefined {
     if (task.state.dataBytes === 0) return EMPTY;
     const data = task.data ?? this.#view.payload(queue, pid);
-    if (!data) this.need(queue, pid, true);
+    if (!data) this.need(queue, pid, task.state.dataBytes);
     return data;
   }
 

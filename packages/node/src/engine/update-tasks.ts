@@ -29,7 +29,7 @@ export async function updateTasks(memory: Memory, command: UpdateCommand): Promi
 
 async function decide(memory: Memory, command: UpdateCommand): Promise<Decision> {
   const partition = memory.partitionOf(command.group);
-  using reads = new Reads(memory.store, memory.counts);
+  using reads = new Reads(memory);
   const requestName = nameOfRequest(command);
   using _held = requestName === undefined ? undefined : memory.requests.hold(partition, requestName);
   let readRequest: RequestKnowledge | undefined;
