@@ -1,0 +1,74 @@
+import type { Error as WireError } from '@taskmaster/proto';
+
+/** Methods of one request and one answer. */
+export type UnaryMethod =
+  | 'UpdateTasks'
+  | 'LeaseTasks'
+  | 'BatchUpdateTasks'
+  | 'BatchLeaseTasks'
+  | 'ListQueues'
+  | 'GetQueueStats'
+  | 'PeekTasks'
+  | 'GetTasks'
+  | 'DeleteQueue'
+  | 'ResetLeases';
+
+export interface UpstreamCallOptions {
+  /** Gives the call up: it rejects with `Lost`. */
+  readonly signal?: AbortSignal | undefined;
+  /** From now, in ms. */
+  readonly timeoutMs?: number | undefined;
+  /** Whoever asks, `host:port`: what the node shows of a worker. */
+  readonly peer: string;
+}
+
+/** The two directions of a `Stream` call to a node. Messages are encoded. */
+export interface UpstreamPipe {
+  /** False: wait for `onDrain` before the next message. */
+  write(message: Uint8Array): boolean;
+  /** Ends the stream from this side; nothing is heard of it any more. */
+  close(): void;
+}
+
+export interface UpstreamListener {
+  onMessage(message: Uint8Array): void;
+  onDrain(): void;
+  /** Called once, when the stream is over and this side did not close it. */
+  onEnd(error: Refused | Lost): void;
+}
+
+/** How calls reach nodes: channels in a real process, a simulated network in a simulation. Never retries. */
+export interface Upstream {
+  /** Rejects with `Refused` or `Lost`. */
+  unary(address: string, method: UnaryMethod, request: Uint8Array, options: UpstreamCallOptions): Promise<Uint8Array>;
+  /** Opens a stream; does not wait for it. */
+  stream(address: string, options: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe;
+}
+
+/** The node answered: no, and why. */
+export class Refused extends Error {
+  override readonly name = 'Refused';
+  readonly error: WireError;
+
+  constructor(error: WireError) {
+    super(error.message);
+    this.error = error;
+  }
+}
+
+/** No answer came. */
+export class Lost extends Error {
+  override readonly name = 'Lost';
+  readonly kind: LossKind;
+  /** Whether the node may have carried the call out. */
+  readonly maybeApplied: boolean;
+
+  constructor(message: string, kind: LossKind, maybeApplied: boolean, cause?: unknown) {
+    super(message, { cause });
+    this.kind = kind;
+    this.maybeApplied = maybeApplied;
+  }
+}
+
+/** There is no connection, or it broke; the caller's time is over; the caller gave up; the answer cannot be understood. */
+export type LossKind = 'connection' | 'deadline' | 'cancelled' | 'broken';
