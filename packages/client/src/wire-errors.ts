@@ -6,6 +6,7 @@ import {
   type ItemRefusal,
   isReason,
   isTransient,
+  type Reason,
   RetryInfo,
   Status,
   UpdateRefused,
@@ -17,6 +18,9 @@ const ERROR_INFO = 'type.googleapis.com/google.rpc.ErrorInfo';
 const RETRY_INFO = 'type.googleapis.com/google.rpc.RetryInfo';
 const UPDATE_REFUSED = 'type.googleapis.com/taskmaster.v1.UpdateRefused';
 
+/** A proxy lost the node it had passed the request to: the one refusal that does not mean that nothing was changed. */
+const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN' satisfies Reason;
+
 /** The error that a refusal in a batch, a stream or an in-process reply stands for. */
 export function errorFromWire(error: WireError): TaskMasterError {
   return makeError(error.message, {
@@ -25,6 +29,7 @@ export function errorFromWire(error: WireError): TaskMasterError {
     metadata: error.metadata,
     retryDelayMs: error.retryDelayMs > 0 ? error.retryDelayMs : undefined,
     retryable: isReason(error.reason) ? isTransient(error.reason) : isTransientCode(error.code),
+    maybeApplied: error.reason === OUTCOME_UNKNOWN,
     items: error.items.map(refusedItem),
   });
 }

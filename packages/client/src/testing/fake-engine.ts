@@ -128,7 +128,7 @@ export class FakeEngine {
       delayed: sum('delayed'),
       completed: sum('completed'),
     };
-    return { queues, totals };
+    return { queues, totals, unreachable: [] };
   }
 
   deleteQueue(queue: string): number {

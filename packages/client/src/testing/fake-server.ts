@@ -95,6 +95,7 @@ export class FakeServer implements AsyncDisposable {
       listQueues: unary('listQueues', () => ({
         queues: engine.stats({ queues: [], filter: undefined }).queues,
         nextPageToken: '',
+        unreachable: [],
       })),
       getQueueStats: unary('getQueueStats', (request: Parameters<FakeEngine['stats']>[0]) => engine.stats(request)),
       peekTasks: unary('peekTasks', (request: Parameters<FakeEngine['peek']>[0]) => engine.peek(request)),

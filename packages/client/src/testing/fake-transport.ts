@@ -41,7 +41,7 @@ export class FakeTransport implements Transport {
     const { queues } = this.engine.stats({ queues: [], filter: undefined });
     const from = Number(pageToken);
     const to = from + (limit === 0 ? queues.length : limit);
-    return { queues: queues.slice(from, to), nextPageToken: to < queues.length ? String(to) : '' };
+    return { queues: queues.slice(from, to), nextPageToken: to < queues.length ? String(to) : '', unreachable: [] };
   };
 
   getQueueStats: Transport['getQueueStats'] = async (request) => this.engine.stats(request);

@@ -79,6 +79,7 @@ export function listReply(page: QueuePage): ListQueuesResponse {
   return {
     queues: queues.map(statsMessage),
     nextPageToken: more && last !== undefined ? pageTokenAfter(last.queue) : '',
+    unreachable: [],
   };
 }
 
@@ -89,7 +90,7 @@ export function statsReply(report: StatsReport, kind: 'named' | 'filtered'): Get
       metadata: { field: 'queues', limit: String(REPLY_BYTES) },
     });
   }
-  return { queues: queues.map(statsMessage), totals: { ...report.totals } };
+  return { queues: queues.map(statsMessage), totals: { ...report.totals }, unreachable: [] };
 }
 
 /** What a task weighs when it is shown; its payload counts only where it is asked for. */

@@ -40,12 +40,12 @@ async function setUp(queues: readonly QueueStats[] = [], health: EngineHealth = 
       listQueues: async (given) => {
         asked.push(given);
         if (Number.isNaN(given.limit)) throw new Refusal('INVALID_ARGUMENT', 'limit is NaN');
-        return { queues: [...queues], nextPageToken: 'next' };
+        return { queues: [...queues], nextPageToken: 'next', unreachable: [] };
       },
       getQueueStats: async (given) => {
         asked.push(given);
         if (given.filter?.nameRegex === '(') throw new Refusal('INVALID_REGEX', 'filter.name_regex is "("');
-        return { queues: [...queues], totals };
+        return { queues: [...queues], totals, unreachable: [] };
       },
     },
     metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'taskmaster_up 1\n' },

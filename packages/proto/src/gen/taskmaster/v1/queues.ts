@@ -57,6 +57,20 @@ export interface ListQueuesResponse {
   queues: QueueStats[];
   /** For the next page; empty: this was the last. */
   nextPageToken: string;
+  /** Nodes whose queues may be missing from this page: they did not answer. Always empty where one node holds everything. */
+  unreachable: UnreachableNode[];
+}
+
+/** A node of the cluster that did not answer. */
+export interface UnreachableNode {
+  /** The node's id. */
+  nodeId: string;
+  /** The node's name; empty: not known. */
+  name: string;
+  /** Its address, `host:port`; empty: not known. */
+  address: string;
+  /** For people; may change. */
+  problem: string;
 }
 
 /** Asks for statistics. */
@@ -72,7 +86,14 @@ export interface GetQueueStatsResponse {
   /** One for each queue; at most 10,000 where a filter chose them (ListQueues pages through more). */
   queues: QueueStats[];
   /** Sums over all queues that the request chose, those beyond 10,000 too. */
-  totals: QueueTotals | undefined;
+  totals:
+    | QueueTotals
+    | undefined;
+  /**
+   * Nodes whose queues are missing from a filtered reply and from its sums: they did not answer. A request that names
+   * queues is refused when one of their nodes does not answer.
+   */
+  unreachable: UnreachableNode[];
 }
 
 /**
@@ -341,7 +362,7 @@ export const ListQueuesRequest: MessageFns<ListQueuesRequest> = {
 };
 
 function createBaseListQueuesResponse(): ListQueuesResponse {
-  return { queues: [], nextPageToken: "" };
+  return { queues: [], nextPageToken: "", unreachable: [] };
 }
 
 export const ListQueuesResponse: MessageFns<ListQueuesResponse> = {
@@ -351,6 +372,9 @@ export const ListQueuesResponse: MessageFns<ListQueuesResponse> = {
     }
     if (message.nextPageToken !== "") {
       writer.uint32(18).string(message.nextPageToken);
+    }
+    for (const v of message.unreachable) {
+      UnreachableNode.encode(v!, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -382,6 +406,93 @@ export const ListQueuesResponse: MessageFns<ListQueuesResponse> = {
             }
 
             message.nextPageToken = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.unreachable.push(UnreachableNode.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUnreachableNode(): UnreachableNode {
+  return { nodeId: "", name: "", address: "", problem: "" };
+}
+
+export const UnreachableNode: MessageFns<UnreachableNode> = {
+  encode(message: UnreachableNode, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.nodeId !== "") {
+      writer.uint32(10).string(message.nodeId);
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.address !== "") {
+      writer.uint32(26).string(message.address);
+    }
+    if (message.problem !== "") {
+      writer.uint32(34).string(message.problem);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnreachableNode {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnreachableNode();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.nodeId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.address = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.problem = reader.string();
             continue;
           }
         }
@@ -455,7 +566,7 @@ export const GetQueueStatsRequest: MessageFns<GetQueueStatsRequest> = {
 };
 
 function createBaseGetQueueStatsResponse(): GetQueueStatsResponse {
-  return { queues: [], totals: undefined };
+  return { queues: [], totals: undefined, unreachable: [] };
 }
 
 export const GetQueueStatsResponse: MessageFns<GetQueueStatsResponse> = {
@@ -465,6 +576,9 @@ export const GetQueueStatsResponse: MessageFns<GetQueueStatsResponse> = {
     }
     if (message.totals !== undefined) {
       QueueTotals.encode(message.totals, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.unreachable) {
+      UnreachableNode.encode(v!, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -496,6 +610,14 @@ export const GetQueueStatsResponse: MessageFns<GetQueueStatsResponse> = {
             }
 
             message.totals = QueueTotals.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.unreachable.push(UnreachableNode.decode(reader, reader.uint32()));
             continue;
           }
         }
