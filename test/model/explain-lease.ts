@@ -39,7 +39,16 @@ export function explainLease(
     return grantsToNobody(world, event, span, setting).map(({ after }) => after);
   }
   if (outcome.tasks.length > 0) return explainTasks(world, event, outcome.tasks, span, setting);
-  return outcome.dismissed ? [world] : explainNothing(world, event, span, setting);
+  if (outcome.dismissed) return sweeps(world, event.call.queues, span, setting);
+  return [...explainNothing(world, event, span, setting), ...explainAllGone(world, event, span, setting)];
+}
+
+/** All that it leased was taken away again before the reply left. */
+function explainAllGone(world: World, event: HistoryEvent<LeaseCall>, span: Span, setting: Setting): World[] {
+  return grantsToNobody(world, event, span, setting)
+    .filter(({ picked }) => picked.length > 0)
+    .filter(({ picked }) => picked.every(({ queue, task }) => mayHaveGone(event, queue, task.pid, setting)))
+    .map(({ after }) => after);
 }
 
 /** Nothing was there: when it was asked, or, for one who waited, until the end of the wait. */
@@ -51,7 +60,7 @@ function explainNothing(
 ): World[] {
   const waited = call.waitMs > 0;
   // A wait that is over before a slow disk has answered says nothing.
-  if (waited && call.waitMs <= setting.slackMs) return [world];
+  if (waited && call.waitMs <= setting.slackMs) return sweeps(world, call.queues, span, setting);
   const from = waited ? Math.max(span.from, endedAt - setting.slackMs) : span.from;
   const overdueAt = waited ? endedAt - setting.slackMs - EXPIRY_SLACK_MS : span.from;
   return sweeps(world, call.queues, { from, to: span.to }, setting)

@@ -167,7 +167,7 @@ class UpdatePlayer {
     const forgotten = this.#world.mayBeForgotten(item.queue, this.#setting.lingerMs);
     const largest = forgotten ? '' : this.#world.queue(item.queue).largest;
     const told = this.#told?.enqueued[index];
-    const pid = item.pid ?? told?.pid ?? this.#setting.pidOf(item.data) ?? `${largest}\0behind`;
+    const pid = item.pid ?? told?.pid ?? this.#setting.pidBehind(item.data, largest) ?? `${largest}\0behind`;
     if (item.pid === undefined && pid <= largest) this.#impossible = true;
     const existing = this.#world.task(item.queue, pid);
     if (!existing) {

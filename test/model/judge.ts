@@ -14,18 +14,20 @@ export function judge(scenario: Scenario, run: Run): Verdict {
 
 function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, reboots }: Run): Setting {
   const stalls = actions.reduce((sum, action) => sum + (action.do === 'stall' ? action.ms : 0), 0);
-  const pids = new Map<string, string>();
+  const pids = new Map<string, Set<string>>();
+  const note = (data: string, pid: string): void => void pids.set(data, (pids.get(data) ?? new Set()).add(pid));
   for (const { call, outcome } of events) {
-    if (outcome.kind === 'leased') for (const { data, pid } of outcome.tasks) pids.set(data, pid);
-    if (outcome.kind === 'shown') for (const { data, pid } of outcome.tasks) if (data) pids.set(data, pid);
+    if (outcome.kind === 'leased') for (const { data, pid } of outcome.tasks) note(data, pid);
+    if (outcome.kind === 'shown') for (const { data, pid } of outcome.tasks) if (data) note(data, pid);
     if (outcome.kind !== 'updated' || call.kind !== 'update') continue;
-    for (const [i, { pid }] of outcome.enqueued.entries()) pids.set(call.enqueue[i]?.data ?? '', pid);
+    for (const [i, { pid }] of outcome.enqueued.entries()) note(call.enqueue[i]?.data ?? '', pid);
   }
   const told = new Map<string, Extract<HistoryEvent['outcome'], { kind: 'updated' }>>();
   for (const { call, outcome } of events) {
     if (call.kind === 'update' && call.requestId && outcome.kind === 'updated') told.set(call.requestId, outcome);
   }
   const enqueuedAt = instantsOfTasks(events);
+  const epochAt = (seq: number): number => reboots.filter((reboot) => reboot <= seq).length;
   const besides = new Map<HistoryEvent, readonly HistoryEvent[]>();
   return {
     jitter,
@@ -35,7 +37,8 @@ function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, re
     tinyCache: cacheBytes < 100_000,
     mayBeFull: actions.some((action) => action.do === 'space' && action.space === 'none'),
     slackMs: STEPS_OF_THE_DISK * (disk.writeMs + disk.syncMs + disk.readMs) + stalls,
-    pidOf: (data) => pids.get(data),
+    // A request repeated after its window enqueues the same payload once more, under a later PID.
+    pidBehind: (data, largest) => [...(pids.get(data) ?? [])].sort().find((pid) => pid > largest),
     toldFor: (requestId) => told.get(requestId),
     enqueuedAt: (data) => enqueuedAt.get(data),
     besides: (event) => {
@@ -46,26 +49,32 @@ function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, re
       }
       return others;
     },
-    epochAt: (seq) => reboots.filter((reboot) => reboot <= seq).length,
+    epochAt,
+    endBefore: (epoch) =>
+      Math.max(0, ...events.filter(({ endedSeq }) => epochAt(endedSeq) < epoch).map(({ endedAt }) => endedAt)),
   };
 }
 
 /** When tasks were enqueued, by their first payload. */
 function instantsOfTasks(events: readonly HistoryEvent[]): Map<string, number> {
-  const replacements = new Set<string>();
+  const ambiguous = new Set<string>();
   for (const { call } of events) {
     if (call.kind !== 'update') continue;
-    for (const { mode, data } of call.enqueue) if (mode === 'replace') replacements.add(data);
+    for (const { mode, data } of call.enqueue) if (mode === 'replace') ambiguous.add(data);
   }
   const instants = new Map<string, number>();
   const note = (data: string | undefined, at: number | undefined): void => {
     // Who replaces a payload leaves the task its age.
-    if (data !== undefined && at !== undefined && !replacements.has(data)) instants.set(data, at);
+    if (data === undefined || at === undefined || ambiguous.has(data)) return;
+    // A request repeated after its window enqueues the same payload at another instant.
+    if ((instants.get(data) ?? at) !== at) ambiguous.add(data);
+    else instants.set(data, at);
   };
   for (const { outcome } of events) {
     if (outcome.kind === 'leased') for (const task of outcome.tasks) note(task.data, task.enqueuedAt);
     if (outcome.kind === 'shown') for (const { data, state } of outcome.tasks) note(data, state?.enqueuedAt);
   }
+  for (const data of ambiguous) instants.delete(data);
   return instants;
 }
 

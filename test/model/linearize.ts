@@ -2,7 +2,7 @@ import type { HistoryEvent } from '../support/history.ts';
 import { explainCancelled, explainLease } from './explain-lease.ts';
 import { explainCounts, explainDelete, explainReset, explainShown } from './explain-reads.ts';
 import { explainUpdate } from './explain-update.ts';
-import { instantOf, type Setting } from './rules.ts';
+import { instantOf, type Setting, sweeps, TooManyWorlds } from './rules.ts';
 import { type Span, World } from './world.ts';
 
 /*
@@ -60,7 +60,12 @@ class Search {
   }
 
   run(): Verdict {
-    if (this.#explain(new World(), 0)) return { kind: 'explained', steps: this.#steps };
+    try {
+      if (this.#explain(new World(), 0)) return { kind: 'explained', steps: this.#steps };
+    } catch (error) {
+      if (error instanceof TooManyWorlds) return { kind: 'undecided', steps: this.#steps };
+      throw error;
+    }
     if (this.#steps >= this.#maxSteps) return { kind: 'undecided', steps: this.#steps };
     return { kind: 'impossible', explained: this.#furthest, stuckAt: this.#stuckAt };
   }
@@ -145,7 +150,12 @@ class Search {
     const from = epoch > before.epoch ? event.calledAt : Math.max(before.time, event.calledAt);
     const span = { from, to: event.endedAt };
     if (span.from > span.to) return [];
-    return stepsOf(before.at(from, epoch), event, span, this.#setting, before);
+    if (epoch === before.epoch) return stepsOf(before.at(from, epoch), event, span, this.#setting, before);
+    // What was due may have been shown when somebody looked before the clock went back; nobody would show it now.
+    const lastLook = { from: before.time, to: this.#setting.endBefore(epoch) };
+    return sweeps(before, before.queueNames, lastLook, this.#setting).flatMap((swept) =>
+      stepsOf(swept.at(from, epoch), event, span, this.#setting, swept),
+    );
   }
 
   #key(world: World, latestCall: number): string {

@@ -13,8 +13,8 @@ export interface Setting {
   readonly mayBeFull: boolean;
   /** What the disk may take to answer a request that has to go there several times, in ms. */
   readonly slackMs: number;
-  /** The PID that a task without one must have got, as other replies tell. */
-  readonly pidOf: (data: string) => string | undefined;
+  /** The PID that a task without one must have got behind this one, as other replies tell. */
+  readonly pidBehind: (data: string, largest: string) => string | undefined;
   /** What another call with the same request id was told. */
   readonly toldFor: (requestId: string) => Extract<Outcome, { kind: 'updated' }> | undefined;
   /** When the task that came with this payload was enqueued, as other replies tell. */
@@ -23,6 +23,8 @@ export interface Setting {
   readonly besides: (event: HistoryEvent) => readonly HistoryEvent[];
   /** How often the clock may have gone back before this point of the history. */
   readonly epochAt: (seq: number) => number;
+  /** When the clock was last read before it may have gone back to begin this epoch. */
+  readonly endBefore: (epoch: number) => number;
 }
 
 /** When an event took effect, where replies tell. */
@@ -77,11 +79,39 @@ export const isOverdue = (task: ModelTask, at: number): boolean =>
  * queue by queue. The world as it is comes first. Of other queues it is asked when somebody looks at them.
  */
 export function sweeps(world: World, queues: readonly string[], span: Span, setting: Setting): World[] {
-  let worlds = [world];
-  for (const queue of touching(world, queues, span.to)) {
-    worlds = worlds.flatMap((before) => [before, ...sweepsOf(before, queue, span.to, setting)]);
+  const found: World[] = [];
+  if (span.to < span.from) return [world];
+  for (const order of orders(world, touching(world, queues, span.to), span.to)) {
+    let worlds = [world];
+    for (const queue of order) {
+      worlds = worlds.flatMap((before) => [before, ...sweepsOf(before, queue, span.to, setting)]);
+      if (worlds.length > MAX_WORLDS) throw new TooManyWorlds();
+    }
+    for (const swept of worlds) if (!found.some((other) => other.isLike(swept))) found.push(swept);
   }
-  return worlds;
+  return found;
+}
+
+/** There is no telling within reason what may have happened. */
+export class TooManyWorlds extends Error {}
+const MAX_WORLDS = 500;
+
+/** Which queue is looked through first matters where one's dead tasks go to another. */
+function orders(world: World, due: readonly string[], at: number): readonly (readonly string[])[] {
+  const meet = due.some((queue) =>
+    dueTasks(world, queue, at).some(
+      (task) =>
+        task.hidden?.leasedBy !== undefined &&
+        isLastAttempt(task) &&
+        due.includes(deadLetterQueueOf(queue, task.retry)),
+    ),
+  );
+  return meet ? permutations(due) : [due];
+}
+
+function permutations<T>(items: readonly T[]): T[][] {
+  if (items.length < 2) return [[...items]];
+  return items.flatMap((first, i) => permutations(items.toSpliced(i, 1)).map((rest) => [first, ...rest]));
 }
 
 /** Of all queues with due tasks, these and those whose dead tasks go to them. */

@@ -324,6 +324,8 @@ export class Engine implements TaskEngine {
       this.#cancelTimers.push(cancel);
       return;
     }
+    // What was replayed may have brought back the end of a queue whose rows nobody has deleted yet.
+    this.#unreaped = true;
     if (this.#health.kind !== 'starting') return;
     this.#health = { kind: 'serving' };
     this.#onStoreState(store.state);

@@ -73,7 +73,7 @@ export interface Store extends AsyncDisposable {
    * before it survive power loss. The batch belongs to the store from the call on.
    *
    * Rejects with `StoreFull` or `StoreFailed`; then nothing of the batch, nor of any batch given after it until
-   * the rejection was delivered, has been applied on a store with atomic batches.
+   * the turn in which the rejection is delivered is over, has been applied on a store with atomic batches.
    */
   write(batch: WriteBatch, options: { readonly sync: boolean }): Promise<void>;
 

@@ -32,8 +32,8 @@ export interface RocksWriterOptions extends WriterSetup {
  * Hands writes to the writer thread and tells when they took effect.
  *
  *  H1  Requests are sent in the order of the calls; writes given while the thread is busy are joined, in order.
- *  H2  From a refusal until its first rejection was delivered all that is outstanding or given is rejected: the caller
- *      has built it on what was refused.
+ *  H2  From a refusal until its callers have heard of it all that is outstanding or given is rejected: they have built
+ *      it on what was refused.
  */
 export class RocksWriter {
   readonly #options: RocksWriterOptions;
@@ -92,10 +92,6 @@ export class RocksWriter {
     const error = this.#failure ?? this.#refusal;
     if (error !== undefined) return Promise.reject(error);
     const promise = new Promise<void>((resolve, reject) => add({ resolve, reject }));
-    // Added before any handler of the caller, so it runs first: when it runs, the caller is about to know.
-    promise.catch(() => {
-      this.#refusal = undefined;
-    });
     this.#sendSoon();
     return promise;
   }
@@ -140,8 +136,13 @@ export class RocksWriter {
         this.#era++;
         this.#options.onRefused(error);
         const refused = this.#outstanding();
-        if (refused.length > 0) this.#refusal = error;
         for (const { reject } of refused) reject(error);
+        if (refused.length === 0) return;
+        this.#refusal = error;
+        // A turn later every caller has heard of it, through however many promises.
+        setImmediate(() => {
+          this.#refusal = undefined;
+        });
         return;
       }
       case 'failed':

@@ -48,6 +48,9 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
+// Taken at load, so that a test framework that replaces timers does not stop the store.
+const nextTurn = setImmediate;
+
 const NO_LIMIT: ScanLimit = { rows: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY };
 
 /** A store on a simulated disk. Made by `SimDisk.open`. */
@@ -145,10 +148,6 @@ export class SimStore implements Store {
     const unusable = this.#unusable() ?? this.#failure ?? this.#refusal;
     if (unusable !== undefined) return Promise.reject(unusable);
     const promise = new Promise<void>((resolve, reject) => void this.#queue.push({ work, resolve, reject }));
-    // The first handler of the first promise that was refused runs before any of the caller's: from then on it knows.
-    promise.catch(() => {
-      this.#refusal = undefined;
-    });
     this.#pumping ??= this.#pump();
     return promise;
   }
@@ -190,6 +189,10 @@ export class SimStore implements Store {
   #refuse(refused: readonly Pending[], error: Error): void {
     if (error instanceof StoreFull) {
       this.#refusal = error;
+      // A turn later every caller has heard of it, through however many promises.
+      nextTurn(() => {
+        this.#refusal = undefined;
+      });
     } else {
       this.#failure = error;
       this.stateMayHaveChanged();
