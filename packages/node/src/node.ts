@@ -5,8 +5,10 @@ import type { EngineHealth, TaskEngine } from './engine/commands.ts';
 import { openEngine } from './engine/engine.ts';
 import { createHandlers, type Handlers } from './grpc/handlers.ts';
 import { hostPort } from './grpc/host-port.ts';
+import { createNodeService } from './grpc/node-service.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { refusalOf, toWireError } from './grpc/status.ts';
+import { isReady } from './http/health.ts';
 import { NodeMetrics } from './http/metrics.ts';
 import { HttpServer } from './http/server.ts';
 import { createLogger } from './logging.ts';
@@ -72,7 +74,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const { host, grpcPort } = config;
   const grpc = new GrpcServer(
     { ...config.grpc, host, port: grpcPort },
-    { handlers, health: () => engine.health, observer: metrics, log },
+    { service: createNodeService(handlers), isServing: () => isReady(engine.health), observer: metrics, log },
   );
   // Declared last, so that a stop begins here: long polls end before anything waits for their connections.
   opened.defer(() => stopServing(grpc, engine, config.stopGraceMs));

@@ -1,22 +1,12 @@
 import { ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
-import {
-  encodeToBuffer,
-  type LeaseTasksRequest,
-  StreamRequest,
-  StreamResponse,
-  type StreamResult,
-  type UpdateTasksRequest,
-} from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import type { Caller } from './caller.ts';
-import { decodeRequest } from './codec.ts';
-import { entryBounds } from './entry-bounds.ts';
-import type { Handlers } from './handlers.ts';
-import { peerAddress } from './host-port.ts';
+import { originOf } from './origin.ts';
+import type { RawService, StreamOperation, StreamReply, StreamSession } from './raw-service.ts';
 import { refusalOf, toCallStatus, toWireError } from './status.ts';
-import { toMessages } from './stream-results.ts';
+import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 
 /** What grpc-js gives an interceptor to act on: the call below it. */
@@ -42,7 +32,7 @@ export const DEFAULT_STREAM_LIMITS: RequestStreamLimits = {
 };
 
 export interface RequestStreamDeps {
-  readonly handlers: Handlers;
+  readonly service: RawService;
   readonly log: Log;
   readonly observer: CallObserver;
   readonly unread: UnreadReplies;
@@ -58,12 +48,10 @@ interface Received {
   unanswered: number;
 }
 
-type Operation =
-  | { readonly $case: 'update'; readonly value: UpdateTasksRequest }
-  | { readonly $case: 'lease'; readonly value: LeaseTasksRequest };
-
 /** What becomes of a call: it is served, or was refused as it was read. Both have their turn (S1). */
-type Work = Operation | { readonly $case: 'refused'; readonly value: Refusal };
+type Work =
+  | Extract<StreamOperation, { readonly kind: 'update' | 'lease' }>
+  | { readonly kind: 'refused'; readonly refusal: Refusal };
 
 interface StreamedCall {
   readonly id: number;
@@ -86,15 +74,18 @@ interface StreamedCall {
 export class RequestStream extends ServerInterceptingCall {
   readonly #call: NextCall;
   readonly #deps: RequestStreamDeps;
-  readonly #address: string;
   readonly #connection: string;
+  #address = '';
+  #session: StreamSession | undefined;
   readonly #leases = new Map<number, StreamLease>();
+  /** Of updates, which are not given up. */
+  readonly #caller: Caller;
   /** Read but not started; those before `#next` are. */
   #parked: StreamedCall[] = [];
   #next = 0;
   #inFlight = 0;
   #requestBytes = 0;
-  #ready: StreamResult[] = [];
+  #ready: StreamAnswer[] = [];
   #unreadBytes = 0;
   #reading = false;
   #halfClosed = false;
@@ -107,12 +98,24 @@ export class RequestStream extends ServerInterceptingCall {
     this.#call = call;
     this.#deps = deps;
     this.#connection = call.getPeer();
-    this.#address = peerAddress(this.#connection);
+    const stream = this;
+    this.#caller = {
+      get address() {
+        return stream.#address;
+      },
+      get gone() {
+        return stream.#ended;
+      },
+      signal: undefined,
+    };
   }
 
   override start(_listener: Parameters<ServerInterceptingCall['start']>[0]): void {
     this.#call.start({
-      onReceiveMetadata: () => {
+      onReceiveMetadata: (metadata) => {
+        const origin = originOf(metadata, this.#connection);
+        this.#address = origin.address;
+        this.#session = this.#deps.service.openStream(origin);
         this.#deps.onOpen(this);
         this.#pump();
       },
@@ -135,10 +138,10 @@ export class RequestStream extends ServerInterceptingCall {
 
   #receive(message: Buffer): void {
     this.#reading = false;
-    if (this.#ended) return;
-    let calls: StreamRequest['calls'];
+    if (this.#ended || this.#session === undefined) return;
+    let calls: readonly StreamOperation[];
     try {
-      ({ calls } = decodeRequest(StreamRequest, message, entryBounds.stream));
+      calls = this.#session.read(message);
     } catch (thrown) {
       // Which calls it would have made is not known, so none can be answered on its own.
       this.#end(refusalOf(thrown, this.#deps.log));
@@ -146,26 +149,27 @@ export class RequestStream extends ServerInterceptingCall {
     }
     const began = performance.now();
     const received: Received = { bytes: message.length, unanswered: 0 };
-    for (const { id, call } of calls) {
-      if (call?.$case === 'cancel') {
-        this.#leases.get(id)?.cancel();
+    for (const call of calls) {
+      if (call.kind === 'cancel') {
+        this.#leases.get(call.id)?.cancel();
       } else {
         received.unanswered++;
-        this.#parked.push({ id, work: this.#workOf(id, call), received, began });
+        this.#parked.push({ id: call.id, work: this.#workOf(call), received, began });
       }
     }
     if (received.unanswered > 0) this.#requestBytes += received.bytes;
     this.#pump();
   }
 
-  #workOf(id: number, operation: Operation | undefined): Work {
-    if (operation === undefined) {
-      return { $case: 'refused', value: new Refusal('MALFORMED_REQUEST', `call ${id} names no operation`) };
+  #workOf(operation: Exclude<StreamOperation, { readonly kind: 'cancel' }>): Work {
+    const { id } = operation;
+    if (operation.kind === 'none') {
+      return { kind: 'refused', refusal: new Refusal('MALFORMED_REQUEST', `call ${id} names no operation`) };
     }
-    if (operation.$case === 'lease') {
+    if (operation.kind === 'lease') {
       if (this.#leases.has(id)) {
         const problem = `call ${id}: an unanswered lease has the same id`;
-        return { $case: 'refused', value: new Refusal('INVALID_ARGUMENT', problem) };
+        return { kind: 'refused', refusal: new Refusal('INVALID_ARGUMENT', problem) };
       }
       this.#leases.set(id, new StreamLease(this.#address));
     }
@@ -200,16 +204,15 @@ export class RequestStream extends ServerInterceptingCall {
   }
 
   #serve(call: StreamedCall): void {
-    const { handlers } = this.#deps;
     this.#inFlight++;
     const { work } = call;
-    if (work.$case === 'refused') {
-      this.#refuse(call, work.value);
+    if (work.kind === 'refused') {
+      this.#refuse(call, work.refusal);
       return;
     }
-    if (work.$case === 'update') {
-      handlers.updateTasks(work.value).then(
-        (value) => this.#answer(call, { $case: 'update', value }, undefined),
+    if (work.kind === 'update') {
+      work.run(this.#caller).then(
+        (reply) => this.#answer(call, reply, undefined),
         (thrown: unknown) => this.#refuse(call, thrown),
       );
       return;
@@ -220,8 +223,8 @@ export class RequestStream extends ServerInterceptingCall {
       this.#refuse(call, new Refusal('CANCELLED', 'the lease was given up before it was tried'));
       return;
     }
-    handlers.leaseTasks(work.value, lease).then(
-      (value) => this.#answer(call, { $case: 'lease', value }, undefined),
+    work.run(lease).then(
+      (reply) => this.#answer(call, reply, undefined),
       (thrown: unknown) => {
         if (lease.endedWaiting(thrown)) this.#answer(call, { $case: 'lease', value: { tasks: [] } }, undefined);
         else this.#refuse(call, thrown);
@@ -234,22 +237,22 @@ export class RequestStream extends ServerInterceptingCall {
     this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
   }
 
-  #answer(call: StreamedCall, result: StreamResult['result'], refusal: Refusal | undefined): void {
+  #answer(call: StreamedCall, reply: StreamReply, refusal: Refusal | undefined): void {
     this.#inFlight--;
     const { work, received, began, id } = call;
     if (--received.unanswered === 0) this.#requestBytes -= received.bytes;
     // One that was refused as it was read has the id of another lease, or no method.
-    if (work.$case === 'lease') this.#leases.delete(id);
-    if (work.$case !== 'refused') {
-      const method = work.$case === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
+    if (work.kind === 'lease') this.#leases.delete(id);
+    if (work.kind !== 'refused') {
+      const method = work.kind === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
       this.#deps.observer.callEnded(method, refusal?.reason, performance.now() - began);
     }
-    this.#sendSoon({ id, result });
+    this.#sendSoon({ id, reply });
   }
 
-  #sendSoon(result: StreamResult): void {
+  #sendSoon(answer: StreamAnswer): void {
     if (this.#ended) return;
-    this.#ready.push(result);
+    this.#ready.push(answer);
     // By then everything else that this turn makes ready has joined (S2).
     if (this.#ready.length === 1) setImmediate(() => this.#flush());
   }
@@ -259,7 +262,7 @@ export class RequestStream extends ServerInterceptingCall {
     const ready = this.#ready;
     this.#ready = [];
     try {
-      for (const results of toMessages(ready)) this.#send(encodeToBuffer(StreamResponse, { results }));
+      for (const answers of toMessages(ready)) this.#send(encodeAnswers(answers));
     } catch (thrown) {
       this.#end(refusalOf(thrown, this.#deps.log));
       return;
@@ -288,6 +291,7 @@ export class RequestStream extends ServerInterceptingCall {
     this.#giveUp();
     this.#deps.unread.remove(this.#connection, this.#unreadBytes);
     this.#unreadBytes = 0;
+    this.#session?.close();
     this.#deps.onClose(this);
   }
 

@@ -4,12 +4,11 @@ import { promisify } from 'node:util';
 import { Server, ServerCredentials, type ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
 import { limits, TaskMasterServiceService } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
-import type { EngineHealth } from '../engine/commands.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import { rawMethod } from './codec.ts';
-import type { Handlers } from './handlers.ts';
 import { HealthService } from './health.ts';
+import type { RawService } from './raw-service.ts';
 import { createReflection } from './reflection.ts';
 import {
   DEFAULT_STREAM_LIMITS,
@@ -23,7 +22,7 @@ import { UnreadReplies } from './unread-replies.ts';
 /** Room above our own bound, so that requests a little too large get our reason and not grpc-js's. */
 const RECEIVE_BYTES = limits.requestBytes + 1024 * 1024;
 
-const DRAINING = new Refusal('SHUTTING_DOWN', 'the node is shutting down');
+const DRAINING = new Refusal('SHUTTING_DOWN', 'the server is shutting down');
 
 export interface GrpcServerOptions {
   readonly host: string;
@@ -46,13 +45,14 @@ export interface GrpcServerOptions {
 }
 
 export interface GrpcServerDeps {
-  readonly handlers: Handlers;
-  readonly health: () => EngineHealth;
+  readonly service: RawService;
+  /** What grpc.health.v1 says. */
+  readonly isServing: () => boolean;
   readonly observer: CallObserver;
   readonly log: Log;
 }
 
-/** The gRPC face of a node. */
+/** The gRPC face of a node or a proxy. */
 export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #deps: GrpcServerDeps;
@@ -72,7 +72,7 @@ export class GrpcServer {
   constructor(options: GrpcServerOptions, deps: GrpcServerDeps) {
     this.#options = options;
     this.#deps = deps;
-    this.#health = new HealthService(deps.health);
+    this.#health = new HealthService(deps.isServing);
     this.#unread = new UnreadReplies({
       totalBytes: options.maxUnreadReplyBytes,
       connectionBytes: Math.ceil(options.maxUnreadReplyBytes / 4),

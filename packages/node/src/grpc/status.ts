@@ -7,6 +7,7 @@ import {
   encodeToBuffer,
   formatQueueName,
   type ItemRefusal,
+  isReason,
   isTransient,
   RetryInfo,
   Status as RichStatus,
@@ -41,10 +42,24 @@ export interface CallStatus {
   readonly metadata: Metadata;
 }
 
+/** What another node refused, passed on as it came. */
+export class RelayedRefusal extends Refusal {
+  override readonly name = 'RelayedRefusal';
+  readonly error: WireError;
+
+  constructor(error: WireError) {
+    // A reason that is newer than this program travels on all the same; only its own metrics count it as INTERNAL.
+    super(isReason(error.reason) ? error.reason : 'INTERNAL', error.message, { metadata: error.metadata });
+    this.error = error;
+  }
+}
+
 /** What was thrown, as a refusal. Faults of ours are logged here, with their stacks, and nowhere else. */
 export function refusalOf(thrown: unknown, log: Log): Refusal {
   if (thrown instanceof Refusal) {
-    if (thrown.reason === 'INTERNAL') log.error({ err: thrown }, 'a request failed');
+    // One that was passed on is in the log of the node that said it.
+    if (thrown.reason === 'INTERNAL' && !(thrown instanceof RelayedRefusal))
+      log.error({ err: thrown }, 'a request failed');
     return thrown;
   }
   if (thrown instanceof Error && thrown.name === 'AbortError') return new Refusal('CANCELLED', 'the call was given up');
@@ -62,6 +77,9 @@ export function toCallStatus(refusal: Refusal): CallStatus {
 
 /** The refusal as an answer in a batch, a stream or a process; `itemsBytes` bounds the list of items at fault. */
 export function toWireError(refusal: Refusal, itemsBytes: number = WIRE_ITEMS_BYTES): WireError {
+  if (refusal instanceof RelayedRefusal) {
+    return { ...refusal.error, items: itemsWithin(refusal.error.items, itemsBytes) };
+  }
   const items = refusal instanceof UpdateRefusal ? refusal.items : [];
   return {
     code: statusOfReason[refusal.reason],

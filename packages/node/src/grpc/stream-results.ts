@@ -1,42 +1,71 @@
-import type { StreamResult } from '@taskmaster/proto';
+import { encodeToBuffer, StreamResult } from '@taskmaster/proto';
+import type { StreamReply } from './raw-service.ts';
+
+/** The answer to one call. */
+export interface StreamAnswer {
+  readonly id: number;
+  readonly reply: StreamReply;
+}
 
 /** Answers are joined into messages of about this size; one that is larger by itself travels alone. */
 const MESSAGE_BYTES = 1024 * 1024;
 
+/** Tags of `StreamResponse.results` and `StreamResult.id`. */
+const RESULT_TAG = 0x0a;
+const ID_TAG = 0x08;
+
+/** A StreamResponse, as `encodeToBuffer` takes it. */
+const answersType: Parameters<typeof encodeToBuffer<readonly StreamAnswer[]>>[0] = {
+  encode(answers, writer) {
+    for (const { id, reply } of answers) {
+      const entry = writer.uint32(RESULT_TAG).fork();
+      if (reply.$case === 'encoded') entry.uint32(ID_TAG).uint64(id).raw(reply.bytes);
+      else StreamResult.encode({ id, result: reply }, entry);
+      entry.join();
+    }
+    return writer;
+  },
+};
+
+/** A StreamResponse. */
+export function encodeAnswers(answers: readonly StreamAnswer[]): Buffer {
+  return encodeToBuffer(answersType, answers);
+}
+
 /** Splits answers into messages. */
-export function toMessages(results: readonly StreamResult[]): StreamResult[][] {
-  const messages: StreamResult[][] = [];
-  let message: StreamResult[] = [];
+export function toMessages(answers: readonly StreamAnswer[]): StreamAnswer[][] {
+  const messages: StreamAnswer[][] = [];
+  let message: StreamAnswer[] = [];
   let bytes = 0;
-  for (const result of results) {
-    const more = aboutBytes(result);
+  for (const answer of answers) {
+    const more = 24 + aboutBytes(answer.reply);
     if (message.length > 0 && bytes + more > MESSAGE_BYTES) {
       messages.push(message);
       message = [];
       bytes = 0;
     }
-    message.push(result);
+    message.push(answer);
     bytes += more;
   }
   if (message.length > 0) messages.push(message);
   return messages;
 }
 
-/** About how long an answer is on the wire. */
-function aboutBytes({ result }: StreamResult): number {
-  let bytes = 24;
-  switch (result?.$case) {
+/** About how long an answer is on the wire, without its id. */
+function aboutBytes(reply: StreamReply): number {
+  let bytes = 0;
+  switch (reply.$case) {
+    case 'encoded':
+      return reply.bytes.length;
     case 'update':
-      for (const { pid } of result.value.enqueued) bytes += pid.length + 8;
-      for (const { deadLetterQueue } of result.value.released) bytes += deadLetterQueue.length + 12;
-      return bytes + result.value.renewed.length * 12;
+      for (const { pid } of reply.value.enqueued) bytes += pid.length + 8;
+      for (const { deadLetterQueue } of reply.value.released) bytes += deadLetterQueue.length + 12;
+      return bytes + reply.value.renewed.length * 12;
     case 'lease':
-      for (const { queue, pid, data } of result.value.tasks) bytes += queue.length + pid.length + data.length + 48;
+      for (const { queue, pid, data } of reply.value.tasks) bytes += queue.length + pid.length + data.length + 48;
       return bytes;
     case 'error':
-      for (const item of result.value.items) bytes += item.queue.length + item.pid.length + 24;
-      return bytes + result.value.message.length + 256;
-    case undefined:
-      return bytes;
+      for (const item of reply.value.items) bytes += item.queue.length + item.pid.length + 24;
+      return bytes + reply.value.message.length + 256;
   }
 }

@@ -1,53 +1,18 @@
 import type { handleUnaryCall, MethodDefinition, ServerUnaryCall, sendUnaryData } from '@grpc/grpc-js';
-import {
-  BatchLeaseTasksRequest,
-  BatchLeaseTasksResponse,
-  BatchUpdateTasksRequest,
-  BatchUpdateTasksResponse,
-  DeleteQueueRequest,
-  DeleteQueueResponse,
-  encodeToBuffer,
-  GetQueueStatsRequest,
-  GetQueueStatsResponse,
-  GetTasksRequest,
-  GetTasksResponse,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  ListQueuesRequest,
-  ListQueuesResponse,
-  PeekTasksRequest,
-  PeekTasksResponse,
-  ResetLeasesRequest,
-  ResetLeasesResponse,
-  TaskMasterServiceService as service,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-} from '@taskmaster/proto';
-import { Refusal } from '../domain/errors.ts';
+import { TaskMasterServiceService } from '@taskmaster/proto';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
-import type { Caller } from './caller.ts';
-import { decodeRequest, type MessageType, rawMethod } from './codec.ts';
-import { type EntryBound, entryBounds } from './entry-bounds.ts';
-import type { Handlers } from './handlers.ts';
-import { peerAddress } from './host-port.ts';
+import { rawMethod } from './codec.ts';
+import { originOf } from './origin.ts';
+import type { Origin, RawService, UnaryCaller, UnaryHandler } from './raw-service.ts';
 import { refusalOf, toCallStatus } from './status.ts';
-import { Turnstile } from './turnstile.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 
 /** Smaller replies are not worth counting: what a connection may have in flight of them is bounded by its streams. */
 const COUNTED_REPLY_BYTES = 4096;
 
-/**
- * Requests that only look, and may have replies of megabytes, are served so many at a time: looking must not fill the
- * memory, nor hold up those who work.
- */
-const LARGE_LOOKS_AT_ONCE = 8;
-/** From so many items on a reply counts as large. */
-const LARGE_ITEMS = 100;
-
 export interface TaskServiceDeps {
-  readonly handlers: Handlers;
+  readonly service: RawService;
   readonly log: Log;
   readonly observer: CallObserver;
   readonly unread: UnreadReplies;
@@ -59,62 +24,16 @@ export interface TaskService {
   readonly implementation: Readonly<Record<string, handleUnaryCall<Buffer, Buffer>>>;
 }
 
-interface UnaryOptions<Q> {
-  /** Checked before the request is decoded. */
-  readonly bounds?: readonly EntryBound[];
-  readonly isLarge?: (request: Q) => boolean;
-}
+const { path: anyPath } = TaskMasterServiceService.updateTasks;
+const SERVICE_PATH = anyPath.slice(0, anyPath.lastIndexOf('/') + 1);
 
 export function createTaskService(deps: TaskServiceDeps): TaskService {
   const definition: Record<string, MethodDefinition<Buffer, Buffer>> = {};
   const implementation: Record<string, handleUnaryCall<Buffer, Buffer>> = {};
-  const unary = <Q, R>(
-    { path }: { readonly path: string },
-    request: MessageType<Q>,
-    response: MessageType<R>,
-    run: (request: Q, caller: Caller) => Promise<R>,
-    { bounds = [], isLarge = () => false }: UnaryOptions<Q> = {},
-  ): void => {
-    const method = path.slice(path.lastIndexOf('/') + 1);
-    definition[method] = rawMethod(path, false);
-    const runRaw = async (call: Call): Promise<Buffer> => {
-      const decoded = decodeRequest(request, call.request, bounds);
-      const answer = async () => encodeToBuffer(response, await run(decoded, new UnaryCaller(call)));
-      if (!isLarge(decoded)) return answer();
-      return largeLooks.pass(() => {
-        if (call.cancelled) throw new Refusal('CANCELLED', 'the call was cancelled');
-        return answer();
-      });
-    };
-    implementation[method] = (call, callback) => void serve(deps, method, call, callback, runRaw);
-  };
-
-  const { handlers } = deps;
-  const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
-  unary(service.updateTasks, UpdateTasksRequest, UpdateTasksResponse, handlers.updateTasks, {
-    bounds: entryBounds.update,
-  });
-  unary(service.leaseTasks, LeaseTasksRequest, LeaseTasksResponse, handlers.leaseTasks, { bounds: entryBounds.lease });
-  unary(service.batchUpdateTasks, BatchUpdateTasksRequest, BatchUpdateTasksResponse, handlers.batchUpdateTasks, {
-    bounds: entryBounds.batchUpdate,
-  });
-  unary(service.batchLeaseTasks, BatchLeaseTasksRequest, BatchLeaseTasksResponse, handlers.batchLeaseTasks, {
-    bounds: entryBounds.batchLease,
-  });
-  unary(service.listQueues, ListQueuesRequest, ListQueuesResponse, handlers.listQueues, { isLarge: () => true });
-  unary(service.getQueueStats, GetQueueStatsRequest, GetQueueStatsResponse, handlers.getQueueStats, {
-    bounds: entryBounds.stats,
-    isLarge: ({ queues }) => queues.length === 0 || queues.length >= LARGE_ITEMS,
-  });
-  unary(service.peekTasks, PeekTasksRequest, PeekTasksResponse, handlers.peekTasks, {
-    isLarge: ({ includeData, limit }) => includeData || limit >= LARGE_ITEMS,
-  });
-  unary(service.getTasks, GetTasksRequest, GetTasksResponse, handlers.getTasks, {
-    bounds: entryBounds.get,
-    isLarge: ({ includeData, pids }) => includeData || pids.length >= LARGE_ITEMS,
-  });
-  unary(service.deleteQueue, DeleteQueueRequest, DeleteQueueResponse, handlers.deleteQueue);
-  unary(service.resetLeases, ResetLeasesRequest, ResetLeasesResponse, handlers.resetLeases);
+  for (const [method, handler] of Object.entries(deps.service.unary)) {
+    definition[method] = rawMethod(`${SERVICE_PATH}${method}`, false);
+    implementation[method] = (call, callback) => void serve(deps, method, call, callback, handler);
+  }
   return { definition, implementation };
 }
 
@@ -125,11 +44,14 @@ async function serve(
   method: string,
   call: Call,
   callback: sendUnaryData<Buffer>,
-  run: (call: Call) => Promise<Buffer>,
+  handler: UnaryHandler,
 ): Promise<void> {
   const began = performance.now();
-  const answer = await run(call).then(
-    (bytes) => ({ bytes, refusal: undefined }),
+  const answer = await handler(call.request, new GrpcCaller(call)).then(
+    ({ buffer, byteOffset, byteLength }) => ({
+      bytes: Buffer.from(buffer, byteOffset, byteLength),
+      refusal: undefined,
+    }),
     (thrown: unknown) => ({ bytes: undefined, refusal: refusalOf(thrown, log) }),
   );
   if (answer.refusal !== undefined) {
@@ -149,16 +71,26 @@ function countUntilRead(unread: UnreadReplies, call: Call, bytes: number): void 
   call.once('cancelled', () => unread.remove(connection, bytes));
 }
 
-class UnaryCaller implements Caller {
+class GrpcCaller implements UnaryCaller {
   readonly #call: Call;
   #abort: AbortController | undefined;
+  #origin: Origin | undefined;
 
   constructor(call: Call) {
     this.#call = call;
   }
 
   get address(): string {
-    return peerAddress(this.#call.getPeer());
+    return this.#whence.address;
+  }
+
+  get routed(): boolean {
+    return this.#whence.routed;
+  }
+
+  get deadline(): number {
+    const deadline = this.#call.getDeadline();
+    return typeof deadline === 'number' ? deadline : deadline.getTime();
   }
 
   get gone(): boolean {
@@ -173,5 +105,10 @@ class UnaryCaller implements Caller {
       else this.#call.once('cancelled', () => abort.abort());
     }
     return this.#abort.signal;
+  }
+
+  get #whence(): Origin {
+    this.#origin ??= originOf(this.#call.metadata, this.#call.getPeer());
+    return this.#origin;
   }
 }

@@ -2,6 +2,7 @@ import type { TaskEngine } from '../../engine/commands.ts';
 import type { Log } from '../../ports/log.ts';
 import type { CallObserver } from '../call-observer.ts';
 import { createHandlers } from '../handlers.ts';
+import { createNodeService } from '../node-service.ts';
 import { GrpcServer, type GrpcServerOptions } from '../server.ts';
 
 const DEFAULTS: GrpcServerOptions = {
@@ -39,8 +40,9 @@ export async function startServer(engine: TaskEngine, options: Partial<GrpcServe
   const log = keptLog();
   const ended: { method: string; reason: string | undefined }[] = [];
   const observer: CallObserver = { callEnded: (method, reason) => void ended.push({ method, reason }) };
-  const handlers = createHandlers(engine, log);
-  const server = new GrpcServer({ ...DEFAULTS, ...options }, { handlers, health: () => engine.health, observer, log });
+  const service = createNodeService(createHandlers(engine, log));
+  const isServing = () => engine.health.kind === 'serving' || engine.health.kind === 'full';
+  const server = new GrpcServer({ ...DEFAULTS, ...options }, { service, isServing, observer, log });
   const port = await server.start();
   return { server, port, log, ended, [Symbol.asyncDispose]: () => server.stop(0) };
 }

@@ -1,0 +1,51 @@
+import type { StreamResult } from '@taskmaster/proto';
+import type { Caller } from './caller.ts';
+
+/** Whoever opened a stream. */
+export interface Origin {
+  /** `host:port`. */
+  readonly address: string;
+  /** A proxy or another node has chosen this node: it must not pass the calls on. */
+  readonly routed: boolean;
+}
+
+/** Whoever made a call of its own. */
+export interface UnaryCaller extends Caller, Origin {
+  /** When the caller stops waiting for the answer, in ms since 1970; Infinity: never. */
+  readonly deadline: number;
+}
+
+/** Answers one method, bytes to bytes. Rejects with a `Refusal`; anything else is a fault of ours. */
+export type UnaryHandler = (request: Buffer, caller: UnaryCaller) => Promise<Uint8Array>;
+
+/** An answer on a stream; `encoded` are the fields of a StreamResult but for its id. */
+export type StreamReply =
+  | Exclude<StreamResult['result'], undefined>
+  | { readonly $case: 'encoded'; readonly bytes: Uint8Array };
+
+/** One call read from a stream. */
+export type StreamOperation =
+  | {
+      readonly kind: 'update' | 'lease';
+      readonly id: number;
+      /** Rejects like a `UnaryHandler`. */
+      readonly run: (caller: Caller) => Promise<StreamReply>;
+    }
+  | { readonly kind: 'cancel'; readonly id: number }
+  /** It names no operation. */
+  | { readonly kind: 'none'; readonly id: number };
+
+/** What serves the calls of one stream. */
+export interface StreamSession {
+  /** The calls of a message. Throws a `Refusal` where it cannot be read. */
+  read(message: Buffer): readonly StreamOperation[];
+  /** Nobody waits for its answers any more. */
+  close(): void;
+}
+
+/** The TaskMaster service as bytes, free of any transport: a node's own, or that of a proxy. */
+export interface RawService {
+  /** By the methods' names. */
+  readonly unary: Readonly<Record<string, UnaryHandler>>;
+  openStream(origin: Origin): StreamSession;
+}
