@@ -26,6 +26,8 @@ export interface UpstreamCallOptions {
 export interface UpstreamPipe {
   /** False: wait for `onDrain` before the next message. */
   write(message: Uint8Array): boolean;
+  /** Whether messages are to be held back at the node; some that were on their way may still come. */
+  hold(held: boolean): void;
   /** Ends the stream from this side; nothing is heard of it any more. */
   close(): void;
 }
@@ -39,6 +41,8 @@ export interface UpstreamListener {
 
 /** How calls reach nodes: channels in a real process, a simulated network in a simulation. Never retries. */
 export interface Upstream {
+  /** Whether the address is this process's own: its calls need no stream. */
+  isLocal?(address: string): boolean;
   /** Rejects with `Refused` or `Lost`. */
   unary(address: string, method: UnaryMethod, request: Uint8Array, options: UpstreamCallOptions): Promise<Uint8Array>;
   /** Opens a stream; does not wait for it. */

@@ -1,0 +1,200 @@
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+
+/** Messages are read here no deeper than routing them needs: payloads stay the bytes that came. */
+
+/** What a proxy must know of an update. */
+export interface UpdateRoute {
+  /** The queue of the first item that names one. */
+  readonly queue: string | undefined;
+  /** Repeating the update applies it once. */
+  readonly hasRequestId: boolean;
+  /** Some number is so long that only a decoder can tell whether it is in range. */
+  readonly hasLongNumber: boolean;
+}
+
+/** From so many bytes on a varint may be beyond 2^53. */
+const LONG_VARINT_BYTES = 8;
+/** Lists of items in an UpdateTasksRequest; the first field of each item is its queue. */
+const LAST_LIST_FIELD = 4;
+const REQUEST_ID_FIELD = 5;
+/** Of an Enqueue. */
+const RETRY_FIELD = 6;
+
+/** Looks through an UpdateTasksRequest and its items. Throws where they are damaged. */
+export function readUpdate(bytes: Uint8Array): UpdateRoute {
+  const reader = new BinaryReader(bytes);
+  const found = { queue: undefined as string | undefined, hasRequestId: false, hasLongNumber: false };
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag();
+    if (type !== WireType.LengthDelimited || field > REQUEST_ID_FIELD) reader.skip(type, field);
+    else if (field === REQUEST_ID_FIELD) found.hasRequestId = reader.bytes().length > 0;
+    else if (field <= LAST_LIST_FIELD) readItem(reader, found);
+  }
+  return found;
+}
+
+function readItem(reader: BinaryReader, found: { queue: string | undefined; hasLongNumber: boolean }): void {
+  const end = entryEnd(reader);
+  const wanted = found.queue === undefined;
+  while (reader.pos < end) {
+    const [field, type] = reader.tag();
+    if (type === WireType.Varint) {
+      const began = reader.pos;
+      reader.skip(type, field);
+      if (reader.pos - began >= LONG_VARINT_BYTES) found.hasLongNumber = true;
+    } else if (wanted && field === 1 && type === WireType.LengthDelimited) {
+      found.queue = text(reader.bytes());
+    } else if (field === RETRY_FIELD && type === WireType.LengthDelimited) {
+      // A policy reads like an item: it has numbers too, and its queue is not the first.
+      readItem(reader, found);
+    } else {
+      reader.skip(type, field);
+    }
+  }
+  if (reader.pos !== end) throw new RangeError('an item is cut short');
+}
+
+/** The text in the first field: the queue in requests about one queue. The last one counts, as for any decoder. */
+export function readQueue(bytes: Uint8Array): string | undefined {
+  const reader = new BinaryReader(bytes);
+  let queue: string | undefined;
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag();
+    if (field === 1 && type === WireType.LengthDelimited) queue = text(reader.bytes());
+    else reader.skip(type, field);
+  }
+  return queue;
+}
+
+/** The entries of the first field, as views: of a batch the requests, of a reply the results or the tasks. */
+export function readEntries(bytes: Uint8Array): Uint8Array[] {
+  const reader = new BinaryReader(bytes);
+  const entries: Uint8Array[] = [];
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag();
+    if (field === 1 && type === WireType.LengthDelimited) entries.push(reader.bytes());
+    else reader.skip(type, field);
+  }
+  return entries;
+}
+
+/** A message whose first field has these entries. */
+export function writeEntries(entries: readonly Uint8Array[]): Uint8Array {
+  const writer = new BinaryWriter();
+  for (const entry of entries) writer.uint32(tag(1, WireType.LengthDelimited)).bytes(entry);
+  return writer.finish();
+}
+
+/** One call in a StreamRequest, or one result in a StreamResponse: what is in it, under the number of its field. */
+export interface StreamEntry {
+  readonly id: number;
+  /** 0: nothing. */
+  readonly field: number;
+  /** The message in that field. */
+  readonly bytes: Uint8Array;
+}
+
+/** Fields of StreamCall. */
+export const CallField = { update: 2, lease: 3, cancel: 4 } as const;
+/** Fields of StreamResult. */
+export const ResultField = { update: 2, lease: 3, error: 4 } as const;
+
+const NOTHING = new Uint8Array(0);
+
+/** The calls of a StreamRequest or the results of a StreamResponse. Throws where it is damaged. */
+export function readStream(message: Uint8Array): StreamEntry[] {
+  const reader = new BinaryReader(message);
+  const entries: StreamEntry[] = [];
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag();
+    if (field === 1 && type === WireType.LengthDelimited) entries.push(readStreamEntry(reader));
+    else reader.skip(type, field);
+  }
+  return entries;
+}
+
+function readStreamEntry(reader: BinaryReader): StreamEntry {
+  const end = entryEnd(reader);
+  let id = 0;
+  let inside = 0;
+  let bytes = NOTHING;
+  while (reader.pos < end) {
+    const [field, type] = reader.tag();
+    if (field === 1 && type === WireType.Varint) {
+      id = Number(reader.uint64());
+      if (!Number.isSafeInteger(id)) throw new RangeError('an id is beyond MAX_SAFE_INTEGER');
+    } else if (field >= 2 && field <= 4 && type === WireType.LengthDelimited) {
+      inside = field;
+      bytes = reader.bytes();
+    } else {
+      reader.skip(type, field);
+    }
+  }
+  if (reader.pos !== end) throw new RangeError('an entry is cut short');
+  return { id, field: inside, bytes };
+}
+
+/** A StreamRequest of these calls. */
+export function writeStream(calls: readonly StreamEntry[]): Uint8Array {
+  const writer = new BinaryWriter();
+  for (const { id, field, bytes } of calls) {
+    writer.uint32(tag(1, WireType.LengthDelimited)).fork();
+    writer.uint32(tag(1, WireType.Varint)).uint64(id);
+    writer.uint32(tag(field, WireType.LengthDelimited)).bytes(bytes);
+    writer.join();
+  }
+  return writer.finish();
+}
+
+/** One field of a message, as it stands in it. */
+export function writeField(field: number, bytes: Uint8Array): Uint8Array {
+  return new BinaryWriter().uint32(tag(field, WireType.LengthDelimited)).bytes(bytes).finish();
+}
+
+/** The message with some numbers changed: the last value of a field is the one that counts. */
+export function withNumbers(message: Uint8Array, numbers: Readonly<Record<number, number>>): Uint8Array {
+  const writer = new BinaryWriter().raw(message);
+  for (const [field, value] of Object.entries(numbers)) {
+    writer.uint32(tag(Number(field), WireType.Varint)).int64(value);
+  }
+  return writer.finish();
+}
+
+/** What giving a leased task back needs. */
+export interface LeasedRef {
+  readonly queue: string;
+  readonly pid: Uint8Array;
+  readonly leaseToken: number;
+  /** Length of the payload. */
+  readonly dataBytes: number;
+}
+
+/** Reads a LeasedTask but for its payload. */
+export function readLeased(task: Uint8Array): LeasedRef {
+  const reader = new BinaryReader(task);
+  let queue = '';
+  let pid = NOTHING;
+  let leaseToken = 0;
+  let dataBytes = 0;
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag();
+    if (field === 1 && type === WireType.LengthDelimited) queue = text(reader.bytes());
+    else if (field === 2 && type === WireType.LengthDelimited) pid = reader.bytes();
+    else if (field === 3 && type === WireType.LengthDelimited) dataBytes = reader.bytes().length;
+    else if (field === 4 && type === WireType.Varint) leaseToken = Number(reader.uint64());
+    else reader.skip(type, field);
+  }
+  return { queue, pid, leaseToken, dataBytes };
+}
+
+const tag = (field: number, type: WireType): number => (field << 3) | type;
+
+function entryEnd(reader: BinaryReader): number {
+  const end = reader.uint32() + reader.pos;
+  if (end > reader.len) throw new RangeError('an entry is cut short');
+  return end;
+}
+
+function text(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
+}
