@@ -117,7 +117,7 @@ function readStreamEntry(reader: BinaryReader): StreamEntry {
   const end = entryEnd(reader);
   let id = 0;
   let inside = 0;
-  let bytes = NOTHING;
+  let bytes: Uint8Array = NOTHING;
   while (reader.pos < end) {
     const [field, type] = reader.tag();
     if (field === 1 && type === WireType.Varint) {
@@ -173,7 +173,7 @@ export interface LeasedRef {
 export function readLeased(task: Uint8Array): LeasedRef {
   const reader = new BinaryReader(task);
   let queue = '';
-  let pid = NOTHING;
+  let pid: Uint8Array = NOTHING;
   let leaseToken = 0;
   let dataBytes = 0;
   while (reader.pos < reader.len) {
