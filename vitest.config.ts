@@ -28,9 +28,9 @@ export default defineConfig({
         test: {
           name: 'processes',
           include: processes,
-          // test/process and test/cli wait for real processes: on a machine that stands still for seconds, what must be
-          // there in time is late, however generous the bound. A failure counts when
-          // it comes again; Vitest names the tests it repeated.
+          // These wait for real processes: on a machine that stands still for seconds, what must be there in time is late,
+          // however generous the bound (crowds, full-disk, idle-polls, kill, start-and-stop, test/cli/terminal). A failure
+          // counts when it comes again; Vitest names the tests it repeated.
           retry: process.env.CI ? 1 : 0,
         },
       },
