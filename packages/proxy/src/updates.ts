@@ -1,0 +1,23 @@
+import { readUpdate } from './raw-codec.ts';
+import type { RoutedCall, RoutedCaller, Router } from './router.ts';
+
+/** Has an update carried out by the holder of its group. Rejects with a `Refusal`. */
+export function updateTasks(router: Router, bytes: Uint8Array, caller: RoutedCaller): Promise<Uint8Array> {
+  const { queue, hasRequestId } = routeOf(bytes);
+  const call: RoutedCall = {
+    method: 'UpdateTasks',
+    request: () => bytes,
+    repetition: hasRequestId ? 'once' : 'unsafe',
+  };
+  return queue === undefined
+    ? router.toAnyNode(call, caller)
+    : router.toHolder(router.partitionOfQueue(queue), call, caller);
+}
+
+function routeOf(bytes: Uint8Array): Pick<ReturnType<typeof readUpdate>, 'queue' | 'hasRequestId'> {
+  try {
+    return readUpdate(bytes);
+  } catch {
+    return { queue: undefined, hasRequestId: false }; // Damaged: a node says how.
+  }
+}
