@@ -107,7 +107,8 @@ function grant(
     }
     if (reply && reply.queue === queue && reply.pid === task.pid) {
       told.shift();
-      if (!isLeaseOf(reply, task)) return undefined;
+      if (!isLeaseOf(reply, task) && !isLeaseOf(reply, replacedMeanwhile(event, reply, task, setting)))
+        return undefined;
       next = lease(next, queue, task, reply.token, exactly(reply.until), event.id, setting);
       continue;
     }
@@ -130,6 +131,18 @@ function isLeaseOf(reply: LeasedReply, task: ModelTask): boolean {
   const grew = typeof task.token === 'string' || reply.token > task.token;
   const same = reply.data === task.data && reply.attempt === task.attempts + 1;
   return grew && same && contains(task.enqueuedAt, reply.enqueuedAt);
+}
+
+/** The payload is read when the lease is granted already: it may be the one that somebody put in its place meanwhile. */
+function replacedMeanwhile(event: HistoryEvent, reply: LeasedReply, task: ModelTask, setting: Setting): ModelTask {
+  const isReplaced = setting.besides(event).some(({ call }) => {
+    if (call.kind !== 'update') return false;
+    const { queue, pid, data } = reply;
+    return call.enqueue.some(
+      (item) => item.mode === 'replace' && item.queue === queue && item.pid === pid && item.data === data,
+    );
+  });
+  return isReplaced ? { ...task, data: reply.data } : task;
 }
 
 function lease(

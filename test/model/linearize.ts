@@ -38,7 +38,7 @@ const CHANGED_NOTHING = new Set([
   'STORE_FAILED',
 ]);
 
-export function linearize(history: readonly HistoryEvent[], setting: Setting, maxSteps = 20_000): Verdict {
+export function linearize(history: readonly HistoryEvent[], setting: Setting, maxSteps = 4_000): Verdict {
   return new Search(history, setting, maxSteps).run();
 }
 
