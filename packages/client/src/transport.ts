@@ -19,7 +19,7 @@ import type {
 import type { TlsOptions } from './options.ts';
 
 export { isTaskMasterError, TaskMasterError } from './errors.ts';
-export { errorFromWire } from './wire-errors.ts';
+export { errorFromWire, wireErrorOf } from './wire-errors.ts';
 
 export interface TransportCallOptions {
   /**

@@ -36,8 +36,8 @@ export function errorFromWire(error: WireError): TaskMasterError {
 
 /** The error that the status of a gRPC call stands for. */
 export function errorFromService(error: ServiceError): TaskMasterError {
-  const details = detailsOf(error);
-  if (details !== undefined) return errorFromWire({ ...details, code: error.code, message: error.details });
+  const refusal = wireErrorOf(error);
+  if (refusal !== undefined) return errorFromWire(refusal);
   // Without ErrorInfo it was gRPC that failed, not the node that refused.
   const lost = error.code === status.UNAVAILABLE;
   return makeError(error.details === '' ? error.message : error.details, {
@@ -48,6 +48,12 @@ export function errorFromService(error: ServiceError): TaskMasterError {
     maybeApplied: lost || error.code === status.DEADLINE_EXCEEDED || error.code === status.CANCELLED,
     cause: error,
   });
+}
+
+/** What a node refused, read from the status of a call; undefined where gRPC failed and no node refused anything. */
+export function wireErrorOf(error: Pick<ServiceError, 'code' | 'details' | 'metadata'>): WireError | undefined {
+  const details = detailsOf(error);
+  return details && { ...details, code: error.code, message: error.details };
 }
 
 /** A reply that breaks the protocol. */
@@ -62,7 +68,7 @@ export function asTaskMasterError(thrown: unknown): TaskMasterError {
   return new TaskMasterError(message, { reason: 'INTERNAL', maybeApplied: true, cause: thrown });
 }
 
-function detailsOf(error: ServiceError): Omit<WireError, 'code' | 'message'> | undefined {
+function detailsOf(error: Pick<ServiceError, 'metadata'>): Omit<WireError, 'code' | 'message'> | undefined {
   const [encoded] = error.metadata?.get('grpc-status-details-bin') ?? [];
   if (!(encoded instanceof Uint8Array)) return undefined;
   try {

@@ -1,5 +1,21 @@
-import { checkEntries, entryBounds, REPLY_BYTES, Refusal, refusalOf, toWireError } from '@taskmaster/node/grpc';
-import { encodeToBuffer, LeaseTasksRequest, limits, Error as WireErrorType } from '@taskmaster/proto';
+import {
+  decodeRequest,
+  type EntryBound,
+  entryBounds,
+  type MessageType,
+  REPLY_BYTES,
+  Refusal,
+  refusalOf,
+  toWireError,
+} from '@taskmaster/node/grpc';
+import {
+  BatchLeaseTasksRequest,
+  BatchUpdateTasksRequest,
+  encodeToBuffer,
+  LeaseTasksRequest,
+  limits,
+  Error as WireErrorType,
+} from '@taskmaster/proto';
 import { giveBack } from './give-back.ts';
 import { leaseTasks } from './leases.ts';
 import { readEntries, withNumbers, writeEntries, writeField } from './raw-codec.ts';
@@ -16,7 +32,7 @@ const BATCH_ITEMS_BYTES = 1024 * 1024;
 
 /** Updates that have nothing to do with each other, each at the holder of its group. */
 export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  const requests = requestsOf(bytes, entryBounds.batchUpdate);
+  const requests = requestsOf(BatchUpdateTasksRequest, bytes, entryBounds.batchUpdate);
   if (requests.length === 0) return refusedByAny(router, 'BatchUpdateTasks', bytes, caller);
   const update = async (request: Uint8Array): Promise<Uint8Array> => {
     try {
@@ -30,7 +46,7 @@ export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedC
 
 /** Leases that have nothing to do with each other but share one reply. */
 export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  const requests = requestsOf(bytes, entryBounds.batchLease);
+  const requests = requestsOf(BatchLeaseTasksRequest, bytes, entryBounds.batchLease);
   if (requests.length === 0) return refusedByAny(router, 'BatchLeaseTasks', bytes, caller);
   const share = Math.floor(limits.replyDataBytes / requests.length);
   const lease = async (request: Uint8Array): Promise<Uint8Array | Error> => {
@@ -54,16 +70,13 @@ export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCa
   return writeEntries(results);
 }
 
-function requestsOf(bytes: Buffer, bounds: Parameters<typeof checkEntries>[1]): Uint8Array[] {
-  checkEntries(bytes, bounds);
-  try {
-    return readEntries(bytes);
-  } catch {
-    return []; // Damaged: a node says how.
-  }
+/** Throws what a node would refuse the whole batch for: one damaged request would end the stream of all the others. */
+function requestsOf<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[]): Uint8Array[] {
+  decodeRequest(type, bytes, bounds);
+  return readEntries(bytes);
 }
 
-/** A batch of nothing, or damaged. */
+/** A batch of nothing. */
 function refusedByAny(
   router: Router,
   method: 'BatchUpdateTasks' | 'BatchLeaseTasks',
@@ -75,12 +88,7 @@ function refusedByAny(
 
 /** A lease may take an equal part of the reply; a bound that is out of range is left for its refusal. */
 function withShare(request: Uint8Array, share: number): Uint8Array {
-  let maxBytes: number;
-  try {
-    ({ maxBytes } = LeaseTasksRequest.decode(request));
-  } catch {
-    return request; // Damaged: serving it says how.
-  }
+  const { maxBytes } = LeaseTasksRequest.decode(request);
   const isOpen = maxBytes === 0 || (maxBytes > share && maxBytes <= limits.replyDataBytes);
   return isOpen ? withNumbers(request, { [MAX_BYTES_FIELD]: share }) : request;
 }

@@ -11,13 +11,14 @@ export { systemRandom } from '../ports/system-random.ts';
 export { REPLY_BYTES } from './build-reply.ts';
 export type { CallObserver } from './call-observer.ts';
 export type { Caller } from './caller.ts';
-export { decodeRequest, rawMethod } from './codec.ts';
-export { checkEntries, entryBounds } from './entry-bounds.ts';
+export { decodeRequest, type MessageType, rawMethod } from './codec.ts';
+export { checkEntries, type EntryBound, entryBounds } from './entry-bounds.ts';
 export { hostPort } from './host-port.ts';
 export { PEER_HEADER, ROUTED_HEADER } from './origin.ts';
 export { pageTokenAfter } from './page-token.ts';
 export { parseLease } from './parse-lease.ts';
 export { parseList, parseStats } from './parse-queues.ts';
+export { parseGet, parsePeek } from './parse-tasks.ts';
 export type {
   Origin,
   RawService,
@@ -29,3 +30,4 @@ export type {
 } from './raw-service.ts';
 export { GrpcServer, type GrpcServerOptions } from './server.ts';
 export { RelayedRefusal, refusalOf, toWireError } from './status.ts';
+export { Turnstile } from './turnstile.ts';

@@ -106,6 +106,9 @@ class NodeStreamSession implements StreamSession {
     return calls.map((call) => this.#operationOf(call));
   }
 
+  /** What is answered is there already. */
+  hold(): void {}
+
   close(): void {}
 
   #operationOf({ id, call }: StreamCall): StreamOperation {

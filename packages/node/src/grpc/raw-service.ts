@@ -39,6 +39,8 @@ export type StreamOperation =
 export interface StreamSession {
   /** The calls of a message. Throws a `Refusal` where it cannot be read. */
   read(message: Buffer): readonly StreamOperation[];
+  /** Whether the client has so many unread answers that no more should be fetched for it. */
+  hold(held: boolean): void;
   /** Nobody waits for its answers any more. */
   close(): void;
 }

@@ -199,8 +199,12 @@ export class RequestStream extends ServerInterceptingCall {
   }
 
   #mayServe(): boolean {
-    const { callsInFlight, unreadBytes } = this.#deps.limits;
-    return this.#inFlight + this.#ready.length < callsInFlight && this.#unreadBytes < unreadBytes;
+    return this.#inFlight + this.#ready.length < this.#deps.limits.callsInFlight && !this.#isUnread;
+  }
+
+  /** The client has so many unread answers that it gets no more to do. */
+  get #isUnread(): boolean {
+    return this.#unreadBytes >= this.#deps.limits.unreadBytes;
   }
 
   #serve(call: StreamedCall): void {
@@ -274,9 +278,11 @@ export class RequestStream extends ServerInterceptingCall {
     const bytes = message.length;
     this.#unreadBytes += bytes;
     this.#deps.unread.add(this.#connection, bytes);
+    this.#session?.hold(this.#isUnread);
     this.#call.sendMessage(message, () => {
       this.#unreadBytes -= bytes;
       this.#deps.unread.remove(this.#connection, bytes);
+      this.#session?.hold(this.#isUnread);
       this.#pump();
     });
   }

@@ -1,0 +1,254 @@
+import {
+  type ChannelCredentials,
+  type ChannelOptions,
+  Client,
+  type ClientDuplexStream,
+  connectivityState,
+  credentials,
+  Metadata,
+  type ServiceError,
+  type StatusObject,
+  status,
+} from '@grpc/grpc-js';
+import { wireErrorOf } from '@taskmaster/client/transport';
+import { PEER_HEADER, ROUTED_HEADER } from '@taskmaster/node/grpc';
+import { limits, TaskMasterServiceService } from '@taskmaster/proto';
+import {
+  Lost,
+  Refused,
+  type UnaryMethod,
+  type Upstream,
+  type UpstreamCallOptions,
+  type UpstreamListener,
+  type UpstreamPipe,
+} from './upstream.ts';
+
+/** How long a connection may take to come up before a call over it counts as impossible, in ms. */
+const CONNECT_MS = 1_000;
+/** A channel that nobody used for so long is closed, in ms: nodes come and go. */
+const IDLE_MS = 10 * 60 * 1000;
+
+const channelOptions: ChannelOptions = {
+  // Replies hold up to 3.5 MiB of payloads, and several may travel in one message of a stream.
+  'grpc.max_receive_message_length': 4 * limits.requestBytes,
+  'grpc-node.flow_control_window': limits.requestBytes,
+  // Notices a node that vanished or hangs; its kernel may keep the connection open for long.
+  'grpc.keepalive_time_ms': 10_000,
+  'grpc.keepalive_timeout_ms': 5_000,
+  'grpc.initial_reconnect_backoff_ms': 50,
+  'grpc.max_reconnect_backoff_ms': 1_000,
+  // Each client of this process is its own: one per address already.
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.enable_channelz': 0,
+};
+
+const asIs = (bytes: Buffer): Buffer => bytes;
+const { path: anyPath } = TaskMasterServiceService.updateTasks;
+const SERVICE_PATH = anyPath.slice(0, anyPath.lastIndexOf('/') + 1);
+
+interface Channel {
+  readonly client: Client;
+  usedAt: number;
+}
+
+/** gRPC channels to nodes, one for each address, opened when the first call goes there. */
+export class NodePool implements Upstream, Disposable {
+  readonly #credentials: ChannelCredentials;
+  readonly #channels = new Map<string, Channel>();
+  readonly #sweeper: NodeJS.Timeout;
+  #closed = false;
+
+  constructor(channelCredentials: ChannelCredentials = credentials.createInsecure()) {
+    this.#credentials = channelCredentials;
+    this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS).unref();
+  }
+
+  async unary(
+    address: string,
+    method: UnaryMethod,
+    request: Uint8Array,
+    options: UpstreamCallOptions,
+  ): Promise<Uint8Array> {
+    const client = this.#clientOf(address);
+    await connected(client, address, options);
+    return call(client, method, request, options);
+  }
+
+  stream(address: string, { peer }: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
+    return new GrpcPipe(this.#clientOf(address), address, peer, listener);
+  }
+
+  /** Whether the node at an address can be reached; connects to it if need be. */
+  async isReachable(address: string): Promise<boolean> {
+    return connected(this.#clientOf(address), address, {}).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  [Symbol.dispose](): void {
+    this.#closed = true;
+    clearInterval(this.#sweeper);
+    for (const { client } of this.#channels.values()) client.close();
+    this.#channels.clear();
+  }
+
+  #clientOf(address: string): Client {
+    if (this.#closed) throw new Lost('the proxy is closed', 'cancelled', false);
+    let channel = this.#channels.get(address);
+    if (channel === undefined) {
+      channel = { client: new Client(address, this.#credentials, channelOptions), usedAt: 0 };
+      this.#channels.set(address, channel);
+    }
+    channel.usedAt = performance.now();
+    return channel.client;
+  }
+
+  #sweep(): void {
+    for (const [address, { client, usedAt }] of this.#channels) {
+      const isIdle = client.getChannel().getConnectivityState(false) === connectivityState.IDLE;
+      // One in use is not idle, however long ago its stream was opened.
+      if (performance.now() - usedAt < IDLE_MS || !isIdle) continue;
+      client.close();
+      this.#channels.delete(address);
+    }
+  }
+}
+
+/** Resolves once there is a connection; rejects with `Lost`: nothing was sent. */
+function connected(
+  client: Client,
+  address: string,
+  { signal, timeoutMs }: Partial<UpstreamCallOptions>,
+): Promise<void> {
+  const channel = client.getChannel();
+  const deadline = Date.now() + Math.min(CONNECT_MS, timeoutMs ?? CONNECT_MS);
+  return new Promise((resolve, reject) => {
+    const look = (late?: Error): void => {
+      const state = channel.getConnectivityState(true);
+      if (state === connectivityState.READY) resolve();
+      else if (signal?.aborted) reject(new Lost('the call was given up', 'cancelled', false));
+      else if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN || late) {
+        reject(new Lost(`no connection to ${address}`, 'connection', false));
+      } else channel.watchConnectivityState(state, deadline, look);
+    };
+    look();
+  });
+}
+
+function call(
+  client: Client,
+  method: UnaryMethod,
+  request: Uint8Array,
+  { signal, timeoutMs, peer }: UpstreamCallOptions,
+): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(new Lost('the call was given up', 'cancelled', false));
+      return;
+    }
+    const made = client.makeUnaryRequest(
+      `${SERVICE_PATH}${method}`,
+      asIs,
+      asIs,
+      asBuffer(request),
+      metadataFor(peer),
+      timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs },
+      (error: ServiceError | null, reply?: Buffer) => {
+        signal?.removeEventListener('abort', onAbort);
+        if (error !== null) reject(failureOf(error, signal?.aborted === true));
+        else resolve(reply ?? Buffer.alloc(0));
+      },
+    );
+    const onAbort = (): void => made.cancel();
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+/** A stream that is opened once there is a connection, so that calls that could not be sent are known as such. */
+class GrpcPipe implements UpstreamPipe {
+  readonly #listener: UpstreamListener;
+  #call: ClientDuplexStream<Buffer, Buffer> | undefined;
+  #waiting: Uint8Array[] = [];
+  #held = false;
+  #over = false;
+
+  constructor(client: Client, address: string, peer: string, listener: UpstreamListener) {
+    this.#listener = listener;
+    connected(client, address, {}).then(
+      () => this.#open(client, peer),
+      (failure: unknown) =>
+        this.#end(failure instanceof Lost ? failure : new Lost(String(failure), 'connection', false)),
+    );
+  }
+
+  write(message: Uint8Array): boolean {
+    if (this.#over) return true;
+    if (this.#call !== undefined) return this.#call.write(asBuffer(message));
+    this.#waiting.push(message);
+    return false;
+  }
+
+  hold(held: boolean): void {
+    this.#held = held;
+    if (held) this.#call?.pause();
+    else this.#call?.resume();
+  }
+
+  close(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#call?.cancel();
+  }
+
+  #open(client: Client, peer: string): void {
+    if (this.#over) return;
+    const made = client.makeBidiStreamRequest(TaskMasterServiceService.stream.path, asIs, asIs, metadataFor(peer));
+    this.#call = made;
+    made.on('data', (message: Buffer) => {
+      if (!this.#over) this.#listener.onMessage(message);
+    });
+    made.on('drain', () => this.#listener.onDrain());
+    made.on('error', (error: Error & StatusObject) => this.#end(failureOf(error, false)));
+    made.on('status', ({ code }: StatusObject) => {
+      if (code === status.OK) this.#end(new Lost('the node ended the stream', 'connection', true));
+    });
+    if (this.#held) made.pause();
+    let mayGoOn = true;
+    for (const message of this.#waiting) mayGoOn = made.write(asBuffer(message));
+    this.#waiting = [];
+    if (mayGoOn) this.#listener.onDrain();
+  }
+
+  #end(failure: Refused | Lost): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#listener.onEnd(failure);
+  }
+}
+
+function metadataFor(peer: string): Metadata {
+  const metadata = new Metadata();
+  metadata.set(ROUTED_HEADER, '1');
+  if (peer !== '') metadata.set(PEER_HEADER, peer);
+  return metadata;
+}
+
+/** What the status of a failed call means. */
+function failureOf(error: StatusObject & { readonly message?: string }, gaveUp: boolean): Refused | Lost {
+  const refusal = wireErrorOf(error);
+  if (refusal !== undefined) return new Refused(refusal);
+  if (gaveUp) return new Lost('the call was given up', 'cancelled', true, error);
+  const problem = error.details || error.message || 'the connection broke';
+  switch (error.code) {
+    case status.DEADLINE_EXCEEDED:
+      return new Lost('no answer came in time', 'deadline', true, error);
+    case status.UNIMPLEMENTED:
+    case status.RESOURCE_EXHAUSTED:
+      return new Lost(problem, 'broken', false, error);
+    default:
+      return new Lost(problem, 'connection', true, error);
+  }
+}
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
