@@ -22,6 +22,8 @@ interface Waiter extends Waiting {
   readonly partitions: ReadonlySet<PartitionId>;
   /** It waits until a partition may be changed again. */
   gated: boolean;
+  /** It may be before it ever stands in line. */
+  isAnswered: boolean;
   /** Refills it has waited for since it last saw a head that suffices. */
   refills: number;
 }
@@ -87,6 +89,7 @@ export class LeaseDesk {
       }
       const onAbort = (): void => waiter.fail(new Refusal('CANCELLED', 'the call was cancelled'));
       const leave = (): void => {
+        waiter.isAnswered = true;
         this.#lines.leave(waiter);
         waiter.cancelTimer();
         signal?.removeEventListener('abort', onAbort);
@@ -99,6 +102,7 @@ export class LeaseDesk {
         command,
         partitions: this.#partitionsOf(command),
         gated: false,
+        isAnswered: false,
         refills: 0,
         cancelTimer: () => {},
         answer: (tasks) => {
@@ -111,7 +115,7 @@ export class LeaseDesk {
         },
       };
       if (signal?.aborted) return onAbort();
-      if (this.#attemptAhead(waiter) === 'served') return;
+      if (this.#attemptAhead(waiter) === 'served' || waiter.isAnswered) return;
       this.#lines.join(waiter);
       for (const name of waiter.lines) this.#serve(name);
       if (impatient || !this.#lines.isWaiting(waiter)) return;

@@ -48,8 +48,8 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-// Taken at load, so that a test framework that replaces timers does not stop the store.
-const nextTurn = setImmediate;
+/** How many promises may be between a store and whoever must hear that it refused, at most. */
+const PROMISES_TO_CALLERS = 50;
 
 const NO_LIMIT: ScanLimit = { rows: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY };
 
@@ -189,15 +189,18 @@ export class SimStore implements Store {
   #refuse(refused: readonly Pending[], error: Error): void {
     if (error instanceof StoreFull) {
       this.#refusal = error;
-      // A turn later every caller has heard of it, through however many promises.
-      nextTurn(() => {
-        this.#refusal = undefined;
-      });
+      void this.#endRefusal();
     } else {
       this.#failure = error;
       this.stateMayHaveChanged();
     }
     for (const { reject } of refused) reject(error);
+  }
+
+  /** Not before every caller has heard of it; a real store waits for its next turn, in which no virtual time passes. */
+  async #endRefusal(): Promise<void> {
+    for (let hops = 0; hops < PROMISES_TO_CALLERS; hops++) await Promise.resolve();
+    this.#refusal = undefined;
   }
 
   async #read<T>(readNow: () => T): Promise<T> {
