@@ -43,9 +43,11 @@ async function leaseOfOne(
   const common = { method: 'LeaseTasks', repetition: 'unsafe' } as const;
   if (waitMs <= 0) return router.toHolder(partition, { ...common, request: () => bytes }, caller);
   const began = router.clock.now();
+  let attempts = 0;
   const request = (): Uint8Array => {
-    const waitedMs = router.clock.now() - began;
-    return waitedMs === 0 ? bytes : withNumbers(bytes, { [WAIT_FIELD]: Math.max(0, waitMs - waitedMs) });
+    // As it came at first: a wait that is out of range must not be put right here.
+    if (attempts++ === 0) return bytes;
+    return withNumbers(bytes, { [WAIT_FIELD]: Math.max(0, waitMs - (router.clock.now() - began)) });
   };
   using linked = new LinkedSignal(caller.signal, router.stopping);
   try {

@@ -1,0 +1,63 @@
+import type { Holder, RoutedNode, Routes } from '../routes.ts';
+
+export interface FixedRoutesOptions {
+  readonly nodes: readonly RoutedNode[];
+  readonly partitions: number;
+  /** Place of the holder among the nodes; undefined: not known. Default: in turn. */
+  readonly holder?: (partition: number) => number | undefined;
+}
+
+/** Routes that a test decides, and that learn as real ones do. */
+export class FixedRoutes implements Routes {
+  readonly partitions: number;
+  readonly learned: { readonly partition: number; readonly holder: Holder }[] = [];
+  readonly #nodes: RoutedNode[];
+  readonly #holders = new Map<number, Holder>();
+  readonly #listeners = new Set<() => void>();
+
+  constructor({ nodes, partitions, holder = (partition) => partition % nodes.length }: FixedRoutesOptions) {
+    this.#nodes = [...nodes];
+    this.partitions = partitions;
+    for (let partition = 0; partition < partitions; partition++) this.set(partition, holder(partition), 1);
+  }
+
+  holderOf(partition: number): Holder | undefined {
+    return this.#holders.get(partition);
+  }
+
+  nodes(): readonly RoutedNode[] {
+    return this.#nodes;
+  }
+
+  learn(partition: number, holder: Holder): void {
+    this.learned.push({ partition, holder });
+    if (holder.epoch < (this.#holders.get(partition)?.epoch ?? 0)) return;
+    this.#holders.set(partition, holder);
+    this.#changed();
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** `place` of the node among all; undefined: nobody knows. */
+  set(partition: number, place: number | undefined, epoch: number): void {
+    const node = place === undefined ? undefined : this.#nodes[place];
+    if (node === undefined) this.#holders.delete(partition);
+    else this.#holders.set(partition, { nodeId: node.nodeId, address: node.address, epoch });
+    this.#changed();
+  }
+
+  /** Replaces a node: another address, dead or alive. */
+  change(place: number, change: Partial<RoutedNode>): void {
+    const node = this.#nodes[place];
+    if (node === undefined) throw new RangeError(`there is no node ${place}`);
+    this.#nodes[place] = { ...node, ...change };
+    this.#changed();
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}
