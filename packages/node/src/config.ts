@@ -1,65 +1,53 @@
 import { limits } from '@taskmaster/proto';
 import { z } from 'zod';
+import { bytes, choice, count, flag, GIB, LONGEST_TIMER_MS, MIB, ms, port, text } from './config-fields.ts';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './engine/config.ts';
 
-const KIB = 1024;
-const MIB = 1024 * KIB;
-const GIB = 1024 * MIB;
-/** What a timer of Node can wait at most, in ms: about 24 days. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
-
-interface Bounds {
-  readonly about: string;
-  readonly default: number;
-  readonly min: number;
-  readonly max: number;
-}
-
-const unitBytes: Readonly<Record<string, number>> = { '': 1, KiB: KIB, MiB: MIB, GiB: GIB };
-
-/** `64MiB` as a number of bytes; what is not of that form is left for the schema to refuse. */
-function readBytes(value: unknown): unknown {
-  const [, digits, unit = ''] = typeof value === 'string' ? (/^(\d+)\s*([KMG]iB)?$/.exec(value.trim()) ?? []) : [];
-  return digits === undefined ? value : Number(digits) * (unitBytes[unit] ?? 1);
-}
-
-/** Environment and flags know only texts. */
-function readNumber(value: unknown): unknown {
-  return typeof value === 'string' && /^\d+$/.test(value.trim()) ? Number(value) : value;
-}
-
-function readBoolean(value: unknown): unknown {
-  return value === 'true' ? true : value === 'false' ? false : value;
-}
-
-function bounded(read: (value: unknown) => unknown, { about, min, max, ...rest }: Bounds, form: string) {
-  const error = `must be ${form} from ${min} to ${max}`;
-  const type = z.number({ error }).int({ error }).min(min, { error }).max(max, { error });
-  return z.preprocess(read, type).default(rest.default).meta({ description: about });
-}
-
-const count = (bounds: Bounds) => bounded(readNumber, bounds, 'a whole number');
-const ms = (bounds: Bounds) => bounded(readNumber, bounds, 'a number of ms');
-const bytes = (bounds: Bounds) => bounded(readBytes, bounds, 'a number of bytes (64MiB is one, too)');
-const port = (about: string, byDefault: number) => count({ about, default: byDefault, min: 0, max: 65_535 });
-const text = (about: string, byDefault: string) =>
-  z
-    .string({ error: 'must be a text' })
-    .min(1, { error: 'must not be empty' })
-    .default(byDefault)
-    .meta({ description: about });
-const flag = (about: string, byDefault: boolean) =>
-  z
-    .preprocess(readBoolean, z.boolean({ error: 'must be true or false' }))
-    .default(byDefault)
-    .meta({ description: about });
-const choice = <T extends string>(about: string, values: readonly [T, ...T[]], byDefault: NoInfer<T>) =>
-  z
-    .enum(values, { error: `must be one of ${values.join(', ')}` })
-    .default(byDefault as never)
-    .meta({ description: about });
-
 const engine = DEFAULT_ENGINE_CONFIG;
+
+/** Of the gRPC server, a node's or a proxy's. */
+export const grpcSection = z
+  .strictObject({
+    keepaliveTimeMs: ms({
+      about: 'Idle connections are pinged this often.',
+      default: 60_000,
+      min: 1_000,
+      max: LONGEST_TIMER_MS,
+    }),
+    keepaliveTimeoutMs: ms({
+      about: 'A connection whose ping stays unanswered for so long is closed.',
+      default: 20_000,
+      min: 100,
+      max: LONGEST_TIMER_MS,
+    }),
+    maxConnectionAgeMs: ms({
+      about: 'Connections end after about so long, so that clients spread over the nodes anew. 0: never.',
+      default: 0,
+      min: 0,
+      max: LONGEST_TIMER_MS,
+    }),
+    maxConnectionAgeGraceMs: ms({
+      about: 'How long calls on a connection that reached its age may still take.',
+      default: 30_000,
+      min: 0,
+      max: LONGEST_TIMER_MS,
+    }),
+    maxCallsPerConnection: count({
+      about: 'Calls at once on one connection. A stream counts as one, whatever it carries.',
+      default: 1_000,
+      min: 1,
+      max: 1_000_000,
+    }),
+    maxUnreadReplyBytes: bytes({
+      about:
+        'Memory for replies that clients do not read. Beyond it, and beyond a quarter of it each, they are cut off.',
+      default: 256 * MIB,
+      min: 8 * limits.requestBytes,
+      max: 16 * GIB,
+    }),
+    reflection: flag('Lets grpcurl and similar tools discover the service.', true),
+  })
+  .prefault({});
 
 /**
  * Every setting of a node, with its meaning, default and bounds; units are in the names. A setting is named by its path:
@@ -190,48 +178,7 @@ export const configSchema = z.strictObject({
       }),
     })
     .prefault({}),
-  grpc: z
-    .strictObject({
-      keepaliveTimeMs: ms({
-        about: 'Idle connections are pinged this often.',
-        default: 60_000,
-        min: 1_000,
-        max: LONGEST_TIMER_MS,
-      }),
-      keepaliveTimeoutMs: ms({
-        about: 'A connection whose ping stays unanswered for so long is closed.',
-        default: 20_000,
-        min: 100,
-        max: LONGEST_TIMER_MS,
-      }),
-      maxConnectionAgeMs: ms({
-        about: 'Connections end after about so long, so that clients spread over the nodes anew. 0: never.',
-        default: 0,
-        min: 0,
-        max: LONGEST_TIMER_MS,
-      }),
-      maxConnectionAgeGraceMs: ms({
-        about: 'How long calls on a connection that reached its age may still take.',
-        default: 30_000,
-        min: 0,
-        max: LONGEST_TIMER_MS,
-      }),
-      maxCallsPerConnection: count({
-        about: 'Calls at once on one connection. A stream counts as one, whatever it carries.',
-        default: 1_000,
-        min: 1,
-        max: 1_000_000,
-      }),
-      maxUnreadReplyBytes: bytes({
-        about:
-          'Memory for replies that clients do not read. Beyond it, and beyond a quarter of it each, they are cut off.',
-        default: 256 * MIB,
-        min: 8 * limits.requestBytes,
-        max: 16 * GIB,
-      }),
-      reflection: flag('Lets grpcurl and similar tools discover the service.', true),
-    })
-    .prefault({}),
+  grpc: grpcSection,
   http: z
     .strictObject({
       metricsQueues: count({

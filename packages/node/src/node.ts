@@ -10,6 +10,7 @@ import { GrpcServer } from './grpc/server.ts';
 import { refusalOf, toWireError } from './grpc/status.ts';
 import { isReady } from './http/health.ts';
 import { NodeMetrics } from './http/metrics.ts';
+import { nodeRoutes } from './http/node-routes.ts';
 import { HttpServer } from './http/server.ts';
 import { createLogger } from './logging.ts';
 import { MeteredStore } from './metered-store.ts';
@@ -124,18 +125,16 @@ function createHttp(config: NodeConfig, parts: Parts, metrics: NodeMetrics, log:
     if (parts.engine === undefined) throw new Refusal('STARTING', 'the node is opening its data');
     return createHandlers(parts.engine, log);
   };
-  return new HttpServer(
-    { host: config.host, port: config.httpPort },
-    {
-      health: () => healthOf(parts),
-      facts: () => ({ version, grpcAddress: parts.grpcAddress, uptimeMs: performance.now() - began }),
-      queues: {
-        listQueues: async (request) => handlers().listQueues(request),
-        getQueueStats: async (request) => handlers().getQueueStats(request),
-      },
-      metrics,
-      toWireError: (thrown) => toWireError(refusalOf(thrown, log)),
-      log,
+  const toWireErrorLogged = (thrown: unknown) => toWireError(refusalOf(thrown, log));
+  const routes = nodeRoutes({
+    health: () => healthOf(parts),
+    facts: () => ({ version, grpcAddress: parts.grpcAddress, uptimeMs: performance.now() - began }),
+    queues: {
+      listQueues: async (request) => handlers().listQueues(request),
+      getQueueStats: async (request) => handlers().getQueueStats(request),
     },
-  );
+    metrics,
+    toWireError: toWireErrorLogged,
+  });
+  return new HttpServer({ host: config.host, port: config.httpPort }, { routes, toWireError: toWireErrorLogged });
 }

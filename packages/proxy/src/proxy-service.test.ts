@@ -43,7 +43,7 @@ describe('the typed client at a proxy', () => {
 
     for (const group of groups) {
       const queue = typed.queue<string>(`${group}#mail`);
-      const [task] = await queue.lease({ max: 5, lease: '30s' });
+      const [task] = await queue.lease({ max: 5 });
       expect(task?.data).toBe(`for ${group}`);
       const [info] = await queue.peek({ kind: 'leased' });
       expect(info?.workerAddress).toMatch(/^127\.0\.0\.1:\d+$/);

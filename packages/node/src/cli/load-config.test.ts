@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { completeConfig, engineConfigOf, InvalidConfig } from '../config.ts';
 import { type ConfigSources, loadConfig } from './load-config.ts';
 import { configAsYaml } from './print-config.ts';
-import { settings } from './settings.ts';
+import { nodeSettings } from './settings.ts';
 
 let dir: string;
 beforeAll(() => {
@@ -19,7 +19,7 @@ function fileOf(content: string): string {
   return path;
 }
 
-const from = (sources: Partial<ConfigSources>) => loadConfig({ env: {}, flags: new Map(), ...sources });
+const from = (sources: Partial<ConfigSources>) => loadConfig(nodeSettings, { env: {}, flags: new Map(), ...sources });
 
 function problemsOf(sources: Partial<ConfigSources>): readonly string[] {
   try {
@@ -45,12 +45,12 @@ describe('settings', () => {
   });
 
   test('are explained, each of them, and have one name everywhere', () => {
-    for (const { about, env, flag } of settings) {
+    for (const { about, env, flag } of nodeSettings.all) {
       expect(about).toMatch(/^\S.*\.$/);
       expect(env).toMatch(/^TASKMASTER_[A-Z_]+$/);
       expect(flag).toMatch(/^--[a-z-]+$/);
     }
-    expect(settings.find(({ name }) => name === 'engine.cacheBytes')).toMatchObject({
+    expect(nodeSettings.all.find(({ name }) => name === 'engine.cacheBytes')).toMatchObject({
       env: 'TASKMASTER_ENGINE_CACHE_BYTES',
       flag: '--engine-cache-bytes',
     });
@@ -58,9 +58,9 @@ describe('settings', () => {
 
   test('are printed as a file that gives the same settings', () => {
     const config = from({ flags: new Map([['durability', 'relaxed']]) });
-    const yaml = configAsYaml(config);
+    const yaml = configAsYaml(nodeSettings, config);
     expect(from({ file: fileOf(yaml) })).toEqual(config);
-    for (const { about } of settings) expect(yaml).toContain(about);
+    for (const { about } of nodeSettings.all) expect(yaml).toContain(about);
   });
 
   test.each([

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import type { z } from 'zod';
-import { configSchema, InvalidConfig, type NodeConfig } from '../config.ts';
-import { isRecord, type Setting, settingAt, settings, valueAt } from './settings.ts';
+import { InvalidConfig } from '../config.ts';
+import { isRecord, type Setting, type SettingsTable, settingAt, valueAt } from './settings.ts';
 
 /** Where settings come from; each later one wins over those before it. Values of the environment and flags are texts. */
 export interface ConfigSources {
@@ -14,16 +14,16 @@ export interface ConfigSources {
 }
 
 /** Puts the settings together. Throws `InvalidConfig`. */
-export function loadConfig(sources: ConfigSources): NodeConfig {
+export function loadConfig<C>(table: SettingsTable<C>, sources: ConfigSources): C {
   const file = sources.file === undefined ? {} : readFile(sources.file);
   const merged = structuredClone(file);
-  for (const setting of settings) {
+  for (const setting of table.all) {
     const value = sources.flags.get(setting.name) ?? sources.env[setting.env];
     if (value !== undefined) setAt(merged, setting.path, value);
   }
-  const parsed = configSchema.safeParse(merged);
+  const parsed = table.safeParse(merged);
   if (parsed.success) return parsed.data;
-  throw new InvalidConfig(parsed.error.issues.flatMap((issue) => problemsOf(issue, sources, merged)));
+  throw new InvalidConfig(parsed.error.issues.flatMap((issue) => problemsOf(table, issue, sources, merged)));
 }
 
 function readFile(path: string): Record<string, unknown> {
@@ -54,11 +54,16 @@ function setAt(tree: Record<string, unknown>, path: readonly string[], value: st
   setAt(next, rest, value);
 }
 
-function problemsOf(issue: z.core.$ZodIssue, sources: ConfigSources, merged: unknown): string[] {
+function problemsOf(
+  table: SettingsTable<unknown>,
+  issue: z.core.$ZodIssue,
+  sources: ConfigSources,
+  merged: unknown,
+): string[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => `${[...issue.path, key].join('.')}: no such setting (in ${sources.file})`);
   }
-  const setting = settingAt(issue.path);
+  const setting = settingAt(table, issue.path);
   if (setting === undefined) return [`${issue.path.join('.')}: ${issue.message} (in ${sources.file})`];
   const value = JSON.stringify(valueAt(merged, setting.path));
   return [`${setting.name}: ${issue.message}, not ${value} (from ${originOf(setting, sources)})`];

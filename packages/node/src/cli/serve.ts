@@ -3,15 +3,13 @@ import type { NodeConfig } from '../config.ts';
 import { createLogger } from '../logging.ts';
 import { type RunningNode, startNode } from '../node.ts';
 import { explainStartError } from './start-errors.ts';
+import { untilSignal } from './until-signal.ts';
 
 export interface ServeOptions {
   readonly config: NodeConfig;
   /** Says that it is ready in a line of JSON, for programs. */
   readonly json: boolean;
 }
-
-/** What tells a node to stop: orchestrators, Ctrl-C, a terminal that closes. */
-const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /** Runs a node until it is told to stop. Resolves with the exit code of the process. */
 export async function serve({ config, json }: ServeOptions): Promise<number> {
@@ -33,21 +31,6 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
   await node.stop();
   log.info({}, 'stopped');
   return 0;
-}
-
-/** Resolves at the first signal; the second one ends the process. */
-function untilSignal(onFirst: (signal: string) => void): Promise<void> {
-  return new Promise((resolve) => {
-    let first = true;
-    for (const name of STOP_SIGNALS) {
-      process.on(name, () => {
-        if (!first) process.exit(1);
-        first = false;
-        onFirst(name);
-        resolve();
-      });
-    }
-  });
 }
 
 function readyJson({ grpcAddress, httpAddress }: RunningNode, { dataDir }: NodeConfig): string {

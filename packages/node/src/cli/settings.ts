@@ -15,12 +15,25 @@ export interface Setting {
   readonly default: unknown;
 }
 
-/** Every setting of the schema, in its order. */
-export const settings: readonly Setting[] = settingsIn(configSchema, [], configSchema.parse({}));
+/** The settings of one program. */
+export interface SettingsTable<C> {
+  readonly safeParse: (settings: unknown) => z.ZodSafeParseResult<C>;
+  /** What is set: a node, a proxy. */
+  readonly whose: string;
+  /** In the order of the schema. */
+  readonly all: readonly Setting[];
+}
 
-export function settingAt(path: readonly PropertyKey[]): Setting | undefined {
+export function settingsTable<S extends z.ZodObject>(schema: S, whose: string): SettingsTable<z.output<S>> {
+  return { safeParse: (settings) => schema.safeParse(settings), whose, all: settingsIn(schema, [], schema.parse({})) };
+}
+
+/** Of a node. */
+export const nodeSettings = settingsTable(configSchema, 'a TaskMaster node');
+
+export function settingAt(table: SettingsTable<unknown>, path: readonly PropertyKey[]): Setting | undefined {
   const name = path.join('.');
-  return settings.find((setting) => setting.name === name);
+  return table.all.find((setting) => setting.name === name);
 }
 
 /** The value at a path of nested objects; undefined where the path ends early. */

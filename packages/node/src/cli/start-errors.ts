@@ -1,7 +1,13 @@
-import type { NodeConfig } from '../config.ts';
+/** What an error at the start may have to do with. */
+interface StartSettings {
+  readonly host: string;
+  readonly httpPort: number;
+  /** Undefined: the program keeps no data. */
+  readonly dataDir?: string;
+}
 
-/** What a person needs to know when a node cannot start, in one line. */
-export function explainStartError(error: unknown, config: NodeConfig): string {
+/** What a person needs to know when a node or a proxy cannot start, in one line. */
+export function explainStartError(error: unknown, config: StartSettings): string {
   const { code, port, path, message } = asSystemError(error);
   const flag = port === config.httpPort ? '--http-port' : '--grpc-port';
   switch (code) {

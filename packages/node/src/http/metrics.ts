@@ -1,24 +1,19 @@
-import { status } from '@grpc/grpc-js';
-import { type Reason, statusOfReason } from '@taskmaster/proto';
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Reason } from '@taskmaster/proto';
+import { Histogram } from 'prom-client';
 import type { EngineFigures, EngineHealth, TaskEngine } from '../engine/commands.ts';
 import type { StoreSize } from '../ports/store.ts';
 import { QueueMetrics } from './queue-metrics.ts';
+import { RpcMetrics, type RpcMetricsSources } from './rpc-metrics.ts';
 
 /** What the metrics are read from; parts that are not open yet are undefined. */
-export interface MetricsSources {
-  readonly version: string;
+export interface MetricsSources extends RpcMetricsSources {
   readonly engine: () => TaskEngine | undefined;
   readonly health: () => EngineHealth;
   readonly storeSize: () => StoreSize | undefined;
-  readonly connections: () => number;
-  readonly unreadReplyBytes: () => number;
   /** Queues with metrics of their own. */
   readonly queues: number;
 }
 
-/** From a cached answer to a slow disk; leases that wait for tasks lie above. */
-const RPC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600];
 const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const COMMIT_BYTES = [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304];
 
@@ -50,29 +45,13 @@ const gauges: readonly (readonly [name: string, help: string, of: (figures: Engi
 
 /** The metrics of one node, in the text format of Prometheus. */
 export class NodeMetrics {
-  readonly #registry = new Registry();
-  readonly #rpc: Histogram<'method' | 'code'>;
-  readonly #refusals: Counter<'reason'>;
+  readonly #rpcs: RpcMetrics;
   readonly #commitSeconds: Histogram;
   readonly #commitBytes: Histogram;
-  /** Looking up a child by its labels costs more than counting. */
-  readonly #rpcs = new Map<string, Histogram.Internal<'method' | 'code'>>();
 
   constructor(sources: MetricsSources) {
-    const registers = [this.#registry];
-    this.#rpc = new Histogram({
-      name: 'taskmaster_rpc_duration_seconds',
-      help: 'Time to answer a call, a wait for tasks included; calls of a stream and of unary methods alike.',
-      labelNames: ['method', 'code'],
-      buckets: RPC_SECONDS,
-      registers,
-    });
-    this.#refusals = new Counter({
-      name: 'taskmaster_refusals_total',
-      help: 'Calls refused, by reason.',
-      labelNames: ['reason'],
-      registers,
-    });
+    this.#rpcs = new RpcMetrics(sources);
+    const registers = [this.#rpcs.registry];
     this.#commitSeconds = new Histogram({
       name: 'taskmaster_commit_duration_seconds',
       help: 'Time to write one batch to the store, its sync included.',
@@ -85,29 +64,21 @@ export class NodeMetrics {
       buckets: COMMIT_BYTES,
       registers,
     });
-    collectDefaultMetrics({ register: this.#registry });
     this.#addNode(sources);
     this.#addEngine(sources);
     this.#addQueues(sources);
   }
 
   get contentType(): string {
-    return this.#registry.contentType;
+    return this.#rpcs.contentType;
   }
 
   text(): Promise<string> {
-    return this.#registry.metrics();
+    return this.#rpcs.text();
   }
 
   callEnded(method: string, reason: Reason | undefined, durationMs: number): void {
-    if (reason !== undefined) this.#refusals.labels(reason).inc();
-    const key = reason === undefined ? method : `${method} ${reason}`;
-    let child = this.#rpcs.get(key);
-    if (child === undefined) {
-      child = this.#rpc.labels(method, reason === undefined ? 'OK' : (status[statusOfReason[reason]] ?? 'UNKNOWN'));
-      this.#rpcs.set(key, child);
-    }
-    child.observe(durationMs / 1000);
+    this.#rpcs.callEnded(method, reason, durationMs);
   }
 
   committed(bytes: number, durationMs: number): void {
@@ -115,46 +86,26 @@ export class NodeMetrics {
     this.#commitSeconds.observe(durationMs / 1000);
   }
 
-  #addNode({ version, health, storeSize, connections, unreadReplyBytes }: MetricsSources): void {
-    const registers = [this.#registry];
-    new Gauge({
-      name: 'taskmaster_build_info',
-      help: 'Always 1; its labels say what is running.',
-      labelNames: ['version', 'node'],
-      registers,
-    })
-      .labels(version, process.version)
-      .set(1);
-    this.#gauge('health', 'State of the node: 1 for the present one.', ['state'], (gauge) => {
+  #addNode({ health, storeSize }: MetricsSources): void {
+    this.#rpcs.gauge('health', 'State of the node: 1 for the present one.', ['state'], (gauge) => {
       for (const state of healthStates) gauge.labels(state).set(health().kind === state ? 1 : 0);
     });
-    this.#gauge('store_bytes', 'What the store takes of the disk and of memory.', ['kind'], (gauge) => {
+    this.#rpcs.gauge('store_bytes', 'What the store takes of the disk and of memory.', ['kind'], (gauge) => {
       for (const [kind, bytes] of Object.entries(storeSize() ?? {})) gauge.labels(kind).set(bytes);
     });
-    this.#gauge('connections', 'gRPC connections that are open.', [], (gauge) => gauge.set(connections()));
-    this.#gauge('unread_reply_bytes', 'Replies that clients have not read yet.', [], (gauge) =>
-      gauge.set(unreadReplyBytes()),
-    );
   }
 
   #addEngine({ engine }: MetricsSources): void {
     for (const [name, help, of] of gauges) {
-      this.#gauge(name, help, [], (gauge) => {
+      this.#rpcs.gauge(name, help, [], (gauge) => {
         const figures = engine()?.figures();
         if (figures !== undefined) gauge.set(of(figures));
       });
     }
     for (const [name, help, of] of counters) {
-      new Counter({
-        name: `taskmaster_${name}`,
-        help,
-        registers: [this.#registry],
-        collect() {
-          // The engine counts; this only shows its count.
-          this.reset();
-          const figures = engine()?.figures();
-          if (figures !== undefined) this.inc(of(figures));
-        },
+      this.#rpcs.counter(name, help, () => {
+        const figures = engine()?.figures();
+        return figures && of(figures);
       });
     }
   }
@@ -165,7 +116,7 @@ export class NodeMetrics {
       const opened = engine();
       return opened === undefined ? [] : queues.read(opened);
     };
-    this.#gauge('tasks', 'Tasks by queue and state.', ['queue', 'state'], async (gauge) => {
+    this.#rpcs.gauge('tasks', 'Tasks by queue and state.', ['queue', 'state'], async (gauge) => {
       gauge.reset();
       for (const { queue, available, leased, delayed } of await read()) {
         gauge.labels(queue, 'available').set(available);
@@ -173,35 +124,18 @@ export class NodeMetrics {
         gauge.labels(queue, 'delayed').set(delayed);
       }
     });
-    this.#gauge('oldest_task_age_seconds', 'Age of the oldest task of a queue.', ['queue'], async (gauge) => {
+    this.#rpcs.gauge('oldest_task_age_seconds', 'Age of the oldest task of a queue.', ['queue'], async (gauge) => {
       gauge.reset();
       for (const { queue, oldestAgeMs } of await read()) gauge.labels(queue).set(oldestAgeMs / 1000);
     });
     const rateHelp = 'Tasks per second through a queue, averaged over about a minute.';
-    this.#gauge('queue_rate', rateHelp, ['queue', 'operation'], async (gauge) => {
+    this.#rpcs.gauge('queue_rate', rateHelp, ['queue', 'operation'], async (gauge) => {
       gauge.reset();
       for (const { queue, enqueueRate, leaseRate, completeRate } of await read()) {
         gauge.labels(queue, 'enqueue').set(enqueueRate);
         gauge.labels(queue, 'lease').set(leaseRate);
         gauge.labels(queue, 'complete').set(completeRate);
       }
-    });
-  }
-
-  #gauge<L extends string>(
-    name: string,
-    help: string,
-    labelNames: readonly L[],
-    collect: (gauge: Gauge<L>) => void | Promise<void>,
-  ): void {
-    new Gauge<L>({
-      name: `taskmaster_${name}`,
-      help,
-      labelNames,
-      registers: [this.#registry],
-      collect() {
-        return collect(this);
-      },
     });
   }
 }

@@ -7,7 +7,8 @@ import { describe, expect, test } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
 import type { EngineHealth } from '../engine/commands.ts';
 import { toWireError } from '../grpc/status.ts';
-import { HttpServer, type HttpServerDeps } from './server.ts';
+import { type NodeRoutesDeps, nodeRoutes } from './node-routes.ts';
+import { HttpServer } from './server.ts';
 
 const stats = (queue: string, change: Partial<QueueStats> = {}): QueueStats => ({
   queue,
@@ -33,7 +34,7 @@ interface Answer {
 async function setUp(queues: readonly QueueStats[] = [], health: EngineHealth = { kind: 'serving' }) {
   const asked: unknown[] = [];
   const totals = { queues: queues.length, available: queues.length, leased: 0, delayed: 0, completed: 0 };
-  const deps: HttpServerDeps = {
+  const deps: NodeRoutesDeps = {
     health: () => health,
     facts: () => ({ version: '1.2.3', grpcAddress: '127.0.0.1:7400', uptimeMs: 61_000 }),
     queues: {
@@ -50,9 +51,8 @@ async function setUp(queues: readonly QueueStats[] = [], health: EngineHealth = 
     },
     metrics: { contentType: 'text/plain; version=0.0.4', text: async () => 'taskmaster_up 1\n' },
     toWireError: (thrown) => toWireError(thrown as Refusal),
-    log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
   };
-  const server = new HttpServer({ host: '127.0.0.1', port: 0 }, deps);
+  const server = new HttpServer({ host: '127.0.0.1', port: 0 }, { ...deps, routes: nodeRoutes(deps) });
   const port = await server.start();
   return {
     asked,

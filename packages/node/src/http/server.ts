@@ -2,12 +2,6 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Error as WireError } from '@taskmaster/proto';
-import type { EngineHealth } from '../engine/commands.ts';
-import type { Log } from '../ports/log.ts';
-import { livez, readyz } from './health.ts';
-import type { NodeMetrics } from './metrics.ts';
-import { type QueueReads, queuesApi } from './queues-api.ts';
-import { type NodeFacts, queuesPage } from './queues-page.ts';
 import { errorReply, type Reply, refusalReply } from './reply.ts';
 
 /** Long enough for a filter with an expression of 256 bytes, percent-encoded, and a page token. */
@@ -20,17 +14,15 @@ export interface HttpServerOptions {
   readonly port: number;
 }
 
-export interface HttpServerDeps {
-  readonly health: () => EngineHealth;
-  readonly facts: () => NodeFacts;
-  readonly queues: QueueReads;
-  readonly metrics: Pick<NodeMetrics, 'text' | 'contentType'>;
-  /** What was thrown, as the error a caller may see. */
-  readonly toWireError: (thrown: unknown) => WireError;
-  readonly log: Log;
-}
+/** Answers requests for one path. */
+export type Route = (query: URLSearchParams) => Reply | Promise<Reply>;
 
-type Route = (query: URLSearchParams) => Reply | Promise<Reply>;
+export interface HttpServerDeps {
+  /** By path. */
+  readonly routes: ReadonlyMap<string, Route>;
+  /** What a route has thrown, as the error a caller may see. */
+  readonly toWireError: (thrown: unknown) => WireError;
+}
 
 const securityHeaders: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
@@ -39,24 +31,15 @@ const securityHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
 };
 
-/** The HTTP face of a node: health, metrics, and queue statistics for programs and people. It only reads. */
+/** The HTTP face of a node or a proxy: health, metrics, statistics for programs and people. It only reads. */
 export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #deps: HttpServerDeps;
   readonly #server: Server;
-  readonly #routes: ReadonlyMap<string, Route>;
 
   constructor(options: HttpServerOptions, deps: HttpServerDeps) {
     this.#options = options;
     this.#deps = deps;
-    const { health, facts, queues, metrics, toWireError } = deps;
-    this.#routes = new Map<string, Route>([
-      ['/livez', livez],
-      ['/readyz', () => readyz(health())],
-      ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
-      ['/api/queues', (query) => queuesApi(queues, query)],
-      ['/', (query) => queuesPage({ reads: queues, query, health: health(), facts: facts(), toWireError })],
-    ]);
     this.#server = createServer(
       { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: 10_000, requestTimeout: 10_000, keepAliveTimeout: 30_000 },
       (request, response) => void this.#serve(request, response),
@@ -102,9 +85,9 @@ export class HttpServer {
   async #answer(request: IncomingMessage): Promise<Reply> {
     const url = URL.parse(request.url ?? '', 'http://node');
     if (url === null || !request.url?.startsWith('/')) return errorReply(400, 'BAD_REQUEST', 'the URL is not valid');
-    const route = this.#routes.get(url.pathname);
+    const route = this.#deps.routes.get(url.pathname);
     if (route === undefined) {
-      const known = [...this.#routes.keys()].join(', ');
+      const known = [...this.#deps.routes.keys()].join(', ');
       return errorReply(404, 'NOT_FOUND', `nothing is here; there are ${known}`);
     }
     if (request.method !== 'GET' && request.method !== 'HEAD') {

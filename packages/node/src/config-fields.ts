@@ -1,0 +1,60 @@
+import { z } from 'zod';
+
+// What settings are made of: numbers, texts and choices, from a file or, as texts, from the environment and flags.
+
+export const KIB = 1024;
+export const MIB = 1024 * KIB;
+export const GIB = 1024 * MIB;
+/** What a timer of Node can wait at most, in ms: about 24 days. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+interface Bounds {
+  readonly about: string;
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+const unitBytes: Readonly<Record<string, number>> = { '': 1, KiB: KIB, MiB: MIB, GiB: GIB };
+
+/** `64MiB` as a number of bytes; what is not of that form is left for the schema to refuse. */
+function readBytes(value: unknown): unknown {
+  const [, digits, unit = ''] = typeof value === 'string' ? (/^(\d+)\s*([KMG]iB)?$/.exec(value.trim()) ?? []) : [];
+  return digits === undefined ? value : Number(digits) * (unitBytes[unit] ?? 1);
+}
+
+/** Environment and flags know only texts. */
+function readNumber(value: unknown): unknown {
+  return typeof value === 'string' && /^\d+$/.test(value.trim()) ? Number(value) : value;
+}
+
+function readBoolean(value: unknown): unknown {
+  return value === 'true' ? true : value === 'false' ? false : value;
+}
+
+function bounded(read: (value: unknown) => unknown, { about, min, max, ...rest }: Bounds, form: string) {
+  const error = `must be ${form} from ${min} to ${max}`;
+  const type = z.number({ error }).int({ error }).min(min, { error }).max(max, { error });
+  return z.preprocess(read, type).default(rest.default).meta({ description: about });
+}
+
+export const count = (bounds: Bounds) => bounded(readNumber, bounds, 'a whole number');
+export const ms = (bounds: Bounds) => bounded(readNumber, bounds, 'a number of ms');
+export const bytes = (bounds: Bounds) => bounded(readBytes, bounds, 'a number of bytes (64MiB is one, too)');
+export const port = (about: string, byDefault: number) => count({ about, default: byDefault, min: 0, max: 65_535 });
+export const text = (about: string, byDefault: string) =>
+  z
+    .string({ error: 'must be a text' })
+    .min(1, { error: 'must not be empty' })
+    .default(byDefault)
+    .meta({ description: about });
+export const flag = (about: string, byDefault: boolean) =>
+  z
+    .preprocess(readBoolean, z.boolean({ error: 'must be true or false' }))
+    .default(byDefault)
+    .meta({ description: about });
+export const choice = <T extends string>(about: string, values: readonly [T, ...T[]], byDefault: NoInfer<T>) =>
+  z
+    .enum(values, { error: `must be one of ${values.join(', ')}` })
+    .default(byDefault as never)
+    .meta({ description: about });

@@ -1,0 +1,33 @@
+import type { Error as WireError } from '@taskmaster/proto';
+import type { EngineHealth } from '../engine/commands.ts';
+import { livez, readyz } from './health.ts';
+import type { NodeMetrics } from './metrics.ts';
+import { type QueueReads, queuesApi } from './queues-api.ts';
+import { type NodeFacts, queuesPage } from './queues-page.ts';
+import type { Route } from './server.ts';
+
+export interface NodeRoutesDeps {
+  readonly health: () => EngineHealth;
+  readonly facts: () => NodeFacts;
+  readonly queues: QueueReads;
+  readonly metrics: Pick<NodeMetrics, 'text' | 'contentType'>;
+  /** What was thrown, as the error a caller may see. */
+  readonly toWireError: (thrown: unknown) => WireError;
+}
+
+/** What a node shows over HTTP. */
+export function nodeRoutes({
+  health,
+  facts,
+  queues,
+  metrics,
+  toWireError,
+}: NodeRoutesDeps): ReadonlyMap<string, Route> {
+  return new Map<string, Route>([
+    ['/livez', livez],
+    ['/readyz', () => readyz(health())],
+    ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
+    ['/api/queues', (query) => queuesApi(queues, query)],
+    ['/', (query) => queuesPage({ reads: queues, query, health: health(), facts: facts(), toWireError })],
+  ]);
+}
