@@ -47,8 +47,8 @@ export async function queuesApi(reads: QueueReads, query: URLSearchParams): Prom
   }
   const limit = toNumber(query.get('limit') ?? '0');
   const pageToken = query.get('page_token') ?? '';
-  const { queues, nextPageToken } = await reads.listQueues({ filter: filterOf(query), limit, pageToken });
-  return jsonReply({ queues, nextPageToken });
+  const { queues, nextPageToken, unreachable } = await reads.listQueues({ filter: filterOf(query), limit, pageToken });
+  return jsonReply({ queues, nextPageToken, ...(unreachable.length > 0 && { unreachable }) });
 }
 
 function badParameter(name: string, problem: string): Reply {

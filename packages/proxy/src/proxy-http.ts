@@ -1,0 +1,97 @@
+import { type Log, type RawService, Refusal, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/node/grpc';
+import {
+  HttpServer,
+  jsonReply,
+  livez,
+  type QueueReads,
+  queuesApi,
+  type Route,
+  RpcMetrics,
+} from '@taskmaster/node/http';
+import {
+  encodeToBuffer,
+  GetQueueStatsRequest,
+  GetQueueStatsResponse,
+  ListQueuesRequest,
+  ListQueuesResponse,
+} from '@taskmaster/proto';
+import type { RouterFigures } from './router.ts';
+import type { Routes } from './routes.ts';
+
+export interface ProxyHttpDeps {
+  readonly version: string;
+  readonly routes: () => Routes | undefined;
+  readonly figures: () => RouterFigures | undefined;
+  readonly service: () => RawService | undefined;
+  readonly isReady: () => boolean;
+  readonly connections: () => number;
+  readonly unreadReplyBytes: () => number;
+  readonly log: Log;
+}
+
+/** Health, metrics and queues over HTTP. */
+export function createProxyHttp(
+  options: { readonly host: string; readonly port: number },
+  deps: ProxyHttpDeps,
+): { readonly http: HttpServer; readonly metrics: RpcMetrics } {
+  const metrics = createMetrics(deps);
+  const routes = new Map<string, Route>([
+    ['/livez', livez],
+    ['/readyz', () => readyz(deps)],
+    ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
+    ['/api/queues', (query) => queuesApi(readsOf(deps), query)],
+  ]);
+  const http = new HttpServer(options, { routes, toWireError: (thrown) => toWireError(refusalOf(thrown, deps.log)) });
+  return { http, metrics };
+}
+
+function readyz({ isReady, routes }: ProxyHttpDeps) {
+  const nodes = routes()?.nodes() ?? [];
+  if (isReady()) return jsonReply({ status: 'ready', nodes: nodes.length });
+  const reason = nodes.length === 0 ? 'no member of the cluster is known' : 'no node of the cluster can be reached';
+  return jsonReply({ status: 'not ready', reason, nodes: nodes.length }, 503);
+}
+
+function createMetrics({ version, routes, figures, connections, unreadReplyBytes }: ProxyHttpDeps): RpcMetrics {
+  const metrics = new RpcMetrics({ version, connections, unreadReplyBytes });
+  metrics.gauge(
+    'proxy_nodes',
+    'Members that may hold partitions, by whether gossip thinks them alive.',
+    ['alive'],
+    (gauge) => {
+      const nodes = routes()?.nodes() ?? [];
+      const alive = nodes.filter((node) => node.alive).length;
+      gauge.labels('true').set(alive);
+      gauge.labels('false').set(nodes.length - alive);
+    },
+  );
+  metrics.gauge('proxy_held_calls', 'Calls waiting for a group that moves or a node that comes back.', [], (gauge) =>
+    gauge.set(figures()?.held ?? 0),
+  );
+  metrics.counter('proxy_rerouted_total', 'Calls sent on, because their group had moved.', () => figures()?.rerouted);
+  metrics.counter('proxy_repeated_total', 'Calls repeated after a pause.', () => figures()?.repeated);
+  return metrics;
+}
+
+/** Nobody hangs up on these calls but the browser, and that is not known. */
+const httpCaller: UnaryCaller = {
+  address: 'http',
+  gone: false,
+  signal: undefined,
+  routed: false,
+  deadline: Number.POSITIVE_INFINITY,
+};
+
+function readsOf({ service }: ProxyHttpDeps): QueueReads {
+  const ask = async (method: string, request: Buffer): Promise<Uint8Array> => {
+    const handler = service()?.unary[method];
+    if (handler === undefined) throw new Refusal('STARTING', 'the proxy is starting');
+    return handler(request, httpCaller);
+  };
+  return {
+    listQueues: async (request) =>
+      ListQueuesResponse.decode(await ask('ListQueues', encodeToBuffer(ListQueuesRequest, request))),
+    getQueueStats: async (request) =>
+      GetQueueStatsResponse.decode(await ask('GetQueueStats', encodeToBuffer(GetQueueStatsRequest, request))),
+  };
+}

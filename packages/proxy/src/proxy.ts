@@ -1,0 +1,104 @@
+import { createRequire } from 'node:module';
+import { createLogger } from '@taskmaster/node/cli';
+import { GrpcServer, hostPort, type Log, type RawService, SystemClock, systemRandom } from '@taskmaster/node/grpc';
+import { completeProxyConfig, type ProxyConfig, type ProxyConfigInput } from './config.ts';
+import { NodePool } from './node-pool.ts';
+import { createProxyHttp } from './proxy-http.ts';
+import { Reachability } from './reachability.ts';
+import { Router } from './router.ts';
+import { createRouterService } from './router-service.ts';
+import type { Routes } from './routes.ts';
+
+const { version } = createRequire(import.meta.url)('../package.json') as { readonly version: string };
+
+/** Routes that somebody keeps up to date until they are disposed of. */
+export type KeptRoutes = Routes & AsyncDisposable;
+
+export interface StartProxyOptions {
+  /** Learns which node holds what. */
+  readonly openRoutes: (config: ProxyConfig, log: Log) => Promise<KeptRoutes>;
+  /** Default: JSON lines on standard error, at the level of the settings. */
+  readonly log?: Log;
+}
+
+/** A proxy that serves. Disposing of it stops it. */
+export interface RunningProxy extends AsyncDisposable {
+  /** `host:port` of gRPC, with the port that was really taken. */
+  readonly grpcAddress: string;
+  /** `host:port` of HTTP. */
+  readonly httpAddress: string;
+  /** Finishes what is in flight, for at most `stopGraceMs`, then closes everything. */
+  stop(): Promise<void>;
+}
+
+/** The parts that are open; those that are not are undefined. */
+interface Parts {
+  routes?: Routes;
+  router?: Router;
+  service?: RawService;
+  reachability?: Reachability;
+  grpc?: GrpcServer;
+}
+
+/**
+ * Starts a proxy: HTTP first, so that it can say that it is starting, then the routes and gRPC. It starts without any node
+ * to be reached, too, and says that it is not ready until there is one. Throws `InvalidConfig` or the system's errors
+ * (`EADDRINUSE`); then nothing is left open.
+ */
+export async function startProxy(settings: ProxyConfigInput, options: StartProxyOptions): Promise<RunningProxy> {
+  const config = completeProxyConfig(settings);
+  const log = options.log ?? createLogger(config.logLevel);
+  const parts: Parts = {};
+  const isReady = (): boolean => parts.reachability?.isReachable ?? false;
+  const { http, metrics } = createProxyHttp(
+    { host: config.host, port: config.httpPort },
+    {
+      version,
+      routes: () => parts.routes,
+      figures: () => parts.router?.figures,
+      service: () => parts.service,
+      isReady,
+      connections: () => parts.grpc?.connections ?? 0,
+      unreadReplyBytes: () => parts.grpc?.unreadReplyBytes ?? 0,
+      log,
+    },
+  );
+
+  await using opened = new AsyncDisposableStack();
+  const httpPort = await http.start();
+  opened.defer(() => http.stop());
+
+  const routes = opened.use(await options.openRoutes(config, log));
+  const pool = opened.use(new NodePool());
+  const clock = new SystemClock();
+  const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits: config.router });
+  const service = createRouterService(router);
+  const reachability = opened.use(
+    new Reachability({ routes, isReachable: (address) => pool.isReachable(address), log }),
+  );
+  Object.assign(parts, { routes, router, service, reachability });
+  await reachability.look();
+
+  const { host, grpcPort } = config;
+  const grpc = new GrpcServer(
+    { ...config.grpc, host, port: grpcPort },
+    { service, isServing: isReady, observer: metrics, log },
+  );
+  opened.defer(async () => {
+    grpc.drain();
+    router.stop();
+    await grpc.stop(config.stopGraceMs);
+  });
+  const grpcAddress = hostPort(host, await grpc.start());
+  parts.grpc = grpc;
+
+  const running = opened.move();
+  const httpAddress = hostPort(host, httpPort);
+  log.info({ grpc: grpcAddress, http: httpAddress, version }, 'serving as a proxy');
+  let stopped: Promise<void> | undefined;
+  const stop = (): Promise<void> => {
+    stopped ??= running.disposeAsync();
+    return stopped;
+  };
+  return { grpcAddress, httpAddress, stop, [Symbol.asyncDispose]: stop };
+}
