@@ -44,14 +44,15 @@ export function createRouterService(router: Router): RawService {
       checkSize(bytes);
       return serve(router, bytes, new ServedCaller(router, caller, unarySender(router.upstream, caller.address)));
     };
-  const batch =
+  /** Over streams: many calls in one message, and what a node granted to a lease that was given up is heard of. */
+  const streamed =
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>
     async (bytes, caller) => {
       const sender = streamSender(router, caller.address);
       try {
         return await serve(router, bytes, new ServedCaller(router, caller, sender));
       } finally {
-        sender.close();
+        sender.end();
       }
     };
   const look =
@@ -64,9 +65,9 @@ export function createRouterService(router: Router): RawService {
   return {
     unary: {
       UpdateTasks: single(updateTasks),
-      LeaseTasks: single(leaseTasks),
-      BatchUpdateTasks: batch(batchUpdate),
-      BatchLeaseTasks: batch(batchLease),
+      LeaseTasks: streamed(leaseTasks),
+      BatchUpdateTasks: streamed(batchUpdate),
+      BatchLeaseTasks: streamed(batchLease),
       ListQueues: look(single(listQueues)),
       GetQueueStats: look(single(getQueueStats)),
       PeekTasks: single(aboutQueue('PeekTasks', 'harmless')),
@@ -197,7 +198,7 @@ class RoutedStreamSession implements StreamSession {
   }
 
   close(): void {
-    this.#sender.close();
+    this.#sender.end();
   }
 
   #operationOf({ id, field, bytes }: StreamEntry): StreamOperation {

@@ -64,11 +64,14 @@ export class StreamSender implements Sender {
     for (const link of this.#links.values()) link.hold(held);
   }
 
-  /** Nobody waits for answers any more; waiting leases are given up with their streams. */
-  close(): void {
+  /**
+   * Nothing more is sent. Streams end once what was sent is answered: a lease that was given up may have been granted
+   * before, and only its answer tells what there is to give back.
+   */
+  end(): void {
+    this.hold(false);
     this.#closed = true;
-    for (const link of this.#links.values()) link.close();
-    this.#links.clear();
+    for (const link of this.#links.values()) link.end();
   }
 
   #linkTo(address: string): Link {
@@ -97,6 +100,7 @@ class Link {
   #lastId = 0;
   #flushing = false;
   #blocked = false;
+  #ending = false;
   #over = false;
 
   constructor(address: string, deps: StreamSenderDeps, onEnd: () => void) {
@@ -133,27 +137,34 @@ class Link {
     this.#pipe.hold(held);
   }
 
-  close(): void {
-    if (this.#over) return;
+  end(): void {
+    this.#ending = true;
+    this.#endWhenDone();
+  }
+
+  #endWhenDone(): void {
+    if (!this.#ending || this.#over || this.#sent.size + this.#queue.length > 0) return;
     this.#pipe.close();
-    this.#end(new Lost('the caller is gone', 'cancelled', true));
+    this.#over = true;
+    this.#onEnd();
   }
 
   #watch(call: Call, signal: AbortSignal | undefined, timeoutMs: number | undefined): void {
     if (signal === undefined && timeoutMs === undefined) return;
-    let cancelTimer =
-      timeoutMs === undefined ? undefined : this.#deps.after(timeoutMs, () => this.#giveUp(call, 'deadline'));
-    const onAbort = (): void => {
+    let cancelTimer: (() => void) | undefined;
+    const over = (kind: 'deadline' | 'cancelled') => (): void => {
       if (call.method !== 'LeaseTasks' || call.id === 0) {
-        this.#giveUp(call, 'cancelled');
+        this.#giveUp(call, kind);
         return;
       }
       // The node answers it: CANCELLED, or with the tasks that it was granted before.
       this.#cancels.push(call.id);
       this.#flushSoon();
       cancelTimer?.();
-      cancelTimer = this.#deps.after(GIVE_UP_MS, () => this.#giveUp(call, 'cancelled'));
+      cancelTimer = this.#deps.after(GIVE_UP_MS, () => this.#giveUp(call, kind));
     };
+    if (timeoutMs !== undefined) cancelTimer = this.#deps.after(timeoutMs, over('deadline'));
+    const onAbort = over('cancelled');
     signal?.addEventListener('abort', onAbort, { once: true });
     call.settled = () => {
       cancelTimer?.();
@@ -166,6 +177,7 @@ class Link {
     if (sent) this.#sent.delete(call.id);
     else this.#queue = this.#queue.filter((other) => other !== call);
     call.settled?.();
+    this.#endWhenDone();
     call.reject(new Lost(kind === 'deadline' ? 'no answer came in time' : 'the call was given up', kind, sent));
   }
 
@@ -224,6 +236,7 @@ class Link {
       else if (field === ResultField.error) call.reject(refusedFrom(bytes));
       else call.reject(new Lost('the node answered with a result of another kind', 'broken', true));
     }
+    this.#endWhenDone();
   }
 
   #end(failure: SendFailure): void {
