@@ -3,8 +3,10 @@
  *
  * - `startProxy(settings, { openRoutes })` → `RunningProxy`: serves gRPC and HTTP from this process; the command
  *   `taskmaster-proxy` does it.
+ * - `colocate({ own, routes, … })` → the same in front of a node, in one process, on one port.
  * - `Router` and `createRouterService` → the service itself, on any `Routes`, `Upstream`, clock and randomness.
  */
+export { type Colocated, type ColocatedOptions, colocate } from './colocated.ts';
 export { completeProxyConfig, type ProxyConfig, type ProxyConfigInput } from './config.ts';
 export { LearnedRoutes } from './learned-routes.ts';
 export { NodePool } from './node-pool.ts';

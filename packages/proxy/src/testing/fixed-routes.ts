@@ -53,7 +53,12 @@ export class FixedRoutes implements Routes {
   change(place: number, change: Partial<RoutedNode>): void {
     const node = this.#nodes[place];
     if (node === undefined) throw new RangeError(`there is no node ${place}`);
-    this.#nodes[place] = { ...node, ...change };
+    const changed = { ...node, ...change };
+    const { nodeId, address } = changed;
+    this.#nodes[place] = changed;
+    for (const [partition, holder] of this.#holders) {
+      if (holder.nodeId === nodeId) this.#holders.set(partition, { ...holder, address });
+    }
     this.#changed();
   }
 

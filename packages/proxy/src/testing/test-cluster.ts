@@ -1,7 +1,8 @@
-import { GrpcServer, type GrpcServerOptions, SystemClock, systemRandom } from '@taskmaster/node/grpc';
+import { GrpcServer, type GrpcServerOptions, type RawService, SystemClock, systemRandom } from '@taskmaster/node/grpc';
 import { type KeptLog, keptLog, startServer, type TestServer } from '@taskmaster/node/grpc/testing';
 import { type Engine, openEngine, SeededRandom, SimDisk } from '@taskmaster/node/testing';
 import { partitionOf } from '@taskmaster/proto';
+import { colocate } from '../colocated.ts';
 import { NodePool } from '../node-pool.ts';
 import { Router, type RouterLimits } from '../router.ts';
 import { createRouterService } from '../router-service.ts';
@@ -12,6 +13,8 @@ export interface TestClusterOptions {
   readonly nodes?: number;
   readonly limits?: Partial<RouterLimits>;
   readonly server?: Partial<GrpcServerOptions>;
+  /** Every node has a router of its own in front. */
+  readonly colocated?: boolean;
   /** Where the proxy believes each partition to be, by the nodes' places. Default: where it is. */
   readonly believed?: (partition: number) => number | undefined;
 }
@@ -54,15 +57,27 @@ const SERVER: GrpcServerOptions = {
 export async function startTestCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
   const count = options.nodes ?? 3;
   await using opened = new AsyncDisposableStack();
-  const nodes: TestNode[] = [];
-  for (let place = 0; place < count; place++) nodes.push(await startNode(place, count, opened));
-  for (const { engine } of nodes) engine.partitions.locate((id) => locationOf(nodes, id));
-
   const routes = new FixedRoutes({
-    nodes: nodes.map(({ nodeId, address }) => ({ nodeId, name: nodeId, address, alive: true })),
+    nodes: Array.from({ length: count }, (_, place) => `node-${place}`).map((name) => ({
+      nodeId: name,
+      name,
+      address: 'not yet known:1',
+      alive: true,
+    })),
     partitions: PARTITIONS,
     holder: options.believed,
   });
+  const front: Front | undefined = options.colocated
+    ? (own, address) => opened.use(colocate({ own, address, routes, log: keptLog() })).service
+    : undefined;
+  const nodes: TestNode[] = [];
+  for (let place = 0; place < count; place++) {
+    const node = await startNode(place, count, opened, front);
+    routes.change(place, { address: node.address });
+    nodes.push(node);
+  }
+  for (const { engine } of nodes) engine.partitions.locate((id) => locationOf(nodes, id));
+
   const log = keptLog();
   const pool = opened.use(new NodePool());
   const clock = new SystemClock();
@@ -91,7 +106,12 @@ export async function startTestCluster(options: TestClusterOptions = {}): Promis
   };
 }
 
-async function startNode(place: number, count: number, opened: AsyncDisposableStack): Promise<TestNode> {
+async function startNode(
+  place: number,
+  count: number,
+  opened: AsyncDisposableStack,
+  front: Front | undefined,
+): Promise<TestNode> {
   const nodeId = `node-${place}`;
   const disk = new SimDisk({ random: new SeededRandom(place + 1) });
   const engine = await openEngine({
@@ -104,12 +124,16 @@ async function startNode(place: number, count: number, opened: AsyncDisposableSt
   opened.defer(() => engine.stop());
   const mine = Array.from({ length: PARTITIONS }, (_, id) => id).filter((id) => id % count === place);
   await engine.partitions.claim(mine.map((id) => ({ id: id as never, epoch: 1 })));
-  const server = await startServer(engine);
+  let address: string | undefined;
+  const server = await startServer(engine, {}, (own) => front?.(own, () => address) ?? own);
+  address = `127.0.0.1:${server.port}`;
   opened.defer(async () => {
     await server[Symbol.asyncDispose]();
   });
-  return { engine, server, nodeId, address: `127.0.0.1:${server.port}` };
+  return { engine, server, nodeId, address };
 }
+
+type Front = (own: RawService, address: () => string | undefined) => RawService;
 
 function locationOf(nodes: readonly TestNode[], id: number) {
   const holder = nodes[id % nodes.length];

@@ -3,6 +3,7 @@ import type { Log } from '../../ports/log.ts';
 import type { CallObserver } from '../call-observer.ts';
 import { createHandlers } from '../handlers.ts';
 import { createNodeService } from '../node-service.ts';
+import type { RawService } from '../raw-service.ts';
 import { GrpcServer, type GrpcServerOptions } from '../server.ts';
 
 const DEFAULTS: GrpcServerOptions = {
@@ -35,12 +36,16 @@ export interface TestServer extends AsyncDisposable {
   readonly ended: { readonly method: string; readonly reason: string | undefined }[];
 }
 
-/** A server on a free port of this machine. */
-export async function startServer(engine: TaskEngine, options: Partial<GrpcServerOptions> = {}): Promise<TestServer> {
+/** A server on a free port of this machine. `front` may put something before the node's own service. */
+export async function startServer(
+  engine: TaskEngine,
+  options: Partial<GrpcServerOptions> = {},
+  front: (own: RawService) => RawService = (own) => own,
+): Promise<TestServer> {
   const log = keptLog();
   const ended: { method: string; reason: string | undefined }[] = [];
   const observer: CallObserver = { callEnded: (method, reason) => void ended.push({ method, reason }) };
-  const service = createNodeService(createHandlers(engine, log));
+  const service = front(createNodeService(createHandlers(engine, log)));
   const isServing = () => engine.health.kind === 'serving' || engine.health.kind === 'full';
   const server = new GrpcServer({ ...DEFAULTS, ...options }, { service, isServing, observer, log });
   const port = await server.start();

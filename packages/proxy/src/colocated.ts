@@ -1,0 +1,122 @@
+import {
+  type Log,
+  type RawService,
+  refusalOf,
+  type StreamSession,
+  SystemClock,
+  systemRandom,
+  toWireError,
+  type UnaryCaller,
+  type UnaryHandler,
+} from '@taskmaster/node/grpc';
+import { NodePool } from './node-pool.ts';
+import { Router, type RouterLimits } from './router.ts';
+import { createRouterService } from './router-service.ts';
+import type { Routes } from './routes.ts';
+import {
+  Lost,
+  Refused,
+  type UnaryMethod,
+  type Upstream,
+  type UpstreamCallOptions,
+  type UpstreamListener,
+  type UpstreamPipe,
+} from './upstream.ts';
+
+export interface ColocatedOptions {
+  /** The node's own service. */
+  readonly own: RawService;
+  /** The node's own address, as the routes have it; undefined until it is known. */
+  readonly address: () => string | undefined;
+  readonly routes: Routes;
+  readonly log: Log;
+  readonly limits?: RouterLimits;
+  /** How the other nodes are reached. Default: gRPC channels of its own. */
+  readonly others?: Upstream & Disposable;
+}
+
+/** A router in front of a node. Disposing of it closes its connections. */
+export interface Colocated extends Disposable {
+  /** To be served in the place of the node's own service. */
+  readonly service: RawService;
+  readonly router: Router;
+}
+
+/**
+ * Lets a node answer for the whole cluster: calls of its own partitions are made directly, the others are sent on. What a
+ * proxy or another node has sent here is never sent on: the node answers it or says NOT_HOLDER.
+ */
+export function colocate({ own, address, routes, log, limits, others }: ColocatedOptions): Colocated {
+  const pool = others ?? new NodePool();
+  const upstream = new LocalFirst(own, address, pool, log);
+  const router = new Router({ routes, upstream, clock: new SystemClock(), random: systemRandom, log, limits });
+  const spread = createRouterService(router);
+  const unary: Record<string, UnaryHandler> = {};
+  for (const [method, handler] of Object.entries(own.unary)) {
+    const spreadHandler = spread.unary[method] ?? handler;
+    unary[method] = (request, caller) => (caller.routed ? handler : spreadHandler)(request, caller);
+  }
+  return {
+    service: {
+      unary,
+      openStream: (origin): StreamSession => (origin.routed ? own : spread).openStream(origin),
+    },
+    router,
+    [Symbol.dispose]: () => {
+      router.stop();
+      pool[Symbol.dispose]();
+    },
+  };
+}
+
+/** Calls of this very node skip the network. */
+class LocalFirst implements Upstream {
+  readonly #own: RawService;
+  readonly #address: () => string | undefined;
+  readonly #others: Upstream;
+  readonly #log: Log;
+
+  constructor(own: RawService, address: () => string | undefined, others: Upstream, log: Log) {
+    this.#own = own;
+    this.#address = address;
+    this.#others = others;
+    this.#log = log;
+  }
+
+  isLocal(address: string): boolean {
+    return address === this.#address();
+  }
+
+  async unary(
+    address: string,
+    method: UnaryMethod,
+    request: Uint8Array,
+    options: UpstreamCallOptions,
+  ): Promise<Uint8Array> {
+    if (!this.isLocal(address)) return this.#others.unary(address, method, request, options);
+    const handler = this.#own.unary[method];
+    if (handler === undefined) throw new Lost(`there is no ${method} here`, 'broken', false);
+    try {
+      return await handler(Buffer.from(request.buffer, request.byteOffset, request.byteLength), callerOf(options));
+    } catch (thrown) {
+      throw new Refused(toWireError(refusalOf(thrown, this.#log)));
+    }
+  }
+
+  stream(address: string, options: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
+    return this.#others.stream(address, options, listener);
+  }
+}
+
+/** Whoever asks the node through its own router. */
+function callerOf({ signal, timeoutMs, peer }: UpstreamCallOptions): UnaryCaller {
+  return {
+    address: peer,
+    routed: true,
+    signal,
+    get gone() {
+      return signal?.aborted ?? false;
+    },
+    deadline: timeoutMs === undefined ? Number.POSITIVE_INFINITY : Date.now() + timeoutMs,
+  };
+}
