@@ -39,7 +39,9 @@ export function explainLease(
     return grantsToNobody(world, event, span, setting).map(({ after }) => after);
   }
   if (outcome.tasks.length > 0) return explainTasks(world, event, outcome.tasks, span, setting);
-  if (outcome.dismissed) return sweeps(world, event.call.queues, span, setting);
+  if (outcome.dismissed) {
+    return [...sweeps(world, event.call.queues, span, setting), ...explainAllGone(world, event, span, setting)];
+  }
   return [...explainNothing(world, event, span, setting), ...explainAllGone(world, event, span, setting)];
 }
 
@@ -209,11 +211,15 @@ export function explainCancelled(
   }
   // Without space nothing can be given back, and the leases end by themselves.
   const kept = setting.mayBeFull ? [{ world: world.withProgress(event.id, undefined), done: true }] : [];
-  let next = world.at(span.from, world.epoch).withProgress(event.id, undefined);
-  for (const [queue = '', pid = ''] of JSON.parse(owed) as string[][]) {
-    const task = next.task(queue, pid);
-    if (task?.token !== `of #${event.id}` || task.hidden?.leasedBy !== event.id) continue;
-    next = next.put(queue, { ...task, attempts: task.attempts - 1, hidden: undefined }, setting.lingerMs);
-  }
-  return [{ world: next, done: true }, ...kept];
+  // Somebody who waits may have shown what was due before it came to that.
+  const given = sweeps(world, event.call.queues, span, setting).map((swept) => {
+    let next = swept.at(span.from, swept.epoch).withProgress(event.id, undefined);
+    for (const [queue = '', pid = ''] of JSON.parse(owed) as string[][]) {
+      const task = next.task(queue, pid);
+      if (task?.token !== `of #${event.id}` || task.hidden?.leasedBy !== event.id) continue;
+      next = next.put(queue, { ...task, attempts: task.attempts - 1, hidden: undefined }, setting.lingerMs);
+    }
+    return { world: next, done: true };
+  });
+  return [...given, ...kept];
 }

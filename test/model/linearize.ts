@@ -117,8 +117,12 @@ class Search {
       if (event.outcome.kind === 'unknown' || event.hungUp) return false;
       if (candidates.some(({ outcome, endedSeq }) => outcome.kind === 'unknown' && endedSeq < event.calledSeq))
         return false;
-      const [first] = this.#stepsOf(world, event);
-      return first?.done === true && first.world === world;
+      const [first, ...others] = this.#stepsOf(world, event);
+      // A lease whose tasks were all taken away looks like one that got nothing, and a request that was repeated after
+      // its window like one within: what changes something has its place in the order.
+      const isRead = event.call.kind !== 'lease' && event.call.kind !== 'update';
+      const onlyOne = others.length === 0 || isRead;
+      return first?.done === true && first.world === world && onlyOne;
     });
   }
 

@@ -1,13 +1,20 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { judge, report } from './judge.ts';
+import { runOnRocksDb } from './rocks-run.ts';
 import { runScenario } from './run-scenario.ts';
 import { type Scenario, scenarios } from './scenario.ts';
 
 /** MODEL_SEED and MODEL_RUNS look further than the default run does. */
 const seed = Number(process.env.MODEL_SEED ?? 20_260_101);
-const numRuns = Number(process.env.MODEL_RUNS ?? 1500);
+const numRuns = Number(process.env.MODEL_RUNS ?? 2500);
+
+/** A sample: a real disk takes its time. */
+const onRocksDb = Number(process.env.MODEL_ROCKS_RUNS ?? 15);
+/** What RocksDB may take for a step, by the model's reckoning. */
+const REAL_DISK = { atomicBatches: true, writeMs: 10, syncMs: 10, readMs: 10 };
 
 async function check(scenario: Scenario): Promise<'explained' | 'undecided'> {
   const run = await runScenario(scenario);
@@ -40,5 +47,22 @@ describe('the engine does as the model does', () => {
       expect(undecided / numRuns).toBeLessThan(0.03);
     },
     numRuns * 200,
+  );
+
+  test(
+    `in ${onRocksDb} random histories on RocksDB`,
+    async () => {
+      const property = fc.asyncProperty(scenarios, async (any) => {
+        const scenario = { ...any, disk: REAL_DISK };
+        await using dir = await temporaryDirectory();
+        const run = await runOnRocksDb(scenario, dir.path);
+        const verdict = judge(scenario, run);
+        if (run.faults.length > 0 || verdict.kind === 'impossible') throw new Error(report(run, verdict));
+      });
+      // Not shrunk: a run takes a second.
+      await fc.assert(property, { seed, numRuns: onRocksDb, endOnFailure: true });
+      expect(onRocksDb).toBeGreaterThan(0);
+    },
+    60_000 + onRocksDb * 2000,
   );
 });

@@ -8,10 +8,11 @@ import {
   settle,
   VirtualClock,
 } from '@taskmaster/node/testing';
-import { type Call, History, type HistoryEvent, type LeaseCall, type UpdateCall } from '../support/history.ts';
+import { type Call, History, type HistoryEvent, type LeaseCall } from '../support/history.ts';
+import { Callers, isCall } from './callers.ts';
 import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';
-import { type Action, type Item, PIDS, QUEUES, type Scenario, type TaskRef } from './scenario.ts';
+import { type Action, QUEUES, type Scenario } from './scenario.ts';
 
 export interface Run {
   readonly events: readonly HistoryEvent[];
@@ -27,14 +28,6 @@ const CHECKPOINT_MS = 250;
 const PATIENCE_MS = 60_000;
 /** Later than any lease, delay or backoff of a scenario. */
 const LONG_MS = 15_000;
-
-const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
-  undefined,
-  undefined,
-  { maxAttempts: 1, backoffInitialMs: 0, backoffMaxMs: 1000, deadLetterQueue: '' },
-  { maxAttempts: 2, backoffInitialMs: 10, backoffMaxMs: 200, deadLetterQueue: 'r' },
-  { maxAttempts: 0, backoffInitialMs: 40, backoffMaxMs: 100, deadLetterQueue: '' },
-];
 
 /** Plays a scenario on an engine and records what its callers saw. */
 export async function runScenario(scenario: Scenario): Promise<Run> {
@@ -59,11 +52,7 @@ class ScenarioRun {
   #clockIsMarked = true;
   /** What this boot's clock was ahead of true time. */
   #aheadMs: number | undefined;
-  readonly #leases: { readonly queue: string; readonly pid: string; readonly token: number }[] = [];
-  readonly #updatesWithId: UpdateCall[] = [];
-  readonly #waiting: Asked[] = [];
-  readonly #pids = new Map<string, Set<string>>(QUEUES.map((queue) => [queue, new Set<string>(PIDS)]));
-  #named = 0;
+  readonly #callers = new Callers((call) => this.#ask(call));
 
   constructor(scenario: Scenario) {
     this.#scenario = scenario;
@@ -112,49 +101,8 @@ class ScenarioRun {
   }
 
   async #do(action: Action): Promise<void> {
+    if (isCall(action)) return this.#callers.play(action);
     switch (action.do) {
-      case 'update':
-        this.#update(action.items, action.withId);
-        break;
-      case 'repeat': {
-        const call = at(this.#updatesWithId, action.which);
-        if (call) this.#ask(call);
-        break;
-      }
-      case 'lease': {
-        const { queues, max, leaseMs, waitMs, maxPid, maxBytes } = action;
-        this.#lease({
-          kind: 'lease',
-          queues: [...new Set(queues)].map(queueName),
-          maxTasks: max,
-          leaseMs,
-          waitMs,
-          maxPid: maxPid === undefined ? undefined : PIDS[maxPid],
-          maxBytes,
-        });
-        break;
-      }
-      case 'hangUp':
-        at(this.#waiting, action.which)?.hangUp();
-        break;
-      case 'get':
-        this.#ask({ kind: 'get', queue: queueName(action.queue), pids: this.#pidsOf(queueName(action.queue)) });
-        break;
-      case 'peek':
-        this.#ask({ kind: 'peek', queue: queueName(action.queue), what: action.what, limit: action.limit });
-        break;
-      case 'stats':
-        this.#ask({ kind: 'stats', queues: QUEUES });
-        break;
-      case 'list':
-        this.#ask({ kind: 'list' });
-        break;
-      case 'delete':
-        this.#ask({ kind: 'delete', queue: queueName(action.queue) });
-        break;
-      case 'reset':
-        this.#ask({ kind: 'reset', queue: queueName(action.queue) });
-        break;
       case 'pass':
         await this.#clock.advance(action.ms);
         break;
@@ -180,79 +128,14 @@ class ScenarioRun {
     }
   }
 
-  #update(items: readonly Item[], withId: boolean): void {
-    const enqueue: UpdateCall['enqueue'][number][] = [];
-    const dequeue: UpdateCall['dequeue'][number][] = [];
-    const renew: UpdateCall['renew'][number][] = [];
-    const release: UpdateCall['release'][number][] = [];
-    const named = new Set<string>();
-    for (const item of items) {
-      if (item.do === 'enqueue') {
-        enqueue.push(this.#enqueueItem(item));
-        continue;
-      }
-      const task = this.#taskOf(item.task);
-      // Naming a task twice is refused before it comes to the engine.
-      if (!task || named.has(`${task.queue} ${task.pid}`)) continue;
-      named.add(`${task.queue} ${task.pid}`);
-      if (item.do === 'dequeue') dequeue.push(task);
-      else if (item.do === 'renew') renew.push({ ...task, leaseMs: item.ms ?? 1000 });
-      else release.push({ ...task, delayMs: item.ms, refund: item.refund });
-    }
-    const [first] = [...enqueue, ...dequeue, ...renew, ...release];
-    if (!first) return;
-    const inGroup = ({ queue }: { readonly queue: string }): boolean => isOther(queue) === isOther(first.queue);
-    const call: UpdateCall = {
-      kind: 'update',
-      enqueue: enqueue.filter(inGroup),
-      dequeue: dequeue.filter(inGroup),
-      renew: renew.filter(inGroup),
-      release: release.filter(inGroup),
-      requestId: withId ? `id-${this.#named++}` : undefined,
-    };
-    if (withId) this.#updatesWithId.push(call);
-    this.#ask(call);
-  }
-
-  #enqueueItem(item: Extract<Item, { do: 'enqueue' }>): UpdateCall['enqueue'][number] {
-    return {
-      queue: queueName(item.queue),
-      pid: item.pid === undefined ? undefined : PIDS[item.pid],
-      data: `d${this.#named++}`.padEnd(item.bytes, '.'),
-      mode: item.mode,
-      delayMs: item.delayMs,
-      retry: RETRIES[item.retry],
-    };
-  }
-
-  #taskOf(ref: TaskRef): UpdateCall['dequeue'][number] | undefined {
-    if (ref.by === 'pid') return { queue: queueName(ref.queue), pid: PIDS[ref.pid] ?? 'a', token: undefined };
-    const lease = at(this.#leases, ref.which);
-    return lease && { ...lease, token: ref.withToken ? lease.token : undefined };
-  }
-
-  #lease(call: LeaseCall): void {
-    this.#waiting.unshift(this.#ask(call));
-  }
-
   #ask(call: Call): Asked {
     const { atomicBatches } = this.#scenario.disk;
-    const asked = ask(this.#requireEngine(), call, this.history, () => this.#now, atomicBatches);
-    asked.ended.then((outcome) => {
-      if (outcome.kind === 'leased') for (const task of outcome.tasks) this.#leases.unshift(task);
-      if (outcome.kind !== 'updated' || call.kind !== 'update') return;
-      for (const [i, { pid }] of outcome.enqueued.entries()) this.#pids.get(call.enqueue[i]?.queue ?? '')?.add(pid);
-    });
-    return asked;
+    return ask(this.#requireEngine(), call, this.history, () => this.#now, atomicBatches);
   }
 
   #requireEngine(): Engine {
     if (!this.#engine) throw new Error('the engine is not open');
     return this.#engine;
-  }
-
-  #pidsOf(queue: string): string[] {
-    return [...(this.#pids.get(queue) ?? [])];
   }
 
   #crashAfter(steps: number): void {
@@ -293,7 +176,7 @@ class ScenarioRun {
 
   async #restart(): Promise<void> {
     const engine = this.#requireEngine();
-    for (const asked of this.#waiting) asked.dismiss();
+    this.#callers.dismiss();
     await this.#unlessCrashed(engine.stop());
     // What was under way has ended by now; only its callers have to hear of it.
     await settle();
@@ -315,7 +198,7 @@ class ScenarioRun {
   async #look(): Promise<void> {
     const queues = QUEUES;
     await this.#await({ kind: 'stats', queues });
-    for (const queue of queues) await this.#await({ kind: 'get', queue, pids: this.#pidsOf(queue) });
+    for (const queue of queues) await this.#await({ kind: 'get', queue, pids: this.#callers.pidsOf(queue) });
   }
 
   async #await(call: Call): Promise<Asked['ended'] extends Promise<infer O> ? O | undefined : never> {
@@ -387,11 +270,4 @@ class ScenarioRun {
     }
     this.faults.push('tasks are left that nobody can lease');
   }
-}
-
-const isOther = (queue: string): boolean => queue === 'other';
-const queueName = (number: number): string => QUEUES[number] ?? QUEUES[0];
-
-function at<T>(items: readonly T[], which: number): T | undefined {
-  return items.length === 0 ? undefined : items[which % items.length];
 }

@@ -1,4 +1,4 @@
-// What tests outside this package need: an engine on virtual time and a simulated disk.
+// What tests outside this package need: an engine on virtual time, and on a simulated disk or a real one.
 
 export { Refusal, UpdateRefusal } from '../domain/errors.ts';
 export type { Instant, Key, LeaseToken, Pid } from '../domain/ids.ts';
@@ -6,6 +6,7 @@ export type * from '../engine/commands.ts';
 export type { EngineConfig } from '../engine/config.ts';
 export { type Engine, openEngine } from '../engine/engine.ts';
 export { Family } from '../ports/store.ts';
+export { openRocksStore } from '../store/rocks-store.ts';
 export * from './engine-harness.ts';
 export { SeededRandom } from './seeded-random.ts';
 export { type DurableStep, SimDisk, type SimDiskOptions, type SimSpace } from './sim-store.ts';

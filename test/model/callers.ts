@@ -1,0 +1,162 @@
+import type { Call, LeaseCall, UpdateCall } from '../support/history.ts';
+import type { Asked } from './engine-caller.ts';
+import { type Action, type Item, PIDS, QUEUES, type TaskRef } from './scenario.ts';
+
+const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
+  undefined,
+  undefined,
+  { maxAttempts: 1, backoffInitialMs: 0, backoffMaxMs: 1000, deadLetterQueue: '' },
+  { maxAttempts: 2, backoffInitialMs: 10, backoffMaxMs: 200, deadLetterQueue: 'r' },
+  { maxAttempts: 0, backoffInitialMs: 40, backoffMaxMs: 100, deadLetterQueue: '' },
+];
+
+const CALLS = ['update', 'repeat', 'lease', 'hangUp', 'get', 'peek', 'stats', 'list', 'delete', 'reset'] as const;
+type CallAction = Extract<Action, { do: (typeof CALLS)[number] }>;
+
+/** Whether the action is a caller's, not something that befalls the node. */
+export const isCall = (action: Action): action is CallAction => (CALLS as readonly string[]).includes(action.do);
+
+/** Those who call the engine in a run: they remember what they leased and what they sent. */
+export class Callers {
+  readonly #send: (call: Call) => Asked;
+  readonly #leases: { readonly queue: string; readonly pid: string; readonly token: number }[] = [];
+  readonly #updatesWithId: UpdateCall[] = [];
+  readonly #waiting: Asked[] = [];
+  readonly #pids = new Map<string, Set<string>>(QUEUES.map((queue) => [queue, new Set<string>(PIDS)]));
+  #named = 0;
+
+  constructor(send: (call: Call) => Asked) {
+    this.#send = send;
+  }
+
+  play(action: CallAction): void {
+    switch (action.do) {
+      case 'update':
+        this.#update(action.items, action.withId);
+        break;
+      case 'repeat': {
+        const call = at(this.#updatesWithId, action.which);
+        if (call) this.#ask(call);
+        break;
+      }
+      case 'lease': {
+        const { queues, max, leaseMs, waitMs, maxPid, maxBytes } = action;
+        this.#lease({
+          kind: 'lease',
+          queues: [...new Set(queues)].map(queueName),
+          maxTasks: max,
+          leaseMs,
+          waitMs,
+          maxPid: maxPid === undefined ? undefined : PIDS[maxPid],
+          maxBytes,
+        });
+        break;
+      }
+      case 'hangUp':
+        at(this.#waiting, action.which)?.hangUp();
+        break;
+      case 'get':
+        this.#ask({ kind: 'get', queue: queueName(action.queue), pids: this.pidsOf(queueName(action.queue)) });
+        break;
+      case 'peek':
+        this.#ask({ kind: 'peek', queue: queueName(action.queue), what: action.what, limit: action.limit });
+        break;
+      case 'stats':
+        this.#ask({ kind: 'stats', queues: QUEUES });
+        break;
+      case 'list':
+        this.#ask({ kind: 'list' });
+        break;
+      case 'delete':
+        this.#ask({ kind: 'delete', queue: queueName(action.queue) });
+        break;
+      case 'reset':
+        this.#ask({ kind: 'reset', queue: queueName(action.queue) });
+        break;
+      default:
+        action satisfies never;
+    }
+  }
+
+  /** The node is stopping: empty answers say nothing from now on. */
+  dismiss(): void {
+    for (const asked of this.#waiting) asked.dismiss();
+  }
+
+  /** Every PID that a task of the queue may have had. */
+  pidsOf(queue: string): string[] {
+    return [...(this.#pids.get(queue) ?? [])];
+  }
+
+  #update(items: readonly Item[], withId: boolean): void {
+    const enqueue: UpdateCall['enqueue'][number][] = [];
+    const dequeue: UpdateCall['dequeue'][number][] = [];
+    const renew: UpdateCall['renew'][number][] = [];
+    const release: UpdateCall['release'][number][] = [];
+    const named = new Set<string>();
+    for (const item of items) {
+      if (item.do === 'enqueue') {
+        enqueue.push(this.#enqueueItem(item));
+        continue;
+      }
+      const task = this.#taskOf(item.task);
+      // Naming a task twice is refused before it comes to the engine.
+      if (!task || named.has(`${task.queue} ${task.pid}`)) continue;
+      named.add(`${task.queue} ${task.pid}`);
+      if (item.do === 'dequeue') dequeue.push(task);
+      else if (item.do === 'renew') renew.push({ ...task, leaseMs: item.ms ?? 1000 });
+      else release.push({ ...task, delayMs: item.ms, refund: item.refund });
+    }
+    const [first] = [...enqueue, ...dequeue, ...renew, ...release];
+    if (!first) return;
+    const inGroup = ({ queue }: { readonly queue: string }): boolean => isOther(queue) === isOther(first.queue);
+    const call: UpdateCall = {
+      kind: 'update',
+      enqueue: enqueue.filter(inGroup),
+      dequeue: dequeue.filter(inGroup),
+      renew: renew.filter(inGroup),
+      release: release.filter(inGroup),
+      requestId: withId ? `id-${this.#named++}` : undefined,
+    };
+    if (withId) this.#updatesWithId.push(call);
+    this.#ask(call);
+  }
+
+  #enqueueItem(item: Extract<Item, { do: 'enqueue' }>): UpdateCall['enqueue'][number] {
+    return {
+      queue: queueName(item.queue),
+      pid: item.pid === undefined ? undefined : PIDS[item.pid],
+      data: `d${this.#named++}`.padEnd(item.bytes, '.'),
+      mode: item.mode,
+      delayMs: item.delayMs,
+      retry: RETRIES[item.retry],
+    };
+  }
+
+  #taskOf(ref: TaskRef): UpdateCall['dequeue'][number] | undefined {
+    if (ref.by === 'pid') return { queue: queueName(ref.queue), pid: PIDS[ref.pid] ?? 'a', token: undefined };
+    const lease = at(this.#leases, ref.which);
+    return lease && { ...lease, token: ref.withToken ? lease.token : undefined };
+  }
+
+  #lease(call: LeaseCall): void {
+    this.#waiting.unshift(this.#ask(call));
+  }
+
+  #ask(call: Call): Asked {
+    const asked = this.#send(call);
+    asked.ended.then((outcome) => {
+      if (outcome.kind === 'leased') for (const task of outcome.tasks) this.#leases.unshift(task);
+      if (outcome.kind !== 'updated' || call.kind !== 'update') return;
+      for (const [i, { pid }] of outcome.enqueued.entries()) this.#pids.get(call.enqueue[i]?.queue ?? '')?.add(pid);
+    });
+    return asked;
+  }
+}
+
+const isOther = (queue: string): boolean => queue === 'other';
+const queueName = (number: number): string => QUEUES[number] ?? QUEUES[0];
+
+function at<T>(items: readonly T[], which: number): T | undefined {
+  return items.length === 0 ? undefined : items[which % items.length];
+}

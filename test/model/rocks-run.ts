@@ -1,0 +1,88 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openEngine, openRocksStore, VirtualClock } from '@taskmaster/node/testing';
+import { type Call, History } from '../support/history.ts';
+import { Callers, isCall } from './callers.ts';
+import { type Asked, ask } from './engine-caller.ts';
+import { LINGER_MS, type Run } from './run-scenario.ts';
+import { QUEUES, type Scenario } from './scenario.ts';
+
+/** More than any lease of a scenario waits. */
+const LONGEST_WAIT_MS = 5000;
+
+const STEP_MS = 20;
+const nextMillisecond = (): Promise<void> => sleep(1);
+
+/**
+ * Plays a scenario on RocksDB. Calls between two passages of time are under way at once; time stands still until those
+ * that do not wait have ended, because a real disk takes its own. Disks do not fail here, nor are clocks set.
+ */
+export async function runOnRocksDb({ actions, cacheBytes, refillTasks, jitter }: Scenario, dir: string): Promise<Run> {
+  const history = new History();
+  let clock = new VirtualClock();
+  const config = {
+    cacheBytes,
+    refillMinTasks: refillTasks,
+    refillMaxTasks: refillTasks,
+    emptyQueueLingerMs: LINGER_MS,
+  };
+  const open = async () => {
+    const store = await openRocksStore({ dir });
+    const random = { next: () => jitter };
+    return { store, engine: await openEngine({ store, clock, random, config }) };
+  };
+  let node = await open();
+  const asked: Asked['ended'][] = [];
+  const waiting: Asked['ended'][] = [];
+  const callers = new Callers((call: Call) => {
+    const one = ask(node.engine, call, history, () => clock.now(), true);
+    (call.kind === 'lease' && call.waitMs > 0 ? waiting : asked).push(one.ended);
+    return one;
+  });
+  // In steps, because what a timer sets off needs the disk before the next timer is due.
+  const pass = async (ms: number, isOver = () => false): Promise<void> => {
+    for (let left = ms; left > 0 && !isOver(); left -= STEP_MS) {
+      await clock.advance(Math.min(left, STEP_MS));
+      await nextMillisecond();
+    }
+  };
+  const ended = async (all: readonly Promise<unknown>[]): Promise<void> => {
+    let over = false;
+    void Promise.all(all).finally(() => {
+      over = true;
+    });
+    await pass(LONGEST_WAIT_MS, () => over);
+  };
+  const quiet = (): Promise<void> => ended(asked.splice(0));
+  const restart = async (inGoodOrder: boolean): Promise<void> => {
+    await quiet();
+    callers.dismiss();
+    if (inGoodOrder) await node.engine.stop();
+    else history.crash(clock.now());
+    // Those who waited were answered by the stop, or are never answered.
+    waiting.length = 0;
+    clock.stop();
+    await node.store.close();
+    clock = clock.restart();
+    node = await open();
+  };
+  for (const action of actions) {
+    if (isCall(action)) callers.play(action);
+    else if (action.do === 'pass') {
+      await quiet();
+      await pass(action.ms);
+    } else if (action.do === 'crash' || action.do === 'restart') await restart(action.do === 'restart');
+  }
+  await quiet();
+  await ended(waiting);
+  await restart(true);
+  for (const call of [
+    { kind: 'stats' as const, queues: QUEUES },
+    ...QUEUES.map((queue) => ({ kind: 'get' as const, queue, pids: callers.pidsOf(queue) })),
+  ]) {
+    await ask(node.engine, call, history, () => clock.now(), true).ended;
+  }
+  await node.engine.stop();
+  await node.store.close();
+  const faults = history.openCalls.map(({ call }) => `a call is never answered: ${JSON.stringify(call)}`);
+  return { events: history.events, reboots: [], faults };
+}
