@@ -7,6 +7,6 @@
 export { InvalidConfig, type NodeConfig, type NodeConfigInput } from './config.ts';
 export { type EmbeddedOptions, openEmbedded } from './embedded.ts';
 export type { EngineConfig } from './engine/config.ts';
-export { type RunningNode, type StartNodeOptions, startNode } from './node.ts';
+export { type Front, type NodeInside, type RunningNode, type StartNodeOptions, startNode } from './node.ts';
 export type { Log } from './ports/log.ts';
 export { StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from './ports/store.ts';

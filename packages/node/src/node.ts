@@ -6,6 +6,7 @@ import { openEngine } from './engine/engine.ts';
 import { createHandlers, type Handlers } from './grpc/handlers.ts';
 import { hostPort } from './grpc/host-port.ts';
 import { createNodeService } from './grpc/node-service.ts';
+import type { RawService } from './grpc/raw-service.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { refusalOf, toWireError } from './grpc/status.ts';
 import { isReady } from './http/health.ts';
@@ -25,6 +26,22 @@ const { version } = createRequire(import.meta.url)('../package.json') as { reado
 export interface StartNodeOptions {
   /** Default: JSON lines on standard error, at the level of the settings. */
   readonly log?: Log;
+  /** Puts something before the node's own service: a router that sends on what other nodes hold. */
+  readonly front?: (own: RawService, node: NodeInside) => Front;
+}
+
+/** What stands before a node's service may know of the node. */
+export interface NodeInside {
+  /** `host:port` of gRPC; undefined until it is known. */
+  readonly address: () => string | undefined;
+  readonly log: Log;
+}
+
+/** What is served in the place of a node's own service. */
+export interface Front extends Disposable {
+  readonly service: RawService;
+  /** Ends what waits; everything else goes on until it is disposed of. */
+  stop(): void;
 }
 
 /** A node that serves. Disposing of it stops it. */
@@ -71,14 +88,16 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   opened.defer(() => engine.stop());
   parts.engine = engine;
 
-  const handlers = createHandlers(engine, log);
+  const own = createNodeService(createHandlers(engine, log));
+  const front = options.front?.(own, { address: () => parts.grpcAddress, log });
+  if (front !== undefined) opened.use(front);
   const { host, grpcPort } = config;
   const grpc = new GrpcServer(
     { ...config.grpc, host, port: grpcPort },
-    { service: createNodeService(handlers), isServing: () => isReady(engine.health), observer: metrics, log },
+    { service: front?.service ?? own, isServing: () => isReady(engine.health), observer: metrics, log },
   );
   // Declared last, so that a stop begins here: long polls end before anything waits for their connections.
-  opened.defer(() => stopServing(grpc, engine, config.stopGraceMs));
+  opened.defer(() => stopServing(grpc, front, engine, config.stopGraceMs));
   parts.grpcAddress = hostPort(host, await grpc.start());
   parts.grpc = grpc;
 
@@ -93,8 +112,14 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   return { grpcAddress: parts.grpcAddress, httpAddress, stop, [Symbol.asyncDispose]: stop };
 }
 
-async function stopServing(grpc: GrpcServer, engine: TaskEngine, graceMs: number): Promise<void> {
+async function stopServing(
+  grpc: GrpcServer,
+  front: Front | undefined,
+  engine: TaskEngine,
+  graceMs: number,
+): Promise<void> {
   grpc.drain();
+  front?.stop();
   await engine.stop();
   await grpc.stop(graceMs);
 }

@@ -1,3 +1,4 @@
+import type { Front } from '@taskmaster/node';
 import {
   type Log,
   type RawService,
@@ -35,10 +36,8 @@ export interface ColocatedOptions {
   readonly others?: Upstream & Disposable;
 }
 
-/** A router in front of a node. Disposing of it closes its connections. */
-export interface Colocated extends Disposable {
-  /** To be served in the place of the node's own service. */
-  readonly service: RawService;
+/** A router in front of a node: what `startNode` takes as its `front`. Disposing of it closes its connections. */
+export interface Colocated extends Front {
   readonly router: Router;
 }
 
@@ -62,6 +61,7 @@ export function colocate({ own, address, routes, log, limits, others }: Colocate
       openStream: (origin): StreamSession => (origin.routed ? own : spread).openStream(origin),
     },
     router,
+    stop: () => router.stop(),
     [Symbol.dispose]: () => {
       router.stop();
       pool[Symbol.dispose]();

@@ -1,4 +1,5 @@
 import { choice, count, grpcSection, InvalidConfig, ms, port, settingsTable, text } from '@taskmaster/node/cli';
+import { DEFAULT_PARTITIONS } from '@taskmaster/proto';
 import { z } from 'zod';
 import { DEFAULT_ROUTER_LIMITS } from './router.ts';
 
@@ -39,6 +40,12 @@ export const proxyConfigSchema = z.strictObject({
   }),
   router: z
     .strictObject({
+      partitions: count({
+        about: 'Partitions of the cluster, as it was created with.',
+        default: DEFAULT_PARTITIONS,
+        min: 1,
+        max: 65_536,
+      }),
       holdMs: ms({
         about: 'How long a call is held while its group moves to another node, or its node restarts.',
         default: DEFAULT_ROUTER_LIMITS.holdMs,

@@ -1,4 +1,5 @@
 import { DEFAULT_PARTITIONS } from '@taskmaster/proto';
+import type { ProxyConfig } from './config.ts';
 import type { Holder, RoutedNode, Routes } from './routes.ts';
 
 /**
@@ -48,6 +49,6 @@ export class LearnedRoutes implements Routes, AsyncDisposable {
 }
 
 /** Of the nodes that the settings name. */
-export async function openLearnedRoutes({ join }: { readonly join: readonly string[] }): Promise<LearnedRoutes> {
-  return new LearnedRoutes(join);
+export async function openLearnedRoutes({ join, router }: ProxyConfig): Promise<LearnedRoutes> {
+  return new LearnedRoutes(join, router.partitions);
 }
