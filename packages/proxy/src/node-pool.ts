@@ -46,15 +46,22 @@ const asIs = (bytes: Buffer): Buffer => bytes;
 const { path: anyPath } = TaskMasterServiceService.updateTasks;
 const SERVICE_PATH = anyPath.slice(0, anyPath.lastIndexOf('/') + 1);
 
+/**
+ * Calls at once over one connection, a stream counting as one: what servers commonly allow. HTTP/2 keeps those beyond it
+ * waiting, without a word, until others end, and streams do not end.
+ */
+const CALLS_PER_CHANNEL = 100;
+
 interface Channel {
   readonly client: Client;
+  calls: number;
   usedAt: number;
 }
 
-/** gRPC channels to nodes, one for each address, opened when the first call goes there. */
+/** gRPC channels to nodes: one for each address, opened when the first call goes there, and more as they fill. */
 export class NodePool implements Upstream, Disposable {
   readonly #credentials: ChannelCredentials;
-  readonly #channels = new Map<string, Channel>();
+  readonly #channels = new Map<string, Channel[]>();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
 
@@ -69,50 +76,66 @@ export class NodePool implements Upstream, Disposable {
     request: Uint8Array,
     options: UpstreamCallOptions,
   ): Promise<Uint8Array> {
-    const client = this.#clientOf(address);
-    await connected(client, address, options);
-    return call(client, method, request, options);
+    const channel = this.#take(address);
+    try {
+      await connected(channel.client, address, options);
+      return await call(channel.client, method, request, options);
+    } finally {
+      release(channel);
+    }
   }
 
   stream(address: string, { peer }: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
-    return new GrpcPipe(this.#clientOf(address), address, peer, listener);
+    const channel = this.#take(address);
+    return new GrpcPipe(channel.client, address, peer, listener, () => release(channel));
   }
 
   /** Whether the node at an address can be reached; connects to it if need be. */
   async isReachable(address: string): Promise<boolean> {
-    return connected(this.#clientOf(address), address, {}).then(
-      () => true,
-      () => false,
-    );
+    const channel = this.#take(address);
+    return connected(channel.client, address, {})
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => release(channel));
   }
 
   [Symbol.dispose](): void {
     this.#closed = true;
     clearInterval(this.#sweeper);
-    for (const { client } of this.#channels.values()) client.close();
+    for (const { client } of [...this.#channels.values()].flat()) client.close();
     this.#channels.clear();
   }
 
-  #clientOf(address: string): Client {
+  /** A channel with room for one more call, which is to be released when the call is over. */
+  #take(address: string): Channel {
     if (this.#closed) throw new Lost('the proxy is closed', 'cancelled', false);
-    let channel = this.#channels.get(address);
+    const channels = this.#channels.get(address) ?? [];
+    this.#channels.set(address, channels);
+    let channel = channels.find(({ calls }) => calls < CALLS_PER_CHANNEL);
     if (channel === undefined) {
-      channel = { client: new Client(address, this.#credentials, channelOptions), usedAt: 0 };
-      this.#channels.set(address, channel);
+      channel = { client: new Client(address, this.#credentials, channelOptions), calls: 0, usedAt: 0 };
+      channels.push(channel);
     }
-    channel.usedAt = performance.now();
-    return channel.client;
+    channel.calls++;
+    return channel;
   }
 
   #sweep(): void {
-    for (const [address, { client, usedAt }] of this.#channels) {
-      const isIdle = client.getChannel().getConnectivityState(false) === connectivityState.IDLE;
-      // One in use is not idle, however long ago its stream was opened.
-      if (performance.now() - usedAt < IDLE_MS || !isIdle) continue;
-      client.close();
-      this.#channels.delete(address);
+    for (const [address, channels] of this.#channels) {
+      const isUsed = ({ calls, usedAt }: Channel): boolean => calls > 0 || performance.now() - usedAt < IDLE_MS;
+      for (const channel of channels) if (!isUsed(channel)) channel.client.close();
+      const used = channels.filter(isUsed);
+      if (used.length > 0) this.#channels.set(address, used);
+      else this.#channels.delete(address);
     }
   }
+}
+
+function release(channel: Channel): void {
+  channel.calls--;
+  channel.usedAt = performance.now();
 }
 
 /** Resolves once there is a connection; rejects with `Lost`: nothing was sent. */
@@ -168,13 +191,15 @@ function call(
 /** A stream that is opened once there is a connection, so that calls that could not be sent are known as such. */
 class GrpcPipe implements UpstreamPipe {
   readonly #listener: UpstreamListener;
+  readonly #release: () => void;
   #call: ClientDuplexStream<Buffer, Buffer> | undefined;
   #waiting: Uint8Array[] = [];
   #held = false;
   #over = false;
 
-  constructor(client: Client, address: string, peer: string, listener: UpstreamListener) {
+  constructor(client: Client, address: string, peer: string, listener: UpstreamListener, release: () => void) {
     this.#listener = listener;
+    this.#release = release;
     connected(client, address, {}).then(
       () => this.#open(client, peer),
       (failure: unknown) =>
@@ -199,6 +224,7 @@ class GrpcPipe implements UpstreamPipe {
     if (this.#over) return;
     this.#over = true;
     this.#call?.cancel();
+    this.#release();
   }
 
   #open(client: Client, peer: string): void {
@@ -223,6 +249,7 @@ class GrpcPipe implements UpstreamPipe {
   #end(failure: Refused | Lost): void {
     if (this.#over) return;
     this.#over = true;
+    this.#release();
     this.#listener.onEnd(failure);
   }
 }

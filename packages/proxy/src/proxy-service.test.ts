@@ -52,3 +52,15 @@ describe('the typed client at a proxy', () => {
     expect((await typed.stats()).totals).toMatchObject({ available: 0, leased: 0, delayed: 0 });
   });
 });
+
+test('more streams than one connection to a node carries are all served', async () => {
+  const clients = await Promise.all(Array.from({ length: 130 }, () => connect(`127.0.0.1:${cluster.port}`)));
+  try {
+    const name = `${cluster.groupAt(1)}#crowd`;
+    await Promise.all(clients.map((each, i) => each.queue(name).enqueue(i, { pid: `p${i}` })));
+    const leased = await Promise.all(clients.map((each) => each.queue(name).lease()));
+    expect(new Set(leased.flat().map(({ data }) => data)).size).toBe(130);
+  } finally {
+    await Promise.all(clients.map((each) => each.close()));
+  }
+});

@@ -15,6 +15,7 @@ import {
 } from '@taskmaster/node/grpc';
 import { LeaseTasksRequest, limits, StreamRequest, UpdateTasksRequest } from '@taskmaster/proto';
 import { batchLease, batchUpdate } from './batches.ts';
+import { BytesInFlight } from './bytes-in-flight.ts';
 import { getQueueStats, listQueues } from './cluster-reads.ts';
 import { leaseTasks } from './leases.ts';
 import {
@@ -35,19 +36,25 @@ import type { UnaryMethod } from './upstream.ts';
 /** Requests whose replies may be large are served so many at a time. */
 const LARGE_LOOKS_AT_ONCE = 8;
 
+/** Bytes of requests in calls of their own that may be in flight at once: 64 of the largest. */
+const IN_FLIGHT_BYTES = 64 * limits.requestBytes;
+
 /** The TaskMaster service of all nodes together. */
 export function createRouterService(router: Router): RawService {
+  const inFlight = new BytesInFlight(IN_FLIGHT_BYTES);
   const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
   const single =
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>
     async (bytes, caller) => {
       checkSize(bytes);
-      return serve(router, bytes, new ServedCaller(router, caller, unarySender(router.upstream, caller.address)));
+      using _counted = inFlight.take(bytes.length);
+      return await serve(router, bytes, new ServedCaller(router, caller, unarySender(router.upstream, caller.address)));
     };
   /** Over streams: many calls in one message, and what a node granted to a lease that was given up is heard of. */
   const streamed =
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>
     async (bytes, caller) => {
+      using _counted = inFlight.take(bytes.length);
       const sender = streamSender(router, caller.address);
       try {
         return await serve(router, bytes, new ServedCaller(router, caller, sender));

@@ -1,0 +1,14 @@
+import { expect, test } from 'vitest';
+import { BytesInFlight } from './bytes-in-flight.ts';
+
+test('requests are refused beyond the bound, until others are done; a single one is always taken', () => {
+  const inFlight = new BytesInFlight(100);
+  {
+    using _one = inFlight.take(60);
+    expect(() => inFlight.take(50)).toThrow(/at most 100/);
+    using _two = inFlight.take(40);
+    expect(inFlight.bytes).toBe(100);
+  }
+  using _large = inFlight.take(1000);
+  expect(inFlight.bytes).toBe(1000);
+});
