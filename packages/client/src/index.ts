@@ -9,7 +9,7 @@
  * - Every rejection is a `TaskMasterError`; misuse of this API is a `TypeError`.
  */
 
-export type { QueueStats, QueueTotals } from '@taskmaster/proto';
+export type { QueueStats, QueueTotals, UnreachableNode } from '@taskmaster/proto';
 export {
   clientOver,
   type DataOf,

@@ -1,7 +1,7 @@
-import type { QueueFilter, QueueStats, QueueTotals } from '@taskmaster/proto';
+import type { QueueFilter, QueueStats, QueueTotals, UnreachableNode } from '@taskmaster/proto';
 import type { ClientContext } from './context.ts';
 import { canonicalName, type QueueRef } from './new-task.ts';
-import type { CallOptions } from './options.ts';
+import { type CallOptions, callHook } from './options.ts';
 
 /** Which queues. All conditions given must hold; none: every queue that holds tasks. */
 export interface QueueFilterOptions {
@@ -30,19 +30,23 @@ export interface StatsReport {
   readonly queues: readonly QueueStats[];
   /** Sums over all queues chosen. */
   readonly totals: QueueTotals;
+  /** Nodes of a cluster that did not answer: their queues are missing, from the sums too. Named queues are never missing. */
+  readonly unreachable: readonly UnreachableNode[];
 }
 
 export interface ListOptions extends CallOptions {
   readonly filter?: QueueFilterOptions | undefined;
   /** Queues asked for at a time, 1 to 10,000. Default 1,000. */
   readonly pageSize?: number | undefined;
+  /** Called with the nodes of a cluster that did not answer for a page: their queues may be missing from it. */
+  readonly onUnreachable?: ((nodes: readonly UnreachableNode[]) => void) | undefined;
 }
 
 const noTotals: QueueTotals = { queues: 0, available: 0, leased: 0, delayed: 0, completed: 0 };
 
 export async function queueStats(context: ClientContext, options: StatsOptions): Promise<StatsReport> {
   const { caller } = context;
-  if (options.queues?.length === 0) return { queues: [], totals: noTotals };
+  if (options.queues?.length === 0) return { queues: [], totals: noTotals, unreachable: [] };
   const request = {
     queues: (options.queues ?? []).map((queue) => (typeof queue === 'string' ? canonicalName(queue) : queue.name)),
     filter: wireFilter(options.filter),
@@ -50,7 +54,7 @@ export async function queueStats(context: ClientContext, options: StatsOptions):
   const reply = await caller.call('getQueueStats', 'harmless', options, (attempt) =>
     caller.transport.getQueueStats(request, attempt),
   );
-  return { queues: reply.queues, totals: reply.totals ?? noTotals };
+  return { queues: reply.queues, totals: reply.totals ?? noTotals, unreachable: reply.unreachable };
 }
 
 /** Every queue that holds tasks and fits, page by page, in order of their names. */
@@ -63,6 +67,7 @@ export async function* listQueues(context: ClientContext, options: ListOptions):
     const page = await caller.call('listQueues', 'harmless', options, (attempt) =>
       caller.transport.listQueues(request, attempt),
     );
+    if (page.unreachable.length > 0) callHook(options.onUnreachable, page.unreachable);
     yield* page.queues;
     pageToken = page.nextPageToken;
   } while (pageToken !== '');

@@ -84,6 +84,18 @@ describe('the status of a call', () => {
     expect(errorFromService(failure(status.DEADLINE_EXCEEDED))).toBeInstanceOf(DeadlineExceeded);
   });
 
+  test('from a proxy that lost the node leaves that open, too', () => {
+    const lost = { code: status.UNAVAILABLE, message: 'lost', metadata: {}, retryDelayMs: 0, items: [] };
+    expect(errorFromWire({ ...lost, reason: 'OUTCOME_UNKNOWN' })).toMatchObject({
+      retryable: true,
+      maybeApplied: true,
+    });
+    expect(errorFromWire({ ...lost, reason: 'HOLDER_UNREACHABLE' })).toMatchObject({
+      retryable: true,
+      maybeApplied: false,
+    });
+  });
+
   test('RESOURCE_EXHAUSTED from gRPC is a message too large, which no repetition helps', () => {
     expect(errorFromService(failure(status.RESOURCE_EXHAUSTED))).toMatchObject({ retryable: false });
   });

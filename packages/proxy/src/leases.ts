@@ -49,11 +49,11 @@ async function leaseOfOne(
     if (attempts++ === 0) return bytes;
     return withNumbers(bytes, { [WAIT_FIELD]: Math.max(0, waitMs - (router.clock.now() - began)) });
   };
-  using linked = new LinkedSignal(caller.signal, router.stopping);
+  using linked = new LinkedSignal(router, caller.signal);
   try {
     return await router.toHolder(partition, { ...common, request, signal: linked.signal }, caller);
   } catch (thrown) {
-    if (isRefusedBy(thrown, 'CANCELLED') && router.stopping.aborted && !caller.gone) return NO_TASKS;
+    if (isRefusedBy(thrown, 'CANCELLED') && router.isStopping && !caller.gone) return NO_TASKS;
     throw thrown;
   }
 }
@@ -67,7 +67,7 @@ async function leaseOfMany(router: Router, request: LeaseTasksRequest, caller: R
   const gathered = new GatheredTasks(queues, maxTasks, maxBytes);
   const trouble = await askInOrder(router, request, queues, gathered, caller);
   if (gathered.count > 0) return gathered.reply();
-  if (waitMs > 0 && !router.stopping.aborted) {
+  if (waitMs > 0 && !router.isStopping) {
     return new WaitingLease(router, { ...request, queues }, until, caller).run();
   }
   if (trouble !== undefined) throw trouble;

@@ -1,15 +1,17 @@
-/** A signal that follows others until it is disposed of; `AbortSignal.any` would hang on to those that live long. */
+import type { Router } from './router.ts';
+
+/** Aborted once its caller gives up or the router stops, until it is disposed of; and by hand. */
 export class LinkedSignal implements Disposable {
   readonly #abort = new AbortController();
-  readonly #sources: readonly AbortSignal[];
+  readonly #caller: AbortSignal | undefined;
   readonly #onAbort = (): void => this.#abort.abort();
+  readonly #unlinkRouter: () => void;
 
-  constructor(...sources: readonly (AbortSignal | undefined)[]) {
-    this.#sources = sources.filter((source) => source !== undefined);
-    for (const source of this.#sources) {
-      if (source.aborted) this.#abort.abort();
-      else source.addEventListener('abort', this.#onAbort, { once: true });
-    }
+  constructor(router: Pick<Router, 'isStopping' | 'onStop'>, caller: AbortSignal | undefined) {
+    this.#caller = caller;
+    this.#unlinkRouter = router.onStop(this.#onAbort);
+    caller?.addEventListener('abort', this.#onAbort, { once: true });
+    if (router.isStopping || caller?.aborted) this.#abort.abort();
   }
 
   get signal(): AbortSignal {
@@ -21,6 +23,7 @@ export class LinkedSignal implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const source of this.#sources) source.removeEventListener('abort', this.#onAbort);
+    this.#unlinkRouter();
+    this.#caller?.removeEventListener('abort', this.#onAbort);
   }
 }

@@ -81,7 +81,8 @@ export class Router {
   readonly #upstream: Upstream;
   readonly #random: Random;
   readonly #partitions = new Map<string, number>();
-  readonly #stopping = new AbortController();
+  readonly #stopListeners = new Set<() => void>();
+  #isStopping = false;
   #rerouted = 0;
   #repeated = 0;
   #held = 0;
@@ -103,14 +104,21 @@ export class Router {
     return { rerouted: this.#rerouted, repeated: this.#repeated, held: this.#held };
   }
 
-  /** Aborted when the router is to end what waits. */
-  get stopping(): AbortSignal {
-    return this.#stopping.signal;
+  /** Long polls are to end. */
+  get isStopping(): boolean {
+    return this.#isStopping;
+  }
+
+  /** Calls back when long polls are to end; returns what ends that. A signal would look through all its listeners each time. */
+  onStop(listener: () => void): () => void {
+    this.#stopListeners.add(listener);
+    return () => void this.#stopListeners.delete(listener);
   }
 
   /** Long polls end with no tasks; everything else goes on. */
   stop(): void {
-    this.#stopping.abort();
+    this.#isStopping = true;
+    for (const listener of this.#stopListeners) listener();
   }
 
   partitionOfQueue(queue: string): number {
@@ -192,7 +200,7 @@ export class Router {
   }
 
   get mayHold(): boolean {
-    return this.#held < this.limits.heldCalls && !this.#stopping.signal.aborted;
+    return this.#held < this.limits.heldCalls && !this.#isStopping;
   }
 
   countRerouted(): void {

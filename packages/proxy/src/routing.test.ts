@@ -1,9 +1,27 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 import { connect } from '@taskmaster/client';
 import { aLease, aList, anEnqueue, anUpdate, bytes, grpcClient, SleepingClient } from '@taskmaster/node/grpc/testing';
 import { type ListQueuesResponse, partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { eventually } from './testing/eventually.ts';
 import { startTestCluster } from './testing/test-cluster.ts';
+
+const TASKMASTER = fileURLToPath(import.meta.resolve('@taskmaster/client/package.json')).replace(
+  'package.json',
+  'src/cli.ts',
+);
+
+async function runTaskmaster(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, ['--conditions=source', TASKMASTER, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH },
+  });
+  const [[code], stdout, stderr] = await Promise.all([once(child, 'exit'), text(child.stdout), text(child.stderr)]);
+  return { code, stdout, stderr };
+}
 
 describe('a proxy with wrong ideas of who holds what', () => {
   test('learns from the nodes: every call ends well, on streams and off', async () => {
@@ -79,6 +97,25 @@ describe('a node that is gone', () => {
     await here?.enqueue('x');
     expect(await other).toHaveLength(1);
     await expect(there?.enqueue('y')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE', maybeApplied: false });
+  });
+});
+
+describe('the command line at a proxy', () => {
+  test('shows the queues of all nodes, and says which nodes are missing', async () => {
+    await using cluster = await startTestCluster({ limits: { holdMs: 50 } });
+    const queues = [0, 1, 2].map((place) => `${cluster.groupAt(place)}#q`);
+    const taskmaster = (...args: string[]) => runTaskmaster('--endpoint', `127.0.0.1:${cluster.port}`, ...args);
+    for (const queue of queues) expect(await taskmaster('enqueue', queue, 'x')).toMatchObject({ code: 0 });
+    const all = await taskmaster('--json', 'queues');
+    expect(all.stdout.trim().split('\n')).toHaveLength(3);
+    expect(all.stderr).toBe('');
+    const leased = await taskmaster('--json', 'lease', ...queues, '--max', '3');
+    expect(leased.stdout.trim().split('\n')).toHaveLength(3);
+
+    await cluster.nodes[2]?.server[Symbol.asyncDispose]();
+    const some = await taskmaster('queues');
+    expect(some.stdout).not.toContain(queues[2]);
+    expect(some.stderr).toContain(`queues of node-2 (${cluster.nodes[2]?.address}) are missing`);
   });
 });
 

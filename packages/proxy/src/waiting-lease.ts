@@ -31,7 +31,7 @@ export class WaitingLease {
     this.#request = request;
     this.#until = until;
     this.#caller = caller;
-    this.#linked = new LinkedSignal(caller.signal, router.stopping);
+    this.#linked = new LinkedSignal(router, caller.signal);
   }
 
   async run(): Promise<Uint8Array> {
@@ -51,7 +51,7 @@ export class WaitingLease {
   /** No node had any tasks. */
   #end(): void {
     const [trouble] = this.#troubles.values();
-    if (trouble === undefined || this.#router.stopping.aborted || this.#caller.gone) this.#over.resolve(NO_TASKS);
+    if (trouble === undefined || this.#router.isStopping || this.#caller.gone) this.#over.resolve(NO_TASKS);
     else this.#over.reject(trouble);
   }
 

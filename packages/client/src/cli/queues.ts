@@ -1,4 +1,4 @@
-import type { QueueStats } from '@taskmaster/proto';
+import type { QueueStats, UnreachableNode } from '@taskmaster/proto';
 import type { Command } from 'commander';
 import type { StatsOptions } from '../introspection.ts';
 import { queueName } from './arguments.ts';
@@ -63,12 +63,16 @@ export function queueChoice(names: readonly string[], flags: FilterFlags): Stats
 async function listQueues({ client, out, err, signal }: Session, flags: FilterFlags): Promise<ExitCode> {
   let rows: QueueStats[] = [];
   let listed = 0;
+  const missing = new Map<string, UnreachableNode>();
+  const onUnreachable = (nodes: readonly UnreachableNode[]): void => {
+    for (const node of nodes) missing.set(node.nodeId, node);
+  };
   const print = async (): Promise<void> => {
     await out.line(tableOf(rows, statsColumns, out.stream, { header: listed === 0 }));
     listed += rows.length;
     rows = [];
   };
-  for await (const queue of client.listQueues({ filter: filterOf(flags), signal })) {
+  for await (const queue of client.listQueues({ filter: filterOf(flags), signal, onUnreachable })) {
     if (out.closed.aborted) return exitCodes.ok;
     if (out.json) {
       await out.object(statsObject(queue));
@@ -79,11 +83,13 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
   }
   if (rows.length > 0) await print();
   if (listed === 0 && !out.json) err.write('no queues\n');
+  tellMissing(err, [...missing.values()]);
   return exitCodes.ok;
 }
 
 async function showStats({ client, out, err, signal }: Session, choice: StatsOptions): Promise<ExitCode> {
-  const { queues, totals } = await client.stats({ ...choice, signal });
+  const { queues, totals, unreachable } = await client.stats({ ...choice, signal });
+  tellMissing(err, unreachable);
   if (out.json) {
     for (const queue of queues) await out.object(statsObject(queue));
     await out.object({ totals });
@@ -94,4 +100,11 @@ async function showStats({ client, out, err, signal }: Session, choice: StatsOpt
     err.write(`only the first ${count(queues.length)} are shown; \`taskmaster queues\` lists them all\n`);
   }
   return exitCodes.ok;
+}
+
+/** What is shown is not all there is; programs are told so as well, where it does not disturb what they read. */
+function tellMissing(err: Session['err'], nodes: readonly UnreachableNode[]): void {
+  if (nodes.length === 0) return;
+  const names = nodes.map(({ name, address }) => `${name} (${address})`).join(', ');
+  err.write(`queues of ${names} are missing: ${nodes.length === 1 ? 'it did' : 'they did'} not answer\n`);
 }
