@@ -329,27 +329,8 @@ export class Engine implements TaskEngine {
     if (this.#health.kind !== 'starting') return;
     this.#health = { kind: 'serving' };
     this.#onStoreState(store.state);
-    this.#adopt(this.#memory);
+    this.#desk?.adopt(this.#memory);
   }
-
-  /**
-   * Serves those who wait from memory that was built again. At most once in a while: where there is no space at all, the
-   * first one served may be what finds the disk full again.
-   */
-  #adopt(memory: Memory): void {
-    const { clock } = this.#deps;
-    const now = clock.now();
-    const at = Math.max(now, this.#adoptedAt + RELOAD_DELAY_MS) as Instant;
-    const adopt = (): void => {
-      if (this.#memory !== memory || memory.failed || this.#health.kind === 'stopping') return;
-      this.#adoptedAt = clock.now();
-      this.#desk?.adopt(memory);
-    };
-    if (at === now) adopt();
-    else this.#cancelTimers.push(clock.at(at, adopt));
-  }
-
-  #adoptedAt = Number.NEGATIVE_INFINITY;
 
   #fail(cause: Error): void {
     if (this.#health.kind === 'failed') return;

@@ -32,6 +32,7 @@ type Attempt = 'served' | 'blocked' | 'empty';
 
 /** With a cache too small to hold what one request asks for, it gets what there is after so many refills. */
 const MAX_REFILLS = 4;
+const REBUILD_GAP_MS = 1000;
 /** Expiry is looked for at most so often for one queue. */
 const EXPIRY_GAP_MS = 10;
 const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
@@ -52,6 +53,9 @@ export class LeaseDesk {
   readonly #withoutRoom = new Set<string>();
   /** Whether room ended while a line was served. */
   #roomEnded = false;
+  /** When everybody who waits was served from memory that was built anew, the last time. */
+  #servedAllAt = Number.NEGATIVE_INFINITY;
+  #cancelServeAll: CancelTimer = () => {};
   readonly #delivering = new Set<Promise<unknown>>();
   #memory: Memory;
 
@@ -64,12 +68,24 @@ export class LeaseDesk {
     return this.#lines.size;
   }
 
-  /** Goes on with memory that was built anew; those who wait go on waiting. */
+  /**
+   * Goes on with memory that was built anew; those who wait go on waiting. They are served at most once in a while: where
+   * there is no space at all, the first of them may be the one who finds the disk full again.
+   */
   adopt(memory: Memory): void {
     this.#memory = memory;
     this.#listen(memory);
     this.#clearTimers();
     this.#heldUp.clear();
+    this.#cancelServeAll();
+    const { clock } = memory;
+    const at = Math.max(clock.now(), this.#servedAllAt + REBUILD_GAP_MS) as Instant;
+    if (at === clock.now()) this.#serveAll();
+    else this.#cancelServeAll = clock.at(at, () => this.#serveAll());
+  }
+
+  #serveAll(): void {
+    this.#servedAllAt = this.#memory.clock.now();
     for (const waiter of this.#lines.all()) {
       for (const name of waiter.lines) {
         this.#serve(name);
@@ -128,6 +144,7 @@ export class LeaseDesk {
   /** Answers everybody: with nothing, or with an error. */
   dismiss(error?: Refusal): void {
     this.#clearTimers();
+    this.#cancelServeAll();
     for (const waiter of this.#lines.all()) {
       if (error) waiter.fail(error);
       else waiter.answer([]);
