@@ -34,7 +34,8 @@ export interface Peer extends MemberMeta {
 export type DatagramRefusal =
   | 'malformed' // neither ours nor meant to be
   | 'oversized'
-  | 'unauthenticated' // another cluster, another key, or altered
+  | 'otherCluster'
+  | 'unauthenticated' // another key, or altered
   | 'replayed'
   | 'misshapen'; // sealed with our key, but says nothing a member says
 
