@@ -2,27 +2,17 @@ import type { Front } from '@taskmaster/node';
 import {
   type Log,
   type RawService,
-  refusalOf,
   type StreamSession,
   SystemClock,
   systemRandom,
-  toWireError,
-  type UnaryCaller,
   type UnaryHandler,
 } from '@taskmaster/node/grpc';
+import { callService } from './local-calls.ts';
 import { NodePool } from './node-pool.ts';
 import { Router, type RouterLimits } from './router.ts';
 import { createRouterService } from './router-service.ts';
 import type { Routes } from './routes.ts';
-import {
-  Lost,
-  Refused,
-  type UnaryMethod,
-  type Upstream,
-  type UpstreamCallOptions,
-  type UpstreamListener,
-  type UpstreamPipe,
-} from './upstream.ts';
+import type { UnaryMethod, Upstream, UpstreamCallOptions, UpstreamListener, UpstreamPipe } from './upstream.ts';
 
 export interface ColocatedOptions {
   /** The node's own service. */
@@ -87,36 +77,12 @@ class LocalFirst implements Upstream {
     return address === this.#address();
   }
 
-  async unary(
-    address: string,
-    method: UnaryMethod,
-    request: Uint8Array,
-    options: UpstreamCallOptions,
-  ): Promise<Uint8Array> {
+  unary(address: string, method: UnaryMethod, request: Uint8Array, options: UpstreamCallOptions): Promise<Uint8Array> {
     if (!this.isLocal(address)) return this.#others.unary(address, method, request, options);
-    const handler = this.#own.unary[method];
-    if (handler === undefined) throw new Lost(`there is no ${method} here`, 'broken', false);
-    try {
-      return await handler(Buffer.from(request.buffer, request.byteOffset, request.byteLength), callerOf(options));
-    } catch (thrown) {
-      throw new Refused(toWireError(refusalOf(thrown, this.#log)));
-    }
+    return callService(this.#own, method, request, options, this.#log);
   }
 
   stream(address: string, options: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
     return this.#others.stream(address, options, listener);
   }
-}
-
-/** Whoever asks the node through its own router. */
-function callerOf({ signal, timeoutMs, peer }: UpstreamCallOptions): UnaryCaller {
-  return {
-    address: peer,
-    routed: true,
-    signal,
-    get gone() {
-      return signal?.aborted ?? false;
-    },
-    deadline: timeoutMs === undefined ? Number.POSITIVE_INFINITY : Date.now() + timeoutMs,
-  };
 }

@@ -193,10 +193,10 @@ export class Router {
     this.routes.learn(id, { nodeId, address: holder, epoch: Number(epoch) || 0 });
   }
 
-  /** The pause before an attempt: longer each time, and never the same for two callers. */
+  /** The pause before an attempt, in whole ms, as clocks count: longer each time, and hardly the same for two callers. */
   pauseMs(attempt: number): number {
     const bound = Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** Math.min(attempt, 10));
-    return bound / 2 + (this.#random.next() * bound) / 2;
+    return Math.ceil(bound / 2 + (this.#random.next() * bound) / 2);
   }
 
   get mayHold(): boolean {

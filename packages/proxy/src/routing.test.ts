@@ -185,7 +185,8 @@ describe('a client that asks and does not read', () => {
       expect(stable).toBe(true);
     });
     expect(before).toBeLessThan(tasks);
-    expect(cluster.server.unreadReplyBytes).toBeLessThan(64 * 64 * 1024 + 2 * unread);
+    // The calls in flight could bring 4 MiB; most of that is held back at the node.
+    expect(cluster.server.unreadReplyBytes).toBeLessThan(3 * 1024 * 1024);
     // Whoever reads is served.
     await client.updateTasks(anUpdate({ enqueue: [anEnqueue({ queue: `${cluster.groupAt(1)}#other` })] }));
     const more = await sleeper.wake(tasks * data.length);
