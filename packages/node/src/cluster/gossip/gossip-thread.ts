@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Log } from '../../ports/log.ts';
 import { BeatWatch } from './beats.ts';
+import { GossipListenError } from './socket.ts';
 import { SwimMember } from './swim-member.ts';
 import { type FromGossip, type GossipThreadSetup, MAIN_BEAT, THREAD_BEAT, type ToGossip } from './thread-protocol.ts';
 
@@ -23,7 +24,8 @@ try {
   run(member);
   send({ kind: 'open', gossipAddress: member.gossipAddress });
 } catch (error) {
-  send({ kind: 'refused', error: error instanceof Error ? error : new Error(String(error)) });
+  if (!(error instanceof GossipListenError)) throw error;
+  send({ kind: 'cannotListen', host: error.host, port: error.port, code: error.code });
   port.close();
 }
 

@@ -10,6 +10,7 @@ import type {
 import { packMeta } from './messages.ts';
 import { NameConflicts } from './name-conflicts.ts';
 import { DEFAULT_TIMING, type GossipTiming } from './options.ts';
+import { Seeds } from './seeds.ts';
 import type { SwimFigures } from './swim-member.ts';
 import { GossipWorker } from './worker.ts';
 
@@ -46,6 +47,8 @@ export interface GossipOptions {
  * or not any seed answers. Rejects with GossipListenError, MetaTooLarge, or a TypeError for a malformed seed.
  */
 export async function openGossip(options: GossipOptions): Promise<Membership> {
+  packMeta(options.self);
+  new Seeds(options.seeds, options.log);
   const gossip = new Gossip(options);
   await gossip.start();
   return gossip;
@@ -136,14 +139,16 @@ class Gossip implements Membership {
       timing: { ...DEFAULT_TIMING, ...timing },
       threadStart: this.#threadStart++,
     };
-    this.#worker = await GossipWorker.start(member, hangAfterMs, {
+    const worker = await GossipWorker.start(member, hangAfterMs, {
       log,
       onPeers: (peers) => this.#take(peers),
       onDeath: (error) => this.#restart(error),
     });
-    this.#gossipAddress = this.#worker.gossipAddress;
+    if (this.#ended) return worker.end('close');
+    this.#worker = worker;
+    this.#gossipAddress = worker.gossipAddress;
     this.#backoffMs = RESTART_FIRST_MS;
-    this.#worker.post({ kind: 'announce', meta: this.#self });
+    worker.post({ kind: 'announce', meta: this.#self });
   }
 
   #take(peers: readonly Peer[]): void {

@@ -5,11 +5,15 @@ import { networkInterfaces } from 'node:os';
 
 /** Gossip cannot listen where it was told to. */
 export class GossipListenError extends Error {
+  readonly host: string;
+  readonly port: number;
+  /** As Node names it, such as `EADDRINUSE`. */
   readonly code: string;
-  constructor(host: string, port: number, cause: unknown) {
-    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'UNKNOWN';
-    super(`gossip cannot listen on ${host}:${port} (UDP): ${REASONS[code] ?? code}`, { cause });
+  constructor(host: string, port: number, code: string) {
+    super(`gossip cannot listen on ${host}:${port} (UDP): ${REASONS[code] ?? code}`);
     this.name = 'GossipListenError';
+    this.host = host;
+    this.port = port;
     this.code = code;
   }
 }
@@ -35,7 +39,8 @@ export async function bindSocket(host: string, port: number): Promise<Socket> {
     });
   } catch (cause) {
     socket.close();
-    throw new GossipListenError(host, port, cause);
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
+    throw new GossipListenError(host, port, code);
   }
   // A peer's closed port comes back as an error of the socket on some systems: lost datagrams like any others.
   socket.on('error', () => {});

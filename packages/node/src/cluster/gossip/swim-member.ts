@@ -80,7 +80,9 @@ export class SwimMember {
   static async open(options: SwimMemberOptions, hooks: SwimMemberHooks): Promise<SwimMember> {
     packMeta(options.meta);
     let member: SwimMember | undefined;
-    const seeds = new Seeds(options.seeds, hooks.log, () => member?.#tick());
+    const seeds = new Seeds(options.seeds, hooks.log, () => {
+      if (member) member.#tick();
+    });
     const { host, port } = options.listen;
     const socket = await bindSocket(host, port);
     const address = await advertisedAddress(host, options.advertise, socket.address().port);

@@ -20,7 +20,8 @@ export type ToGossip =
 
 export type FromGossip =
   | { readonly kind: 'open'; readonly gossipAddress: string }
-  | { readonly kind: 'refused'; readonly error: Error }
+  /** Errors lose their class between threads. */
+  | { readonly kind: 'cannotListen'; readonly host: string; readonly port: number; readonly code: string }
   | { readonly kind: 'peers'; readonly peers: readonly Peer[] }
   | { readonly kind: 'figures'; readonly figures: SwimFigures; readonly hangs: number }
   | { readonly kind: 'log'; readonly level: 'debug' | 'info' | 'warn' | 'error'; details: object; message: string }

@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads';
 import type { Log } from '../../ports/log.ts';
 import type { Peer } from '../../ports/membership.ts';
 import { BeatWatch } from './beats.ts';
+import { GossipListenError } from './socket.ts';
 import type { SwimFigures, SwimMemberOptions } from './swim-member.ts';
 import { type FromGossip, type GossipThreadSetup, MAIN_BEAT, THREAD_BEAT, type ToGossip } from './thread-protocol.ts';
 
@@ -85,7 +86,7 @@ export class GossipWorker {
     return new Promise((resolve, reject) => {
       this.#worker.on('message', (message: FromGossip) => {
         if (message.kind === 'open') resolve();
-        if (message.kind === 'refused') reject(message.error);
+        if (message.kind === 'cannotListen') reject(new GossipListenError(message.host, message.port, message.code));
       });
       this.#worker.once('error', reject);
       this.#worker.once('exit', (code) => reject(new Error(`the gossip thread ended with code ${code} at its start`)));
