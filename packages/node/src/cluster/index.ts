@@ -4,3 +4,6 @@ export { type HandOffFigures, HandOffs, type HandOffsDeps } from './handoff/hand
 export type { HandedOver, HandOffProgress, Target } from './handoff/sender.ts';
 export { HandOffUnresolved } from './handoff/sender.ts';
 export type { CallPeer, TransferCalls, TransferHandlers, TransferMethod } from './handoff/transfer-calls.ts';
+export { HolderView, type KnownHolder } from './holder-view.ts';
+export * from './members.ts';
+export { desiredHolders } from './ring.ts';

@@ -1,0 +1,35 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { PartitionId } from '../domain/ids.ts';
+import { HolderView } from './holder-view.ts';
+
+const P = 3 as PartitionId;
+
+test('the later epoch counts, however late the earlier one is heard', () => {
+  const view = new HolderView(8);
+  expect(view.learn(P, { nodeId: 'b', epoch: 2 })).toBe(true);
+  expect(view.learn(P, { nodeId: 'a', epoch: 1 })).toBe(false);
+  expect(view.learn(P, { nodeId: 'b', epoch: 2 })).toBe(false);
+  expect(view.get(P)).toEqual({ nodeId: 'b', epoch: 2 });
+});
+
+test('partitions that the cluster does not have are passed over', () => {
+  const view = new HolderView(8);
+  expect(view.learn(8 as PartitionId, { nodeId: 'a', epoch: 1 })).toBe(false);
+  expect(view.learn(-1 as PartitionId, { nodeId: 'a', epoch: 1 })).toBe(false);
+  expect([...view.entries()]).toEqual([]);
+});
+
+test('everybody who heard the same knows the same', () => {
+  const news = fc.array(
+    fc.record({ id: fc.nat({ max: 3 }), nodeId: fc.constantFrom('a', 'b', 'c'), epoch: fc.nat(4) }),
+  );
+  fc.assert(
+    fc.property(news, (heard) => {
+      const [one, other] = [new HolderView(4), new HolderView(4)];
+      for (const { id, ...holder } of heard) one.learn(id as PartitionId, holder);
+      for (const { id, ...holder } of [...heard].reverse()) other.learn(id as PartitionId, holder);
+      expect([...other.entries()]).toEqual([...one.entries()]);
+    }),
+  );
+});

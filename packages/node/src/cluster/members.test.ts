@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type MemberRecord, memberNamed, mergeMembers, mergeRecords, ringMembers } from './members.ts';
+
+const record = (changes: Partial<MemberRecord> = {}): MemberRecord => ({
+  nodeId: 'id-a',
+  name: 'a',
+  state: 'active',
+  version: 3,
+  rpcAddress: '10.0.0.1:7400',
+  gossipAddress: '10.0.0.1:7401',
+  removedBy: '',
+  ...changes,
+});
+
+const records = fc.record({
+  nodeId: fc.constantFrom('id-a', 'id-b', 'id-c'),
+  name: fc.constantFrom('a', 'b'),
+  state: fc.constantFrom('joining' as const, 'active' as const, 'leaving' as const, 'left' as const),
+  version: fc.nat({ max: 3 }),
+  rpcAddress: fc.constantFrom('x:1', 'y:2'),
+  gossipAddress: fc.constant('x:3'),
+  removedBy: fc.constantFrom('', 'id-b'),
+});
+const merged = (...lists: readonly (readonly MemberRecord[])[]) =>
+  lists.reduce(
+    (all, list) => mergeMembers(all, list),
+    new Map<string, MemberRecord>() as ReturnType<typeof mergeMembers>,
+  );
+
+describe('of two records of a member', () => {
+  test.each([
+    ['the later version', record({ version: 4, state: 'leaving' }), record({ version: 3 })],
+    ['the later version, though its state is an earlier one', record({ version: 5, state: 'joining' }), record()],
+    ['the one that left, whatever the versions', record({ version: 1, state: 'left' }), record({ version: 9 })],
+    ['the state that is further on, of one version', record({ state: 'leaving' }), record({ state: 'active' })],
+    ['the later of two ends', record({ state: 'left', version: 7 }), record({ state: 'left', version: 6 })],
+  ])('counts %s', (_, counts, other) => {
+    expect(mergeRecords(counts, other)).toBe(counts);
+    expect(mergeRecords(other, counts)).toBe(counts);
+  });
+});
+
+describe('what is known of all members', () => {
+  test('is the same in whatever order and however often it was heard', () => {
+    fc.assert(
+      fc.property(fc.array(records), fc.array(records), fc.array(records), (a, b, c) => {
+        const all = merged(a, b, c);
+        expect(merged(c, b, a)).toEqual(all);
+        expect(merged(a, [...merged(b, c).values()])).toEqual(all);
+        expect(mergeMembers(all, [...a, ...b])).toBe(all);
+      }),
+    );
+  });
+
+  test('puts those on the ring that are active', () => {
+    const members = merged([
+      record(),
+      record({ nodeId: 'id-b', name: 'b', state: 'joining' }),
+      record({ nodeId: 'id-c', name: 'c', state: 'left' }),
+    ]);
+    expect(ringMembers(members)).toEqual(['id-a']);
+  });
+
+  test('gives the name of a member that left to another', () => {
+    expect(memberNamed(merged([record({ state: 'left' })]), 'a')).toBeUndefined();
+    expect(memberNamed(merged([record()]), 'a')?.nodeId).toBe('id-a');
+  });
+});

@@ -1,0 +1,73 @@
+/**
+ * - joining: known to the cluster, not ready to hold partitions.
+ * - active: holds its part of the partitions.
+ * - leaving: hands over what it has.
+ * - left: gone for good, by its own drain or by an operator's decision.
+ */
+export type MemberState = 'joining' | 'active' | 'leaving' | 'left';
+
+/**
+ * What the cluster knows of a member: kept by every node, durable, known by its stable id, whatever its address. Who is
+ * alive is another matter: a crash changes nothing here.
+ */
+export interface MemberRecord {
+  /** Stable id, kept on the member's disk. */
+  readonly nodeId: string;
+  /** Unique among members that have not left. */
+  readonly name: string;
+  readonly state: MemberState;
+  /** Only the member itself changes its record, by adding one; but for its removal. */
+  readonly version: number;
+  /** `host:port` of its gRPC. */
+  readonly rpcAddress: string;
+  /** `host:port` of its datagrams. */
+  readonly gossipAddress: string;
+  /** Node id of who gave it up; empty unless somebody did. */
+  readonly removedBy: string;
+}
+
+const RANK: Readonly<Record<MemberState, number>> = { joining: 0, active: 1, leaving: 2, left: 3 };
+
+/**
+ * The newer of two records of one member. Whoever left stays so; otherwise the later version counts. Two different records
+ * of one version come of a disk that was set back: then the state that is further on counts, and what is left is decided
+ * by order alone, so that all nodes decide alike.
+ */
+export function mergeRecords(a: MemberRecord, b: MemberRecord): MemberRecord {
+  if ((a.state === 'left') !== (b.state === 'left')) return a.state === 'left' ? a : b;
+  if (a.version !== b.version) return a.version > b.version ? a : b;
+  if (a.state !== b.state) return RANK[a.state] > RANK[b.state] ? a : b;
+  return JSON.stringify(orderOf(a)) >= JSON.stringify(orderOf(b)) ? a : b;
+}
+
+const orderOf = ({ name, rpcAddress, gossipAddress, removedBy }: MemberRecord): readonly string[] => [
+  name,
+  rpcAddress,
+  gossipAddress,
+  removedBy,
+];
+
+export type Members = ReadonlyMap<string, MemberRecord>;
+
+/** Everything either of the two knows. Order, grouping and repetition of merges do not matter. */
+export function mergeMembers(a: Members, b: Iterable<MemberRecord>): Members {
+  let merged: Map<string, MemberRecord> | undefined;
+  for (const record of b) {
+    const known = (merged ?? a).get(record.nodeId);
+    const newer = known ? mergeRecords(known, record) : record;
+    if (newer === known) continue;
+    merged ??= new Map(a);
+    merged.set(record.nodeId, newer);
+  }
+  return merged ?? a;
+}
+
+/** Members the ring is built over, alive or not: a crash moves nothing. */
+export const ringMembers = (members: Members): string[] =>
+  [...members.values()].filter(({ state }) => state === 'active').map(({ nodeId }) => nodeId);
+
+/** The member that has this name, if it has not left. */
+export function memberNamed(members: Members, name: string): MemberRecord | undefined {
+  for (const member of members.values()) if (member.name === name && member.state !== 'left') return member;
+  return undefined;
+}
