@@ -37,6 +37,17 @@ test('an update without a request id is not repeated when it may have been appli
   });
 });
 
+test('an answer that was lost leaves it open whether the update was applied, whatever keeps the repetitions out', async () => {
+  const { timing, transport, caller } = setUp();
+  transport.faults.updateTasks.push(
+    { when: 'after', error: connectionLost() },
+    ...Array.from({ length: 9 }, () => ({ when: 'before', error: overloaded() }) as const),
+  );
+  const call = expect(caller.update(withId, {})).rejects.toMatchObject({ reason: 'OVERLOADED', maybeApplied: true });
+  await timing.advance(10_000);
+  await call;
+});
+
 test('repetitions share the deadline of their call', async () => {
   const { timing, transport, caller } = setUp();
   transport.faults.updateTasks.push({ when: 'before', error: overloaded(3_000) });

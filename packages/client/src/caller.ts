@@ -1,6 +1,6 @@
 import type { LeasedTask, LeaseTasksRequest, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
 import { durationMs } from './duration.ts';
-import { cancelled, type TaskMasterError } from './errors.ts';
+import { cancelled, type TaskMasterError, withMaybeApplied } from './errors.ts';
 import { type CallOptions, type ClientSettings, callHook } from './options.ts';
 import { decideRetry, type Repetition } from './retry.ts';
 import { sleep, type Timing } from './timing.ts';
@@ -74,11 +74,15 @@ export class Caller {
     const timeoutMs = options.timeout === undefined ? settings.timeoutMs : durationMs(options.timeout, 'timeout');
     const start = timing.now();
     let left = timeoutMs;
+    let maybeApplied = false;
     for (let attempt = 1; ; attempt++) {
       try {
         return await attemptOnce({ signal, timeoutMs: left });
       } catch (thrown) {
-        const error = asTaskMasterError(thrown);
+        const failure = asTaskMasterError(thrown);
+        // A node that was not reached this time says nothing of an answer that was lost before.
+        const error: TaskMasterError = maybeApplied && failure.retryable ? withMaybeApplied(failure, true) : failure;
+        maybeApplied = error.maybeApplied;
         const elapsedMs = timing.now() - start;
         await this.#beforeRepeating(operation, repetition, error, attempt, elapsedMs, timeoutMs + extraMs, signal);
         left = Math.min(timeoutMs, timeoutMs + extraMs - (timing.now() - start));

@@ -174,6 +174,13 @@ export function makeError(message: string, details: TaskMasterErrorDetails): Tas
   return new Class(message, details);
 }
 
+/** The same error, saying otherwise whether the call may have taken effect. */
+export function withMaybeApplied(error: TaskMasterError, maybeApplied: boolean): TaskMasterError {
+  if (error.maybeApplied === maybeApplied) return error;
+  const { message, reason, code, metadata, retryDelayMs, retryable, items, cause } = error;
+  return makeError(message, { reason, code, metadata, retryDelayMs, retryable, items, cause, maybeApplied });
+}
+
 /** The caller's signal was aborted. `cause`: what went wrong before, which tells whether the call took effect. */
 export function cancelled(signal: AbortSignal | undefined, cause?: TaskMasterError): Cancelled {
   const reason: unknown = signal?.reason;

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import type { LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
-import { Cancelled, makeError, type TaskMasterError } from './errors.ts';
+import { Cancelled, makeError, type TaskMasterError, withMaybeApplied } from './errors.ts';
 
 interface StreamedCallCommon {
   /** 0: not sent yet. */
@@ -78,6 +78,5 @@ export function streamLoss(error: TaskMasterError): TaskMasterError {
 
 /** The error of a call that was still waiting for its turn when its stream broke. */
 export function unsentLoss(loss: TaskMasterError): TaskMasterError {
-  const { message, reason, code, metadata, retryDelayMs, retryable, cause } = loss;
-  return makeError(message, { reason, code, metadata, retryDelayMs, retryable, maybeApplied: false, cause });
+  return withMaybeApplied(loss, false);
 }
