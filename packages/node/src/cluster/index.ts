@@ -1,5 +1,8 @@
 // What programs need of the cluster: handing partitions from one engine to another.
 
+export { type GossipOptions, openGossip } from './gossip/open-gossip.ts';
+export { DEFAULT_TIMING, type GossipTiming } from './gossip/options.ts';
+export { GossipListenError } from './gossip/socket.ts';
 export { type HandOffFigures, HandOffs, type HandOffsDeps } from './handoff/hand-offs.ts';
 export type { HandedOver, HandOffProgress, Target } from './handoff/sender.ts';
 export { HandOffUnresolved } from './handoff/sender.ts';
