@@ -1,4 +1,8 @@
+import { fork } from 'node:child_process';
 import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { Worker } from 'node:worker_threads';
 import { aliveOf, GossipBench, type GossipMember, type MemberMeta, Seal } from '@taskmaster/node/testing';
 import { describe, expect, test } from 'vitest';
 
@@ -138,6 +142,45 @@ describe('gossip', { timeout: 60_000 }, () => {
     await bench.until(() => a.figures().deaths === 1);
     await bench.until(() => aliveOf(a).length === 1 && aliveOf(b).length === 1);
     expect(b.figures()).toMatchObject({ hangs: 1, deaths: 0, threadRestarts: 0 });
+  });
+
+  test('comes back by itself when its process was stopped and goes on', async () => {
+    await using bench = new GossipBench();
+    const a = await bench.open(meta('a'), []);
+    const b = await bench.open(meta('b'), [a.gossipAddress]);
+    const program = fileURLToPath(new URL('./programs/gossip-member.ts', import.meta.url));
+    const child = fork(program, ['c', a.gossipAddress], { execArgv: ['--conditions=source'] });
+    try {
+      await bench.until(() => aliveOf(a).length === 2 && aliveOf(b).length === 2);
+      child.kill('SIGSTOP');
+      await bench.until(() => aliveOf(a).length === 1 && aliveOf(b).length === 1);
+      await pause(3000);
+      child.kill('SIGCONT');
+      await bench.until(() => aliveOf(a).length === 2 && aliveOf(b).length === 2);
+      child.send('figures');
+      const [figures] = await once(child, 'message');
+      expect(figures).toMatchObject({ deaths: 0, hangs: 0, threadRestarts: 0 });
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
+
+  test('starts its thread again when that ends, and keeps its address', async () => {
+    await using bench = new GossipBench();
+    const a = await bench.open(meta('a'), []);
+    const started = once(process, 'worker');
+    const b = await bench.openThread(meta('b'), [a.gossipAddress]);
+    const [thread] = (await started) as [Worker];
+    await bench.until(() => aliveOf(a).length === 1 && aliveOf(b).length === 1);
+    const address = b.gossipAddress;
+    const failures: string[] = [];
+    b.on('failed', ({ message }) => failures.push(message));
+    await thread.terminate();
+    await bench.until(() => b.figures().threadRestarts === 1 && b.figures().datagramsIn > 0);
+    b.announce({ stateVersion: 9 });
+    await bench.until(() => a.peers()[0]?.stateVersion === 9);
+    expect(a.peers()).toMatchObject([{ alive: true, gossipAddress: address }]);
+    expect(failures).toEqual(['the gossip thread ended with code 1']);
   });
 
   test('replaces its key while it runs', async () => {
