@@ -31,6 +31,11 @@ export const statusOfReason = {
   NOT_LEASED: status.FAILED_PRECONDITION,
   FIFO_EXHAUSTED: status.FAILED_PRECONDITION,
 
+  // Between nodes and operators of a cluster.
+  WRONG_CLUSTER: status.FAILED_PRECONDITION,
+  NAME_IN_USE: status.ALREADY_EXISTS,
+  MEMBER_LEFT: status.FAILED_PRECONDITION,
+
   // The node cannot serve it now.
   OVERLOADED: status.RESOURCE_EXHAUSTED,
   TOO_MANY_WAITERS: status.RESOURCE_EXHAUSTED,

@@ -1,12 +1,14 @@
 // What programs need of the cluster: handing partitions from one engine to another.
 
+export { type AgentDeps, ClusterAgent } from './agent.ts';
 export { type GossipOptions, openGossip } from './gossip/open-gossip.ts';
 export { DEFAULT_TIMING, type GossipTiming } from './gossip/options.ts';
 export { GossipListenError } from './gossip/socket.ts';
 export { type HandOffFigures, HandOffs, type HandOffsDeps } from './handoff/hand-offs.ts';
 export type { HandedOver, HandOffProgress, Target } from './handoff/sender.ts';
 export { HandOffUnresolved } from './handoff/sender.ts';
-export type { CallPeer, TransferCalls, TransferHandlers, TransferMethod } from './handoff/transfer-calls.ts';
+export type { CallTarget, TransferCalls, TransferHandlers, TransferMethod } from './handoff/transfer-calls.ts';
 export { HolderView, type KnownHolder } from './holder-view.ts';
+export { type Identity, MemberStore } from './member-store.ts';
 export * from './members.ts';
 export { desiredHolders } from './ring.ts';

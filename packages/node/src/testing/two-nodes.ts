@@ -1,5 +1,5 @@
 import { HandOffs } from '../cluster/handoff/hand-offs.ts';
-import type { CallPeer, TransferHandlers, TransferMethod } from '../cluster/handoff/transfer-calls.ts';
+import type { CallTarget, TransferHandlers, TransferMethod } from '../cluster/handoff/transfer-calls.ts';
 import type { PartitionId } from '../domain/ids.ts';
 import { EngineHarness, type HarnessOptions } from './engine-harness.ts';
 import { VirtualClock, VirtualTime } from './virtual-clock.ts';
@@ -91,7 +91,7 @@ export class TwoNodes {
       .map(({ name }) => name);
   }
 
-  callFrom(from: string): CallPeer {
+  callFrom(from: string): CallTarget {
     return async (address, method, request, { signal }) => {
       await this.#travel();
       signal?.throwIfAborted();

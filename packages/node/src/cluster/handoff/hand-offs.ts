@@ -8,11 +8,11 @@ import { sleep } from '../../ports/sleep.ts';
 import { Receiver } from './receiver.ts';
 import { type HandedOver, type HandOffProgress, HandOffUnresolved, sendPartition, type Target } from './sender.ts';
 import { Throttle } from './throttle.ts';
-import type { CallPeer, TransferHandlers } from './transfer-calls.ts';
+import type { CallTarget, TransferHandlers } from './transfer-calls.ts';
 
 export interface HandOffsDeps {
   readonly partitions: Partitions;
-  readonly call: CallPeer;
+  readonly call: CallTarget;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

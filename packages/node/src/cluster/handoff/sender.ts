@@ -7,7 +7,7 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import { sleep } from '../../ports/sleep.ts';
 import type { Throttle } from './throttle.ts';
-import type { CallPeer, TransferCalls, TransferMethod } from './transfer-calls.ts';
+import type { CallTarget, TransferCalls, TransferMethod } from './transfer-calls.ts';
 
 /** A node that a partition goes to. */
 export interface Target {
@@ -28,7 +28,7 @@ export interface HandOffProgress {
 
 export interface SenderDeps {
   readonly partitions: Partitions;
-  readonly call: CallPeer;
+  readonly call: CallTarget;
   readonly clock: Clock;
   readonly log: Log;
   readonly throttle: Throttle;

@@ -46,6 +46,32 @@ export namespace TransferredRowKind {
   export type UNRECOGNIZED = typeof TransferredRowKind.UNRECOGNIZED;
 }
 
+/** Where a member stands. */
+export const MemberState = {
+  /** MEMBER_STATE_UNSPECIFIED - Never used. */
+  MEMBER_STATE_UNSPECIFIED: 0,
+  /** MEMBER_STATE_JOINING - Known, not ready to hold partitions. */
+  MEMBER_STATE_JOINING: 1,
+  /** MEMBER_STATE_ACTIVE - Holds its part of the partitions. */
+  MEMBER_STATE_ACTIVE: 2,
+  /** MEMBER_STATE_LEAVING - Hands over what it has. */
+  MEMBER_STATE_LEAVING: 3,
+  /** MEMBER_STATE_LEFT - Gone for good. */
+  MEMBER_STATE_LEFT: 4,
+  UNRECOGNIZED: -1,
+} as const;
+
+export type MemberState = typeof MemberState[keyof typeof MemberState];
+
+export namespace MemberState {
+  export type MEMBER_STATE_UNSPECIFIED = typeof MemberState.MEMBER_STATE_UNSPECIFIED;
+  export type MEMBER_STATE_JOINING = typeof MemberState.MEMBER_STATE_JOINING;
+  export type MEMBER_STATE_ACTIVE = typeof MemberState.MEMBER_STATE_ACTIVE;
+  export type MEMBER_STATE_LEAVING = typeof MemberState.MEMBER_STATE_LEAVING;
+  export type MEMBER_STATE_LEFT = typeof MemberState.MEMBER_STATE_LEFT;
+  export type UNRECOGNIZED = typeof MemberState.UNRECOGNIZED;
+}
+
 /** Begins a transfer. */
 export interface OfferPartitionRequest {
   /** The partition. */
@@ -154,6 +180,76 @@ export interface ResolveOfferRequest {
 export interface ResolveOfferResponse {
   /** The target took the partition, at the offered epoch. It may have handed it on since. */
   taken: boolean;
+}
+
+/** What the cluster knows of a member. */
+export interface MemberRecord {
+  /** Stable id, kept on the member's disk. */
+  nodeId: string;
+  /** Unique among members that have not left. */
+  name: string;
+  /** Where it stands. */
+  state: MemberState;
+  /** Counts the changes of this record. */
+  version: number;
+  /** `host:port` of its gRPC. */
+  rpcAddress: string;
+  /** `host:port` of its gossip. */
+  gossipAddress: string;
+  /** Id of the node through which it was given up; empty unless it was. */
+  removedBy: string;
+}
+
+/** Where a partition is. */
+export interface PartitionHolder {
+  /** The partition. */
+  partition: number;
+  /** Id of the node that holds it. */
+  nodeId: string;
+  /** Counts the changes of its holder. */
+  epoch: number;
+}
+
+/** What a node knows of its cluster. */
+export interface ClusterKnowledge {
+  /** Every member it has heard of, those that left too. */
+  members: MemberRecord[];
+  /** Of every partition it has heard of, the holder of the latest epoch. */
+  holders: PartitionHolder[];
+}
+
+/** Asks to become a member. */
+export interface JoinRequest {
+  /** The cluster it belongs to already; empty for a node that belongs to none. */
+  clusterId: string;
+  /** The record of who asks, in state joining. */
+  member: MemberRecord | undefined;
+}
+
+/** The node is a member. */
+export interface JoinResponse {
+  /** The cluster's id. */
+  clusterId: string;
+  /** How many partitions the cluster has, for ever. */
+  partitions: number;
+  /** What the answering node knows. */
+  knowledge: ClusterKnowledge | undefined;
+}
+
+/** Tells what is known, and asks for the same. */
+export interface ExchangeRequest {
+  /** The cluster's id; another cluster's is refused. */
+  clusterId: string;
+  /** Id of the node that asks; empty for a proxy. */
+  from: string;
+  /** What it knows. */
+  knowledge: ClusterKnowledge | undefined;
+}
+
+/** What the other node knows. */
+export interface ExchangeResponse {
+  /** After what it was told. */
+  knowledge: ClusterKnowledge | undefined;
 }
 
 function createBaseOfferPartitionRequest(): OfferPartitionRequest {
@@ -917,6 +1013,482 @@ export const ResolveOfferResponse: MessageFns<ResolveOfferResponse> = {
   },
 };
 
+function createBaseMemberRecord(): MemberRecord {
+  return { nodeId: "", name: "", state: 0, version: 0, rpcAddress: "", gossipAddress: "", removedBy: "" };
+}
+
+export const MemberRecord: MessageFns<MemberRecord> = {
+  encode(message: MemberRecord, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.nodeId !== "") {
+      writer.uint32(10).string(message.nodeId);
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.state !== 0) {
+      writer.uint32(24).int32(message.state);
+    }
+    if (message.version !== 0) {
+      writer.uint32(32).uint64(message.version);
+    }
+    if (message.rpcAddress !== "") {
+      writer.uint32(42).string(message.rpcAddress);
+    }
+    if (message.gossipAddress !== "") {
+      writer.uint32(50).string(message.gossipAddress);
+    }
+    if (message.removedBy !== "") {
+      writer.uint32(58).string(message.removedBy);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MemberRecord {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMemberRecord();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.nodeId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.state = reader.int32() as any;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.version = longToNumber(reader.uint64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.rpcAddress = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.gossipAddress = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.removedBy = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePartitionHolder(): PartitionHolder {
+  return { partition: 0, nodeId: "", epoch: 0 };
+}
+
+export const PartitionHolder: MessageFns<PartitionHolder> = {
+  encode(message: PartitionHolder, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.partition !== 0) {
+      writer.uint32(8).uint32(message.partition);
+    }
+    if (message.nodeId !== "") {
+      writer.uint32(18).string(message.nodeId);
+    }
+    if (message.epoch !== 0) {
+      writer.uint32(24).uint64(message.epoch);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PartitionHolder {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePartitionHolder();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.partition = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nodeId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.epoch = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseClusterKnowledge(): ClusterKnowledge {
+  return { members: [], holders: [] };
+}
+
+export const ClusterKnowledge: MessageFns<ClusterKnowledge> = {
+  encode(message: ClusterKnowledge, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.members) {
+      MemberRecord.encode(v!, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.holders) {
+      PartitionHolder.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ClusterKnowledge {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseClusterKnowledge();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.members.push(MemberRecord.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.holders.push(PartitionHolder.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseJoinRequest(): JoinRequest {
+  return { clusterId: "", member: undefined };
+}
+
+export const JoinRequest: MessageFns<JoinRequest> = {
+  encode(message: JoinRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clusterId !== "") {
+      writer.uint32(10).string(message.clusterId);
+    }
+    if (message.member !== undefined) {
+      MemberRecord.encode(message.member, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): JoinRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseJoinRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clusterId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.member = MemberRecord.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseJoinResponse(): JoinResponse {
+  return { clusterId: "", partitions: 0, knowledge: undefined };
+}
+
+export const JoinResponse: MessageFns<JoinResponse> = {
+  encode(message: JoinResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clusterId !== "") {
+      writer.uint32(10).string(message.clusterId);
+    }
+    if (message.partitions !== 0) {
+      writer.uint32(16).uint32(message.partitions);
+    }
+    if (message.knowledge !== undefined) {
+      ClusterKnowledge.encode(message.knowledge, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): JoinResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseJoinResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clusterId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.partitions = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.knowledge = ClusterKnowledge.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExchangeRequest(): ExchangeRequest {
+  return { clusterId: "", from: "", knowledge: undefined };
+}
+
+export const ExchangeRequest: MessageFns<ExchangeRequest> = {
+  encode(message: ExchangeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clusterId !== "") {
+      writer.uint32(10).string(message.clusterId);
+    }
+    if (message.from !== "") {
+      writer.uint32(18).string(message.from);
+    }
+    if (message.knowledge !== undefined) {
+      ClusterKnowledge.encode(message.knowledge, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExchangeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExchangeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clusterId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.from = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.knowledge = ClusterKnowledge.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExchangeResponse(): ExchangeResponse {
+  return { knowledge: undefined };
+}
+
+export const ExchangeResponse: MessageFns<ExchangeResponse> = {
+  encode(message: ExchangeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.knowledge !== undefined) {
+      ClusterKnowledge.encode(message.knowledge, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExchangeResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExchangeResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.knowledge = ClusterKnowledge.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 /**
  * What nodes of one cluster ask of each other. Not for users.
  *
@@ -968,6 +1540,26 @@ export const PeerServiceService = {
       encodeToBuffer(TakePartitionResponse, value),
     responseDeserialize: (value: Buffer): TakePartitionResponse => TakePartitionResponse.decode(value),
   },
+  /** Asks to become a member. Any member answers. */
+  join: {
+    path: "/taskmaster.v1.PeerService/Join" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: JoinRequest): Buffer => encodeToBuffer(JoinRequest, value),
+    requestDeserialize: (value: Buffer): JoinRequest => JoinRequest.decode(value),
+    responseSerialize: (value: JoinResponse): Buffer => encodeToBuffer(JoinResponse, value),
+    responseDeserialize: (value: Buffer): JoinResponse => JoinResponse.decode(value),
+  },
+  /** Tells each other what is known of members and holders. */
+  exchange: {
+    path: "/taskmaster.v1.PeerService/Exchange" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ExchangeRequest): Buffer => encodeToBuffer(ExchangeRequest, value),
+    requestDeserialize: (value: Buffer): ExchangeRequest => ExchangeRequest.decode(value),
+    responseSerialize: (value: ExchangeResponse): Buffer => encodeToBuffer(ExchangeResponse, value),
+    responseDeserialize: (value: Buffer): ExchangeResponse => ExchangeResponse.decode(value),
+  },
   /** Whether the target took the partition. If it did not, it never will by this transfer. */
   resolveOffer: {
     path: "/taskmaster.v1.PeerService/ResolveOffer" as const,
@@ -990,6 +1582,10 @@ export interface PeerServiceServer extends UntypedServiceImplementation {
   sendAtoms: handleUnaryCall<SendAtomsRequest, SendAtomsResponse>;
   /** The last part of the log; answered once the target holds the partition durably. */
   takePartition: handleUnaryCall<TakePartitionRequest, TakePartitionResponse>;
+  /** Asks to become a member. Any member answers. */
+  join: handleUnaryCall<JoinRequest, JoinResponse>;
+  /** Tells each other what is known of members and holders. */
+  exchange: handleUnaryCall<ExchangeRequest, ExchangeResponse>;
   /** Whether the target took the partition. If it did not, it never will by this transfer. */
   resolveOffer: handleUnaryCall<ResolveOfferRequest, ResolveOfferResponse>;
 }
@@ -1058,6 +1654,35 @@ export interface PeerServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: TakePartitionResponse) => void,
+  ): ClientUnaryCall;
+  /** Asks to become a member. Any member answers. */
+  join(request: JoinRequest, callback: (error: ServiceError | null, response: JoinResponse) => void): ClientUnaryCall;
+  join(
+    request: JoinRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: JoinResponse) => void,
+  ): ClientUnaryCall;
+  join(
+    request: JoinRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: JoinResponse) => void,
+  ): ClientUnaryCall;
+  /** Tells each other what is known of members and holders. */
+  exchange(
+    request: ExchangeRequest,
+    callback: (error: ServiceError | null, response: ExchangeResponse) => void,
+  ): ClientUnaryCall;
+  exchange(
+    request: ExchangeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ExchangeResponse) => void,
+  ): ClientUnaryCall;
+  exchange(
+    request: ExchangeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ExchangeResponse) => void,
   ): ClientUnaryCall;
   /** Whether the target took the partition. If it did not, it never will by this transfer. */
   resolveOffer(

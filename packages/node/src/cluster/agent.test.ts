@@ -1,0 +1,130 @@
+import { describe, expect, test } from 'vitest';
+import type { PartitionId } from '../domain/ids.ts';
+import { pidsOf } from '../testing/engine-harness.ts';
+import { SimCluster } from '../testing/sim-cluster.ts';
+
+const GROUPS = Array.from({ length: 40 }, (_, i) => `group-${i}`);
+
+async function clusterOf(names: readonly string[]): Promise<SimCluster> {
+  const cluster = new SimCluster();
+  for (const name of names) {
+    await cluster.run(cluster.add(name).start());
+    await cluster.pass(30_000);
+  }
+  return cluster;
+}
+
+/** A task in every group, wherever it is held. */
+async function fill(cluster: SimCluster, pid: string): Promise<void> {
+  for (const group of GROUPS) {
+    const holder = cluster.holderOf(group);
+    expect(holder, `nobody serves ${group}`).toBeDefined();
+    if (holder) await cluster.run(holder.h.enqueue(`${group}#q`, [pid]));
+  }
+}
+
+async function expectEverywhere(cluster: SimCluster, pids: readonly string[]): Promise<void> {
+  for (let id = 0; id < cluster.partitions; id++) expect(cluster.serving(id as PartitionId)).toHaveLength(1);
+  for (const group of GROUPS) {
+    const tasks = await cluster.run(
+      cluster.holderOf(group)?.h.lease(`${group}#q`, { max: 9, for: 1 }) ?? Promise.reject(),
+    );
+    expect(pidsOf(tasks)).toEqual(pids);
+  }
+  await cluster.pass(100);
+}
+
+describe('a cluster', () => {
+  test('begins with one node that holds everything', async () => {
+    const cluster = await clusterOf(['a']);
+    expect(cluster.shares()).toEqual({ a: 32 });
+  });
+
+  test('shares its partitions with every node that joins, and loses nothing', async () => {
+    const cluster = await clusterOf(['a']);
+    await fill(cluster, '1');
+    for (const name of ['b', 'c']) {
+      await cluster.run(cluster.add(name).start());
+      await cluster.pass(30_000);
+      await expectEverywhere(cluster, ['1']);
+    }
+    const shares = Object.values(cluster.shares());
+    expect(shares.reduce((sum, share) => sum + share, 0)).toBe(32);
+    for (const share of shares) expect(share).toBeGreaterThan(3);
+    const [first] = cluster.up;
+    for (const { agent } of cluster.up) {
+      expect(agent.desired).toEqual(first?.agent.desired);
+      expect([...agent.view.entries()]).toEqual([...(first?.agent.view.entries() ?? [])]);
+    }
+  });
+
+  test('moves nothing when a node crashes; it comes back with what it had', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    const before = cluster.shares();
+    await cluster.run(cluster.node('b').lose());
+    await cluster.pass(60_000);
+    expect(cluster.shares()).toEqual({ a: before.a, c: before.c });
+    await cluster.run(cluster.node('b').start());
+    await cluster.pass(10_000);
+    expect(cluster.shares()).toEqual(before);
+    await expectEverywhere(cluster, ['1']);
+  });
+
+  test('takes over everything from a node that is drained', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    await cluster.run(cluster.node('b').agent.drain());
+    expect(cluster.shares()).toMatchObject({ b: 0 });
+    await cluster.pass(5_000);
+    await cluster.run(cluster.node('b').lose());
+    for (const { agent } of cluster.up) expect(agent.members.get('id-b')?.state).toBe('left');
+    await expectEverywhere(cluster, ['1']);
+  });
+
+  test('goes on where it was after all nodes lost their power', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    const before = cluster.shares();
+    for (const node of [...cluster.nodes.values()]) await cluster.run(node.lose());
+    for (const node of cluster.nodes.values()) await cluster.run(node.start());
+    await cluster.pass(10_000);
+    expect(cluster.shares()).toEqual(before);
+    await expectEverywhere(cluster, ['1']);
+  });
+
+  test('heals after it was cut in two while a node joined', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await fill(cluster, '1');
+    for (const pair of ['a>b', 'b>a', 'b>c', 'c>b']) cluster.cut.add(pair);
+    await cluster.pass(10_000);
+    await cluster.run(cluster.add('c').start());
+    await cluster.pass(30_000);
+    for (let id = 0; id < cluster.partitions; id++) expect(cluster.serving(id as PartitionId)).toHaveLength(1);
+    cluster.cut.clear();
+    await cluster.pass(30_000);
+    await expectEverywhere(cluster, ['1']);
+    const { agent } = cluster.node('a');
+    for (const [id, { nodeId }] of agent.view.entries()) expect(nodeId).toBe(agent.desired[id]);
+  });
+
+  test('refuses a second node of one name, and a node of another cluster', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    const { handlers } = cluster.node('a').agent;
+    const member = {
+      nodeId: 'id-x',
+      name: 'b',
+      state: 1,
+      version: 1,
+      rpcAddress: 'x:1',
+      gossipAddress: 'x:2',
+      removedBy: '',
+    };
+    await expect(handlers.join({ clusterId: '', member })).rejects.toMatchObject({ reason: 'NAME_IN_USE' });
+    const stranger = { ...member, name: 'x' };
+    await expect(handlers.join({ clusterId: 'other', member: stranger })).rejects.toMatchObject({
+      reason: 'WRONG_CLUSTER',
+    });
+    expect([...cluster.node('a').agent.members.keys()].sort()).toEqual(['id-a', 'id-b']);
+  });
+});

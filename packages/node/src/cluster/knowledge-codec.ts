@@ -1,0 +1,40 @@
+import { type ClusterKnowledge, type MemberRecord as WireRecord, MemberState as WireState } from '@taskmaster/proto';
+import type { PartitionId } from '../domain/ids.ts';
+import type { HolderView } from './holder-view.ts';
+import type { MemberRecord, MemberState, Members } from './members.ts';
+
+const WIRE: Readonly<Record<MemberState, WireState>> = {
+  joining: WireState.MEMBER_STATE_JOINING,
+  active: WireState.MEMBER_STATE_ACTIVE,
+  leaving: WireState.MEMBER_STATE_LEAVING,
+  left: WireState.MEMBER_STATE_LEFT,
+};
+
+export const toWireRecord = (record: MemberRecord): WireRecord => ({ ...record, state: WIRE[record.state] });
+
+/** Undefined for a state that this version does not know: better not to know a member than to take it for another. */
+export function fromWireRecord(record: WireRecord): MemberRecord | undefined {
+  const { nodeId, name, version, rpcAddress, gossipAddress, removedBy } = record;
+  for (const state of ['joining', 'active', 'leaving', 'left'] as const) {
+    if (WIRE[state] === record.state) return { nodeId, name, state, version, rpcAddress, gossipAddress, removedBy };
+  }
+  return undefined;
+}
+
+export function toWireKnowledge(members: Members, view: HolderView): ClusterKnowledge {
+  const holders = [...view.entries()].map(([partition, { nodeId, epoch }]) => ({ partition, nodeId, epoch }));
+  return { members: [...members.values()].map(toWireRecord), holders };
+}
+
+/** Takes over what another node knows. Returns the records, and whether anything about holders was news. */
+export function learnFrom(
+  knowledge: ClusterKnowledge | undefined,
+  view: HolderView,
+): { records: MemberRecord[]; news: boolean } {
+  const records = (knowledge?.members ?? []).map(fromWireRecord).filter((record) => record !== undefined);
+  let news = false;
+  for (const { partition, nodeId, epoch } of knowledge?.holders ?? []) {
+    if (view.learn(partition as PartitionId, { nodeId, epoch })) news = true;
+  }
+  return { records, news };
+}

@@ -1,0 +1,84 @@
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import type { Partitions } from '../engine/partitions.ts';
+import type { CancelTimer, Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { HandOffs } from './handoff/hand-offs.ts';
+
+export interface PlacementDeps {
+  readonly partitions: Partitions;
+  readonly handOffs: HandOffs;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly nodeId: string;
+  /** Transfers from this node at once. */
+  readonly transfersAtOnce: number;
+}
+
+const FIRST_RETRY_MS = 200;
+const MAX_RETRY_MS = 10_000;
+
+/** Hands over what this node holds and the ring wants elsewhere: a few at a time, again after a while where it failed. */
+export class Placement {
+  readonly #deps: PlacementDeps;
+  readonly #sending = new Set<PartitionId>();
+  /** Partitions whose hand-off failed, with when to try again. */
+  readonly #failed = new Map<PartitionId, { readonly at: number; readonly delayMs: number }>();
+  #desired: readonly string[] = [];
+  #addressOf: (nodeId: string) => string | undefined = () => undefined;
+  #cancelTimer: CancelTimer = () => {};
+  #stopped = false;
+
+  constructor(deps: PlacementDeps) {
+    this.#deps = deps;
+  }
+
+  /** Partitions on their way. */
+  get sending(): number {
+    return this.#sending.size;
+  }
+
+  /** What should be where, by partition, and where nodes are; undefined for those that cannot take anything now. */
+  update(desired: readonly string[], addressOf: (nodeId: string) => string | undefined): void {
+    this.#desired = desired;
+    this.#addressOf = addressOf;
+    this.#sendMore();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancelTimer();
+  }
+
+  #sendMore(): void {
+    const { partitions, clock, nodeId, transfersAtOnce } = this.#deps;
+    this.#cancelTimer();
+    let next = Number.POSITIVE_INFINITY;
+    for (const { id, state } of partitions.held()) {
+      if (this.#stopped || this.#sending.size >= transfersAtOnce) return;
+      const wanted = this.#desired[id];
+      if (wanted === undefined || wanted === nodeId || state !== 'serving' || this.#sending.has(id)) continue;
+      const address = this.#addressOf(wanted);
+      if (address === undefined) continue;
+      const failed = this.#failed.get(id);
+      if (failed && failed.at > clock.now()) next = Math.min(next, failed.at);
+      else void this.#send(id, wanted, address);
+    }
+    if (next < Number.POSITIVE_INFINITY) this.#cancelTimer = clock.at(next as Instant, () => this.#sendMore());
+  }
+
+  async #send(id: PartitionId, to: string, address: string): Promise<void> {
+    const { handOffs, clock, log } = this.#deps;
+    this.#sending.add(id);
+    try {
+      await handOffs.send(id, { nodeId: to, address });
+      this.#failed.delete(id);
+    } catch (error) {
+      const delayMs = Math.min(MAX_RETRY_MS, (this.#failed.get(id)?.delayMs ?? FIRST_RETRY_MS / 2) * 2);
+      this.#failed.set(id, { at: clock.now() + delayMs, delayMs });
+      if (!this.#stopped) log.warn({ err: error, partition: id, to, delayMs }, 'a partition could not be handed over');
+    } finally {
+      this.#sending.delete(id);
+    }
+    this.#sendMore();
+  }
+}

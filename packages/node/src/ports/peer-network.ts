@@ -1,0 +1,50 @@
+import type {
+  ExchangeRequest,
+  ExchangeResponse,
+  JoinRequest,
+  JoinResponse,
+  OfferPartitionRequest,
+  OfferPartitionResponse,
+  ResolveOfferRequest,
+  ResolveOfferResponse,
+  SendAtomsRequest,
+  SendAtomsResponse,
+  SendRowsRequest,
+  SendRowsResponse,
+  TakePartitionRequest,
+  TakePartitionResponse,
+} from '@taskmaster/proto';
+
+/** What nodes ask each other, with what they answer; see peer.proto. */
+export interface PeerCalls {
+  join: [JoinRequest, JoinResponse];
+  exchange: [ExchangeRequest, ExchangeResponse];
+  offerPartition: [OfferPartitionRequest, OfferPartitionResponse];
+  sendRows: [SendRowsRequest, SendRowsResponse];
+  sendAtoms: [SendAtomsRequest, SendAtomsResponse];
+  takePartition: [TakePartitionRequest, TakePartitionResponse];
+  resolveOffer: [ResolveOfferRequest, ResolveOfferResponse];
+}
+
+export type PeerMethod = keyof PeerCalls;
+
+export interface PeerCallOptions {
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Asks a node at its address. Rejects with a `Refusal` when that was its answer; any other rejection may come of an
+ * answer that was lost: the call may have been carried out, once, now or later.
+ */
+export type CallPeer<Methods extends PeerMethod = PeerMethod> = <M extends Methods>(
+  address: string,
+  method: M,
+  request: PeerCalls[M][0],
+  options: PeerCallOptions,
+) => Promise<PeerCalls[M][1]>;
+
+/** Answers what other nodes ask. */
+export type PeerHandlers<Methods extends PeerMethod = PeerMethod> = {
+  readonly [M in Methods]: (request: PeerCalls[M][0]) => Promise<PeerCalls[M][1]>;
+};
