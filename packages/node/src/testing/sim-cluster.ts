@@ -16,6 +16,10 @@ const CLUSTER = 'cluster-1';
 export interface SimClusterOptions {
   readonly seed?: number;
   readonly partitions?: number;
+  /** What a message between nodes takes at most, in ms. Default 1. */
+  readonly latencyMs?: number;
+  /** The part of messages between nodes that are lost. Default 0. */
+  readonly loss?: number;
 }
 
 /** Nodes of one cluster on one virtual time, with simulated disks, gossip and calls between them. */
@@ -28,7 +32,12 @@ export class SimCluster {
   /** Pairs `from>to` of nodes between which nothing passes. */
   readonly cut = new Set<string>();
 
-  constructor({ seed = 1, partitions = 32 }: SimClusterOptions = {}) {
+  readonly #latencyMs: number;
+  #loss: number;
+
+  constructor({ seed = 1, partitions = 32, latencyMs = 1, loss = 0 }: SimClusterOptions = {}) {
+    this.#latencyMs = latencyMs;
+    this.#loss = loss;
     this.random = new SeededRandom(seed);
     this.partitions = partitions;
     this.gossip = new SimGossip({
@@ -92,15 +101,29 @@ export class SimCluster {
   }
 
   async #carry(from: string, to: string, method: PeerMethod, request: unknown, signal?: AbortSignal): Promise<unknown> {
-    await this.#after(1);
+    await this.#travel();
     signal?.throwIfAborted();
-    const handlers = this.#isCut(from, to) ? undefined : this.nodes.get(to)?.handlers;
+    const handlers = this.#isLost(from, to) ? undefined : this.nodes.get(to)?.handlers;
     if (!handlers) throw new Error(`${to} cannot be reached from ${from}`);
     const handler = handlers[method] as (r: unknown) => Promise<unknown>;
     const answer = await handler(request);
-    await this.#after(1);
-    if (this.#isCut(to, from)) throw new Error(`the answer of ${to} is lost`);
+    await this.#travel();
+    if (this.#isLost(to, from)) throw new Error(`the answer of ${to} is lost`);
     return answer;
+  }
+
+  /** Nothing is lost or cut any more. */
+  heal(): void {
+    this.cut.clear();
+    this.#loss = 0;
+  }
+
+  #travel(): Promise<void> {
+    return this.#after(1 + Math.floor(this.random.next() * this.#latencyMs));
+  }
+
+  #isLost(from: string, to: string): boolean {
+    return this.#isCut(from, to) || this.random.next() < this.#loss;
   }
 
   #isCut(from: string, to: string): boolean {
@@ -137,6 +160,9 @@ export class SimNode {
     });
   }
 
+  /** Between the call of `start` and its end, or a loss of power. */
+  isStarting = false;
+
   get isUp(): boolean {
     return this.#agent !== undefined;
   }
@@ -150,6 +176,11 @@ export class SimNode {
     return this.h.engine.partitions;
   }
 
+  /** Hands a partition to another node, whatever the ring wants. */
+  async send(id: PartitionId, to: SimNode): Promise<void> {
+    await this.#handOffs?.send(id, { nodeId: `id-${to.name}`, address: `${to.name}:1` });
+  }
+
   get handlers(): PeerHandlers | undefined {
     if (!this.#agent || !this.#handOffs) return undefined;
     return { ...this.#agent.handlers, ...this.#handOffs.handlers };
@@ -157,6 +188,15 @@ export class SimNode {
 
   /** Starts or restarts; time must be moved meanwhile. The first node of all begins the cluster, others join it. */
   async start(): Promise<void> {
+    this.isStarting = true;
+    try {
+      await this.#start();
+    } finally {
+      this.isStarting = false;
+    }
+  }
+
+  async #start(): Promise<void> {
     const cluster = this.#cluster;
     const { partitions } = await this.h.start();
     const { store, clock, random } = this.h;
