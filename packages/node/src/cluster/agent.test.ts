@@ -1,3 +1,4 @@
+import { MemberState } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { PartitionId } from '../domain/ids.ts';
 import { pidsOf } from '../testing/engine-harness.ts';
@@ -114,7 +115,7 @@ describe('a cluster', () => {
     const member = {
       nodeId: 'id-x',
       name: 'b',
-      state: 1,
+      state: MemberState.MEMBER_STATE_JOINING,
       version: 1,
       rpcAddress: 'x:1',
       gossipAddress: 'x:2',
