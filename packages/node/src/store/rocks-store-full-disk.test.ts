@@ -107,7 +107,7 @@ describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 },
     expect(store.state.kind).toBe('full');
     written.push(...Array.from({ length: firstRefused }, (_, number) => `large ${number}`));
     expect(await namesIn(store)).toEqual([...written].sort());
-    expect(await readdir(join(disk.path, 'store'))).not.toContain('reserve');
+    await eventually(10_000, async () => !(await readdir(join(disk.path, 'store'))).includes('reserve'));
 
     await free();
     // RocksDB needs some five seconds before it tries again.
