@@ -4,6 +4,7 @@ export * from './entries.ts';
 export * from './gen/google/protobuf/any.ts';
 export * from './gen/google/rpc/error_details.ts';
 export * from './gen/google/rpc/status.ts';
+export * from './gen/taskmaster/v1/cluster.ts';
 export * from './gen/taskmaster/v1/peer.ts';
 export * from './gen/taskmaster/v1/queues.ts';
 export * from './gen/taskmaster/v1/service.ts';

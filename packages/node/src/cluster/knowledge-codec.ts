@@ -22,7 +22,10 @@ export function fromWireRecord(record: WireRecord): MemberRecord | undefined {
 }
 
 export function toWireKnowledge(members: Members, view: HolderView): ClusterKnowledge {
-  const holders = [...view.entries()].map(([partition, { nodeId, epoch }]) => ({ partition, nodeId, epoch }));
+  const holders = [...view.entries()].map(([partition, { nodeId, epoch }]) => ({
+    ...{ partition, nodeId, epoch },
+    ...{ queues: 0, tasks: 0, countedMs: 0 },
+  }));
   return { members: [...members.values()].map(toWireRecord), holders };
 }
 

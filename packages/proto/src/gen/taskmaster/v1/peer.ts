@@ -16,6 +16,7 @@ import {
   type ServiceError,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import { MemberState, PartitionState, RemoveMemberResponse } from "./cluster.ts";
 
 /** What a row is. */
 export const TransferredRowKind = {
@@ -44,32 +45,6 @@ export namespace TransferredRowKind {
   export type TRANSFERRED_ROW_KIND_HIDDEN = typeof TransferredRowKind.TRANSFERRED_ROW_KIND_HIDDEN;
   export type TRANSFERRED_ROW_KIND_REQUEST = typeof TransferredRowKind.TRANSFERRED_ROW_KIND_REQUEST;
   export type UNRECOGNIZED = typeof TransferredRowKind.UNRECOGNIZED;
-}
-
-/** Where a member stands. */
-export const MemberState = {
-  /** MEMBER_STATE_UNSPECIFIED - Never used. */
-  MEMBER_STATE_UNSPECIFIED: 0,
-  /** MEMBER_STATE_JOINING - Known, not ready to hold partitions. */
-  MEMBER_STATE_JOINING: 1,
-  /** MEMBER_STATE_ACTIVE - Holds its part of the partitions. */
-  MEMBER_STATE_ACTIVE: 2,
-  /** MEMBER_STATE_LEAVING - Hands over what it has. */
-  MEMBER_STATE_LEAVING: 3,
-  /** MEMBER_STATE_LEFT - Gone for good. */
-  MEMBER_STATE_LEFT: 4,
-  UNRECOGNIZED: -1,
-} as const;
-
-export type MemberState = typeof MemberState[keyof typeof MemberState];
-
-export namespace MemberState {
-  export type MEMBER_STATE_UNSPECIFIED = typeof MemberState.MEMBER_STATE_UNSPECIFIED;
-  export type MEMBER_STATE_JOINING = typeof MemberState.MEMBER_STATE_JOINING;
-  export type MEMBER_STATE_ACTIVE = typeof MemberState.MEMBER_STATE_ACTIVE;
-  export type MEMBER_STATE_LEAVING = typeof MemberState.MEMBER_STATE_LEAVING;
-  export type MEMBER_STATE_LEFT = typeof MemberState.MEMBER_STATE_LEFT;
-  export type UNRECOGNIZED = typeof MemberState.UNRECOGNIZED;
 }
 
 /** Begins a transfer. */
@@ -208,6 +183,12 @@ export interface PartitionHolder {
   nodeId: string;
   /** Counts the changes of its holder. */
   epoch: number;
+  /** Queues in it, when its holder last said. */
+  queues: number;
+  /** Tasks in it, when its holder last said. */
+  tasks: number;
+  /** When its holder counted them, by its own clock, in ms since 1970; 0: never. Compared within one epoch only. */
+  countedMs: number;
 }
 
 /** What a node knows of its cluster. */
@@ -250,6 +231,60 @@ export interface ExchangeRequest {
 export interface ExchangeResponse {
   /** After what it was told. */
   knowledge: ClusterKnowledge | undefined;
+}
+
+/** Asks what a node holds. */
+export interface InventoryRequest {
+  /** The cluster's id; another cluster's is refused. */
+  clusterId: string;
+}
+
+/** What a node holds. */
+export interface InventoryResponse {
+  /** Every partition it has. */
+  held: InventoryEntry[];
+}
+
+/** A partition, as its holder sees it. */
+export interface InventoryEntry {
+  /** The partition. */
+  id: number;
+  /** Counts the changes of its holder. */
+  epoch: number;
+  /** Where it stands. */
+  state: PartitionState;
+  /** Queues in it. */
+  queues: number;
+  /** Tasks in it. */
+  tasks: number;
+  /** Id of the node that it is sent to; empty unless it is. */
+  to: string;
+  /** Rows sent so far. */
+  movedRows: number;
+  /** Bytes sent so far. */
+  movedBytes: number;
+}
+
+/** Has a node leave. */
+export interface LeaveRequest {
+  /** The cluster's id; another cluster's is refused. */
+  clusterId: string;
+}
+
+/** The node leaves. */
+export interface LeaveResponse {
+  /** Partitions it still holds. */
+  partitionsHeld: number;
+}
+
+/** Gives a member up. */
+export interface GiveUpRequest {
+  /** The cluster's id; another cluster's is refused. */
+  clusterId: string;
+  /** Id of the member. */
+  nodeId: string;
+  /** Whether to do it, or only to say what would be lost. */
+  acceptLoss: boolean;
 }
 
 function createBaseOfferPartitionRequest(): OfferPartitionRequest {
@@ -1126,7 +1161,7 @@ export const MemberRecord: MessageFns<MemberRecord> = {
 };
 
 function createBasePartitionHolder(): PartitionHolder {
-  return { partition: 0, nodeId: "", epoch: 0 };
+  return { partition: 0, nodeId: "", epoch: 0, queues: 0, tasks: 0, countedMs: 0 };
 }
 
 export const PartitionHolder: MessageFns<PartitionHolder> = {
@@ -1139,6 +1174,15 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
     }
     if (message.epoch !== 0) {
       writer.uint32(24).uint64(message.epoch);
+    }
+    if (message.queues !== 0) {
+      writer.uint32(32).uint64(message.queues);
+    }
+    if (message.tasks !== 0) {
+      writer.uint32(40).uint64(message.tasks);
+    }
+    if (message.countedMs !== 0) {
+      writer.uint32(48).uint64(message.countedMs);
     }
     return writer;
   },
@@ -1178,6 +1222,30 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
             }
 
             message.epoch = longToNumber(reader.uint64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.queues = longToNumber(reader.uint64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.tasks = longToNumber(reader.uint64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.countedMs = longToNumber(reader.uint64());
             continue;
           }
         }
@@ -1489,6 +1557,381 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
   },
 };
 
+function createBaseInventoryRequest(): InventoryRequest {
+  return { clusterId: "" };
+}
+
+export const InventoryRequest: MessageFns<InventoryRequest> = {
+  encode(message: InventoryRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clusterId !== "") {
+      writer.uint32(10).string(message.clusterId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): InventoryRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseInventoryRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clusterId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseInventoryResponse(): InventoryResponse {
+  return { held: [] };
+}
+
+export const InventoryResponse: MessageFns<InventoryResponse> = {
+  encode(message: InventoryResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.held) {
+      InventoryEntry.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): InventoryResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseInventoryResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.held.push(InventoryEntry.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseInventoryEntry(): InventoryEntry {
+  return { id: 0, epoch: 0, state: 0, queues: 0, tasks: 0, to: "", movedRows: 0, movedBytes: 0 };
+}
+
+export const InventoryEntry: MessageFns<InventoryEntry> = {
+  encode(message: InventoryEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== 0) {
+      writer.uint32(8).uint32(message.id);
+    }
+    if (message.epoch !== 0) {
+      writer.uint32(16).uint64(message.epoch);
+    }
+    if (message.state !== 0) {
+      writer.uint32(24).int32(message.state);
+    }
+    if (message.queues !== 0) {
+      writer.uint32(32).uint64(message.queues);
+    }
+    if (message.tasks !== 0) {
+      writer.uint32(40).uint64(message.tasks);
+    }
+    if (message.to !== "") {
+      writer.uint32(50).string(message.to);
+    }
+    if (message.movedRows !== 0) {
+      writer.uint32(56).uint64(message.movedRows);
+    }
+    if (message.movedBytes !== 0) {
+      writer.uint32(64).uint64(message.movedBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): InventoryEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseInventoryEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.id = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.epoch = longToNumber(reader.uint64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.state = reader.int32() as any;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.queues = longToNumber(reader.uint64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.tasks = longToNumber(reader.uint64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.to = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.movedRows = longToNumber(reader.uint64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.movedBytes = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLeaveRequest(): LeaveRequest {
+  return { clusterId: "" };
+}
+
+export const LeaveRequest: MessageFns<LeaveRequest> = {
+  encode(message: LeaveRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clusterId !== "") {
+      writer.uint32(10).string(message.clusterId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LeaveRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLeaveRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clusterId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLeaveResponse(): LeaveResponse {
+  return { partitionsHeld: 0 };
+}
+
+export const LeaveResponse: MessageFns<LeaveResponse> = {
+  encode(message: LeaveResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.partitionsHeld !== 0) {
+      writer.uint32(8).uint32(message.partitionsHeld);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LeaveResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLeaveResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.partitionsHeld = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseGiveUpRequest(): GiveUpRequest {
+  return { clusterId: "", nodeId: "", acceptLoss: false };
+}
+
+export const GiveUpRequest: MessageFns<GiveUpRequest> = {
+  encode(message: GiveUpRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clusterId !== "") {
+      writer.uint32(10).string(message.clusterId);
+    }
+    if (message.nodeId !== "") {
+      writer.uint32(18).string(message.nodeId);
+    }
+    if (message.acceptLoss !== false) {
+      writer.uint32(24).bool(message.acceptLoss);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GiveUpRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGiveUpRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clusterId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nodeId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.acceptLoss = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 /**
  * What nodes of one cluster ask of each other. Not for users.
  *
@@ -1571,6 +2014,37 @@ export const PeerServiceService = {
       encodeToBuffer(ResolveOfferResponse, value),
     responseDeserialize: (value: Buffer): ResolveOfferResponse => ResolveOfferResponse.decode(value),
   },
+  /** What the node holds. */
+  inventory: {
+    path: "/taskmaster.v1.PeerService/Inventory" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: InventoryRequest): Buffer => encodeToBuffer(InventoryRequest, value),
+    requestDeserialize: (value: Buffer): InventoryRequest => InventoryRequest.decode(value),
+    responseSerialize: (value: InventoryResponse): Buffer => encodeToBuffer(InventoryResponse, value),
+    responseDeserialize: (value: Buffer): InventoryResponse => InventoryResponse.decode(value),
+  },
+  /** Has the node hand everything over and leave; see DrainMember. */
+  leave: {
+    path: "/taskmaster.v1.PeerService/Leave" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: LeaveRequest): Buffer => encodeToBuffer(LeaveRequest, value),
+    requestDeserialize: (value: Buffer): LeaveRequest => LeaveRequest.decode(value),
+    responseSerialize: (value: LeaveResponse): Buffer => encodeToBuffer(LeaveResponse, value),
+    responseDeserialize: (value: Buffer): LeaveResponse => LeaveResponse.decode(value),
+  },
+  /** Gives another member up; asked of the active member with the lowest id. See RemoveMember. */
+  giveUp: {
+    path: "/taskmaster.v1.PeerService/GiveUp" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GiveUpRequest): Buffer => encodeToBuffer(GiveUpRequest, value),
+    requestDeserialize: (value: Buffer): GiveUpRequest => GiveUpRequest.decode(value),
+    responseSerialize: (value: RemoveMemberResponse): Buffer =>
+      encodeToBuffer(RemoveMemberResponse, value),
+    responseDeserialize: (value: Buffer): RemoveMemberResponse => RemoveMemberResponse.decode(value),
+  },
 } as const;
 
 export interface PeerServiceServer extends UntypedServiceImplementation {
@@ -1588,6 +2062,12 @@ export interface PeerServiceServer extends UntypedServiceImplementation {
   exchange: handleUnaryCall<ExchangeRequest, ExchangeResponse>;
   /** Whether the target took the partition. If it did not, it never will by this transfer. */
   resolveOffer: handleUnaryCall<ResolveOfferRequest, ResolveOfferResponse>;
+  /** What the node holds. */
+  inventory: handleUnaryCall<InventoryRequest, InventoryResponse>;
+  /** Has the node hand everything over and leave; see DrainMember. */
+  leave: handleUnaryCall<LeaveRequest, LeaveResponse>;
+  /** Gives another member up; asked of the active member with the lowest id. See RemoveMember. */
+  giveUp: handleUnaryCall<GiveUpRequest, RemoveMemberResponse>;
 }
 
 export interface PeerServiceClient extends Client {
@@ -1699,6 +2179,54 @@ export interface PeerServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ResolveOfferResponse) => void,
+  ): ClientUnaryCall;
+  /** What the node holds. */
+  inventory(
+    request: InventoryRequest,
+    callback: (error: ServiceError | null, response: InventoryResponse) => void,
+  ): ClientUnaryCall;
+  inventory(
+    request: InventoryRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: InventoryResponse) => void,
+  ): ClientUnaryCall;
+  inventory(
+    request: InventoryRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: InventoryResponse) => void,
+  ): ClientUnaryCall;
+  /** Has the node hand everything over and leave; see DrainMember. */
+  leave(
+    request: LeaveRequest,
+    callback: (error: ServiceError | null, response: LeaveResponse) => void,
+  ): ClientUnaryCall;
+  leave(
+    request: LeaveRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: LeaveResponse) => void,
+  ): ClientUnaryCall;
+  leave(
+    request: LeaveRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: LeaveResponse) => void,
+  ): ClientUnaryCall;
+  /** Gives another member up; asked of the active member with the lowest id. See RemoveMember. */
+  giveUp(
+    request: GiveUpRequest,
+    callback: (error: ServiceError | null, response: RemoveMemberResponse) => void,
+  ): ClientUnaryCall;
+  giveUp(
+    request: GiveUpRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RemoveMemberResponse) => void,
+  ): ClientUnaryCall;
+  giveUp(
+    request: GiveUpRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RemoveMemberResponse) => void,
   ): ClientUnaryCall;
 }
 
