@@ -1,6 +1,5 @@
 import {
   type ChannelCredentials,
-  type ChannelOptions,
   Client,
   type ClientDuplexStream,
   connectivityState,
@@ -11,8 +10,8 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { wireErrorOf } from '@taskmaster/client/transport';
-import { PEER_HEADER, ROUTED_HEADER } from '@taskmaster/node/grpc';
-import { limits, TaskMasterServiceService } from '@taskmaster/proto';
+import { channelOptions, PEER_HEADER, ROUTED_HEADER } from '@taskmaster/node/grpc';
+import { TaskMasterServiceService } from '@taskmaster/proto';
 import {
   Lost,
   Refused,
@@ -27,20 +26,6 @@ import {
 const CONNECT_MS = 1_000;
 /** A channel that nobody used for so long is closed, in ms: nodes come and go. */
 const IDLE_MS = 10 * 60 * 1000;
-
-const channelOptions: ChannelOptions = {
-  // Replies hold up to 3.5 MiB of payloads, and several may travel in one message of a stream.
-  'grpc.max_receive_message_length': 4 * limits.requestBytes,
-  'grpc-node.flow_control_window': limits.requestBytes,
-  // Notices a node that vanished or hangs; its kernel may keep the connection open for long.
-  'grpc.keepalive_time_ms': 10_000,
-  'grpc.keepalive_timeout_ms': 5_000,
-  'grpc.initial_reconnect_backoff_ms': 50,
-  'grpc.max_reconnect_backoff_ms': 1_000,
-  // Each client of this process is its own: one per address already.
-  'grpc.use_local_subchannel_pool': 1,
-  'grpc.enable_channelz': 0,
-};
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 const { path: anyPath } = TaskMasterServiceService.updateTasks;

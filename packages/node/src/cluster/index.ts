@@ -1,5 +1,6 @@
 // What programs need of the cluster: handing partitions from one engine to another.
 
+export type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
 export { type AgentDeps, ClusterAgent } from './agent.ts';
 export { type GossipOptions, openGossip } from './gossip/open-gossip.ts';
 export { DEFAULT_TIMING, type GossipTiming } from './gossip/options.ts';

@@ -11,6 +11,8 @@ export { systemRandom } from '../ports/system-random.ts';
 export { REPLY_BYTES } from './build-reply.ts';
 export type { CallObserver } from './call-observer.ts';
 export type { Caller } from './caller.ts';
+export { channelOptions } from './channel-options.ts';
+export { CLUSTER_SERVICE, type ClusterHandlers, createClusterService } from './cluster-service.ts';
 export { decodeRequest, type MessageType, rawMethod } from './codec.ts';
 export { checkEntries, type EntryBound, entryBounds } from './entry-bounds.ts';
 export { createHandlers } from './handlers.ts';
@@ -21,6 +23,8 @@ export { pageTokenAfter } from './page-token.ts';
 export { parseLease } from './parse-lease.ts';
 export { parseList, parseStats } from './parse-queues.ts';
 export { parseGet, parsePeek } from './parse-tasks.ts';
+export { PeerNetwork, PeerUnreachable } from './peer-network.ts';
+export { PeerSeal } from './peer-seal.ts';
 export type {
   Origin,
   RawService,
@@ -33,3 +37,4 @@ export type {
 export { GrpcServer, type GrpcServerOptions } from './server.ts';
 export { RelayedRefusal, refusalOf, toWireError } from './status.ts';
 export { Turnstile } from './turnstile.ts';
+export type { UnaryService } from './unary-service.ts';

@@ -16,11 +16,13 @@ import {
   type RequestStreamDeps,
   type RequestStreamLimits,
 } from './request-stream.ts';
-import { createTaskService } from './task-service.ts';
+import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
 
 /** Room above our own bound, so that requests a little too large get our reason and not grpc-js's. */
 const RECEIVE_BYTES = limits.requestBytes + 1024 * 1024;
+
+const TASK_SERVICE = TaskMasterServiceService.updateTasks.path.split('/')[1] ?? '';
 
 const DRAINING = new Refusal('SHUTTING_DOWN', 'the server is shutting down');
 
@@ -46,6 +48,8 @@ export interface GrpcServerOptions {
 
 export interface GrpcServerDeps {
   readonly service: RawService;
+  /** Served beside it. */
+  readonly others?: readonly UnaryService[];
   /** What grpc.health.v1 says. */
   readonly isServing: () => boolean;
   readonly observer: CallObserver;
@@ -143,12 +147,18 @@ export class GrpcServer {
       'grpc.enable_channelz': 0,
       interceptors: [this.#takeStreams()],
     });
-    const { definition, implementation } = createTaskService({ ...this.#deps, unread: this.#unread });
+    const deps = { ...this.#deps, unread: this.#unread };
+    const { unary } = this.#deps.service;
+    const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);
     const stream = rawMethod(TaskMasterServiceService.stream.path, true);
     server.addService(
       { ...definition, Stream: stream },
       { ...implementation, Stream: () => {} }, // Never called: the interceptor takes these calls over.
     );
+    for (const other of this.#deps.others ?? []) {
+      const service = createUnaryService(other, deps);
+      server.addService(service.definition, service.implementation);
+    }
     this.#health.addTo(server);
     if (options.reflection) createReflection().addToServer(server);
     return server;

@@ -165,6 +165,8 @@ class Sender {
       // S1; and all that was committed is applied then, so that the tail is complete.
       totals = await partitions.handOver(partition, nodeId);
       this.#leaving.assertWhole();
+      // What is left goes with the last call, which has to fit into a message.
+      if (this.#leaving.backlogBytes > REST_BYTES) await this.#sendLog();
     } catch (error) {
       // Nobody was told to take it.
       await partitions.thaw(partition);

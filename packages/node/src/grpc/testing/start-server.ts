@@ -5,6 +5,7 @@ import { createHandlers } from '../handlers.ts';
 import { createNodeService } from '../node-service.ts';
 import type { RawService } from '../raw-service.ts';
 import { GrpcServer, type GrpcServerOptions } from '../server.ts';
+import type { UnaryService } from '../unary-service.ts';
 
 const DEFAULTS: GrpcServerOptions = {
   host: '127.0.0.1',
@@ -41,13 +42,14 @@ export async function startServer(
   engine: TaskEngine,
   options: Partial<GrpcServerOptions> = {},
   front: (own: RawService) => RawService = (own) => own,
+  others: readonly UnaryService[] = [],
 ): Promise<TestServer> {
   const log = keptLog();
   const ended: { method: string; reason: string | undefined }[] = [];
   const observer: CallObserver = { callEnded: (method, reason) => void ended.push({ method, reason }) };
   const service = front(createNodeService(createHandlers(engine, log)));
   const isServing = () => engine.health.kind === 'serving' || engine.health.kind === 'full';
-  const server = new GrpcServer({ ...DEFAULTS, ...options }, { service, isServing, observer, log });
+  const server = new GrpcServer({ ...DEFAULTS, ...options }, { service, others, isServing, observer, log });
   const port = await server.start();
   return { server, port, log, ended, [Symbol.asyncDispose]: () => server.stop(0) };
 }

@@ -1,53 +1,64 @@
-import type { handleUnaryCall, MethodDefinition, ServerUnaryCall, sendUnaryData } from '@grpc/grpc-js';
-import { TaskMasterServiceService } from '@taskmaster/proto';
+import type { handleUnaryCall, Metadata, MethodDefinition, ServerUnaryCall, sendUnaryData } from '@grpc/grpc-js';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import { rawMethod } from './codec.ts';
 import { originOf } from './origin.ts';
-import type { Origin, RawService, UnaryCaller, UnaryHandler } from './raw-service.ts';
+import type { Origin, UnaryCaller, UnaryHandler } from './raw-service.ts';
 import { refusalOf, toCallStatus } from './status.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 
 /** Smaller replies are not worth counting: what a connection may have in flight of them is bounded by its streams. */
 const COUNTED_REPLY_BYTES = 4096;
 
-export interface TaskServiceDeps {
-  readonly service: RawService;
+/** The unary methods of one service. */
+export interface UnaryService {
+  /** `taskmaster.v1.ClusterService`. */
+  readonly name: string;
+  /** By the methods' names. */
+  readonly unary: Readonly<Record<string, UnaryHandler>>;
+  /** Asked before a call is served; throws a `Refusal` for callers who may not make it. */
+  readonly admit?: (method: string, request: Buffer, metadata: Metadata) => void;
+}
+
+export interface UnaryServiceDeps {
   readonly log: Log;
   readonly observer: CallObserver;
   readonly unread: UnreadReplies;
 }
 
-/** The unary methods, as grpc-js takes them. */
-export interface TaskService {
+/** A service as grpc-js takes it. */
+export interface GrpcService {
   readonly definition: Readonly<Record<string, MethodDefinition<Buffer, Buffer>>>;
   readonly implementation: Readonly<Record<string, handleUnaryCall<Buffer, Buffer>>>;
 }
 
-const { path: anyPath } = TaskMasterServiceService.updateTasks;
-const SERVICE_PATH = anyPath.slice(0, anyPath.lastIndexOf('/') + 1);
-
-export function createTaskService(deps: TaskServiceDeps): TaskService {
+export function createUnaryService({ name, unary, admit }: UnaryService, deps: UnaryServiceDeps): GrpcService {
   const definition: Record<string, MethodDefinition<Buffer, Buffer>> = {};
   const implementation: Record<string, handleUnaryCall<Buffer, Buffer>> = {};
-  for (const [method, handler] of Object.entries(deps.service.unary)) {
-    definition[method] = rawMethod(`${SERVICE_PATH}${method}`, false);
-    implementation[method] = (call, callback) => void serve(deps, method, call, callback, handler);
+  for (const [method, handler] of Object.entries(unary)) {
+    const answer: Answer = (call) => handler(call.request, new GrpcCaller(call));
+    const admitted: Answer = async (call) => {
+      admit?.(method, call.request, call.metadata);
+      return answer(call);
+    };
+    definition[method] = rawMethod(`/${name}/${method}`, false);
+    implementation[method] = (call, callback) => void serve(deps, method, call, callback, admit ? admitted : answer);
   }
   return { definition, implementation };
 }
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
+type Answer = (call: Call) => Promise<Uint8Array>;
 
 async function serve(
-  { log, observer, unread }: TaskServiceDeps,
+  { log, observer, unread }: UnaryServiceDeps,
   method: string,
   call: Call,
   callback: sendUnaryData<Buffer>,
-  handler: UnaryHandler,
+  ask: Answer,
 ): Promise<void> {
   const began = performance.now();
-  const answer = await handler(call.request, new GrpcCaller(call)).then(
+  const answer = await ask(call).then(
     ({ buffer, byteOffset, byteLength }) => ({
       bytes: Buffer.from(buffer, byteOffset, byteLength),
       refusal: undefined,
