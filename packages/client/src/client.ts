@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { QueueStats } from '@taskmaster/proto';
 import { Caller } from './caller.ts';
+import { Cluster } from './cluster.ts';
 import { type Codec, jsonCodec } from './codec.ts';
 import type { ClientContext } from './context.ts';
 import { type ListOptions, listQueues, queueStats, type StatsOptions, type StatsReport } from './introspection.ts';
@@ -53,12 +54,15 @@ export interface ClientParts {
  *     worker.start();
  */
 export class TaskMasterClient implements AsyncDisposable {
+  /** Members and partitions of the cluster, for operators. */
+  readonly cluster: Cluster;
   readonly #context: ClientContext;
   #closed: Promise<void> | undefined;
 
   /** Not for callers: `connect` and `clientOver` make one. */
   constructor(context: ClientContext) {
     this.#context = context;
+    this.cluster = new Cluster(context);
   }
 
   /** A queue with its data's type. Asks no node: a queue exists while it holds tasks. */

@@ -129,6 +129,31 @@ export class Cancelled extends TaskMasterError {
   override readonly name = 'Cancelled';
 }
 
+/** The node stands alone, or the engine is in this process: there are no members to tell of. */
+export class NoCluster extends TaskMasterError {
+  override readonly name = 'NoCluster';
+}
+
+/** No member of the cluster has this name. */
+export class UnknownMember extends TaskMasterError {
+  override readonly name = 'UnknownMember';
+}
+
+/** The member has left the cluster, or was given up. */
+export class MemberLeft extends TaskMasterError {
+  override readonly name = 'MemberLeft';
+}
+
+/** A member that is to be given up still answers: drain it, or stop it first. */
+export class MemberAlive extends TaskMasterError {
+  override readonly name = 'MemberAlive';
+}
+
+/** No other active member could take what this one holds. */
+export class LastMember extends TaskMasterError {
+  override readonly name = 'LastMember';
+}
+
 /** A payload could not be encoded, decoded or validated. */
 export class InvalidData extends TaskMasterError {
   override readonly name = 'InvalidData';
@@ -156,6 +181,11 @@ const classOfReason: Readonly<Record<string, ErrorClass>> = {
   TASK_EXISTS: TaskExists,
   NOT_LEASED: NotLeased,
   DISK_FULL: DiskFull,
+  NO_CLUSTER: NoCluster,
+  UNKNOWN_MEMBER: UnknownMember,
+  MEMBER_LEFT: MemberLeft,
+  MEMBER_ALIVE: MemberAlive,
+  LAST_MEMBER: LastMember,
 };
 
 const classOfCode: Readonly<Record<number, ErrorClass>> = {

@@ -1,5 +1,6 @@
 import { type ChannelCredentials, type ChannelOptions, credentials, type ServiceError } from '@grpc/grpc-js';
 import {
+  ClusterServiceService as clusterService,
   type DeleteQueueRequest,
   type DeleteQueueResponse,
   type GetQueueStatsRequest,
@@ -26,7 +27,7 @@ import { cancelled, InvalidRequest, type TaskMasterError } from './errors.ts';
 import { callHook, endpointList, type GrpcOptions, type TlsOptions } from './options.ts';
 import { assertUpdateFits, updateSizeBound } from './request-size.ts';
 import { systemTiming, type Timing } from './timing.ts';
-import type { Reachable, Transport, TransportCallOptions } from './transport.ts';
+import type { ClusterCalls, Reachable, Transport, TransportCallOptions } from './transport.ts';
 import { brokenReply, errorFromService } from './wire-errors.ts';
 
 /** Parts that tests replace. */
@@ -48,6 +49,12 @@ const DEFAULT_CALLS_IN_FLIGHT = 4_096;
 
 /** Reaches nodes and proxies over gRPC: updates and leases over a stream, the rest in calls of their own. */
 export class GrpcTransport implements Transport {
+  readonly cluster: ClusterCalls = {
+    listMembers: (request, options = NO_OPTIONS) => this.#unary(clusterService.listMembers, request, options),
+    listPartitions: (request, options = NO_OPTIONS) => this.#unary(clusterService.listPartitions, request, options),
+    drainMember: (request, options = NO_OPTIONS) => this.#unary(clusterService.drainMember, request, options),
+    removeMember: (request, options = NO_OPTIONS) => this.#unary(clusterService.removeMember, request, options),
+  };
   readonly reachableFrom: Reachable | undefined;
   readonly #pool: EndpointPool;
   readonly #useStream: boolean;

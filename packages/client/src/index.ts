@@ -6,6 +6,7 @@
  *   `delete`, `resetLeases`, and `task` for a part of a larger change.
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
+ * - `client.cluster` → `Cluster`: `members`, `partitions`, `drain`, `remove`.
  * - Every rejection is a `TaskMasterError`; misuse of this API is a `TypeError`.
  */
 
@@ -17,6 +18,21 @@ export {
   type SchemaQueueOptions,
   TaskMasterClient,
 } from './client.ts';
+export {
+  Cluster,
+  type ClusterMember,
+  type ClusterMembers,
+  type ClusterNode,
+  type ClusterPartition,
+  type ClusterPartitions,
+  type ClusterProxy,
+  type DrainOutcome,
+  type LostPartition,
+  type MemberState,
+  type PartitionState,
+  type RemoveOptions,
+  type RemoveOutcome,
+} from './cluster.ts';
 export { bytesCodec, type Codec, jsonCodec, textCodec } from './codec.ts';
 export { connect } from './connect.ts';
 export { type Duration, durationMs } from './duration.ts';
@@ -27,8 +43,12 @@ export {
   InvalidData,
   InvalidRequest,
   isTaskMasterError,
+  LastMember,
   LeaseExpired,
   LeaseLost,
+  MemberAlive,
+  MemberLeft,
+  NoCluster,
   NotLeased,
   Overloaded,
   type RefusedItem,
@@ -36,6 +56,7 @@ export {
   TaskMasterError,
   TaskNotFound,
   Unavailable,
+  UnknownMember,
 } from './errors.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './introspection.ts';
 export type { Leased } from './lease.ts';

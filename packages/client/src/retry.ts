@@ -1,4 +1,5 @@
 import { status } from '@grpc/grpc-js';
+import type { Reason } from '@taskmaster/proto';
 import type { TaskMasterError } from './errors.ts';
 
 /** When a failed call is repeated. */
@@ -21,14 +22,17 @@ export const defaultRetryPolicy: RetryPolicy = { maxAttempts: 10, initialBackoff
  * - `harmless`: reads, and leases: what a lost reply leased comes back when that lease expires.
  * - `once`: updates with a request id. The node applies them once, as long as it remembers the id.
  * - `unsafe`: anything else. Repeated only when the failed attempt is known to have changed nothing.
+ * - `operator`: as `unsafe`, but a member that does not answer is for the operator to know, at once.
  */
-export type Repetition = 'harmless' | 'once' | 'unsafe';
+export type Repetition = 'harmless' | 'once' | 'unsafe' | 'operator';
 
 /**
  * How long after its first attempt an update with a request id is repeated at most, in ms. Nodes remember ids for 2
  * minutes by default; the rest is for the repetition's own way.
  */
 export const REQUEST_ID_REPEAT_MS = 100_000;
+
+const HOLDER_UNREACHABLE = 'HOLDER_UNREACHABLE' satisfies Reason;
 
 export interface FailedAttempt {
   readonly error: TaskMasterError;
@@ -67,6 +71,8 @@ function mayRepeat({ error, repetition, elapsedMs }: FailedAttempt): boolean {
       return !error.maybeApplied || elapsedMs < REQUEST_ID_REPEAT_MS;
     case 'unsafe':
       return !error.maybeApplied;
+    case 'operator':
+      return !error.maybeApplied && error.reason !== HOLDER_UNREACHABLE;
     default:
       return repetition satisfies never;
   }

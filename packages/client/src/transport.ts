@@ -1,16 +1,24 @@
 import type {
   DeleteQueueRequest,
   DeleteQueueResponse,
+  DrainMemberRequest,
+  DrainMemberResponse,
   GetQueueStatsRequest,
   GetQueueStatsResponse,
   GetTasksRequest,
   GetTasksResponse,
   LeaseTasksRequest,
   LeaseTasksResponse,
+  ListMembersRequest,
+  ListMembersResponse,
+  ListPartitionsRequest,
+  ListPartitionsResponse,
   ListQueuesRequest,
   ListQueuesResponse,
   PeekTasksRequest,
   PeekTasksResponse,
+  RemoveMemberRequest,
+  RemoveMemberResponse,
   ResetLeasesRequest,
   ResetLeasesResponse,
   UpdateTasksRequest,
@@ -37,6 +45,14 @@ export interface Reachable {
   readonly tls: TlsOptions | undefined;
 }
 
+/** What operators ask of a cluster. Rejections are those of a transport. */
+export interface ClusterCalls {
+  listMembers(request: ListMembersRequest, options?: TransportCallOptions): Promise<ListMembersResponse>;
+  listPartitions(request: ListPartitionsRequest, options?: TransportCallOptions): Promise<ListPartitionsResponse>;
+  drainMember(request: DrainMemberRequest, options?: TransportCallOptions): Promise<DrainMemberResponse>;
+  removeMember(request: RemoveMemberRequest, options?: TransportCallOptions): Promise<RemoveMemberResponse>;
+}
+
 /**
  * How the client reaches an engine: over gRPC, or in the same process. One attempt per call, no retries; the client
  * adds those. Rejects with a `TaskMasterError` and nothing else.
@@ -50,6 +66,8 @@ export interface Transport extends AsyncDisposable {
   getTasks(request: GetTasksRequest, options?: TransportCallOptions): Promise<GetTasksResponse>;
   deleteQueue(request: DeleteQueueRequest, options?: TransportCallOptions): Promise<DeleteQueueResponse>;
   resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse>;
+  /** Undefined where there can be no cluster: in process. */
+  readonly cluster?: ClusterCalls;
   /** For renewing leases while the event loop is busy; undefined when only this thread can (in process). */
   readonly reachableFrom: Reachable | undefined;
   /**

@@ -6,14 +6,19 @@ import {
   DiskFull,
   InvalidRequest,
   isTaskMasterError,
+  LastMember,
   LeaseExpired,
   LeaseLost,
+  MemberAlive,
+  MemberLeft,
+  NoCluster,
   NotLeased,
   Overloaded,
   TaskExists,
   TaskMasterError,
   TaskNotFound,
   Unavailable,
+  UnknownMember,
 } from './errors.ts';
 import { errorFromService, errorFromWire } from './wire-errors.ts';
 
@@ -37,6 +42,11 @@ describe('each reason has the class that callers catch', () => {
     ['DISK_FULL', DiskFull],
     ['OVERLOADED', Overloaded],
     ['TOO_MANY_WAITERS', Overloaded],
+    ['NO_CLUSTER', NoCluster],
+    ['UNKNOWN_MEMBER', UnknownMember],
+    ['MEMBER_LEFT', MemberLeft],
+    ['MEMBER_ALIVE', MemberAlive],
+    ['LAST_MEMBER', LastMember],
     ['SHUTTING_DOWN', Unavailable],
     ['INTERNAL', TaskMasterError],
   ] as const)('%s', (reason, Class) => {

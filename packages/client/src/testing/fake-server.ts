@@ -7,6 +7,7 @@ import {
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import {
+  ClusterServiceService,
   ERROR_DOMAIN,
   ErrorInfo,
   ItemKind,
@@ -22,6 +23,7 @@ import {
 import { isTaskMasterError, type TaskMasterError } from '../errors.ts';
 import { systemTiming } from '../timing.ts';
 import { asTaskMasterError } from '../wire-errors.ts';
+import { FakeCluster } from './fake-cluster.ts';
 import { FakeEngine } from './fake-engine.ts';
 
 type StreamCallHandle = ServerDuplexStream<StreamRequest, StreamResponse>;
@@ -29,6 +31,7 @@ type StreamCallHandle = ServerDuplexStream<StreamRequest, StreamResponse>;
 /** A gRPC server over a `FakeEngine`, with what a test needs to see of it and to do to it. */
 export class FakeServer implements AsyncDisposable {
   readonly engine = new FakeEngine(systemTiming);
+  readonly cluster = new FakeCluster();
   /** Calls in each message that came over a stream, in order. */
   readonly messages: number[] = [];
   /** Streams opened so far. */
@@ -84,7 +87,7 @@ export class FakeServer implements AsyncDisposable {
             callback({ code: error.code, details: error.message, metadata: detailsOf(error) }),
         );
       };
-    const { engine } = this;
+    const { engine, cluster } = this;
     this.#server.addService(TaskMasterServiceService, {
       updateTasks: unary('updateTasks', (request: Parameters<FakeEngine['update']>[0]) => engine.update(request)),
       leaseTasks: unary('leaseTasks', (request: Parameters<FakeEngine['lease']>[0], signal) =>
@@ -105,6 +108,14 @@ export class FakeServer implements AsyncDisposable {
       })),
       resetLeases: unary('resetLeases', ({ queue }: { queue: string }) => ({ resetTasks: engine.resetLeases(queue) })),
       stream: (call: StreamCallHandle) => this.#serveStream(call),
+    });
+    this.#server.addService(ClusterServiceService, {
+      listMembers: unary('listMembers', () => cluster.listMembers()),
+      listPartitions: unary('listPartitions', () => cluster.listPartitions()),
+      drainMember: unary('drainMember', ({ name }: { name: string }) => cluster.drainMember(name)),
+      removeMember: unary('removeMember', (request: Parameters<FakeCluster['removeMember']>[0]) =>
+        cluster.removeMember(request),
+      ),
     });
     return new Promise((resolve, reject) => {
       this.#server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, bound) => {

@@ -1,0 +1,114 @@
+import {
+  type DrainMemberResponse,
+  type ListMembersResponse,
+  type ListPartitionsResponse,
+  type Member,
+  MemberRole,
+  MemberState,
+  type Partition,
+  PartitionState,
+  type RemoveMemberRequest,
+  type RemoveMemberResponse,
+} from '@taskmaster/proto';
+import { makeError } from '../errors.ts';
+
+/** What a node of a cluster tells, as a test puts it; without members it stands alone. */
+export class FakeCluster {
+  members: Member[] = [];
+  partitions: Partition[] = [];
+  unreachable: string[] = [];
+  /** Partitions that a draining member hands over between two looks at the members. */
+  handedOverPerLook = 1;
+  /** What goes with a member that is given up. */
+  lost: RemoveMemberResponse['lost'] = [];
+  takenBackBy: string[] = [];
+
+  listMembers(): ListMembersResponse {
+    this.#assertCluster();
+    const reply = { clusterId: 'c-1', partitions: this.partitions.length, members: structuredClone(this.members) };
+    for (const member of this.members) {
+      if (member.state !== MemberState.MEMBER_STATE_LEAVING) continue;
+      member.partitionsHeld = Math.max(0, member.partitionsHeld - this.handedOverPerLook);
+      if (member.partitionsHeld === 0) member.state = MemberState.MEMBER_STATE_LEFT;
+    }
+    return reply;
+  }
+
+  listPartitions(): ListPartitionsResponse {
+    this.#assertCluster();
+    return { partitions: this.partitions, unreachable: this.unreachable };
+  }
+
+  drainMember(name: string): DrainMemberResponse {
+    const member = this.#member(name);
+    const others = this.members.filter(({ state }) => state === MemberState.MEMBER_STATE_ACTIVE);
+    if (others.every((other) => other === member)) {
+      throw makeError(`${name} is the last active member`, { reason: 'LAST_MEMBER' });
+    }
+    if (!member.alive) throw makeError(`${name} does not answer`, { reason: 'HOLDER_UNREACHABLE', retryDelayMs: 1 });
+    member.state = MemberState.MEMBER_STATE_LEAVING;
+    member.partitionsWanted = 0;
+    return { partitionsHeld: member.partitionsHeld };
+  }
+
+  removeMember({ name, acceptLoss }: RemoveMemberRequest): RemoveMemberResponse {
+    const member = this.#member(name);
+    if (member.alive) throw makeError(`${name} answers`, { reason: 'MEMBER_ALIVE' });
+    if (acceptLoss) {
+      member.state = MemberState.MEMBER_STATE_LEFT;
+      member.removedBy = this.members[0]?.name ?? '';
+    }
+    return { removed: acceptLoss, lost: this.lost, takenBackBy: this.takenBackBy };
+  }
+
+  #member(name: string): Member {
+    this.#assertCluster();
+    const member = this.members.find((one) => one.name === name);
+    if (member === undefined) throw makeError(`no member is named ${name}`, { reason: 'UNKNOWN_MEMBER' });
+    if (member.state === MemberState.MEMBER_STATE_LEFT) {
+      throw makeError(`${name} has left`, { reason: 'MEMBER_LEFT' });
+    }
+    return member;
+  }
+
+  #assertCluster(): void {
+    if (this.members.length === 0) throw makeError('this node stands alone', { reason: 'NO_CLUSTER' });
+  }
+}
+
+/** An active node, unless said otherwise. */
+export function fakeMember(fields: Partial<Member> & { readonly name: string }): Member {
+  return {
+    nodeId: `id-${fields.name}`,
+    role: MemberRole.MEMBER_ROLE_NODE,
+    state: MemberState.MEMBER_STATE_ACTIVE,
+    alive: true,
+    suspect: false,
+    partitionsHeld: 0,
+    partitionsWanted: 0,
+    version: '0.1.0',
+    rpcAddress: '',
+    gossipAddress: '',
+    httpAddress: '',
+    removedBy: '',
+    ...fields,
+  };
+}
+
+/** A partition that its holder, who should have it, serves, unless said otherwise. */
+export function fakePartition(
+  fields: Partial<Partition> & { readonly id: number; readonly holder: string },
+): Partition {
+  return {
+    holderNodeId: fields.holder === '' ? '' : `id-${fields.holder}`,
+    epoch: 1,
+    state: PartitionState.PARTITION_STATE_SERVING,
+    queues: 0,
+    tasks: 0,
+    wanted: fields.holder,
+    movingTo: '',
+    movedRows: 0,
+    movedBytes: 0,
+    ...fields,
+  };
+}
