@@ -74,7 +74,7 @@ export class EngineHarness implements AsyncDisposable {
     this.random = new SeededRandom(options.seed ?? 1);
     this.clock = options.clock ?? new VirtualClock();
     this.#clustered = options.clustered ?? false;
-    this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.time });
+    this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.outside });
     this.#config = options.config ?? {};
   }
 
@@ -105,9 +105,26 @@ export class EngineHarness implements AsyncDisposable {
   /** Power loss. */
   lose(): void {
     this.disk.crash();
+    this.#ended(this.clock.restart());
+  }
+
+  /** The process is killed; its machine goes on. */
+  kill(): void {
+    this.disk.kill();
+    this.#ended(this.clock.restart());
+  }
+
+  /** Stops in good order; time must be moved meanwhile. */
+  async close(): Promise<void> {
+    await this.engine.stop();
+    await this.store?.close();
+    this.#ended(this.clock.restart());
+  }
+
+  #ended(next: VirtualClock): void {
     this.store = undefined;
     this.#engine = undefined;
-    this.clock = this.clock.restart();
+    this.clock = next;
   }
 
   /** Power loss, and the start after it. */

@@ -3,11 +3,12 @@ import { ClusterAgent } from '../cluster/agent.ts';
 import { HandOffs } from '../cluster/handoff/hand-offs.ts';
 import { type Identity, MemberStore } from '../cluster/member-store.ts';
 import { type MemberRecord, mergeMembers } from '../cluster/members.ts';
-import type { Instant, PartitionId } from '../domain/ids.ts';
-import type { CallPeer, PeerHandlers, PeerMethod } from '../ports/peer-network.ts';
+import type { PartitionId } from '../domain/ids.ts';
+import type { CallPeer, PeerHandlers } from '../ports/peer-network.ts';
 import { EngineHarness } from './engine-harness.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimGossip, type SimMembership } from './sim-membership.ts';
+import { CALM, SimNetwork } from './sim-network.ts';
 import { VirtualClock, VirtualTime } from './virtual-clock.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -20,6 +21,15 @@ export interface SimClusterOptions {
   readonly latencyMs?: number;
   /** The part of messages between nodes that are lost. Default 0. */
   readonly loss?: number;
+  /** Between gossip's exchanges with every peer, in ms. Default 200. */
+  readonly gossipMs?: number;
+}
+
+export interface SimNodeOptions {
+  /** How far its clock is ahead of true time, in ms. Default 0. */
+  readonly wallAheadMs?: number;
+  /** Whether a crash leaves batches whole. Default true. */
+  readonly atomicBatches?: boolean;
 }
 
 /** Nodes of one cluster on one virtual time, with simulated disks, gossip and calls between them. */
@@ -27,22 +37,24 @@ export class SimCluster {
   readonly time = new VirtualTime();
   readonly random: SeededRandom;
   readonly gossip: SimGossip;
+  readonly network: SimNetwork;
   readonly nodes = new Map<string, SimNode>();
   readonly partitions: number;
-  /** Pairs `from>to` of nodes between which nothing passes. */
-  readonly cut = new Set<string>();
 
-  readonly #latencyMs: number;
-  #loss: number;
-
-  constructor({ seed = 1, partitions = 32, latencyMs = 1, loss = 0 }: SimClusterOptions = {}) {
-    this.#latencyMs = latencyMs;
-    this.#loss = loss;
+  constructor({ seed = 1, partitions = 32, latencyMs = 1, loss = 0, gossipMs = 200 }: SimClusterOptions = {}) {
     this.random = new SeededRandom(seed);
     this.partitions = partitions;
+    const weather = { ...CALM, latencyMs, lossRate: loss };
+    this.network = new SimNetwork(this.time, this.random.fork(), (name) => this.nodes.get(name), weather);
     this.gossip = new SimGossip({
-      reach: (from, to) => ({ drop: this.#isCut(nameOf(from), nameOf(to)), delayMs: 1 }),
+      intervalMs: gossipMs,
+      reach: (from, to) => ({ drop: this.network.isCut(nameOf(from), nameOf(to)), delayMs: 1 }),
     });
+  }
+
+  /** Pairs `from>to` of nodes between which nothing passes. */
+  get cut(): Set<string> {
+    return this.network.cut;
   }
 
   run<T>(promise: Promise<T>): Promise<T> {
@@ -54,8 +66,8 @@ export class SimCluster {
   }
 
   /** A node that begins a cluster, or joins it by asking the others; not started yet. */
-  add(name: string): SimNode {
-    const node = new SimNode(name, this);
+  add(name: string, options: SimNodeOptions = {}): SimNode {
+    const node = new SimNode(name, this, options);
     this.nodes.set(name, node);
     return node;
   }
@@ -90,48 +102,24 @@ export class SimCluster {
     return name === undefined ? undefined : this.node(name);
   }
 
-  callFrom(from: string): CallPeer {
-    return async (address, method, request, { timeoutMs, signal }) => {
-      const expired = this.#after(timeoutMs).then((): never => {
-        throw new Error(`${method} to ${address} took more than ${timeoutMs} ms`);
+  /** The calls of one run of a node: with its clock they end, and nobody hears of the answers any more. */
+  callFrom(from: string, clock: VirtualClock): CallPeer {
+    const { network } = this;
+    return (async (address, method, request, { timeoutMs, signal }) => {
+      if (clock.isStopped) return new Promise(() => {});
+      const to = nameOf(address);
+      const options = { from, to, what: method, timeoutMs, signal, caller: clock, mayDouble: true };
+      return network.carry(options, () => {
+        const handler = this.nodes.get(to)?.handlers?.[method] as ((r: unknown) => Promise<unknown>) | undefined;
+        return handler ? handler(request) : Promise.reject(new Error(`${to} serves no ${method}`));
       });
-      expired.catch(() => {});
-      return Promise.race([expired, this.#carry(from, nameOf(address), method, request, signal)]) as never;
-    };
-  }
-
-  async #carry(from: string, to: string, method: PeerMethod, request: unknown, signal?: AbortSignal): Promise<unknown> {
-    await this.#travel();
-    signal?.throwIfAborted();
-    const handlers = this.#isLost(from, to) ? undefined : this.nodes.get(to)?.handlers;
-    if (!handlers) throw new Error(`${to} cannot be reached from ${from}`);
-    const handler = handlers[method] as (r: unknown) => Promise<unknown>;
-    const answer = await handler(request);
-    await this.#travel();
-    if (this.#isLost(to, from)) throw new Error(`the answer of ${to} is lost`);
-    return answer;
+    }) as CallPeer;
   }
 
   /** Nothing is lost or cut any more. */
   heal(): void {
     this.cut.clear();
-    this.#loss = 0;
-  }
-
-  #travel(): Promise<void> {
-    return this.#after(1 + Math.floor(this.random.next() * this.#latencyMs));
-  }
-
-  #isLost(from: string, to: string): boolean {
-    return this.#isCut(from, to) || this.random.next() < this.#loss;
-  }
-
-  #isCut(from: string, to: string): boolean {
-    return this.cut.has(`${from}>${to}`);
-  }
-
-  #after(ms: number): Promise<void> {
-    return new Promise((resolve) => this.time.at((this.time.now() + ms) as Instant, resolve));
+    Object.assign(this.network.weather, { lossRate: 0, duplicateRate: 0, lateRate: 0 });
   }
 }
 
@@ -145,26 +133,34 @@ export class SimNode {
   #agent: ClusterAgent | undefined;
   #handOffs: HandOffs | undefined;
   #gossip: SimMembership | undefined;
+  /** Ends of the calls that this node is serving. */
+  readonly serving = new Set<() => void>();
 
-  constructor(name: string, cluster: SimCluster) {
+  constructor(name: string, cluster: SimCluster, { wallAheadMs = 0, atomicBatches = true }: SimNodeOptions = {}) {
     this.name = name;
     this.#cluster = cluster;
     this.h = new EngineHarness({
       seed: 1 + Math.floor(cluster.random.next() * 1e6),
       clustered: true,
+      atomicBatches,
       writeMs: 1,
       syncMs: 1,
       readMs: 1,
       config: { partitions: cluster.partitions },
-      clock: new VirtualClock({ time: cluster.time, machine: name }),
+      clock: new VirtualClock({ time: cluster.time, machine: name, wallAheadMs }),
     });
   }
 
-  /** Between the call of `start` and its end, or a loss of power. */
+  /** Between the call of `start` and its end, or that of its process. */
   isStarting = false;
 
+  /** Takes calls; perhaps it has not joined yet. */
   get isUp(): boolean {
     return this.#agent !== undefined;
+  }
+
+  get outside() {
+    return this.h.clock.outside;
   }
 
   get agent(): ClusterAgent {
@@ -186,13 +182,22 @@ export class SimNode {
     return { ...this.#agent.handlers, ...this.#handOffs.handlers };
   }
 
-  /** Starts or restarts; time must be moved meanwhile. The first node of all begins the cluster, others join it. */
+  /**
+   * Starts or restarts; time must be moved meanwhile. The first node of all begins the cluster, others join it. A start
+   * that fails leaves the node down; one that is cut short by a crash never ends.
+   */
   async start(): Promise<void> {
+    if (this.isUp || this.isStarting) throw new Error(`node ${this.name} is started already`);
     this.isStarting = true;
+    const { clock } = this.h;
     try {
       await this.#start();
-    } finally {
+      if (clock.isStopped) await new Promise(() => {});
       this.isStarting = false;
+    } catch (error) {
+      if (clock.isStopped) await new Promise(() => {});
+      await this.lose();
+      throw error;
     }
   }
 
@@ -234,7 +239,7 @@ export class SimNode {
     };
     const membership = cluster.gossip.open(meta, own.gossipAddress, seeds, clock);
     this.#gossip = membership;
-    const call = cluster.callFrom(this.name);
+    const call = cluster.callFrom(this.name, clock);
     const common = { partitions, call, clock, random, log: SILENT };
     const { nodeId } = identity;
     let agent: ClusterAgent | undefined;
@@ -264,11 +269,25 @@ export class SimNode {
 
   /** Power loss. */
   async lose(): Promise<void> {
+    this.#end();
+    this.h.lose();
+  }
+
+  /** The process is killed; what it wrote stays on the machine. */
+  kill(): void {
+    this.#end();
+    this.h.kill();
+  }
+
+  #end(): void {
+    this.isStarting = false;
     this.#agent?.stop();
     this.#agent = undefined;
     this.#handOffs = undefined;
-    await this.#gossip?.close();
+    void this.#gossip?.close();
     this.#gossip = undefined;
-    this.h.lose();
+    const broken = [...this.serving];
+    this.serving.clear();
+    for (const end of broken) end();
   }
 }

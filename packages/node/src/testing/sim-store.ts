@@ -73,10 +73,22 @@ export class SimDisk implements SimProcessDisk {
 
   /** Power loss: the open store's process ends at once, and of what was not synced any part may be lost. */
   crash(): void {
+    this.#endStore();
+    this.#losePart();
+  }
+
+  /** As SIGKILL: the process ends, and the system goes on; what was written stays, and may still be lost by a `crash`. */
+  kill(): void {
+    this.#endStore();
+    const kept = this.#partOf(this.#underWay);
+    this.#underWay = [];
+    for (const changes of kept) this.#unsynced.push({ changes, undo: this.#rows.apply(changes) });
+  }
+
+  #endStore(): void {
     this.#store?.die();
     this.#store = undefined;
     this.#crashAt = 0;
-    this.#losePart();
   }
 
   /** Crashes at the durable step of that number; 0: not at all. */
@@ -210,10 +222,13 @@ export class SimDisk implements SimProcessDisk {
     for (const { undo } of this.#unsynced.reverse()) this.#rows.apply(undo);
     this.#unsynced = [];
     this.#underWay = [];
-    if (atRisk.length === 0) return;
-    const kept = this.atomicBatches
+    for (const changes of this.#partOf(atRisk)) this.#rows.apply(changes);
+  }
+
+  #partOf(atRisk: readonly (readonly RowChange[])[]): readonly (readonly RowChange[])[] {
+    if (atRisk.length === 0) return [];
+    return this.atomicBatches
       ? atRisk.slice(0, this.random.int(atRisk.length + 1))
       : atRisk.map((changes) => changes.filter(() => this.random.chance(0.5)));
-    for (const changes of kept) this.#rows.apply(changes);
   }
 }

@@ -106,6 +106,41 @@ interface Machine {
   boots: number;
   bootedAtMs: number;
   readonly name: string;
+  readonly standstill: Standstill;
+}
+
+/** A process that is stopped for a while, as by SIGSTOP: what would reach it meanwhile reaches it later, in order. */
+class Standstill {
+  readonly #time: VirtualTime;
+  #waiting: (() => void)[] | undefined;
+
+  constructor(time: VirtualTime) {
+    this.#time = time;
+  }
+
+  get isOn(): boolean {
+    return this.#waiting !== undefined;
+  }
+
+  begin(): void {
+    this.#waiting ??= [];
+  }
+
+  end(): void {
+    const waiting = this.#waiting ?? [];
+    this.#waiting = undefined;
+    for (const callback of waiting) this.#time.at(this.#time.now(), () => this.run(callback));
+  }
+
+  /** The process ends as it stands. */
+  drop(): void {
+    this.#waiting = undefined;
+  }
+
+  run(callback: () => void): void {
+    if (this.#waiting) this.#waiting.push(callback);
+    else callback();
+  }
 }
 
 export interface VirtualClockOptions {
@@ -135,6 +170,7 @@ export class VirtualClock implements Clock {
       boots: 1,
       bootedAtMs: this.time.now(),
       name: options.machine ?? 'machine',
+      standstill: new Standstill(this.time),
     };
     this.#aheadMs = this.#machine.wallAheadMs;
   }
@@ -145,10 +181,11 @@ export class VirtualClock implements Clock {
 
   at(instant: Instant, callback: () => void): CancelTimer {
     if (this.#stopped) return () => {};
-    const cancelTimer = this.time.at((instant - this.#aheadMs) as Instant, () => {
-      this.#cancels.delete(cancel);
-      callback();
-    });
+    const fire = () => {
+      // Cancelled by what went before it after a standstill.
+      if (this.#cancels.delete(cancel)) callback();
+    };
+    const cancelTimer = this.time.at((instant - this.#aheadMs) as Instant, () => this.#machine.standstill.run(fire));
     const cancel = () => {
       this.#cancels.delete(cancel);
       cancelTimer();
@@ -185,9 +222,41 @@ export class VirtualClock implements Clock {
     this.#machine.wallAheadMs += ms;
   }
 
+  /**
+   * True time, for what comes to the process from outside: disks and the network. Its callbacks wait while the process
+   * stands still.
+   */
+  get outside(): Pick<Clock, 'now' | 'at'> {
+    const { time } = this;
+    const { standstill } = this.#machine;
+    return {
+      now: () => time.now(),
+      at: (instant, callback) => time.at(instant, () => standstill.run(callback)),
+    };
+  }
+
+  /** Whether the process has ended. */
+  get isStopped(): boolean {
+    return this.#stopped;
+  }
+
+  get standsStill(): boolean {
+    return this.#machine.standstill.isOn;
+  }
+
+  /** As SIGSTOP: nothing of the process runs until `goOn`, and everything that fell due meanwhile runs then. */
+  standStill(): void {
+    this.#machine.standstill.begin();
+  }
+
+  goOn(): void {
+    this.#machine.standstill.end();
+  }
+
   /** Ends the process: none of its timers fires any more. */
   stop(): void {
     this.#stopped = true;
+    this.#machine.standstill.drop();
     for (const cancel of this.#cancels) cancel();
   }
 
