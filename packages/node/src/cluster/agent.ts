@@ -178,7 +178,12 @@ export class ClusterAgent {
       throw new Refusal('WRONG_CLUSTER', `this is cluster ${clusterId}, not ${request.clusterId}`);
     }
     await this.#learn(request.knowledge);
-    return { knowledge: toWireKnowledge(this.#members, this.#view) };
+    return {
+      knowledge: toWireKnowledge(this.#members, this.#view),
+      nodeId: this.#deps.identity.nodeId,
+      clusterId,
+      partitions: this.#deps.partitionCount,
+    };
   }
 
   #locate(id: PartitionId): { nodeId: string; address: string; epoch: number } | undefined {

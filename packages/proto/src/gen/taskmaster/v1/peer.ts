@@ -219,18 +219,26 @@ export interface JoinResponse {
 
 /** Tells what is known, and asks for the same. */
 export interface ExchangeRequest {
-  /** The cluster's id; another cluster's is refused. */
+  /** The cluster's id; another cluster's is refused. Empty only for a proxy that does not know it yet. */
   clusterId: string;
   /** Id of the node that asks; empty for a proxy. */
   from: string;
-  /** What it knows. */
+  /** What it knows; nothing is taken over from a proxy, nor from a member that was given up. */
   knowledge: ClusterKnowledge | undefined;
 }
 
 /** What the other node knows. */
 export interface ExchangeResponse {
   /** After what it was told. */
-  knowledge: ClusterKnowledge | undefined;
+  knowledge:
+    | ClusterKnowledge
+    | undefined;
+  /** Id of the node that answers: the address may have become another's. */
+  nodeId: string;
+  /** The cluster's id. */
+  clusterId: string;
+  /** How many partitions the cluster has, for ever. */
+  partitions: number;
 }
 
 /** Asks what a node holds. */
@@ -243,6 +251,8 @@ export interface InventoryRequest {
 export interface InventoryResponse {
   /** Every partition it has. */
   held: InventoryEntry[];
+  /** Id of the node that answers: the address may have become another's. */
+  nodeId: string;
 }
 
 /** A partition, as its holder sees it. */
@@ -269,6 +279,8 @@ export interface InventoryEntry {
 export interface LeaveRequest {
   /** The cluster's id; another cluster's is refused. */
   clusterId: string;
+  /** Id of the node that is to leave: another one at its address refuses. */
+  nodeId: string;
 }
 
 /** The node leaves. */
@@ -1512,13 +1524,22 @@ export const ExchangeRequest: MessageFns<ExchangeRequest> = {
 };
 
 function createBaseExchangeResponse(): ExchangeResponse {
-  return { knowledge: undefined };
+  return { knowledge: undefined, nodeId: "", clusterId: "", partitions: 0 };
 }
 
 export const ExchangeResponse: MessageFns<ExchangeResponse> = {
   encode(message: ExchangeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.knowledge !== undefined) {
       ClusterKnowledge.encode(message.knowledge, writer.uint32(10).fork()).join();
+    }
+    if (message.nodeId !== "") {
+      writer.uint32(18).string(message.nodeId);
+    }
+    if (message.clusterId !== "") {
+      writer.uint32(26).string(message.clusterId);
+    }
+    if (message.partitions !== 0) {
+      writer.uint32(32).uint32(message.partitions);
     }
     return writer;
   },
@@ -1542,6 +1563,30 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
             }
 
             message.knowledge = ClusterKnowledge.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nodeId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clusterId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.partitions = reader.uint32();
             continue;
           }
         }
@@ -1604,13 +1649,16 @@ export const InventoryRequest: MessageFns<InventoryRequest> = {
 };
 
 function createBaseInventoryResponse(): InventoryResponse {
-  return { held: [] };
+  return { held: [], nodeId: "" };
 }
 
 export const InventoryResponse: MessageFns<InventoryResponse> = {
   encode(message: InventoryResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.held) {
       InventoryEntry.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nodeId !== "") {
+      writer.uint32(18).string(message.nodeId);
     }
     return writer;
   },
@@ -1634,6 +1682,14 @@ export const InventoryResponse: MessageFns<InventoryResponse> = {
             }
 
             message.held.push(InventoryEntry.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nodeId = reader.string();
             continue;
           }
         }
@@ -1773,13 +1829,16 @@ export const InventoryEntry: MessageFns<InventoryEntry> = {
 };
 
 function createBaseLeaveRequest(): LeaveRequest {
-  return { clusterId: "" };
+  return { clusterId: "", nodeId: "" };
 }
 
 export const LeaveRequest: MessageFns<LeaveRequest> = {
   encode(message: LeaveRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.clusterId !== "") {
       writer.uint32(10).string(message.clusterId);
+    }
+    if (message.nodeId !== "") {
+      writer.uint32(18).string(message.nodeId);
     }
     return writer;
   },
@@ -1803,6 +1862,14 @@ export const LeaveRequest: MessageFns<LeaveRequest> = {
             }
 
             message.clusterId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nodeId = reader.string();
             continue;
           }
         }
