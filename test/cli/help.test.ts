@@ -35,10 +35,14 @@ describe('help', () => {
       ([, name]) => name,
     );
     expect(commands).toContain('enqueue');
-    for (const command of commands.filter((name) => name !== 'help')) {
+    // A command with commands of its own: what it does without one, `list`, is described under its name.
+    const parts = ['drain', 'remove'].map((part) => `members ${part}`);
+    const listed = await outputOf('taskmaster members --help');
+    for (const part of ['list', 'drain', 'remove']) expect(listed).toMatch(new RegExp(`^ {2}${part} `, 'm'));
+    for (const command of [...commands.filter((name) => name !== 'help'), 'members list', ...parts]) {
       const help = await outputOf(`taskmaster ${command} --help`);
       expect(help, command).toContain('Examples:\n');
-      expect(guide).toContain(`### ${command}\n`);
+      if (command !== 'members list') expect(guide).toContain(`### ${command}\n`);
       for (const [, option] of help.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)) expect(guide).toContain(`\`${option}`);
     }
   });
@@ -46,6 +50,8 @@ describe('help', () => {
   test.each([
     ['a command', 'taskmaster qu', 'queues'],
     ['an option of a command', 'taskmaster enqueue jobs --pid-f', '--pid-field'],
+    ['a command of a command', 'taskmaster members dr', 'drain'],
+    ['an option of a command of a command', 'taskmaster members remove b --acc', '--accept-loss'],
     ['an option of every command', 'taskmaster watch --endp', '--endpoint'],
   ])('completes %s in bash', async (_what, typed, completed) => {
     const words = typed.split(' ');

@@ -105,6 +105,17 @@ describe('in calls of their own', () => {
     await expect(queue.stats()).rejects.toMatchObject({ name: 'Overloaded', retryDelayMs: 1_250, maybeApplied: false });
   });
 
+  test('a call that the server cuts off when it ends was not given up by the caller', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint, useStream: false, retry: { maxAttempts: 1 } });
+    const leasing = expect(client.queue('q').lease({ wait: '1m' })).rejects.toMatchObject({
+      ...{ name: 'Unavailable', retryable: true, maybeApplied: true },
+    });
+    await vi.waitUntil(() => server.engine.waiting === 1, patience);
+    server.kill();
+    await leasing;
+  });
+
   test('a lease that is given up is cancelled', async () => {
     await using server = await FakeServer.start();
     await using client = await connect({ endpoints: server.endpoint, useStream: false });

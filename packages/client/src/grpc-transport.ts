@@ -1,4 +1,4 @@
-import { type ChannelCredentials, type ChannelOptions, credentials, type ServiceError } from '@grpc/grpc-js';
+import { type ChannelCredentials, type ChannelOptions, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import {
   ClusterServiceService as clusterService,
   type DeleteQueueRequest,
@@ -23,12 +23,12 @@ import {
 import { Connection } from './connection.ts';
 import { durationMs } from './duration.ts';
 import { EndpointPool } from './endpoint-pool.ts';
-import { cancelled, InvalidRequest, type TaskMasterError } from './errors.ts';
+import { cancelled, InvalidRequest, makeError, type TaskMasterError } from './errors.ts';
 import { callHook, endpointList, type GrpcOptions, type TlsOptions } from './options.ts';
 import { assertUpdateFits, updateSizeBound } from './request-size.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { ClusterCalls, Reachable, Transport, TransportCallOptions } from './transport.ts';
-import { brokenReply, errorFromService } from './wire-errors.ts';
+import { brokenReply, errorFromService, wireErrorOf } from './wire-errors.ts';
 
 /** Parts that tests replace. */
 export interface GrpcTransportParts {
@@ -202,7 +202,7 @@ function unaryCall<Request, Reply>(
           resolve(reply);
           return;
         }
-        const error = failure === null ? brokenReply('sent no reply') : errorFromService(failure);
+        const error = failure === null ? brokenReply('sent no reply') : failureOf(failure);
         connection.failed(error);
         reject(signal?.aborted ? cancelled(signal, error) : error);
       },
@@ -210,6 +210,14 @@ function unaryCall<Request, Reply>(
     const onAbort = (): void => call.cancel();
     signal?.addEventListener('abort', onAbort, { once: true });
   });
+}
+
+/** A server that ends without waiting for its calls cancels them, which is no wish of the caller's. */
+function failureOf(failure: ServiceError): TaskMasterError {
+  const error = errorFromService(failure);
+  if (failure.code !== status.CANCELLED || wireErrorOf(failure) !== undefined) return error;
+  const message = `the call was cut off: ${error.message}`;
+  return makeError(message, { reason: 'UNAVAILABLE', retryable: true, maybeApplied: true, cause: failure });
 }
 
 function channelOptions(tls: TlsOptions | undefined): ChannelOptions {

@@ -1,8 +1,7 @@
-import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { queueName } from './arguments.ts';
 import { escapeControls } from './bytes-text.ts';
-import { UsageError } from './cli-errors.ts';
+import { assertCanAsk, isConfirmed } from './confirm.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
 import { count, countOf } from './format.ts';
 import { notesOf } from './help.ts';
@@ -33,10 +32,7 @@ export function addAdministration(program: Command, runner: Runner): void {
     .option('-y, --yes', 'do not ask')
     .addHelpText('after', notesOf(deleteNotes))
     .action((queue: string, { yes = false }: { readonly yes?: boolean }) => {
-      const { stdin, err, out } = runner.shell;
-      const canAsk = stdin.isTTY === true && err.isTTY === true && !out.json;
-      if (!yes && !canAsk)
-        throw new UsageError(`there is no terminal to ask on; --yes deletes ${queue} without asking`);
+      assertCanAsk(runner.shell, yes, `deletes ${queue}`);
       return runner.connected((session) => deleteQueue(session, queue, yes));
     });
   program
@@ -51,7 +47,7 @@ export function addAdministration(program: Command, runner: Runner): void {
 async function deleteQueue(session: Session, name: string, yes: boolean): Promise<ExitCode> {
   const { client, out, err, signal } = session;
   const queue = client.queue(name);
-  if (!yes && !(await isConfirmed(session, name))) {
+  if (!yes && !(await isConfirmed(session, await questionOf(session, name)))) {
     err.write('Nothing was deleted.\n');
     return exitCodes.failed;
   }
@@ -61,18 +57,10 @@ async function deleteQueue(session: Session, name: string, yes: boolean): Promis
   return exitCodes.ok;
 }
 
-async function isConfirmed({ client, stdin, err, signal }: Session, name: string): Promise<boolean> {
+async function questionOf({ client, signal }: Session, name: string): Promise<string> {
   const { available, leased, delayed } = await client.queue(name).stats({ signal });
-  const prompt = createInterface({ input: stdin, output: err });
-  // The terminal is read key by key meanwhile: Ctrl-C comes as a key, not as a signal.
-  prompt.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
-  try {
-    const tasks = `${countOf(available + leased + delayed, 'task')}, ${count(leased)} of them leased`;
-    const answer = await prompt.question(`Delete ${escapeControls(name)} with ${tasks}? [y/N] `, { signal });
-    return /^y(es)?$/i.test(answer.trim());
-  } finally {
-    prompt.close();
-  }
+  const tasks = `${countOf(available + leased + delayed, 'task')}, ${count(leased)} of them leased`;
+  return `Delete ${escapeControls(name)} with ${tasks}?`;
 }
 
 async function resetLeases({ client, out, signal }: Session, name: string): Promise<ExitCode> {

@@ -24,11 +24,12 @@ const scripts: Readonly<Record<Shell, (program: Command) => string>> = { bash, z
 
 function bash(program: Command): string {
   const name = program.name();
-  const cases = program.commands.map(
-    (command) => `    ${command.name()}) words="${words([...command.options, ...program.options])}" ;;`,
-  );
+  const cases = program.commands.map((command) => {
+    const options = words([...optionsOf(command), ...program.options]);
+    return `    ${command.name()}) words="${options}" names="${commandNames(command)}" ;;`;
+  });
   return `_${name}() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" command="" word words
+  local current="\${COMP_WORDS[COMP_CWORD]}" command="" word words names=""
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case " ${commandNames(program)} " in *" $word "*) command="$word"; break ;; esac
   done
@@ -36,8 +37,8 @@ function bash(program: Command): string {
     "") words="${commandNames(program)} ${words(program.options)}" ;;
 ${cases.join('\n')}
   esac
-  if [[ "$current" == -* || -z "$command" ]]; then
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
+  if [[ "$current" == -* || -z "$command" || -n "$names" ]]; then
+    COMPREPLY=($(compgen -W "$names $words" -- "$current"))
   else
     COMPREPLY=($(compgen -f -- "$current"))
   fi
@@ -49,9 +50,11 @@ complete -o filenames -F _${name} ${name}
 function zsh(program: Command): string {
   const name = program.name();
   const commands = program.commands.map((command) => `    ${quoted(`${command.name()}:${command.summary()}`)}`);
-  const cases = program.commands.map(
-    (command) => `    ${command.name()}) _arguments ${zshOptions(command, program)} '*:argument:_files' ;;`,
-  );
+  const cases = program.commands.map((command) => {
+    const names = commandNames(command);
+    const operands = names === '' ? "'*:argument:_files'" : `'*:command:(${names})'`;
+    return `    ${command.name()}) _arguments ${zshOptions(command, program)} ${operands} ;;`;
+  });
   return `#compdef ${name}
 _${name}() {
   local -a commands
@@ -78,15 +81,16 @@ function fish(program: Command): string {
   for (const command of program.commands) {
     const summary = quoted(command.summary());
     lines.push(`complete -c ${name} -n __fish_use_subcommand -f -a ${command.name()} -d ${summary}`);
-    for (const option of command.options) {
-      lines.push(`complete -c ${name} -n '__fish_seen_subcommand_from ${command.name()}' ${fishOption(option)}`);
-    }
+    const within = `complete -c ${name} -n '__fish_seen_subcommand_from ${command.name()}'`;
+    for (const option of optionsOf(command)) lines.push(`${within} ${fishOption(option)}`);
+    for (const part of command.commands) lines.push(`${within} -f -a ${part.name()} -d ${quoted(part.summary())}`);
   }
   return `${lines.join('\n')}\n`;
 }
 
 function zshOptions(command: Command, program: Command | undefined): string {
-  return [...command.options, ...(program?.options ?? [])]
+  const options = program === undefined ? command.options : [...optionsOf(command), ...program.options];
+  return options
     .map(({ long, description, required }) => {
       const text = description.replace(/[[\]:]/g, ' ');
       return quoted(`${long}[${text}]${required ? ':value:_files' : ''}`);
@@ -97,6 +101,11 @@ function zshOptions(command: Command, program: Command | undefined): string {
 function fishOption({ long, short, description, required }: Option): string {
   const parts = [long === undefined ? '' : `-l ${long.slice(2)}`, short === undefined ? '' : `-s ${short.slice(1)}`];
   return [...parts, required ? '-r' : '', `-d ${quoted(description)}`].filter((part) => part !== '').join(' ');
+}
+
+/** Options of a command and of its parts: which part is meant is not looked at. */
+function optionsOf(command: Command): readonly Option[] {
+  return [command, ...command.commands].flatMap(({ options }) => options);
 }
 
 function commandNames(program: Command): string {

@@ -10,7 +10,7 @@ import { type ExitCode, exitCodes } from './exit-codes.ts';
 import { bytes, count, countOf, duration, rate } from './format.ts';
 import { notesOf } from './help.ts';
 import type { PidSource } from './pid-source.ts';
-import { Progress } from './progress.ts';
+import { Progress, progressLine } from './progress.ts';
 import { type Input, openInput, readLines, readWhole } from './read-input.ts';
 import type { Runner, Session } from './session.ts';
 import { addTaskFlags, type TaskFlags, taskOptions } from './task-flags.ts';
@@ -133,7 +133,7 @@ async function enqueueLines(
 function progressOf(session: Session, enqueuer: LineEnqueuer, { totalBytes }: Input): Progress | undefined {
   if (session.out.json) return undefined;
   const reached = () => ({ tasks: enqueuer.tasks, bytes: enqueuer.report.bytes });
-  return new Progress({ stream: session.err, totalBytes, reached });
+  return new Progress({ stream: session.err, line: (elapsedMs) => progressLine(reached(), totalBytes, elapsedMs) });
 }
 
 async function summarise(

@@ -8,14 +8,16 @@ import { type ExitCode, exitCodes, exitCodesHelp } from './exit-codes.ts';
 import { helpWidth, notesOf } from './help.ts';
 import { addInspection } from './inspect.ts';
 import { addLease } from './lease.ts';
+import { addMembers } from './members.ts';
 import { Output } from './output.ts';
+import { addPartitions } from './partitions.ts';
 import { addQueues } from './queues.ts';
 import { reportError } from './report-error.ts';
 import { addGlobalOptions, Runner, type Shell } from './session.ts';
 import { addSettling } from './settle.ts';
 import { addWatch } from './watch.ts';
 
-const intro = 'Enqueues, leases and completes the tasks of a TaskMaster node or cluster, and shows its queues.';
+const intro = 'Enqueues, leases and completes the tasks of a TaskMaster node or cluster, shows its queues and members.';
 
 const notes = `
 A queue is named group#name, or name alone in the default group. PIDs and data are text; bytes that are not UTF-8 are
@@ -52,12 +54,19 @@ export async function main(args: readonly string[]): Promise<ExitCode> {
     });
   }
   try {
-    return await run(args, shell);
-  } catch (error) {
-    const cause = interrupt.signal.aborted ? interrupt.signal.reason : error;
-    return reportError(cause, shell.err, { json, debug: hasFlag(args, '--debug') });
+    return await mainIn(shell, args);
   } finally {
     await shell.out.flush();
+  }
+}
+
+/** As `main`, wherever the shell is. */
+export async function mainIn(shell: Shell, args: readonly string[]): Promise<ExitCode> {
+  try {
+    return await run(args, shell);
+  } catch (error) {
+    const cause = shell.signal.aborted ? shell.signal.reason : error;
+    return reportError(cause, shell.err, { json: shell.out.json, debug: hasFlag(args, '--debug') });
   }
 }
 
@@ -107,6 +116,9 @@ function addCommands(program: Command, runner: Runner): void {
   addQueues(program, runner);
   addWatch(program, runner);
   addAdministration(program, runner);
+  program.commandsGroup('Cluster:');
+  addMembers(program, runner);
+  addPartitions(program, runner);
   program.commandsGroup('Other:');
   addCompletion(program, runner);
   program.helpCommand('help [command]', 'show help of a command');

@@ -11,9 +11,8 @@ export interface Reached {
 
 export interface ProgressOptions {
   readonly stream: OutputStream;
-  /** Length of the input; undefined: not known. */
-  readonly totalBytes: number | undefined;
-  readonly reached: () => Reached;
+  /** What to say so long after the beginning. */
+  readonly line: (elapsedMs: number) => string;
 }
 
 const REDRAW_MS = 100;
@@ -37,14 +36,14 @@ export class Progress implements Disposable {
   }
 
   #draw(): void {
-    const { stream, totalBytes, reached } = this.#options;
-    const line = progressLine(reached(), totalBytes, performance.now() - this.#start);
+    const { stream, line } = this.#options;
+    const text = line(performance.now() - this.#start);
     const room = Math.max(20, sizeOf(stream).columns - 1);
-    stream.write(`\r\u001b[K${styleText('cyan', line.slice(0, room), { stream })}`);
+    stream.write(`\r\u001b[K${styleText('cyan', text.slice(0, room), { stream })}`);
   }
 }
 
-/** `[######      ]  25%  12,345 tasks  1.2 MiB  4,321/s  3m12s left`. */
+/** Of input that is read: `[######      ]  25%  12,345 tasks  1.2 MiB  4,321/s  3m12s left`. */
 export function progressLine(reached: Reached, totalBytes: number | undefined, elapsedMs: number): string {
   const perSecond = elapsedMs > 0 ? (reached.tasks * 1000) / elapsedMs : 0;
   const figures = `${count(reached.tasks)} tasks  ${bytes(reached.bytes)}  ${rate(perSecond)}/s`;

@@ -41,8 +41,10 @@ export class FakeCluster {
 
   drainMember(name: string): DrainMemberResponse {
     const member = this.#member(name);
-    const others = this.members.filter(({ state }) => state === MemberState.MEMBER_STATE_ACTIVE);
-    if (others.every((other) => other === member)) {
+    const canTake = this.members.some(
+      (other) => other !== member && other.alive && other.state === MemberState.MEMBER_STATE_ACTIVE,
+    );
+    if (!canTake) {
       throw makeError(`${name} is the last active member`, { reason: 'LAST_MEMBER' });
     }
     if (!member.alive) throw makeError(`${name} does not answer`, { reason: 'HOLDER_UNREACHABLE', retryDelayMs: 1 });

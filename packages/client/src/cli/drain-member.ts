@@ -1,0 +1,129 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
+import type { ClusterNode } from '../cluster.ts';
+import { isTaskMasterError, type TaskMasterError } from '../errors.ts';
+import { escapeControls } from './bytes-text.ts';
+import { CommandFailed } from './cli-errors.ts';
+import { type ExitCode, exitCodes } from './exit-codes.ts';
+import { count, countOf, duration } from './format.ts';
+import { notesOf } from './help.ts';
+import { Progress } from './progress.ts';
+import { mayPass } from './report-error.ts';
+import type { Runner, Session } from './session.ts';
+
+const notes = `
+The member hands its partitions to the others, one by one, while everything goes on, and leaves when it has none any more;
+its process ends by itself. Waits until then. Ctrl-C ends the waiting, not the leaving: nothing takes that back.
+
+Examples:
+  $ taskmaster members drain node-b
+  $ taskmaster members drain node-b --no-wait && taskmaster partitions --holder node-b`;
+
+interface DrainFlags {
+  readonly wait: boolean;
+}
+
+/** How far a drain is. */
+interface Drain {
+  readonly name: string;
+  /** Undefined: nobody knew the member when the drain began. */
+  readonly nodeId: string | undefined;
+  /** Partitions to hand over, in all. */
+  readonly total: number;
+  held: number;
+}
+
+/** Between two looks, in ms: soon at first, as small clusters are quick. */
+const FIRST_LOOK_MS = 100;
+const LOOKS_MS = 1_000;
+/** One look that takes longer counts as one that failed. */
+const LOOK_TIMEOUT_MS = 3_000;
+/** Between two lines where no terminal shows the progress, in ms. */
+const LINE_EVERY_MS = 10_000;
+
+export function addDrain(members: Command, runner: Runner): void {
+  members
+    .command('drain')
+    .summary('have a member hand everything over and leave')
+    .description('Has a member hand everything over to the others and leave the cluster.')
+    .argument('<name>', 'of the member')
+    .option('--no-wait', 'do not wait until it has left')
+    .addHelpText('after', notesOf(notes))
+    .action((name: string, flags: DrainFlags) => runner.connected((session) => drain(session, name, flags)));
+}
+
+async function drain(session: Session, name: string, { wait }: DrainFlags): Promise<ExitCode> {
+  const { client, out, err, signal } = session;
+  const shown = escapeControls(name);
+  // Several that have left may have this name; the one that is drained is told apart by its id.
+  const before = (await client.cluster.members({ signal })).members;
+  const nodeId = before.find((one) => one.role === 'node' && one.name === name && one.state !== 'left')?.nodeId;
+  const { partitionsHeld: total } = await client.cluster.drain(name, { signal });
+  if (!wait) {
+    if (out.json) await out.object({ name, nodeId, state: 'leaving', held: total });
+    else await out.line(`${shown}: leaving, with ${countOf(total, 'partition')} to hand over`);
+    return exitCodes.ok;
+  }
+  const start = performance.now();
+  const state: Drain = { name, nodeId, total, held: total };
+  try {
+    await untilLeft(session, state);
+  } catch (error) {
+    const look = '`taskmaster members` shows how far it is';
+    err.write(`${shown} goes on leaving, with ${count(state.held)} of ${partitionsLeft(total)}; ${look}\n`);
+    throw error;
+  }
+  const elapsedMs = performance.now() - start;
+  if (out.json) await out.object({ name, nodeId, state: 'left', handedOver: total, seconds: elapsedMs / 1000 });
+  else await out.line(`${shown}: left; ${countOf(total, 'partition')} handed over in ${duration(elapsedMs)}`);
+  return exitCodes.ok;
+}
+
+async function untilLeft(session: Session, state: Drain): Promise<void> {
+  const { out, err, signal, timeoutMs } = session;
+  const text = (): string => `${escapeControls(state.name)}: ${count(state.held)} of ${partitionsLeft(state.total)}`;
+  using _progress = out.json ? undefined : new Progress({ stream: err, line: text });
+  const tellsLines = !out.json && err.isTTY !== true;
+  let toldAt = Number.NEGATIVE_INFINITY;
+  let heardAt = performance.now();
+  for (let delayMs = FIRST_LOOK_MS; ; delayMs = Math.min(LOOKS_MS, delayMs * 2)) {
+    const now = performance.now();
+    if (tellsLines && now - toldAt >= LINE_EVERY_MS) {
+      err.write(`${text()}\n`);
+      toldAt = now;
+    }
+    const looked = await look(session, state);
+    if (looked === 'left') return;
+    if (looked === 'leaving') {
+      heardAt = performance.now();
+    } else if (performance.now() - heardAt > timeoutMs) {
+      // The member may have been the endpoint, and its process ends when it has left.
+      if (state.held === 0) return;
+      throw looked;
+    }
+    await sleep(delayMs, undefined, { signal });
+  }
+}
+
+/** Where the member is now, or why that cannot be told for the moment. */
+async function look(session: Session, state: Drain): Promise<'left' | 'leaving' | TaskMasterError> {
+  const { client, signal, timeoutMs } = session;
+  try {
+    const { members } = await client.cluster.members({ signal, timeout: Math.min(timeoutMs, LOOK_TIMEOUT_MS) });
+    const node = members.find((one): one is ClusterNode => one.role === 'node' && one.nodeId === state.nodeId);
+    if (node?.removedBy !== undefined) {
+      const message = `${state.name} was given up by ${node.removedBy} while it was leaving`;
+      throw new CommandFailed('MEMBER_LEFT', message, { hint: 'what it still held is lost' });
+    }
+    if (node === undefined || node.state === 'left') return 'left';
+    state.held = node.partitionsHeld;
+    return 'leaving';
+  } catch (error) {
+    if (signal.aborted || !isTaskMasterError(error) || !mayPass(error)) throw error;
+    return error;
+  }
+}
+
+function partitionsLeft(total: number): string {
+  return `${countOf(total, 'partition')} left`;
+}

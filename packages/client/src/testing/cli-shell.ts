@@ -1,0 +1,68 @@
+import { PassThrough, type Readable } from 'node:stream';
+import { Interrupted } from '../cli/cli-errors.ts';
+import { mainIn } from '../cli/main.ts';
+import { Output } from '../cli/output.ts';
+
+/** What came of a command line. */
+export interface CliEnded {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A command line that runs. */
+export interface CliRunning {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly ended: Promise<CliEnded>;
+  /** Types on the terminal. */
+  type(text: string): void;
+  /** Ctrl-C. */
+  interrupt(): void;
+}
+
+export interface CliOptions {
+  /** Default: no terminal. */
+  readonly isTerminal?: boolean;
+}
+
+/** Begins `taskmaster ...args` in this process, talking to the endpoint. */
+export function startCli(endpoint: string, args: readonly string[], options: CliOptions = {}): CliRunning {
+  const { isTerminal = false } = options;
+  const stdin: Readable & { isTTY?: boolean } = Object.assign(new PassThrough(), { isTTY: isTerminal });
+  const out = collector(isTerminal);
+  const err = collector(isTerminal);
+  const interrupt = new AbortController();
+  const all = [...args, '--endpoint', endpoint];
+  const shell = { stdin, out: new Output(out.stream, { json: args.includes('--json') }), err: err.stream };
+  const ended = mainIn({ ...shell, signal: interrupt.signal }, all).then((code) => ({
+    code,
+    stdout: out.text,
+    stderr: err.text,
+  }));
+  return {
+    get stdout() {
+      return out.text;
+    },
+    get stderr() {
+      return err.text;
+    },
+    ended,
+    type: (text) => void stdin.push(text),
+    interrupt: () => interrupt.abort(new Interrupted('SIGINT')),
+  };
+}
+
+/** Runs `taskmaster ...args` to its end. */
+export function runCli(endpoint: string, args: readonly string[], options?: CliOptions): Promise<CliEnded> {
+  return startCli(endpoint, args, options).ended;
+}
+
+function collector(isTTY: boolean) {
+  const stream = Object.assign(new PassThrough(), { isTTY });
+  const collected = { stream, text: '' };
+  stream.setEncoding('utf8').on('data', (text: string) => {
+    collected.text += text;
+  });
+  return collected;
+}
