@@ -1,19 +1,27 @@
-import type { ExchangeRequest, ExchangeResponse, JoinRequest, JoinResponse } from '@taskmaster/proto';
+import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinRequest, JoinResponse } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
-import type { Instant, PartitionId } from '../domain/ids.ts';
+import type { PartitionId } from '../domain/ids.ts';
+import type { PartitionLocation } from '../engine/partition-host.ts';
 import type { Partitions } from '../engine/partitions.ts';
-import type { CancelTimer, Clock } from '../ports/clock.ts';
+import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Membership } from '../ports/membership.ts';
 import type { CallPeer, PeerHandlers } from '../ports/peer-network.ts';
 import type { Random } from '../ports/random.ts';
+import { sleep } from '../ports/sleep.ts';
+import { CommitGuard } from './commit-guard.ts';
+import { addressOf, Exchanger } from './exchange.ts';
 import type { HandOffs } from './handoff/hand-offs.ts';
-import { HolderView } from './holder-view.ts';
-import { fromWireRecord, learnFrom, toWireKnowledge, toWireRecord } from './knowledge-codec.ts';
+import type { HolderView } from './holder-view.ts';
+import { inventoryOf } from './inventory.ts';
+import { Knowledge } from './knowledge.ts';
+import { fromWireRecord, toWireRecord } from './knowledge-codec.ts';
+import { Leaving } from './leaving.ts';
 import type { Identity, MemberStore } from './member-store.ts';
-import { type MemberRecord, type Members, memberNamed, mergeMembers, ringMembers } from './members.ts';
+import { isHolding, isRemoved, type MemberRecord, type Members, memberNamed, ringMembers } from './members.ts';
+import { Orphans } from './orphans.ts';
 import { Placement } from './placement.ts';
-import { desiredHolders } from './ring.ts';
+import { Removal } from './removal.ts';
 
 export interface AgentDeps {
   readonly identity: Identity;
@@ -32,78 +40,147 @@ export interface AgentDeps {
   readonly transfersAtOnce: number;
 }
 
-/** How often somebody is asked even where gossip tells of no news. */
-const EXCHANGE_MS = 5_000;
-const EXCHANGE_TIMEOUT_MS = 2_000;
+/** What other nodes ask, beside the parts of hand-offs. */
+export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'giveUp';
+
 const JOIN_TIMEOUT_MS = 5_000;
+const ACTIVATE_RETRY_MS = 500;
 
 /**
  * A node's part in its cluster: keeps what is known of members and holders in step with the others, and has partitions
  * moved to where the ring wants them. Runs on ports only.
  */
 export class ClusterAgent {
-  /** What other nodes ask. */
-  readonly handlers: PeerHandlers<'join' | 'exchange'> = {
+  readonly handlers: PeerHandlers<AgentMethod> = {
     join: (request) => this.#takeIn(request),
     exchange: (request) => this.#tell(request),
+    inventory: async ({ clusterId }) => {
+      this.#assertCluster(clusterId);
+      return { held: this.inventory(), nodeId: this.nodeId };
+    },
+    leave: async ({ clusterId, nodeId }) => {
+      this.#assertCluster(clusterId);
+      if (nodeId !== this.nodeId) throw new Refusal('UNKNOWN_MEMBER', `this is node ${this.nodeId}, not ${nodeId}`);
+      return { partitionsHeld: await this.leave() };
+    },
+    giveUp: async ({ clusterId, nodeId, acceptLoss }) => {
+      this.#assertCluster(clusterId);
+      return this.removal.giveUp(nodeId, acceptLoss);
+    },
   };
+  /** How other members are given up. */
+  readonly removal: Removal;
   readonly #deps: AgentDeps;
-  readonly #view: HolderView;
+  readonly #knowledge: Knowledge;
   readonly #placement: Placement;
-  readonly #seenVersions = new Map<string, number>();
+  readonly #exchanger: Exchanger;
+  readonly #guard: CommitGuard;
+  readonly #orphans: Orphans;
+  readonly #leaving: Leaving;
   readonly #listeners = new Set<() => void>();
-  #members: Members;
-  #desired: readonly string[] = [];
-  #cancelTimer: CancelTimer = () => {};
-  #endings: (() => void)[] = [];
-  #stopped = false;
+  readonly #stopping = new AbortController();
+  #endListening = (): void => {};
 
   constructor(deps: AgentDeps) {
     this.#deps = deps;
-    this.#members = deps.members;
-    this.#view = new HolderView(deps.partitionCount);
-    this.#placement = new Placement({ ...deps, nodeId: deps.identity.nodeId });
-    this.#desired = desiredHolders(ringMembers(this.#members), deps.partitionCount);
+    const knowledge = new Knowledge(deps, {
+      membersChanged: () => this.#guard.membersChanged(),
+      removed: (record) => this.#resolveRemoved(record),
+      news: () => this.#announce(),
+    });
+    this.#knowledge = knowledge;
+    const { clusterId, nodeId } = deps.identity;
+    const { view } = knowledge;
+    const exchange = (id: string): Promise<boolean> => this.#exchanger.with(id);
+    const toHear = (): string[] => this.#toHear();
+    const common = { ...deps, clusterId, nodeId, knowledge, view, exchange, toHear, members: () => knowledge.members };
+    this.#placement = new Placement(common);
+    this.#leaving = new Leaving({ ...common, refuseArrivals: () => deps.handOffs.refuseArrivals() });
+    this.#exchanger = new Exchanger({
+      ...common,
+      from: nodeId,
+      knowledge: () => knowledge.tell(),
+      learn: (heard, from) => knowledge.inTurn(() => knowledge.learn(heard, from)),
+      onBeat: () => this.#look(),
+    });
+    this.#guard = new CommitGuard({ ...common, self: () => knowledge.self, others: () => knowledge.others });
+    this.#orphans = new Orphans({
+      ...common,
+      mayCommit: () => this.#guard.check() === undefined,
+      exchangeWithAll: async (ids) => (await Promise.all(ids.map(exchange))).every((answered) => answered),
+      claim: (decide) => knowledge.inTurn(async () => deps.partitions.claim(decide())),
+    });
+    this.removal = new Removal({
+      ...common,
+      addressOf: (id) => this.addressOf(id),
+      ownInventory: () => this.inventory(),
+      adopt: (record) => knowledge.inTurn(() => knowledge.adopt([record])),
+    });
+    deps.partitions.guard(this.#guard.check);
+  }
+
+  get nodeId(): string {
+    return this.#deps.identity.nodeId;
   }
 
   get members(): Members {
-    return this.#members;
+    return this.#knowledge.members;
   }
 
   get view(): HolderView {
-    return this.#view;
+    return this.#knowledge.view;
   }
 
   /** Node id by partition, as the ring wants it. */
   get desired(): readonly string[] {
-    return this.#desired;
+    return this.#knowledge.desired;
   }
 
   get self(): MemberRecord | undefined {
-    return this.#members.get(this.#deps.identity.nodeId);
+    return this.#knowledge.self;
+  }
+
+  /** Resolves when this node has handed everything over and left. Never for one that was given up. */
+  get left(): Promise<void> {
+    return this.#leaving.done;
+  }
+
+  /** The other members that hold partitions, or may. */
+  get others(): MemberRecord[] {
+    return this.#knowledge.others;
   }
 
   addressOf(nodeId: string): string | undefined {
-    return this.#members.get(nodeId)?.rpcAddress;
+    return addressOf(nodeId, this.#deps.membership, this.members);
+  }
+
+  /** What this node holds. */
+  inventory(): InventoryEntry[] {
+    const { partitions, handOffs } = this.#deps;
+    return inventoryOf(partitions.held(), handOffs.progress());
   }
 
   start(): void {
-    const { partitions, membership, handOffs } = this.#deps;
+    const { partitions, handOffs } = this.#deps;
     partitions.locate((id) => this.#locate(id));
-    this.#endings = [
-      partitions.onChange(() => this.#holdingsChanged()),
-      membership.on('change', () => this.#pullNews()),
-    ];
+    this.#endListening = partitions.onChange(() => this.#holdingsChanged());
+    // The last run may have ended between a removal and what follows from it.
+    for (const record of this.members.values()) if (isRemoved(record)) void this.#resolveRemoved(record);
     handOffs.start();
     this.#holdingsChanged();
-    this.#exchangeSoon();
+    this.#guard.start();
+    this.#exchanger.start();
+    if (this.self?.state === 'leaving') this.#leaving.goOn();
   }
 
   /** Ends what is under way; partitions and members stay as they are. */
   stop(): void {
-    this.#stopped = true;
-    this.#cancelTimer();
-    for (const end of this.#endings) end();
+    this.#stopping.abort(new Refusal('SHUTTING_DOWN', 'the node is shutting down'));
+    this.#endListening();
+    this.#exchanger.stop();
+    this.#guard.stop();
+    this.#orphans.stop();
+    this.#leaving.stop();
     this.#placement.stop();
     this.#deps.handOffs.stop();
   }
@@ -123,7 +200,7 @@ export class ClusterAgent {
       const request = { clusterId: identity.clusterId, member: toWireRecord(member) };
       try {
         const answer = await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS });
-        await this.#learn(answer.knowledge);
+        await this.#knowledge.inTurn(() => this.#knowledge.learn(answer.knowledge, ''));
         return answer;
       } catch (error) {
         // Somebody who answers no speaks for all.
@@ -134,140 +211,103 @@ export class ClusterAgent {
     throw last;
   }
 
-  /** Ready to hold partitions. */
-  activate(): Promise<void> {
-    return this.#changeSelf('active');
+  /**
+   * Ready to hold partitions; resolves once another active member knows it durably. A node that only itself knew to be
+   * active could give up one that does not know of it, and that would, started again, believe to be alone.
+   */
+  async activate(): Promise<void> {
+    while (this.self?.state === 'joining') {
+      const others = ringMembers(this.members).filter((nodeId) => nodeId !== this.nodeId);
+      if (others.length === 0 || (await this.#tellActive(others))) {
+        return this.#knowledge.changeSelf({ state: 'active' });
+      }
+      await sleep(this.#deps.clock, ACTIVATE_RETRY_MS, this.#stopping.signal);
+    }
+  }
+
+  /** To be called at a start: others find this node again by what its record says. */
+  async updateSelf(addresses: { readonly rpcAddress?: string; readonly gossipAddress?: string }): Promise<void> {
+    if (this.self?.state !== 'left') await this.#knowledge.changeSelf(addresses);
+  }
+
+  /** Begins to hand everything over; harmless when repeated. Resolves with what is held then; see `left`. */
+  async leave(): Promise<number> {
+    await this.#leaving.begin();
+    return this.#deps.partitions.held().length;
   }
 
   /** Hands everything over; resolves when nothing is left here and everybody may know that this node has left. */
   async drain(signal?: AbortSignal): Promise<void> {
-    const others = ringMembers(this.#members).filter((nodeId) => nodeId !== this.#deps.identity.nodeId);
-    if (others.length === 0) throw new Refusal('INVALID_ARGUMENT', 'no other active member could take its partitions');
-    await this.#changeSelf('leaving');
-    await this.#emptied(signal);
-    await this.#changeSelf('left');
-    await Promise.allSettled(others.map((nodeId) => this.#exchangeWith(nodeId)));
+    await this.leave();
+    await Promise.race([this.left, aborted(signal), aborted(this.#stopping.signal)]);
   }
 
   /** Takes a node in, or says why not. */
-  async #takeIn({ clusterId, member }: JoinRequest): Promise<JoinResponse> {
-    const { identity, partitionCount } = this.#deps;
-    const record = member && fromWireRecord(member);
-    if (!record || record.nodeId === '') throw new Refusal('MALFORMED_REQUEST', 'a join without a member');
-    if (clusterId !== '' && clusterId !== identity.clusterId) {
-      throw new Refusal(
-        'WRONG_CLUSTER',
-        `node ${record.name} belongs to cluster ${clusterId}, not ${identity.clusterId}`,
-      );
-    }
-    const namesake = memberNamed(this.#members, record.name);
-    if (namesake && namesake.nodeId !== record.nodeId) {
-      throw new Refusal('NAME_IN_USE', `another member, at ${namesake.rpcAddress}, has the name ${record.name}`);
-    }
-    if (this.#members.get(record.nodeId)?.state === 'left') {
-      throw new Refusal('MEMBER_LEFT', `member ${record.name} has left: start it with an empty data directory`);
-    }
-    await this.#adopt([record]);
-    const knowledge = toWireKnowledge(this.#members, this.#view);
-    return { clusterId: identity.clusterId, partitions: partitionCount, knowledge };
+  #takeIn({ clusterId, member }: JoinRequest): Promise<JoinResponse> {
+    const knowledge = this.#knowledge;
+    return knowledge.inTurn(async () => {
+      const record = member && fromWireRecord(member);
+      if (!record || record.nodeId === '') throw new Refusal('MALFORMED_REQUEST', 'a join without a member');
+      if (clusterId !== '') this.#assertCluster(clusterId, record.name);
+      const namesake = memberNamed(this.members, record.name);
+      if (namesake && namesake.nodeId !== record.nodeId) {
+        throw new Refusal('NAME_IN_USE', `another member, at ${namesake.rpcAddress}, has the name ${record.name}`);
+      }
+      if (this.members.get(record.nodeId)?.state === 'left') {
+        throw new Refusal('MEMBER_LEFT', `member ${record.name} has left: start it with an empty data directory`);
+      }
+      await knowledge.adopt([record]);
+      const { identity, partitionCount: partitions } = this.#deps;
+      return { clusterId: identity.clusterId, partitions, knowledge: knowledge.tell() };
+    });
   }
 
-  async #tell(request: ExchangeRequest): Promise<ExchangeResponse> {
-    const { clusterId } = this.#deps.identity;
-    if (request.clusterId !== clusterId) {
-      throw new Refusal('WRONG_CLUSTER', `this is cluster ${clusterId}, not ${request.clusterId}`);
-    }
-    await this.#learn(request.knowledge);
-    return {
-      knowledge: toWireKnowledge(this.#members, this.#view),
-      nodeId: this.#deps.identity.nodeId,
-      clusterId,
-      partitions: this.#deps.partitionCount,
-    };
+  async #tell({ clusterId, from, knowledge: heard }: ExchangeRequest): Promise<ExchangeResponse> {
+    // A proxy may not know yet which cluster it found.
+    if (clusterId !== '' || from !== '') this.#assertCluster(clusterId);
+    const { identity, partitionCount: partitions } = this.#deps;
+    const knowledge = this.#knowledge;
+    return knowledge.inTurn(async () => {
+      if (from !== '') await knowledge.learn(heard, from);
+      return { knowledge: knowledge.tell(), nodeId: this.nodeId, clusterId: identity.clusterId, partitions };
+    });
   }
 
-  #locate(id: PartitionId): { nodeId: string; address: string; epoch: number } | undefined {
-    const holder = this.#view.get(id);
+  #assertCluster(clusterId: string, who = 'the caller'): void {
+    const own = this.#deps.identity.clusterId;
+    if (clusterId === own) return;
+    throw new Refusal('WRONG_CLUSTER', `this is cluster ${own}, and ${who} belongs to cluster ${clusterId}`);
+  }
+
+  #locate(id: PartitionId): PartitionLocation | undefined {
+    const holder = this.view.get(id);
     const address = holder && this.addressOf(holder.nodeId);
     return holder && address !== undefined ? { ...holder, address } : undefined;
   }
 
-  /** What this node holds it says first hand; where it has just given something up, it knows to whom. */
   #holdingsChanged(): void {
-    const { partitions, identity } = this.#deps;
-    let news = false;
-    for (let id = 0; id < this.#view.partitions; id++) {
-      const holding = partitions.holding(id as PartitionId);
-      if (!holding) continue;
-      const nodeId = holding.kind === 'released' ? holding.to : identity.nodeId;
-      if (this.#view.learn(id as PartitionId, { nodeId, epoch: holding.epoch })) news = true;
-    }
-    if (news) this.#announce();
-    this.#place();
+    this.#knowledge.holdingsChanged();
+    this.#look();
   }
 
-  async #learn(knowledge: ExchangeRequest['knowledge']): Promise<void> {
-    const { records, news } = learnFrom(knowledge, this.#view);
-    if (news) {
-      await this.#giveUpSuperseded();
-      this.#announce();
-    }
-    await this.#adopt(records);
-    this.#place();
+  /** What follows from a removal at this node; the member itself is told, in case it runs. */
+  async #resolveRemoved({ nodeId }: MemberRecord): Promise<void> {
+    if (nodeId === this.nodeId) return;
+    void this.#exchanger.with(nodeId);
+    await this.#deps.handOffs.resolveRemoved(nodeId);
   }
 
-  /** What somebody else holds at a later epoch is not this node's any more, whatever it thinks. */
-  async #giveUpSuperseded(): Promise<void> {
-    const { partitions, identity, log } = this.#deps;
-    for (const { id, epoch } of partitions.held()) {
-      const known = this.#view.get(id);
-      if (!known || known.nodeId === identity.nodeId || known.epoch <= epoch) continue;
-      log.error({ partition: id, epoch, by: known }, 'another node holds the partition at a later epoch: giving it up');
-      await partitions.supersede(id, known);
-    }
-  }
-
-  /** Durable before anything follows from it. */
-  async #adopt(records: readonly MemberRecord[]): Promise<void> {
-    const merged = mergeMembers(this.#members, records);
-    if (merged === this.#members) return;
-    const changed = [...merged.values()].filter((record) => this.#members.get(record.nodeId) !== record);
-    await this.#deps.memberStore.writeMembers(changed);
-    // Others may have come meanwhile.
-    this.#members = mergeMembers(this.#members, changed);
-    this.#desired = desiredHolders(ringMembers(this.#members), this.#deps.partitionCount);
-    this.#announce();
-    this.#place();
-  }
-
-  async #changeSelf(state: MemberRecord['state']): Promise<void> {
+  /** Whether one of these members knows by now that this node is active. */
+  async #tellActive(others: readonly string[]): Promise<boolean> {
     const { self } = this;
-    if (!self) throw new Error('this node has no record of its own');
-    if (self.state === state) return;
-    if (self.state === 'left') throw new Refusal('MEMBER_LEFT', `member ${self.name} has left the cluster`);
-    await this.#adopt([{ ...self, state, version: self.version + 1 }]);
-  }
-
-  #emptied(signal?: AbortSignal): Promise<void> {
-    const { partitions } = this.#deps;
-    return new Promise((resolve, reject) => {
-      const look = (): void => {
-        if (partitions.held().length > 0) return;
-        end();
-        resolve();
-      };
-      const onAbort = (): void => {
-        end();
-        reject(signal?.reason);
-      };
-      const stop = partitions.onChange(look);
-      const end = (): void => {
-        stop();
-        signal?.removeEventListener('abort', onAbort);
-      };
-      signal?.addEventListener('abort', onAbort, { once: true });
-      look();
-    });
+    if (!self) return false;
+    const active = toWireRecord({ ...self, state: 'active', version: self.version + 1 });
+    for (const nodeId of others) {
+      const known = this.#knowledge.tell();
+      const members = [...known.members.filter((record) => record.nodeId !== self.nodeId), active];
+      if (await this.#exchanger.with(nodeId, { ...known, members })) return true;
+    }
+    return false;
   }
 
   /** Peers pull when the number has grown. */
@@ -275,52 +315,14 @@ export class ClusterAgent {
     const { membership } = this.#deps;
     membership.announce({ stateVersion: membership.self.stateVersion + 1 });
     for (const listener of this.#listeners) listener();
+    this.#look();
   }
 
-  #pullNews(): void {
-    for (const { nodeId, alive, stateVersion, role } of this.#deps.membership.peers()) {
-      if (!alive || role !== 'node' || this.#seenVersions.get(nodeId) === stateVersion) continue;
-      this.#seenVersions.set(nodeId, stateVersion);
-      void this.#exchangeWith(nodeId);
-    }
-    this.#place();
-  }
-
-  #exchangeSoon(): void {
-    const { clock, random, membership } = this.#deps;
-    const delayMs = EXCHANGE_MS * (0.5 + random.next());
-    this.#cancelTimer = clock.at((clock.now() + Math.ceil(delayMs)) as Instant, () => {
-      const alive = membership.peers().filter(({ alive: isAlive, role }) => isAlive && role === 'node');
-      const peer = alive[Math.floor(random.next() * alive.length)];
-      if (peer) void this.#exchangeWith(peer.nodeId);
-      this.#place();
-      this.#exchangeSoon();
-    });
-  }
-
-  /** Whether it answered. */
-  async #exchangeWith(nodeId: string): Promise<boolean> {
-    const { identity, call, membership, log } = this.#deps;
-    const peer = membership.peers().find((one) => one.nodeId === nodeId);
-    const address = peer?.rpcAddress ?? this.addressOf(nodeId);
-    if (address === undefined || this.#stopped) return false;
-    const knowledge = toWireKnowledge(this.#members, this.#view);
-    const request = { clusterId: identity.clusterId, from: identity.nodeId, knowledge };
-    try {
-      const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
-      await this.#learn(answer.knowledge);
-      return true;
-    } catch (error) {
-      // Gossip tells of news again.
-      this.#seenVersions.delete(nodeId);
-      log.debug({ err: error, peer: nodeId }, 'a member did not say what it knows');
-      return false;
-    }
-  }
-
-  #place(): void {
-    if (this.#stopped) return;
-    this.#placement.update(this.#desired, (nodeId) => this.#targetAt(nodeId));
+  /** Does what there is to do as things stand. */
+  #look(): void {
+    if (this.#stopping.signal.aborted || this.self?.state === 'left') return;
+    this.#placement.update(this.desired, (nodeId) => this.#targetAt(nodeId));
+    this.#orphans.look();
   }
 
   /** Where to send partitions to; nowhere while the member is not there. */
@@ -328,4 +330,20 @@ export class ClusterAgent {
     const peer = this.#deps.membership.peers().find((one) => one.nodeId === nodeId);
     return peer?.alive === true ? peer.rpcAddress : undefined;
   }
+
+  /** Those who must be heard before anything is decided for all; who joins may hold something before it is known here. */
+  #toHear(): string[] {
+    const alive = new Set(this.#deps.membership.peers().flatMap((peer) => (peer.alive ? [peer.nodeId] : [])));
+    return [...this.members.values()]
+      .filter((record) => isHolding(record) || (record.state === 'joining' && alive.has(record.nodeId)))
+      .filter(({ nodeId }) => nodeId !== this.nodeId)
+      .map(({ nodeId }) => nodeId);
+  }
+}
+
+function aborted(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal?.aborted) reject(signal.reason);
+    signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
 }

@@ -6,12 +6,22 @@ export interface KnownHolder {
   readonly epoch: number;
 }
 
+/** What a holder said of a partition's size. For people: nothing is decided by it. */
+export interface PartitionCounts {
+  readonly queues: number;
+  readonly tasks: number;
+  /** When the holder counted, by its own clock, in ms since 1970. */
+  readonly countedMs: number;
+}
+
 /**
  * Where every partition is, as far as this member has heard; the later epoch counts. What a holder says of its own
  * partitions comes first hand, all else is hearsay that grows up: it is never newer than the truth.
  */
 export class HolderView {
   readonly #holders: (KnownHolder | undefined)[];
+  /** Of the present epoch: clocks of two holders are not compared. */
+  readonly #counts = new Map<PartitionId, PartitionCounts>();
 
   constructor(partitions: number) {
     this.#holders = new Array<KnownHolder | undefined>(partitions).fill(undefined);
@@ -35,7 +45,19 @@ export class HolderView {
     // One holder an epoch; if a restored disk made two, all members choose alike.
     if (known?.epoch === holder.epoch && known.nodeId > holder.nodeId) return false;
     this.#holders[id] = holder;
+    if (known?.epoch !== holder.epoch) this.#counts.delete(id);
     return true;
+  }
+
+  /** Undefined until the holder of the present epoch was heard of. */
+  counts(id: PartitionId): PartitionCounts | undefined {
+    return this.#counts.get(id);
+  }
+
+  /** What the holder of that epoch counted; ignored unless it is the present epoch, and news. */
+  learnCounts(id: PartitionId, epoch: number, counts: PartitionCounts): void {
+    if (this.#holders[id]?.epoch !== epoch) return;
+    if (counts.countedMs > (this.#counts.get(id)?.countedMs ?? 0)) this.#counts.set(id, counts);
   }
 
   *entries(): Generator<[PartitionId, KnownHolder]> {

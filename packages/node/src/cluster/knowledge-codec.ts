@@ -10,6 +10,8 @@ const WIRE: Readonly<Record<MemberState, WireState>> = {
   left: WireState.MEMBER_STATE_LEFT,
 };
 
+const NOT_COUNTED = { queues: 0, tasks: 0, countedMs: 0 };
+
 export const toWireRecord = (record: MemberRecord): WireRecord => ({ ...record, state: WIRE[record.state] });
 
 /** Undefined for a state that this version does not know: better not to know a member than to take it for another. */
@@ -22,10 +24,10 @@ export function fromWireRecord(record: WireRecord): MemberRecord | undefined {
 }
 
 export function toWireKnowledge(members: Members, view: HolderView): ClusterKnowledge {
-  const holders = [...view.entries()].map(([partition, { nodeId, epoch }]) => ({
-    ...{ partition, nodeId, epoch },
-    ...{ queues: 0, tasks: 0, countedMs: 0 },
-  }));
+  const holders = [...view.entries()].map(([partition, { nodeId, epoch }]) => {
+    const { queues, tasks, countedMs } = view.counts(partition) ?? NOT_COUNTED;
+    return { partition, nodeId, epoch, queues, tasks, countedMs };
+  });
   return { members: [...members.values()].map(toWireRecord), holders };
 }
 
@@ -36,8 +38,10 @@ export function learnFrom(
 ): { records: MemberRecord[]; news: boolean } {
   const records = (knowledge?.members ?? []).map(fromWireRecord).filter((record) => record !== undefined);
   let news = false;
-  for (const { partition, nodeId, epoch } of knowledge?.holders ?? []) {
-    if (view.learn(partition as PartitionId, { nodeId, epoch })) news = true;
+  for (const { partition, nodeId, epoch, queues, tasks, countedMs } of knowledge?.holders ?? []) {
+    const id = partition as PartitionId;
+    if (view.learn(id, { nodeId, epoch })) news = true;
+    if (countedMs > 0) view.learnCounts(id, epoch, { queues, tasks, countedMs });
   }
   return { records, news };
 }

@@ -71,3 +71,18 @@ export function memberNamed(members: Members, name: string): MemberRecord | unde
   for (const member of members.values()) if (member.name === name && member.state !== 'left') return member;
   return undefined;
 }
+
+/** Given up by an operator: whatever it does or says from now on, it holds nothing. */
+export const isRemoved = (record: MemberRecord | undefined): boolean =>
+  record?.state === 'left' && record.removedBy !== '';
+
+/** Whether it holds partitions, or may. */
+export const isHolding = ({ state }: MemberRecord): boolean => state === 'active' || state === 'leaving';
+
+/** The one that decides for all when a member is given up; undefined where there is no other active member. */
+export function deciderWithout(members: Members, nodeId: string): string | undefined {
+  const [first] = ringMembers(members)
+    .filter((id) => id !== nodeId)
+    .sort();
+  return first;
+}

@@ -53,10 +53,10 @@ export class Placement {
     const { partitions, clock, nodeId, transfersAtOnce } = this.#deps;
     this.#cancelTimer();
     let next = Number.POSITIVE_INFINITY;
-    for (const { id, state } of partitions.held()) {
+    for (const [index, wanted] of this.#desired.entries()) {
       if (this.#stopped || this.#sending.size >= transfersAtOnce) return;
-      const wanted = this.#desired[id];
-      if (wanted === undefined || wanted === nodeId || state !== 'serving' || this.#sending.has(id)) continue;
+      const id = index as PartitionId;
+      if (wanted === nodeId || this.#sending.has(id) || partitions.holding(id)?.kind !== 'serving') continue;
       const address = this.#addressOf(wanted);
       if (address === undefined) continue;
       const failed = this.#failed.get(id);

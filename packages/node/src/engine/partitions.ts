@@ -56,9 +56,15 @@ export class Partitions implements PartitionHost {
   readonly #deps: PartitionsDeps;
   /** Rows of partitions that were given up are being deleted. */
   readonly #clearing = new Map<PartitionId, Promise<void>>();
+  readonly #thawing = new Set<PartitionId>();
 
   constructor(deps: PartitionsDeps) {
     this.#deps = deps;
+  }
+
+  /** How many there are in all, held or not. */
+  get count(): number {
+    return this.#deps.config.partitions;
   }
 
   held(): readonly HeldPartition[] {
@@ -97,6 +103,8 @@ export class Partitions implements PartitionHost {
     const wanted = new Map(claims.filter(({ id }) => !holdings.holds(id)).map(({ id, epoch }) => [id, epoch]));
     if (wanted.size === 0) return;
     await Promise.all([...wanted.keys()].map((id) => this.#clearing.get(id)));
+    // What could not be cleared when it was given up must not come back.
+    for (const id of wanted.keys()) if (holdings.get(id)) await clearPartition(store, id);
     // A store that served without a cluster has them already, with what is in them.
     const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
     const memory = this.#deps.writable();
@@ -161,10 +169,17 @@ export class Partitions implements PartitionHost {
     const { holdings } = this.#deps;
     const holding = holdings.get(id);
     if (holding?.kind === 'frozen') return holdings.serve(id, holding.epoch);
-    if (holding?.kind !== 'handing-over') return;
-    const next = epoch ?? holding.epoch;
-    await write(this.#deps.writable(), [[id, { kind: 'serving', epoch: next }]]);
-    holdings.serve(id, next);
+    // One at a time: rows of two would be in the order of the calls, and memory in that of their ends.
+    if (holding?.kind !== 'handing-over' || this.#thawing.has(id)) return;
+    this.#thawing.add(id);
+    try {
+      const next = epoch ?? holding.epoch;
+      await write(this.#deps.writable(), [[id, { kind: 'serving', epoch: next }]]);
+      // It may have been given up meanwhile, with a row behind this one.
+      if (holdings.get(id) === holding) holdings.serve(id, next);
+    } finally {
+      this.#thawing.delete(id);
+    }
   }
 
   /** Callers are refused, not held, until the partition is served again or given up. */

@@ -1,10 +1,16 @@
 import type {
   ExchangeRequest,
   ExchangeResponse,
+  GiveUpRequest,
+  InventoryRequest,
+  InventoryResponse,
   JoinRequest,
   JoinResponse,
+  LeaveRequest,
+  LeaveResponse,
   OfferPartitionRequest,
   OfferPartitionResponse,
+  RemoveMemberResponse,
   ResolveOfferRequest,
   ResolveOfferResponse,
   SendAtomsRequest,
@@ -19,6 +25,9 @@ import type {
 export interface PeerCalls {
   join: [JoinRequest, JoinResponse];
   exchange: [ExchangeRequest, ExchangeResponse];
+  inventory: [InventoryRequest, InventoryResponse];
+  leave: [LeaveRequest, LeaveResponse];
+  giveUp: [GiveUpRequest, RemoveMemberResponse];
   offerPartition: [OfferPartitionRequest, OfferPartitionResponse];
   sendRows: [SendRowsRequest, SendRowsResponse];
   sendAtoms: [SendAtomsRequest, SendAtomsResponse];

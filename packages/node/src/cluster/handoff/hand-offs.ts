@@ -49,6 +49,7 @@ export class HandOffs {
   readonly #sending = new Map<PartitionId, HandOffProgress>();
   readonly #resolving = new Map<PartitionId, Promise<void>>();
   readonly #stopping = new AbortController();
+  readonly #removed = new Set<string>();
   #figures = { sent: 0, failed: 0, rows: 0, bytes: 0, lastFrozenMs: 0, longestFrozenMs: 0 };
 
   constructor(deps: HandOffsDeps) {
@@ -89,7 +90,9 @@ export class HandOffs {
     const either = signal ? AbortSignal.any([signal, this.#stopping.signal]) : this.#stopping.signal;
     this.#sending.set(id, progress);
     try {
-      const handed = await sendPartition({ ...this.#deps, throttle: this.#throttle }, progress, target, either);
+      const isRemoved = (nodeId: string): boolean => this.#removed.has(nodeId);
+      const deps = { ...this.#deps, throttle: this.#throttle, isRemoved };
+      const handed = await sendPartition(deps, progress, target, either);
       this.#count(handed);
       this.#deps.log.info({ partition: id, to: target.nodeId, ...handed }, 'handed a partition over');
       return handed;
@@ -107,12 +110,22 @@ export class HandOffs {
     await Promise.all(this.#resolving.values());
   }
 
-  /** The member is given up for good: what it may have taken is served here again, at a later epoch than it had. */
+  /**
+   * The member is given up for good: what it may have taken is served here again, at a later epoch than it had. From when
+   * this resolves nothing that it sends is taken, nor is anything sent to it.
+   */
   async resolveRemoved(nodeId: string): Promise<void> {
     const { partitions } = this.#deps;
+    this.#removed.add(nodeId);
+    await this.#receiver.refuseFrom(nodeId);
     for (const { id, epoch, state, to } of partitions.held()) {
       if (state === 'handing-over' && to === nodeId) await partitions.thaw(id, epoch + 2);
     }
+  }
+
+  /** This node is leaving. From when this resolves nothing is taken here: what is held then is all that it ever holds. */
+  refuseArrivals(): Promise<void> {
+    return this.#receiver.close();
   }
 
   /** Ends what is under way; partitions stay where they are. */
@@ -141,7 +154,7 @@ export class HandOffs {
         const taken = await this.#ask(id, epoch + 1, to);
         // The member may have been given up while it was asked.
         if (partitions.holding(id) !== holding) continue;
-        if (taken) await partitions.release(id, to, epoch + 1);
+        if (taken) await partitions.supersede(id, { nodeId: to, epoch: epoch + 1 });
         else await partitions.thaw(id);
         log.info({ partition: id, to, taken }, 'a hand-off without an answer is resolved');
         return;

@@ -30,6 +30,8 @@ export interface ReceiverDeps {
 
 interface Transfer {
   readonly id: string;
+  /** Id of the node that sends it. */
+  readonly holder: string;
   readonly arriving: PartitionImport;
   /** Of the last part that was taken up. */
   sequence: number;
@@ -50,6 +52,9 @@ export class Receiver implements TransferHandlers {
   readonly #transfers = new Map<string, Transfer>();
   /** One at a time for each partition: offers, and questions about them. */
   readonly #turns = new Map<PartitionId, Promise<unknown>>();
+  /** Nodes that were given up. */
+  readonly #removed = new Set<string>();
+  #closed = false;
 
   constructor(deps: ReceiverDeps) {
     this.#deps = deps;
@@ -98,6 +103,32 @@ export class Receiver implements TransferHandlers {
     });
   };
 
+  /** When it resolves, nothing of the node is taken any more; what it sent before is held, or forgotten. */
+  async refuseFrom(nodeId: string): Promise<void> {
+    this.#removed.add(nodeId);
+    // Offers that are being taken up are in turn, and see it when they are through.
+    await Promise.all(
+      [...this.#transfers.values()]
+        .filter(({ holder }) => holder === nodeId)
+        .map(async (transfer) => {
+          await transfer.last;
+          this.#forget(transfer);
+        }),
+    );
+  }
+
+  /** From when it resolves, nothing is taken here any more; what was being taken then is held. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    // Offers that are being taken up see it when they are through.
+    await Promise.all(
+      [...this.#transfers.values()].map(async (transfer) => {
+        await transfer.last;
+        this.#forget(transfer);
+      }),
+    );
+  }
+
   /** Forgets all transfers; their holders keep what they have. */
   stop(): void {
     for (const transfer of this.#transfers.values()) this.#forget(transfer);
@@ -121,8 +152,21 @@ export class Receiver implements TransferHandlers {
       ticket: offer.ticket as Ticket,
       nextQueueId: offer.nextQueueId as QueueId,
     });
+    if (this.#closed)
+      throw new Refusal('MEMBER_LEFT', `node ${this.#deps.nodeId} is leaving: it takes nothing any more`);
+    if (this.#removed.has(offer.holder)) {
+      throw new Refusal('MEMBER_LEFT', `node ${offer.holder} was given up: it holds nothing any more`);
+    }
     const name = `${this.#deps.nodeId}/${random.next().toString(36).slice(2)}${random.next().toString(36).slice(2)}`;
-    const transfer: Transfer = { id: name, arriving, sequence: 0, last: Promise.resolve(), cancelIdle: () => {} };
+    const { holder } = offer;
+    const transfer: Transfer = {
+      id: name,
+      holder,
+      arriving,
+      sequence: 0,
+      last: Promise.resolve(),
+      cancelIdle: () => {},
+    };
     this.#transfers.set(name, transfer);
     this.#awaitMore(transfer);
     return { transfer: name, heldEpoch: 0 };

@@ -33,6 +33,8 @@ export interface SenderDeps {
   readonly log: Log;
   readonly throttle: Throttle;
   readonly nodeId: string;
+  /** Whether the member was given up. */
+  readonly isRemoved: (nodeId: string) => boolean;
 }
 
 export interface HandedOver {
@@ -157,6 +159,9 @@ class Sender {
     const { partition } = this.#progress;
     const { nodeId, address } = this.#target;
     this.#signal.throwIfAborted();
+    // Asked in the turn in which it becomes known that the target may have it: a removal before is seen here, one after
+    // finds the partition handed over.
+    if (this.#deps.isRemoved(nodeId)) throw new Refusal('MEMBER_LEFT', `node ${nodeId} was given up`);
     const frozenAt = clock.now();
     partitions.freeze(partition);
     this.#progress.phase = 'frozen';
@@ -184,7 +189,8 @@ class Sender {
       partitions.stall(partition);
       throw new HandOffUnresolved(`${address} may have taken partition ${partition}`, { cause: error });
     }
-    await partitions.release(partition, nodeId, epoch);
+    // Not where the target was given up meanwhile and the partition is served here again, at a later epoch.
+    await partitions.supersede(partition, { nodeId, epoch });
     return { frozenMs: clock.now() - frozenAt, rows: this.#progress.rows, bytes: this.#progress.bytes };
   }
 

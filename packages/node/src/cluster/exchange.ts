@@ -1,0 +1,139 @@
+import type { ClusterKnowledge, ExchangeResponse } from '@taskmaster/proto';
+import { Refusal } from '../domain/errors.ts';
+import type { Instant } from '../domain/ids.ts';
+import type { CancelTimer, Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Membership, Peer } from '../ports/membership.ts';
+import type { CallPeer } from '../ports/peer-network.ts';
+import type { Random } from '../ports/random.ts';
+import type { Members } from './members.ts';
+
+export interface ExchangerDeps {
+  readonly membership: Membership;
+  readonly call: CallPeer<'exchange'>;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly clusterId: string;
+  /** Id of this node; empty for a proxy. */
+  readonly from: string;
+  readonly members: () => Members;
+  /** What is told. */
+  readonly knowledge: () => ClusterKnowledge;
+  /** Takes over what the node of this id knows. */
+  readonly learn: (knowledge: ClusterKnowledge | undefined, from: string) => Promise<void>;
+  /** Called every few seconds, and after each change of who is alive. */
+  readonly onBeat: () => void;
+}
+
+/** How often somebody is asked even where gossip tells of no news. */
+const EXCHANGE_MS = 5_000;
+export const EXCHANGE_TIMEOUT_MS = 2_000;
+
+/** Keeps what is known of members and holders in step with the others: with whoever has news, and now and then anyway. */
+export class Exchanger {
+  readonly #deps: ExchangerDeps;
+  /** By node: the start and state of which it was asked last. */
+  readonly #seen = new Map<string, string>();
+  readonly #pulling = new Set<string>();
+  #endListening = (): void => {};
+  #cancelTimer: CancelTimer = () => {};
+  #stopped = false;
+
+  constructor(deps: ExchangerDeps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    this.#endListening = this.#deps.membership.on('change', () => {
+      this.#pullNews();
+      this.#deps.onBeat();
+    });
+    this.#pullNews();
+    this.#pullSoon();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancelTimer();
+    this.#endListening();
+  }
+
+  /**
+   * Tells one node what is known and learns what it knows, from a moment after this call. Resolves with whether that node
+   * answered, once what it said is taken over.
+   */
+  async with(nodeId: string, knowledge = this.#deps.knowledge()): Promise<boolean> {
+    const { call, clusterId, from, membership, members, log } = this.#deps;
+    const address = addressOf(nodeId, membership, members());
+    if (address === undefined || this.#stopped) return false;
+    try {
+      const request = { clusterId, from, knowledge };
+      const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
+      if (this.#stopped) return false;
+      await this.#deps.learn(answer.knowledge, answer.nodeId);
+      return answer.nodeId === nodeId;
+    } catch (error) {
+      // Gossip tells of news again.
+      this.#seen.delete(nodeId);
+      log.debug({ err: error, peer: nodeId }, 'a member did not say what it knows');
+      return false;
+    }
+  }
+
+  #pullNews(): void {
+    for (const { nodeId, incarnation, stateVersion } of aliveNodes(this.#deps.membership)) {
+      const state = `${incarnation}/${stateVersion}`;
+      if (this.#seen.get(nodeId) === state || this.#pulling.has(nodeId)) continue;
+      this.#seen.set(nodeId, state);
+      void this.#pull(nodeId);
+    }
+  }
+
+  /** One at a time from each: what came up meanwhile comes with the next. */
+  async #pull(nodeId: string): Promise<void> {
+    this.#pulling.add(nodeId);
+    const answered = await this.with(nodeId);
+    this.#pulling.delete(nodeId);
+    if (answered && !this.#stopped) this.#pullNews();
+  }
+
+  #pullSoon(): void {
+    const { clock, random, membership, onBeat } = this.#deps;
+    const delayMs = EXCHANGE_MS * (0.5 + random.next());
+    this.#cancelTimer = clock.at((clock.now() + Math.ceil(delayMs)) as Instant, () => {
+      const alive = aliveNodes(membership);
+      const peer = alive[Math.floor(random.next() * alive.length)];
+      if (peer) void this.with(peer.nodeId);
+      onBeat();
+      this.#pullSoon();
+    });
+  }
+}
+
+const aliveNodes = (membership: Membership): Peer[] =>
+  membership.peers().filter(({ alive, role }) => alive && role === 'node');
+
+/**
+ * Where a node is called: where it says it is while it lives; otherwise where it last said it would be, which is where
+ * it is most likely back.
+ */
+export function addressOf(nodeId: string, membership: Membership, members: Members): string | undefined {
+  const peer = membership.peers().find((one) => one.nodeId === nodeId);
+  if (peer?.alive) return peer.rpcAddress;
+  return members.get(nodeId)?.rpcAddress || peer?.rpcAddress;
+}
+
+/** What a stranger is told of a cluster: by the first of these addresses that answers. */
+export async function askCluster(call: CallPeer<'exchange'>, addresses: readonly string[]): Promise<ExchangeResponse> {
+  let last: unknown = new Refusal('HOLDER_UNREACHABLE', 'no address of a node is known');
+  for (const address of addresses) {
+    try {
+      const request = { clusterId: '', from: '', knowledge: undefined };
+      return await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
+    } catch (error) {
+      last = error;
+    }
+  }
+  throw last;
+}

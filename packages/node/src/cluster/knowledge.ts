@@ -1,0 +1,164 @@
+import type { ClusterKnowledge } from '@taskmaster/proto';
+import { Refusal } from '../domain/errors.ts';
+import type { PartitionId } from '../domain/ids.ts';
+import type { Partitions } from '../engine/partitions.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import { HolderView } from './holder-view.ts';
+import { learnFrom, toWireKnowledge } from './knowledge-codec.ts';
+import type { Identity, MemberStore } from './member-store.ts';
+import { isHolding, isRemoved, type MemberRecord, type Members, mergeMembers, ringMembers } from './members.ts';
+import { desiredHolders } from './ring.ts';
+
+export interface KnowledgeDeps {
+  readonly identity: Identity;
+  readonly members: Members;
+  readonly memberStore: MemberStore;
+  readonly partitions: Partitions;
+  readonly partitionCount: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface KnowledgeListener {
+  /** Records changed; durable. */
+  readonly membersChanged: () => void;
+  /** A member was given up. Nothing else is heard or said before it resolves. */
+  readonly removed: (record: MemberRecord) => Promise<void>;
+  /** There is something that others do not know. */
+  readonly news: () => void;
+}
+
+/** What partitions hold is counted at most so often: it takes a look at every queue. */
+const COUNT_MS = 1_000;
+
+/** What a node knows of its cluster: its members, durably, and where partitions are. Its own part of both it says itself. */
+export class Knowledge {
+  readonly view: HolderView;
+  readonly #deps: KnowledgeDeps;
+  readonly #listener: KnowledgeListener;
+  #members: Members;
+  #desired: readonly string[];
+  #countedAt = Number.NEGATIVE_INFINITY;
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(deps: KnowledgeDeps, listener: KnowledgeListener) {
+    this.#deps = deps;
+    this.#listener = listener;
+    this.view = new HolderView(deps.partitionCount);
+    this.#members = deps.members;
+    this.#desired = desiredHolders(ringMembers(deps.members), deps.partitionCount);
+  }
+
+  get members(): Members {
+    return this.#members;
+  }
+
+  /** Node id by partition, as the ring wants it. */
+  get desired(): readonly string[] {
+    return this.#desired;
+  }
+
+  get self(): MemberRecord | undefined {
+    return this.#members.get(this.#deps.identity.nodeId);
+  }
+
+  /** The other members that hold partitions, or may. */
+  get others(): MemberRecord[] {
+    const { nodeId } = this.#deps.identity;
+    return [...this.#members.values()].filter((record) => record.nodeId !== nodeId && isHolding(record));
+  }
+
+  /** As it is told to others. */
+  tell(): ClusterKnowledge {
+    this.#count();
+    return toWireKnowledge(this.#members, this.view);
+  }
+
+  /**
+   * What is heard and claimed, and what is answered of it, takes turns: an answer speaks of what is done, and whatever
+   * follows from a record has followed before anybody is told that the record is known.
+   */
+  inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.then(
+      () => {},
+      () => {},
+    );
+    return done;
+  }
+
+  /** Takes over what the node of this id knows. Only in turn, as all that changes something. */
+  async learn(knowledge: ClusterKnowledge | undefined, from: string): Promise<void> {
+    // It may still believe to hold what others have claimed since.
+    if (isRemoved(this.#members.get(from))) return;
+    const { records, news } = learnFrom(knowledge, this.view);
+    if (news) {
+      await this.#giveUpSuperseded();
+      this.#listener.news();
+    }
+    await this.adopt(records);
+  }
+
+  /** Durable before anything follows from it. */
+  async adopt(records: readonly MemberRecord[]): Promise<void> {
+    const merged = mergeMembers(this.#members, records);
+    if (merged === this.#members) return;
+    const changed = [...merged.values()].filter((record) => this.#members.get(record.nodeId) !== record);
+    await this.#deps.memberStore.writeMembers(changed);
+    const removed = changed.filter((record) => isRemoved(record) && !isRemoved(this.#members.get(record.nodeId)));
+    this.#members = merged;
+    this.#desired = desiredHolders(ringMembers(merged), this.#deps.partitionCount);
+    this.#listener.membersChanged();
+    await Promise.all(removed.map((record) => this.#listener.removed(record)));
+    this.#listener.news();
+  }
+
+  /** Waits for its turn. Without a difference nothing happens. */
+  changeSelf(change: Partial<Pick<MemberRecord, 'state' | 'rpcAddress' | 'gossipAddress'>>): Promise<void> {
+    return this.inTurn(async () => {
+      const { self } = this;
+      if (!self) throw new Error('this node has no record of its own');
+      const changed = { ...self, ...change };
+      if (JSON.stringify(changed) === JSON.stringify(self)) return;
+      if (self.state === 'left') throw new Refusal('MEMBER_LEFT', `member ${self.name} has left the cluster`);
+      await this.adopt([{ ...changed, version: self.version + 1 }]);
+    });
+  }
+
+  /** What this node holds it says first hand; where it has just given something up, it knows to whom. */
+  holdingsChanged(): void {
+    const { partitions, identity } = this.#deps;
+    let news = false;
+    for (let id = 0; id < this.view.partitions; id++) {
+      const holding = partitions.holding(id as PartitionId);
+      if (!holding) continue;
+      const nodeId = holding.kind === 'released' ? holding.to : identity.nodeId;
+      if (this.view.learn(id as PartitionId, { nodeId, epoch: holding.epoch })) news = true;
+    }
+    if (news) this.#listener.news();
+  }
+
+  /** What somebody else holds at a later epoch is not this node's any more, whatever it thinks. */
+  async #giveUpSuperseded(): Promise<void> {
+    const { partitions, identity, log } = this.#deps;
+    for (const [id, known] of this.view.entries()) {
+      const holding = partitions.holding(id);
+      if (!holding || holding.kind === 'released' || known.nodeId === identity.nodeId) continue;
+      const { epoch } = holding;
+      if (known.epoch <= epoch) continue;
+      log.error({ partition: id, epoch, by: known }, 'another node holds the partition at a later epoch: giving it up');
+      await partitions.supersede(id, known);
+    }
+  }
+
+  #count(): void {
+    const { clock, partitions } = this.#deps;
+    const countedMs = clock.now();
+    if (countedMs - this.#countedAt < COUNT_MS) return;
+    this.#countedAt = countedMs;
+    for (const { id, epoch, queues, tasks } of partitions.held()) {
+      this.view.learnCounts(id, epoch, { queues, tasks, countedMs });
+    }
+  }
+}
