@@ -4,6 +4,10 @@ import { HandOffs } from '../cluster/handoff/hand-offs.ts';
 import { type Identity, MemberStore } from '../cluster/member-store.ts';
 import { type MemberRecord, mergeMembers } from '../cluster/members.ts';
 import type { PartitionId } from '../domain/ids.ts';
+import { createHandlers } from '../grpc/handlers.ts';
+import { createNodeService } from '../grpc/node-service.ts';
+import type { RawService } from '../grpc/raw-service.ts';
+import type { Log } from '../ports/log.ts';
 import type { CallPeer, PeerHandlers } from '../ports/peer-network.ts';
 import { EngineHarness } from './engine-harness.ts';
 import { SeededRandom } from './seeded-random.ts';
@@ -23,6 +27,8 @@ export interface SimClusterOptions {
   readonly loss?: number;
   /** Between gossip's exchanges with every peer, in ms. Default 200. */
   readonly gossipMs?: number;
+  /** Of all nodes. Default: nothing is kept. */
+  readonly log?: (node: string) => Log;
 }
 
 export interface SimNodeOptions {
@@ -40,8 +46,13 @@ export class SimCluster {
   readonly network: SimNetwork;
   readonly nodes = new Map<string, SimNode>();
   readonly partitions: number;
+  readonly log: (node: string) => Log;
+  /** Told when what a node holds has changed, and of what it holds when it starts. */
+  onHoldings: ((node: SimNode) => void) | undefined;
 
-  constructor({ seed = 1, partitions = 32, latencyMs = 1, loss = 0, gossipMs = 200 }: SimClusterOptions = {}) {
+  constructor(options: SimClusterOptions = {}) {
+    const { seed = 1, partitions = 32, latencyMs = 1, loss = 0, gossipMs = 200 } = options;
+    this.log = options.log ?? (() => SILENT);
     this.random = new SeededRandom(seed);
     this.partitions = partitions;
     const weather = { ...CALM, latencyMs, lossRate: loss };
@@ -133,6 +144,7 @@ export class SimNode {
   #agent: ClusterAgent | undefined;
   #handOffs: HandOffs | undefined;
   #gossip: SimMembership | undefined;
+  #service: RawService | undefined;
   /** Ends of the calls that this node is serving. */
   readonly serving = new Set<() => void>();
 
@@ -175,6 +187,11 @@ export class SimNode {
   /** Hands a partition to another node, whatever the ring wants. */
   async send(id: PartitionId, to: SimNode): Promise<void> {
     await this.#handOffs?.send(id, { nodeId: `id-${to.name}`, address: `${to.name}:1` });
+  }
+
+  /** What callers of this node reach, while it is up. */
+  get service(): RawService | undefined {
+    return this.#service;
   }
 
   get handlers(): PeerHandlers | undefined {
@@ -240,7 +257,8 @@ export class SimNode {
     const membership = cluster.gossip.open(meta, own.gossipAddress, seeds, clock);
     this.#gossip = membership;
     const call = cluster.callFrom(this.name, clock);
-    const common = { partitions, call, clock, random, log: SILENT };
+    const log = cluster.log(this.name);
+    const common = { partitions, call, clock, random, log };
     const { nodeId } = identity;
     let agent: ClusterAgent | undefined;
     const addressOf = (id: string): string | undefined => agent?.addressOf(id);
@@ -257,20 +275,31 @@ export class SimNode {
     });
     this.#handOffs = handOffs;
     this.#agent = agent;
+    partitions.onChange(() => cluster.onHoldings?.(this));
+    cluster.onHoldings?.(this);
+    this.#service = createNodeService(createHandlers(this.h.engine, log));
     if (!known && cluster.nodes.size === 1) {
       await partitions.claim(
         Array.from({ length: cluster.partitions }, (_, id) => ({ id: id as PartitionId, epoch: 1 })),
       );
     }
     agent.start();
-    if (!known && cluster.nodes.size > 1) await agent.join(seeds.map((seed) => seed.replace(':2', ':1')));
-    if (!known) await agent.activate();
+    // A run before may have ended before it was in.
+    const isJoining = members.get(nodeId)?.state === 'joining';
+    if (isJoining && cluster.nodes.size > 1) await agent.join(seeds.map((seed) => seed.replace(':2', ':1')));
+    if (isJoining) await agent.activate();
   }
 
   /** Power loss. */
   async lose(): Promise<void> {
     this.#end();
     this.h.lose();
+  }
+
+  /** Ends in good order; nothing moves. Time must be moved meanwhile. */
+  async stop(): Promise<void> {
+    this.#end();
+    await this.h.close();
   }
 
   /** The process is killed; what it wrote stays on the machine. */
@@ -284,6 +313,7 @@ export class SimNode {
     this.#agent?.stop();
     this.#agent = undefined;
     this.#handOffs = undefined;
+    this.#service = undefined;
     void this.#gossip?.close();
     this.#gossip = undefined;
     const broken = [...this.serving];

@@ -99,6 +99,14 @@ export class SimNetwork {
     return call.outcome.promise;
   }
 
+  /** One message that nobody answers. */
+  send(from: string, to: string, arrive: () => void): void {
+    if (this.isLost(from, to)) return;
+    this.#deliver(to, this.delayMs(), () => {
+      if (this.#hostAt(to)?.isUp) arrive();
+    });
+  }
+
   /** For `carry`: whether the next message is lost, and what it takes. */
   isLost(from: string, to: string): boolean {
     return this.isCut(from, to) || this.random.chance(this.weather.lossRate);
@@ -138,11 +146,24 @@ class SimCall<T> {
 
   arrive(host: Host | undefined): void {
     const { from, to, what } = this.#options;
-    if (host?.isUp) this.#network.onArrival?.({ from, to, what, way: 'request' });
     if (!host?.isUp) {
       this.#later(() => this.#fail('nobody is there', false));
       return;
     }
+    const { onArrival } = this.#network;
+    if (!onArrival) {
+      this.#serveAt(host);
+      return;
+    }
+    onArrival({ from, to, what, way: 'request' });
+    // The host may be gone now, or stand still.
+    host.outside.at(host.outside.now(), () => {
+      if (host.isUp) this.#serveAt(host);
+      else this.breakLater('the process ended', true);
+    });
+  }
+
+  #serveAt(host: Host): void {
     const onProcessEnd = (): void => this.breakLater('the process ended', true);
     host.serving.add(onProcessEnd);
     const answer = (settle: () => void): void => {
@@ -168,8 +189,11 @@ class SimCall<T> {
     }
     this.#later(() => {
       if (this.#over) return;
-      this.#network.onArrival?.({ from: to, to: from, what, way: 'answer' });
-      this.#end(settle);
+      const { onArrival } = this.#network;
+      if (!onArrival) return this.#end(settle);
+      onArrival({ from: to, to: from, what, way: 'answer' });
+      // The caller may be gone now, or stand still.
+      this.#caller.at(this.#caller.now(), () => this.#end(settle));
     });
   }
 

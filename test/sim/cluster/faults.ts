@@ -1,0 +1,268 @@
+import type { Arrival, SeededRandom, SimCluster, SimNode } from '@taskmaster/node/testing';
+import type { Trouble } from './trouble.ts';
+
+export const FAULTS = [
+  ...(['power loss', 'kill', 'stop', 'crash in a hand-off', 'crash at a durable step'] as const),
+  ...(['pause', 'partition', 'one-way partition', 'lost hand-off message', 'join', 'drain', 'move'] as const),
+];
+export type Fault = (typeof FAULTS)[number];
+
+const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+/** More nodes than that cost time and find no more. */
+const MOST_NODES = 5;
+/** Messages of a hand-off after which only one side knows how it stands. */
+const SWITCH = new Set(['takePartition', 'resolveOffer']);
+const HAND_OFF = new Set([...SWITCH, 'offerPartition', 'sendRows', 'sendAtoms']);
+/** Something befalls those who exchange such a message. */
+const SWITCH_RATE = 0.1;
+const HAND_OFF_RATE = 0.02;
+
+export interface FaultsOptions {
+  readonly cluster: SimCluster;
+  readonly random: SeededRandom;
+  readonly trouble: Trouble;
+  /** Those outside that nodes may be cut from. */
+  readonly outsiders: readonly string[];
+  readonly clocksAgree: boolean;
+}
+
+/** Decides what befalls a cluster, and counts it. */
+export class Faults {
+  readonly counts = new Map<Fault, number>();
+  /** Members that have left; they do not come back. */
+  readonly gone = new Set<string>();
+  readonly #cluster: SimCluster;
+  readonly #random: SeededRandom;
+  readonly #trouble: Trouble;
+  readonly #outsiders: readonly string[];
+  readonly #clocksAgree: boolean;
+  readonly #draining = new Set<string>();
+  #next = 0;
+  #over = false;
+
+  constructor({ cluster, random, trouble, outsiders, clocksAgree }: FaultsOptions) {
+    this.#cluster = cluster;
+    this.#random = random;
+    this.#trouble = trouble;
+    this.#outsiders = outsiders;
+    this.#clocksAgree = clocksAgree;
+    cluster.network.onArrival = (arrival) => this.#onArrival(arrival);
+  }
+
+  /** Members that are to be there in the end. */
+  get staying(): SimNode[] {
+    return [...this.#cluster.nodes.values()].filter(({ name }) => !this.gone.has(name));
+  }
+
+  /** One more node; resolves when it has joined, unless something befalls it meanwhile. */
+  async join(): Promise<void> {
+    const name = NAMES[this.#next++];
+    if (name === undefined) return;
+    const random = this.#random;
+    const node = this.#cluster.add(name, {
+      wallAheadMs: this.#clocksAgree ? 0 : random.int(120_000) - 60_000,
+      atomicBatches: random.chance(0.7),
+    });
+    this.#count('join', name);
+    await this.#start(node);
+  }
+
+  /** Something, or nothing. */
+  befall(): void {
+    const random = this.#random;
+    const chance = random.next();
+    const node = this.#anyUp();
+    if (chance < 0.12) {
+      if (this.staying.length < MOST_NODES) void this.join();
+    } else if (chance < 0.24 && node) this.#crash(node, random.chance(0.5) ? 'power loss' : 'kill');
+    else if (chance < 0.28 && node) this.#stop(node);
+    else if (chance < 0.42 && node) this.#pause(node);
+    else if (chance < 0.62) this.#cut();
+    else if (chance < 0.67 && node) this.#drain(node);
+    for (let moves = random.int(4); moves > 0; moves--) this.#move();
+  }
+
+  /** Everything goes well from now on; whoever is down comes back. */
+  end(): void {
+    this.#over = true;
+    // Hand-offs go on, and are told of.
+    this.#cluster.heal();
+    for (const node of this.staying) {
+      node.h.disk.onStep = undefined;
+      node.h.clock.goOn();
+      this.revive(node);
+    }
+  }
+
+  /** For the end: a drain that a crash interrupted goes on, and what did not start is started again. */
+  revive(node: SimNode): void {
+    if (node.isStarting) return;
+    if (!node.isUp) void this.#start(node);
+    else if (node.agent.self?.state === 'leaving') this.#drain(node);
+    else if (node.agent.self?.state === 'left') this.#leave(node);
+  }
+
+  #onArrival({ from, to, what, way }: Arrival): void {
+    if (!HAND_OFF.has(what)) return;
+    this.#trouble.trace(() => `${what} ${way} ${from} > ${to}`);
+    const random = this.#random;
+    if (this.#over || !random.chance(SWITCH.has(what) ? SWITCH_RATE : HAND_OFF_RATE)) return;
+    const [sender, receiver] = [this.#cluster.nodes.get(from), this.#cluster.nodes.get(to)];
+    const victim = random.chance(0.5) ? sender : receiver;
+    if (!victim) return;
+    const both = random.chance(0.15);
+    switch (random.int(6)) {
+      case 0:
+      case 1:
+        this.#after(random.int(6), () => {
+          for (const node of both ? [sender, receiver] : [victim]) if (node) this.#crash(node, 'crash in a hand-off');
+        });
+        break;
+      case 2:
+        this.#crash(victim, 'crash in a hand-off');
+        break;
+      case 3:
+        this.#crashAtStep(victim);
+        break;
+      case 4:
+        this.#pause(victim);
+        break;
+      default:
+        this.#count('lost hand-off message', `${from} > ${to}`);
+        this.#cutFor(random.int(400), [`${to}>${from}`, ...(random.chance(0.5) ? [`${from}>${to}`] : [])]);
+    }
+  }
+
+  #crash(node: SimNode, fault: Fault): void {
+    if (!node.isUp || this.#over) return;
+    this.#count(fault, node.name);
+    const isPowerLoss = fault === 'power loss' || (fault !== 'kill' && this.#random.chance(0.5));
+    if (isPowerLoss) void node.lose();
+    else node.kill();
+    this.#restartLater(node);
+  }
+
+  /** What is on disk then is neither before nor after something, but between. */
+  #crashAtStep(node: SimNode): void {
+    const { disk } = node.h;
+    const step = disk.steps + 1 + this.#random.int(8);
+    disk.onStep = ({ number }) => {
+      if (number < step) return;
+      disk.onStep = undefined;
+      this.#crash(node, 'crash at a durable step');
+    };
+  }
+
+  #stop(node: SimNode): void {
+    if (node.isStarting || node.h.clock.standsStill) return;
+    this.#count('stop', node.name);
+    void node.stop();
+    this.#restartLater(node);
+  }
+
+  #restartLater(node: SimNode): void {
+    this.#after(20 + this.#random.int(this.#random.chance(0.8) ? 500 : 3_000), () => {
+      if (!node.isUp && !node.isStarting && !this.gone.has(node.name)) void this.#start(node);
+    });
+  }
+
+  async #start(node: SimNode): Promise<void> {
+    this.#trouble.trace(() => `${node.name} starts`);
+    try {
+      await node.start();
+      this.#trouble.trace(() => `${node.name} has started`);
+    } catch (error) {
+      this.#trouble.trace(() => `${node.name} could not start: ${error}`);
+      if (!this.#over) this.#restartLater(node);
+    }
+  }
+
+  #pause(node: SimNode): void {
+    if (!node.isUp || node.h.clock.standsStill || this.#over) return;
+    const { clock } = node.h;
+    const ms = this.#random.int(this.#random.chance(0.8) ? 700 : 9_000);
+    this.#count('pause', `${node.name} for ${ms} ms`);
+    clock.standStill();
+    this.#after(ms, () => clock.goOn());
+  }
+
+  #cut(): void {
+    const random = this.#random;
+    const names = [...this.#cluster.nodes.keys()];
+    const node = random.pick(names);
+    const others = random.shuffle([...names.filter((name) => name !== node), ...this.#outsiders]);
+    const ms = random.int(random.chance(0.8) ? 800 : 4_000);
+    const from = others.slice(0, 1 + random.int(others.length));
+    const isOneWay = random.chance(0.35);
+    this.#count(isOneWay ? 'one-way partition' : 'partition', `${node} from ${from} for ${ms} ms`);
+    const inwards = random.chance(0.5);
+    this.#cutFor(
+      ms,
+      from.flatMap((other) =>
+        isOneWay ? [inwards ? `${other}>${node}` : `${node}>${other}`] : [`${other}>${node}`, `${node}>${other}`],
+      ),
+    );
+  }
+
+  #cutFor(ms: number, pairs: readonly string[]): void {
+    if (this.#over) return;
+    const { cut } = this.#cluster;
+    for (const pair of pairs) cut.add(pair);
+    this.#after(ms, () => {
+      for (const pair of pairs) cut.delete(pair);
+    });
+  }
+
+  #drain(node: SimNode): void {
+    const active = this.staying.filter(({ isUp }) => isUp);
+    if (this.#draining.has(node.name) || node.isStarting || (active.length < 3 && !this.#over)) return;
+    const { agent } = node;
+    this.#draining.add(node.name);
+    if (!this.#over) this.#count('drain', node.name);
+    const over = (): void => void this.#draining.delete(node.name);
+    agent.drain().then(
+      () => {
+        over();
+        this.#leave(node);
+      },
+      (error: unknown) => {
+        over();
+        this.#trouble.trace(() => `${node.name} could not be drained: ${error}`);
+      },
+    );
+    // Of a node that crashes meanwhile nobody hears.
+    this.#after(5_000, over);
+  }
+
+  #leave(node: SimNode): void {
+    this.gone.add(node.name);
+    this.#trouble.trace(() => `${node.name} has left`);
+    if (node.isUp) void node.stop();
+  }
+
+  /** Partitions move all the time, not only when nodes come and go. */
+  #move(): void {
+    const [from, to] = [this.#anyUp(), this.#anyUp()];
+    if (!from || !to || from === to || from.h.clock.standsStill) return;
+    const held = from.partitions.held().filter(({ state }) => state === 'serving');
+    if (held.length === 0) return;
+    const { id } = this.#random.pick(held);
+    this.#count('move', `partition ${id} ${from.name} > ${to.name}`);
+    from.send(id, to).catch(() => {});
+  }
+
+  #anyUp(): SimNode | undefined {
+    const { up } = this.#cluster;
+    return up.length === 0 ? undefined : this.#random.pick(up);
+  }
+
+  #after(ms: number, what: () => void): void {
+    const { time } = this.#cluster;
+    time.at((time.now() + ms) as ReturnType<typeof time.now>, what);
+  }
+
+  #count(fault: Fault, details: string): void {
+    this.counts.set(fault, (this.counts.get(fault) ?? 0) + 1);
+    this.#trouble.trace(() => `${fault}: ${details}`);
+  }
+}

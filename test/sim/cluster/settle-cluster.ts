@@ -1,0 +1,48 @@
+import type { PartitionId, SimCluster, SimNode } from '@taskmaster/node/testing';
+import type { Faults } from './faults.ts';
+
+/** So long a cluster may take, without any faults, until everything is where the ring wants it. */
+const SETTLE_MS = 90_000;
+const LOOK_MS = 250;
+
+/** Lets the cluster come to rest. Returns what is not as it should be then. */
+export async function settleCluster(cluster: SimCluster, faults: Faults): Promise<string[]> {
+  // What is on its way still arrives.
+  await cluster.pass(cluster.network.weather.lateMs);
+  let wrong: string[] = [];
+  for (let passed = 0; passed < SETTLE_MS; passed += LOOK_MS) {
+    await cluster.pass(LOOK_MS);
+    for (const node of faults.staying) faults.revive(node);
+    wrong = unsettled(cluster, faults);
+    if (wrong.length === 0) return [];
+  }
+  return wrong.map((problem) => `not settled after ${SETTLE_MS} ms without faults: ${problem}`);
+}
+
+function shown(holding: ReturnType<SimNode['partitions']['holding']>): string {
+  if (!holding) return 'never';
+  return `${holding.kind} at epoch ${holding.epoch}${'to' in holding && holding.to ? ` to ${holding.to}` : ''}`;
+}
+
+function unsettled(cluster: SimCluster, faults: Faults): string[] {
+  const nodes = faults.staying;
+  const away = nodes.filter(({ isUp, isStarting }) => !isUp || isStarting);
+  if (away.length > 0) return away.map(({ name }) => `${name} is not up`);
+  const leaving = nodes.filter(({ agent }) => agent.self?.state !== 'active');
+  if (leaving.length > 0) return leaving.map(({ name, agent }) => `${name} is ${agent.self?.state}`);
+  const [first] = nodes;
+  const wrong: string[] = [];
+  for (let id = 0; id < cluster.partitions; id++) {
+    const wanted = first?.agent.desired[id];
+    const serving = cluster.serving(id as PartitionId).map((name) => `id-${name}`);
+    if (serving.length !== 1 || serving[0] !== wanted) {
+      const all = nodes.map(({ name, partitions }) => `${name}: ${shown(partitions.holding(id as PartitionId))}`);
+      wrong.push(`${wanted} should serve partition ${id}, ${serving.join() || 'nobody'} does (${all.join('; ')})`);
+    }
+    for (const { name, agent } of nodes) {
+      const known = agent.view.get(id as PartitionId)?.nodeId;
+      if (known !== serving[0]) wrong.push(`${name} thinks that ${known} holds partition ${id}`);
+    }
+  }
+  return wrong;
+}

@@ -1,0 +1,44 @@
+/** Gathers what should not happen at all in a simulation, and what happens in it, for people. */
+export class Trouble {
+  readonly violations: string[] = [];
+  /** What a part of the product logs: faults of ours are violations. */
+  readonly log = {
+    debug: (): void => {},
+    info: (): void => {},
+    warn: (): void => {},
+    error: (details: object, message: string): void => this.report(`logged as an error: ${message} ${shown(details)}`),
+  };
+  readonly #now: () => number;
+  readonly #start: number;
+  readonly #sink: ((line: string) => void) | undefined;
+
+  constructor(now: () => number, sink: ((line: string) => void) | undefined) {
+    this.#now = now;
+    this.#start = now();
+    this.#sink = sink;
+  }
+
+  get isTraced(): boolean {
+    return this.#sink !== undefined;
+  }
+
+  get elapsedMs(): number {
+    return this.#now() - this.#start;
+  }
+
+  /** The line is made only where somebody reads it. */
+  trace(line: () => string): void {
+    this.#sink?.(`+${this.elapsedMs} ${line()}`);
+  }
+
+  report(violation: string): void {
+    this.violations.push(violation);
+    this.trace(() => `VIOLATION ${violation}`);
+  }
+}
+
+function shown(details: object): string {
+  const { err, ...rest } = details as { readonly err?: unknown };
+  const problem = err instanceof Error ? ` ${err.stack ?? err.message}` : '';
+  return JSON.stringify(rest) + problem;
+}

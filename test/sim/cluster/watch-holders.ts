@@ -1,0 +1,25 @@
+import type { SimCluster, SimNode } from '@taskmaster/node/testing';
+import type { Trouble } from './trouble.ts';
+
+/** (e) Nobody but its holder serves a partition, at any moment, and at each epoch there is one holder. */
+export function watchHolders(cluster: SimCluster, trouble: Trouble): void {
+  const holderAt = new Map<string, string>();
+  cluster.onHoldings = (node: SimNode) => {
+    for (const { id, epoch, state } of node.partitions.held()) {
+      if (state !== 'serving') continue;
+      const at = `${id} at epoch ${epoch}`;
+      const first = holderAt.get(at);
+      if (first === undefined) {
+        holderAt.set(at, node.name);
+        trouble.trace(() => `${node.name} serves partition ${at}`);
+      } else if (first !== node.name) trouble.report(`(e) ${node.name} serves partition ${at}, as ${first} did`);
+      for (const other of cluster.nodes.values()) {
+        if (other === node || !other.isUp) continue;
+        const theirs = other.partitions.holding(id);
+        if (theirs?.kind === 'serving') {
+          trouble.report(`(e) ${node.name} serves partition ${at}, and ${other.name} does at epoch ${theirs.epoch}`);
+        }
+      }
+    }
+  };
+}

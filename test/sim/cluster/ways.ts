@@ -1,0 +1,94 @@
+import type { SeededRandom } from '@taskmaster/node/testing';
+import { type SimCluster, VirtualClock } from '@taskmaster/node/testing';
+import { createRouterService, Lost, Refused, Router, type UnaryMethod } from '@taskmaster/proxy';
+import type { Way } from './client.ts';
+import { callService, SimRoutes, SimUpstream } from './links.ts';
+import type { Trouble } from './trouble.ts';
+
+const PROXIES = ['p0', 'p1'];
+/** How often a proxy hears of holders from some node, in ms. */
+const NEWS_MS = 400;
+/** Of calls that go through a proxy. */
+const PROXY_SHARE = 0.6;
+/** Between a caller and its proxy, which are near each other. */
+const LOST_WITH_PROXY = 0.01;
+/** A caller that follows what nodes say gives up after so many of them. */
+const HOPS = 6;
+const PAUSE_MS = 30;
+
+const HOLD = { holdMs: 1_000, heldCalls: 1_000, fanOutMs: 1_000 };
+
+/** The ways into a simulated cluster: proxies on the simulated network, and nodes that say who holds what. */
+export class Ways {
+  readonly proxies: readonly string[] = PROXIES;
+  readonly #cluster: SimCluster;
+  readonly #random: SeededRandom;
+  readonly #direct: SimUpstream;
+  readonly #routed: readonly Way[];
+
+  constructor(cluster: SimCluster, random: SeededRandom, trouble: Trouble) {
+    this.#cluster = cluster;
+    this.#random = random;
+    this.#direct = new SimUpstream(cluster, 'client', trouble);
+    this.#routed = PROXIES.map((name) => this.#proxy(name, trouble));
+  }
+
+  pick(): Way {
+    if (this.#random.chance(PROXY_SHARE)) return this.#random.pick(this.#routed);
+    return (method, request) => this.#follow(method, request);
+  }
+
+  /** Through a proxy in any case. */
+  pickProxy(): Way {
+    return this.#random.pick(this.#routed);
+  }
+
+  #proxy(name: string, trouble: Trouble): Way {
+    const { time } = this.#cluster;
+    const clock = new VirtualClock({ time, machine: name });
+    const routes = new SimRoutes(this.#cluster);
+    const upstream = new SimUpstream(this.#cluster, name, trouble);
+    const random = this.#random.fork();
+    const router = new Router({ routes, upstream, clock, random, log: trouble.log, limits: HOLD });
+    const service = createRouterService(router);
+    const hear = (): void => {
+      const from = random.pick([...this.#cluster.nodes.keys()]);
+      if (!this.#cluster.network.isCut(name, from) && !this.#cluster.network.isCut(from, name)) routes.hear(from);
+      clock.at((clock.now() + NEWS_MS) as ReturnType<typeof clock.now>, hear);
+    };
+    clock.at((clock.now() + NEWS_MS) as ReturnType<typeof clock.now>, hear);
+    return async (method, request) => {
+      const reply = await callService(service, method, request, undefined, trouble);
+      if (this.#random.chance(LOST_WITH_PROXY)) throw new Lost('the answer was lost', 'connection', true);
+      return reply;
+    };
+  }
+
+  /** As the client library does: asks some node, then whichever holds the group. */
+  async #follow(method: string, request: Uint8Array): Promise<Uint8Array> {
+    let address = this.#anyNode();
+    for (let hop = 1; ; hop++) {
+      try {
+        return await this.#direct.unary(address, method as UnaryMethod, request, { peer: 'client' });
+      } catch (error) {
+        if (hop === HOPS) throw error;
+        if (error instanceof Refused && error.error.reason === 'NOT_HOLDER') {
+          address = error.error.metadata.holder ?? this.#anyNode();
+        } else if (error instanceof Refused && error.error.reason === 'PARTITION_MOVING') {
+          await this.#sleep(PAUSE_MS);
+        } else if (error instanceof Lost && !error.maybeApplied) {
+          address = this.#anyNode();
+        } else throw error;
+      }
+    }
+  }
+
+  #anyNode(): string {
+    return `${this.#random.pick([...this.#cluster.nodes.keys()])}:1`;
+  }
+
+  #sleep(ms: number): Promise<void> {
+    const { time } = this.#cluster;
+    return new Promise((resolve) => void time.at((time.now() + ms) as ReturnType<typeof time.now>, resolve));
+  }
+}
