@@ -114,8 +114,11 @@ export class CommitGuard {
     const gapMs = now - this.#lastBeat;
     this.#lastBeat = now;
     if (gapMs <= PAUSE_MS || this.#state.kind === 'closed') return;
-    // Nobody would ask any more.
-    if (this.#stopped) return this.#close(shuttingDown());
+    if (this.#stopped) {
+      // Nobody would ask any more.
+      this.#close(shuttingDown());
+      return;
+    }
     this.#deps.log.warn({ gapMs }, 'this node stood still: it asks the others whether it is still a member');
     this.#hold();
     this.membersChanged();

@@ -1,0 +1,107 @@
+import type { ClusterKnowledge } from '@taskmaster/proto';
+import type { PartitionId } from '../domain/ids.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Membership } from '../ports/membership.ts';
+import type { CallPeer } from '../ports/peer-network.ts';
+import type { Random } from '../ports/random.ts';
+import type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
+import { addressOf, Exchanger } from './exchange.ts';
+import { HolderView } from './holder-view.ts';
+import { learnFrom } from './knowledge-codec.ts';
+import { isRemoved, type Members, mergeMembers } from './members.ts';
+
+export interface ObserverOptions {
+  /** Of a proxy. */
+  readonly membership: Membership;
+  readonly call: CallPeer<'exchange'>;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** See `askCluster`. */
+  readonly clusterId: string;
+  readonly partitions: number;
+  /** What is known at the start, as a node said it. */
+  readonly knowledge?: ClusterKnowledge | undefined;
+}
+
+const NOTHING: ClusterKnowledge = { members: [], holders: [] };
+
+/** Where partitions are, for a process that holds none: it asks nodes, tells them nothing, and is no member. */
+export class Observer implements Routes {
+  readonly partitions: number;
+  readonly #membership: Membership;
+  readonly #view: HolderView;
+  readonly #exchanger: Exchanger;
+  /** Where nodes are that others spoke of before their records came. */
+  readonly #heardOf = new Map<string, string>();
+  readonly #listeners = new Set<() => void>();
+  #members: Members = new Map();
+
+  constructor(options: ObserverOptions) {
+    this.partitions = options.partitions;
+    this.#membership = options.membership;
+    this.#view = new HolderView(options.partitions);
+    this.#learn(options.knowledge, '');
+    this.#exchanger = new Exchanger({
+      ...options,
+      from: '',
+      members: () => this.#members,
+      knowledge: () => NOTHING,
+      learn: async (knowledge, from) => this.#learn(knowledge, from),
+      onBeat: () => this.#changed(),
+    });
+    this.#exchanger.start();
+  }
+
+  stop(): void {
+    this.#exchanger.stop();
+    this.#listeners.clear();
+  }
+
+  holderOf(partition: number): Holder | undefined {
+    const known = this.#view.get(partition as PartitionId);
+    const address = known && this.#addressOf(known.nodeId);
+    return known && address !== undefined ? { ...known, address } : undefined;
+  }
+
+  nodes(): readonly RoutedNode[] {
+    const alive = new Set(this.#membership.peers().flatMap((peer) => (peer.alive ? [peer.nodeId] : [])));
+    return [...this.#members.values()].flatMap(({ nodeId, name, state }) => {
+      const address = this.#addressOf(nodeId);
+      return state === 'left' || address === undefined ? [] : [{ nodeId, name, address, alive: alive.has(nodeId) }];
+    });
+  }
+
+  learn(partition: number, { nodeId, address, epoch }: Holder): void {
+    if (!this.#view.learn(partition as PartitionId, { nodeId, epoch })) return;
+    if (!this.#members.has(nodeId)) this.#heardOf.set(nodeId, address);
+    this.#changed();
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  #addressOf(nodeId: string): string | undefined {
+    return addressOf(nodeId, this.#membership, this.#members) ?? this.#heardOf.get(nodeId);
+  }
+
+  #learn(knowledge: ClusterKnowledge | undefined, from: string): void {
+    if (isRemoved(this.#members.get(from))) return;
+    const { records, news } = learnFrom(knowledge, this.#view);
+    const merged = mergeMembers(this.#members, records);
+    if (!news && merged === this.#members) return;
+    this.#members = merged;
+    for (const nodeId of merged.keys()) this.#heardOf.delete(nodeId);
+    this.#changed();
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+/** Begins to observe. */
+export const openObserver = (options: ObserverOptions): Observer => new Observer(options);
