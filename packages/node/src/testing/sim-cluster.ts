@@ -180,6 +180,11 @@ export class SimNode {
     return this.#agent;
   }
 
+  get membership(): SimMembership {
+    if (!this.#gossip) throw new Error(`node ${this.name} is down`);
+    return this.#gossip;
+  }
+
   get partitions() {
     return this.h.engine.partitions;
   }
