@@ -6,7 +6,9 @@ export class Trouble {
     debug: (): void => {},
     info: (): void => {},
     warn: (): void => {},
-    error: (details: object, message: string): void => this.report(`logged as an error: ${message} ${shown(details)}`),
+    error: (details: object, message: string): void => {
+      if (!isOfCrashed(details)) this.report(`logged as an error: ${message} ${shown(details)}`);
+    },
   };
   readonly #now: () => number;
   readonly #start: number;
@@ -35,6 +37,11 @@ export class Trouble {
     this.violations.push(violation);
     this.trace(() => `VIOLATION ${violation}`);
   }
+}
+
+/** What a process says after its end does not count. */
+function isOfCrashed(details: object): boolean {
+  return 'err' in details && details.err instanceof Error && details.err.name === 'SimCrashed';
 }
 
 function shown(details: object): string {

@@ -147,7 +147,10 @@ export class Knowledge {
       if (!holding || holding.kind === 'released' || known.nodeId === identity.nodeId) continue;
       const { epoch } = holding;
       if (known.epoch <= epoch) continue;
-      log.error({ partition: id, epoch, by: known }, 'another node holds the partition at a later epoch: giving it up');
+      const details = { partition: id, epoch, by: known };
+      // Where this node told another one to take it, that is the answer it was waiting for.
+      if (holding.kind === 'handing-over') log.info(details, 'a hand-off without an answer is resolved');
+      else log.error(details, 'another node holds the partition at a later epoch: giving it up');
       await partitions.supersede(id, known);
     }
   }
