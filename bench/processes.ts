@@ -20,9 +20,9 @@ const STDERR_CHARS = 4_000;
 const RESERVE = '--store-reserve-bytes=1MiB';
 
 const nodeCli = join(
-  dirname(createRequire(import.meta.url).resolve('@taskmaster/node/package.json')),
+  dirname(createRequire(import.meta.url).resolve('@taskmaster/proxy/package.json')),
   'dist',
-  'cli.js',
+  'node-cli.js',
 );
 
 /** What must not outlive this process, whatever becomes of it. */

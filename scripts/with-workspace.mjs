@@ -15,7 +15,7 @@ const jobs = {
     ['pnpm', 'unit'],
   ],
   demo: [['node', 'examples/dist/crawler/demo.js']],
-  start: [['node', 'packages/node/dist/cli.js']],
+  start: [['node', 'packages/proxy/dist/node-cli.js']],
   bench: [['node', 'bench/dist/run.js']],
 };
 

@@ -7,5 +7,6 @@ const packageRoot = (name: string): string => dirname(require.resolve(`${name}/p
 /** Folder that the paths of `.proto` files begin in. */
 export const protoRoot = packageRoot('@taskmaster/proto');
 
-/** The node's command line, as the build made it. */
-export const nodeCli = join(packageRoot('@taskmaster/node'), 'dist', 'cli.js');
+/** The command lines of a node and a proxy, as the build made them. */
+export const nodeCli = join(packageRoot('@taskmaster/proxy'), 'dist', 'node-cli.js');
+export const proxyCli = join(packageRoot('@taskmaster/proxy'), 'dist', 'cli.js');

@@ -24,6 +24,8 @@ export interface RunningNode extends AsyncDisposable {
   readonly endpoint: string;
   readonly grpcPort: number;
   readonly httpPort: number;
+  /** Of gossip; 0 for a node that stands alone. */
+  readonly gossipPort: number;
   /** From the start of the process until it said that it was ready, in ms. */
   readonly readyMs: number;
   readonly process: Running;
@@ -51,6 +53,8 @@ interface ReadyLine {
   readonly grpc: string;
   /** `host:port`, or the address of the page. */
   readonly http: string;
+  /** `host:port`, of a member of a cluster. */
+  readonly gossip?: string;
   /** Of the node itself, whatever it runs behind. */
   readonly pid: number;
 }
@@ -83,6 +87,7 @@ export async function startNode(options: StartNodeOptions = {}): Promise<Running
     endpoint: `127.0.0.1:${grpcPort}`,
     grpcPort,
     httpPort: portOf(ready.http),
+    gossipPort: ready.gossip === undefined ? 0 : portOf(ready.gossip),
     readyMs: performance.now() - begun,
     process: running,
     stop: (signal = 'SIGTERM') => end(signal),

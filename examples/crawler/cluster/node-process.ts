@@ -110,7 +110,7 @@ const modestSettings = ['--store-reserve-bytes', '16MiB'];
 
 /** The program `taskmaster-node` of the installed package. */
 async function nodeProgram(): Promise<string> {
-  const manifest = createRequire(import.meta.url).resolve('@taskmaster/node/package.json');
+  const manifest = createRequire(import.meta.url).resolve('@taskmaster/proxy/package.json');
   const { bin } = JSON.parse(await readFile(manifest, 'utf8')) as { bin: Readonly<Record<string, string>> };
   return join(dirname(manifest), bin['taskmaster-node'] ?? '');
 }

@@ -48,6 +48,23 @@ export const text = (about: string, byDefault: string) =>
     .min(1, { error: 'must not be empty' })
     .default(byDefault)
     .meta({ description: about });
+export const optionalText = (about: string) =>
+  z.string({ error: 'must be a text' }).default('').meta({ description: about });
+
+const HOST_PORT = /^(\[[^\]]+\]|[^:,\s]+):\d{1,5}$/;
+const notAddresses = 'must be addresses of the form host:port, separated by commas';
+
+/** `a:7400,b:7400` as a list; what is not of that form is left for the schema to refuse. */
+function readList(value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  return value.trim() === '' ? [] : value.split(',').map((item) => item.trim());
+}
+
+export const addresses = (about: string) =>
+  z
+    .preprocess(readList, z.array(z.string().regex(HOST_PORT, { error: notAddresses }), { error: notAddresses }))
+    .default([])
+    .meta({ description: about });
 export const flag = (about: string, byDefault: boolean) =>
   z
     .preprocess(readBoolean, z.boolean({ error: 'must be true or false' }))

@@ -1,6 +1,19 @@
 import { limits } from '@taskmaster/proto';
 import { z } from 'zod';
-import { bytes, choice, count, flag, GIB, LONGEST_TIMER_MS, MIB, ms, port, text } from './config-fields.ts';
+import {
+  addresses,
+  bytes,
+  choice,
+  count,
+  flag,
+  GIB,
+  LONGEST_TIMER_MS,
+  MIB,
+  ms,
+  optionalText,
+  port,
+  text,
+} from './config-fields.ts';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './engine/config.ts';
 
 const engine = DEFAULT_ENGINE_CONFIG;
@@ -49,6 +62,16 @@ export const grpcSection = z
   })
   .prefault({});
 
+/** What a node and a proxy of a cluster both need. */
+export const clusterFields = {
+  keyFile: optionalText(
+    'File of cluster keys, one in a line: the first seals what members tell each other, all are accepted. Empty: anybody in the network may join.',
+  ),
+  advertiseHost: optionalText(
+    'Name or IPv4 address others reach this machine at; a name may change its address. Empty: the address it listens on, or the first of the machine.',
+  ),
+} as const;
+
 /**
  * Every setting of a node, with its meaning, default and bounds; units are in the names. A setting is named by its path:
  * `engine.cacheBytes` in the file is `TASKMASTER_ENGINE_CACHE_BYTES` in the environment and `--engine-cache-bytes` as a
@@ -59,6 +82,18 @@ export const configSchema = z.strictObject({
   host: text('Address to listen on, for gRPC and HTTP. 0.0.0.0: every IPv4 address of the machine.', '127.0.0.1'),
   grpcPort: port('Port of the service itself. 0: any free port.', 7400),
   httpPort: port('Port of health, metrics and the page of queues. 0: any free port.', 7401),
+  gossipPort: port('UDP port of gossip, in a cluster. 0: any free port.', 7402),
+  name: optionalText('Name in the cluster, unique among its members. Empty: the name of the machine.'),
+  bootstrap: flag(
+    'Begins a new cluster with what the data directory has. Without effect on a member. With --join: only if nobody there answers.',
+    false,
+  ),
+  join: addresses('gRPC addresses of members of the cluster to join, host:port, separated by commas. One is enough.'),
+  withProxy: flag('Answers for the whole cluster: sends on what other members hold. Otherwise says where it is.', true),
+  drainOnStop: flag(
+    'Hands everything over and leaves the cluster when told to stop. Otherwise a stop is a restart: nothing moves.',
+    false,
+  ),
   logLevel: choice(
     'What is logged, as JSON on standard error.',
     ['trace', 'debug', 'info', 'warn', 'error', 'silent'],
@@ -81,6 +116,30 @@ export const configSchema = z.strictObject({
     min: 1,
     max: 10_000,
   }),
+  cluster: z
+    .strictObject({
+      ...clusterFields,
+      transfersAtOnce: count({
+        about: 'Partitions on their way from this node at once.',
+        default: 2,
+        min: 1,
+        max: 64,
+      }),
+      transferBytesPerSecond: bytes({
+        about: 'Bytes a second at most for partitions on their way from this node. 0: no bound.',
+        default: 64 * MIB,
+        min: 0,
+        max: 16 * GIB,
+      }),
+      drainTimeoutMs: ms({
+        about:
+          'How long a stop with drainOnStop may take; then the node stops with what it has, and goes on when it is started.',
+        default: 10 * 60 * 1000,
+        min: 1_000,
+        max: LONGEST_TIMER_MS,
+      }),
+    })
+    .prefault({}),
   engine: z
     .strictObject({
       partitions: count({
@@ -199,9 +258,14 @@ type Some<T> = { readonly [K in keyof T]?: T[K] extends object ? Some<T[K]> : T[
 /** Some of the settings; the rest have their defaults. */
 export type NodeConfigInput = Some<NodeConfig>;
 
-export function engineConfigOf({ engine, durability, durabilityFlushMs }: NodeConfig): EngineConfig {
+/** `partitions`: what the cluster has. Default: as set. */
+export function engineConfigOf(
+  { engine, durability, durabilityFlushMs }: NodeConfig,
+  partitions: number = engine.partitions,
+): EngineConfig {
   return {
     ...engine,
+    partitions,
     durability: durability === 'synced' ? { kind: 'synced' } : { kind: 'relaxed', flushIntervalMs: durabilityFlushMs },
   };
 }

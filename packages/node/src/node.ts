@@ -1,21 +1,32 @@
 import { createRequire } from 'node:module';
+import { LateRoutes, MemberRoutes } from './cluster/member-routes.ts';
+import { MemberStore } from './cluster/member-store.ts';
+import { type Member, openMember } from './cluster/open-member.ts';
+import { takeStanding } from './cluster/standing.ts';
+import { memberSettings, readClusterKeys, standingSettings } from './cluster-settings.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
 import { Refusal } from './domain/errors.ts';
-import type { EngineHealth, TaskEngine } from './engine/commands.ts';
+import type { TaskEngine } from './engine/commands.ts';
 import { openEngine } from './engine/engine.ts';
+import { inspectStore } from './engine/open-memory.ts';
+import { createClusterService } from './grpc/cluster-service.ts';
 import { createHandlers, type Handlers } from './grpc/handlers.ts';
 import { hostPort } from './grpc/host-port.ts';
 import { createNodeService } from './grpc/node-service.ts';
+import { PeerNetwork } from './grpc/peer-network.ts';
+import { PeerSeal } from './grpc/peer-seal.ts';
+import { createPeerService } from './grpc/peer-service.ts';
 import type { RawService } from './grpc/raw-service.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { refusalOf, toWireError } from './grpc/status.ts';
-import { isReady } from './http/health.ts';
+import { isReady, type NodeHealth } from './http/health.ts';
 import { NodeMetrics } from './http/metrics.ts';
 import { nodeRoutes } from './http/node-routes.ts';
 import { HttpServer } from './http/server.ts';
 import { createLogger } from './logging.ts';
 import { MeteredStore } from './metered-store.ts';
 import type { Log } from './ports/log.ts';
+import type { Routes } from './ports/routes.ts';
 import type { Store } from './ports/store.ts';
 import { SystemClock } from './ports/system-clock.ts';
 import { systemRandom } from './ports/system-random.ts';
@@ -26,14 +37,17 @@ const { version } = createRequire(import.meta.url)('../package.json') as { reado
 export interface StartNodeOptions {
   /** Default: JSON lines on standard error, at the level of the settings. */
   readonly log?: Log;
-  /** Puts something before the node's own service: a router that sends on what other nodes hold. */
+  /** Gives the start up: of use while the node asks to join a cluster. `startNode` rejects with its reason. */
+  readonly signal?: AbortSignal;
+  /** Puts something before a member's own service: a router that sends on what other members hold. */
   readonly front?: (own: RawService, node: NodeInside) => Front;
 }
 
 /** What stands before a node's service may know of the node. */
 export interface NodeInside {
-  /** `host:port` of gRPC; undefined until it is known. */
+  /** `host:port` that other members reach this node at; undefined until it is known. */
   readonly address: () => string | undefined;
+  readonly routes: Routes;
   readonly log: Log;
 }
 
@@ -50,8 +64,23 @@ export interface RunningNode extends AsyncDisposable {
   readonly grpcAddress: string;
   /** `host:port` of HTTP. */
   readonly httpAddress: string;
+  /** Its place in a cluster; undefined for a node that stands alone. */
+  readonly member: RunningMember | undefined;
   /** Finishes what is in flight, for at most `stopGraceMs`, then closes everything. */
   stop(): Promise<void>;
+}
+
+/** A running node's place in its cluster. */
+export interface RunningMember {
+  readonly name: string;
+  readonly clusterId: string;
+  /** `host:port` that others reach it at. */
+  readonly rpcAddress: string;
+  readonly gossipAddress: string;
+  /** Hands everything over and leaves the cluster; resolves when that is done. The node is of no more use then. */
+  drain(signal?: AbortSignal): Promise<void>;
+  /** Resolves when it has left, however it came to that; never if it stays. */
+  readonly left: Promise<void>;
 }
 
 /** The parts that are open; those that are not are undefined. */
@@ -60,15 +89,19 @@ interface Parts {
   engine?: TaskEngine;
   grpc?: GrpcServer;
   grpcAddress?: string;
+  member?: Member;
+  /** Why it is not a member yet. */
+  joining?: string;
 }
 
 /**
- * Starts a node: HTTP first, so that it can say that the node is starting, then the store, the engine and gRPC. Throws
- * `InvalidConfig`, the store's errors (`StoreLocked`, `StoreCorrupt`, …), or the system's (`EADDRINUSE`); then nothing
- * is left open.
+ * Starts a node: HTTP first, so that it can say that the node is starting, then the store, the engine, gRPC and, in a
+ * cluster, its place there. Throws `InvalidConfig`, `ClusterStartError`, the store's errors (`StoreLocked`,
+ * `StoreCorrupt`, …), or the system's (`EADDRINUSE`); then nothing is left open.
  */
 export async function startNode(settings: NodeConfigInput = {}, options: StartNodeOptions = {}): Promise<RunningNode> {
   const config = completeConfig(settings);
+  const keys = readClusterKeys(config.cluster.keyFile);
   const log = options.log ?? createLogger(config.logLevel);
   const parts: Parts = {};
   const metrics = createMetrics(config, parts);
@@ -84,22 +117,62 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   parts.store = store;
 
   const clock = new SystemClock();
-  const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfigOf(config), log });
+  const seal = new PeerSeal(keys);
+  const { call } = opened.use(new PeerNetwork(seal));
+  const memberStore = new MemberStore(store);
+  const standing = await takeStanding(standingSettings(config), {
+    ...{ memberStore, call, clock, log },
+    inspect: () => inspectStore(store),
+    signal: options.signal ?? new AbortController().signal,
+    onAsking: (addresses, problem) => {
+      parts.joining = `nobody at ${addresses.join(', ')} answers (${problem})`;
+    },
+  });
+  delete parts.joining;
+  const clustered = standing.kind === 'member';
+  const engineConfig = engineConfigOf(config, clustered ? standing.partitions : undefined);
+  const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfig, clustered, log });
   opened.defer(() => engine.stop());
+  // Nothing is committed before the agent watches over what is held.
+  if (clustered) engine.partitions.guard(() => Promise.reject(new Refusal('STARTING', 'the node takes its place')));
   parts.engine = engine;
 
   const own = createNodeService(createHandlers(engine, log));
-  const front = options.front?.(own, { address: () => parts.grpcAddress, log });
+  const routes = new LateRoutes();
+  const address = (): string | undefined => parts.member?.rpcAddress;
+  const front = clustered && config.withProxy ? options.front?.(own, { address, routes, log }) : undefined;
   if (front !== undefined) opened.use(front);
   const { host, grpcPort } = config;
   const grpc = new GrpcServer(
     { ...config.grpc, host, port: grpcPort },
-    { service: front?.service ?? own, isServing: () => isReady(engine.health), observer: metrics, log },
+    {
+      service: front?.service ?? own,
+      others: [
+        createClusterService(() => parts.member?.administration),
+        createPeerService(() => parts.member?.handlers, seal),
+      ],
+      isServing: () => isReady(healthOf(parts)),
+      observer: metrics,
+      log,
+    },
   );
-  // Declared last, so that a stop begins here: long polls end before anything waits for their connections.
+  // Declared last but for the member, so that a stop begins here: long polls end before anything waits for their
+  // connections.
   opened.defer(() => stopServing(grpc, front, engine, config.stopGraceMs));
-  parts.grpcAddress = hostPort(host, await grpc.start());
+  const takenPort = await grpc.start();
+  parts.grpcAddress = hostPort(host, takenPort);
   parts.grpc = grpc;
+
+  if (clustered) {
+    const member = await openMember(memberSettings(config, { grpcPort: takenPort, httpPort, keys, version }), {
+      ...{ standing, memberStore, partitions: engine.partitions, call, clock, log },
+      random: systemRandom,
+    });
+    opened.use(member);
+    routes.become(new MemberRoutes(member.agent, member.membership));
+    parts.member = member;
+    await unlessAborted(member.enter(), options.signal);
+  }
 
   const running = opened.move();
   const httpAddress = hostPort(host, httpPort);
@@ -109,7 +182,26 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     stopped ??= running.disposeAsync();
     return stopped;
   };
-  return { grpcAddress: parts.grpcAddress, httpAddress, stop, [Symbol.asyncDispose]: stop };
+  const member = parts.member && describeMember(parts.member);
+  return { grpcAddress: parts.grpcAddress, httpAddress, member, stop, [Symbol.asyncDispose]: stop };
+}
+
+function describeMember({ agent, membership, rpcAddress, identity }: Member): RunningMember {
+  return {
+    ...{ name: identity.name, clusterId: identity.clusterId, rpcAddress, gossipAddress: membership.gossipAddress },
+    drain: (signal) => agent.drain(signal),
+    left: agent.left,
+  };
+}
+
+function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (!signal) return work;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const onAbort = (): void => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, { once: true });
+  work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  return promise;
 }
 
 async function stopServing(
@@ -128,7 +220,8 @@ function flushOf({ durability, durabilityFlushMs }: NodeConfig): { readonly flus
   return durability === 'relaxed' ? { flushIntervalMs: durabilityFlushMs } : {};
 }
 
-function healthOf({ engine }: Parts): EngineHealth {
+function healthOf({ engine, joining }: Parts): NodeHealth {
+  if (joining !== undefined) return { kind: 'joining', problem: joining };
   return engine?.health ?? { kind: 'starting' };
 }
 
@@ -138,6 +231,7 @@ function createMetrics(config: NodeConfig, parts: Parts): NodeMetrics {
     engine: () => parts.engine,
     health: () => healthOf(parts),
     storeSize: () => parts.store?.size(),
+    cluster: () => parts.member?.figures(),
     connections: () => parts.grpc?.connections ?? 0,
     unreadReplyBytes: () => parts.grpc?.unreadReplyBytes ?? 0,
     queues: config.http.metricsQueues,

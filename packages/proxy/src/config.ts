@@ -1,29 +1,25 @@
-import { choice, count, grpcSection, InvalidConfig, ms, port, settingsTable, text } from '@taskmaster/node/cli';
-import { DEFAULT_PARTITIONS } from '@taskmaster/proto';
+import {
+  addresses,
+  choice,
+  clusterFields,
+  count,
+  grpcSection,
+  InvalidConfig,
+  ms,
+  optionalText,
+  port,
+  settingsTable,
+  text,
+} from '@taskmaster/node/cli';
 import { z } from 'zod';
 import { DEFAULT_ROUTER_LIMITS } from './router.ts';
-
-const HOST_PORT = /^(\[[^\]]+\]|[^:,\s]+):\d{1,5}$/;
-
-/** `a:7400,b:7400` as a list; what is not of that form is left for the schema to refuse. */
-function readList(value: unknown): unknown {
-  return typeof value === 'string' ? value.split(',').map((item) => item.trim()) : value;
-}
 
 /**
  * Every setting of a proxy, with its meaning, default and bounds; units are in the names. Named like those of a node:
  * `router.holdMs` in the file is `TASKMASTER_ROUTER_HOLD_MS` in the environment and `--router-hold-ms` as a flag.
  */
 export const proxyConfigSchema = z.strictObject({
-  join: z
-    .preprocess(
-      readList,
-      z.array(z.string().regex(HOST_PORT, { error: 'must be addresses of the form host:port, separated by commas' }), {
-        error: 'must be addresses of the form host:port, separated by commas',
-      }),
-    )
-    .default([])
-    .meta({ description: 'gRPC addresses of members of the cluster, host:port, separated by commas. One is enough.' }),
+  join: addresses('gRPC addresses of members of the cluster, host:port, separated by commas. One is enough.'),
   host: text('Address to listen on, for gRPC and HTTP. 0.0.0.0: every IPv4 address of the machine.', '127.0.0.1'),
   grpcPort: port('Port of the service itself. 0: any free port.', 7500),
   httpPort: port('Port of health and metrics. 0: any free port.', 7501),
@@ -38,14 +34,11 @@ export const proxyConfigSchema = z.strictObject({
     min: 0,
     max: 10 * 60 * 1000,
   }),
+  gossipPort: port('UDP port of gossip. 0: any free port.', 7502),
+  name: optionalText('What members call it. Empty: the name of the machine, and the port.'),
+  cluster: z.strictObject(clusterFields).prefault({}),
   router: z
     .strictObject({
-      partitions: count({
-        about: 'Partitions of the cluster, as it was created with.',
-        default: DEFAULT_PARTITIONS,
-        min: 1,
-        max: 65_536,
-      }),
       holdMs: ms({
         about: 'How long a call is held while its group moves to another node, or its node restarts.',
         default: DEFAULT_ROUTER_LIMITS.holdMs,

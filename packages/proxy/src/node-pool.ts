@@ -10,9 +10,10 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { wireErrorOf } from '@taskmaster/client/transport';
-import { channelOptions, PEER_HEADER, ROUTED_HEADER } from '@taskmaster/node/grpc';
+import { CLUSTER_SERVICE, channelOptions, PEER_HEADER, ROUTED_HEADER } from '@taskmaster/node/grpc';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import {
+  clusterMethods,
   Lost,
   Refused,
   type UnaryMethod,
@@ -30,6 +31,9 @@ const IDLE_MS = 10 * 60 * 1000;
 const asIs = (bytes: Buffer): Buffer => bytes;
 const { path: anyPath } = TaskMasterServiceService.updateTasks;
 const SERVICE_PATH = anyPath.slice(0, anyPath.lastIndexOf('/') + 1);
+const ofCluster: ReadonlySet<string> = new Set(clusterMethods);
+const pathOf = (method: UnaryMethod): string =>
+  ofCluster.has(method) ? `/${CLUSTER_SERVICE}/${method}` : `${SERVICE_PATH}${method}`;
 
 /**
  * Calls at once over one connection, a stream counting as one: what servers commonly allow. HTTP/2 keeps those beyond it
@@ -156,7 +160,7 @@ function call(
       return;
     }
     const made = client.makeUnaryRequest(
-      `${SERVICE_PATH}${method}`,
+      pathOf(method),
       asIs,
       asIs,
       asBuffer(request),

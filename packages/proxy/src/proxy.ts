@@ -1,22 +1,19 @@
 import { createRequire } from 'node:module';
 import { createLogger } from '@taskmaster/node/cli';
+import { LateRoutes } from '@taskmaster/node/cluster';
 import { GrpcServer, hostPort, type Log, type RawService, SystemClock, systemRandom } from '@taskmaster/node/grpc';
-import { completeProxyConfig, type ProxyConfig, type ProxyConfigInput } from './config.ts';
+import { completeProxyConfig, type ProxyConfigInput } from './config.ts';
 import { NodePool } from './node-pool.ts';
+import { openObservedRoutes } from './observed-routes.ts';
 import { createProxyHttp } from './proxy-http.ts';
 import { Reachability } from './reachability.ts';
 import { Router } from './router.ts';
-import { createRouterService } from './router-service.ts';
+import { createClusterForwarding, createRouterService } from './router-service.ts';
 import type { Routes } from './routes.ts';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { readonly version: string };
 
-/** Routes that somebody keeps up to date until they are disposed of. */
-export type KeptRoutes = Routes & AsyncDisposable;
-
 export interface StartProxyOptions {
-  /** Learns which node holds what. */
-  readonly openRoutes: (config: ProxyConfig, log: Log) => Promise<KeptRoutes>;
   /** Default: JSON lines on standard error, at the level of the settings. */
   readonly log?: Log;
 }
@@ -45,7 +42,7 @@ interface Parts {
  * to be reached, too, and says that it is not ready until there is one. Throws `InvalidConfig` or the system's errors
  * (`EADDRINUSE`); then nothing is left open.
  */
-export async function startProxy(settings: ProxyConfigInput, options: StartProxyOptions): Promise<RunningProxy> {
+export async function startProxy(settings: ProxyConfigInput, options: StartProxyOptions = {}): Promise<RunningProxy> {
   const config = completeProxyConfig(settings);
   const log = options.log ?? createLogger(config.logLevel);
   const parts: Parts = {};
@@ -68,7 +65,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
-  const routes = opened.use(await options.openRoutes(config, log));
+  const routes = new LateRoutes();
   const pool = opened.use(new NodePool());
   const clock = new SystemClock();
   const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits: config.router });
@@ -77,20 +74,21 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     new Reachability({ routes, isReachable: (address) => pool.isReachable(address), log }),
   );
   Object.assign(parts, { routes, router, service, reachability });
-  await reachability.look();
-
   const { host, grpcPort } = config;
   const grpc = new GrpcServer(
     { ...config.grpc, host, port: grpcPort },
-    { service, isServing: isReady, observer: metrics, log },
+    { service, others: [createClusterForwarding(router)], isServing: isReady, observer: metrics, log },
   );
   opened.defer(async () => {
     grpc.drain();
     router.stop();
     await grpc.stop(config.stopGraceMs);
   });
-  const grpcAddress = hostPort(host, await grpc.start());
+  const takenPort = await grpc.start();
+  const grpcAddress = hostPort(host, takenPort);
   parts.grpc = grpc;
+  routes.become(opened.use(await openObservedRoutes(config, { grpcPort: takenPort, httpPort, version }, log)));
+  await reachability.look();
 
   const running = opened.move();
   const httpAddress = hostPort(host, httpPort);

@@ -1,5 +1,6 @@
 import {
   type Caller,
+  CLUSTER_SERVICE,
   checkEntries,
   decodeRequest,
   entryBounds,
@@ -12,6 +13,7 @@ import {
   Turnstile,
   type UnaryCaller,
   type UnaryHandler,
+  type UnaryService,
 } from '@taskmaster/node/grpc';
 import { LeaseTasksRequest, limits, StreamRequest, UpdateTasksRequest } from '@taskmaster/proto';
 import { batchLease, batchUpdate } from './batches.ts';
@@ -31,13 +33,33 @@ import type { Repetition, RoutedCaller, Router } from './router.ts';
 import { type Sender, unarySender } from './sender.ts';
 import { StreamSender } from './stream-sender.ts';
 import { updateTasks } from './updates.ts';
-import type { UnaryMethod } from './upstream.ts';
+import type { ClusterMethod, UnaryMethod } from './upstream.ts';
 
 /** Requests whose replies may be large are served so many at a time. */
 const LARGE_LOOKS_AT_ONCE = 8;
 
 /** Bytes of requests in calls of their own that may be in flight at once: 64 of the largest. */
 const IN_FLIGHT_BYTES = 64 * limits.requestBytes;
+
+/** What operators ask of a cluster: any node answers for all of them. */
+export function createClusterForwarding(router: Router): UnaryService {
+  const toAnyNode =
+    (method: ClusterMethod, repetition: Repetition): UnaryHandler =>
+    (bytes, caller) => {
+      const sender = unarySender(router.upstream, caller.address);
+      return router.toAnyNode({ method, request: () => bytes, repetition }, new ServedCaller(router, caller, sender));
+    };
+  return {
+    name: CLUSTER_SERVICE,
+    unary: {
+      ListMembers: toAnyNode('ListMembers', 'harmless'),
+      ListPartitions: toAnyNode('ListPartitions', 'harmless'),
+      DrainMember: toAnyNode('DrainMember', 'harmless'),
+      // Whoever repeats it would hear that the member has left, and not what was lost.
+      RemoveMember: toAnyNode('RemoveMember', 'unsafe'),
+    },
+  };
+}
 
 /** The TaskMaster service of all nodes together. */
 export function createRouterService(router: Router): RawService {

@@ -72,6 +72,13 @@ const REMEMBERED_GROUPS = 4_096;
 /** A node says so when the same call may do better a little later. */
 const PASSING_REASONS: ReadonlySet<string> = new Set(['PARTITION_MOVING', 'STARTING', 'SHUTTING_DOWN']);
 
+/** Whether another node may be asked the same: this one did not do it, or doing it twice does no harm. */
+function mayBeAskedElsewhere(outcome: SendFailure, repetition: Repetition): boolean {
+  if (outcome instanceof Refused)
+    return outcome.error.reason === 'NOT_HOLDER' || PASSING_REASONS.has(outcome.error.reason);
+  return outcome.kind === 'connection' && (!outcome.maybeApplied || repetition === 'harmless');
+}
+
 /** Sends calls to the nodes that hold their partitions. */
 export class Router {
   readonly routes: Routes;
@@ -122,6 +129,7 @@ export class Router {
   }
 
   partitionOfQueue(queue: string): number {
+    if (this.routes.partitions === 0) throw unreachable('the cluster', 'no node of it has answered yet', {});
     const { group } = parseQueueName(queue);
     const known = this.#partitions.get(group);
     if (known !== undefined) return known;
@@ -158,8 +166,7 @@ export class Router {
     for (const { address } of nodes) {
       const outcome = await this.send(address, call, caller);
       if (outcome instanceof Uint8Array) return outcome;
-      const elsewhere = outcome instanceof Refused ? outcome.error.reason === 'NOT_HOLDER' : !outcome.maybeApplied;
-      if (!elsewhere) throw refusalFor(outcome);
+      if (!mayBeAskedElsewhere(outcome, call.repetition)) throw refusalFor(outcome);
       problem = outcome.message;
     }
     throw unreachable('every node', problem, {});

@@ -11,7 +11,13 @@ export type UnaryMethod =
   | 'PeekTasks'
   | 'GetTasks'
   | 'DeleteQueue'
-  | 'ResetLeases';
+  | 'ResetLeases'
+  | ClusterMethod;
+
+/** Methods of the ClusterService. */
+export type ClusterMethod = (typeof clusterMethods)[number];
+
+export const clusterMethods = ['ListMembers', 'ListPartitions', 'DrainMember', 'RemoveMember'] as const;
 
 export interface UpstreamCallOptions {
   /** Gives the call up: it rejects with `Lost`. */

@@ -1,9 +1,11 @@
 // What the command line of a node is made of, for the command line of a proxy.
 
-export { grpcSection, InvalidConfig } from '../config.ts';
-export { bytes, choice, count, flag, ms, port, text } from '../config-fields.ts';
+export { readClusterKeys } from '../cluster-settings.ts';
+export { clusterFields, grpcSection, InvalidConfig } from '../config.ts';
+export { addresses, bytes, choice, count, flag, ms, optionalText, port, text } from '../config-fields.ts';
 export { createLogger } from '../logging.ts';
 export { configAsYaml } from './print-config.ts';
+export { run } from './program.ts';
 export { runProgram } from './run-program.ts';
 export { configOf, type Flags, withSettings } from './setting-flags.ts';
 export { type SettingsTable, settingsTable } from './settings.ts';

@@ -6,6 +6,7 @@ import type { Setting, SettingsTable } from './settings.ts';
 export type Flags = Readonly<Record<string, unknown>>;
 
 const sections: Readonly<Record<string, string>> = {
+  cluster: 'Cluster:',
   engine: 'Engine:',
   store: 'Store:',
   grpc: 'gRPC:',
@@ -28,8 +29,10 @@ and ${example?.env}. "${program} config print" writes a file of all of them.`,
 
 function optionOf({ flag, name, path, about, default: byDefault }: Setting): Option {
   const [section] = path;
-  const value = typeof byDefault === 'boolean' ? '<true|false>' : typeof byDefault === 'number' ? '<number>' : '<text>';
-  const option = new Option(`${flag} ${value}`, `${about} Default: ${byDefault}.`);
+  const value = typeof byDefault === 'boolean' ? '[true|false]' : typeof byDefault === 'number' ? '<number>' : '<text>';
+  const shown =
+    byDefault === '' || (Array.isArray(byDefault) && byDefault.length === 0) ? '' : ` Default: ${byDefault}.`;
+  const option = new Option(`${flag} ${value}`, `${about}${shown}`);
   option.attributeName = () => name;
   return option.helpGroup((path.length > 1 && section !== undefined && sections[section]) || 'Settings:');
 }
@@ -43,7 +46,9 @@ export function configOf<C>(table: SettingsTable<C>, options: Flags): C {
   const flags = new Map<string, string>();
   for (const { name } of table.all) {
     const value = options[name];
-    if (typeof value === 'string') flags.set(name, value);
+    // A flag of yes and no may stand alone.
+    if (value === true) flags.set(name, 'true');
+    else if (typeof value === 'string') flags.set(name, value);
   }
   return loadConfig(table, {
     file: typeof options.config === 'string' ? options.config : undefined,

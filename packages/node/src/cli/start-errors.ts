@@ -1,3 +1,5 @@
+import { GossipListenError } from '../cluster/gossip/socket.ts';
+
 /** What an error at the start may have to do with. */
 interface StartSettings {
   readonly host: string;
@@ -8,6 +10,7 @@ interface StartSettings {
 
 /** What a person needs to know when a node or a proxy cannot start, in one line. */
 export function explainStartError(error: unknown, config: StartSettings): string {
+  if (error instanceof GossipListenError) return `${error.message}: choose another with --gossip-port`;
   const { code, port, path, message } = asSystemError(error);
   const flag = port === config.httpPort ? '--http-port' : '--grpc-port';
   switch (code) {

@@ -29,6 +29,16 @@ export async function openNode(store: Store, clock: MemoryDeps['clock'], partiti
   return nodeRow ? decodeNodeRow(nodeRow).partitions : partitions;
 }
 
+/** Every key of a family begins with two bytes of a partition. */
+const EVERYTHING = { gte: '' as Key, lt: '\xff\xff\xff\xff\xff\xff\xff\xff\xff' as Key };
+
+/** What a store has before it is opened. */
+export async function inspectStore(store: Store): Promise<{ hasQueues: boolean; partitions: number | undefined }> {
+  const [nodeRow] = await store.get(Family.meta, [metaKeys.node]);
+  const queues = await store.scan(Family.queues, EVERYTHING, { rows: 1, bytes: 1 });
+  return { hasQueues: queues.length > 0, partitions: nodeRow && decodeNodeRow(nodeRow).partitions };
+}
+
 /** Builds memory from the store: the checkpoint and the log behind it (the paper, 5.3). */
 export async function openMemory(deps: MemoryDeps): Promise<{ memory: Memory; replayedAtoms: number }> {
   const { store, config, holdings } = deps;

@@ -190,6 +190,8 @@ export class Partitions implements PartitionHost {
   /** Gives the partition up: `to` has it, at that epoch. */
   async release(id: PartitionId, to: string, epoch: number): Promise<void> {
     const { holdings, desk, memory } = this.#deps;
+    const earlier = holdings.get(id);
+    if (earlier?.kind === 'released' && earlier.epoch >= epoch) return;
     // Not a moment later: somebody else may be changing it by now.
     holdings.release(id, epoch, to);
     desk()?.abandon(id);

@@ -1,6 +1,9 @@
 import type { EngineHealth } from '../engine/commands.ts';
 import { jsonReply, type Reply } from './reply.ts';
 
+/** Of a node: its engine's, or why there is none yet. */
+export type NodeHealth = EngineHealth | { readonly kind: 'joining'; readonly problem: string };
+
 /** What each state means to whoever runs the node. */
 const explanations: Readonly<Record<EngineHealth['kind'], string>> = {
   starting: 'the node is opening its data',
@@ -10,9 +13,10 @@ const explanations: Readonly<Record<EngineHealth['kind'], string>> = {
   stopping: 'the node is shutting down',
 };
 
-export const isReady = ({ kind }: EngineHealth): boolean => kind === 'serving' || kind === 'full';
+export const isReady = ({ kind }: NodeHealth): boolean => kind === 'serving' || kind === 'full';
 
-export function explainHealth(health: EngineHealth): string {
+export function explainHealth(health: NodeHealth): string {
+  if (health.kind === 'joining') return `the node asks to join its cluster: ${health.problem}`;
   return explanations[health.kind];
 }
 
@@ -22,7 +26,7 @@ export function livez(): Reply {
 }
 
 /** Whether the node should get requests. A full disk does not count: most of the service goes on. */
-export function readyz(health: EngineHealth): Reply {
+export function readyz(health: NodeHealth): Reply {
   const ready = isReady(health);
   return jsonReply(
     { status: ready ? 'ready' : 'not ready', state: health.kind, reason: explainHealth(health) },

@@ -1,15 +1,19 @@
 import type { Reason } from '@taskmaster/proto';
 import { Histogram } from 'prom-client';
-import type { EngineFigures, EngineHealth, TaskEngine } from '../engine/commands.ts';
+import type { MemberFigures } from '../cluster/open-member.ts';
+import type { EngineFigures, TaskEngine } from '../engine/commands.ts';
 import type { StoreSize } from '../ports/store.ts';
+import { addClusterMetrics } from './cluster-metrics.ts';
+import type { NodeHealth } from './health.ts';
 import { QueueMetrics } from './queue-metrics.ts';
 import { RpcMetrics, type RpcMetricsSources } from './rpc-metrics.ts';
 
 /** What the metrics are read from; parts that are not open yet are undefined. */
 export interface MetricsSources extends RpcMetricsSources {
   readonly engine: () => TaskEngine | undefined;
-  readonly health: () => EngineHealth;
+  readonly health: () => NodeHealth;
   readonly storeSize: () => StoreSize | undefined;
+  readonly cluster: () => MemberFigures | undefined;
   /** Queues with metrics of their own. */
   readonly queues: number;
 }
@@ -17,7 +21,7 @@ export interface MetricsSources extends RpcMetricsSources {
 const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const COMMIT_BYTES = [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304];
 
-const healthStates: readonly EngineHealth['kind'][] = ['starting', 'serving', 'full', 'failed', 'stopping'];
+const healthStates: readonly NodeHealth['kind'][] = ['starting', 'joining', 'serving', 'full', 'failed', 'stopping'];
 
 /** Counted by the engine since its start: name, what it counts, where the engine has it. */
 const counters: readonly (readonly [name: string, help: string, of: (figures: EngineFigures) => number])[] = [
@@ -67,6 +71,7 @@ export class NodeMetrics {
     this.#addNode(sources);
     this.#addEngine(sources);
     this.#addQueues(sources);
+    addClusterMetrics(this.#rpcs, sources.cluster);
   }
 
   get contentType(): string {

@@ -1,13 +1,12 @@
 import type { Error as WireError } from '@taskmaster/proto';
-import type { EngineHealth } from '../engine/commands.ts';
-import { livez, readyz } from './health.ts';
+import { livez, type NodeHealth, readyz } from './health.ts';
 import type { NodeMetrics } from './metrics.ts';
 import { type QueueReads, queuesApi } from './queues-api.ts';
 import { type NodeFacts, queuesPage } from './queues-page.ts';
 import type { Route } from './server.ts';
 
 export interface NodeRoutesDeps {
-  readonly health: () => EngineHealth;
+  readonly health: () => NodeHealth;
   readonly facts: () => NodeFacts;
   readonly queues: QueueReads;
   readonly metrics: Pick<NodeMetrics, 'text' | 'contentType'>;

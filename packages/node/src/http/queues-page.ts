@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { limits, parseQueueName, type QueueStats, type QueueTotals, type Error as WireError } from '@taskmaster/proto';
-import type { EngineHealth } from '../engine/commands.ts';
 import { formatCount, formatDuration, formatRate } from './format.ts';
-import { explainHealth } from './health.ts';
+import { explainHealth, type NodeHealth } from './health.ts';
 import { type Html, html, trusted, visible } from './html.ts';
 import { pageScript } from './page-script.ts';
 import { pageStyle } from './page-style.ts';
@@ -20,7 +19,7 @@ export interface NodeFacts {
 export interface QueuesPageOptions {
   readonly reads: QueueReads;
   readonly query: URLSearchParams;
-  readonly health: EngineHealth;
+  readonly health: NodeHealth;
   readonly facts: NodeFacts;
   readonly toWireError: (thrown: unknown) => WireError;
 }
@@ -128,8 +127,9 @@ async function read({ reads, query, facts, toWireError }: QueuesPageOptions): Pr
   }
 }
 
-const looks: Readonly<Record<EngineHealth['kind'], string>> = {
+const looks: Readonly<Record<NodeHealth['kind'], string>> = {
   starting: 'warn',
+  joining: 'warn',
   serving: 'good',
   full: 'warn',
   failed: 'bad',

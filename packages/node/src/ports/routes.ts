@@ -19,7 +19,7 @@ export interface RoutedNode {
 
 /** Which node serves which partition, as far as this process knows. */
 export interface Routes {
-  /** Fixed when the cluster was created. */
+  /** Fixed when the cluster was created; 0 while it is not known. */
   readonly partitions: number;
   holderOf(partition: number): Holder | undefined;
   nodes(): readonly RoutedNode[];

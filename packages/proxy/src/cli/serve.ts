@@ -1,6 +1,5 @@
 import { createLogger, explainStartError, untilSignal } from '@taskmaster/node/cli';
 import type { ProxyConfig } from '../config.ts';
-import { openLearnedRoutes } from '../learned-routes.ts';
 import { type RunningProxy, startProxy } from '../proxy.ts';
 
 export interface ServeOptions {
@@ -22,7 +21,7 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
   const told = untilSignal((signal) => log.info({ signal }, 'stopping; a second signal ends the proxy at once'));
   let proxy: RunningProxy;
   try {
-    proxy = await startProxy(config, { log, openRoutes: openLearnedRoutes });
+    proxy = await startProxy(config, { log });
   } catch (error) {
     log.debug({ err: error }, 'could not start');
     process.stderr.write(`taskmaster-proxy: ${explainStartError(error, config)}\n`);

@@ -7,11 +7,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { aLease, anEnqueue, anUpdate, grpcClient } from '@taskmaster/node/grpc/testing';
 import { describe, expect, test } from 'vitest';
-import { grpcClient } from '../grpc/testing/grpc-client.ts';
-import { aLease, anEnqueue, anUpdate } from '../grpc/testing/requests.ts';
 
-const CLI = fileURLToPath(new URL('../cli.ts', import.meta.url));
+const CLI = fileURLToPath(new URL('../node-cli.ts', import.meta.url));
 
 /** Runs the command from its source; whatever of it still runs at the end is killed. */
 function command(...args: string[]): { readonly child: ChildProcess; readonly ended: Promise<Ended> } & Disposable {

@@ -1,0 +1,86 @@
+import type { PartitionId } from '../domain/ids.ts';
+import type { Membership } from '../ports/membership.ts';
+import type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
+import type { ClusterAgent } from './agent.ts';
+
+/** Where partitions are, as a member of the cluster knows it. */
+export class MemberRoutes implements Routes {
+  readonly partitions: number;
+  readonly #agent: ClusterAgent;
+  readonly #membership: Membership;
+  /** Said by nodes in passing. The agent learns it from the holders themselves. */
+  readonly #heard = new Map<number, Holder>();
+
+  constructor(agent: ClusterAgent, membership: Membership) {
+    this.#agent = agent;
+    this.#membership = membership;
+    this.partitions = agent.view.partitions;
+  }
+
+  holderOf(partition: number): Holder | undefined {
+    const known = this.#agent.view.get(partition as PartitionId);
+    const heard = this.#heard.get(partition);
+    if (heard !== undefined && heard.epoch > (known?.epoch ?? 0)) return heard;
+    const address = known && this.#agent.addressOf(known.nodeId);
+    return known && address !== undefined ? { ...known, address } : undefined;
+  }
+
+  nodes(): readonly RoutedNode[] {
+    const alive = new Set(this.#membership.peers().flatMap((peer) => (peer.alive ? [peer.nodeId] : [])));
+    alive.add(this.#agent.nodeId);
+    return [...this.#agent.members.values()].flatMap(({ nodeId, name, state }) => {
+      const address = this.#agent.addressOf(nodeId);
+      return state === 'left' || !address ? [] : [{ nodeId, name, address, alive: alive.has(nodeId) }];
+    });
+  }
+
+  learn(partition: number, holder: Holder): void {
+    const known = this.holderOf(partition);
+    if (known !== undefined && known.epoch >= holder.epoch) return;
+    this.#heard.set(partition, holder);
+  }
+
+  onChange(listener: () => void): () => void {
+    const ends = [this.#agent.onChange(listener), this.#membership.on('change', listener)];
+    return () => {
+      for (const end of ends) end();
+    };
+  }
+}
+
+/** Routes that are known later than whoever needs them. */
+export class LateRoutes implements Routes {
+  readonly #listeners = new Set<() => void>();
+  #routes: Routes | undefined;
+
+  /** 0 until it is known. */
+  get partitions(): number {
+    return this.#routes?.partitions ?? 0;
+  }
+
+  become(routes: Routes): void {
+    this.#routes = routes;
+    for (const listener of this.#listeners) {
+      routes.onChange(listener);
+      listener();
+    }
+  }
+
+  holderOf(partition: number): Holder | undefined {
+    return this.#routes?.holderOf(partition);
+  }
+
+  nodes(): readonly RoutedNode[] {
+    return this.#routes?.nodes() ?? [];
+  }
+
+  learn(partition: number, holder: Holder): void {
+    this.#routes?.learn(partition, holder);
+  }
+
+  onChange(listener: () => void): () => void {
+    if (this.#routes) return this.#routes.onChange(listener);
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+}

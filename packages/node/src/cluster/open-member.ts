@@ -1,0 +1,146 @@
+import type { PartitionId } from '../domain/ids.ts';
+import type { HeldPartition } from '../engine/partition-host.ts';
+import type { Partitions } from '../engine/partitions.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Membership } from '../ports/membership.ts';
+import type { CallPeer, PeerHandlers } from '../ports/peer-network.ts';
+import type { Random } from '../ports/random.ts';
+import { ClusterAdministration } from './administration.ts';
+import { ClusterAgent } from './agent.ts';
+import { openGossip } from './gossip/open-gossip.ts';
+import { type HandOffFigures, HandOffs } from './handoff/hand-offs.ts';
+import type { Identity, MemberStore } from './member-store.ts';
+import type { MemberState } from './members.ts';
+import type { Standing } from './standing.ts';
+
+export interface MemberDeps {
+  readonly standing: Extract<Standing, { kind: 'member' }>;
+  readonly memberStore: MemberStore;
+  readonly partitions: Partitions;
+  readonly call: CallPeer;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+}
+
+export interface MemberSettings {
+  /** Where gossip listens. Port 0: any. */
+  readonly listen: { readonly host: string; readonly port: number };
+  /** Empty: where gossip listens, or the first address of the machine. */
+  readonly advertiseHost: string;
+  readonly grpcPort: number;
+  readonly httpPort: number;
+  readonly version: string;
+  readonly keys: readonly string[];
+  /** gRPC addresses to look for the others at, beside where they last were. */
+  readonly join: readonly string[];
+  readonly transfersAtOnce: number;
+  readonly transferBytesPerSecond: number;
+}
+
+/** A node's place in its cluster, in operation. Disposing of it ends it as a crash would: nothing moves. */
+export interface Member extends AsyncDisposable {
+  readonly agent: ClusterAgent;
+  readonly handOffs: HandOffs;
+  readonly membership: Membership;
+  /** `host:port` that others call this node at. */
+  readonly rpcAddress: string;
+  readonly handlers: PeerHandlers;
+  readonly identity: Identity;
+  readonly administration: ClusterAdministration;
+  figures(): MemberFigures;
+  /** Tells the others where it is, and takes its share. What others ask must be answered by `handlers` by then. */
+  enter(): Promise<void>;
+}
+
+/** A member's cluster, in numbers. */
+export interface MemberFigures {
+  readonly members: readonly { readonly state: MemberState; readonly alive: boolean }[];
+  /** Partitions of this node by their states, and how many it should hold. */
+  readonly partitions: Readonly<Record<HeldPartition['state'] | 'wanted', number>>;
+  readonly handOffs: HandOffFigures;
+}
+
+/** Prepares the node's place, which it takes by `enter`. Rejects with `GossipListenError`. */
+export async function openMember(settings: MemberSettings, deps: MemberDeps): Promise<Member> {
+  const { standing, memberStore, partitions, log } = deps;
+  const { identity, members } = standing;
+  const { nodeId, name } = identity;
+  await using opened = new AsyncDisposableStack();
+  const seeds = [...members.values()]
+    .filter((record) => record.nodeId !== nodeId && record.state !== 'left' && record.gossipAddress !== '')
+    .map(({ gossipAddress }) => gossipAddress);
+  const { advertiseHost, listen, grpcPort, httpPort, version } = settings;
+  const membership = opened.use(
+    await openGossip({
+      self: {
+        ...{ nodeId, name, role: 'node', version, stateVersion: 1, incarnation: identity.boots },
+        ...addressesAt(advertiseHost || listen.host, grpcPort, httpPort),
+      },
+      clusterId: identity.clusterId,
+      keys: settings.keys,
+      seeds,
+      listen,
+      ...(advertiseHost !== '' && { advertise: advertiseHost }),
+      log,
+    }),
+  );
+  const gossipPort = Number(membership.gossipAddress.split(':').at(-1));
+  // A name stays when its address changes: others keep the name.
+  const host = advertiseHost || (membership.gossipAddress.split(':')[0] ?? '');
+  const addresses = addressesAt(host, grpcPort, httpPort);
+  membership.announce(addresses);
+  membership.on('nameConflict', (peer) => {
+    const { nodeId: other, rpcAddress } = peer;
+    log.error({ name, other, rpcAddress }, 'another node of this cluster runs under this name: stop one of the two');
+  });
+
+  let agent: ClusterAgent | undefined;
+  const { transfersAtOnce, transferBytesPerSecond: bytesPerSecond } = settings;
+  const addressOf = (id: string): string | undefined => agent?.addressOf(id);
+  const handOffs = new HandOffs({ ...deps, nodeId, addressOf, bytesPerSecond });
+  agent = new ClusterAgent({
+    ...deps,
+    ...{ identity, members, membership, handOffs, transfersAtOnce },
+    partitionCount: partitions.count,
+  });
+  if (standing.begins) {
+    await partitions.claim(Array.from({ length: partitions.count }, (_, id) => ({ id: id as PartitionId, epoch: 1 })));
+  }
+  await memberStore.writeMembers(members.values());
+  opened.defer(() => agent.stop());
+
+  const { call } = deps;
+  const administration = new ClusterAdministration({ agent, clusterId: identity.clusterId, membership, call, log });
+  const running = opened.move();
+  return {
+    ...{ agent, handOffs, membership, identity, administration },
+    async enter() {
+      agent.start();
+      await agent.updateSelf({ rpcAddress: addresses.rpcAddress, gossipAddress: `${host}:${gossipPort}` });
+      await agent.activate();
+    },
+    figures: () => figuresOf(agent, handOffs, membership, partitions),
+    rpcAddress: addresses.rpcAddress,
+    handlers: { ...agent.handlers, ...handOffs.handlers },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  };
+}
+
+function figuresOf(agent: ClusterAgent, handOffs: HandOffs, membership: Membership, held: Partitions): MemberFigures {
+  const alive = new Set(membership.peers().flatMap((peer) => (peer.alive ? [peer.nodeId] : [])));
+  const { nodeId: own } = membership.self;
+  const partitions = { serving: 0, frozen: 0, 'handing-over': 0, wanted: 0 };
+  for (const { state } of held.held()) partitions[state]++;
+  for (const wanted of agent.desired) if (wanted === own) partitions.wanted++;
+  const members = [...agent.members.values()].map(({ nodeId, state }) => {
+    return { state, alive: nodeId === own || alive.has(nodeId) };
+  });
+  return { members, partitions, handOffs: handOffs.figures() };
+}
+
+const addressesAt = (host: string, grpcPort: number, httpPort: number) => ({
+  rpcAddress: `${host}:${grpcPort}`,
+  httpAddress: `${host}:${httpPort}`,
+});

@@ -1,0 +1,253 @@
+import { describe, expect, test } from 'vitest';
+import type { PartitionId } from '../domain/ids.ts';
+import { administrationOf, clusterOf, cutOff, fill, GROUPS, groupsOf, idsHeldBy } from '../testing/cluster-fixtures.ts';
+import { pidsOf } from '../testing/engine-harness.ts';
+import type { SimCluster } from '../testing/sim-cluster.ts';
+
+/** Longer than gossip needs to declare a node dead. */
+const DEATH_MS = 10_000;
+/** Longer than it takes to begin partitions anew. */
+const CLAIM_MS = 10_000;
+
+const remove = (cluster: SimCluster, through: string, name: string, acceptLoss: boolean) =>
+  cluster.run(administrationOf(cluster, through).removeMember({ name, acceptLoss }));
+
+const pidsIn = async (cluster: SimCluster, group: string): Promise<string[]> => {
+  const holder = cluster.holderOf(group);
+  if (!holder) throw new Error(`nobody serves ${group}`);
+  return pidsOf(await cluster.run(holder.h.lease(`${group}#q`, { max: 9, for: 1 })));
+};
+
+async function expectOneHolderEach(cluster: SimCluster): Promise<void> {
+  for (let id = 0; id < cluster.partitions; id++) {
+    const holders = cluster.serving(id as PartitionId).filter((name) => {
+      const { agent } = cluster.node(name);
+      return agent.self?.state !== 'left';
+    });
+    expect(holders, `holders of ${id}`).toHaveLength(1);
+  }
+}
+
+describe('a member that is given up', () => {
+  test('is first only reported on: what would be lost, and how much it was', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    await cluster.pass(15_000);
+    const ids = idsHeldBy(cluster.node('b'));
+    const tasks = groupsOf(cluster, cluster.node('b')).length;
+    await cluster.run(cluster.node('b').lose());
+    await cluster.pass(DEATH_MS);
+    const report = await remove(cluster, 'c', 'b', false);
+    expect(report).toMatchObject({ removed: false, takenBackBy: [] });
+    expect(report.lost.map(({ id }) => id)).toEqual(ids);
+    expect(report.lost.every(({ counted }) => counted)).toBe(true);
+    expect(report.lost.reduce((sum, lost) => sum + lost.tasks, 0)).toBe(tasks);
+    expect(cluster.node('a').agent.members.get('id-b')?.state).toBe('active');
+    expect(cluster.node('c').agent.members.get('id-b')?.state).toBe('active');
+  });
+
+  test.each(['a', 'c'])(
+    'is given up through any node, here %s: its partitions begin anew, the rest stays',
+    async (through) => {
+      const cluster = await clusterOf(['a', 'b', 'c']);
+      await fill(cluster, '1');
+      const lostGroups = groupsOf(cluster, cluster.node('b'));
+      expect(lostGroups.length).toBeGreaterThan(0);
+      await cluster.run(cluster.node('b').lose());
+      await cluster.pass(DEATH_MS);
+      expect(await remove(cluster, through, 'b', true)).toMatchObject({ removed: true });
+      await cluster.pass(30_000);
+      await expectOneHolderEach(cluster);
+      for (const group of GROUPS) expect(await pidsIn(cluster, group)).toEqual(lostGroups.includes(group) ? [] : ['1']);
+      await fill(cluster, '2');
+      for (const group of lostGroups) expect(await pidsIn(cluster, group)).toEqual(['2']);
+      for (const { agent } of cluster.up) {
+        expect(agent.members.get('id-b')).toMatchObject({ state: 'left', removedBy: 'id-a' });
+        expect([...agent.view.entries()].map(([id, { nodeId }]) => [id, nodeId])).toEqual([...agent.desired.entries()]);
+      }
+    },
+  );
+
+  test('is given up by the next lowest when it was the lowest itself', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await cluster.run(cluster.node('a').lose());
+    await cluster.pass(DEATH_MS);
+    expect(await remove(cluster, 'c', 'a', true)).toMatchObject({ removed: true });
+    expect(cluster.node('c').agent.members.get('id-a')).toMatchObject({ removedBy: 'id-b' });
+    await cluster.pass(30_000);
+    await expectOneHolderEach(cluster);
+  });
+
+  test('learns of it when it comes back, and commits nothing', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    const b = cluster.node('b');
+    const [group = ''] = groupsOf(cluster, b);
+    await cluster.run(b.lose());
+    await cluster.pass(DEATH_MS);
+    await remove(cluster, 'a', 'b', true);
+    await cluster.pass(30_000);
+    await cluster.run(b.start());
+    // Its own disk says that it holds the partition, until it has heard of the others.
+    await expect(cluster.run(b.h.enqueue(`${group}#q`, ['2']))).rejects.toMatchObject({ name: 'Refusal' });
+    await cluster.pass(30_000);
+    expect(b.agent.self).toMatchObject({ state: 'left', removedBy: 'id-a' });
+    await expect(cluster.run(b.h.enqueue(`${group}#q`, ['3']))).rejects.toMatchObject({ name: 'Refusal' });
+    expect(await pidsIn(cluster, group)).toEqual([]);
+    await cluster.run(b.lose());
+    await cluster.run(b.start());
+    await expect(cluster.run(b.h.enqueue(`${group}#q`, ['4']))).rejects.toMatchObject({ name: 'Refusal' });
+    await expectOneHolderEach(cluster);
+  });
+
+  test('was told to take a partition, and never said that it did: then nothing of that is lost', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await fill(cluster, '1');
+    const [a, b] = [cluster.node('a'), cluster.node('b')];
+    const held = a.partitions.held().filter(({ tasks }) => tasks > 0)[0];
+    if (!held) throw new Error('node a holds nothing');
+    cluster.network.onArrival = ({ what, way }) => {
+      // It takes the partition, and nobody hears of it any more.
+      if (what === 'takePartition' && way === 'request') cutOff(cluster, 'b');
+    };
+    a.send(held.id, b).catch(() => {});
+    await cluster.pass(5_000);
+    expect(b.partitions.holding(held.id)?.kind).toBe('serving');
+    await cluster.run(b.lose());
+    await cluster.pass(DEATH_MS);
+    expect(a.partitions.holding(held.id)?.kind).toBe('handing-over');
+    const report = await remove(cluster, 'a', 'b', false);
+    expect(report.takenBackBy).toEqual(['a']);
+    expect(report.lost.map((lost) => lost.id)).not.toContain(held.id);
+    await remove(cluster, 'a', 'b', true);
+    await cluster.pass(CLAIM_MS);
+    expect(a.partitions.holding(held.id)).toMatchObject({ kind: 'serving', epoch: held.epoch + 2 });
+    expect(a.partitions.held().find((one) => one.id === held.id)?.tasks).toBe(held.tasks);
+    await expectOneHolderEach(cluster);
+  });
+
+  test('cannot hand anything over any more, once the others know', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    const [b, c] = [cluster.node('b'), cluster.node('c')];
+    const held = b.partitions.held().filter(({ tasks }) => tasks > 0)[0];
+    if (!held) throw new Error('node b holds nothing');
+    // It stands still in the middle of a transfer, for so long that it is given up.
+    let stood = false;
+    cluster.network.onArrival = ({ what, way }) => {
+      if (stood || what !== 'sendRows' || way !== 'answer') return;
+      stood = true;
+      b.h.clock.standStill();
+    };
+    b.send(held.id, c).catch(() => {});
+    await cluster.pass(DEATH_MS);
+    expect(stood).toBe(true);
+    await remove(cluster, 'a', 'b', true);
+    // The moment in which it is given up and nothing is claimed yet.
+    b.h.clock.goOn();
+    await cluster.pass(30_000);
+    await expectOneHolderEach(cluster);
+    expect(b.agent.self?.state).toBe('left');
+    const [group = ''] = GROUPS.filter((name) => cluster.holderOf(name)?.partitions.holds(held.id));
+    expect(group).not.toBe('');
+    for (const { agent } of cluster.up.filter((node) => node !== b)) {
+      expect(agent.view.get(held.id)?.epoch).toBeGreaterThanOrEqual(held.epoch + 2);
+    }
+  });
+});
+
+describe('giving a member up is refused', () => {
+  test('while it is alive', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    for (const through of ['a', 'b']) {
+      await expect(remove(cluster, through, 'b', true)).rejects.toMatchObject({ reason: 'MEMBER_ALIVE' });
+    }
+    expect(cluster.node('a').agent.members.get('id-b')?.state).toBe('active');
+  });
+
+  test('while it answers, though gossip takes it for dead', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    const { membership } = cluster.node('a');
+    membership.peers = () => [];
+    await expect(remove(cluster, 'a', 'b', true)).rejects.toMatchObject({ reason: 'MEMBER_ALIVE' });
+  });
+
+  test.each(['a', 'b'])(
+    'while another one does not answer, asked at %s: it may hold what seems lost',
+    async (through) => {
+      const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+      for (const name of ['c', 'd']) await cluster.run(cluster.node(name).lose());
+      await cluster.pass(DEATH_MS);
+      for (const acceptLoss of [false, true]) {
+        await expect(remove(cluster, through, 'd', acceptLoss)).rejects.toMatchObject({
+          reason: 'HOLDER_UNREACHABLE',
+          metadata: { members: 'c' },
+        });
+      }
+      await cluster.run(cluster.node('c').start());
+      await cluster.pass(5_000);
+      expect(await remove(cluster, through, 'd', true)).toMatchObject({ removed: true });
+    },
+  );
+
+  test('for whoever is unknown, left already, or the last', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await expect(remove(cluster, 'a', 'x', true)).rejects.toMatchObject({ reason: 'UNKNOWN_MEMBER' });
+    await cluster.run(cluster.node('b').lose());
+    await cluster.pass(DEATH_MS);
+    await remove(cluster, 'a', 'b', true);
+    await expect(remove(cluster, 'a', 'b', true)).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+    await expect(remove(cluster, 'a', 'a', true)).rejects.toMatchObject({ reason: 'MEMBER_ALIVE' });
+  });
+
+  test('where nobody would be left to take its partitions', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await cluster.run(cluster.node('b').lose());
+    await cluster.run(cluster.node('a').agent.leave());
+    await cluster.pass(DEATH_MS);
+    await expect(remove(cluster, 'a', 'b', true)).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
+  });
+});
+
+describe('who claims what a removed member held', () => {
+  test('is the next, when the first dies between the decision and the claim', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+    await fill(cluster, '1');
+    const orphans = idsHeldBy(cluster.node('d'));
+    await cluster.run(cluster.node('d').lose());
+    await cluster.pass(DEATH_MS);
+    await remove(cluster, 'a', 'd', true);
+    await cluster.run(cluster.node('a').lose());
+    await cluster.pass(60_000);
+    // Nobody claims while one member has not been heard: it may have got some of it.
+    for (const id of orphans) expect(cluster.serving(id)).toEqual([]);
+    await cluster.run(cluster.node('a').start());
+    await cluster.pass(60_000);
+    await expectOneHolderEach(cluster);
+  });
+
+  test('is one who knows of the removal though the one who decided is given up too', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+    const orphans = [...idsHeldBy(cluster.node('d')), ...idsHeldBy(cluster.node('a'))];
+    await cluster.run(cluster.node('d').lose());
+    await cluster.pass(DEATH_MS);
+    await remove(cluster, 'a', 'd', true);
+    await cluster.run(cluster.node('a').lose());
+    await cluster.pass(DEATH_MS);
+    expect((await remove(cluster, 'c', 'a', true)).lost.map(({ id }) => id)).toEqual(expect.arrayContaining([]));
+    await cluster.pass(60_000);
+    expect(orphans.length).toBeGreaterThan(0);
+    await expectOneHolderEach(cluster);
+  });
+
+  test('goes on after all nodes were started again', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await cluster.run(cluster.node('c').lose());
+    await cluster.pass(DEATH_MS);
+    await remove(cluster, 'a', 'c', true);
+    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).lose());
+    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
+    await cluster.pass(60_000);
+    await expectOneHolderEach(cluster);
+  });
+});

@@ -1,0 +1,188 @@
+import type { JoinRequest, JoinResponse } from '@taskmaster/proto';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { Refusal } from '../domain/errors.ts';
+import { keptLog } from '../grpc/testing/start-server.ts';
+import type { CallPeer } from '../ports/peer-network.ts';
+import type { Store } from '../ports/store.ts';
+import { SeededRandom } from '../testing/seeded-random.ts';
+import { SimDisk } from '../testing/sim-store.ts';
+import { VirtualClock, VirtualTime } from '../testing/virtual-clock.ts';
+import { toWireRecord } from './knowledge-codec.ts';
+import { MemberStore } from './member-store.ts';
+import type { MemberRecord } from './members.ts';
+import { ClusterStartError, type StandingSettings, type StoreContents, takeStanding } from './standing.ts';
+
+const member = (name: string, change: Partial<MemberRecord> = {}): MemberRecord => ({
+  ...{ nodeId: `id-${name}`, name, state: 'active', version: 1 },
+  ...{ rpcAddress: `${name}:7400`, gossipAddress: `${name}:7402`, removedBy: '' },
+  ...change,
+});
+
+describe('where a node stands when it starts', () => {
+  let time: VirtualTime;
+  let disk: SimDisk;
+  let store: Store;
+  let asked: JoinRequest[];
+  let contents: StoreContents;
+  /** What a member answers; undefined: nobody does. */
+  let answer: ((request: JoinRequest) => JoinResponse) | undefined;
+  let log: ReturnType<typeof keptLog>;
+
+  beforeEach(async () => {
+    time = new VirtualTime();
+    disk = new SimDisk({ random: new SeededRandom(1) });
+    store = await disk.open();
+    asked = [];
+    contents = { hasQueues: false, partitions: undefined };
+    log = keptLog();
+    answer = () => ({
+      clusterId: 'cluster-1',
+      partitions: 64,
+      knowledge: { members: [toWireRecord(member('first'))], holders: [] },
+    });
+  });
+
+  const call: CallPeer = (_address, _method, request) => {
+    asked.push(request as JoinRequest);
+    if (!answer) return Promise.reject(new Error('no connection'));
+    return Promise.resolve(answer(request as JoinRequest)) as never;
+  };
+
+  function start(settings: Partial<StandingSettings> = {}, signal = new AbortController().signal) {
+    const deps = {
+      ...{ memberStore: new MemberStore(store), call, clock: new VirtualClock({ time }), log, signal },
+      ...{ inspect: async () => contents, onAsking: () => {} },
+    };
+    return time.run(
+      takeStanding({ name: '', defaultName: 'host', bootstrap: false, join: [], ...settings }, deps),
+      3_600_000,
+    );
+  }
+
+  async function startedAs(settings: Partial<StandingSettings> = {}) {
+    const standing = await start(settings);
+    if (standing.kind !== 'member') throw new Error('the node stands alone');
+    return standing;
+  }
+
+  test('without being told anything it stands alone', async () => {
+    expect(await start()).toEqual({ kind: 'alone' });
+  });
+
+  test('it begins a cluster with what it has, once', async () => {
+    const first = await startedAs({ name: 'a', bootstrap: true });
+    expect(first).toMatchObject({ begins: true, identity: { name: 'a', boots: 1 }, partitions: undefined });
+    await new MemberStore(store).writeMembers([{ ...member('a'), nodeId: first.identity.nodeId, version: 2 }]);
+    const second = await startedAs({ bootstrap: true });
+    expect(second.begins).toBe(false);
+    expect(second.identity).toEqual({ ...first.identity, boots: 2 });
+  });
+
+  test('a cluster whose beginning was cut short is begun again', async () => {
+    await startedAs({ bootstrap: true });
+    expect((await startedAs()).begins).toBe(true);
+  });
+
+  test('it joins a cluster: with its name, in its own words, with what the members know', async () => {
+    const standing = await startedAs({ name: 'b', join: ['first:7400'] });
+    expect(standing).toMatchObject({ begins: false, partitions: 64, identity: { clusterId: 'cluster-1', name: 'b' } });
+    expect([...standing.members.values()].map(({ name, state }) => [name, state])).toEqual([
+      ['b', 'joining'],
+      ['first', 'active'],
+    ]);
+    expect(asked).toMatchObject([{ clusterId: '', member: { name: 'b', nodeId: standing.identity.nodeId } }]);
+  });
+
+  test('is a member from then on, whatever it is told', async () => {
+    const { identity } = await startedAs({ join: ['first:7400'] });
+    answer = undefined;
+    expect((await startedAs({ bootstrap: true })).identity).toEqual({ ...identity, boots: identity.boots + 1 });
+  });
+
+  test('goes on asking until somebody answers, under one id', async () => {
+    const willing = answer;
+    answer = undefined;
+    time.at((time.now() + 90_000) as ReturnType<typeof time.now>, () => {
+      answer = willing;
+    });
+    const { identity } = await startedAs({ join: ['first:7400', 'second:7400'] });
+    expect(asked.length).toBeGreaterThan(100);
+    expect(new Set(asked.map(({ member: asking }) => asking?.nodeId))).toEqual(new Set([identity.nodeId]));
+    // Every half a minute, for people.
+    expect(log.lines.filter(({ level }) => level === 'warn')).toHaveLength(3);
+  });
+
+  test('keeps its id when it is stopped while it asks', async () => {
+    answer = undefined;
+    const stop = new AbortController();
+    time.at((time.now() + 5_000) as ReturnType<typeof time.now>, () => stop.abort(new Error('told to stop')));
+    await expect(start({ join: ['first:7400'] }, stop.signal)).rejects.toThrow('told to stop');
+    const [first] = asked;
+    answer = () => ({ clusterId: 'cluster-1', partitions: 64, knowledge: undefined });
+    expect((await startedAs({ join: ['first:7400'] })).identity.nodeId).toBe(first?.member?.nodeId);
+  });
+
+  test('that may begin a cluster looks for one first', async () => {
+    expect((await startedAs({ bootstrap: true, join: ['first:7400'] })).identity.clusterId).toBe('cluster-1');
+    disk = new SimDisk({ random: new SeededRandom(2) });
+    store = await disk.open();
+    answer = undefined;
+    expect((await startedAs({ bootstrap: true, join: ['first:7400'] })).begins).toBe(true);
+  });
+
+  test.each(['NAME_IN_USE', 'WRONG_KEY', 'MEMBER_LEFT'] as const)('takes %s for an answer', async (reason) => {
+    answer = () => {
+      throw new Refusal(reason, 'it says why');
+    };
+    await expect(start({ join: ['first:7400'] })).rejects.toThrow(/first:7400 refuses: it says why/);
+  });
+
+  test('does not hide the queues of a node that stood alone', async () => {
+    contents = { hasQueues: true, partitions: 64 };
+    await expect(start({ join: ['first:7400'] })).rejects.toThrow(/stood alone.*--bootstrap/s);
+    expect((await startedAs({ bootstrap: true })).begins).toBe(true);
+  });
+
+  test('needs as many partitions as the cluster has', async () => {
+    contents = { hasQueues: false, partitions: 1024 };
+    await expect(start({ join: ['first:7400'] })).rejects.toThrow(/1024 partitions, the cluster has 64/);
+  });
+
+  test("keeps out of another member's directory", async () => {
+    await startedAs({ name: 'a', bootstrap: true });
+    await expect(start({ name: 'b' })).rejects.toThrow(/is that of member a, not of b/);
+  });
+
+  describe('after it left', () => {
+    async function leave(change: Partial<MemberRecord>): Promise<string> {
+      const { identity } = await startedAs({ name: 'a', join: ['first:7400'] });
+      const { nodeId } = identity;
+      await new MemberStore(store).writeMembers([member('a', { nodeId, state: 'left', version: 9, ...change })]);
+      return nodeId;
+    }
+
+    test('it comes back as a new member', async () => {
+      const before = await leave({});
+      const { identity, begins } = await startedAs({ name: 'a', join: ['first:7400'] });
+      expect({ begins, name: identity.name }).toEqual({ begins: false, name: 'a' });
+      expect(identity.nodeId).not.toBe(before);
+    });
+
+    test('it does not start by itself', async () => {
+      await leave({});
+      await expect(start()).rejects.toThrow(/has left the cluster: --join/);
+    });
+
+    test('it comes back to no other cluster', async () => {
+      await leave({});
+      answer = () => ({ clusterId: 'cluster-2', partitions: 64, knowledge: undefined });
+      await expect(start({ join: ['first:7400'] })).rejects.toThrow(/of cluster cluster-1, not cluster-2/);
+    });
+
+    test('because others gave it up, it stays away', async () => {
+      await leave({ removedBy: 'id-first' });
+      await expect(start({ join: ['first:7400'] })).rejects.toBeInstanceOf(ClusterStartError);
+      await expect(start()).rejects.toThrow(/given up through first/);
+    });
+  });
+});

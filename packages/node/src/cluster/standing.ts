@@ -1,0 +1,190 @@
+import { randomBytes } from 'node:crypto';
+import type { JoinResponse } from '@taskmaster/proto';
+import { Refusal } from '../domain/errors.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { CallPeer } from '../ports/peer-network.ts';
+import { sleep } from '../ports/sleep.ts';
+import { fromWireRecord, toWireRecord } from './knowledge-codec.ts';
+import type { Identity, MemberStore } from './member-store.ts';
+import { type MemberRecord, type Members, mergeMembers } from './members.ts';
+
+/** Where a node stands when it starts, with how it came there. */
+export type Standing =
+  /** It belongs to no cluster, and is not to. */
+  | { readonly kind: 'alone' }
+  | {
+      readonly kind: 'member';
+      /** This start counted. */
+      readonly identity: Identity;
+      /** With a record of its own. */
+      readonly members: Members;
+      /** How many partitions the cluster has; undefined: as many as the data directory was made with. */
+      readonly partitions: number | undefined;
+      /** It begins the cluster, and everything in it is this node's. */
+      readonly begins: boolean;
+    };
+
+export interface StandingDeps {
+  readonly memberStore: MemberStore;
+  readonly inspect: () => Promise<StoreContents>;
+  readonly call: CallPeer;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends the asking. */
+  readonly signal: AbortSignal;
+  /** Told whom it asks in vain. */
+  readonly onAsking: (addresses: readonly string[], problem: string) => void;
+}
+
+/** What a data directory has. */
+export interface StoreContents {
+  readonly hasQueues: boolean;
+  /** Undefined: it was never used. */
+  readonly partitions: number | undefined;
+}
+
+export interface StandingSettings {
+  /** Empty: `defaultName`, or the name it had. */
+  readonly name: string;
+  readonly defaultName: string;
+  readonly bootstrap: boolean;
+  readonly join: readonly string[];
+}
+
+/** The node cannot take the place it was told to take. */
+export class ClusterStartError extends Error {
+  override readonly name = 'ClusterStartError';
+}
+
+const JOIN_TIMEOUT_MS = 5_000;
+const RETRY_MS = 500;
+const SAY_EVERY_MS = 30_000;
+/** How long a node that may begin a cluster looks for one first. */
+const LOOK_FIRST_MS = 5_000;
+/** Answers that are not those of one member, but of the cluster. */
+const FINAL = new Set(['WRONG_CLUSTER', 'NAME_IN_USE', 'MEMBER_LEFT', 'WRONG_KEY']);
+
+const newId = (): string => randomBytes(8).toString('hex');
+
+/** Decides where this node stands: a member that it was, one that begins a cluster, one that joins, or none. */
+export async function takeStanding(settings: StandingSettings, deps: StandingDeps): Promise<Standing> {
+  const known = await deps.memberStore.readIdentity();
+  if (known && known.clusterId !== '') {
+    const members = await deps.memberStore.readMembers();
+    const own = members.get(known.nodeId);
+    if (own?.state !== 'left') return restart(known, members, settings, deps);
+    if (own.removedBy !== '') throw givenUp(own, members);
+    if (settings.join.length === 0) {
+      throw new ClusterStartError(`member ${own.name} has left the cluster: --join brings it back as a new member`);
+    }
+    // It has handed everything over: it comes back as somebody else.
+    return begin({ ...known, nodeId: newId() }, settings, deps);
+  }
+  if (!settings.bootstrap && settings.join.length === 0) return { kind: 'alone' };
+  return begin(known, settings, deps);
+}
+
+async function restart(
+  known: Identity,
+  members: Members,
+  { name }: StandingSettings,
+  { memberStore }: StandingDeps,
+): Promise<Standing> {
+  if (name !== '' && name !== known.name) {
+    throw new ClusterStartError(
+      `the data directory is that of member ${known.name}, not of ${name}: start it as ${known.name}, or give ${name} a directory of its own`,
+    );
+  }
+  const identity = { ...known, boots: known.boots + 1 };
+  await memberStore.writeIdentity(identity);
+  // A start that ended while the cluster was begun; whoever joins one knows somebody else.
+  const begins = members.size === 1 && members.get(known.nodeId)?.state === 'joining';
+  return { kind: 'member', identity, members, partitions: undefined, begins };
+}
+
+/** `earlier`: who the node was when it asked in vain, since others may know it by that id; or before it left. */
+async function begin(earlier: Identity | undefined, settings: StandingSettings, deps: StandingDeps): Promise<Standing> {
+  const { memberStore, log } = deps;
+  const name = settings.name || settings.defaultName;
+  const clusterless = { nodeId: earlier?.nodeId ?? newId(), name, boots: (earlier?.boots ?? 0) + 1 };
+  const { nodeId } = clusterless;
+  const own: MemberRecord = {
+    ...{ nodeId, name, state: 'joining', version: 1 },
+    ...{ rpcAddress: '', gossipAddress: '', removedBy: '' },
+  };
+  if (earlier?.clusterId === undefined || earlier.clusterId === '') {
+    await memberStore.writeIdentity({ ...clusterless, clusterId: '' });
+  }
+  const answer = settings.join.length > 0 ? await ask(own, settings, deps) : undefined;
+  if (answer) await assertFits(answer, earlier, deps);
+  const clusterId = answer?.clusterId ?? newId();
+  const told = (answer?.knowledge?.members ?? []).map(fromWireRecord).filter((one) => one !== undefined);
+  const members = mergeMembers(new Map([[nodeId, own]]), told);
+  await memberStore.writeMembers(members.values());
+  const identity = { ...clusterless, clusterId };
+  await memberStore.writeIdentity(identity);
+  log.info({ clusterId, nodeId, name }, answer ? 'joined a cluster' : 'began a cluster');
+  return { kind: 'member', identity, members, partitions: answer?.partitions, begins: !answer };
+}
+
+/** Whether the data directory can become that of a member. */
+async function assertFits(answer: JoinResponse, earlier: Identity | undefined, deps: StandingDeps): Promise<void> {
+  const { hasQueues, partitions } = await deps.inspect();
+  const wasMember = earlier !== undefined && earlier.clusterId !== '';
+  if (wasMember && earlier.clusterId !== answer.clusterId) {
+    throw new ClusterStartError(
+      `the data directory was that of a member of cluster ${earlier.clusterId}, not ${answer.clusterId}: start with an empty one`,
+    );
+  }
+  if (!wasMember && hasQueues) {
+    throw new ClusterStartError(
+      'the data directory has queues of a node that stood alone, which the cluster would not serve: give the new member an empty one, or begin a cluster with this one (--bootstrap)',
+    );
+  }
+  if (partitions !== undefined && partitions !== answer.partitions) {
+    throw new ClusterStartError(
+      `the data directory was made with ${partitions} partitions, the cluster has ${answer.partitions}: start with an empty one`,
+    );
+  }
+}
+
+/** Asks one address after the other, again and again, until one answers; undefined if the node may begin a cluster. */
+async function ask(
+  record: MemberRecord,
+  { join, bootstrap }: StandingSettings,
+  deps: StandingDeps,
+): Promise<JoinResponse | undefined> {
+  const { call, clock, log, signal, onAsking } = deps;
+  const began = clock.now();
+  let said = Number.NEGATIVE_INFINITY;
+  for (;;) {
+    let problem = '';
+    for (const address of join) {
+      try {
+        const request = { clusterId: '', member: toWireRecord(record) };
+        return await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS, signal });
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof Refusal && FINAL.has(error.reason)) {
+          throw new ClusterStartError(`${address} refuses: ${error.message}`, { cause: error });
+        }
+        problem = error instanceof Error ? error.message : String(error);
+      }
+    }
+    if (bootstrap && clock.now() - began >= LOOK_FIRST_MS) return undefined;
+    onAsking(join, problem);
+    if (clock.now() - said >= SAY_EVERY_MS) {
+      said = clock.now();
+      log.warn({ join, problem }, 'no member of the cluster answers; the node goes on asking');
+    }
+    await sleep(clock, RETRY_MS, signal);
+  }
+}
+
+function givenUp({ name, removedBy }: MemberRecord, members: Members): ClusterStartError {
+  const by = members.get(removedBy)?.name ?? removedBy;
+  return new ClusterStartError(
+    `member ${name} was given up through ${by}: nothing in this data directory is served any more; start with an empty one`,
+  );
+}

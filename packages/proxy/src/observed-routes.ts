@@ -1,0 +1,122 @@
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import { readClusterKeys } from '@taskmaster/node/cli';
+import { askCluster, LateRoutes, openGossip, openObserver, type Routes } from '@taskmaster/node/cluster';
+import { type Log, PeerNetwork, PeerSeal, Refusal, SystemClock, sleep, systemRandom } from '@taskmaster/node/grpc';
+import type { ProxyConfig } from './config.ts';
+
+const RETRY_MS = 500;
+const SAY_EVERY_MS = 30_000;
+
+/** Where a proxy serves, as others reach it. */
+export interface ProxyAddresses {
+  readonly grpcPort: number;
+  readonly httpPort: number;
+  readonly version: string;
+}
+
+/** The routes of a cluster, learned as a member that holds nothing. */
+export interface ObservedRoutes extends Routes, AsyncDisposable {}
+
+/**
+ * Learns the routes of the cluster that the addresses of `join` belong to. Resolves at once: until one of them answers
+ * there are no routes, and it goes on asking. Rejects with `InvalidConfig` for a key file that cannot be used.
+ */
+export async function openObservedRoutes(
+  config: ProxyConfig,
+  addresses: ProxyAddresses,
+  log: Log,
+): Promise<ObservedRoutes> {
+  const keys = readClusterKeys(config.cluster.keyFile);
+  const routes = new LateRoutes();
+  const opened = new AsyncDisposableStack();
+  const closing = new AbortController();
+  const network = opened.use(new PeerNetwork(new PeerSeal(keys)));
+  const joining = join({ config, addresses, keys, network, routes, opened, log, signal: closing.signal }).catch(
+    (error: unknown) => {
+      if (!closing.signal.aborted) log.error({ err: error }, 'the proxy cannot learn where groups are: restart it');
+    },
+  );
+  opened.defer(async () => {
+    closing.abort();
+    await joining;
+  });
+  return Object.assign(routes, { [Symbol.asyncDispose]: () => opened.disposeAsync() });
+}
+
+interface Joining {
+  readonly config: ProxyConfig;
+  readonly addresses: ProxyAddresses;
+  readonly keys: readonly string[];
+  readonly network: PeerNetwork;
+  readonly routes: LateRoutes;
+  readonly opened: AsyncDisposableStack;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+async function join({ config, addresses, keys, network, routes, opened, log, signal }: Joining): Promise<void> {
+  const clock = new SystemClock();
+  const { call } = network;
+  const { clusterId, partitions, knowledge } = await askUntilAnswered(config.join, call, log, signal);
+  const { advertiseHost } = config.cluster;
+  const { grpcPort, httpPort, version } = addresses;
+  const addressesAt = (host: string) => ({ rpcAddress: `${host}:${grpcPort}`, httpAddress: `${host}:${httpPort}` });
+  const membership = await openGossip({
+    self: {
+      // It has no disk: every start is somebody else.
+      nodeId: randomBytes(8).toString('hex'),
+      name: config.name || `${hostname()}:${grpcPort}`,
+      role: 'proxy',
+      ...addressesAt(advertiseHost || config.host),
+      version,
+      stateVersion: 1,
+      incarnation: Math.floor(Date.now() / 1000),
+    },
+    clusterId,
+    keys,
+    seeds: (knowledge?.members ?? []).map(({ gossipAddress }) => gossipAddress).filter((address) => address !== ''),
+    listen: { host: config.host, port: config.gossipPort },
+    ...(advertiseHost !== '' && { advertise: advertiseHost }),
+    log,
+  });
+  if (signal.aborted) return membership.close();
+  opened.defer(() => membership.leave());
+  if (advertiseHost === '') membership.announce(addressesAt(membership.gossipAddress.split(':')[0] ?? ''));
+  const observer = openObserver({
+    membership,
+    call,
+    clock,
+    random: systemRandom,
+    log,
+    clusterId,
+    partitions,
+    knowledge,
+  });
+  opened.defer(() => observer.stop());
+  routes.become(observer);
+  log.info({ clusterId, partitions }, 'knows its cluster');
+}
+
+async function askUntilAnswered(
+  join: readonly string[],
+  call: PeerNetwork['call'],
+  log: Log,
+  signal: AbortSignal,
+): ReturnType<typeof askCluster> {
+  const clock = new SystemClock();
+  let said = Number.NEGATIVE_INFINITY;
+  for (;;) {
+    try {
+      return await askCluster(call, join);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof Refusal && error.reason === 'WRONG_KEY') throw error;
+      if (clock.now() - said >= SAY_EVERY_MS) {
+        said = clock.now();
+        log.warn({ join, err: error }, 'no node of the cluster answers: every call is refused until one does');
+      }
+    }
+    await sleep(clock, RETRY_MS, signal);
+  }
+}

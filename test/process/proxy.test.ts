@@ -1,0 +1,78 @@
+import { connect } from '@taskmaster/client';
+import { describe, expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { TestCluster } from '../support/start-cluster.ts';
+import { runProxy, startProxy } from '../support/start-proxy.ts';
+
+const readyz = async (http: string): Promise<number> => (await fetch(`http://${http}/readyz`)).status;
+
+describe('a proxy', { timeout: 60_000 }, () => {
+  test('serves until it is told to stop; long polls end with nothing', async () => {
+    await using cluster = await TestCluster.start({ nodes: 2 });
+    await using proxy = await startProxy(cluster.endpoints);
+    await eventually(async () => expect(await readyz(proxy.http)).toBe(200));
+    await eventually(async () => {
+      const metrics = await (await fetch(`http://${proxy.http}/metrics`)).text();
+      expect(metrics).toContain('taskmaster_proxy_nodes{alive="true"} 2');
+    });
+
+    await using client = await connect({ endpoints: proxy.endpoint, retry: { maxAttempts: 1 } });
+    await client.queue('shop#mail').enqueue('x');
+    expect(await (await fetch(`http://${proxy.http}/api/queues`)).json()).toMatchObject({
+      queues: [{ queue: 'shop#mail', available: 1 }],
+    });
+    const poll = client.queue('shop#empty').lease({ wait: '60s' });
+    await eventually(async () => {
+      const waiting = await Promise.all(cluster.running.map(({ httpPort }) => waitingLeases(httpPort)));
+      expect(waiting.reduce((sum, count) => sum + count, 0)).toBe(1);
+    });
+    proxy.process.process.kill('SIGTERM');
+    expect(await poll).toEqual([]);
+    expect((await proxy.process.ended).code).toBe(0);
+  });
+
+  test('starts without a node, says so, and is ready once there is one', async () => {
+    await using cluster = await TestCluster.start({ nodes: 1 });
+    const { endpoint } = cluster.node('a');
+    await cluster.node('a').kill();
+    await using proxy = await startProxy([endpoint]);
+    expect(await readyz(proxy.http)).toBe(503);
+    await using client = await connect({ endpoints: proxy.endpoint, retry: { maxAttempts: 1 } });
+    await expect(client.queue('shop#mail').enqueue('x')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE' });
+    await cluster.start('a');
+    await eventually(async () => expect(await readyz(proxy.http)).toBe(200), { withinMs: 10_000 });
+    await client.queue('shop#mail').enqueue('x');
+    const { code, stderr } = await proxy.process.kill('SIGTERM');
+    expect(code).toBe(0);
+    expect(stderr.match(/no node of the cluster can be reached/g)).toHaveLength(1);
+    expect(stderr).toContain('can be reached again');
+  });
+
+  test('is a member that holds nothing, and operators may ask it', async () => {
+    await using cluster = await TestCluster.start({ nodes: 2 });
+    await using proxy = await startProxy(cluster.endpoints.slice(0, 1), ['--name=edge']);
+    await using client = await connect(proxy.endpoint);
+    await eventually(async () => {
+      const { members } = await client.cluster.members();
+      expect(members.map(({ name, role, alive }) => [name, role, alive])).toEqual([
+        ['a', 'node', true],
+        ['b', 'node', true],
+        ['edge', 'proxy', true],
+      ]);
+    });
+    await proxy.process.kill('SIGTERM');
+    await using direct = await cluster.connect();
+    await eventually(async () => expect((await direct.cluster.members()).members).toHaveLength(2));
+  });
+
+  test('cannot use a key file that is not there', async () => {
+    const { code, stderr } = await runProxy(['127.0.0.1:1'], ['--cluster-key-file=/nowhere/keys']);
+    expect(code).toBe(1);
+    expect(stderr).toContain('cluster.keyFile');
+  });
+});
+
+async function waitingLeases(httpPort: number): Promise<number> {
+  const metrics = await (await fetch(`http://127.0.0.1:${httpPort}/metrics`)).text();
+  return Number(/^taskmaster_waiting_leases (\d+)$/m.exec(metrics)?.[1] ?? 0);
+}
