@@ -1,10 +1,10 @@
 import { type LeasedTask, TaskExists, type TaskMasterClient, type Update } from '@taskmaster/client';
-import { type CrawlQueues, fetchRetry } from './queues.ts';
+import type { CrawlQueues, CrawlShard } from './queues.ts';
 
 export interface CrawlContext {
   readonly client: TaskMasterClient;
   readonly queues: CrawlQueues;
-  /** Whether `crawler#permits` bounds how many pages may be found. */
+  /** Whether `crawler#permits` bounds how many pages may be found; then there is one shard. */
   readonly bounded: boolean;
 }
 
@@ -15,32 +15,50 @@ export interface FoundLinks {
   readonly depth: number;
 }
 
-/** Links added by one update. A page with more of them needs several. */
+/** Links added by one update. A shard's part of a page with more of them needs several. */
 const LINKS_PER_UPDATE = 400;
 /** Long enough to commit with; a worker that dies meanwhile keeps its permits from others for so long. */
 const PERMIT_LEASE = '10s';
 
 /**
- * Adds those links that nobody has found before to the pages to fetch, in one atomic update with whatever `begin` has
- * put into it: usually the completion of the task whose page has the links.
+ * Adds those links that nobody has found before to the pages to fetch, and then completes the task whose page has them.
  *
- * Whether a link is new is asked first, and claimed by the update itself: each enqueue to `seen` fails, and with it the
- * whole update, if the URL is there. The error names the URLs that others have claimed in between; the update is tried
- * again without them, and since `seen` only grows, that ends. So of all workers that find a page, exactly one adds it,
- * once for the whole crawl, whoever is killed at whatever moment.
+ * Within a shard, whether a link is new is asked first, and claimed by the update itself: each enqueue to `seen` fails,
+ * and with it the whole update, if the URL is there. The error names the URLs that others have claimed in between; the
+ * update is tried again without them, and since `seen` only grows, that ends. So of all workers that find a page, exactly
+ * one adds it, once for the whole crawl, whoever is killed at whatever moment.
  *
- * @param begin makes the update anew for every try; without it, nothing but links is added.
+ * No update reaches over several shards, so the links of other shards are added before, on their own, and `begin`'s update
+ * comes last, with the links of the page's own shard. That loses and doubles nothing: who dies in between has not
+ * completed the task, so somebody else adds all links again, and what has been added already is found seen.
+ *
+ * @param begin makes the update that completes the task, anew for every try: of the shard of `foundOn`. Without it,
+ * nothing but links is added.
  */
 export async function addPages(context: CrawlContext, found: FoundLinks, begin?: () => Update): Promise<void> {
-  const fresh = await unseen(context.queues, found.links);
-  // The links of all updates but the last are added on their own: repeating them, should we die, finds them seen.
-  for (; fresh.length > LINKS_PER_UPDATE; fresh.splice(0, LINKS_PER_UPDATE)) {
-    await claim(context, found, fresh.slice(0, LINKS_PER_UPDATE), undefined);
-  }
-  await claim(context, found, fresh, begin);
+  const { queues } = context;
+  const home = found.foundOn === null ? undefined : queues.of(found.foundOn);
+  const byShard = Map.groupBy(found.links, (url) => queues.of(url));
+  const elsewhere = [...byShard].filter(([shard]) => shard !== home);
+  await Promise.all(elsewhere.map(([shard, links]) => addToShard(context, shard, { ...found, links })));
+  if (home !== undefined) await addToShard(context, home, { ...found, links: byShard.get(home) ?? [] }, begin);
 }
 
-async function unseen({ seen }: CrawlQueues, links: readonly string[]): Promise<string[]> {
+async function addToShard(
+  context: CrawlContext,
+  shard: CrawlShard,
+  found: FoundLinks,
+  begin?: () => Update,
+): Promise<void> {
+  const fresh = await unseen(shard, found.links);
+  // The links of all updates but the last are added on their own, as those of other shards are.
+  for (; fresh.length > LINKS_PER_UPDATE; fresh.splice(0, LINKS_PER_UPDATE)) {
+    await claim(context, shard, found, fresh.slice(0, LINKS_PER_UPDATE), undefined);
+  }
+  await claim(context, shard, found, fresh, begin);
+}
+
+async function unseen({ seen }: CrawlShard, links: readonly string[]): Promise<string[]> {
   const fresh: string[] = [];
   for (let at = 0; at < links.length; at += LINKS_PER_UPDATE) {
     for (const { pid, state } of await seen.get(links.slice(at, at + LINKS_PER_UPDATE), { data: false })) {
@@ -52,15 +70,16 @@ async function unseen({ seen }: CrawlQueues, links: readonly string[]): Promise<
 
 async function claim(
   context: CrawlContext,
+  shard: CrawlShard,
   found: FoundLinks,
   links: readonly string[],
   begin: (() => Update) | undefined,
 ): Promise<void> {
-  const permits = context.bounded ? await takePermits(context.queues, links.length) : undefined;
+  const permits = context.bounded ? await takePermits(shard, links.length) : undefined;
   let wanted = links.slice(0, permits?.length);
   while (begin !== undefined || wanted.length > 0) {
     try {
-      await commit(context, found, wanted, permits, begin?.() ?? context.client.update());
+      await commit(shard, found, wanted, permits, begin?.() ?? context.client.update());
       break;
     } catch (error) {
       if (!(error instanceof TaskExists)) throw error;
@@ -74,15 +93,15 @@ async function claim(
 }
 
 async function commit(
-  { queues }: CrawlContext,
+  { seen, fetch, fetchRetry }: CrawlShard,
   { foundOn, depth }: FoundLinks,
   links: readonly string[],
   permits: readonly LeasedTask<null>[] | undefined,
   update: Update,
 ): Promise<void> {
   for (const [at, url] of links.entries()) {
-    update.enqueue(queues.seen, { foundOn }, { pid: url, mode: 'fail' });
-    update.enqueue(queues.fetch, { url, depth }, { pid: url, mode: 'fail', retry: fetchRetry });
+    update.enqueue(seen, { foundOn }, { pid: url, mode: 'fail' });
+    update.enqueue(fetch, { url, depth }, { pid: url, mode: 'fail', retry: fetchRetry });
     const permit = permits?.[at];
     if (permit !== undefined) update.complete(permit);
   }
@@ -92,9 +111,10 @@ async function commit(
 /**
  * A queue as a counting semaphore: it holds one task for each page that may still be found, and a page is added in the
  * same update that completes one of them. So there are never more pages than allowed; there may be a few less, when a
- * page's last links were left out while somebody else held permits that it gave back.
+ * page's last links were left out while somebody else held permits that it gave back. It takes one update to do both, so
+ * a bounded crawl has one shard.
  */
-async function takePermits({ permits }: CrawlQueues, count: number): Promise<LeasedTask<null>[]> {
+async function takePermits({ permits }: CrawlShard, count: number): Promise<LeasedTask<null>[]> {
   return count === 0 ? [] : permits.lease({ max: count, for: PERMIT_LEASE });
 }
 

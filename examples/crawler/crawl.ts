@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Kill, killNode, killWorker, type Victims } from './cluster/chaos.ts';
 import { drawLine } from './progress/draw.ts';
-import { type CrawlStatus, isFinished } from './progress/observe.ts';
+import { type CrawlStatus, completedBy } from './progress/observe.ts';
 import type { Screen } from './progress/screen.ts';
 
 interface WatchOptions {
@@ -32,7 +32,7 @@ export async function watchCrawl(options: WatchOptions): Promise<{ status: Crawl
     const status = await observer.look(signal);
     signal.throwIfAborted();
     screen.show(status);
-    const completed = status.stages.reduce((sum, stage) => sum + stage.completed, 0);
+    const completed = completedBy(status);
     if (completed !== progress.completed) progress = { at: status.elapsedMs, completed };
     if (status.elapsedMs - progress.at > STALLED_MS) throw new Error(`the crawl does not go on: ${drawLine(status)}`);
     while (status.indexed >= (planned[0]?.atPages ?? Number.POSITIVE_INFINITY)) {
@@ -41,7 +41,7 @@ export async function watchCrawl(options: WatchOptions): Promise<{ status: Crawl
       recovering++;
       kills.push(kill.finally(() => recovering--));
     }
-    if (isFinished(status) && recovering === 0) return { status, kills: await Promise.all(kills) };
+    if (status.finished && recovering === 0) return { status, kills: await Promise.all(kills) };
     await Promise.race([delay(LOOK_INTERVAL_MS, undefined, { signal }), firstFailure(kills)]);
   }
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Queue, TaskMasterClient, TaskRetryOptions } from '@taskmaster/client';
 import type { Place } from './index/segment.ts';
 import type { RawPage } from './page.ts';
@@ -35,11 +36,11 @@ export interface IndexedPage {
 }
 
 /**
- * The queues of one crawl. They share a group, so a page moves from one to the next in one atomic update: at every
- * moment, whatever has crashed, each page that was found is in exactly one of `fetch`, `extract`, `index`, `indexed`,
- * `skipped` and `dead`. In all of them a page's PID is its URL.
+ * The queues of one shard of a crawl: of those pages whose URLs it gets. They share a group, so a page moves from one to
+ * the next in one atomic update: at every moment, whatever has crashed, each page that was found is in exactly one of
+ * `fetch`, `extract`, `index`, `indexed`, `skipped` and `dead`. In all of them a page's PID is its URL.
  */
-export interface CrawlQueues {
+export interface CrawlShard {
   /** Stages: their tasks are leased, worked on, and completed together with the enqueue of what comes next. */
   readonly fetch: Queue<FetchTask>;
   readonly extract: Queue<ExtractTask>;
@@ -58,31 +59,70 @@ export interface CrawlQueues {
   readonly dead: Queue<unknown>;
   /** With a bound of pages: one task for each page that may still be found. See `addPages`. */
   readonly permits: Queue<null>;
-}
-
-export function crawlQueues(client: TaskMasterClient): CrawlQueues {
-  return {
-    fetch: client.queue('crawler#fetch'),
-    extract: client.queue('crawler#extract'),
-    index: client.queue('crawler#index'),
-    seen: client.queue('crawler#seen'),
-    indexed: client.queue('crawler#indexed'),
-    skipped: client.queue('crawler#skipped'),
-    dead: client.queue('crawler#dead'),
-    permits: client.queue('crawler#permits'),
-  };
+  /** A site that is down for a moment is asked again soon, one that is down for long is given up. */
+  readonly fetchRetry: TaskRetryOptions;
+  /** The other stages need nobody else: an attempt fails when its worker dies, or because of a page nobody can read. */
+  readonly stageRetry: TaskRetryOptions;
 }
 
 /** The queues that workers lease from, in the order of a page's way through them. */
 export const stages = ['fetch', 'extract', 'index'] as const;
 export type Stage = (typeof stages)[number];
 
-/** A site that is down for a moment is asked again soon, one that is down for long is given up. */
-export const fetchRetry: TaskRetryOptions = {
-  maxAttempts: 10,
-  backoff: { initial: '100ms', max: '5s' },
-  deadLetterQueue: 'crawler#dead',
-};
+/**
+ * The shards that a crawl is divided into on a cluster. A group is on one node, so a crawl in one group would be on one
+ * node; with several times as many groups as nodes, each node has some of them, and they move one by one.
+ */
+export const CLUSTER_SHARDS = 16;
 
-/** The other stages need nobody else: an attempt fails when its worker dies, or because of a page nobody can read. */
-export const stageRetry: TaskRetryOptions = { maxAttempts: 5, deadLetterQueue: 'crawler#dead' };
+/**
+ * The queues of a crawl, in groups `crawler-00`, `crawler-01`, ...; a crawl of one shard is in the group `crawler`. All of
+ * a page's queues are in the shard of its URL.
+ */
+export class CrawlQueues {
+  readonly shards: readonly CrawlShard[];
+
+  /** @param shards how many; the same in every process of a crawl, since they decide where a page is. */
+  constructor(client: TaskMasterClient, shards: number) {
+    this.shards = Array.from({ length: shards }, (_, at) => crawlShard(client, groupName(at, shards)));
+  }
+
+  /** The shard of a page. */
+  of(url: string): CrawlShard {
+    // Any hash does that all processes compute alike.
+    const at = createHash('sha256').update(url).digest().readUInt32BE() % this.shards.length;
+    return this.shards[at] ?? this.first;
+  }
+
+  /** The only one, in a crawl of one shard. */
+  get first(): CrawlShard {
+    const [first] = this.shards;
+    if (first === undefined) throw new TypeError('a crawl has at least one shard');
+    return first;
+  }
+
+  /** A stage's queues. Workers lease from all of them at once, wherever they are. */
+  stage<Name extends Stage>(stage: Name): readonly CrawlShard[Name][] {
+    return this.shards.map((shard) => shard[stage]);
+  }
+}
+
+function groupName(at: number, shards: number): string {
+  return shards === 1 ? 'crawler' : `crawler-${String(at).padStart(2, '0')}`;
+}
+
+function crawlShard(client: TaskMasterClient, group: string): CrawlShard {
+  const deadLetterQueue = `${group}#dead`;
+  return {
+    fetch: client.queue(`${group}#fetch`),
+    extract: client.queue(`${group}#extract`),
+    index: client.queue(`${group}#index`),
+    seen: client.queue(`${group}#seen`),
+    indexed: client.queue(`${group}#indexed`),
+    skipped: client.queue(`${group}#skipped`),
+    dead: client.queue(deadLetterQueue),
+    permits: client.queue(`${group}#permits`),
+    fetchRetry: { maxAttempts: 10, backoff: { initial: '100ms', max: '5s' }, deadLetterQueue },
+    stageRetry: { maxAttempts: 5, deadLetterQueue },
+  };
+}

@@ -12,7 +12,7 @@ import type { DemoOptions } from './options.ts';
 import { count } from './progress/draw.ts';
 import { Observer } from './progress/observe.ts';
 import type { Screen } from './progress/screen.ts';
-import { crawlQueues } from './queues.ts';
+import { CrawlQueues } from './queues.ts';
 import type { Summary } from './report.ts';
 import { readCorpus } from './site/corpus.ts';
 import { SiteServer } from './site/site-server.ts';
@@ -56,11 +56,12 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
   const client = cleanUp.use(await connect(node.endpoint, { signal }));
   screen.say(`A node serves at ${node.endpoint} (process ${node.pid}); its queues are at http://${node.http}/`);
 
-  const queues = crawlQueues(client);
   const live = target.site === undefined;
+  const shards = 1;
+  const queues = new CrawlQueues(client, shards);
   const context = { client, queues, bounded: live };
   if (live)
-    await queues.permits.enqueueMany(
+    await queues.first.permits.enqueueMany(
       Array.from({ length: target.pages }, () => ({ data: null })),
       { signal },
     );
@@ -73,7 +74,8 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
       size: options.workers,
       assignment: (name, number): WorkerAssignment => ({
         name,
-        endpoint: node.endpoint,
+        endpoints: [node.endpoint],
+        shards,
         segments,
         concurrency: { fetch: live ? (number <= LIVE_FETCHERS ? 1 : 0) : 4, extract: 2, index: 2 },
         pauseMs: live ? LIVE_PAUSE_MS : 0,

@@ -4,7 +4,7 @@ import { addPages, type CrawlContext } from './add-pages.ts';
 import type { SegmentWriter } from './index/segment.ts';
 import { countWords } from './index/words.ts';
 import { parsePage } from './page.ts';
-import { type ExtractTask, type FetchTask, type IndexTask, stageRetry } from './queues.ts';
+import type { ExtractTask, FetchTask, IndexTask } from './queues.ts';
 import { SiteUnavailable, type Web } from './web.ts';
 
 /**
@@ -15,16 +15,17 @@ export function fetchStage(context: CrawlContext, web: Web): Handler<FetchTask> 
   const { client, queues } = context;
   return async (task) => {
     const { url, depth } = task.data;
+    const { extract, skipped, stageRetry } = queues.of(url);
     try {
       const fetched = await web.fetch(url, task.signal);
       switch (fetched.kind) {
         case 'page':
-          return { enqueue: [queues.extract.task({ ...fetched.page, depth }, { pid: url, retry: stageRetry })] };
+          return { enqueue: [extract.task({ ...fetched.page, depth }, { pid: url, retry: stageRetry })] };
         case 'nothing':
-          return { enqueue: [queues.skipped.task({ reason: fetched.reason }, { pid: url, mode: 'fail' })] };
+          return { enqueue: [skipped.task({ reason: fetched.reason }, { pid: url, mode: 'fail' })] };
         case 'redirect':
           await addPages(context, { links: [fetched.to], foundOn: url, depth: depth + 1 }, () =>
-            client.update().complete(task).enqueue(queues.skipped, { reason: 'redirect' }, { pid: url, mode: 'fail' }),
+            client.update().complete(task).enqueue(skipped, { reason: 'redirect' }, { pid: url, mode: 'fail' }),
           );
           return undefined;
         default:
@@ -44,12 +45,13 @@ export function extractStage(context: CrawlContext): Handler<ExtractTask> {
   const { client, queues } = context;
   return async (task) => {
     const { url, depth } = task.data;
+    const { index, stageRetry } = queues.of(url);
     const { title, text, links } = parsePage(task.data);
     await addPages(context, { links, foundOn: url, depth: depth + 1 }, () =>
       client
         .update()
         .complete(task)
-        .enqueue(queues.index, { url, title, text }, { pid: url, mode: 'fail', retry: stageRetry }),
+        .enqueue(index, { url, title, text }, { pid: url, mode: 'fail', retry: stageRetry }),
     );
   };
 }
@@ -66,7 +68,7 @@ export function indexStage(
     await client
       .update()
       .complete(task)
-      .enqueue(queues.indexed, { place, worker, attempt: task.attempt }, { pid: url, mode: 'fail' })
+      .enqueue(queues.of(url).indexed, { place, worker, attempt: task.attempt }, { pid: url, mode: 'fail' })
       .commit();
     await segment.noteCommitted(url);
   };

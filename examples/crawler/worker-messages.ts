@@ -3,7 +3,10 @@ import type { Stage } from './queues.ts';
 /** What a worker process is told on its command line, as JSON. */
 export interface WorkerAssignment {
   readonly name: string;
-  readonly endpoint: string;
+  /** `host:port`; any of them will do. */
+  readonly endpoints: readonly string[];
+  /** Of the crawl. */
+  readonly shards: number;
   /** Folder of the index's segments. */
   readonly segments: string;
   /** Tasks worked on at once, by stage; 0: none. */

@@ -15,7 +15,7 @@ import {
 } from '@taskmaster/client';
 import type { CrawlContext } from './add-pages.ts';
 import { SegmentWriter } from './index/segment.ts';
-import { crawlQueues, type Stage } from './queues.ts';
+import { CrawlQueues, type Stage } from './queues.ts';
 import { extractStage, fetchStage, indexStage } from './stages.ts';
 import { SiteUnavailable, Web } from './web.ts';
 import type { FromWorker, ToWorker, WorkerAssignment, WorkerCounts } from './worker-messages.ts';
@@ -52,20 +52,20 @@ if (process.connected) process.disconnect();
 
 async function run(): Promise<void> {
   await using client = await connect({
-    endpoints: assignment.endpoint,
+    endpoints: assignment.endpoints,
     worker: assignment.name,
     timeout: NODE_ABSENCE,
     retry: { maxAttempts: 50 },
     onRetry: () => counts.callsRepeated++,
   });
   await using segment = await SegmentWriter.create(assignment.segments, assignment.name);
-  const queues = crawlQueues(client);
+  const queues = new CrawlQueues(client, assignment.shards);
   const context: CrawlContext = { client, queues, bounded: assignment.bounded };
   const web = new Web({ pauseMs: assignment.pauseMs });
   const workers = [
-    ...worker(client, 'fetch', queues.fetch, fetchStage(context, web)),
-    ...worker(client, 'extract', queues.extract, extractStage(context)),
-    ...worker(client, 'index', queues.index, indexStage(context, segment, assignment.name)),
+    ...worker(client, 'fetch', queues.stage('fetch'), fetchStage(context, web)),
+    ...worker(client, 'extract', queues.stage('extract'), extractStage(context)),
+    ...worker(client, 'index', queues.stage('index'), indexStage(context, segment, assignment.name)),
   ];
   for (const each of workers) each.start();
   tell({ kind: 'ready' });
@@ -77,8 +77,13 @@ async function run(): Promise<void> {
   report();
 }
 
-/** The worker of one stage; none if this process has no part in it. */
-function worker<T>(client: TaskMasterClient, stage: Stage, queue: Queue<T>, handler: Handler<T>): readonly Worker<T>[] {
+/** The worker of one stage, whose tasks it leases from all shards; none if this process has no part in it. */
+function worker<T>(
+  client: TaskMasterClient,
+  stage: Stage,
+  queues: readonly Queue<T>[],
+  handler: Handler<T>,
+): readonly Worker<T>[] {
   const concurrency = assignment.concurrency[stage];
   if (concurrency === 0) return [];
   const counting: Handler<T> = async (task) => {
@@ -87,7 +92,7 @@ function worker<T>(client: TaskMasterClient, stage: Stage, queue: Queue<T>, hand
     counts.handled[stage]++;
     return result;
   };
-  return [client.worker<Queue<T>>(queue, counting, { concurrency, lease: LEASE, onLeaseLost, onError })];
+  return [client.worker<Queue<T>>(queues, counting, { concurrency, lease: LEASE, onLeaseLost, onError })];
 }
 
 function onLeaseLost(): void {

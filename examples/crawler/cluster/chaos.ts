@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Pid } from '@taskmaster/client';
-import type { CrawlStatus, Observer } from '../progress/observe.ts';
-import { type CrawlQueues, type Stage, stages } from '../queues.ts';
+import type { Pid, Queue } from '@taskmaster/client';
+import { type CrawlStatus, completedBy, type Observer, openIn } from '../progress/observe.ts';
+import { type CrawlQueues, stages } from '../queues.ts';
 import type { NodeProcess } from './node-process.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
@@ -41,7 +41,7 @@ const POLL_MS = 50;
 
 /** A leased task, as far as its successor's lease is told from its own. */
 interface HeldTask {
-  readonly stage: Stage;
+  readonly queue: Queue<unknown>;
   readonly pid: Pid;
   readonly leaseToken: number;
 }
@@ -56,7 +56,7 @@ export async function killWorker(victims: Victims): Promise<WorkerKill> {
   // Its leases are still there, with its name on them: the node cannot know that it is dead until they end.
   const held = (await heldTasks(queues)).get(name) ?? [];
   say(`kill -9 ${pid}: ${name}, which held ${held.length} leased tasks; another worker takes its place`);
-  while (await anyHeld(queues, held)) await delay(POLL_MS, undefined, { signal });
+  while (await anyHeld(held)) await delay(POLL_MS, undefined, { signal });
   const recoveredMs = performance.now() - killedAt;
   say(
     `its leases have ended: all ${held.length} tasks were back for other workers ${Math.round(recoveredMs)} ms after the kill`,
@@ -73,10 +73,10 @@ export async function killNode(victims: Victims): Promise<NodeKill> {
   say(`kill -9 ${pid}: the node, with all queues; started again with the same data`);
   await node.restart();
   const readyMs = performance.now() - killedAt;
-  const status = await lookWhen(victims, ({ nodeAnswers }) => nodeAnswers);
+  const status = await lookWhen(victims, ({ silent }) => silent === 0);
   const { found, indexed } = status;
   const completed = completedBy(status);
-  const open = status.stages.reduce((sum, { available, leased, delayed }) => sum + available + leased + delayed, 0);
+  const open = openIn(status);
   say(
     `the node serves again after ${Math.round(readyMs)} ms, with ${open} tasks to do, ${found} URLs seen and ${indexed} indexed`,
   );
@@ -96,29 +96,25 @@ async function lookWhen({ observer, signal }: Victims, holds: (status: CrawlStat
 
 /** The leased tasks of all stages, by the name of the worker that has them. */
 async function heldTasks(queues: CrawlQueues): Promise<Map<string, HeldTask[]>> {
-  const held = new Map<string, HeldTask[]>();
-  for (const stage of stages) {
-    for (const task of await queues[stage].peek({ kind: 'leased', limit: 1_000, data: false })) {
-      const name = task.worker ?? '';
-      held.set(name, [...(held.get(name) ?? []), { stage, pid: task.pid, leaseToken: task.leaseToken }]);
-    }
-  }
-  return held;
+  const all: readonly Queue<unknown>[] = stages.flatMap((stage): readonly Queue<unknown>[] => queues.stage(stage));
+  const held = await Promise.all(
+    all.map(async (queue) => {
+      const leased = await queue.peek({ kind: 'leased', limit: 1_000, data: false });
+      return leased.map(({ worker = '', pid, leaseToken }) => ({ worker, queue, pid, leaseToken }));
+    }),
+  );
+  return Map.groupBy(held.flat(), ({ worker }) => worker);
 }
 
 function busiest(held: ReadonlyMap<string, readonly HeldTask[]>): string | undefined {
   return [...held].sort(([, a], [, b]) => b.length - a.length)[0]?.[0];
 }
 
-async function anyHeld(queues: CrawlQueues, held: readonly HeldTask[]): Promise<boolean> {
-  for (const { stage, pid, leaseToken } of held) {
-    const [task] = await queues[stage].get([pid], { data: false });
+async function anyHeld(held: readonly HeldTask[]): Promise<boolean> {
+  for (const { queue, pid, leaseToken } of held) {
+    const [task] = await queue.get([pid], { data: false });
     // Every lease of a task has a larger token than those before, so the same token is the dead worker's.
     if (task?.state === 'leased' && task.leaseToken === leaseToken) return true;
   }
   return false;
-}
-
-function completedBy({ stages: all }: CrawlStatus): number {
-  return all.reduce((sum, { completed }) => sum + completed, 0);
 }

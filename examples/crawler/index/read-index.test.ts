@@ -8,11 +8,11 @@ import { type IndexEntry, type Place, SegmentWriter } from './segment.ts';
 const page = (url: string): IndexEntry => ({ url, title: url, textHash: 'hash', words: { word: 1 } });
 
 async function commit({ queues }: TestCrawl, url: string, place: Place): Promise<void> {
-  await queues.indexed.enqueue({ place, worker: 'w', attempt: 1 }, { pid: url, mode: 'replace' });
+  await queues.of(url).indexed.enqueue({ place, worker: 'w', attempt: 1 }, { pid: url, mode: 'replace' });
 }
 
-test('an entry counts when the table of contents names it', async () => {
-  await using crawl = await testCrawl();
+test('an entry counts when the table of contents of its shard names it', async () => {
+  await using crawl = await testCrawl({ shards: 3 });
   await using segment = await SegmentWriter.create(crawl.dir, 'a');
   await commit(crawl, 'u', await segment.append(page('u')));
   await segment.noteCommitted('u');

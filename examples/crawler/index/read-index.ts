@@ -1,13 +1,13 @@
-import type { CrawlQueues } from '../queues.ts';
+import type { CrawlQueues, CrawlShard } from '../queues.ts';
 import { type IndexEntry, type Place, readSegments } from './segment.ts';
 
 /** What the index workers have written, and what of it counts. */
 export interface StoredIndex {
-  /** The entries that `crawler#indexed` names, by URL. */
+  /** The entries that the queues `indexed` name, by URL. */
   readonly pages: ReadonlyMap<string, IndexEntry>;
-  /** Places in `crawler#indexed`. */
+  /** Places in `indexed`. */
   readonly indexed: number;
-  /** URLs in `crawler#indexed` without an entry at the place named there. */
+  /** URLs in `indexed` without an entry at the place named there. */
   readonly dangling: number;
   /** URLs that more than one update has committed, as the workers that did so have noted. */
   readonly double: readonly string[];
@@ -19,7 +19,7 @@ export interface StoredIndex {
 const CHUNK = 1_000;
 
 /** Reads the index: the segments' entries, as far as the table of contents names them. */
-export async function readIndex(dir: string, { indexed }: CrawlQueues): Promise<StoredIndex> {
+export async function readIndex(dir: string, queues: CrawlQueues): Promise<StoredIndex> {
   const written = new Map<string, { readonly entry: IndexEntry; readonly place: Place }[]>();
   const notes = new Map<string, string[]>();
   for await (const { line, place } of readSegments(dir)) {
@@ -29,13 +29,12 @@ export async function readIndex(dir: string, { indexed }: CrawlQueues): Promise<
   const pages = new Map<string, IndexEntry>();
   const double: string[] = [];
   let uncommitted = 0;
-  const urls = [...written.keys()];
-  for (let at = 0; at < urls.length; at += CHUNK) {
-    const chunk = urls.slice(at, at + CHUNK);
-    const named = await indexed.get(chunk);
-    for (const [offset, url] of chunk.entries()) {
-      const task = named[offset];
-      const place = task === undefined || task.state === 'not-found' ? undefined : task.data.place;
+  let size = 0;
+  const urlsOf = Map.groupBy(written.keys(), (url) => queues.of(url));
+  for (const shard of queues.shards) {
+    const stats = await shard.indexed.stats();
+    size += stats.available + stats.leased + stats.delayed;
+    for await (const [url, place] of placesOf(urlsOf.get(shard) ?? [], shard)) {
       const entries = written.get(url) ?? [];
       const counts = entries.find((one) => place !== undefined && isSame(one.place, place));
       uncommitted += entries.length - (counts === undefined ? 0 : 1);
@@ -45,9 +44,22 @@ export async function readIndex(dir: string, { indexed }: CrawlQueues): Promise<
       if (committedIn.length > 1 || committedIn.some((segment) => segment !== place?.segment)) double.push(url);
     }
   }
-  const { available, leased, delayed } = await indexed.stats();
-  const size = available + leased + delayed;
   return { pages, indexed: size, dangling: size - pages.size, double, uncommitted };
+}
+
+/** Where the table of contents has each of a shard's pages; undefined for one that it does not have. */
+async function* placesOf(
+  urls: readonly string[],
+  { indexed }: CrawlShard,
+): AsyncGenerator<readonly [url: string, place: Place | undefined]> {
+  for (let at = 0; at < urls.length; at += CHUNK) {
+    const chunk = urls.slice(at, at + CHUNK);
+    const named = await indexed.get(chunk);
+    for (const [offset, url] of chunk.entries()) {
+      const task = named[offset];
+      yield [url, task === undefined || task.state === 'not-found' ? undefined : task.data.place];
+    }
+  }
 }
 
 function append<T>(map: Map<string, T[]>, key: string, value: T): void {

@@ -33,7 +33,7 @@ const ENDING = '.segment';
  * A file and a queue cannot change together atomically, so a worker that dies between writing an entry and completing
  * its task leaves an entry behind, and the task's next worker writes another one. Nothing here hides that. An entry is
  * a mere candidate: which one is the page's is decided by the update that completes the index task, because it also
- * adds the entry's place to the queue `crawler#indexed`, under the page's URL, and is refused if one is there already.
+ * adds the entry's place to the queue `indexed`, under the page's URL, and is refused if one is there already.
  * What was never committed is garbage, and is counted as such.
  */
 export class SegmentWriter implements AsyncDisposable {

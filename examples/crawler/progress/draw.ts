@@ -24,23 +24,23 @@ export function drawBlock(status: CrawlStatus, paint: Paint): string[] {
     '',
     paint(
       'dim',
-      `  ${'queue'.padEnd(18)}${['waiting', 'leased', 'delayed', 'done', 'per second'].map(column).join('')}`,
+      `  ${'stage'.padEnd(18)}${['waiting', 'leased', 'delayed', 'done', 'per second'].map(column).join('')}`,
     ),
     ...status.stages.map((stage) => stageLine(stage, paint)),
     '',
-    `  ${paint('dim', 'node')}     ${lamp(status.nodeAnswers, paint)}`,
+    `  ${paint('dim', 'node')}     ${lamp(status.silent === 0, paint)}`,
     `  ${paint('dim', 'workers')}  ${status.workers.map(({ name, ready, counts }) => `${lamp(ready, paint)} ${name} ${paint('dim', count(counts.handled.index))}`).join('   ')}`,
     '',
   ];
 }
 
 /** The crawl in one line, for a log. */
-export function drawLine({ elapsedMs, indexed, found, expected, stages, retried, nodeAnswers }: CrawlStatus): string {
+export function drawLine({ elapsedMs, indexed, found, expected, stages, retried, silent }: CrawlStatus): string {
   const goal = expected === undefined ? '' : `/${expected}`;
   const queues = stages.map(({ stage, available, leased, delayed, perSecond }) => {
     return `${stage} ${available}+${leased}+${delayed} ${Math.round(perSecond)}/s`;
   });
-  const node = nodeAnswers ? '' : ', node down';
+  const node = silent === 0 ? '' : ', node down';
   return `${seconds(elapsedMs)}  ${indexed}${goal} indexed, ${found} found  |  ${queues.join('  |  ')}  |  ${retried} retried${node}`;
 }
 
@@ -60,7 +60,7 @@ export function fit(line: string, columns: number): string {
 
 function stageLine({ stage, available, leased, delayed, completed, perSecond }: StageStatus, paint: Paint): string {
   const numbers = [available, leased, delayed, completed].map((value) => column(count(value)));
-  return `  ${paint('cyan', `crawler#${stage}`.padEnd(18))}${numbers.join('')}${column(perSecond.toFixed(0))}`;
+  return `  ${paint('cyan', stage.padEnd(18))}${numbers.join('')}${column(perSecond.toFixed(0))}`;
 }
 
 function column(text: string): string {

@@ -1,21 +1,22 @@
 import type { QueueStats, TaskMasterClient } from '@taskmaster/client';
 import type { WorkerStatus } from '../cluster/worker-pool.ts';
-import { type CrawlQueues, type Stage, stages } from '../queues.ts';
+import { type CrawlQueues, type CrawlShard, type Stage, stages } from '../queues.ts';
 
 export interface StageStatus {
   readonly stage: Stage;
   readonly available: number;
   readonly leased: number;
   readonly delayed: number;
-  /** As the node counts them, across its crashes. */
+  /** As the nodes count them, across their crashes and across moves from one to another. */
   readonly completed: number;
   /** Over the last seconds. */
   readonly perSecond: number;
 }
 
-/** The crawl at one moment. */
+/** The crawl at one moment, or nearly so: each shard's numbers are of one moment. */
 export interface CrawlStatus {
   readonly elapsedMs: number;
+  /** Over all shards, as are the numbers below. */
   readonly stages: readonly StageStatus[];
   readonly found: number;
   readonly indexed: number;
@@ -23,7 +24,10 @@ export interface CrawlStatus {
   readonly dead: number;
   /** Pages that will be indexed, if that is known. */
   readonly expected: number | undefined;
-  readonly nodeAnswers: boolean;
+  /** Shards that did not answer: their numbers are as they were. */
+  readonly silent: number;
+  /** Nothing is left to do, nor is anything being done that could find more. */
+  readonly finished: boolean;
   readonly retried: number;
   readonly workers: readonly WorkerStatus[];
 }
@@ -37,74 +41,105 @@ interface ObserverOptions {
   readonly now: () => number;
 }
 
+interface StageCounts {
+  readonly available: number;
+  readonly leased: number;
+  readonly delayed: number;
+  readonly completed: number;
+}
+
+/** What is added up over the shards. */
+interface Counts {
+  readonly stages: readonly StageCounts[];
+  readonly found: number;
+  readonly indexed: number;
+  readonly skipped: number;
+  readonly dead: number;
+}
+
 /** Rates are means over so long, in ms. */
 const RATE_WINDOW_MS = 3_000;
-/** A node that is silent for so long is shown as down. */
+/** A shard that is silent for so long is shown as such. */
 const ANSWER_TIMEOUT = '1s';
 
-/** Watches the crawl through the node's statistics of the queues, as any dashboard could. */
+const noCounts: StageCounts = { available: 0, leased: 0, delayed: 0, completed: 0 };
+const nothing: Counts = {
+  stages: stages.map(() => noCounts),
+  found: 0,
+  indexed: 0,
+  skipped: 0,
+  dead: 0,
+};
+
+/** Watches the crawl through the statistics of its queues, as any dashboard could. */
 export class Observer {
   readonly #options: ObserverOptions;
   readonly #startedAt: number;
   readonly #history: { readonly at: number; readonly completed: readonly number[] }[] = [];
-  #latest: CrawlStatus;
+  /** What each shard said last. */
+  readonly #heard = new Map<CrawlShard, Counts>();
+  /** What all shards said, if the last look heard from all. */
+  #allHeard: Counts | undefined;
+  #looking: Promise<unknown> = Promise.resolve();
 
   constructor(options: ObserverOptions) {
     this.#options = options;
     this.#startedAt = options.now();
-    this.#latest = {
-      elapsedMs: 0,
-      stages: stages.map((stage) => ({ stage, available: 0, leased: 0, delayed: 0, completed: 0, perSecond: 0 })),
-      found: 0,
-      indexed: 0,
-      skipped: 0,
-      dead: 0,
-      expected: options.expected,
-      nodeAnswers: true,
-      retried: 0,
-      workers: [],
+  }
+
+  /** Looks again, after the looks that are under way. Never rejects: the numbers of a silent shard stay as they were. */
+  look(signal?: AbortSignal): Promise<CrawlStatus> {
+    const look = this.#looking.then(() => this.#look(signal));
+    this.#looking = look;
+    return look;
+  }
+
+  async #look(signal: AbortSignal | undefined): Promise<CrawlStatus> {
+    const { queues, workers: workersOf, expected, now } = this.#options;
+    const answers = await Promise.all(queues.shards.map((shard) => this.#ask(shard, signal)));
+    const silent = answers.filter((answered) => !answered).length;
+    const counts = [...this.#heard.values()].reduce(sum, nothing);
+    const elapsedMs = now() - this.#startedAt;
+    const rates = this.#rates(
+      elapsedMs,
+      counts.stages.map(({ completed }) => completed),
+    );
+    const workers = workersOf();
+    const earlier = this.#allHeard;
+    this.#allHeard = silent === 0 ? counts : undefined;
+    return {
+      ...counts,
+      elapsedMs,
+      stages: stages.map((stage, at) => ({ stage, ...stageAt(counts, at), perSecond: rates[at] ?? 0 })),
+      expected,
+      silent,
+      finished: silent === 0 && earlier !== undefined && isStill(earlier, counts),
+      retried: workers.reduce((total, worker) => total + worker.counts.retried, 0),
+      workers,
     };
   }
 
-  /** What was seen last. */
-  get latest(): CrawlStatus {
-    return this.#latest;
-  }
-
-  /** Looks again. Never rejects: while the node is down, its part stays as it was. */
-  async look(signal?: AbortSignal): Promise<CrawlStatus> {
-    const { client, queues, now } = this.#options;
-    const { seen, indexed, skipped, dead } = queues;
-    const asked = [...stages.map((stage) => queues[stage]), seen, indexed, skipped, dead];
+  /** Whether the shard answered. */
+  async #ask(shard: CrawlShard, signal: AbortSignal | undefined): Promise<boolean> {
+    const { seen, indexed, skipped, dead } = shard;
+    const asked = [...stages.map((stage) => shard[stage]), seen, indexed, skipped, dead];
     // One request: its counts are of one moment, so a page on its way from one queue to the next is in exactly one.
+    const { client } = this.#options;
     const report = await client.stats({ queues: asked, timeout: ANSWER_TIMEOUT, signal }).catch(() => undefined);
-    const elapsedMs = now() - this.#startedAt;
-    const workers = this.#options.workers();
-    const retried = workers.reduce((total, { counts }) => total + counts.retried, 0);
-    if (report === undefined) {
-      this.#latest = { ...this.#latest, elapsedMs, workers, retried, nodeAnswers: false };
-      return this.#latest;
-    }
+    if (report === undefined) return false;
     const statsOf = new Map(report.queues.map((stats) => [stats.queue, stats]));
-    const size = (queue: { readonly name: string }): number => sizeOf(statsOf.get(queue.name));
-    const completed = stages.map((stage) => statsOf.get(queues[stage].name)?.completed ?? 0);
-    const rates = this.#rates(elapsedMs, completed);
-    this.#latest = {
-      elapsedMs,
-      stages: stages.map((stage, at) => {
-        const { available = 0, leased = 0, delayed = 0 } = statsOf.get(queues[stage].name) ?? {};
-        return { stage, available, leased, delayed, completed: completed[at] ?? 0, perSecond: rates[at] ?? 0 };
+    const size = ({ name }: { readonly name: string }): number => sizeOf(statsOf.get(name));
+    this.#heard.set(shard, {
+      stages: stages.map((stage) => {
+        const { available = 0, leased = 0, delayed = 0, completed = 0 } = statsOf.get(shard[stage].name) ?? {};
+        return { available, leased, delayed, completed };
       }),
       found: size(seen),
       indexed: size(indexed),
       skipped: size(skipped),
       dead: size(dead),
-      expected: this.#options.expected,
-      nodeAnswers: true,
-      retried,
-      workers,
-    };
-    return this.#latest;
+    });
+    return true;
   }
 
   #rates(at: number, completed: readonly number[]): number[] {
@@ -116,9 +151,52 @@ export class Observer {
   }
 }
 
-/** Nothing is left to do, and nothing is being done that could find more. */
-export function isFinished({ stages: all, found, nodeAnswers }: CrawlStatus): boolean {
-  return nodeAnswers && found > 0 && all.every(({ available, leased, delayed }) => available + leased + delayed === 0);
+/** Tasks that the crawl has completed. */
+export function completedBy({ stages: all }: Pick<Counts, 'stages'>): number {
+  return all.reduce((total, { completed }) => total + completed, 0);
+}
+
+/** Tasks that are left to do. */
+export function openIn({ stages: all }: Pick<Counts, 'stages'>): number {
+  return all.reduce((total, { available, leased, delayed }) => total + available + leased + delayed, 0);
+}
+
+/**
+ * Whether nothing is left to do, seen twice. Once is not enough: shards are not seen at the same moment, so the first may
+ * have been empty before a page of the second sent a link to it, and the second after that page was done. But what is
+ * found and completed only grows. If a second look, begun after the first had ended, shows the same numbers, nothing has
+ * happened between them, and all shards were empty at once.
+ */
+function isStill(earlier: Counts, now: Counts): boolean {
+  return (
+    now.found > 0 &&
+    openIn(earlier) === 0 &&
+    openIn(now) === 0 &&
+    now.found === earlier.found &&
+    completedBy(now) === completedBy(earlier)
+  );
+}
+
+function sum(a: Counts, b: Counts): Counts {
+  return {
+    stages: stages.map((_, at) => {
+      const [one, other] = [stageAt(a, at), stageAt(b, at)];
+      return {
+        available: one.available + other.available,
+        leased: one.leased + other.leased,
+        delayed: one.delayed + other.delayed,
+        completed: one.completed + other.completed,
+      };
+    }),
+    found: a.found + b.found,
+    indexed: a.indexed + b.indexed,
+    skipped: a.skipped + b.skipped,
+    dead: a.dead + b.dead,
+  };
+}
+
+function stageAt(counts: Counts, at: number): StageCounts {
+  return counts.stages[at] ?? noCounts;
 }
 
 function sizeOf(stats: QueueStats | undefined): number {

@@ -64,5 +64,5 @@ function counted(difference: number, what: string): string[] {
 function miscounted({ stages }: CrawlStatus, expected: Readonly<Record<string, number>>): string[] {
   return stages
     .filter(({ stage, completed }) => completed !== expected[stage])
-    .map(({ stage, completed }) => `crawler#${stage}: ${completed} instead of ${expected[stage]}`);
+    .map(({ stage, completed }) => `${stage}: ${completed} instead of ${expected[stage]}`);
 }
