@@ -1,28 +1,9 @@
 import { MemberState } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { PartitionId } from '../domain/ids.ts';
+import { clusterOf, fill, GROUPS } from '../testing/cluster-fixtures.ts';
 import { pidsOf } from '../testing/engine-harness.ts';
-import { SimCluster } from '../testing/sim-cluster.ts';
-
-const GROUPS = Array.from({ length: 40 }, (_, i) => `group-${i}`);
-
-async function clusterOf(names: readonly string[]): Promise<SimCluster> {
-  const cluster = new SimCluster();
-  for (const name of names) {
-    await cluster.run(cluster.add(name).start());
-    await cluster.pass(30_000);
-  }
-  return cluster;
-}
-
-/** A task in every group, wherever it is held. */
-async function fill(cluster: SimCluster, pid: string): Promise<void> {
-  for (const group of GROUPS) {
-    const holder = cluster.holderOf(group);
-    expect(holder, `nobody serves ${group}`).toBeDefined();
-    if (holder) await cluster.run(holder.h.enqueue(`${group}#q`, [pid]));
-  }
-}
+import type { SimCluster } from '../testing/sim-cluster.ts';
 
 async function expectEverywhere(cluster: SimCluster, pids: readonly string[]): Promise<void> {
   for (let id = 0; id < cluster.partitions; id++) expect(cluster.serving(id as PartitionId)).toHaveLength(1);
@@ -127,5 +108,43 @@ describe('a cluster', () => {
       reason: 'WRONG_CLUSTER',
     });
     expect([...cluster.node('a').agent.members.keys()].sort()).toEqual(['id-a', 'id-b']);
+  });
+
+  test('finds a member again that comes back elsewhere, also where gossip does not reach it', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const b = cluster.node('b');
+    const version = b.agent.self?.version ?? 0;
+    await cluster.run(b.agent.updateSelf({ rpcAddress: 'elsewhere:1', gossipAddress: 'elsewhere:2' }));
+    await cluster.run(b.agent.updateSelf({ rpcAddress: 'elsewhere:1' }));
+    await cluster.pass(10_000);
+    for (const name of ['a', 'c']) {
+      expect(cluster.node(name).agent.members.get('id-b')).toMatchObject({
+        ...{ rpcAddress: 'elsewhere:1', gossipAddress: 'elsewhere:2', version: version + 1 },
+      });
+    }
+    // Alive, it is called where its gossip says it is.
+    expect(cluster.node('a').agent.addressOf('id-b')).toBe('b:1');
+    await cluster.run(b.lose());
+    await cluster.pass(10_000);
+    expect(cluster.node('a').agent.addressOf('id-b')).toBe('elsewhere:1');
+  });
+
+  test('passes on how much is in partitions, of the present holder only', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    await cluster.pass(20_000);
+    for (const { agent } of cluster.up) {
+      const counts = [...agent.view.entries()].map(([id]) => agent.view.counts(id)?.tasks ?? 0);
+      expect(counts.reduce((sum, tasks) => sum + tasks, 0)).toBe(GROUPS.length);
+    }
+  });
+
+  test('says nothing new because of counts', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await cluster.pass(20_000);
+    const before = cluster.up.map(({ membership }) => membership.self.stateVersion);
+    await fill(cluster, '1');
+    await cluster.pass(20_000);
+    expect(cluster.up.map(({ membership }) => membership.self.stateVersion)).toEqual(before);
   });
 });

@@ -33,3 +33,20 @@ test('everybody who heard the same knows the same', () => {
     }),
   );
 });
+
+test('of what holders counted the newest is kept, and only while they hold', () => {
+  const view = new HolderView(8);
+  const counts = (tasks: number, countedMs: number) => ({ queues: 1, tasks, countedMs });
+  view.learnCounts(P, 1, counts(9, 9));
+  expect(view.counts(P)).toBeUndefined();
+  view.learn(P, { nodeId: 'a', epoch: 1 });
+  view.learnCounts(P, 1, counts(5, 20));
+  view.learnCounts(P, 1, counts(4, 10));
+  view.learnCounts(P, 2, counts(3, 30));
+  expect(view.counts(P)).toEqual(counts(5, 20));
+  view.learn(P, { nodeId: 'b', epoch: 2 });
+  expect(view.counts(P)).toBeUndefined();
+  // The clock of another holder may be behind.
+  view.learnCounts(P, 2, counts(6, 15));
+  expect(view.counts(P)).toEqual(counts(6, 15));
+});
