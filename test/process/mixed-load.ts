@@ -11,11 +11,18 @@ import {
 import { SeededRandom } from '@taskmaster/node/testing';
 import { type EnqueueCall, History, type Outcome, type UpdateCall } from '../support/history.ts';
 
-export const LOAD_QUEUES = ['load#in', 'load#mid', 'load#out', 'load#dead'] as const;
-type LoadQueue = (typeof LOAD_QUEUES)[number];
+const STAGES = ['in', 'mid', 'out', 'dead'] as const;
+const DEFAULT_GROUPS = ['load'] as const;
+
+/** The queues of each group: what is completed in one stage goes on to the next. */
+export const loadQueues = (groups: readonly string[] = DEFAULT_GROUPS): string[] =>
+  groups.flatMap((group) => STAGES.map((stage) => `${group}#${stage}`));
+
+const groupOf = (queue: string): string => queue.slice(0, queue.indexOf('#'));
+const stageOf = (queue: string): string => queue.slice(queue.indexOf('#') + 1);
 
 /** Where a completed task's successor goes; the last stages have none. */
-const nextStage: Readonly<Partial<Record<LoadQueue, LoadQueue>>> = { 'load#in': 'load#mid', 'load#mid': 'load#out' };
+const nextStage: Readonly<Record<string, string>> = { in: 'mid', mid: 'out' };
 
 const CLIENTS = 3;
 const ACTORS_EACH = 10;
@@ -26,13 +33,18 @@ const MOST_HELD = 10;
 const LARGEST_DATA = 2_000;
 
 export interface MixedLoadOptions {
-  readonly endpoint: string;
+  readonly endpoints: string | readonly string[];
   readonly seed: number;
+  /** Default one, `load`. */
+  readonly groups?: readonly string[];
+  /** How often a client repeats a call before it fails. Default: as long as its time allows. */
+  readonly maxAttempts?: number;
 }
 
 /** One thing after the other, as one user of the client would. */
 interface Actor {
   readonly client: TaskMasterClient;
+  readonly group: string;
   readonly queues: ReadonlyMap<string, Queue<string>>;
   readonly random: SeededRandom;
   held: LeasedTask<string>[];
@@ -50,20 +62,28 @@ export class MixedLoad {
   #lastData = 0;
   #acknowledged = 0;
 
-  static async start({ endpoint, seed }: MixedLoadOptions): Promise<MixedLoad> {
-    const retry = { maxAttempts: 10_000, maxBackoffMs: 200 };
+  static async start({
+    endpoints,
+    seed,
+    groups = DEFAULT_GROUPS,
+    maxAttempts = 10_000,
+  }: MixedLoadOptions): Promise<MixedLoad> {
+    const retry = { maxAttempts, maxBackoffMs: 200 };
     const connecting = Array.from({ length: CLIENTS }, (_, index) =>
       // One of them without the stream: calls of their own must keep the contract as well.
-      connect({ endpoints: endpoint, timeout: '90s', retry, useStream: index > 0 }),
+      connect({ endpoints, timeout: '90s', retry, useStream: index > 0 }),
     );
-    return new MixedLoad(await Promise.all(connecting), new SeededRandom(seed));
+    return new MixedLoad(await Promise.all(connecting), new SeededRandom(seed), groups);
   }
 
-  private constructor(clients: readonly TaskMasterClient[], random: SeededRandom) {
+  private constructor(clients: readonly TaskMasterClient[], random: SeededRandom, groups: readonly string[]) {
     this.#clients = clients;
     const actors = clients.flatMap((client) => {
-      const queues = new Map(LOAD_QUEUES.map((name) => [name, client.queue(name, { codec: textCodec })]));
-      return Array.from({ length: ACTORS_EACH }, (): Actor => ({ client, queues, random: random.fork(), held: [] }));
+      const queues = new Map(loadQueues(groups).map((name) => [name, client.queue(name, { codec: textCodec })]));
+      return Array.from({ length: ACTORS_EACH }, (_, index): Actor => {
+        const group = groups[index % groups.length] ?? 'load';
+        return { client, group, queues, random: random.fork(), held: [] };
+      });
     });
     this.#acting = Promise.all(actors.map((actor) => this.#act(actor)));
     // Told by `stop`.
@@ -96,7 +116,9 @@ export class MixedLoad {
 
   async #enqueue(actor: Actor): Promise<void> {
     const { random } = actor;
-    const items = Array.from({ length: 1 + random.int(4) }, () => this.#newTask(actor, random.pick(LOAD_QUEUES)));
+    const items = Array.from({ length: 1 + random.int(4) }, () =>
+      this.#newTask(actor, random.pick(loadQueues([actor.group]))),
+    );
     await this.#update(actor, { enqueue: items });
   }
 
@@ -113,14 +135,16 @@ export class MixedLoad {
       default: {
         // A PID of its own: dead letters of the same PID would replace each other.
         const retry = { maxAttempts: 3, backoffInitialMs: 50, backoffMaxMs: 200, deadLetterQueue: 'dead' };
-        return { ...common, pid: `own ${number}`, retry: queue === 'load#dead' ? undefined : retry };
+        return { ...common, pid: `own ${number}`, retry: stageOf(queue) === 'dead' ? undefined : retry };
       }
     }
   }
 
   async #lease(actor: Actor): Promise<void> {
     const { client, queues, random, held } = actor;
-    const names = random.shuffle(LOAD_QUEUES).slice(0, 1 + random.int(2));
+    // Now and then over queues of several groups, which may be on several nodes.
+    const among = random.chance(0.2) ? [...queues.keys()] : loadQueues([actor.group]);
+    const names = random.shuffle(among).slice(0, 1 + random.int(2));
     const [maxTasks, leaseMs, waitMs] = [1 + random.int(5), 100 + random.int(1_500), random.int(2) * 300];
     const call = { kind: 'lease', queues: names, maxTasks, leaseMs, waitMs, maxPid: undefined, maxBytes: 0 } as const;
     const calledAt = Date.now();
@@ -162,13 +186,16 @@ export class MixedLoad {
       await this.#update(actor, { release: [task] });
       return;
     }
-    const next = nextStage[task.queue as LoadQueue];
+    const stage = nextStage[stageOf(task.queue)];
+    const next = stage && `${groupOf(task.queue)}#${stage}`;
     const enqueue = next === undefined ? [] : [this.#newTask(actor, next)];
     // Some without a PID of their own, so that nothing can collapse and the whole step must be seen.
     if (next !== undefined && random.chance(0.3)) {
       enqueue.push({ ...this.#newTask(actor, next), pid: undefined, retry: undefined });
     }
-    const another = random.chance(0.2) ? actor.held.find((other) => other.queue !== task.queue) : undefined;
+    const another = random.chance(0.2)
+      ? actor.held.find((other) => other.queue !== task.queue && groupOf(other.queue) === groupOf(task.queue))
+      : undefined;
     if (another !== undefined) actor.held = actor.held.filter((other) => other !== another);
     await this.#update(actor, { complete: another === undefined ? [task] : [task, another], enqueue });
   }
@@ -198,7 +225,7 @@ export class MixedLoad {
         retry: retry && {
           maxAttempts: retry.maxAttempts,
           backoff: { initial: retry.backoffInitialMs, max: retry.backoffMaxMs },
-          deadLetterQueue: `load#${retry.deadLetterQueue}`,
+          deadLetterQueue: `${groupOf(queue)}#${retry.deadLetterQueue}`,
         },
       });
     }

@@ -1,0 +1,97 @@
+import { type TaskMasterClient, textCodec } from '@taskmaster/client';
+import { expect } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { type History, showHistory } from '../support/history.ts';
+import { eventsBehind, type FinalTask, violationsOf } from '../support/history-checker.ts';
+
+type State = 'available' | 'leased' | 'delayed';
+
+/** The PIDs a history tells of, by queue; dead letters keep theirs. */
+function pidsIn({ events }: History): Map<string, Set<string>> {
+  const pids = new Map<string, Set<string>>();
+  const add = (queue: string, pid: string): void => {
+    const known = pids.get(queue) ?? new Set();
+    pids.set(queue, known.add(pid));
+  };
+  for (const { call, outcome } of events) {
+    if (call.kind !== 'update' || outcome.kind !== 'updated') continue;
+    for (const [index, { queue, retry }] of call.enqueue.entries()) {
+      const pid = outcome.enqueued[index]?.pid;
+      if (pid === undefined) continue;
+      add(queue, pid);
+      if (retry !== undefined) add(`${queue.split('#')[0]}#dead`, pid);
+    }
+  }
+  return pids;
+}
+
+/** (e): the counts are those of a full listing, whatever states the tasks are in. */
+async function expectExactCounts(
+  client: TaskMasterClient,
+  byQueue: ReadonlyMap<string, ReadonlySet<string>>,
+): Promise<void> {
+  for (const [name, pids] of byQueue) {
+    const queue = client.queue(name);
+    // Leases and delays end while the tasks are listed: only counts that are the same before and after can be compared.
+    await eventually(async () => {
+      const before = await queue.stats();
+      const listed: Record<State, number> = { available: 0, leased: 0, delayed: 0 };
+      const all = [...pids].map((pid) => Buffer.from(pid, 'latin1'));
+      for (let at = 0; at < all.length; at += 1_000) {
+        for (const { state } of await queue.get(all.slice(at, at + 1_000), { data: false })) {
+          if (state !== 'not-found') listed[state]++;
+        }
+      }
+      const { available, leased, delayed } = await queue.stats();
+      expect({ available, leased, delayed }).toMatchObject({
+        available: before.available,
+        leased: before.leased,
+        delayed: before.delayed,
+      });
+      expect(listed).toEqual({ available, leased, delayed });
+    });
+  }
+}
+
+/** Everything there is, once all leases and delays have ended. */
+async function drain(client: TaskMasterClient, queues: Iterable<string>): Promise<FinalTask[]> {
+  const found: FinalTask[] = [];
+  for (const name of queues) {
+    const queue = client.queue(name, { codec: textCodec });
+    const { available } = await eventually(async () => {
+      const stats = await queue.stats();
+      expect(stats).toMatchObject({ leased: 0, delayed: 0 });
+      return stats;
+    });
+    const before = found.length;
+    for (let tasks = await queue.lease({ max: 1_000, for: '1h' }); tasks.length > 0; ) {
+      for (const { pid, data } of tasks) found.push({ queue: name, pid: pid.toString(), data });
+      tasks = await queue.lease({ max: 1_000, for: '1h' });
+    }
+    expect(found.length - before).toBe(available);
+    expect(await queue.stats()).toMatchObject({ available: 0, leased: available, delayed: 0 });
+  }
+  return found;
+}
+
+/** What came of a load: everything that is there is taken out and compared with what its history says. */
+export async function verifyLoad(
+  client: TaskMasterClient,
+  history: History,
+): Promise<{ readonly summary: string; readonly problem: string }> {
+  const byQueue = pidsIn(history);
+  await expectExactCounts(client, byQueue);
+  const found = await drain(client, byQueue.keys());
+  const { events } = history;
+  const outcomes = Object.groupBy(events, ({ outcome }) => outcome.kind);
+  const summary =
+    `${events.length} calls, ${outcomes.updated?.length ?? 0} updates and ${outcomes.leased?.length ?? 0} leases ` +
+    `acknowledged, ${outcomes.refused?.length ?? 0} refused, ${outcomes.unknown?.length ?? 0} unknown, ` +
+    `${found.length} tasks left`;
+  const violations = violationsOf(events, found);
+  const [first] = violations;
+  const problem = first
+    ? `${violations.length} violations, the first: ${JSON.stringify(first)}\n${showHistory(eventsBehind(first, events))}`
+    : '';
+  return { summary, problem };
+}
