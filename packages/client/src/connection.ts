@@ -1,6 +1,6 @@
 import { type ChannelCredentials, type ChannelOptions, Metadata, status } from '@grpc/grpc-js';
-import { isReason, TaskMasterServiceClient } from '@taskmaster/proto';
-import type { TaskMasterError } from './errors.ts';
+import { isReason, type Reason, TaskMasterServiceClient } from '@taskmaster/proto';
+import { NOT_HOLDER, type TaskMasterError } from './errors.ts';
 import { openStreamPipe } from './grpc-stream-pipe.ts';
 import { RequestStream } from './request-stream.ts';
 import { backoffBound } from './retry.ts';
@@ -15,8 +15,12 @@ export interface ConnectionParts {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly maxCallsInFlight: number;
+  /** The endpoint is a node that was chosen for what it holds: it answers itself or says NOT_HOLDER. */
+  readonly isRouted: boolean;
   /** Called when the endpoint was found up, and when it was lost. */
   readonly onChange: (connection: Connection, error: TaskMasterError | undefined) => void;
+  /** Called when the endpoint said that it does not hold a group, with what it said of who does. */
+  readonly onDenied: (connection: Connection, metadata: Readonly<Record<string, string>>) => void;
 }
 
 type ConnectionState =
@@ -33,26 +37,46 @@ const PROBE_MAX_MS = 2_000;
 const DIAGNOSE_MS = 100;
 /** How long a node that is starting or stopping is left alone when it does not say, in ms. */
 const REST_MS = 1_000;
+/** How long calls wait for a new connection, in ms, where they could also go elsewhere. */
+const OPENING_MS = 500;
+/** Has a node with a router in front of it answer by itself. */
+const ROUTED_HEADER = 'taskmaster-routed';
+/** Refusals that say something of one group, not of the node. */
+const ofOneGroup: ReadonlySet<string> = new Set<Reason>(['PARTITION_MOVING', 'HOLDER_UNREACHABLE', 'OUTCOME_UNKNOWN']);
 
 /** One endpoint: a channel to it, the stream over that channel, and whether it is up. */
 export class Connection {
   readonly endpoint: string;
   readonly client: TaskMasterServiceClient;
   readonly stream: RequestStream;
+  /** Sent with every call. */
+  readonly metadata = new Metadata();
   readonly #parts: ConnectionParts;
   #state: ConnectionState = { kind: 'connecting', failures: 0 };
   #cancelTimer: CancelTimer | undefined;
+  #unaryCalls = 0;
+  #opening: Promise<void> | undefined;
+  #opened: () => void;
 
   constructor(parts: ConnectionParts) {
     this.#parts = parts;
     this.endpoint = parts.endpoint;
+    if (parts.isRouted) this.metadata.set(ROUTED_HEADER, '1');
     this.client = new TaskMasterServiceClient(parts.endpoint, parts.credentials, parts.channelOptions);
     this.stream = new RequestStream({
-      open: (listener) => openStreamPipe(this.client, listener),
+      open: (listener) => openStreamPipe(this.client, this.metadata, listener),
       timing: parts.timing,
       maxCallsInFlight: parts.maxCallsInFlight,
       onFailure: (error) => this.failed(error),
     });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancelOpening = parts.timing.after(OPENING_MS, () => this.#opened());
+    this.#opening = promise;
+    this.#opened = () => {
+      cancelOpening();
+      this.#opening = undefined;
+      resolve();
+    };
     this.#probe();
   }
 
@@ -65,8 +89,29 @@ export class Connection {
     return this.#state.kind === 'live' && this.#state.restsUntil > now;
   }
 
+  /** While nobody knows yet whether the endpoint is up, for a short time: resolves when that is over. */
+  get opening(): Promise<void> | undefined {
+    return this.#opening;
+  }
+
+  /** No call is under way. */
+  get isIdle(): boolean {
+    return this.#unaryCalls === 0 && this.stream.isIdle;
+  }
+
+  /** A unary call begins. Returns what is to be called when it has ended. */
+  began(): () => void {
+    this.#unaryCalls++;
+    return () => void this.#unaryCalls--;
+  }
+
   /** A call over this connection failed. */
   failed(error: TaskMasterError): void {
+    if (error.reason === NOT_HOLDER) {
+      this.#parts.onDenied(this, error.metadata);
+      return;
+    }
+    if (ofOneGroup.has(error.reason)) return;
     if (this.#state.kind !== 'live' || error.code !== status.UNAVAILABLE) return;
     if (isConnectionLoss(error)) {
       this.#state = { kind: 'connecting', failures: 0 };
@@ -92,6 +137,7 @@ export class Connection {
   close(): void {
     this.#state = { kind: 'closed' };
     this.#cancelTimer?.();
+    this.#opened();
     this.stream.close();
     this.client.close();
   }
@@ -101,6 +147,7 @@ export class Connection {
       if (this.#state.kind !== 'connecting') return;
       if (error === undefined) {
         this.#state = { kind: 'live', restsUntil: 0 };
+        this.#opened();
         this.#parts.onChange(this, undefined);
       } else {
         this.#probeAgain();

@@ -66,8 +66,14 @@ export class EndpointPool {
     });
   }
 
-  /** An endpoint came up. */
+  /** The connection to this endpoint, if it is one of these. */
+  at(endpoint: string): Connection | undefined {
+    return this.#connections.find((connection) => connection.endpoint === endpoint);
+  }
+
+  /** An endpoint came up, which may be one of these. */
   cameUp(connection: Connection): void {
+    if (!this.#connections.includes(connection)) return;
     for (const waiter of this.#waiters) {
       waiter.settled();
       waiter.resolve(connection);

@@ -5,6 +5,9 @@ import type { Pid } from './pid.ts';
 /** Marks errors of this library across copies of it, where `instanceof` fails. */
 const BRAND = Symbol.for('taskmaster.error');
 
+/** The node does not hold the group, changed nothing, and mostly says who holds it. */
+export const NOT_HOLDER = 'NOT_HOLDER' satisfies Reason;
+
 /** One item of an update that made the whole update impossible. */
 export interface RefusedItem {
   readonly kind: 'enqueue' | 'dequeue' | 'renew' | 'release' | 'unknown';

@@ -1,15 +1,20 @@
-import { type StatusObject, status } from '@grpc/grpc-js';
+import { type Metadata, type StatusObject, status } from '@grpc/grpc-js';
 import { StreamResponse, type TaskMasterServiceClient, TaskMasterServiceService } from '@taskmaster/proto';
 import { type TaskMasterError, Unavailable } from './errors.ts';
 import type { StreamListener, StreamPipe } from './request-stream.ts';
 import { errorFromService } from './wire-errors.ts';
 
 /** Opens the bidirectional stream of one channel. Messages are encoded by the caller, who knows how to divide them. */
-export function openStreamPipe(client: TaskMasterServiceClient, listener: StreamListener): StreamPipe {
+export function openStreamPipe(
+  client: TaskMasterServiceClient,
+  metadata: Metadata,
+  listener: StreamListener,
+): StreamPipe {
   const call = client.makeBidiStreamRequest(
     TaskMasterServiceService.stream.path,
     (message: Buffer) => message,
     (bytes: Buffer) => StreamResponse.decode(bytes),
+    metadata,
   );
   let over = false;
   const end = (error: TaskMasterError): void => {

@@ -1,4 +1,4 @@
-import { type ChannelCredentials, type ChannelOptions, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import {
   ClusterServiceService as clusterService,
   type DeleteQueueRequest,
@@ -23,25 +23,19 @@ import {
 import { Connection } from './connection.ts';
 import { durationMs } from './duration.ts';
 import { EndpointPool } from './endpoint-pool.ts';
-import { cancelled, InvalidRequest, makeError, type TaskMasterError } from './errors.ts';
-import { callHook, endpointList, type GrpcOptions, type TlsOptions } from './options.ts';
+import { cancelled } from './errors.ts';
+import { HolderRoutes, type QueueNames } from './holder-routes.ts';
+import { callHook, endpointList, type GrpcOptions, type Routing, type TlsOptions } from './options.ts';
 import { assertUpdateFits, updateSizeBound } from './request-size.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { ClusterCalls, Reachable, Transport, TransportCallOptions } from './transport.ts';
-import { brokenReply, errorFromService, wireErrorOf } from './wire-errors.ts';
+import { type UnaryMethod, unaryCall } from './unary-call.ts';
 
 /** Parts that tests replace. */
 export interface GrpcTransportParts {
   readonly timing?: Timing | undefined;
   /** Uniform in [0, 1). */
   readonly random?: (() => number) | undefined;
-}
-
-/** Just the parts of a generated method definition that a unary call needs. */
-interface UnaryMethod<Request, Reply> {
-  readonly path: string;
-  readonly requestSerialize: (request: Request) => Buffer;
-  readonly responseDeserialize: (bytes: Buffer) => Reply;
 }
 
 const NO_OPTIONS: TransportCallOptions = {};
@@ -57,32 +51,42 @@ export class GrpcTransport implements Transport {
   };
   readonly reachableFrom: Reachable | undefined;
   readonly #pool: EndpointPool;
+  readonly #routes: HolderRoutes;
   readonly #useStream: boolean;
 
   constructor(options: GrpcOptions, parts: GrpcTransportParts = {}) {
     const endpoints = endpointList(options.endpoints);
     const timing = parts.timing ?? systemTiming;
+    const random = parts.random ?? Math.random;
+    const routing = routingOf(options.routing);
     this.#useStream = options.useStream ?? true;
-    this.reachableFrom = options.credentials === undefined ? { endpoints, tls: options.tls } : undefined;
-    const channelCredentials = options.credentials ?? credentialsOf(options.tls);
-    const onChange = (connection: Connection, error: TaskMasterError | undefined): void => {
-      if (error === undefined) this.#pool.cameUp(connection);
-      const state = error === undefined ? 'connected' : 'lost';
-      callHook(options.onReconnect, { endpoint: connection.endpoint, state, error });
+    this.reachableFrom = options.credentials === undefined ? { endpoints, tls: options.tls, routing } : undefined;
+    const common = {
+      credentials: options.credentials ?? credentialsOf(options.tls),
+      channelOptions: channelOptions(options.tls),
+      timing,
+      random,
+      maxCallsInFlight: callsInFlight(options.maxCallsInFlight),
     };
-    const connections = endpoints.map(
-      (endpoint) =>
-        new Connection({
-          endpoint,
-          credentials: channelCredentials,
-          channelOptions: channelOptions(options.tls),
-          timing,
-          random: parts.random ?? Math.random,
-          maxCallsInFlight: callsInFlight(options.maxCallsInFlight),
-          onChange,
-        }),
-    );
+    const open = (endpoint: string, isRouted: boolean): Connection =>
+      new Connection({
+        ...common,
+        endpoint,
+        isRouted,
+        onChange: (connection, error) => {
+          if (error === undefined) this.#pool.cameUp(connection);
+          else this.#routes.lost();
+          const state = error === undefined ? 'connected' : 'lost';
+          callHook(options.onReconnect, { endpoint, state, error });
+        },
+        onDenied: (connection, metadata) => this.#routes.denied(connection, metadata),
+      });
+    const connections = endpoints.map((endpoint) => open(endpoint, false));
     this.#pool = new EndpointPool(connections, timing);
+    this.#routes = new HolderRoutes({
+      ...{ routing, timing, random, pool: this.#pool },
+      open: (address) => open(address, true),
+    });
   }
 
   get canTryElsewhere(): boolean {
@@ -103,17 +107,19 @@ export class GrpcTransport implements Transport {
         return Promise.reject(error);
       }
     }
-    if (!this.#useStream) return this.#unary(service.updateTasks, request, options);
-    const connection = this.#pool.pick();
+    const queue = queueOf(request);
+    if (!this.#useStream) return this.#unary(service.updateTasks, request, options, queue);
+    const connection = this.#routes.pick(queue);
     if (connection !== undefined) return connection.stream.update(request, sizeBound, options);
-    return this.#whenLive(options, (live, left) => live.stream.update(request, sizeBound, left));
+    return this.#whenLive(options, queue, (live, left) => live.stream.update(request, sizeBound, left));
   }
 
   leaseTasks(request: LeaseTasksRequest, options = NO_OPTIONS): Promise<LeaseTasksResponse> {
-    if (!this.#useStream) return this.#unary(service.leaseTasks, request, options, request.waitMs);
-    const connection = this.#pool.pick();
+    const { queues, waitMs } = request;
+    if (!this.#useStream) return this.#unary(service.leaseTasks, request, options, queues, waitMs);
+    const connection = this.#routes.pick(queues);
     if (connection !== undefined) return connection.stream.lease(request, options);
-    return this.#whenLive(options, (live, left) => live.stream.lease(request, left));
+    return this.#whenLive(options, queues, (live, left) => live.stream.lease(request, left));
   }
 
   listQueues(request: ListQueuesRequest, options = NO_OPTIONS): Promise<ListQueuesResponse> {
@@ -121,26 +127,27 @@ export class GrpcTransport implements Transport {
   }
 
   getQueueStats(request: GetQueueStatsRequest, options = NO_OPTIONS): Promise<GetQueueStatsResponse> {
-    return this.#unary(service.getQueueStats, request, options);
+    return this.#unary(service.getQueueStats, request, options, request.queues);
   }
 
   peekTasks(request: PeekTasksRequest, options = NO_OPTIONS): Promise<PeekTasksResponse> {
-    return this.#unary(service.peekTasks, request, options);
+    return this.#unary(service.peekTasks, request, options, request.queue);
   }
 
   getTasks(request: GetTasksRequest, options = NO_OPTIONS): Promise<GetTasksResponse> {
-    return this.#unary(service.getTasks, request, options);
+    return this.#unary(service.getTasks, request, options, request.queue);
   }
 
   deleteQueue(request: DeleteQueueRequest, options = NO_OPTIONS): Promise<DeleteQueueResponse> {
-    return this.#unary(service.deleteQueue, request, options);
+    return this.#unary(service.deleteQueue, request, options, request.queue);
   }
 
   resetLeases(request: ResetLeasesRequest, options = NO_OPTIONS): Promise<ResetLeasesResponse> {
-    return this.#unary(service.resetLeases, request, options);
+    return this.#unary(service.resetLeases, request, options, request.queue);
   }
 
   async close(): Promise<void> {
+    this.#routes.close();
     this.#pool.close();
   }
 
@@ -152,72 +159,37 @@ export class GrpcTransport implements Transport {
     method: UnaryMethod<Request, Reply>,
     request: Request,
     options: TransportCallOptions,
+    queues?: QueueNames,
     extraMs = 0,
   ): Promise<Reply> {
     if (options.signal?.aborted) return Promise.reject(cancelled(options.signal));
-    const connection = this.#pool.pick();
+    const connection = this.#routes.pick(queues);
     if (connection !== undefined) return unaryCall(connection, method, request, options, extraMs);
-    return this.#whenLive(options, (live, left) => unaryCall(live, method, request, left, extraMs));
+    return this.#whenLive(options, queues, (live, left) => unaryCall(live, method, request, left, extraMs));
   }
 
-  /** No endpoint is up: the call waits for one, within its deadline. */
+  /** No endpoint is up, or the holder's is just being opened: the call waits for one, within its deadline. */
   async #whenLive<Reply>(
     options: TransportCallOptions,
+    queues: QueueNames,
     call: (connection: Connection, options: TransportCallOptions) => Promise<Reply>,
   ): Promise<Reply> {
     const { timeoutMs, signal } = options;
     const start = performance.now();
-    const connection = await this.#pool.whenLive(timeoutMs, signal);
+    const connection = await this.#routes.whenLive(queues, timeoutMs, signal);
     if (timeoutMs === undefined) return call(connection, options);
     return call(connection, { signal, timeoutMs: Math.max(0, timeoutMs - (performance.now() - start)) });
   }
 }
 
-/** One call of its own. A lease that is given up is cancelled: what it was leased at that moment comes back when it ends. */
-function unaryCall<Request, Reply>(
-  connection: Connection,
-  method: UnaryMethod<Request, Reply>,
-  request: Request,
-  { signal, timeoutMs }: TransportCallOptions,
-  extraMs: number,
-): Promise<Reply> {
-  return new Promise((resolve, reject) => {
-    let requestBytes: Buffer;
-    try {
-      requestBytes = method.requestSerialize(request);
-    } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
-      reject(new InvalidRequest(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause }));
-      return;
-    }
-    const call = connection.client.makeUnaryRequest(
-      method.path,
-      (bytes: Buffer) => bytes,
-      method.responseDeserialize,
-      requestBytes,
-      timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs + extraMs },
-      (failure: ServiceError | null, reply?: Reply) => {
-        signal?.removeEventListener('abort', onAbort);
-        if (failure === null && reply !== undefined) {
-          resolve(reply);
-          return;
-        }
-        const error = failure === null ? brokenReply('sent no reply') : failureOf(failure);
-        connection.failed(error);
-        reject(signal?.aborted ? cancelled(signal, error) : error);
-      },
-    );
-    const onAbort = (): void => call.cancel();
-    signal?.addEventListener('abort', onAbort, { once: true });
-  });
+/** A queue whose group is that of the whole update. */
+function queueOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string | undefined {
+  return (enqueue[0] ?? dequeue[0] ?? renew[0] ?? release[0])?.queue;
 }
 
-/** A server that ends without waiting for its calls cancels them, which is no wish of the caller's. */
-function failureOf(failure: ServiceError): TaskMasterError {
-  const error = errorFromService(failure);
-  if (failure.code !== status.CANCELLED || wireErrorOf(failure) !== undefined) return error;
-  const message = `the call was cut off: ${error.message}`;
-  return makeError(message, { reason: 'UNAVAILABLE', retryable: true, maybeApplied: true, cause: failure });
+function routingOf(given: Routing | undefined): Routing {
+  if (given === undefined || given === 'any' || given === 'direct') return given ?? 'any';
+  throw new TypeError(`routing: '${String(given)}' is neither 'any' nor 'direct'`);
 }
 
 function channelOptions(tls: TlsOptions | undefined): ChannelOptions {

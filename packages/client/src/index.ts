@@ -70,6 +70,7 @@ export type {
   GrpcOptions,
   ReconnectEvent,
   RetryEvent,
+  Routing,
   TlsOptions,
   UpdateOptions,
 } from './options.ts';

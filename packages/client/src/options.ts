@@ -53,10 +53,22 @@ export interface TlsOptions {
   readonly serverName?: string | undefined;
 }
 
+/**
+ * Where calls go.
+ * - `any`: to the endpoints, in turn. A node that answers that another one holds the group is heeded: later calls of the
+ *   group go there.
+ * - `direct`: straight to the node that holds the group, of which the client keeps a table; to the endpoints while the holder
+ *   is not known or cannot be reached. Saves the way over a proxy. Nodes must be reachable at the addresses that they tell
+ *   each other (`taskmaster members` shows them), and with `tls` have certificates for these.
+ */
+export type Routing = 'any' | 'direct';
+
 /** How to reach nodes or proxies. */
 export interface GrpcOptions {
   /** `host:port`, one or several. Calls go to those that are up, in turn. */
   readonly endpoints: string | readonly string[];
+  /** Which of the endpoints, or which other nodes of their cluster, calls go to. Default `any`. */
+  readonly routing?: Routing | undefined;
   /** Encrypts. Default: plain text. */
   readonly tls?: TlsOptions | undefined;
   /**
@@ -70,7 +82,7 @@ export interface GrpcOptions {
   readonly useStream?: boolean | undefined;
   /** Most unanswered calls on one stream; more wait their turn. Waiting leases do not count. Default 4,096. */
   readonly maxCallsInFlight?: number | undefined;
-  /** Called when an endpoint comes up, the first time too, and when it is lost. */
+  /** Called when an endpoint, or a node that calls are routed to, comes up, the first time too, and when it is lost. */
   readonly onReconnect?: ((event: ReconnectEvent) => void) | undefined;
 }
 

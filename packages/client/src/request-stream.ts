@@ -12,7 +12,7 @@ import {
   type UpdateTasksResponse,
 } from '@taskmaster/proto';
 import { DeadlineWheel } from './deadline-wheel.ts';
-import { cancelled, DeadlineExceeded, InvalidRequest, type TaskMasterError } from './errors.ts';
+import { cancelled, DeadlineExceeded, InvalidRequest, NOT_HOLDER, type TaskMasterError } from './errors.ts';
 import { leaseSizeBound } from './request-size.ts';
 import { closedError, newCall, type StreamedCall, streamLoss, unsentLoss } from './streamed-call.ts';
 import type { Timing } from './timing.ts';
@@ -40,7 +40,10 @@ export interface RequestStreamParts {
   readonly timing: Timing;
   /** Most unanswered calls, waiting leases not counted. */
   readonly maxCallsInFlight: number;
-  /** Called when the stream broke, after its calls were rejected, and when an answer says that the node is unavailable. */
+  /**
+   * Called when the stream broke, after its calls were rejected, and when an answer says that the node is
+   * unavailable or does not hold the group.
+   */
   readonly onFailure: (error: TaskMasterError) => void;
 }
 
@@ -81,6 +84,11 @@ export class RequestStream {
   /** Calls sent and not answered. */
   get unanswered(): number {
     return this.#sent.size;
+  }
+
+  /** Nothing waits for its turn or for its answer. */
+  get isIdle(): boolean {
+    return this.#sent.size === 0 && this.#queueHead === this.#queue.length;
   }
 
   /** The request must fit into a message: see `assertUpdateFits`. */
@@ -242,7 +250,7 @@ export class RequestStream {
     if (this.#queueHead < this.#queue.length) this.#flushSoon();
     if (result?.$case === 'error') {
       const error = errorFromWire(result.value);
-      if (error.code === status.UNAVAILABLE) this.#parts.onFailure(error);
+      if (error.code === status.UNAVAILABLE || error.reason === NOT_HOLDER) this.#parts.onFailure(error);
       this.#reject(call, call.givenUp ?? error);
     } else if (call.$case === 'update' && result?.$case === 'update') {
       this.#settle(call);

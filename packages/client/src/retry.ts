@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import type { Reason } from '@taskmaster/proto';
-import type { TaskMasterError } from './errors.ts';
+import { NOT_HOLDER, type TaskMasterError } from './errors.ts';
 
 /** When a failed call is repeated. */
 export interface RetryOptions {
@@ -32,6 +32,10 @@ export type Repetition = 'harmless' | 'once' | 'unsafe' | 'operator';
  */
 export const REQUEST_ID_REPEAT_MS = 100_000;
 
+/** So many nodes in a row are believed when they say who holds a group. More means that it moves: that takes a moment. */
+const FOLLOWED = 2;
+/** Whoever is asked, the group is on its way. */
+const PARTITION_MOVING = 'PARTITION_MOVING' satisfies Reason;
 const HOLDER_UNREACHABLE = 'HOLDER_UNREACHABLE' satisfies Reason;
 
 export interface FailedAttempt {
@@ -54,10 +58,14 @@ const giveUp: RetryDecision = { kind: 'give-up' };
 /** Whether and when a call is repeated. `random` is uniform in [0, 1). */
 export function decideRetry(failed: FailedAttempt, policy: RetryPolicy, random: () => number): RetryDecision {
   const { error, attempt } = failed;
-  if (!error.retryable || attempt >= policy.maxAttempts || !mayRepeat(failed)) return giveUp;
+  if (!error.retryable || !mayRepeat(failed)) return giveUp;
+  // Going where a node says is part of the attempt; how that node is reached is the transport's business.
+  const isTold = error.reason === NOT_HOLDER && error.metadata.holder !== undefined;
+  if (isTold && attempt <= FOLLOWED && failed.remainingMs > 0) return { kind: 'retry', afterMs: 0 };
+  if (attempt >= policy.maxAttempts) return giveUp;
   const bound = backoffBound(attempt, policy.initialBackoffMs, policy.maxBackoffMs);
   // What a node that is starting or stopping asks for does not concern the others.
-  const leftAlone = failed.elsewhere && error.code === status.UNAVAILABLE;
+  const leftAlone = failed.elsewhere && error.code === status.UNAVAILABLE && error.reason !== PARTITION_MOVING;
   // The node's wish is a lower bound; the jitter on top keeps clients from coming back all at once.
   const afterMs = (leftAlone ? 0 : (error.retryDelayMs ?? 0)) + random() * bound;
   return afterMs < failed.remainingMs ? { kind: 'retry', afterMs } : giveUp;

@@ -24,7 +24,7 @@ import type {
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from '@taskmaster/proto';
-import type { TlsOptions } from './options.ts';
+import type { Routing, TlsOptions } from './options.ts';
 
 export { isTaskMasterError, TaskMasterError } from './errors.ts';
 export { errorFromWire, wireErrorOf } from './wire-errors.ts';
@@ -43,6 +43,8 @@ export interface TransportCallOptions {
 export interface Reachable {
   readonly endpoints: readonly string[];
   readonly tls: TlsOptions | undefined;
+  /** Default `any`. */
+  readonly routing?: Routing;
 }
 
 /** What operators ask of a cluster. Rejections are those of a transport. */

@@ -12,7 +12,7 @@ import {
   UpdateRefused,
   type Error as WireError,
 } from '@taskmaster/proto';
-import { isTaskMasterError, makeError, type RefusedItem, TaskMasterError } from './errors.ts';
+import { isTaskMasterError, makeError, NOT_HOLDER, type RefusedItem, TaskMasterError } from './errors.ts';
 
 const ERROR_INFO = 'type.googleapis.com/google.rpc.ErrorInfo';
 const RETRY_INFO = 'type.googleapis.com/google.rpc.RetryInfo';
@@ -28,7 +28,7 @@ export function errorFromWire(error: WireError): TaskMasterError {
     code: error.code,
     metadata: error.metadata,
     retryDelayMs: error.retryDelayMs > 0 ? error.retryDelayMs : undefined,
-    retryable: isReason(error.reason) ? isTransient(error.reason) : isTransientCode(error.code),
+    retryable: isRetryable(error),
     maybeApplied: error.reason === OUTCOME_UNKNOWN,
     items: error.items.map(refusedItem),
   });
@@ -109,6 +109,12 @@ function refusedItem(item: ItemRefusal): RefusedItem {
 
 function statusName(code: number): string {
   return status[code] ?? 'UNKNOWN';
+}
+
+/** What one node does not hold another one does, and the client goes there. */
+function isRetryable({ reason, code }: WireError): boolean {
+  if (reason === NOT_HOLDER) return true;
+  return isReason(reason) ? isTransient(reason) : isTransientCode(code);
 }
 
 function isTransientCode(code: number): boolean {

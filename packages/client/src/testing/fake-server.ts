@@ -40,6 +40,10 @@ export class FakeServer implements AsyncDisposable {
   readonly unaryCalls: string[] = [];
   /** Refuses every call with this error, until it is taken away. */
   refusal: TaskMasterError | undefined;
+  /** Refuses calls about a queue with this error, if it gives one. */
+  refusalOf: ((queue: string) => TaskMasterError | undefined) | undefined;
+  /** Unary calls and streams that said they had chosen this node. */
+  routed = 0;
   /** Holds stream answers back until it resolves. */
   hold: Promise<void> = Promise.resolve();
   readonly #server = new Server({ 'grpc.max_receive_message_length': 8 * 1024 * 1024 });
@@ -79,9 +83,10 @@ export class FakeServer implements AsyncDisposable {
       <Request, Reply>(name: string, act: (request: Request, signal: AbortSignal) => Reply | Promise<Reply>) =>
       (call: ServerUnaryCall<Request, Reply>, callback: sendUnaryData<Reply>): void => {
         this.unaryCalls.push(name);
+        this.#countRouted(call);
         const given = new AbortController();
         call.on('cancelled', () => given.abort());
-        void this.#guarded(() => act(call.request, given.signal)).then(
+        void this.#guarded(call.request, () => act(call.request, given.signal)).then(
           (reply) => callback(null, reply),
           (error: TaskMasterError) =>
             callback({ code: error.code, details: error.message, metadata: detailsOf(error) }),
@@ -128,6 +133,7 @@ export class FakeServer implements AsyncDisposable {
 
   #serveStream(call: StreamCallHandle): void {
     this.streams++;
+    this.#countRouted(call);
     this.#open.add(call);
     const waiting = new Map<number, AbortController>();
     const answer = (result: StreamResult): void => {
@@ -143,7 +149,7 @@ export class FakeServer implements AsyncDisposable {
         }
         const given = new AbortController();
         waiting.set(id, given);
-        void this.#guarded(async (): Promise<StreamResult['result']> => {
+        void this.#guarded(asked?.value, async (): Promise<StreamResult['result']> => {
           await this.hold;
           if (asked?.$case === 'update') return { $case: 'update', value: this.engine.update(asked.value) };
           if (asked?.$case === 'lease') {
@@ -166,14 +172,30 @@ export class FakeServer implements AsyncDisposable {
     call.on('error', gone);
   }
 
-  async #guarded<Reply>(act: () => Reply | Promise<Reply>): Promise<Reply> {
-    if (this.refusal !== undefined) throw this.refusal;
+  #countRouted({ metadata }: { readonly metadata: Metadata }): void {
+    if (metadata.get('taskmaster-routed')[0] === '1') this.routed++;
+  }
+
+  async #guarded<Reply>(request: unknown, act: () => Reply | Promise<Reply>): Promise<Reply> {
+    const { refusalOf } = this;
+    const refusal = this.refusal ?? (refusalOf && queuesIn(request).map(refusalOf).find(Boolean));
+    if (refusal !== undefined) throw refusal;
     try {
       return await act();
     } catch (thrown) {
       throw isTaskMasterError(thrown) ? thrown : asTaskMasterError(thrown);
     }
   }
+}
+
+/** The queues that any request names. */
+function queuesIn(request: unknown): readonly string[] {
+  if (typeof request !== 'object' || request === null) return [];
+  return Object.entries(request).flatMap(([name, value]) => {
+    if (name === 'queue' && typeof value === 'string') return [value];
+    if (!Array.isArray(value)) return [];
+    return value.flatMap((item: unknown) => (name === 'queues' && typeof item === 'string' ? [item] : queuesIn(item)));
+  });
 }
 
 const itemKinds = {
