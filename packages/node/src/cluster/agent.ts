@@ -17,6 +17,7 @@ import { inventoryOf } from './inventory.ts';
 import { Knowledge } from './knowledge.ts';
 import { fromWireRecord, toWireRecord } from './knowledge-codec.ts';
 import { Leaving } from './leaving.ts';
+import { LeftTargets } from './left-targets.ts';
 import type { Identity, MemberStore } from './member-store.ts';
 import { isHolding, isRemoved, type MemberRecord, type Members, memberNamed, ringMembers } from './members.ts';
 import { Orphans } from './orphans.ts';
@@ -77,6 +78,7 @@ export class ClusterAgent {
   readonly #guard: CommitGuard;
   readonly #orphans: Orphans;
   readonly #leaving: Leaving;
+  readonly #leftTargets: LeftTargets;
   readonly #listeners = new Set<() => void>();
   readonly #stopping = new AbortController();
   #endListening = (): void => {};
@@ -95,7 +97,15 @@ export class ClusterAgent {
     const toHear = (): string[] => this.#toHear();
     const common = { ...deps, clusterId, nodeId, knowledge, view, exchange, toHear, members: () => knowledge.members };
     this.#placement = new Placement(common);
-    this.#leaving = new Leaving({ ...common, refuseArrivals: () => deps.handOffs.refuseArrivals() });
+    this.#leaving = new Leaving({
+      ...common,
+      refuseArrivals: () => deps.handOffs.refuseArrivals(),
+      tellLeft: () =>
+        this.#tellAs(
+          'left',
+          knowledge.others.map((record) => record.nodeId),
+        ),
+    });
     this.#exchanger = new Exchanger({
       ...common,
       from: nodeId,
@@ -103,11 +113,18 @@ export class ClusterAgent {
       learn: (heard, from) => knowledge.inTurn(() => knowledge.learn(heard, from)),
       onBeat: () => this.#look(),
     });
+    const exchangeWithAll = async (ids: readonly string[]): Promise<boolean> =>
+      (await Promise.all(ids.map(exchange))).every((answered) => answered);
+    this.#leftTargets = new LeftTargets({
+      ...common,
+      exchangeWithAll,
+      takeBack: (id) => deps.handOffs.resolveRemoved(id),
+    });
     this.#guard = new CommitGuard({ ...common, self: () => knowledge.self, others: () => knowledge.others });
     this.#orphans = new Orphans({
       ...common,
       mayCommit: () => this.#guard.check() === undefined,
-      exchangeWithAll: async (ids) => (await Promise.all(ids.map(exchange))).every((answered) => answered),
+      exchangeWithAll,
       claim: (decide) => knowledge.inTurn(async () => deps.partitions.claim(decide())),
     });
     this.removal = new Removal({
@@ -218,7 +235,7 @@ export class ClusterAgent {
   async activate(): Promise<void> {
     while (this.self?.state === 'joining') {
       const others = ringMembers(this.members).filter((nodeId) => nodeId !== this.nodeId);
-      if (others.length === 0 || (await this.#tellActive(others))) {
+      if (others.length === 0 || (await this.#tellAs('active', others))) {
         return this.#knowledge.changeSelf({ state: 'active' });
       }
       await sleep(this.#deps.clock, ACTIVATE_RETRY_MS, this.#stopping.signal);
@@ -297,14 +314,14 @@ export class ClusterAgent {
     await this.#deps.handOffs.resolveRemoved(nodeId);
   }
 
-  /** Whether one of these members knows by now that this node is active. */
-  async #tellActive(others: readonly string[]): Promise<boolean> {
+  /** Whether one of these members knows by now that this node is in that state. */
+  async #tellAs(state: 'active' | 'left', others: readonly string[]): Promise<boolean> {
     const { self } = this;
     if (!self) return false;
-    const active = toWireRecord({ ...self, state: 'active', version: self.version + 1 });
+    const changed = toWireRecord({ ...self, state, version: self.version + 1 });
     for (const nodeId of others) {
       const known = this.#knowledge.tell();
-      const members = [...known.members.filter((record) => record.nodeId !== self.nodeId), active];
+      const members = [...known.members.filter((record) => record.nodeId !== self.nodeId), changed];
       if (await this.#exchanger.with(nodeId, { ...known, members })) return true;
     }
     return false;
@@ -323,6 +340,7 @@ export class ClusterAgent {
     if (this.#stopping.signal.aborted || this.self?.state === 'left') return;
     this.#placement.update(this.desired, (nodeId) => this.#targetAt(nodeId));
     this.#orphans.look();
+    this.#leftTargets.look();
   }
 
   /** Where to send partitions to; nowhere while the member is not there. */

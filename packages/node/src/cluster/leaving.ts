@@ -1,6 +1,8 @@
 import { Refusal } from '../domain/errors.ts';
 import type { Partitions } from '../engine/partitions.ts';
+import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
+import { sleep } from '../ports/sleep.ts';
 import type { Knowledge } from './knowledge.ts';
 import { isRemoved, ringMembers } from './members.ts';
 
@@ -10,9 +12,14 @@ export interface LeavingDeps {
   readonly knowledge: Knowledge;
   readonly log: Log;
   readonly exchange: (nodeId: string) => Promise<boolean>;
+  readonly clock: Clock;
+  /** Has another member know, durably, that this one has left; whether one does. */
+  readonly tellLeft: () => Promise<boolean>;
   /** See `HandOffs`. */
   readonly refuseArrivals: () => Promise<void>;
 }
+
+const TELL_RETRY_MS = 500;
 
 /** How a node leaves in good order: its record says so, the ring without it has everything handed over, and it is gone. */
 export class Leaving {
@@ -56,10 +63,14 @@ export class Leaving {
   }
 
   async #finish(): Promise<void> {
-    const { knowledge, exchange, refuseArrivals } = this.#deps;
+    const { knowledge, exchange, refuseArrivals, tellLeft, clock } = this.#deps;
     // Others may still think that this node is active, and send it what it would take along.
     await refuseArrivals();
     await this.#emptied();
+    // A member that only itself knew to have left would not start again, and the others would wait for it for ever.
+    while (knowledge.self?.state === 'leaving' && !(await tellLeft())) {
+      await sleep(clock, TELL_RETRY_MS, this.#stopping.signal);
+    }
     await knowledge.changeSelf({ state: 'left' });
     if (isRemoved(knowledge.self)) return;
     await Promise.all(knowledge.others.map(({ nodeId }) => exchange(nodeId)));

@@ -1,0 +1,91 @@
+import { partitionOf } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import type { PartitionId } from '../domain/ids.ts';
+import { pidsOf } from '../testing/engine-harness.ts';
+import { SimCluster } from '../testing/sim-cluster.ts';
+
+const QUEUE = 'orders#new';
+const P = partitionOf('orders', 8) as PartitionId;
+
+async function clusterOf(names: readonly string[]): Promise<SimCluster> {
+  const cluster = new SimCluster({ partitions: 8 });
+  for (const name of names) {
+    await cluster.run(cluster.add(name).start());
+    await cluster.pass(20_000);
+  }
+  return cluster;
+}
+
+/** Has a node hold the partition with a task in it. */
+async function putAt(cluster: SimCluster, name: string): Promise<void> {
+  const holder = cluster.holderOf('orders');
+  if (holder && holder.name !== name) await cluster.run(holder.send(P, cluster.node(name)));
+  await cluster.run(cluster.node(name).h.enqueue(QUEUE, ['1']));
+}
+
+/** Nothing passes between a node and all others. */
+function cutOff(cluster: SimCluster, name: string): void {
+  for (const other of cluster.nodes.keys()) {
+    cluster.cut.add(`${name}>${other}`);
+    cluster.cut.add(`${other}>${name}`);
+  }
+}
+
+describe('a node that leaves', () => {
+  test('takes nothing any more, though others may not have heard of it yet', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await putAt(cluster, 'a');
+    const [a, b] = [cluster.node('a'), cluster.node('b')];
+    const drained = b.agent.drain();
+    const sent = a.send(P, b);
+    sent.catch(() => {});
+    await cluster.run(drained);
+    await expect(cluster.run(sent)).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+    expect(b.partitions.held()).toEqual([]);
+    expect(cluster.serving(P)).toEqual(['a']);
+  });
+
+  test('is known to have left before it knows itself: a crash leaves nobody waiting for it', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const b = cluster.node('b');
+    b.agent.drain().catch(() => {});
+    // Everything is handed over; nobody can be told.
+    while (b.partitions.held().length > 0) await cluster.pass(1);
+    cutOff(cluster, 'b');
+    await cluster.pass(3_000);
+    await cluster.run(b.lose());
+    cluster.heal();
+    await cluster.run(b.start());
+    await cluster.pass(10_000);
+    expect(cluster.up.map(({ agent }) => agent.members.get('id-b')?.state)).toEqual(['left', 'left', 'left']);
+  });
+
+  test('leaves nobody behind who does not know whether it took a partition', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await putAt(cluster, 'a');
+    const [a, b, c] = [cluster.node('a'), cluster.node('b'), cluster.node('c')];
+    // The last request of the hand-off does not arrive, nor does anything after it.
+    cluster.network.onArrival = ({ what, to }) => {
+      if (what === 'takePartition' && to === 'b') void a.lose();
+    };
+    a.send(P, b).catch(() => {});
+    await cluster.pass(1_000);
+    cluster.network.onArrival = undefined;
+    // What it had offered is forgotten with its process.
+    await cluster.run(b.lose());
+    await cluster.run(b.start());
+    await cluster.pass(5_000);
+    const drained = b.agent.drain();
+    await cluster.pass(1_000);
+    // The ring wants some at the node that is down.
+    for (const { id } of b.partitions.held()) await cluster.run(b.send(id, c));
+    await cluster.run(drained);
+    await cluster.run(b.lose());
+    await cluster.run(a.start());
+    await cluster.pass(30_000);
+    expect(c.agent.members.get('id-b')?.state).toBe('left');
+    const holder = cluster.holderOf('orders');
+    expect(holder).toBeDefined();
+    if (holder) expect(pidsOf(await cluster.run(holder.h.lease(QUEUE)))).toEqual(['1']);
+  });
+});

@@ -1,0 +1,65 @@
+import type { Partitions } from '../engine/partitions.ts';
+import type { Log } from '../ports/log.ts';
+import { isRemoved, type Members } from './members.ts';
+
+export interface LeftTargetsDeps {
+  readonly partitions: Partitions;
+  readonly log: Log;
+  readonly members: () => Members;
+  /** Hears what each of these members knows; whether all of them answered. */
+  readonly exchangeWithAll: (nodeIds: readonly string[]) => Promise<boolean>;
+  /** Members whose answers are needed, this node left out. */
+  readonly toHear: () => readonly string[];
+  /** Nobody has what this member may have taken: it is served here again. */
+  readonly takeBack: (nodeId: string) => Promise<void>;
+}
+
+/**
+ * Hand-offs to a member that left in good order before it said what became of them.
+ *
+ *  L1  It left with nothing, and takes nothing any more. Either it never took the partition, or it handed it on, and then
+ *      some member holds it at a later epoch.
+ *  L2  That one, wherever the partition has gone since, is among the others, or is known to one of them; what they say is
+ *      final once all have answered, because of L1.
+ */
+export class LeftTargets {
+  readonly #deps: LeftTargetsDeps;
+  #busy = false;
+
+  constructor(deps: LeftTargetsDeps) {
+    this.#deps = deps;
+  }
+
+  /** To be called after each change, and now and then. */
+  look(): void {
+    const targets = this.#targets();
+    if (this.#busy || targets.length === 0) return;
+    this.#busy = true;
+    void this.#resolve(targets);
+  }
+
+  #targets(): string[] {
+    const { partitions, members } = this.#deps;
+    const known = members();
+    return partitions.held().flatMap(({ state, to }) => {
+      const target = state === 'handing-over' && to !== undefined ? known.get(to) : undefined;
+      // Of those who were given up there is more to be thought of: see `Orphans`.
+      return target?.state === 'left' && !isRemoved(target) ? [target.nodeId] : [];
+    });
+  }
+
+  async #resolve(targets: readonly string[]): Promise<void> {
+    const { exchangeWithAll, toHear, takeBack, log } = this.#deps;
+    try {
+      const asked = new Set(toHear());
+      if (!(await exchangeWithAll([...asked]))) return;
+      // Somebody joined meanwhile, and was not asked.
+      if (toHear().some((nodeId) => !asked.has(nodeId))) return;
+      for (const nodeId of new Set(targets)) await takeBack(nodeId);
+    } catch (error) {
+      log.error({ err: error, targets }, 'what members that have left may have taken could not be taken back');
+    } finally {
+      this.#busy = false;
+    }
+  }
+}
