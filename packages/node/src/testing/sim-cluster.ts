@@ -247,6 +247,7 @@ export class SimNode {
       removedBy: '',
     };
     const stored = await memberStore.readMembers();
+    if (stored.get(own.nodeId)?.state === 'left') throw new Error(`${this.name} has left the cluster`);
     const members = stored.has(own.nodeId) ? stored : mergeMembers(stored, [own]);
     await memberStore.writeMembers(members.values());
     const seeds = [...cluster.nodes.values()].filter((node) => node !== this).map(({ name }) => `${name}:2`);
