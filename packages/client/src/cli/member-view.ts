@@ -19,7 +19,7 @@ export function memberObject(member: ClusterMember): object {
 export const memberColumns: readonly Column<ClusterMember>[] = [
   { title: 'NAME', cell: ({ name }) => name },
   { title: 'STATE', cell: stateOf },
-  { title: 'ALIVE', cell: ({ alive, suspect }) => (alive ? (suspect ? 'suspect' : 'yes') : 'no') },
+  { title: 'ALIVE', cell: aliveOf },
   { title: 'HELD', align: 'right', cell: (member) => (member.role === 'node' ? count(member.partitionsHeld) : '-') },
   {
     title: 'WANTED',
@@ -33,6 +33,13 @@ export const memberColumns: readonly Column<ClusterMember>[] = [
 function stateOf(member: ClusterMember): string {
   if (member.role === 'proxy') return 'proxy';
   return member.removedBy === undefined ? member.state : `given up by ${member.removedBy}`;
+}
+
+/** One that has left need not answer. */
+function aliveOf(member: ClusterMember): string {
+  if (member.role === 'node' && member.state === 'left') return '-';
+  if (!member.alive) return 'no';
+  return member.suspect ? 'suspect' : 'yes';
 }
 
 /** The last row of the table: of nodes that have not left. */

@@ -1,0 +1,110 @@
+import { connect } from '@taskmaster/client';
+import { expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { TestCluster } from '../support/start-cluster.ts';
+import { playScenario } from './scenario.ts';
+import { openShell } from './shell.ts';
+
+const MINUTE_MS = 60_000;
+/** Of the test cluster. */
+const PARTITIONS = 32;
+
+const threeNodes = `
+$ taskmaster members
+NAME     STATE   ALIVE  HELD  WANTED  VERSION  ADDRESS
+a        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
+b        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
+c        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
+3 nodes          3        32      32
+$ taskmaster partitions
+HOLDER     STATE    PARTITIONS  QUEUES  TASKS  IDS
+a          serving         <n>     <n>    <n>  <any>
+b          serving         <n>     <n>    <n>  <any>
+c          serving         <n>     <n>    <n>  <any>
+3 holders                   32     200    200
+$ taskmaster members remove c --accept-loss --yes
+! taskmaster: MEMBER_ALIVE: <any>; have it leave with \`taskmaster members drain\`, or stop it first
+[1]
+$ taskmaster members drain nobody
+! taskmaster: UNKNOWN_MEMBER: <any>
+[1]
+
+# Through another node, of course.
+$ taskmaster members drain c
+c: left; <n> partitions handed over in <age>
+! c: <n> of <n> partitions left
+$ taskmaster partitions --holder c
+! no partitions of c
+$ taskmaster members --all
+NAME     STATE   ALIVE  HELD  WANTED  VERSION  ADDRESS
+a        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
+b        active  yes     <n>     <n>  <any>    127.0.0.1:<n>
+c        left    -         0       0  <any>
+2 nodes          2        32      32
+$ taskmaster members drain c
+! taskmaster: MEMBER_LEFT: <any>
+[1]
+`;
+
+const oneIsDead = `
+$ taskmaster members b
+NAME    STATE   ALIVE  HELD  WANTED  VERSION  ADDRESS
+b       active  no      <n>     <n>  <any>    127.0.0.1:<n>
+1 node          0       <n>     <n>
+! b does not answer; <n> partitions wait for it. Start it again, or \`taskmaster members remove b\`
+$ taskmaster partitions --summary
+HOLDER     STATE        PARTITIONS  QUEUES  TASKS  IDS
+a          serving             <n>     <n>    <n>  <any>
+b          unreachable         <n>     <n>    <n>  <any>
+2 holders                       32     <n>    <n>
+! b did not answer: what is shown of it is what was last heard
+$ taskmaster members remove b > lost.txt
+! taskmaster: LOSS_NOT_ACCEPTED: nothing was changed; to give b up for good: taskmaster members remove b --accept-loss
+[1]
+$ head -2 lost.txt
+b: only it holds <n> tasks in <n> queues of <n> partitions<any>, as last heard of
+PARTITION  QUEUES  TASKS
+$ taskmaster members remove b --accept-loss
+! taskmaster: USAGE: there is no terminal to ask on; --yes gives b up without asking
+[2]
+$ taskmaster members remove b --accept-loss --yes | tail -1
+b: given up; lost: <n> tasks in <n> queues of <n> partitions<any>
+
+# What nobody holds any more begins anew in a moment.
+$ while taskmaster partitions --json | grep --quiet unreachable; do sleep 0.1; done
+$ taskmaster members b
+NAME     STATE          ALIVE  HELD  WANTED  VERSION  ADDRESS
+b        given up by a  -         0       0  <any>
+0 nodes                 0         0       0
+$ taskmaster partitions --summary
+HOLDER    STATE    PARTITIONS  QUEUES  TASKS  IDS
+a         serving          32     <n>    <n>  0-31
+1 holder                   32     <n>    <n>
+`;
+
+test('an operator looks at a cluster, has a node leave and gives one up', { timeout: 3 * MINUTE_MS }, async () => {
+  await using cluster = await TestCluster.start({ nodes: 3 });
+  await using shell = await openShell(cluster.node('a').endpoint);
+  await using client = await connect(cluster.node('a').endpoint);
+  for (let i = 0; i < 200; i++) await client.queue(`group-${i}#q`).enqueue(i);
+  const settled = async (nodes: number): Promise<void> => {
+    const { members } = await client.cluster.members();
+    const here = members.filter((member) => member.role === 'node').filter(({ state }) => state === 'active');
+    expect(here).toHaveLength(nodes);
+    expect(here.every(({ partitionsHeld, partitionsWanted }) => partitionsHeld === partitionsWanted)).toBe(true);
+    expect(here.reduce((sum, { partitionsHeld }) => sum + partitionsHeld, 0)).toBe(PARTITIONS);
+  };
+  const play = async (scenario: string): Promise<void> => {
+    const { expected, actual } = await playScenario(scenario, shell);
+    expect(actual).toBe(expected);
+  };
+  await eventually(() => settled(3), { withinMs: MINUTE_MS });
+  await play(threeNodes);
+  expect((await cluster.node('c').process.ended).code).toBe(0);
+  await cluster.node('b').kill();
+  await eventually(async () => {
+    const { members } = await client.cluster.members();
+    expect(members.find(({ name }) => name === 'b')?.alive).toBe(false);
+  });
+  await play(oneIsDead);
+});
