@@ -36,6 +36,8 @@ export class Exchanger {
   /** By node: the start and state of which it was asked last. */
   readonly #seen = new Map<string, string>();
   readonly #pulling = new Set<string>();
+  /** Nodes at whose addresses strangers are. */
+  readonly #reported = new Set<string>();
   #endListening = (): void => {};
   #cancelTimer: CancelTimer = () => {};
   #stopped = false;
@@ -64,21 +66,36 @@ export class Exchanger {
    * answered, once what it said is taken over.
    */
   async with(nodeId: string, knowledge = this.#deps.knowledge()): Promise<boolean> {
-    const { call, clusterId, from, membership, members, log } = this.#deps;
+    const { call, clusterId, from, membership, members } = this.#deps;
     const address = addressOf(nodeId, membership, members());
     if (address === undefined || this.#stopped) return false;
     try {
       const request = { clusterId, from, knowledge };
       const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
       if (this.#stopped) return false;
+      this.#reported.delete(nodeId);
       await this.#deps.learn(answer.knowledge, answer.nodeId);
       return answer.nodeId === nodeId;
     } catch (error) {
       // Gossip tells of news again.
       this.#seen.delete(nodeId);
-      log.debug({ err: error, peer: nodeId }, 'a member did not say what it knows');
+      this.#report(nodeId, address, error);
       return false;
     }
+  }
+
+  /** Silence is nothing special; who answers that it is somebody else needs a person, and is told of once. */
+  #report(nodeId: string, address: string, error: unknown): void {
+    const { log, members } = this.#deps;
+    const isStranger = error instanceof Refusal && (error.reason === 'WRONG_CLUSTER' || error.reason === 'WRONG_KEY');
+    if (!isStranger || this.#reported.has(nodeId)) {
+      log.debug({ err: error, peer: nodeId }, 'a member did not say what it knows');
+      return;
+    }
+    this.#reported.add(nodeId);
+    const { reason, message } = error;
+    const member = members().get(nodeId)?.name ?? nodeId;
+    log.error({ member, address, reason }, `whoever is where member ${member} was is not of this cluster: ${message}`);
   }
 
   #pullNews(): void {

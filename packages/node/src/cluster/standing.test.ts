@@ -161,9 +161,9 @@ describe('where a node stands when it starts', () => {
       return nodeId;
     }
 
-    test('it comes back as a new member', async () => {
+    test('it comes back as a new member of the same name', async () => {
       const before = await leave({});
-      const { identity, begins } = await startedAs({ name: 'a', join: ['first:7400'] });
+      const { identity, begins } = await startedAs({ join: ['first:7400'] });
       expect({ begins, name: identity.name }).toEqual({ begins: false, name: 'a' });
       expect(identity.nodeId).not.toBe(before);
     });

@@ -106,7 +106,7 @@ async function restart(
 /** `earlier`: who the node was when it asked in vain, since others may know it by that id; or before it left. */
 async function begin(earlier: Identity | undefined, settings: StandingSettings, deps: StandingDeps): Promise<Standing> {
   const { memberStore, log } = deps;
-  const name = settings.name || settings.defaultName;
+  const name = settings.name || earlier?.name || settings.defaultName;
   const clusterless = { nodeId: earlier?.nodeId ?? newId(), name, boots: (earlier?.boots ?? 0) + 1 };
   const { nodeId } = clusterless;
   const own: MemberRecord = {

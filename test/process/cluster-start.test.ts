@@ -1,0 +1,173 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { connect } from '@taskmaster/client';
+import { describe, expect, test } from 'vitest';
+import { startProcess } from '../support/child-process.ts';
+import { eventually } from '../support/eventually.ts';
+import { nodeCli } from '../support/paths.ts';
+import { TestCluster } from '../support/start-cluster.ts';
+import { runNode, startNode } from '../support/start-node.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const MODEST = ['--store-reserve-bytes=1MiB', '--engine-partitions=8', '--gossip-port=0'];
+
+describe('a node that takes its place in a cluster', { timeout: 60_000 }, () => {
+  test('goes on asking while no member answers, says so, and is ready once one does', async () => {
+    await using cluster = await TestCluster.start({ nodes: 1 });
+    const { endpoint } = cluster.node('a');
+    await cluster.node('a').kill();
+    await using dir = await temporaryDirectory();
+    const httpPort = 20_000 + (process.pid % 20_000);
+    const args = [`--data-dir=${dir.path}`, '--grpc-port=0', `--http-port=${httpPort}`, ...MODEST];
+    await using joining = await startProcess(process.execPath, [
+      ...[nodeCli, '--json', '--name=late', `--join=${endpoint}`],
+      ...args,
+    ]);
+    await eventually(async () => {
+      const response = await fetch(`http://127.0.0.1:${httpPort}/readyz`);
+      expect(response.status).toBe(503);
+      expect(await response.json()).toMatchObject({ state: 'joining', reason: expect.stringContaining(endpoint) });
+    });
+    expect(joining.stderr).toContain('no member of the cluster answers');
+    await cluster.start('a');
+    for await (const line of joining.lines()) {
+      expect(JSON.parse(line)).toMatchObject({ ready: true, name: 'late' });
+      break;
+    }
+    expect((await fetch(`http://127.0.0.1:${httpPort}/readyz`)).status).toBe(200);
+  });
+
+  test('ends at once when it is told to while it asks', async () => {
+    await using dir = await temporaryDirectory();
+    await using joining = await startProcess(process.execPath, [
+      ...[nodeCli, '--json', '--name=x', '--join=does-not-resolve.invalid:7400', `--data-dir=${dir.path}`],
+      ...['--grpc-port=0', '--http-port=0', ...MODEST],
+    ]);
+    await eventually(() => expect(joining.stderr).toContain('no member of the cluster answers'));
+    const { code } = await joining.kill('SIGTERM');
+    expect(code).toBe(0);
+  });
+
+  test('is refused under a name that another member has', async () => {
+    await using cluster = await TestCluster.start({ nodes: 1 });
+    await using dir = await temporaryDirectory();
+    const flags = ['--name=a', `--join=${cluster.node('a').endpoint}`, ...MODEST];
+    const { code, stderr } = await runNode({ dir: dir.path, flags });
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(/taskmaster-node: .*refuses: another member, at .*, has the name a\n$/),
+    });
+  });
+
+  test('is refused without a key of the cluster, and taken in with one', async () => {
+    await using dir = await temporaryDirectory();
+    const keyFile = join(dir.path, 'keys');
+    await writeFile(keyFile, '# the present key\nseventeen letters\n');
+    await using cluster = await TestCluster.start({ nodes: 1, flags: [`--cluster-key-file=${keyFile}`] });
+    const flags = ['--name=b', `--join=${cluster.node('a').endpoint}`, ...MODEST];
+    const { code, stderr } = await runNode({ dir: join(dir.path, 'stranger'), flags });
+    expect(code).toBe(1);
+    expect(stderr).toContain('not sealed with a key of this cluster');
+    await cluster.add('b');
+    await using client = await cluster.connect();
+    await eventually(async () => expect((await client.cluster.members()).members).toHaveLength(2));
+  });
+
+  test("does not start with another member's directory, or with the queues of a node that stood alone", async () => {
+    await using cluster = await TestCluster.start({ nodes: 1 });
+    const { endpoint } = cluster.node('a');
+    await cluster.node('a').stop();
+    const other = await runNode({ dir: cluster.dirOf('a'), flags: ['--name=b', ...MODEST] });
+    expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining('is that of member a, not of b') });
+    await cluster.start('a');
+
+    await using dir = await temporaryDirectory();
+    {
+      await using alone = await startNode({ dir: dir.path, flags: MODEST });
+      await using client = await connect(alone.endpoint);
+      await client.queue('shop#mail').enqueue('x');
+      await alone.stop();
+    }
+    const joining = await runNode({ dir: dir.path, flags: ['--name=b', `--join=${endpoint}`, ...MODEST] });
+    expect(joining).toMatchObject({ code: 1, stderr: expect.stringContaining('a node that stood alone') });
+  });
+
+  test('begins a cluster with what it had while it stood alone', async () => {
+    await using dir = await temporaryDirectory();
+    {
+      await using alone = await startNode({ dir: dir.path, flags: MODEST });
+      await using client = await connect(alone.endpoint);
+      await client.queue<string>('shop#mail').enqueue('x');
+      await alone.stop();
+    }
+    await using node = await startNode({ dir: dir.path, flags: ['--name=a', '--bootstrap', ...MODEST] });
+    await using client = await connect(node.endpoint);
+    expect((await client.queue<string>('shop#mail').lease()).map(({ data }) => data)).toEqual(['x']);
+  });
+
+  test('says when somebody of another cluster is where a member was, and nothing is mixed', async () => {
+    await using one = await TestCluster.start({ nodes: 2 });
+    await using two = await TestCluster.start({ nodes: 1 });
+    const { gossipPort, grpcPort } = one.node('a');
+    await Promise.all([one.node('a').stop(), one.node('b').stop(), two.node('a').stop()]);
+    await using stranger = await startNode({
+      ...{ dir: two.dirOf('a'), grpcPort, flags: [`--gossip-port=${gossipPort}`, '--store-reserve-bytes=1MiB'] },
+    });
+    const b = await one.start('b');
+    await eventually(() => expect(b.process.stderr).toContain('WRONG_CLUSTER'));
+    await using client = await connect(stranger.endpoint);
+    expect((await client.cluster.members()).members.map(({ name }) => name)).toEqual(['a']);
+  });
+
+  test('names the gossip port that is taken', async () => {
+    await using cluster = await TestCluster.start({ nodes: 1 });
+    await using dir = await temporaryDirectory();
+    const flags = ['--name=b', `--join=${cluster.node('a').endpoint}`, ...MODEST.slice(0, 2)];
+    const { code, stderr } = await runNode({
+      ...{ dir: dir.path, flags: [...flags, `--gossip-port=${cluster.node('a').gossipPort}`] },
+    });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/gossip cannot listen on 127\.0\.0\.1:\d+ \(UDP\): the port is in use.*--gossip-port/);
+  });
+
+  test('is found again when it comes back under another address', async () => {
+    await using cluster = await TestCluster.start({ nodes: 2 });
+    await using client = await connect(cluster.node('a').endpoint);
+    await eventually(async () => {
+      const { partitions } = await client.cluster.partitions();
+      expect(new Set(partitions.map(({ holder }) => holder?.name))).toEqual(new Set(['a', 'b']));
+    });
+    for (let number = 0; number < 50; number++) await client.queue(`g${number}#q`).enqueue(number);
+    const before = cluster.node('b');
+    await before.kill();
+    await using moved = await startNode({ dir: before.dir, flags: ['--gossip-port=0', '--store-reserve-bytes=1MiB'] });
+    expect(moved.grpcPort).not.toBe(before.grpcPort);
+    await eventually(async () => {
+      const { totals, unreachable } = await client.stats();
+      expect({ unreachable, available: totals.available }).toEqual({ unreachable: [], available: 50 });
+    });
+  });
+
+  test('comes back as a new member after it has left', async () => {
+    await using cluster = await TestCluster.start({ nodes: 2 });
+    await using client = await connect(cluster.node('a').endpoint);
+    const { endpoint } = cluster.node('a');
+    const c = await cluster.start('c', ['--name=c', `--join=${endpoint}`, '--drain-on-stop']);
+    expect((await c.stop()).code).toBe(0);
+    await eventually(async () => {
+      const { members } = await client.cluster.members();
+      expect(members.map((member) => member.role === 'node' && [member.name, member.state])).toContainEqual([
+        'c',
+        'left',
+      ]);
+    });
+    const alone = await runNode({ dir: cluster.dirOf('c'), flags: MODEST });
+    expect(alone).toMatchObject({ code: 1, stderr: expect.stringContaining('--join brings it back') });
+    await cluster.start('c', [`--join=${endpoint}`]);
+    await eventually(async () => {
+      const { members } = await client.cluster.members();
+      const held = members.map((member) => member.role === 'node' && member.name === 'c' && member.partitionsHeld > 0);
+      expect(held).toContain(true);
+    });
+  });
+});
