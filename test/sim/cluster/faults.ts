@@ -173,7 +173,8 @@ export class Faults {
       this.#trouble.trace(() => `${node.name} has started`);
     } catch (error) {
       this.#trouble.trace(() => `${node.name} could not start: ${error}`);
-      if (!this.#over) this.#restartLater(node);
+      if (String(error).includes('has left')) this.#leave(node);
+      else if (!this.#over) this.#restartLater(node);
     }
   }
 

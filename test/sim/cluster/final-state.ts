@@ -24,16 +24,17 @@ export async function findEverything(cluster: SimCluster): Promise<FinalState> {
     const engine = engineOf(cluster, queue);
     const shown = await cluster.run(scan(engine, queue));
     const counted = await cluster.run(countsAt(engine, queue));
-    const scanned = shown.map(({ length }) => length).join();
-    if (counted !== scanned) violations.push(`(f) ${queue} counts ${counted}, but has ${scanned}`);
-    for (const { pid, data } of shown.flat()) tasks.push({ queue, pid, data: text(data) });
+    const total = counted.reduce((sum, count) => sum + count, 0);
+    if (total !== shown.length) violations.push(`(f) ${queue} counts ${counted}, but has ${shown.length}`);
+    for (const { pid, data } of shown) tasks.push({ queue, pid, data: text(data) });
   }
   return { tasks, violations };
 }
 
-async function countsAt(engine: Engine, queue: string): Promise<string> {
+/** Available, leased, delayed. */
+async function countsAt(engine: Engine, queue: string): Promise<readonly number[]> {
   const { totals } = await engine.queueStats({ kind: 'named', queues: [parseQueueName(queue)] });
-  return [totals.available, totals.leased, totals.delayed].join();
+  return [totals.available, totals.leased, totals.delayed];
 }
 
 /** (f) as anybody sees it, while nothing changes. */
@@ -42,7 +43,7 @@ export async function countThroughProxy(cluster: SimCluster, proxy: Way): Promis
   const reply = GetQueueStatsResponse.decode(await cluster.run(asking(proxy, request)));
   const violations: string[] = [];
   for (const { queue, available, leased, delayed } of reply.queues) {
-    const counted = await cluster.run(countsAt(engineOf(cluster, queue), queue));
+    const counted = (await cluster.run(countsAt(engineOf(cluster, queue), queue))).join();
     const told = [available, leased, delayed].join();
     if (told !== counted) violations.push(`(f) a proxy counts ${told} in ${queue}; its node counts ${counted}`);
   }
@@ -75,6 +76,11 @@ export async function leaseEverything(cluster: SimCluster, tasks: readonly Final
           violations.push(`(f) ${text(data)} (PID ${pid} in ${queue}) was leased, but not there`);
       }
     }
+  }
+  for (const queue of QUEUES) {
+    const [available, , delayed] = await cluster.run(countsAt(engineOf(cluster, queue), queue));
+    if (available !== 0 || delayed !== 0)
+      violations.push(`(f) ${queue} counts ${available} and ${delayed} after all were leased`);
   }
   for (const data of left) violations.push(`(f) ${data} was there, but could not be leased`);
   return violations;
@@ -119,13 +125,14 @@ function engineOf(cluster: SimCluster, queue: string): Engine {
   return holder.h.engine;
 }
 
-async function scan(engine: Engine, queue: string): Promise<(readonly TaskView[])[]> {
-  const shown: (readonly TaskView[])[] = [];
-  for (const kind of ['head', 'leased', 'delayed'] as const) {
+/** Tasks may show between one look and the next, but never hide. */
+async function scan(engine: Engine, queue: string): Promise<readonly TaskView[]> {
+  const shown = new Map<string, TaskView>();
+  for (const kind of ['leased', 'delayed', 'head'] as const) {
     const command = { queue: parseQueueName(queue), kind, limit: EVERYTHING, includeData: true };
-    shown.push(await engine.peekTasks(command));
+    for (const task of await engine.peekTasks(command)) shown.set(task.pid, task);
   }
-  return shown;
+  return [...shown.values()];
 }
 
 const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString('latin1');
