@@ -4,6 +4,10 @@ import type { PartitionId } from '../domain/ids.ts';
 /** Points of a node on the ring: 160 keep the fullest of ten nodes within a sixth of the mean. */
 const POINTS = 160;
 
+/** Most changes of records leave the ring as it is, and hashing is all the work there is. */
+const REMEMBERED = 32;
+const remembered = new Map<string, readonly string[]>();
+
 /**
  * Which node should hold each partition, by consistent hashing over stable node ids (the paper, 3.4): the same on every
  * member, whatever the order in which nodes came and went. A node that comes takes its part from all others and moves
@@ -12,8 +16,14 @@ const POINTS = 160;
 export function desiredHolders(nodeIds: Iterable<string>, partitions: number): readonly string[] {
   const ids = [...new Set(nodeIds)].sort();
   if (ids.length === 0) return [];
+  const question = `${partitions} ${JSON.stringify(ids)}`;
+  const known = remembered.get(question);
+  if (known !== undefined) return known;
   const ring = new HashRing(ids, 'md5', { 'vnode count': POINTS });
-  return Array.from({ length: partitions }, (_, id) => ring.get(ringKey(id as PartitionId)));
+  const holders = Array.from({ length: partitions }, (_, id) => ring.get(ringKey(id as PartitionId)));
+  if (remembered.size >= REMEMBERED) remembered.clear();
+  remembered.set(question, holders);
+  return holders;
 }
 
 const ringKey = (id: PartitionId): string => `p${id}`;
