@@ -1,6 +1,6 @@
 import { type ChannelCredentials, type ChannelOptions, Metadata, status } from '@grpc/grpc-js';
-import { isReason, type Reason, TaskMasterServiceClient } from '@taskmaster/proto';
-import { NOT_HOLDER, type TaskMasterError } from './errors.ts';
+import { isReason, TaskMasterServiceClient } from '@taskmaster/proto';
+import { isOfGroup, NOT_HOLDER, type TaskMasterError } from './errors.ts';
 import { openStreamPipe } from './grpc-stream-pipe.ts';
 import { RequestStream } from './request-stream.ts';
 import { backoffBound } from './retry.ts';
@@ -41,8 +41,6 @@ const REST_MS = 1_000;
 const OPENING_MS = 500;
 /** Has a node with a router in front of it answer by itself. */
 const ROUTED_HEADER = 'taskmaster-routed';
-/** Refusals that say something of one group, not of the node. */
-const ofOneGroup: ReadonlySet<string> = new Set<Reason>(['PARTITION_MOVING', 'HOLDER_UNREACHABLE', 'OUTCOME_UNKNOWN']);
 
 /** One endpoint: a channel to it, the stream over that channel, and whether it is up. */
 export class Connection {
@@ -111,7 +109,7 @@ export class Connection {
       this.#parts.onDenied(this, error.metadata);
       return;
     }
-    if (ofOneGroup.has(error.reason)) return;
+    if (isOfGroup(error)) return;
     if (this.#state.kind !== 'live' || error.code !== status.UNAVAILABLE) return;
     if (isConnectionLoss(error)) {
       this.#state = { kind: 'connecting', failures: 0 };

@@ -8,6 +8,18 @@ const BRAND = Symbol.for('taskmaster.error');
 /** The node does not hold the group, changed nothing, and mostly says who holds it. */
 export const NOT_HOLDER = 'NOT_HOLDER' satisfies Reason;
 
+const reasonsOfGroups: ReadonlySet<string> = new Set<Reason>([
+  NOT_HOLDER,
+  'PARTITION_MOVING',
+  'HOLDER_UNREACHABLE',
+  'OUTCOME_UNKNOWN',
+]);
+
+/** Whether a refusal says something of the group that a call was about, and nothing of the node that answered. */
+export function isOfGroup({ reason }: TaskMasterError): boolean {
+  return reasonsOfGroups.has(reason);
+}
+
 /** One item of an update that made the whole update impossible. */
 export interface RefusedItem {
   readonly kind: 'enqueue' | 'dequeue' | 'renew' | 'release' | 'unknown';

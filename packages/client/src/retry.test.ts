@@ -76,3 +76,37 @@ test('by default a call outlasts the restart of a node', () => {
   expect(meanMs).toBeGreaterThan(4_000);
   expect(meanMs).toBeLessThan(10_000);
 });
+
+test.each(['PARTITION_MOVING', 'HOLDER_UNREACHABLE', 'OUTCOME_UNKNOWN'])(
+  'the wait is what the node asks for that says %s: another one would say the same of that group',
+  (reason) => {
+    const error = makeError('later', { reason, retryDelayMs: 700 });
+    expect(decide({ error, elsewhere: true })).toEqual({ kind: 'retry', afterMs: 750 });
+  },
+);
+
+describe('a node that does not hold the group', () => {
+  const metadata = { partition: '1', holder: 'b:7400', epoch: '2' };
+  const error = makeError('not here', { reason: 'NOT_HOLDER', metadata, retryable: true });
+
+  test('is left for the one that it names, at once and whatever the policy', () => {
+    const once = { ...policy, maxAttempts: 1 };
+    const failed = { error, attempt: 1, repetition: 'unsafe' as const, elapsedMs: 0, remainingMs: 1, elsewhere: false };
+    expect(decideRetry(failed, once, half)).toEqual({ kind: 'retry', afterMs: 0 });
+    expect(decideRetry({ ...failed, attempt: 2 }, once, half)).toEqual({ kind: 'retry', afterMs: 0 });
+    expect(decideRetry({ ...failed, attempt: 3 }, once, half)).toEqual({ kind: 'give-up' });
+    expect(decideRetry({ ...failed, remainingMs: 0 }, once, half)).toEqual({ kind: 'give-up' });
+  });
+
+  test('is asked again after a wait when it names none, or the naming has no end', () => {
+    const unknown = makeError('not here', { reason: 'NOT_HOLDER', retryable: true });
+    expect(decide({ error: unknown })).toEqual({ kind: 'retry', afterMs: 50 });
+    expect(
+      decideRetry(
+        { error, attempt: 3, repetition: 'once', elapsedMs: 0, remainingMs: 10_000, elsewhere: true },
+        { ...policy, maxAttempts: 9 },
+        half,
+      ),
+    ).toEqual({ kind: 'retry', afterMs: 200 });
+  });
+});

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import type { Reason } from '@taskmaster/proto';
-import { NOT_HOLDER, type TaskMasterError } from './errors.ts';
+import { isOfGroup, NOT_HOLDER, type TaskMasterError } from './errors.ts';
 
 /** When a failed call is repeated. */
 export interface RetryOptions {
@@ -34,8 +34,6 @@ export const REQUEST_ID_REPEAT_MS = 100_000;
 
 /** So many nodes in a row are believed when they say who holds a group. More means that it moves: that takes a moment. */
 const FOLLOWED = 2;
-/** Whoever is asked, the group is on its way. */
-const PARTITION_MOVING = 'PARTITION_MOVING' satisfies Reason;
 const HOLDER_UNREACHABLE = 'HOLDER_UNREACHABLE' satisfies Reason;
 
 export interface FailedAttempt {
@@ -65,7 +63,7 @@ export function decideRetry(failed: FailedAttempt, policy: RetryPolicy, random: 
   if (attempt >= policy.maxAttempts) return giveUp;
   const bound = backoffBound(attempt, policy.initialBackoffMs, policy.maxBackoffMs);
   // What a node that is starting or stopping asks for does not concern the others.
-  const leftAlone = failed.elsewhere && error.code === status.UNAVAILABLE && error.reason !== PARTITION_MOVING;
+  const leftAlone = failed.elsewhere && error.code === status.UNAVAILABLE && !isOfGroup(error);
   // The node's wish is a lower bound; the jitter on top keeps clients from coming back all at once.
   const afterMs = (leftAlone ? 0 : (error.retryDelayMs ?? 0)) + random() * bound;
   return afterMs < failed.remainingMs ? { kind: 'retry', afterMs } : giveUp;

@@ -1,0 +1,94 @@
+import { connect, type Queue, type TaskMasterClient } from '@taskmaster/client';
+import { describe, expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { TestCluster } from '../support/start-cluster.ts';
+
+const MINUTE_MS = 60_000;
+const GROUPS = Array.from({ length: 60 }, (_, i) => `group-${i}`);
+
+/** Nodes that do not pass calls on: whoever asks the wrong one is told where to go. */
+async function nodesAlone(): Promise<TestCluster> {
+  const cluster = await TestCluster.start({ nodes: 3, flags: ['--with-proxy=false'] });
+  await using client = await connect(cluster.endpoints);
+  await eventually(
+    async () => {
+      const { members } = await client.cluster.members();
+      for (const member of members) {
+        expect(member).toMatchObject({ role: 'node', partitionsHeld: expect.any(Number) });
+        if (member.role === 'node') expect(member.partitionsHeld).toBe(member.partitionsWanted);
+      }
+    },
+    { withinMs: MINUTE_MS },
+  );
+  return cluster;
+}
+
+const queuesOf = (client: TaskMasterClient): Queue<number>[] =>
+  GROUPS.map((group) => client.queue<number>(`${group}#q`));
+
+describe.each(['any', 'direct'] as const)('with routing %s, a client that knows one node', (routing) => {
+  test('reaches what the others hold, and keeps its leases there', { timeout: 2 * MINUTE_MS }, async () => {
+    await using cluster = await nodesAlone();
+    await using client = await connect({ endpoints: cluster.node('a').endpoint, routing });
+    const queues = queuesOf(client);
+    await Promise.all(queues.map((queue, number) => queue.enqueue(number)));
+    const { partitions } = await client.cluster.partitions();
+    expect(new Set(partitions.filter(({ tasks }) => tasks > 0).map(({ holder }) => holder?.name)).size).toBe(3);
+    for (const queue of queues) expect((await queue.peek()).length).toBe(1);
+    const lost: unknown[] = [];
+    const done = Promise.withResolvers<void>();
+    let handled = 0;
+    const workers = queues.map((queue) =>
+      client.worker(
+        queue,
+        async () => {
+          // Longer than the lease: it lasts because it is renewed, by a thread that is told where to go as well.
+          await new Promise((resolve) => setTimeout(resolve, 9_000));
+          if (++handled === queues.length) done.resolve();
+        },
+        { lease: '4s', onLeaseLost: (task) => void lost.push(task.queue), onError: (error) => void lost.push(error) },
+      ),
+    );
+    for (const worker of workers) worker.start();
+    await done.promise;
+    await Promise.all(workers.map((worker) => worker.stop()));
+    expect(lost).toEqual([]);
+    for (const queue of queues) expect(await queue.peek({ kind: 'head' })).toEqual([]);
+  });
+
+  test('loses nothing while a node leaves and another one is restarted', { timeout: 3 * MINUTE_MS }, async () => {
+    await using cluster = await nodesAlone();
+    await using client = await connect({
+      endpoints: cluster.node('a').endpoint,
+      routing,
+      timeout: '30s',
+      retry: { maxAttempts: 1_000 },
+    });
+    const queues = queuesOf(client);
+    let enqueued = 0;
+    let over = false;
+    const load = queues.map(async (queue) => {
+      while (!over) {
+        await queue.enqueue(0);
+        enqueued++;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    });
+    const loaded = Promise.all(load);
+    const leave = async (): Promise<void> => {
+      await client.cluster.drain('c');
+      await Promise.race([cluster.node('c').process.ended, loaded]);
+      await cluster.node('b').stop();
+      await cluster.start('b');
+    };
+    try {
+      await leave();
+    } finally {
+      over = true;
+    }
+    await loaded;
+    let found = 0;
+    for (const queue of queues) found += (await queue.stats()).available;
+    expect(found).toBe(enqueued);
+  });
+});
