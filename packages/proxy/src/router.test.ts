@@ -107,10 +107,19 @@ describe('a call to the holder of a partition', () => {
     expect(clock.now() - began).toBeLessThanOrEqual(300);
   });
 
-  test('is not held for a node that is known to be dead', async () => {
+  test('is held for a node that died a moment ago, as it may only be restarted', async () => {
+    const { upstream, clock, routes, call } = setUp();
+    routes.change(0, { alive: false });
+    const began = clock.now();
+    upstream.answer = () => (clock.now() - began < 1_000 ? Promise.reject(unsent()) : DONE);
+    expect(await call('harmless')).toBe(DONE);
+  });
+
+  test('is not held for a node that has been dead for a while', async () => {
     const { upstream, clock, routes, call } = setUp();
     routes.change(0, { alive: false });
     upstream.answer = () => Promise.reject(unsent());
+    for (const until = clock.now() + 10_000; clock.now() < until; ) await refusalOf(call('harmless'));
     const began = clock.now();
     const refusal = await refusalOf(call('harmless'));
     expect(refusal).toMatchObject({ reason: 'HOLDER_UNREACHABLE', metadata: { partition: '2', holder: 'a:1' } });

@@ -64,6 +64,8 @@ export interface RouterFigures {
 /** Waits between attempts, in ms: the first, and the longest. */
 const PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
+/** What the restart of a node may take: callers of one that died less long ago are held. In ms. */
+const RESTART_MS = 10_000;
 /** Attempts that follow a node's word at once; more of them mean that nodes disagree, which takes time to end. */
 const HASTY_ATTEMPTS = 4;
 /** Groups whose partitions are remembered: hashing costs more than all else about finding a holder. */
@@ -88,6 +90,8 @@ export class Router {
   readonly #upstream: Upstream;
   readonly #random: Random;
   readonly #partitions = new Map<string, number>();
+  /** When a call first found a node dead. */
+  readonly #deadSince = new Map<string, number>();
   readonly #stopListeners = new Set<() => void>();
   #isStopping = false;
   #rerouted = 0;
@@ -206,6 +210,18 @@ export class Router {
     return Math.ceil(bound / 2 + (this.#random.next() * bound) / 2);
   }
 
+  /** Whether a node is dead, and not only since a moment ago, as it is while it restarts. */
+  isLongDead(nodeId: string): boolean {
+    const isDead = this.routes.nodes().some((node) => node.nodeId === nodeId && !node.alive);
+    if (!isDead) {
+      this.#deadSince.delete(nodeId);
+      return false;
+    }
+    const since = this.#deadSince.get(nodeId) ?? this.clock.now();
+    this.#deadSince.set(nodeId, since);
+    return this.clock.now() - since >= RESTART_MS;
+  }
+
   get mayHold(): boolean {
     return this.#held < this.limits.heldCalls && !this.#isStopping;
   }
@@ -276,14 +292,10 @@ class Attempts {
   #pauseOrEnd(holder: Holder | undefined, failure: SendFailure | undefined): number {
     const router = this.#router;
     const pauseMs = router.pauseMs(this.#failed);
-    // Nobody waits for a node that is known to be gone: it may take hours, and the callers are many.
-    const hopeless = failure instanceof Lost && this.#isDead(holder);
+    // Nobody waits for a node that has been gone for a while: it may take hours, and the callers are many.
+    const hopeless = failure instanceof Lost && holder !== undefined && router.isLongDead(holder.nodeId);
     if (!hopeless && router.mayHold && router.clock.now() + pauseMs < this.#holdUntil) return pauseMs;
     throw this.#final(failure, holder);
-  }
-
-  #isDead(holder: Holder | undefined): boolean {
-    return this.#router.routes.nodes().some(({ nodeId, alive }) => nodeId === holder?.nodeId && !alive);
   }
 
   #final(failure: SendFailure | undefined, holder?: Holder): Refusal {

@@ -1,0 +1,71 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Metadata, type ServiceError } from '@grpc/grpc-js';
+import { connect } from '@taskmaster/client';
+import { partitionOf, type TaskMasterServiceClient } from '@taskmaster/proto';
+import { expect, test } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { TestCluster } from '../support/start-cluster.ts';
+import { anEnqueue, anUpdate, WireClient } from '../support/wire-client.ts';
+
+const PARTITIONS = 32;
+/** Longer than a node may stand still without asking whether it is still a member. 30 for a night. */
+const STOPPED_MS = 1_000 * Number(process.env.TASKMASTER_STOP_SECONDS ?? 8);
+
+/** Enqueues at one node, which must answer itself; resolves with the reason of the refusal. */
+function enqueueAt(client: TaskMasterServiceClient, queue: string): Promise<string | undefined> {
+  const metadata = new Metadata();
+  metadata.set('taskmaster-routed', '1');
+  const request = anUpdate({ enqueue: [anEnqueue({ queue })] });
+  const deadline = Date.now() + 60_000;
+  return new Promise((resolve) => {
+    client.updateTasks(request, metadata, { deadline }, (error: ServiceError | null) => resolve(error?.details));
+  });
+}
+
+test('a node that was given up while it stood still changes nothing when it goes on', { timeout: 90_000 }, async () => {
+  await using cluster = await TestCluster.start();
+  await using client = await connect(cluster.node('a').endpoint);
+  await eventually(async () => {
+    const { members } = await client.cluster.members();
+    for (const node of members) expect(node).toMatchObject({ partitionsHeld: expect.any(Number), state: 'active' });
+    for (const node of members) if (node.role === 'node') expect(node.partitionsHeld).toBe(node.partitionsWanted);
+  });
+  const { partitions } = await client.cluster.partitions();
+  const group = Array.from({ length: 1_000 }, (_, number) => `g${number}`).find((name) => {
+    return partitions[partitionOf(name, PARTITIONS)]?.holder?.name === 'b';
+  });
+  const queue = `${group}#q`;
+  await client.queue(queue).enqueue('there before');
+  const b = cluster.node('b');
+  using wire = new WireClient(b.endpoint);
+  const stub = wire.raw;
+  expect(await enqueueAt(stub, queue)).toBeUndefined();
+
+  const before = performance.now();
+  process.kill(b.pid, 'SIGSTOP');
+  // They lie in the buffers of its sockets, and are read the moment it goes on.
+  const sent = Array.from({ length: 20 }, () => enqueueAt(stub, queue));
+  const lost = await eventually(() => client.cluster.remove('b'), { withinMs: 20_000, everyMs: 200 });
+  expect(lost).toMatchObject({ removed: false });
+  expect(lost.lost.map(({ id }) => id)).toContain(partitionOf(group ?? '', PARTITIONS));
+  expect(await client.cluster.remove('b', { acceptLoss: true })).toMatchObject({ removed: true });
+  await eventually(() => client.queue(queue).enqueue('there after'), { withinMs: 20_000 });
+  await delay(Math.max(0, STOPPED_MS - (performance.now() - before)));
+  process.kill(b.pid, 'SIGCONT');
+
+  for (const refusal of await Promise.all(sent)) expect(refusal).toMatch(/given up|not hold|waits for/);
+  // What it is asked later is answered by the cluster.
+  const redirectedAt = performance.now();
+  await eventually(async () => {
+    const stats = await client.queue(queue).stats();
+    expect(stats.available).toBe(1);
+    expect(await enqueueAt(stub, queue)).toMatch(/given up|not hold/);
+  });
+  console.log(
+    `given up after ${Math.round(redirectedAt - before)} ms of silence: 20 waiting requests refused, ` +
+      `${lost.lost.length} partitions lost`,
+  );
+  expect(b.process.stderr).toContain('given up by an operator');
+  const tasks = await client.queue<string>(queue).lease({ max: 10 });
+  expect(tasks.map(({ data }) => data)).toEqual(['there after']);
+});
