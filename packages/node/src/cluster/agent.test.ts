@@ -110,6 +110,23 @@ describe('a cluster', () => {
     expect([...cluster.node('a').agent.members.keys()].sort()).toEqual(['id-a', 'id-b']);
   });
 
+  test('has no member that only itself takes for active', async () => {
+    const cluster = await clusterOf(['a']);
+    const [a, b] = [cluster.node('a'), cluster.add('b')];
+    cluster.network.onArrival = ({ to, what, way }) => {
+      if (to !== 'b' || what !== 'join' || way !== 'answer') return;
+      cluster.cut.add('a>b').add('b>a');
+      cluster.network.onArrival = undefined;
+    };
+    const started = b.start();
+    await cluster.pass(20_000);
+    expect(b.agent.self?.state).toBe('joining');
+    cluster.cut.clear();
+    while (b.agent.self?.state === 'joining') await cluster.pass(1);
+    expect(a.agent.members.get('id-b')?.state).toBe('active');
+    await cluster.run(started);
+  });
+
   test('finds a member again that comes back elsewhere, also where gossip does not reach it', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const b = cluster.node('b');

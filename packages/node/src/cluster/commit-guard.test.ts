@@ -87,6 +87,21 @@ describe('a node that is started', () => {
     expect(a.membership.peers()).toEqual([]);
   });
 
+  test('does not take the word of a member that has left', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const [a, b, c] = [cluster.node('a'), cluster.node('b'), cluster.node('c')];
+    await cluster.run(c.agent.leave());
+    while (c.partitions.held().length > 0) await cluster.pass(1);
+    // It does not hear any more that c has left.
+    await cluster.run(b.lose());
+    await cluster.run(c.agent.left);
+    await cluster.run(a.lose());
+    await cluster.run(b.start());
+    await cluster.pass(1_000);
+    expect(b.agent.members.get('id-c')?.state).toBe('left');
+    await expect(cluster.run(b.h.enqueue(queueOf(cluster, b), ['1']))).rejects.toMatchObject({ reason: 'STARTING' });
+  });
+
   test('is not deceived by another that answers at a member’s address', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const a = cluster.node('a');

@@ -174,14 +174,13 @@ export class CommitGuard {
   }
 
   async #askOne(state: Extract<State, { kind: 'held' }>, nodeId: string): Promise<void> {
-    const { clock, others, exchange } = this.#deps;
+    const { others, exchange } = this.#deps;
     state.asking.add(nodeId);
     const answered = await exchange(nodeId);
     state.asking.delete(nodeId);
-    // An answer that lay around while this node stood still says nothing of the time since.
-    const isFresh = clock.now() - this.#lastBeat <= PAUSE_MS;
+    // An answer that lay around while this node stood still comes to a state before the gap, or `check` finds the gap.
     // Whoever was found to have left is no judge of who is a member.
-    if (answered && isFresh && this.#state === state && others().some((other) => other.nodeId === nodeId)) this.#open();
+    if (answered && this.#state === state && others().some((other) => other.nodeId === nodeId)) this.#open();
   }
 }
 
