@@ -10,7 +10,7 @@ test('members are nodes with a state, and proxies', async () => {
   await using server = await FakeServer.start();
   const { cluster } = server;
   cluster.members = [
-    fakeMember({ name: 'a', partitionsHeld: 2, partitionsWanted: 1, rpcAddress: '10.0.0.1:7400' }),
+    fakeMember({ name: 'a', partitionsHeld: 2, partitionsWanted: 1, rpcAddress: '127.0.0.1:1' }),
     fakeMember({ name: 'b', state: MemberState.MEMBER_STATE_LEFT, alive: false, version: '', removedBy: 'a' }),
     fakeMember({ name: 'p', role: MemberRole.MEMBER_ROLE_PROXY, state: 0, suspect: true }),
   ];
@@ -29,7 +29,7 @@ test('members are nodes with a state, and proxies', async () => {
       partitionsHeld: 2,
       partitionsWanted: 1,
       version: '0.1.0',
-      rpcAddress: '10.0.0.1:7400',
+      rpcAddress: '127.0.0.1:1',
       gossipAddress: undefined,
       httpAddress: undefined,
       removedBy: undefined,

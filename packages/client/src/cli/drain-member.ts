@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import type { ClusterNode } from '../cluster.ts';
+import type { TaskMasterClient } from '../client.ts';
+import type { ClusterMember, ClusterMembers, ClusterNode } from '../cluster.ts';
+import { connect } from '../connect.ts';
 import { isTaskMasterError, type TaskMasterError } from '../errors.ts';
 import { escapeControls } from './bytes-text.ts';
 import { CommandFailed } from './cli-errors.ts';
@@ -57,6 +59,10 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
   const shown = escapeControls(name);
   // Several that have left may have this name; the one that is drained is told apart by its id.
   const before = (await client.cluster.members({ signal })).members;
+  await using looker = new Looker(
+    session,
+    before.filter((member) => member.name !== name),
+  );
   const nodeId = before.find((one) => one.role === 'node' && one.name === name && one.state !== 'left')?.nodeId;
   const { partitionsHeld: total } = await client.cluster.drain(name, { signal });
   if (!wait) {
@@ -67,7 +73,7 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
   const start = performance.now();
   const state: Drain = { name, nodeId, total, held: total };
   try {
-    await untilLeft(session, state);
+    await untilLeft(session, looker, state);
   } catch (error) {
     const look = '`taskmaster members` shows how far it is';
     err.write(`${shown} goes on leaving, with ${count(state.held)} of ${partitionsLeft(total)}; ${look}\n`);
@@ -79,7 +85,7 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
   return exitCodes.ok;
 }
 
-async function untilLeft(session: Session, state: Drain): Promise<void> {
+async function untilLeft(session: Session, looker: Looker, state: Drain): Promise<void> {
   const { out, err, signal, timeoutMs } = session;
   const text = (): string => `${escapeControls(state.name)}: ${count(state.held)} of ${partitionsLeft(state.total)}`;
   using _progress = out.json ? undefined : new Progress({ stream: err, line: text });
@@ -92,13 +98,11 @@ async function untilLeft(session: Session, state: Drain): Promise<void> {
       err.write(`${text()}\n`);
       toldAt = now;
     }
-    const looked = await look(session, state);
+    const looked = await look(session, looker, state);
     if (looked === 'left') return;
     if (looked === 'leaving') {
       heardAt = performance.now();
     } else if (performance.now() - heardAt > timeoutMs) {
-      // The member may have been the endpoint, and its process ends when it has left.
-      if (state.held === 0) return;
       throw looked;
     }
     await sleep(delayMs, undefined, { signal });
@@ -106,10 +110,9 @@ async function untilLeft(session: Session, state: Drain): Promise<void> {
 }
 
 /** Where the member is now, or why that cannot be told for the moment. */
-async function look(session: Session, state: Drain): Promise<'left' | 'leaving' | TaskMasterError> {
-  const { client, signal, timeoutMs } = session;
+async function look({ signal }: Session, looker: Looker, state: Drain): Promise<'left' | 'leaving' | TaskMasterError> {
   try {
-    const { members } = await client.cluster.members({ signal, timeout: Math.min(timeoutMs, LOOK_TIMEOUT_MS) });
+    const { members } = await looker.members();
     const node = members.find((one): one is ClusterNode => one.role === 'node' && one.nodeId === state.nodeId);
     if (node?.removedBy !== undefined) {
       const message = `${state.name} was given up by ${node.removedBy} while it was leaving`;
@@ -121,6 +124,49 @@ async function look(session: Session, state: Drain): Promise<'left' | 'leaving' 
   } catch (error) {
     if (signal.aborted || !isTaskMasterError(error) || !mayPass(error)) throw error;
     return error;
+  }
+}
+
+/** Looks at the members, through another one when the endpoint is gone: it may be the one that leaves, and then ends. */
+class Looker implements AsyncDisposable {
+  readonly #session: Session;
+  readonly #others: readonly string[];
+  #other: TaskMasterClient | undefined;
+
+  constructor(session: Session, others: readonly ClusterMember[]) {
+    this.#session = session;
+    this.#others = others.flatMap(({ alive, rpcAddress }) => (alive && rpcAddress !== undefined ? [rpcAddress] : []));
+  }
+
+  /** @throws what the endpoint said, when the others do not answer either. */
+  async members(): Promise<ClusterMembers> {
+    const { client, signal, timeoutMs } = this.#session;
+    const timeout = Math.min(timeoutMs, LOOK_TIMEOUT_MS);
+    if (this.#other !== undefined) return this.#other.cluster.members({ signal, timeout });
+    try {
+      return await client.cluster.members({ signal, timeout });
+    } catch (error) {
+      if (this.#others.length === 0 || !isTaskMasterError(error) || !mayPass(error)) throw error;
+      return await this.#throughOther(timeout).catch(() => {
+        throw error;
+      });
+    }
+  }
+
+  async #throughOther(timeout: number): Promise<ClusterMembers> {
+    const { signal } = this.#session;
+    const other = await connect({ endpoints: this.#others, connectTimeout: timeout }, { signal });
+    try {
+      const members = await other.cluster.members({ signal, timeout });
+      this.#other = other;
+      return members;
+    } finally {
+      if (this.#other !== other) await other.close();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#other?.close();
   }
 }
 

@@ -38,7 +38,7 @@ const hints: Readonly<Record<string, string>> = {
   UNKNOWN_MEMBER: '`taskmaster members --all` shows who there is',
   MEMBER_LEFT: 'there is nothing left to do; `taskmaster members --all` shows it',
   MEMBER_ALIVE: 'have it leave with `taskmaster members drain`, or stop it first',
-  LAST_MEMBER: 'no other active member could take what it holds: add a node first',
+  LAST_MEMBER: 'add a node first',
   HOLDER_UNREACHABLE: '`taskmaster members` shows who does not answer',
   UNIMPLEMENTED: 'the node is of a version without this',
   STARTING: 'the node is starting; try again in a moment',
