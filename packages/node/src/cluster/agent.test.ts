@@ -127,6 +127,19 @@ describe('a cluster', () => {
     await cluster.run(started);
   });
 
+  test('is not joined through a node that has left', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await cluster.run(cluster.node('b').agent.drain());
+    const member = {
+      ...{ nodeId: 'id-x', name: 'x', state: MemberState.MEMBER_STATE_JOINING, version: 1, removedBy: '' },
+      ...{ rpcAddress: 'x:1', gossipAddress: 'x:2' },
+    };
+    const joined = cluster.run(cluster.node('b').agent.handlers.join({ clusterId: '', member }));
+    await expect(joined).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
+    await cluster.run(cluster.add('c').start());
+    expect(cluster.node('c').agent.self?.state).toBe('active');
+  });
+
   test('finds a member again that comes back elsewhere, also where gossip does not reach it', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const b = cluster.node('b');

@@ -1,4 +1,11 @@
-import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinRequest, JoinResponse } from '@taskmaster/proto';
+import {
+  type ExchangeRequest,
+  type ExchangeResponse,
+  type InventoryEntry,
+  isTransient,
+  type JoinRequest,
+  type JoinResponse,
+} from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { PartitionId } from '../domain/ids.ts';
 import type { PartitionLocation } from '../engine/partition-host.ts';
@@ -46,6 +53,9 @@ export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'giveUp'
 
 const JOIN_TIMEOUT_MS = 5_000;
 const ACTIVATE_RETRY_MS = 500;
+/** Until what the removed member held is claimed, see `Orphans`; most are dead, and never answer. */
+const TELL_ATTEMPTS = 5;
+const TELL_RETRY_MS = 1_000;
 
 /**
  * A node's part in its cluster: keeps what is known of members and holders in step with the others, and has partitions
@@ -221,7 +231,7 @@ export class ClusterAgent {
         return answer;
       } catch (error) {
         // Somebody who answers no speaks for all.
-        if (error instanceof Refusal && error.reason !== 'STARTING') throw error;
+        if (error instanceof Refusal && !isTransient(error.reason)) throw error;
         last = error;
       }
     }
@@ -273,6 +283,9 @@ export class ClusterAgent {
       if (this.members.get(record.nodeId)?.state === 'left') {
         throw new Refusal('MEMBER_LEFT', `member ${record.name} has left: start it with an empty data directory`);
       }
+      // What it knows of the cluster is old, or soon will be.
+      if (this.self?.state === 'left')
+        throw new Refusal('SHUTTING_DOWN', 'this node has left the cluster: ask another');
       await knowledge.adopt([record]);
       const { identity, partitionCount: partitions } = this.#deps;
       return { clusterId: identity.clusterId, partitions, knowledge: knowledge.tell() };
@@ -310,8 +323,17 @@ export class ClusterAgent {
   /** What follows from a removal at this node; the member itself is told, in case it runs. */
   async #resolveRemoved({ nodeId }: MemberRecord): Promise<void> {
     if (nodeId === this.nodeId) return;
-    void this.#exchanger.with(nodeId);
+    void this.#tellRemoved(nodeId);
     await this.#deps.handOffs.resolveRemoved(nodeId);
+  }
+
+  async #tellRemoved(nodeId: string): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let attempt = 0; attempt < TELL_ATTEMPTS && !signal.aborted; attempt++) {
+      if (await this.#exchanger.with(nodeId)) return;
+      // A stop ends it.
+      await sleep(this.#deps.clock, TELL_RETRY_MS, signal).catch(() => {});
+    }
   }
 
   /** Whether one of these members knows by now that this node is in that state. */

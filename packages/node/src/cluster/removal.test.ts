@@ -188,6 +188,8 @@ describe('a member that is given up', () => {
     b.h.clock.standStill();
     cutOff(cluster, 'a', ['b']);
     await cluster.pass(DEATH_MS);
+    // Nor does gossip tell it.
+    Object.assign(cluster.gossip, { reach: () => ({ drop: true, delayMs: 1 }) });
     const said = new Set<string>();
     cluster.network.onArrival = ({ from, to, what, way }) => {
       if (from === 'c' && to === 'a' && way === 'answer') said.add(what);
