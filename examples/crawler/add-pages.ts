@@ -6,6 +6,11 @@ export interface CrawlContext {
   readonly queues: CrawlQueues;
   /** Whether `crawler#permits` bounds how many pages may be found; then there is one shard. */
   readonly bounded: boolean;
+  /**
+   * URLs that are known to be in `seen`. Nothing is ever taken out of it, so what was there once need not be asked for
+   * again; most links of a page lead to where others led before.
+   */
+  readonly known: Set<string>;
 }
 
 export interface FoundLinks {
@@ -17,6 +22,8 @@ export interface FoundLinks {
 
 /** Links added by one update. A shard's part of a page with more of them needs several. */
 const LINKS_PER_UPDATE = 400;
+/** More of them are forgotten, which costs nothing but questions. */
+const MAX_KNOWN = 100_000;
 /** Long enough to commit with; a worker that dies meanwhile keeps its permits from others for so long. */
 const PERMIT_LEASE = '10s';
 
@@ -50,7 +57,7 @@ async function addToShard(
   found: FoundLinks,
   begin?: () => Update,
 ): Promise<void> {
-  const fresh = await unseen(shard, found.links);
+  const fresh = await unseen(context, shard, found.links);
   // The links of all updates but the last are added on their own, as those of other shards are.
   for (; fresh.length > LINKS_PER_UPDATE; fresh.splice(0, LINKS_PER_UPDATE)) {
     await claim(context, shard, found, fresh.slice(0, LINKS_PER_UPDATE), undefined);
@@ -58,14 +65,21 @@ async function addToShard(
   await claim(context, shard, found, fresh, begin);
 }
 
-async function unseen({ seen }: CrawlShard, links: readonly string[]): Promise<string[]> {
+async function unseen({ known }: CrawlContext, { seen }: CrawlShard, links: readonly string[]): Promise<string[]> {
   const fresh: string[] = [];
-  for (let at = 0; at < links.length; at += LINKS_PER_UPDATE) {
-    for (const { pid, state } of await seen.get(links.slice(at, at + LINKS_PER_UPDATE), { data: false })) {
+  const asked = links.filter((url) => !known.has(url));
+  for (let at = 0; at < asked.length; at += LINKS_PER_UPDATE) {
+    for (const { pid, state } of await seen.get(asked.slice(at, at + LINKS_PER_UPDATE), { data: false })) {
       if (state === 'not-found') fresh.push(textOf(pid));
+      else remember(known, textOf(pid));
     }
   }
   return fresh;
+}
+
+function remember(known: Set<string>, url: string): void {
+  if (known.size >= MAX_KNOWN) known.clear();
+  known.add(url);
 }
 
 async function claim(
@@ -80,6 +94,7 @@ async function claim(
   while (begin !== undefined || wanted.length > 0) {
     try {
       await commit(shard, found, wanted, permits, begin?.() ?? context.client.update());
+      for (const url of wanted) remember(context.known, url);
       break;
     } catch (error) {
       if (!(error instanceof TaskExists)) throw error;

@@ -1,32 +1,47 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Kill, killNode, killWorker, type Victims } from './cluster/chaos.ts';
+import { type Chaos, type ChaosContext, drainNode, joinNode, killNode, killWorker } from './cluster/chaos.ts';
+import type { ChaosEvent } from './cluster/events.ts';
 import { drawLine } from './progress/draw.ts';
 import { type CrawlStatus, completedBy } from './progress/observe.ts';
 import type { Screen } from './progress/screen.ts';
 
 interface WatchOptions {
-  readonly victims: Victims;
+  readonly context: ChaosContext;
   readonly screen: Screen;
-  /** About how many pages there are: when to kill. Undefined: nobody is killed. */
+  /** About how many pages there are: when to kill. Undefined: nothing happens to anybody. */
   readonly pages: number | undefined;
 }
 
-const LOOK_INTERVAL_MS = 100;
+interface Planned {
+  /** Share of the pages that are indexed by then. */
+  readonly at: number;
+  readonly chaos: Chaos;
+  /** Whether it has to wait until all is well again. */
+  readonly alone: boolean;
+}
+
+const LOOK_INTERVAL_MS = 200;
 /** A crawl in which no task is completed for so long will not end by itself, in ms. */
 const STALLED_MS = 120_000;
-/** Share of the pages that are indexed when a victim is killed. */
-const KILLS = [
-  { at: 0.3, kill: killWorker },
-  { at: 0.6, kill: killNode },
-] as const;
 
-/** Shows the crawl until it is finished, and kills on the way. */
-export async function watchCrawl(options: WatchOptions): Promise<{ status: CrawlStatus; kills: Kill[] }> {
-  const { victims, screen, pages } = options;
-  const { observer, signal } = victims;
-  const planned = pages === undefined ? [] : KILLS.map(({ at, kill }) => ({ atPages: Math.floor(at * pages), kill }));
-  const kills: Promise<Kill>[] = [];
-  let recovering = 0;
+const onOneNode: readonly Planned[] = [
+  { at: 0.3, chaos: killWorker, alone: false },
+  { at: 0.6, chaos: killNode, alone: false },
+];
+const onCluster: readonly Planned[] = [
+  { at: 0.1, chaos: killWorker, alone: false },
+  { at: 0.25, chaos: killNode, alone: false },
+  { at: 0.4, chaos: joinNode, alone: true },
+  { at: 0.65, chaos: drainNode, alone: true },
+];
+
+/** Shows the crawl until it is finished; what is planned happens on the way. */
+export async function watchCrawl(options: WatchOptions): Promise<{ status: CrawlStatus; events: ChaosEvent[] }> {
+  const { context, screen, pages } = options;
+  const { observer, signal, servers } = context;
+  const planned = pages === undefined ? [] : [...(servers.isCluster ? onCluster : onOneNode)];
+  const begun: Promise<ChaosEvent>[] = [];
+  const over: ChaosEvent[] = [];
   let progress = { at: 0, completed: 0 };
   for (;;) {
     const status = await observer.look(signal);
@@ -35,20 +50,29 @@ export async function watchCrawl(options: WatchOptions): Promise<{ status: Crawl
     const completed = completedBy(status);
     if (completed !== progress.completed) progress = { at: status.elapsedMs, completed };
     if (status.elapsedMs - progress.at > STALLED_MS) throw new Error(`the crawl does not go on: ${drawLine(status)}`);
-    while (status.indexed >= (planned[0]?.atPages ?? Number.POSITIVE_INFINITY)) {
-      const kill = planned.shift()?.kill(victims);
-      if (kill === undefined) break;
-      recovering++;
-      kills.push(kill.finally(() => recovering--));
+    const [next] = planned;
+    // What a quick crawl has left no time for happens after it.
+    const due = next !== undefined && (status.finished || status.indexed >= next.at * (pages ?? 0));
+    if (due && (!next.alone || over.length === begun.length)) {
+      planned.shift();
+      const event = next.chaos(context, over);
+      begun.push(event);
+      // It may still fail when nobody waits for it any more, because the demo is being interrupted.
+      event.then(
+        (ended) => over.push(ended),
+        () => {},
+      );
     }
-    if (status.finished && recovering === 0) return { status, kills: await Promise.all(kills) };
-    await Promise.race([delay(LOOK_INTERVAL_MS, undefined, { signal }), firstFailure(kills)]);
+    if (status.finished && planned.length === 0 && over.length === begun.length) {
+      return { status, events: await Promise.all(begun) };
+    }
+    await Promise.race([delay(LOOK_INTERVAL_MS, undefined, { signal }), firstFailure(begun)]);
   }
 }
 
 /** Rejects when one of them does; never resolves. */
-function firstFailure(kills: readonly Promise<Kill>[]): Promise<never> {
+function firstFailure(events: readonly Promise<ChaosEvent>[]): Promise<never> {
   return new Promise((_, reject) => {
-    for (const kill of kills) kill.catch(reject);
+    for (const event of events) event.catch(reject);
   });
 }

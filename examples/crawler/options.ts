@@ -6,23 +6,25 @@ export interface DemoOptions {
   readonly maxPages: number | undefined;
   readonly workers: number;
   readonly seed: number;
+  /** One node instead of a cluster. */
+  readonly single: boolean;
   readonly kill: boolean;
   readonly query: readonly string[];
   readonly json: boolean;
   readonly keep: boolean;
-  readonly single: boolean;
 }
 
 const description = `Crawls and indexes a site with TaskMaster: fetch, extract and index workers, joined by queues.
 
 Without --url it serves the documentation of the packages that are installed here, several hundred real pages with
-their real links, from a server that is slow and fails now and then. Half-way it kills a worker and the node (kill -9)
-and starts them again. At the end it checks that every page was indexed exactly once, and answers a few searches.`;
+their real links, from a server that is slow and fails now and then. The queues are on a cluster of three nodes behind a
+proxy. On the way a worker and a node are killed (kill -9) and started again, a fourth node joins, and one is drained and
+leaves. With --single there is one node, and it is killed. At the end it checks that every page was indexed exactly once, and answers a few searches.`;
 
 const examples = `
 Examples:
   npm run demo
-  npm run demo -- --workers 8
+  npm run demo -- --single --workers 8
   npm run demo -- --url https://docs.example.org/ --max-pages 50 --query "getting started"
 
 Exit code: 0 when every page was indexed exactly once, 1 when not, 2 for wrong options, 130 after Ctrl-C.`;
@@ -39,9 +41,9 @@ export function readOptions(argv: readonly string[]): DemoOptions {
     )
     .option('--workers <n>', 'worker processes', wholeNumber, 4)
     .option('--seed <n>', 'which pages of the local site are slow and which fail at first', wholeNumber, 1)
-    .option('--no-kill', 'kill nobody')
+    .option('--single', 'one node instead of a cluster', false)
+    .option('--no-kill', 'kill nobody; nobody joins or leaves, either')
     .option('--query <words...>', 'search for this at the end, instead of the built-in examples', [])
-    .option('--single', 'one node (the default for now)', true)
     .option('--json', 'print nothing but a summary, as JSON', false)
     .option('--keep', 'keep the data, and say where it is', false)
     .addHelpText('after', examples)

@@ -1,4 +1,5 @@
-import type { Kill } from './cluster/chaos.ts';
+import type { ChaosEvent } from './cluster/events.ts';
+import type { Placement } from './cluster/placement.ts';
 import type { Hit } from './index/search.ts';
 import { count, type Paint, seconds } from './progress/draw.ts';
 import type { Check } from './verify/verify.ts';
@@ -22,13 +23,16 @@ export interface Summary {
     readonly siteUnavailable: number | undefined;
     /** Attempts at tasks that had been attempted before. */
     readonly attemptsRepeated: number;
-    /** Calls to the node that clients repeated, most of them while it was down. */
+    /** Calls that clients repeated, most of them while a node was down. */
     readonly callsRepeated: number;
     readonly leasesLost: number;
     /** Entries that were written to the index but never committed. */
     readonly entriesUncommitted: number;
   };
-  readonly kills: readonly Kill[];
+  /** Who was killed, joined and left. */
+  readonly events: readonly ChaosEvent[];
+  /** Where the partitions of the cluster were in the end; undefined with one node. */
+  readonly cluster: Placement | undefined;
   readonly checks: readonly Check[];
   readonly index: { readonly words: number };
   readonly searches: readonly { readonly query: string; readonly hits: readonly Hit[] }[];
@@ -64,7 +68,8 @@ export function reportLines(summary: Summary, paint: Paint): string[] {
       ],
       ['calls repeated', count(summary.retries.callsRepeated), 'by the clients, each applied once'],
     ]),
-    ...summary.kills.flatMap((kill) => [...title(killTitle(kill), paint), ...table(killRows(kill))]),
+    ...summary.events.flatMap((event) => [...title(eventTitle(event), paint), ...table(eventRows(event))]),
+    ...placementLines(summary.cluster, paint),
     ...title('Is every page in the index exactly once?', paint),
     ...summary.checks.flatMap((check) => checkLines(check, paint)),
     ...title(`Searches in ${count(summary.pagesIndexed)} pages and ${count(summary.index.words)} words`, paint),
@@ -97,24 +102,77 @@ function table(rows: readonly (readonly [string, string, string])[]): string[] {
   return rows.map(([what, value, note]) => `  ${what.padEnd(18)}${value.padStart(8)}  ${note}`);
 }
 
-function killTitle(kill: Kill): string {
-  return kill.kind === 'worker' ? `kill -9 of ${kill.name}` : 'kill -9 of the node';
+function eventTitle(event: ChaosEvent): string {
+  switch (event.kind) {
+    case 'worker-killed':
+    case 'node-killed':
+      return `kill -9 of ${event.name}`;
+    case 'node-joined':
+      return `${event.name} joined`;
+    case 'node-drained':
+      return `${event.name} was drained and left`;
+    default:
+      return event satisfies never;
+  }
 }
 
-function killRows(kill: Kill): [string, string, string][] {
-  if (kill.kind === 'worker') {
-    return [
-      ['tasks held', count(kill.tasksHeld), 'leased to it when it died, lost to nobody'],
-      ['recovered after', seconds(kill.recoveredMs), 'when its leases had ended and its tasks were there for others'],
-    ];
+function eventRows(event: ChaosEvent): [string, string, string][] {
+  switch (event.kind) {
+    case 'worker-killed':
+      return [
+        ['tasks held', count(event.tasksHeld), 'leased to it when it died, lost to nobody'],
+        [
+          'recovered after',
+          seconds(event.recoveredMs),
+          'when its leases had ended and its tasks were there for others',
+        ],
+      ];
+    case 'node-killed':
+      return [
+        [
+          'served again',
+          seconds(event.readyMs),
+          `after its death, with ${held(event.tasksRecovered, event.partitionsHeld)}`,
+        ],
+        [
+          'recovered after',
+          seconds(event.workingMs),
+          'when every queue answered again and workers had completed the next task',
+        ],
+      ];
+    case 'node-joined':
+      return [
+        ['started in', seconds(event.readyMs), 'until it was a member, and held nothing'],
+        [
+          'had its share in',
+          seconds(event.balancedMs),
+          `${held(event.tasksHeld, event.partitionsHeld)}; moved in all: ${event.partitionsMoved}`,
+        ],
+      ];
+    case 'node-drained':
+      return [
+        [
+          'had left in',
+          seconds(event.drainedMs),
+          `handed over ${held(event.tasksHeld, event.partitionsHeld)}; moved in all: ${event.partitionsMoved}`,
+        ],
+      ];
+    default:
+      return event satisfies never;
   }
+}
+
+/** Tasks of all queues, done and undone. */
+function held(tasks: number, partitions: number | undefined): string {
+  const all = `the ${count(tasks)} tasks in its queues`;
+  return partitions === undefined ? all : `${count(partitions)} partitions and ${all}`;
+}
+
+function placementLines(cluster: Placement | undefined, paint: Paint): string[] {
+  if (cluster === undefined) return [];
   return [
-    [
-      'served again',
-      seconds(kill.readyMs),
-      `after its death, with the ${count(kill.tasksRecovered)} tasks that were left to do`,
-    ],
-    ['recovered after', seconds(kill.workingMs), 'when workers had found it again and completed the next task'],
+    ...title(`${cluster.partitions} partitions, in the end`, paint),
+    ...table(cluster.nodes.map(({ name, state, partitionsHeld }) => [name, count(partitionsHeld), state])),
   ];
 }
 

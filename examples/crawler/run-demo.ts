@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from '@taskmaster/client';
 import { addPages } from './add-pages.ts';
-import { NodeProcess } from './cluster/node-process.ts';
+import { placementOf, whenSettled } from './cluster/placement.ts';
+import { Servers } from './cluster/servers.ts';
 import { WorkerPool } from './cluster/worker-pool.ts';
 import { watchCrawl } from './crawl.ts';
 import { readIndex } from './index/read-index.ts';
@@ -12,12 +13,12 @@ import type { DemoOptions } from './options.ts';
 import { count } from './progress/draw.ts';
 import { Observer } from './progress/observe.ts';
 import type { Screen } from './progress/screen.ts';
-import { CrawlQueues } from './queues.ts';
+import { CLUSTER_SHARDS, CrawlQueues } from './queues.ts';
 import type { Summary } from './report.ts';
 import { readCorpus } from './site/corpus.ts';
 import { SiteServer } from './site/site-server.ts';
 import { referenceCrawl } from './verify/reference-crawl.ts';
-import { verify } from './verify/verify.ts';
+import { verify, verifyPlacement } from './verify/verify.ts';
 import { Web } from './web.ts';
 import type { WorkerAssignment } from './worker-messages.ts';
 
@@ -51,30 +52,34 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
 
   const target = await openTarget(options, screen, cleanUp);
   signal.throwIfAborted();
-  const node = cleanUp.use(await NodeProcess.start({ dataDir: join(dir, 'node'), logFile: join(dir, 'node.log') }));
-  signal.throwIfAborted();
-  const client = cleanUp.use(await connect(node.endpoint, { signal }));
-  screen.say(`A node serves at ${node.endpoint} (process ${node.pid}); its queues are at http://${node.http}/`);
+  const broken = new AbortController();
+  const ended = AbortSignal.any([signal, broken.signal]);
+  const fail = (error: Error): void => broken.abort(error);
+  const servers = cleanUp.use(new Servers({ form: options.single ? 'one' : 'cluster', dir, onFailure: fail }));
+  await servers.start(ended);
+  const client = cleanUp.use(await connect({ endpoints: servers.endpoints }, { signal: ended }));
+  if (servers.isCluster) await whenSettled(client, servers.nodes.length, ended);
+  for (const { name, endpoint, pid, http } of [...servers.nodes, ...(servers.proxy ? [servers.proxy] : [])]) {
+    screen.say(`${name} serves at ${endpoint} (process ${pid}); its pages are at http://${http}/`);
+  }
 
   const live = target.site === undefined;
-  const shards = 1;
+  const shards = live || options.single ? 1 : CLUSTER_SHARDS;
   const queues = new CrawlQueues(client, shards);
-  const context = { client, queues, bounded: live };
+  const context = { client, queues, bounded: live, known: new Set<string>() };
   if (live)
     await queues.first.permits.enqueueMany(
       Array.from({ length: target.pages }, () => ({ data: null })),
-      { signal },
+      { signal: ended },
     );
   await addPages(context, { links: [target.start], foundOn: null, depth: 0 });
 
-  const broken = new AbortController();
-  const ended = AbortSignal.any([signal, broken.signal]);
   const pool = cleanUp.use(
     new WorkerPool({
       size: options.workers,
       assignment: (name, number): WorkerAssignment => ({
         name,
-        endpoints: [node.endpoint],
+        endpoints: servers.endpoints,
         shards,
         segments,
         concurrency: { fetch: live ? (number <= LIVE_FETCHERS ? 1 : 0) : 4, extract: 2, index: 2 },
@@ -82,16 +87,23 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
         bounded: live,
       }),
       onError: (name, message) => screen.say(screen.paint('red', `${name}: ${message}`)),
-      onBroken: (error) => broken.abort(error),
+      onBroken: fail,
     }),
   );
   const expected = live ? undefined : target.pages;
   const now = (): number => performance.now();
-  const observer = new Observer({ client, queues, workers: () => pool.workers, expected, now });
+  const observer = new Observer({
+    client,
+    queues,
+    servers: (lookSignal) => servers.look(client, lookSignal),
+    workers: () => pool.workers,
+    expected,
+    now,
+  });
   screen.say(`${options.workers} worker processes crawl ${target.start}\n`);
   pool.start();
-  const { status, kills } = await watchCrawl({
-    victims: { pool, node, queues, observer, say: (line) => screen.say(line), signal: ended },
+  const { status, events } = await watchCrawl({
+    context: { client, servers, pool, queues, observer, say: (line) => screen.say(line), signal: ended },
     screen,
     pages: options.kill ? target.pages : undefined,
   });
@@ -104,7 +116,8 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
   target.site?.calmDown();
   const reference = live ? undefined : await referenceCrawl(target.start, new Web({ pauseMs: 0 }), ended);
   const index = await readIndex(segments, queues);
-  const checks = verify(index, status, reference);
+  const cluster = servers.isCluster ? await placementOf(client, ended) : undefined;
+  const checks = [...verify(index, status, reference), ...(cluster === undefined ? [] : verifyPlacement(cluster))];
   const search = new SearchIndex();
   for (const page of index.pages.values()) search.add(page);
   const tasksCompleted = status.stages.reduce((sum, { completed }) => sum + completed, 0);
@@ -128,7 +141,8 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
       leasesLost: counts.leasesLost,
       entriesUncommitted: index.uncommitted,
     },
-    kills,
+    events,
+    cluster,
     checks,
     index: { words: search.words },
     searches: queriesOf(options, search, target).map((query) => ({ query, hits: search.search(query, HITS) })),

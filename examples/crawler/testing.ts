@@ -30,6 +30,7 @@ export async function testCrawl(
     client,
     queues,
     bounded: permits !== undefined,
+    known: new Set(),
     [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
 }

@@ -7,6 +7,7 @@ import {
   type Handler,
   isTaskMasterError,
   type LeasedTask,
+  LeaseExpired,
   LeaseLost,
   type Queue,
   type TaskMasterClient,
@@ -28,6 +29,8 @@ const LEASE = '3s';
 /** Calls are repeated for so long: enough for a node to come back on a busy machine. */
 const NODE_ABSENCE = '30s';
 const REPORT_INTERVAL_MS = 200;
+/** What nobody needs to be told of. */
+const usual = [SiteUnavailable, LeaseLost, LeaseExpired, TaskNotFound];
 
 const assignment = JSON.parse(process.argv[2] ?? '') as WorkerAssignment;
 const counts = {
@@ -60,7 +63,7 @@ async function run(): Promise<void> {
   });
   await using segment = await SegmentWriter.create(assignment.segments, assignment.name);
   const queues = new CrawlQueues(client, assignment.shards);
-  const context: CrawlContext = { client, queues, bounded: assignment.bounded };
+  const context: CrawlContext = { client, queues, bounded: assignment.bounded, known: new Set() };
   const web = new Web({ pauseMs: assignment.pauseMs });
   const workers = [
     ...worker(client, 'fetch', queues.stage('fetch'), fetchStage(context, web)),
@@ -100,12 +103,12 @@ function onLeaseLost(): void {
 }
 
 /**
- * Reports what should not happen. That a site answers 503, that the node is away for a moment, and that somebody else has
- * a task by the time it is back, is all in a day's work.
+ * Reports what should not happen. That a site answers 503, that a node is away for a moment, and that a lease has ended or
+ * somebody else has a task by the time it is back, is all in a day's work.
  */
 function onError(error: unknown, task: LeasedTask<unknown> | undefined): void {
   if (task !== undefined) counts.failed++;
-  if (error instanceof SiteUnavailable || error instanceof LeaseLost || error instanceof TaskNotFound) return;
+  if (usual.some((kind) => error instanceof kind)) return;
   if (isTaskMasterError(error) && error.retryable) return;
   const where = task === undefined ? '' : ` (${task.queue}, ${Buffer.from(task.pid).toString()})`;
   tell({ kind: 'error', message: `${error instanceof Error ? error.message : String(error)}${where}` });

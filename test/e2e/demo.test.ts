@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -14,7 +16,16 @@ interface Summary {
   readonly linksToNowhere: number;
   readonly tasksCompleted: number;
   readonly retries: { readonly siteUnavailable: number; readonly attemptsRepeated: number };
-  readonly kills: readonly { readonly kind: string; readonly recoveredMs?: number; readonly workingMs?: number }[];
+  readonly events: readonly {
+    readonly kind: string;
+    readonly name: string;
+    readonly partitionsHeld?: number;
+    readonly partitionsMoved?: number;
+  }[];
+  readonly cluster?: {
+    readonly partitions: number;
+    readonly nodes: readonly { readonly name: string; readonly state: string; readonly partitionsHeld: number }[];
+  };
   readonly checks: readonly { readonly what: string; readonly ok: boolean }[];
   readonly searches: readonly { readonly query: string; readonly hits: readonly { readonly url: string }[] }[];
 }
@@ -29,7 +40,13 @@ async function demo(args: readonly string[]) {
   const resources = onFailure.move();
   return {
     running,
-    leftOver: () => readdir(temporary.path),
+    /** Processes that it has started, directly or not. */
+    processes: async () => descendants(await processes(), running.pid),
+    /** Its files, and the processes that were told of them on their command lines, that are there now. */
+    async leftOver(): Promise<string[]> {
+      const told = (await processes()).filter(({ command }) => command.includes(temporary.path));
+      return [...(await readdir(temporary.path)), ...told.map(({ command }) => command)];
+    },
     async summary(): Promise<Summary> {
       const { code, stdout, stderr } = await running.ended;
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -39,43 +56,101 @@ async function demo(args: readonly string[]) {
   };
 }
 
+interface ProcessLine {
+  readonly pid: number;
+  readonly parent: number;
+  readonly command: string;
+}
+
+async function processes(): Promise<ProcessLine[]> {
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-ww', '-o', 'pid=,ppid=,args='], { maxBuffer: 2 ** 24 });
+  return stdout.split('\n').flatMap((line) => {
+    const [, pid, parent, command] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [];
+    return command === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), command }];
+  });
+}
+
+function descendants(all: readonly ProcessLine[], ancestor: number): number[] {
+  const children = all.filter(({ parent }) => parent === ancestor).map(({ pid }) => pid);
+  return children.flatMap((pid) => [pid, ...descendants(all, pid)]);
+}
+
+/** What must hold of a crawl of about so many pages of the local site, whatever has happened on the way. */
+function expectComplete(summary: Summary, pages: number): void {
+  expect(summary.checks.filter(({ ok }) => !ok)).toEqual([]);
+  expect(summary.ok).toBe(true);
+  expect(summary.pagesIndexed).toBeGreaterThanOrEqual(pages);
+  expect(summary.urlsFound).toBe(summary.pagesIndexed + summary.linksToNowhere);
+  expect(summary.tasksCompleted).toBe(summary.urlsFound + 2 * summary.pagesIndexed);
+  expect(summary.retries.siteUnavailable).toBeGreaterThan(0);
+  expect(summary.retries.attemptsRepeated).toBeGreaterThan(0);
+  for (const { hits } of summary.searches) expect(hits.length).toBeGreaterThan(0);
+}
+
 describe('the demo', () => {
-  test('indexes every page exactly once, though a worker and the node are killed on the way', {
-    timeout: 90_000,
+  test('indexes every page exactly once, though nodes of a cluster are killed, come and go on the way', {
+    timeout: 150_000,
   }, async () => {
-    await using run = await demo(['--json', '--max-pages', '150', '--workers', '2', '--query', 'schema validation']);
+    await using run = await demo(['--json', '--max-pages', '250', '--workers', '3', '--query', 'schema validation']);
     const summary = await run.summary();
 
-    expect(summary.checks.filter(({ ok }) => !ok)).toEqual([]);
-    expect(summary.ok).toBe(true);
-    expect(summary.pagesIndexed).toBeGreaterThanOrEqual(150);
-    expect(summary.urlsFound).toBe(summary.pagesIndexed + summary.linksToNowhere);
-    expect(summary.tasksCompleted).toBe(summary.urlsFound + 2 * summary.pagesIndexed);
-    expect(summary.retries.siteUnavailable).toBeGreaterThan(0);
-    expect(summary.retries.attemptsRepeated).toBeGreaterThan(0);
-    expect(summary.kills.map(({ kind }) => kind)).toEqual(['worker', 'node']);
-    expect(summary.searches).toHaveLength(1);
-    expect(summary.searches[0]?.hits.length).toBeGreaterThan(0);
+    expectComplete(summary, 250);
+    expect(summary.events.map(({ kind }) => kind)).toEqual([
+      'worker-killed',
+      'node-killed',
+      'node-joined',
+      'node-drained',
+    ]);
+    const [, killed, joined, drained] = summary.events;
+    expect(killed?.partitionsHeld).toBeGreaterThan(0);
+    expect(joined?.name).toBe('node-4');
+    expect(joined?.partitionsMoved).toBeGreaterThanOrEqual(joined?.partitionsHeld ?? 0);
+    expect(drained?.partitionsMoved).toBeGreaterThanOrEqual(drained?.partitionsHeld ?? 0);
+    expect(drained?.name).not.toBe(killed?.name);
+    const states = new Map(summary.cluster?.nodes.map(({ name, state }) => [name, state]));
+    expect(states.size).toBe(4);
+    for (const [name, state] of states)
+      expect({ name, state }).toEqual({ name, state: name === drained?.name ? 'left' : 'active' });
+    expect(summary.cluster?.nodes.reduce((sum, { partitionsHeld }) => sum + partitionsHeld, 0)).toBe(64);
     expect(await run.leftOver()).toEqual([]);
   });
 
-  test('leaves neither processes nor files behind when it is interrupted', { timeout: 60_000 }, async () => {
-    await using run = await demo(['--no-kill', '--workers', '2']);
-    const pids = await eventually(
-      () => {
-        const [, pid] = /A node serves at \S+ \(process (\d+)\)/.exec(run.running.stdout) ?? [];
-        expect(run.running.stdout).toMatch(/\d+ indexed/);
-        return [Number(pid)];
-      },
-      { withinMs: 30_000 },
-    );
+  test('indexes every page exactly once on one node, though it and a worker are killed on the way', {
+    timeout: 90_000,
+  }, async () => {
+    await using run = await demo(['--single', '--json', '--max-pages', '150', '--workers', '2']);
+    const summary = await run.summary();
 
-    const { code, stderr } = await run.running.kill('SIGINT');
-
-    expect({ code, stderr }).toEqual({ code: 130, stderr: 'interrupted; everything is cleaned up\n' });
-    for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
+    expectComplete(summary, 150);
+    expect(summary.events.map(({ kind }) => kind)).toEqual(['worker-killed', 'node-killed']);
+    expect(summary.cluster).toBeUndefined();
     expect(await run.leftOver()).toEqual([]);
   });
+
+  test.each([
+    ['one node', ['--single', '--no-kill'], /\d+ indexed/],
+    ['a cluster that is being started', [], /is served at/],
+    ['a cluster', ['--no-kill'], /\d+ indexed/],
+    ['a cluster that a node joins', ['--max-pages', '100'], /node-\d \(process \d+\) joins/],
+    ['a cluster that a node is leaving', ['--max-pages', '100'], /is drained/],
+  ])(
+    'leaves neither processes nor files behind when it is interrupted: %s',
+    {
+      timeout: 90_000,
+    },
+    async (_, options, moment) => {
+      await using run = await demo([...options, '--workers', '2']);
+      await eventually(() => expect(run.running.stdout).toMatch(moment), { withinMs: 60_000 });
+      const pids = await run.processes();
+      expect(pids.length).toBeGreaterThan(0);
+
+      const { code, stderr } = await run.running.kill('SIGINT');
+
+      expect({ code, stderr }).toEqual({ code: 130, stderr: 'interrupted; everything is cleaned up\n' });
+      for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
+      expect(await run.leftOver()).toEqual([]);
+    },
+  );
 
   test('crawls a live site within its host, as robots.txt says, and no further than it may', {
     timeout: 60_000,

@@ -1,91 +1,120 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Pid, Queue } from '@taskmaster/client';
+import type { ClusterPartitions, Pid, Queue, TaskMasterClient } from '@taskmaster/client';
+import { seconds } from '../progress/draw.ts';
 import { type CrawlStatus, completedBy, type Observer, openIn } from '../progress/observe.ts';
 import { type CrawlQueues, stages } from '../queues.ts';
-import type { NodeProcess } from './node-process.ts';
+import type { ChaosEvent, NodeDrained, NodeJoined, NodeKilled, WorkerKilled } from './events.ts';
+import { handOffs, holdingsOf, whenSettled } from './placement.ts';
+import type { ServerProcess } from './server-process.ts';
+import type { Servers } from './servers.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
-export interface WorkerKill {
-  readonly kind: 'worker';
-  readonly name: string;
-  readonly pid: number | undefined;
-  /** Tasks that it had leased when it died. */
-  readonly tasksHeld: number;
-  /** From the kill until the last of those was back in its queue, or in another worker's hands. */
-  readonly recoveredMs: number;
-}
-
-export interface NodeKill {
-  readonly kind: 'node';
-  readonly pid: number | undefined;
-  /** Tasks in its queues when it was back: what it has recovered. */
-  readonly tasksRecovered: number;
-  /** From the kill until it served again. */
-  readonly readyMs: number;
-  /** From the kill until a task was completed again. */
-  readonly workingMs: number;
-}
-
-export type Kill = WorkerKill | NodeKill;
-
-export interface Victims {
+/** What there is to kill, and who is to know. */
+export interface ChaosContext {
+  readonly client: TaskMasterClient;
+  readonly servers: Servers;
   readonly pool: WorkerPool;
-  readonly node: NodeProcess;
   readonly queues: CrawlQueues;
   readonly observer: Observer;
   readonly say: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
+export type Chaos = (context: ChaosContext, before: readonly ChaosEvent[]) => Promise<ChaosEvent>;
+
 const POLL_MS = 50;
 
-/** A leased task, as far as its successor's lease is told from its own. */
-interface HeldTask {
-  readonly queue: Queue<unknown>;
-  readonly pid: Pid;
-  readonly leaseToken: number;
-}
-
 /** Kills, with SIGKILL, the worker that holds the most tasks, and waits until none of them is leased to it any more. */
-export async function killWorker(victims: Victims): Promise<WorkerKill> {
-  const { pool, queues, say, signal } = victims;
+export async function killWorker({ pool, queues, say, signal }: ChaosContext): Promise<WorkerKilled> {
   const name = busiest(await heldTasks(queues)) ?? pool.workers.find(({ ready }) => ready)?.name ?? 'worker-1';
   const pid = pool.workers.find((worker) => worker.name === name)?.pid;
   const killedAt = performance.now();
   await pool.kill(name);
-  // Its leases are still there, with its name on them: the node cannot know that it is dead until they end.
+  // Its leases are still there, with its name on them: the nodes cannot know that it is dead until they end.
   const held = (await heldTasks(queues)).get(name) ?? [];
   say(`kill -9 ${pid}: ${name}, which held ${held.length} leased tasks; another worker takes its place`);
   while (await anyHeld(held)) await delay(POLL_MS, undefined, { signal });
   const recoveredMs = performance.now() - killedAt;
   say(
-    `its leases have ended: all ${held.length} tasks were back for other workers ${Math.round(recoveredMs)} ms after the kill`,
+    `its leases have ended: all ${held.length} tasks were back for other workers ${seconds(recoveredMs)} after the kill`,
   );
-  return { kind: 'worker', name, pid, tasksHeld: held.length, recoveredMs };
+  return { kind: 'worker-killed', name, pid, tasksHeld: held.length, recoveredMs };
 }
 
-/** Kills the node with SIGKILL, starts it again with the same data, and waits until the crawl goes on. */
-export async function killNode(victims: Victims): Promise<NodeKill> {
-  const { node, say } = victims;
-  const { pid } = node;
+/**
+ * Kills, with SIGKILL, the node that holds the most tasks, starts it again with the same data, and waits until the crawl
+ * goes on. Meanwhile its partitions are nobody's: callers wait for it, while those of the other nodes are worked on.
+ */
+export async function killNode(context: ChaosContext): Promise<NodeKilled> {
+  const { client, servers, say, signal } = context;
+  const node = servers.isCluster
+    ? fullest(servers.nodes, await client.cluster.partitions({ signal }))
+    : servers.nodes[0];
+  if (node === undefined) throw new TypeError('there is no node');
+  const { name, pid } = node;
   const killedAt = performance.now();
   await node.kill();
-  say(`kill -9 ${pid}: the node, with all queues; started again with the same data`);
-  await node.restart();
-  const readyMs = performance.now() - killedAt;
-  const status = await lookWhen(victims, ({ silent }) => silent === 0);
-  const { found, indexed } = status;
-  const completed = completedBy(status);
-  const open = openIn(status);
   say(
-    `the node serves again after ${Math.round(readyMs)} ms, with ${open} tasks to do, ${found} URLs seen and ${indexed} indexed`,
+    `kill -9 ${pid}: ${name}, with ${servers.isCluster ? 'its share of' : 'all'} queues; started again with its data`,
   );
-  if (open > 0) await lookWhen(victims, (next) => completedBy(next) > completed);
-  return { kind: 'node', pid, tasksRecovered: open, readyMs, workingMs: performance.now() - killedAt };
+  await node.start(signal);
+  const readyMs = performance.now() - killedAt;
+  const status = await lookWhen(context, ({ silent }) => silent === 0);
+  const completed = completedBy(status);
+  say(`${name} serves again after ${seconds(readyMs)}; there are ${openIn(status)} tasks to do in the whole crawl`);
+  if (openIn(status) > 0) await lookWhen(context, (next) => next.finished || completedBy(next) > completed);
+  const workingMs = performance.now() - killedAt;
+  if (!servers.isCluster) {
+    const tasksRecovered = openIn(status) + status.found + status.indexed + status.skipped + status.dead;
+    return { kind: 'node-killed', name, pid, partitionsHeld: undefined, tasksRecovered, readyMs, workingMs };
+  }
+  const { partitions, tasks } = holdingsOf(await client.cluster.partitions({ signal }), name);
+  return { kind: 'node-killed', name, pid, partitionsHeld: partitions, tasksRecovered: tasks, readyMs, workingMs };
+}
+
+/** Starts one more node, and waits until it has its share of the partitions. The crawl goes on while they move. */
+export async function joinNode({ client, servers, say, signal }: ChaosContext): Promise<NodeJoined> {
+  const before = await client.cluster.partitions({ signal });
+  const startedAt = performance.now();
+  const node = await servers.addNode(signal);
+  const { name, pid } = node;
+  const readyMs = performance.now() - startedAt;
+  say(`${name} (process ${pid}) joins the cluster: partitions move to it`);
+  await whenSettled(client, servers.running.length, signal);
+  const balancedMs = performance.now() - startedAt - readyMs;
+  const after = await client.cluster.partitions({ signal });
+  const { partitions: partitionsHeld, tasks: tasksHeld } = holdingsOf(after, name);
+  const partitionsMoved = handOffs(before, after);
+  say(`${name} has its share after ${seconds(balancedMs)}: ${partitionsHeld} partitions with ${tasksHeld} tasks`);
+  return { kind: 'node-joined', name, pid, partitionsHeld, tasksHeld, partitionsMoved, readyMs, balancedMs };
+}
+
+/** Has a node hand over everything and leave, one that was not killed before. Its process ends by itself. */
+export async function drainNode(context: ChaosContext, earlier: readonly ChaosEvent[]): Promise<NodeDrained> {
+  const { client, servers, say, signal } = context;
+  const node = servers.running.find(({ name }) => !earlier.some((event) => event.name === name));
+  if (node === undefined) throw new TypeError('there is no node to drain');
+  const { name, pid } = node;
+  const before = await client.cluster.partitions({ signal });
+  const { partitions: partitionsHeld, tasks: tasksHeld } = holdingsOf(before, name);
+  say(`${name} is drained: its ${partitionsHeld} partitions with ${tasksHeld} tasks move to the other nodes`);
+  const startedAt = performance.now();
+  const ended = node.end();
+  await client.cluster.drain(name, { signal });
+  const code = await ended;
+  signal.throwIfAborted();
+  const drainedMs = performance.now() - startedAt;
+  if (code !== 0) throw new Error(`${name} was drained and ended with exit code ${code}`);
+  const partitionsMoved = handOffs(before, await client.cluster.partitions({ signal }));
+  say(`${name} has left the cluster after ${seconds(drainedMs)}, and its process has ended`);
+  return { kind: 'node-drained', name, pid, partitionsHeld, tasksHeld, partitionsMoved, drainedMs };
 }
 
 /** Looks at the crawl until a condition holds. */
-async function lookWhen({ observer, signal }: Victims, holds: (status: CrawlStatus) => boolean): Promise<CrawlStatus> {
+async function lookWhen(
+  { observer, signal }: ChaosContext,
+  holds: (status: CrawlStatus) => boolean,
+): Promise<CrawlStatus> {
   for (;;) {
     const status = await observer.look(signal);
     signal.throwIfAborted();
@@ -94,9 +123,21 @@ async function lookWhen({ observer, signal }: Victims, holds: (status: CrawlStat
   }
 }
 
+function fullest(nodes: readonly ServerProcess[], partitions: ClusterPartitions): ServerProcess | undefined {
+  const tasks = ({ name }: ServerProcess): number => holdingsOf(partitions, name).tasks;
+  return nodes.toSorted((a, b) => tasks(b) - tasks(a))[0];
+}
+
+/** A leased task, as far as its successor's lease is told from its own. */
+interface HeldTask {
+  readonly queue: Queue<unknown>;
+  readonly pid: Pid;
+  readonly leaseToken: number;
+}
+
 /** The leased tasks of all stages, by the name of the worker that has them. */
 async function heldTasks(queues: CrawlQueues): Promise<Map<string, HeldTask[]>> {
-  const all: readonly Queue<unknown>[] = stages.flatMap((stage): readonly Queue<unknown>[] => queues.stage(stage));
+  const all = stages.flatMap((stage): readonly Queue<unknown>[] => queues.stage(stage));
   const held = await Promise.all(
     all.map(async (queue) => {
       const leased = await queue.peek({ kind: 'leased', limit: 1_000, data: false });

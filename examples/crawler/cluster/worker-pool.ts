@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { FromWorker, ToWorker, WorkerAssignment, WorkerCounts } from '../worker-messages.ts';
-import { exited, killWithUs } from './node-process.ts';
+import { exited, killWithUs } from './child-processes.ts';
 
 const program = new URL(`../worker-process${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
 

@@ -1,4 +1,5 @@
 import { stripVTControlCharacters, styleText } from 'node:util';
+import type { ServerStatus } from '../cluster/servers.ts';
 import type { CrawlStatus, StageStatus } from './observe.ts';
 
 type Style = Parameters<typeof styleText>[0];
@@ -28,20 +29,19 @@ export function drawBlock(status: CrawlStatus, paint: Paint): string[] {
     ),
     ...status.stages.map((stage) => stageLine(stage, paint)),
     '',
-    `  ${paint('dim', 'node')}     ${lamp(status.silent === 0, paint)}`,
+    ...serverLines(status.servers, paint),
     `  ${paint('dim', 'workers')}  ${status.workers.map(({ name, ready, counts }) => `${lamp(ready, paint)} ${name} ${paint('dim', count(counts.handled.index))}`).join('   ')}`,
     '',
   ];
 }
 
 /** The crawl in one line, for a log. */
-export function drawLine({ elapsedMs, indexed, found, expected, stages, retried, silent }: CrawlStatus): string {
+export function drawLine({ elapsedMs, indexed, found, expected, stages, retried, servers }: CrawlStatus): string {
   const goal = expected === undefined ? '' : `/${expected}`;
   const queues = stages.map(({ stage, available, leased, delayed, perSecond }) => {
     return `${stage} ${available}+${leased}+${delayed} ${Math.round(perSecond)}/s`;
   });
-  const node = silent === 0 ? '' : ', node down';
-  return `${seconds(elapsedMs)}  ${indexed}${goal} indexed, ${found} found  |  ${queues.join('  |  ')}  |  ${retried} retried${node}`;
+  return `${seconds(elapsedMs)}  ${indexed}${goal} indexed, ${found} found  |  ${queues.join('  |  ')}  |  ${retried} retried  |  ${servers.map(serverText).join(', ')}`;
 }
 
 export function count(value: number): string {
@@ -61,6 +61,38 @@ export function fit(line: string, columns: number): string {
 function stageLine({ stage, available, leased, delayed, completed, perSecond }: StageStatus, paint: Paint): string {
   const numbers = [available, leased, delayed, completed].map((value) => column(count(value)));
   return `  ${paint('cyan', stage.padEnd(18))}${numbers.join('')}${column(perSecond.toFixed(0))}`;
+}
+
+/** The nodes of a cluster have a line each, with a mark for each partition, so that one sees them move. */
+function serverLines(servers: readonly ServerStatus[], paint: Paint): string[] {
+  const members = servers.flatMap(({ name, up, member }) => (member === undefined ? [] : [{ name, up, ...member }]));
+  const others = servers.filter(({ member }) => member === undefined);
+  return [
+    ...members.map(({ name, up, state, held, wanted }) => {
+      const left = state === 'left';
+      const note = left ? 'has left' : state === 'active' ? String(held) : `${held} ${state}`;
+      const light = left ? paint('dim', '○') : lamp(up, paint);
+      return `  ${light} ${name.padEnd(8)} ${holdings(held, wanted, paint)}${paint('dim', note)}`;
+    }),
+    ...others.map(({ name, up }) => `  ${lamp(up, paint)} ${name}`),
+    '',
+  ];
+}
+
+/** What a node holds and keeps, what it is to hand over, and what it is to get. */
+function holdings(held: number, wanted: number, paint: Paint): string {
+  const marks = [
+    paint('green', '■'.repeat(Math.min(held, wanted))),
+    paint('yellow', '■'.repeat(Math.max(0, held - wanted))),
+    paint('dim', '·'.repeat(Math.max(0, wanted - held))),
+  ];
+  return `${marks.join('')}${held + wanted > 0 ? ' ' : ''}`;
+}
+
+function serverText({ name, up, member }: ServerStatus): string {
+  if (member?.state === 'left') return `${name} left`;
+  const held = member === undefined ? '' : ` ${member.held}${member.held === member.wanted ? '' : `→${member.wanted}`}`;
+  return `${name}${held}${up ? '' : ' down'}`;
 }
 
 function column(text: string): string {

@@ -1,4 +1,5 @@
-import type { QueueStats, TaskMasterClient } from '@taskmaster/client';
+import type { Queue, QueueStats, TaskMasterClient } from '@taskmaster/client';
+import type { ServerStatus } from '../cluster/servers.ts';
 import type { WorkerStatus } from '../cluster/worker-pool.ts';
 import { type CrawlQueues, type CrawlShard, type Stage, stages } from '../queues.ts';
 
@@ -29,12 +30,14 @@ export interface CrawlStatus {
   /** Nothing is left to do, nor is anything being done that could find more. */
   readonly finished: boolean;
   readonly retried: number;
+  readonly servers: readonly ServerStatus[];
   readonly workers: readonly WorkerStatus[];
 }
 
 interface ObserverOptions {
   readonly client: TaskMasterClient;
   readonly queues: CrawlQueues;
+  readonly servers: (signal: AbortSignal | undefined) => Promise<readonly ServerStatus[]>;
   readonly workers: () => readonly WorkerStatus[];
   readonly expected: number | undefined;
   /** In ms, monotonic. */
@@ -62,6 +65,8 @@ const RATE_WINDOW_MS = 3_000;
 /** A shard that is silent for so long is shown as such. */
 const ANSWER_TIMEOUT = '1s';
 
+/** The queues that are counted besides those of the stages. */
+const others = ['seen', 'indexed', 'skipped', 'dead'] as const;
 const noCounts: StageCounts = { available: 0, leased: 0, delayed: 0, completed: 0 };
 const nothing: Counts = {
   stages: stages.map(() => noCounts),
@@ -95,16 +100,15 @@ export class Observer {
   }
 
   async #look(signal: AbortSignal | undefined): Promise<CrawlStatus> {
-    const { queues, workers: workersOf, expected, now } = this.#options;
-    const answers = await Promise.all(queues.shards.map((shard) => this.#ask(shard, signal)));
-    const silent = answers.filter((answered) => !answered).length;
+    const { queues, servers: serversNow, workers: workersNow, expected, now } = this.#options;
+    const [servers, silent] = await Promise.all([serversNow(signal), this.#askAll(queues.shards, signal)]);
     const counts = [...this.#heard.values()].reduce(sum, nothing);
     const elapsedMs = now() - this.#startedAt;
     const rates = this.#rates(
       elapsedMs,
       counts.stages.map(({ completed }) => completed),
     );
-    const workers = workersOf();
+    const workers = workersNow();
     const earlier = this.#allHeard;
     this.#allHeard = silent === 0 ? counts : undefined;
     return {
@@ -115,30 +119,38 @@ export class Observer {
       silent,
       finished: silent === 0 && earlier !== undefined && isStill(earlier, counts),
       retried: workers.reduce((total, worker) => total + worker.counts.retried, 0),
+      servers,
       workers,
     };
   }
 
-  /** Whether the shard answered. */
-  async #ask(shard: CrawlShard, signal: AbortSignal | undefined): Promise<boolean> {
-    const { seen, indexed, skipped, dead } = shard;
-    const asked = [...stages.map((stage) => shard[stage]), seen, indexed, skipped, dead];
-    // One request: its counts are of one moment, so a page on its way from one queue to the next is in exactly one.
-    const { client } = this.#options;
-    const report = await client.stats({ queues: asked, timeout: ANSWER_TIMEOUT, signal }).catch(() => undefined);
+  /** How many did not answer. */
+  async #askAll(shards: readonly CrawlShard[], signal: AbortSignal | undefined): Promise<number> {
+    if (await this.#ask(shards, signal)) return 0;
+    // One that does not answer has the others' answer fail, too.
+    const answered = await Promise.all(shards.map((shard) => this.#ask([shard], signal)));
+    return answered.filter((each) => !each).length;
+  }
+
+  /** Asks in one request: a shard's counts are of one moment, so a page on its way between its queues is in just one. */
+  async #ask(shards: readonly CrawlShard[], signal: AbortSignal | undefined): Promise<boolean> {
+    const queues = shards.flatMap((shard) => [...stages, ...others].map((name): Queue<unknown> => shard[name]));
+    const report = await this.#options.client.stats({ queues, timeout: ANSWER_TIMEOUT, signal }).catch(() => undefined);
     if (report === undefined) return false;
     const statsOf = new Map(report.queues.map((stats) => [stats.queue, stats]));
-    const size = ({ name }: { readonly name: string }): number => sizeOf(statsOf.get(name));
-    this.#heard.set(shard, {
-      stages: stages.map((stage) => {
-        const { available = 0, leased = 0, delayed = 0, completed = 0 } = statsOf.get(shard[stage].name) ?? {};
-        return { available, leased, delayed, completed };
-      }),
-      found: size(seen),
-      indexed: size(indexed),
-      skipped: size(skipped),
-      dead: size(dead),
-    });
+    const size = ({ name }: Queue<unknown>): number => sizeOf(statsOf.get(name));
+    for (const shard of shards) {
+      this.#heard.set(shard, {
+        stages: stages.map((stage) => {
+          const { available = 0, leased = 0, delayed = 0, completed = 0 } = statsOf.get(shard[stage].name) ?? {};
+          return { available, leased, delayed, completed };
+        }),
+        found: size(shard.seen),
+        indexed: size(shard.indexed),
+        skipped: size(shard.skipped),
+        dead: size(shard.dead),
+      });
+    }
     return true;
   }
 

@@ -1,3 +1,4 @@
+import type { Placement } from '../cluster/placement.ts';
 import type { StoredIndex } from '../index/read-index.ts';
 import type { CrawlStatus } from '../progress/observe.ts';
 import type { Reference } from './reference-crawl.ts';
@@ -30,6 +31,11 @@ export function verify(index: StoredIndex, status: CrawlStatus, reference: Refer
   ];
 }
 
+/** Whether the cluster is as it should be when everybody has come and gone. */
+export function verifyPlacement({ astray }: Placement): Check[] {
+  return [check('every partition is served by the node that should have it', astray)];
+}
+
 function againstReference({ pages, indexed }: StoredIndex, status: CrawlStatus, reference: Reference): Check[] {
   const { found, skipped, dead } = status;
   const missing = [...reference.pages.keys()].filter((url) => !pages.has(url));
@@ -45,7 +51,7 @@ function againstReference({ pages, indexed }: StoredIndex, status: CrawlStatus, 
     check('as many links lead to no page', counted(skipped - reference.others.size, 'more than there are')),
     check('no task was given up', counted(dead, 'in the dead-letter queue')),
     check(
-      'the node counts as many completed tasks as there were',
+      'the nodes count as many completed tasks as there were',
       miscounted(status, { fetch: found, extract: indexed, index: indexed }),
     ),
   ];

@@ -1,0 +1,181 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, createReadStream, openSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { exited, killWithUs } from './child-processes.ts';
+
+/** Longest time from the start of a server until it serves, and from SIGTERM until it has ended. In ms. */
+const START_TIMEOUT_MS = 30_000;
+const STOP_TIMEOUT_MS = 15_000;
+
+/** Of a server that serves: `host:port` each. */
+interface Addresses {
+  readonly grpc: string;
+  readonly http: string;
+  /** Of a member of a cluster. */
+  readonly gossip?: string;
+}
+
+export interface ServerOptions {
+  readonly name: string;
+  readonly program: 'taskmaster-node' | 'taskmaster-proxy';
+  /** Of every start. */
+  readonly settings: readonly string[];
+  /** Of the first start only: a node has them on its disk from then on. */
+  readonly atFirst?: readonly string[];
+  /** Where its log goes. */
+  readonly logFile: string;
+  /** It has ended, and nobody had asked it to. */
+  readonly onFailure: (error: Error) => void;
+}
+
+/** A node or a proxy in a process of its own, on free ports of 127.0.0.1, that can be killed and started again. */
+export class ServerProcess implements AsyncDisposable {
+  readonly #options: ServerOptions;
+  #child: ChildProcess | undefined;
+  #addresses: Addresses | undefined;
+  #serves = false;
+  #mayEnd = false;
+  #disposed = false;
+
+  /** It has to be started, and to be disposed of, also when it never was. */
+  constructor(options: ServerOptions) {
+    this.#options = options;
+  }
+
+  get name(): string {
+    return this.#options.name;
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /** Whether it runs, and has said that it is ready. */
+  get serves(): boolean {
+    return this.#serves;
+  }
+
+  /** `host:port` of its gRPC service; the same after a restart. */
+  get endpoint(): string {
+    return this.#served.grpc;
+  }
+
+  /** `host:port` of its pages. */
+  get http(): string {
+    return this.#served.http;
+  }
+
+  get #served(): Addresses {
+    if (this.#addresses === undefined) throw new TypeError(`${this.name} has never served`);
+    return this.#addresses;
+  }
+
+  /**
+   * Starts it; again, after it has ended, with its data and its ports. Resolves when it serves.
+   * @throws when it does not, with what it logged last; the signal's reason when it is aborted.
+   */
+  async start(signal: AbortSignal): Promise<void> {
+    // Whoever disposes of it looks only once at what is to be ended.
+    if (this.#disposed) throw new TypeError(`${this.name} is disposed of`);
+    const { program, settings, atFirst = [], logFile } = this.#options;
+    const own = this.#addresses === undefined ? [...onAnyPort, ...atFirst] : onPortsOf(this.#addresses);
+    const log = openSync(logFile, 'a');
+    const args = [pathOf(program), 'serve', '--json', ...settings, ...own];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', log] });
+    closeSync(log);
+    this.#child = child;
+    this.#mayEnd = false;
+    killWithUs(child);
+    child.once('exit', (code, by) => this.#ended(`${this.name} has ended by itself: ${by ?? `exit code ${code}`}`));
+    try {
+      this.#addresses = await readyLine(child, signal);
+      this.#serves = true;
+    } catch (error) {
+      signal.throwIfAborted();
+      child.kill('SIGKILL');
+      await exited(child);
+      throw new Error(`${this.name} did not start: ${await lastLines(logFile)}`, { cause: error });
+    }
+  }
+
+  /** As `kill -9` does: it gets no chance to write anything. Resolves when it is gone. */
+  async kill(): Promise<void> {
+    this.#mayEnd = true;
+    this.#child?.kill('SIGKILL');
+    if (this.#child !== undefined) await exited(this.#child);
+  }
+
+  /** Resolves with its exit code when it has ended, which from now on it may. */
+  async end(): Promise<number | null> {
+    this.#mayEnd = true;
+    if (this.#child === undefined) return null;
+    await exited(this.#child);
+    return this.#child.exitCode;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#disposed = true;
+    this.#mayEnd = true;
+    const child = this.#child;
+    if (child === undefined) return;
+    child.kill('SIGTERM');
+    const impatience = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    await exited(child);
+    clearTimeout(impatience);
+  }
+
+  #ended(how: string): void {
+    const served = this.#serves;
+    this.#serves = false;
+    // One that has never served is the business of whoever is starting it.
+    if (served && !this.#mayEnd) this.#options.onFailure(new Error(how));
+  }
+}
+
+const onAnyPort = ['--grpc-port', '0', '--http-port', '0', '--gossip-port', '0'];
+
+function onPortsOf({ grpc, http, gossip }: Addresses): string[] {
+  const port = (address: string): string => address.slice(address.lastIndexOf(':') + 1);
+  const gossipPort = gossip === undefined ? [] : ['--gossip-port', port(gossip)];
+  return ['--grpc-port', port(grpc), '--http-port', port(http), ...gossipPort];
+}
+
+/** A program of the installed package. */
+function pathOf(program: ServerOptions['program']): string {
+  const require = createRequire(import.meta.url);
+  const manifest = '@taskmaster/proxy/package.json';
+  const { bin } = require(manifest) as { readonly bin: Readonly<Record<string, string>> };
+  return join(dirname(require.resolve(manifest)), bin[program] ?? '');
+}
+
+async function readyLine(child: ChildProcess, signal: AbortSignal): Promise<Addresses> {
+  const { promise, resolve, reject } = Promise.withResolvers<Addresses>();
+  if (child.stdout === null) throw new TypeError('the standard output of the server is not a pipe');
+  const lines = createInterface({ input: child.stdout });
+  lines.once('line', (line) => {
+    try {
+      resolve(JSON.parse(line) as Addresses);
+    } catch (error) {
+      reject(error);
+    }
+  });
+  child.once('error', reject);
+  child.once('exit', (code) => reject(new Error(`it ended with exit code ${code}`)));
+  const ended = AbortSignal.any([signal, AbortSignal.timeout(START_TIMEOUT_MS)]);
+  const onAbort = (): void => reject(ended.reason);
+  ended.addEventListener('abort', onAbort, { once: true });
+  if (ended.aborted) onAbort();
+  try {
+    return await promise;
+  } finally {
+    ended.removeEventListener('abort', onAbort);
+  }
+}
+
+async function lastLines(file: string): Promise<string> {
+  const lines: string[] = [];
+  for await (const line of createInterface({ input: createReadStream(file) })) lines.push(line);
+  return lines.slice(-12).join('\n');
+}
