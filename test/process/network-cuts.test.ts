@@ -1,0 +1,138 @@
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { connect, type TaskMasterClient } from '@taskmaster/client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startProcess } from '../support/child-process.ts';
+import { eventually } from '../support/eventually.ts';
+import { networkProblem, TestNetwork } from '../support/network.ts';
+import { type Relay, relayTo } from '../support/relay.ts';
+import { type RunningNode, startNode } from '../support/start-node.ts';
+import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
+import { MixedLoad } from './mixed-load.ts';
+import { programArgs } from './programs.ts';
+import { verifyLoad } from './verify-load.ts';
+
+const NAMES = ['a', 'b', 'c'] as const;
+const [GRPC, HTTP, GOSSIP] = [7400, 7401, 7402];
+/** Long enough for gossip to declare dead whoever is cut off. */
+const CUT_MS = 6_000;
+
+const problem = networkProblem();
+
+describe.skipIf(problem !== undefined)(
+  `a cluster whose network is cut${problem ? ` (skipped: it ${problem})` : ''}`,
+  {
+    timeout: 120_000,
+  },
+  () => {
+    let opened: AsyncDisposableStack;
+    let network: TestNetwork;
+    let dir: TemporaryDirectory;
+    let nodes: Map<string, RunningNode>;
+    let relays: Map<string, Relay>;
+    let client: TaskMasterClient;
+
+    /** Each on a machine of its own, and the users on one more. */
+    beforeAll(async () => {
+      opened = new AsyncDisposableStack();
+      network = opened.use(new TestNetwork());
+      dir = opened.use(await temporaryDirectory());
+      const addresses = new Map(NAMES.map((name) => [name, network.addHost(name)]));
+      network.addHost('user');
+      nodes = new Map();
+      for (const name of NAMES) {
+        const place = nodes.size === 0 ? '--bootstrap' : `--join=${addresses.get('a')}:${GRPC}`;
+        const flags = ['--store-reserve-bytes=1MiB', '--engine-partitions=32', `--gossip-port=${GOSSIP}`];
+        const node = await startNode({
+          dir: join(dir.path, name),
+          grpcPort: GRPC,
+          behind: network.on(name),
+          flags: [...flags, `--name=${name}`, `--host=${addresses.get(name)}`, `--http-port=${HTTP}`, place],
+        });
+        nodes.set(name, opened.use(node));
+      }
+      const socketOf = (name: string): string => join(dir.path, `${name}.sock`);
+      const routes = NAMES.map((name) => `${socketOf(name)}=${addresses.get(name)}:${GRPC}`);
+      const [command = '', ...args] = [...network.on('user'), process.execPath, ...programArgs('relay.ts', ...routes)];
+      const relay = opened.use(await startProcess(command, args));
+      for await (const _ready of relay.lines()) break;
+      relays = new Map();
+      for (const name of NAMES) relays.set(name, opened.use(await relayTo(socketOf(name))));
+      client = opened.use(await connect(endpoints()));
+      await settled();
+    }, 60_000);
+    afterAll(() => opened.disposeAsync());
+
+    const endpoints = (): string[] => [...relays.values()].map(({ endpoint }) => endpoint);
+
+    async function settled(): Promise<void> {
+      await eventually(async () => {
+        const { members } = await client.cluster.members();
+        expect(members.map(({ name, alive }) => [name, alive])).toEqual(NAMES.map((name) => [name, true]));
+        for (const node of members) if (node.role === 'node') expect(node.partitionsHeld).toBe(node.partitionsWanted);
+      });
+    }
+
+    /** By partition: the node that says it serves it. Asked one by one, since they may not reach each other. */
+    async function holders(): Promise<Map<number, string[]>> {
+      const found = new Map<number, string[]>();
+      for (const [name, { endpoint }] of relays) {
+        await using direct = await connect(endpoint);
+        const { partitions } = await direct.cluster.partitions();
+        for (const { id, holder, state } of partitions) {
+          if (holder?.name === name && state !== 'unreachable') found.set(id, [...(found.get(id) ?? []), name]);
+        }
+      }
+      return found;
+    }
+
+    test.each([
+      [
+        'wholly',
+        [
+          ['a', 'b'],
+          ['a', 'c'],
+          ['b', 'a'],
+          ['c', 'a'],
+        ],
+      ],
+      [
+        'in one direction',
+        [
+          ['a', 'b'],
+          ['a', 'c'],
+        ],
+      ],
+      [
+        'between two of three',
+        [
+          ['b', 'c'],
+          ['c', 'b'],
+        ],
+      ],
+    ] as const)(
+      '%s: each partition keeps its one holder, nothing is lost, and it is whole again within 5 s',
+      async (how, cuts) => {
+        // Of its own: what is left of another load is leased for long.
+        const groups = Array.from({ length: 8 }, (_, number) => `${how}-${number}`);
+        const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
+        const before = await holders();
+        expect([...before.values()].map(({ length }) => length)).toEqual(Array.from({ length: 32 }, () => 1));
+        for (const [from, to] of cuts) network.cut(from, to);
+        await delay(CUT_MS);
+        expect(await holders()).toEqual(before);
+        const acknowledged = load.acknowledged;
+        for (const [from, to] of cuts) network.heal(from, to);
+        const healedAt = performance.now();
+        await settled();
+        const healedMs = performance.now() - healedAt;
+        await eventually(() => expect(load.acknowledged).toBeGreaterThan(acknowledged + 100), { withinMs: 20_000 });
+        await load.stop();
+        const { summary, problem: violation } = await verifyLoad(client, load.history);
+        console.log(`cut off for ${CUT_MS} ms, whole after ${healedMs.toFixed(0)} ms: ${summary}`);
+        expect(violation).toBe('');
+        expect(healedMs).toBeLessThan(5_000);
+      },
+    );
+  },
+);

@@ -1,0 +1,89 @@
+import { spawnSync } from 'node:child_process';
+
+/** Runs `ip`; throws with what it said. */
+function ip(...args: string[]): void {
+  const { status, stderr, error } = spawnSync('ip', args, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`ip ${args.join(' ')}: ${error?.message ?? stderr.trim()}`);
+}
+
+/** Why machines cannot be simulated here; undefined where they can. */
+export function networkProblem(): string | undefined {
+  try {
+    using probe = new TestNetwork();
+    for (const name of ['x', 'y']) probe.addHost(name);
+    probe.cut('x', 'y');
+    return undefined;
+  } catch (error) {
+    return `needs network namespaces: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+/**
+ * Machines of one network: network namespaces whose links meet in a bridge, itself in a namespace, so that nothing of it
+ * touches the machine's own network. Links can be cut, wholly or in one direction.
+ */
+export class TestNetwork implements Disposable {
+  readonly #prefix: string;
+  readonly #hosts = new Map<string, string>();
+
+  constructor() {
+    this.#prefix = `tm${process.pid % 10_000}`;
+    ip('netns', 'add', this.#switch);
+    this.#inSwitch('link', 'add', 'br0', 'type', 'bridge');
+    this.#inSwitch('link', 'set', 'br0', 'up');
+  }
+
+  get #switch(): string {
+    return `${this.#prefix}-sw`;
+  }
+
+  /** Adds a machine; returns its address. */
+  addHost(name: string): string {
+    const address = `10.77.0.${this.#hosts.size + 1}`;
+    const [host, port] = [`${this.#prefix}-${name}`, `p-${name}`];
+    ip('netns', 'add', host);
+    ip('link', 'add', port, 'netns', this.#switch, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', host);
+    this.#inSwitch('link', 'set', port, 'master', 'br0');
+    this.#inSwitch('link', 'set', port, 'up');
+    ip('-n', host, 'link', 'set', 'lo', 'up');
+    ip('-n', host, 'addr', 'add', `${address}/24`, 'dev', 'eth0');
+    ip('-n', host, 'link', 'set', 'eth0', 'up');
+    this.#hosts.set(name, address);
+    return address;
+  }
+
+  /** What runs a program on that machine: put it before the command. */
+  on(name: string): readonly string[] {
+    return ['ip', 'netns', 'exec', `${this.#prefix}-${name}`];
+  }
+
+  /** Nothing arrives at one machine from the other any more, and neither hears why; the way back is as it was. */
+  cut(from: string, to: string): void {
+    // Its frames go to a link address that nobody has.
+    this.#neighbour(from, 'replace', to, 'lladdr', '02:00:00:00:00:00', 'nud', 'permanent');
+  }
+
+  heal(from: string, to: string): void {
+    this.#neighbour(from, 'del', to);
+  }
+
+  #neighbour(host: string, what: 'replace' | 'del', to: string, ...rest: string[]): void {
+    ip('-n', `${this.#prefix}-${host}`, 'neigh', what, this.#addressOf(to), 'dev', 'eth0', ...rest);
+  }
+
+  #addressOf(name: string): string {
+    const address = this.#hosts.get(name);
+    if (address === undefined) throw new Error(`there is no machine ${name}`);
+    return address;
+  }
+
+  #inSwitch(...args: string[]): void {
+    ip('-n', this.#switch, ...args);
+  }
+
+  /** Processes on its machines are to be ended before. */
+  [Symbol.dispose](): void {
+    for (const name of this.#hosts.keys()) ip('netns', 'del', `${this.#prefix}-${name}`);
+    ip('netns', 'del', this.#switch);
+  }
+}
