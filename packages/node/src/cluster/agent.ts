@@ -1,11 +1,4 @@
-import {
-  type ExchangeRequest,
-  type ExchangeResponse,
-  type InventoryEntry,
-  isTransient,
-  type JoinRequest,
-  type JoinResponse,
-} from '@taskmaster/proto';
+import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinResponse } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { PartitionId } from '../domain/ids.ts';
 import type { PartitionLocation } from '../engine/partition-host.ts';
@@ -21,12 +14,12 @@ import { addressOf, Exchanger } from './exchange.ts';
 import type { HandOffs } from './handoff/hand-offs.ts';
 import type { HolderView } from './holder-view.ts';
 import { inventoryOf } from './inventory.ts';
+import { Joining } from './joining.ts';
 import { Knowledge } from './knowledge.ts';
-import { fromWireRecord, toWireRecord } from './knowledge-codec.ts';
 import { Leaving } from './leaving.ts';
 import { LeftTargets } from './left-targets.ts';
 import type { Identity, MemberStore } from './member-store.ts';
-import { isHolding, isRemoved, type MemberRecord, type Members, memberNamed, ringMembers } from './members.ts';
+import { isHolding, isRemoved, type MemberRecord, type Members } from './members.ts';
 import { Orphans } from './orphans.ts';
 import { Placement } from './placement.ts';
 import { Removal } from './removal.ts';
@@ -51,8 +44,6 @@ export interface AgentDeps {
 /** What other nodes ask, beside the parts of hand-offs. */
 export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'giveUp';
 
-const JOIN_TIMEOUT_MS = 5_000;
-const ACTIVATE_RETRY_MS = 500;
 /** Until what the removed member held is claimed, see `Orphans`; most are dead, and never answer. */
 const TELL_ATTEMPTS = 5;
 const TELL_RETRY_MS = 1_000;
@@ -63,7 +54,7 @@ const TELL_RETRY_MS = 1_000;
  */
 export class ClusterAgent {
   readonly handlers: PeerHandlers<AgentMethod> = {
-    join: (request) => this.#takeIn(request),
+    join: (request) => this.#joining.takeIn(request),
     exchange: (request) => this.#tell(request),
     inventory: async ({ clusterId }) => {
       this.#assertCluster(clusterId);
@@ -87,6 +78,7 @@ export class ClusterAgent {
   readonly #exchanger: Exchanger;
   readonly #guard: CommitGuard;
   readonly #orphans: Orphans;
+  readonly #joining: Joining;
   readonly #leaving: Leaving;
   readonly #leftTargets: LeftTargets;
   readonly #listeners = new Set<() => void>();
@@ -111,7 +103,7 @@ export class ClusterAgent {
       ...common,
       refuseArrivals: () => deps.handOffs.refuseArrivals(),
       tellLeft: () =>
-        this.#tellAs(
+        this.#joining.tellAs(
           'left',
           knowledge.others.map((record) => record.nodeId),
         ),
@@ -123,6 +115,7 @@ export class ClusterAgent {
       learn: (heard, from) => knowledge.inTurn(() => knowledge.learn(heard, from)),
       onBeat: () => this.#look(),
     });
+    this.#joining = new Joining({ ...common, exchanger: this.#exchanger, stopping: this.#stopping.signal });
     const exchangeWithAll = async (ids: readonly string[]): Promise<boolean> =>
       (await Promise.all(ids.map(exchange))).every((answered) => answered);
     this.#leftTargets = new LeftTargets({
@@ -218,38 +211,16 @@ export class ClusterAgent {
   }
 
   /** Asks one member after the other to be taken in; resolves with what the first of them that answers says. */
-  async join(addresses: readonly string[]): Promise<JoinResponse> {
-    const { identity, call } = this.#deps;
-    const member = this.self;
-    if (!member) throw new Error('a node joins with a record of its own');
-    let last: unknown = new Refusal('HOLDER_UNREACHABLE', 'no member to ask');
-    for (const address of addresses) {
-      const request = { clusterId: identity.clusterId, member: toWireRecord(member) };
-      try {
-        const answer = await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS });
-        await this.#knowledge.inTurn(() => this.#knowledge.learn(answer.knowledge, ''));
-        return answer;
-      } catch (error) {
-        // Somebody who answers no speaks for all.
-        if (error instanceof Refusal && !isTransient(error.reason)) throw error;
-        last = error;
-      }
-    }
-    throw last;
+  join(addresses: readonly string[]): Promise<JoinResponse> {
+    return this.#joining.ask(addresses);
   }
 
   /**
    * Ready to hold partitions; resolves once another active member knows it durably. A node that only itself knew to be
    * active could give up one that does not know of it, and that would, started again, believe to be alone.
    */
-  async activate(): Promise<void> {
-    while (this.self?.state === 'joining') {
-      const others = ringMembers(this.members).filter((nodeId) => nodeId !== this.nodeId);
-      if (others.length === 0 || (await this.#tellAs('active', others))) {
-        return this.#knowledge.changeSelf({ state: 'active' });
-      }
-      await sleep(this.#deps.clock, ACTIVATE_RETRY_MS, this.#stopping.signal);
-    }
+  activate(): Promise<void> {
+    return this.#joining.activate();
   }
 
   /** To be called at a start: others find this node again by what its record says. */
@@ -269,29 +240,6 @@ export class ClusterAgent {
     await Promise.race([this.left, aborted(signal), aborted(this.#stopping.signal)]);
   }
 
-  /** Takes a node in, or says why not. */
-  #takeIn({ clusterId, member }: JoinRequest): Promise<JoinResponse> {
-    const knowledge = this.#knowledge;
-    return knowledge.inTurn(async () => {
-      const record = member && fromWireRecord(member);
-      if (!record || record.nodeId === '') throw new Refusal('MALFORMED_REQUEST', 'a join without a member');
-      if (clusterId !== '') this.#assertCluster(clusterId, record.name);
-      const namesake = memberNamed(this.members, record.name);
-      if (namesake && namesake.nodeId !== record.nodeId) {
-        throw new Refusal('NAME_IN_USE', `another member, at ${namesake.rpcAddress}, has the name ${record.name}`);
-      }
-      if (this.members.get(record.nodeId)?.state === 'left') {
-        throw new Refusal('MEMBER_LEFT', `member ${record.name} has left: start it with an empty data directory`);
-      }
-      // What it knows of the cluster is old, or soon will be.
-      if (this.self?.state === 'left')
-        throw new Refusal('SHUTTING_DOWN', 'this node has left the cluster: ask another');
-      await knowledge.adopt([record]);
-      const { identity, partitionCount: partitions } = this.#deps;
-      return { clusterId: identity.clusterId, partitions, knowledge: knowledge.tell() };
-    });
-  }
-
   async #tell({ clusterId, from, knowledge: heard }: ExchangeRequest): Promise<ExchangeResponse> {
     // A proxy may not know yet which cluster it found.
     if (clusterId !== '' || from !== '') this.#assertCluster(clusterId);
@@ -303,10 +251,10 @@ export class ClusterAgent {
     });
   }
 
-  #assertCluster(clusterId: string, who = 'the caller'): void {
+  #assertCluster(clusterId: string): void {
     const own = this.#deps.identity.clusterId;
     if (clusterId === own) return;
-    throw new Refusal('WRONG_CLUSTER', `this is cluster ${own}, and ${who} belongs to cluster ${clusterId}`);
+    throw new Refusal('WRONG_CLUSTER', `this is cluster ${own}, not ${clusterId}`);
   }
 
   #locate(id: PartitionId): PartitionLocation | undefined {
@@ -334,19 +282,6 @@ export class ClusterAgent {
       // A stop ends it.
       await sleep(this.#deps.clock, TELL_RETRY_MS, signal).catch(() => {});
     }
-  }
-
-  /** Whether one of these members knows by now that this node is in that state. */
-  async #tellAs(state: 'active' | 'left', others: readonly string[]): Promise<boolean> {
-    const { self } = this;
-    if (!self) return false;
-    const changed = toWireRecord({ ...self, state, version: self.version + 1 });
-    for (const nodeId of others) {
-      const known = this.#knowledge.tell();
-      const members = [...known.members.filter((record) => record.nodeId !== self.nodeId), changed];
-      if (await this.#exchanger.with(nodeId, { ...known, members })) return true;
-    }
-    return false;
   }
 
   /** Peers pull when the number has grown. */
