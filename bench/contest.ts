@@ -1,12 +1,14 @@
-import { type CpuTime, cpuTimeOf, mapCpuTime } from './machine.ts';
+import { type CpuTime, cpuTimeOfAll, mapCpuTime } from './machine.ts';
 import { type Figures, type LoadResult, median } from './measurement.ts';
 import type { Bench, Scale } from './row.ts';
 
 /** Something that a load runs against. */
 export interface Contestant {
   readonly name: string;
-  /** Process whose CPU time is the server's; undefined: the load generator is all there is. */
-  readonly serverPid: number | undefined;
+  /** Processes whose CPU time is the server's; none: the load generator is all there is. */
+  readonly serverPids: readonly number[];
+  /** Proxies in front of them. Default none. */
+  readonly proxyPids?: readonly number[];
   /** Makes ready for a run of about so many tasks; not measured. */
   prepare?(expectedTasks: number): Promise<void>;
   run(ms: number): Promise<LoadResult>;
@@ -52,7 +54,7 @@ class Runs {
   readonly contestant: Contestant;
   readonly #results: LoadResult[] = [];
   /** Per task, in µs. */
-  readonly #serverCpu: CpuTime[] = [];
+  readonly #cpu: Cpu[] = [];
   #tasksPerMs = FIRST_TASKS_PER_MS;
 
   constructor(contestant: Contestant) {
@@ -67,9 +69,12 @@ class Runs {
   }
 
   async measure(ms: number): Promise<LoadResult> {
-    const { result, serverCpu } = await this.#run(ms);
+    const { result, cpu } = await this.#run(ms);
     this.#results.push(result);
-    if (serverCpu !== undefined) this.#serverCpu.push(perTask(serverCpu, result));
+    this.#cpu.push({
+      server: cpu.server && perTask(cpu.server, result),
+      proxy: cpu.proxy && perTask(cpu.proxy, result),
+    });
     return result;
   }
 
@@ -80,13 +85,15 @@ class Runs {
       tasksPerS: median(all),
       p50Ms: medianOf(this.#results.map(({ p50Ms }) => p50Ms)),
       p99Ms: medianOf(this.#results.map(({ p99Ms }) => p99Ms)),
-      serverCpuUs: medianCpu(this.#serverCpu),
+      serverCpuUs: medianCpu(this.#cpu.flatMap(({ server }) => server ?? [])),
+      proxyCpuUs: medianCpu(this.#cpu.flatMap(({ proxy }) => proxy ?? []))?.all,
       generatorCpuUs: median(this.#results.map((result) => (result.generatorCpuMs * 1000) / allTasks(result))),
       all,
+      allCpuUs: this.#cpu.map(({ server, proxy }) => ({ server: server?.all ?? 0, proxy: proxy?.all ?? 0 })),
     };
   }
 
-  async #run(ms: number): Promise<{ readonly result: LoadResult; readonly serverCpu: CpuTime | undefined }> {
+  async #run(ms: number): Promise<{ readonly result: LoadResult; readonly cpu: Cpu }> {
     const { contestant } = this;
     await contestant.prepare?.(Math.ceil(this.#tasksPerMs * ms * PREPARE_FACTOR));
     const before = cpuOf(contestant);
@@ -94,13 +101,23 @@ class Runs {
     const after = cpuOf(contestant);
     if (result.tasks === 0) throw new Error(`${contestant.name} did nothing within ${ms} ms`);
     this.#tasksPerMs = result.tasks / result.elapsedMs;
-    const serverCpu = before && after && mapCpuTime(after, (ms, kind) => ms - before[kind]);
-    return { result, serverCpu };
+    const cpu = { server: between(before.server, after.server), proxy: between(before.proxy, after.proxy) };
+    return { result, cpu };
   }
 }
 
-function cpuOf({ serverPid }: Contestant): CpuTime | undefined {
-  return serverPid === undefined ? undefined : cpuTimeOf(serverPid);
+/** CPU time of one run; undefined where there are no such processes, or the system does not tell. */
+interface Cpu {
+  readonly server: CpuTime | undefined;
+  readonly proxy: CpuTime | undefined;
+}
+
+function cpuOf({ serverPids, proxyPids = [] }: Contestant): Cpu {
+  return { server: cpuTimeOfAll(serverPids), proxy: cpuTimeOfAll(proxyPids) };
+}
+
+function between(before: CpuTime | undefined, after: CpuTime | undefined): CpuTime | undefined {
+  return before && after && mapCpuTime(after, (ms, kind) => ms - before[kind]);
 }
 
 /** From ms of a run to µs of a task. */

@@ -21,20 +21,33 @@ const FILL_IN_FLIGHT = 8;
 const FILL_MS = 10 * 60_000;
 const EVERLASTING = Number.MAX_SAFE_INTEGER;
 
+/** Where a load goes, when not straight to the node that holds the queue. */
+export interface Way {
+  readonly name: string;
+  readonly endpoint: string;
+  /** Nodes and proxies whose CPU time counts. */
+  readonly serverPids: readonly number[];
+  readonly proxyPids?: readonly number[];
+  /** Group of the queues. */
+  readonly group: string;
+}
+
 /** Runs a load against a node, each run on a new queue. */
-export function onNode(bench: Bench, node: ServerProcess, load: Load): Contestant {
+export function onNode(bench: Bench, node: ServerProcess, load: Load, way?: Way): Contestant {
+  const { name = 'node', endpoint = node.endpoint, serverPids = [node.pid], proxyPids = [], group } = way ?? {};
   const generator = bench.processes.generator();
-  const queues = new FreshQueues(node);
+  const queues = new FreshQueues(node, group === undefined ? 'bench' : `${group}#${name}`);
   let prepared = 0;
   return {
-    name: 'node',
-    serverPid: node.pid,
+    name,
+    serverPids,
+    proxyPids,
     profiled: true,
     async prepare(expectedTasks) {
       await queues.renew();
       prepared = load.kind === 'enqueue' ? 0 : await fill(generator, node, queues.current, expectedTasks);
     },
-    run: (ms) => runLoad(generator, node.endpoint, load, queues.current, ms, prepared),
+    run: (ms) => runLoad(generator, endpoint, load, queues.current, ms, prepared),
   };
 }
 
@@ -43,7 +56,7 @@ export function onNoop(bench: Bench, name: string, server: ServerProcess, load: 
   const generator = bench.processes.generator();
   return {
     name,
-    serverPid: server.pid,
+    serverPids: [server.pid],
     run: (ms) => runLoad(generator, server.endpoint, load, 'bench', ms, EVERLASTING),
   };
 }
@@ -59,7 +72,7 @@ export async function onStore(bench: Bench, load: Load): Promise<Contestant> {
     generator.run({ kind: 'loop', endpoint, operation, inFlight: lanes, ms, maxTasks });
   return {
     name: 'raw-store',
-    serverPid: undefined,
+    serverPids: [],
     async prepare(expectedTasks) {
       if (kind === 'store-enqueue') return;
       await loop({ kind: 'store-enqueue', batch: FILL_BATCH }, FILL_IN_FLIGHT, FILL_MS, expectedTasks);
@@ -130,14 +143,16 @@ function runLoad(
 /** A queue for each run; the one before is deleted, which takes the same time whatever it holds. */
 class FreshQueues {
   readonly #node: ServerProcess;
+  readonly #name: string;
   #number = 0;
 
-  constructor(node: ServerProcess) {
+  constructor(node: ServerProcess, name: string) {
     this.#node = node;
+    this.#name = name;
   }
 
   get current(): string {
-    return `bench-${this.#number}`;
+    return `${this.#name}-${this.#number}`;
   }
 
   async renew(): Promise<void> {

@@ -61,6 +61,12 @@ export function cpuTimeOf(pid: number): CpuTime | undefined {
   return time;
 }
 
+/** CPU time of several processes together; undefined for none, or where the system does not tell. */
+export function cpuTimeOfAll(pids: readonly number[]): CpuTime | undefined {
+  const [first, ...others] = pids.map(cpuTimeOf);
+  return others.reduce((sum, time) => sum && time && mapCpuTime(sum, (ms, kind) => ms + time[kind]), first);
+}
+
 /** Memory of a process that is in RAM now, and at its worst so far, in bytes; undefined where the system does not tell. */
 export function memoryOf(pid: number): { readonly rss: number; readonly peak: number } | undefined {
   const status = readProc(pid, 'status');

@@ -17,6 +17,17 @@ export interface LoadResult {
   readonly endedUs: number;
 }
 
+/** What one run of a load at a fixed rate came to. Latencies are of calls, with all their repetitions. */
+export interface PacedResult extends LoadResult {
+  readonly maxMs: number;
+  readonly calls: number;
+  /** Attempts that failed and were made again. */
+  readonly repeated: number;
+  /** Calls that failed for good, and their reasons. */
+  readonly failed: number;
+  readonly reasons: Readonly<Record<string, number>>;
+}
+
 /** The medians of a contestant's runs. */
 export interface Figures {
   readonly name: string;
@@ -25,10 +36,14 @@ export interface Figures {
   readonly p99Ms: number | undefined;
   /** CPU time of the server for each task, in µs. */
   readonly serverCpuUs: CpuTime | undefined;
+  /** CPU time of the proxies in front of the server, where there are some, for each task, in µs. */
+  readonly proxyCpuUs: number | undefined;
   /** CPU time of the load generator for each task, in µs. */
   readonly generatorCpuUs: number;
   /** Tasks per second of every run, in their order: run n of all contestants ran next to each other. */
   readonly all: readonly number[];
+  /** CPU time of servers and proxies for each task, of every run, in µs. */
+  readonly allCpuUs: readonly { readonly server: number; readonly proxy: number }[];
 }
 
 /** What a row must reach. */
@@ -68,6 +83,15 @@ export function median(values: readonly number[]): number {
 /** Ratio of two contestants' rates: the median over runs made next to each other, so that a busy neighbour hits both. */
 export function ratioOf(measured: Figures, baseline: Figures): number {
   return median(measured.all.map((rate, i) => rate / (baseline.all[i] ?? Number.NaN)));
+}
+
+/** The same of CPU time for each task, with and without that of the proxies. */
+export function cpuRatioOf(measured: Figures, baseline: Figures, withProxies: boolean): number {
+  const cpuUs = (figures: Figures, run: number): number => {
+    const { server, proxy } = figures.allCpuUs[run] ?? { server: Number.NaN, proxy: Number.NaN };
+    return withProxies ? server + proxy : server;
+  };
+  return median(measured.allCpuUs.map((_cpu, run) => cpuUs(measured, run) / cpuUs(baseline, run)));
 }
 
 export function atLeast(what: string, value: number, bound: number): Target {
@@ -114,11 +138,15 @@ export function latencyFields(prefix: string, { p50Ms, p99Ms }: Figures): Record
 }
 
 /** Threads that a server does not have, or that did nothing, are left out. */
-function cpuFields(prefix: string, { serverCpuUs, generatorCpuUs }: Figures): Record<string, number> {
+export function cpuFields(
+  prefix: string,
+  { serverCpuUs, proxyCpuUs = 0, generatorCpuUs }: Figures,
+): Record<string, number> {
   const { all, ...threads } = serverCpuUs ?? { all: 0 };
   const named: [string, number][] = [
     ['server', all],
     ...Object.entries(threads).map(([kind, us]): [string, number] => [`server_${kind}`, us]),
+    ['proxy', proxyCpuUs],
     ['generator', generatorCpuUs],
   ];
   return Object.fromEntries(

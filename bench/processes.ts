@@ -1,48 +1,28 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { Child, killAll, type ReadyLine } from './child.ts';
 import type { Job, JobReply, JobRequest, JobResults } from './load/jobs.ts';
 
-/** How long a process may take to become ready or to end before it is killed, in ms. A node may have a log to replay. */
-const START_MS = 120_000;
-const STOP_MS = 30_000;
 /** How long a job may take beyond its own time, in ms. */
 const JOB_GRACE_MS = 60_000;
-/** What is kept of a process's standard error, to say why it ended. */
-const STDERR_CHARS = 4_000;
 
 /** A new node fills its reserve of disk space, which keeps the disk busy for seconds that are not to be measured. */
 const RESERVE = '--store-reserve-bytes=1MiB';
 
-const nodeCli = join(
-  dirname(createRequire(import.meta.url).resolve('@taskmaster/proxy/package.json')),
-  'dist',
-  'node-cli.js',
-);
+const programs = join(dirname(createRequire(import.meta.url).resolve('@taskmaster/proxy/package.json')), 'dist');
+const nodeCli = join(programs, 'node-cli.js');
+const proxyCli = join(programs, 'cli.js');
 
-/** What must not outlive this process, whatever becomes of it. */
-const alive = new Set<ChildProcess>();
 const directories = new Set<string>();
 process.once('exit', () => {
-  for (const child of alive) child.kill('SIGKILL');
+  killAll();
   // A process that was just killed may still be making files.
   for (const dir of directories) rmSync(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 });
 });
-
-/** A process ended that was still needed. The cause is what it said. */
-export class ProcessEnded extends Error {
-  override readonly name = 'ProcessEnded';
-
-  constructor(message: string, stderr = '') {
-    const why = stderr.split('\n').find((line) => /error/i.test(line)) ?? '';
-    super(why === '' ? message : `${message}: ${why.trim()}`, { cause: stderr });
-  }
-}
 
 export interface ProcessesOptions {
   /** Where directories of data are made. */
@@ -58,13 +38,20 @@ export interface ServerProcess {
   readonly pid: number;
   /** `host:port` of gRPC. */
   readonly endpoint: string;
+  readonly ready: ReadyLine;
+  readonly isRunning: boolean;
   /** From the start of the process until it said that it serves, in ms. */
   readonly readyMs: number;
   /** As an orchestrator stops it. Resolves when it has ended. */
   stop(): Promise<void>;
   /** `kill -9`. Resolves when it has ended. */
   kill(): Promise<void>;
+  /** Resolves when it has ended by itself. */
+  end(withinMs: number): Promise<void>;
 }
+
+/** What a server says on standard error, line by line. */
+export type OnLine = (line: string) => void;
 
 /** Starts processes and makes directories, and takes both away when it is disposed of. */
 export class Processes implements AsyncDisposable {
@@ -84,11 +71,17 @@ export class Processes implements AsyncDisposable {
   }
 
   /** A node on a new directory, or on that of one that was killed. */
-  async node(dir?: string, flags: readonly string[] = []): Promise<ServerProcess> {
-    if (!existsSync(nodeCli)) throw new Error('the node is not built: run tsc -b first');
+  async node(dir?: string, flags: readonly string[] = [], onLine?: OnLine): Promise<ServerProcess> {
     const dataDir = join(dir ?? (await this.directory()), 'data');
     const args = ['--json', `--data-dir=${dataDir}`, '--grpc-port=0', '--http-port=0', '--log-level=warn', RESERVE];
-    return this.#server('node', [nodeCli, ...args, ...this.#options.nodeFlags, ...flags]);
+    return this.#server('node', [built(nodeCli), ...args, ...this.#options.nodeFlags, ...flags], onLine);
+  }
+
+  /** A proxy of the cluster that the endpoints belong to. */
+  proxy(join: readonly string[], flags: readonly string[] = []): Promise<ServerProcess> {
+    const ports = ['--grpc-port=0', '--http-port=0', '--gossip-port=0'];
+    const args = ['--json', `--join=${join.join(',')}`, ...ports, '--log-level=warn', ...flags];
+    return this.#server('proxy', [built(proxyCli), ...args]);
   }
 
   /** A grpc-js server on the same messages that does nothing. */
@@ -117,103 +110,32 @@ export class Processes implements AsyncDisposable {
     }
   }
 
-  async #server(name: string, args: readonly string[]): Promise<ServerProcess> {
+  async #server(name: string, args: readonly string[], onLine?: OnLine): Promise<ServerProcess> {
     const began = performance.now();
     const child = spawn(process.execPath, [...this.#execArgv(), ...args], {
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    const running = new Child(name, child);
+    const running = new Child(name, child, onLine);
     this.#children.push(running);
-    const endpoint = await running.ready();
+    const ready = await running.ready();
     return {
       pid: running.pid,
-      endpoint,
+      endpoint: ready.grpc,
+      ready,
+      get isRunning() {
+        return running.isRunning;
+      },
       readyMs: performance.now() - began,
       stop: () => running.stop(),
       kill: () => running.kill(),
+      end: (withinMs) => running.end(withinMs),
     };
   }
 
   #execArgv(): string[] {
     const { profileDir } = this.#options;
     return profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
-  }
-}
-
-/** A process of ours. */
-class Child {
-  readonly name: string;
-  readonly #child: ChildProcess;
-  /** Rejects when the process ends; whoever waits for something of it races with this. */
-  readonly ended: Promise<never>;
-  #stderr = '';
-
-  constructor(name: string, child: ChildProcess) {
-    this.name = name;
-    this.#child = child;
-    alive.add(child);
-    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      this.#stderr = (this.#stderr + text).slice(-STDERR_CHARS);
-    });
-    this.ended = new Promise((_resolve, reject) => {
-      child.once('error', reject);
-      child.once('exit', (code, signal) => {
-        alive.delete(child);
-        reject(
-          new ProcessEnded(`the ${name} ended with ${signal ?? code}${this.#stderr && `: ${this.#stderr.trim()}`}`),
-        );
-      });
-    });
-    this.ended.catch(() => {}); // nobody may be waiting
-  }
-
-  get pid(): number {
-    if (this.#child.pid === undefined) throw new ProcessEnded(`the ${this.name} was not started`);
-    return this.#child.pid;
-  }
-
-  /** Resolves with the address on the ready line. */
-  async ready(): Promise<string> {
-    const { stdout } = this.#child;
-    if (stdout === null) throw new TypeError(`the ${this.name} has no standard output`);
-    const address = Promise.withResolvers<string>();
-    // Read to the end: a pipe that nobody reads would block the process one day.
-    createInterface(stdout).on('line', (line) => {
-      const found = addressOf(line);
-      if (found !== undefined) address.resolve(found);
-    });
-    return this.within(START_MS, 'become ready', address.promise);
-  }
-
-  /** A promise of something the process does, within a time, while it runs. */
-  async within<T>(ms: number, doing: string, promise: Promise<T>): Promise<T> {
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(new Error(`the ${this.name} did not ${doing} within ${ms} ms`)), ms);
-    try {
-      return await Promise.race([promise, this.ended, late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  async stop(): Promise<void> {
-    await this.#end('SIGTERM');
-  }
-
-  async kill(): Promise<void> {
-    await this.#end('SIGKILL');
-  }
-
-  async #end(signal: NodeJS.Signals): Promise<void> {
-    if (!alive.has(this.#child)) return;
-    const exit = once(this.#child, 'exit');
-    // A generator ends when its channel does, and leaves its profile.
-    if (signal === 'SIGTERM' && this.#child.connected) this.#child.disconnect();
-    else this.#child.kill(signal);
-    const timer = setTimeout(() => this.#child.kill('SIGKILL'), STOP_MS);
-    await exit;
-    clearTimeout(timer);
   }
 }
 
@@ -262,13 +184,7 @@ function sibling(name: string): string {
   return join(dirname(here), `${name}${extname(here)}`);
 }
 
-function addressOf(line: string): string | undefined {
-  let told: unknown;
-  try {
-    told = JSON.parse(line);
-  } catch {
-    return undefined; // said to people
-  }
-  if (typeof told !== 'object' || told === null || !('ready' in told) || !('grpc' in told)) return undefined;
-  return told.ready === true && typeof told.grpc === 'string' ? told.grpc : undefined;
+function built(program: string): string {
+  if (!existsSync(program)) throw new Error(`${program} is missing: run tsc -b first`);
+  return program;
 }

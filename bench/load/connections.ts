@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { credentials } from '@grpc/grpc-js';
-import { connect, type TaskMasterClient } from '@taskmaster/client';
+import { connect, type Routing, type TaskMasterClient } from '@taskmaster/client';
 import { limits, TaskMasterServiceClient } from '@taskmaster/proto';
 
 /** How long a server may take to accept a connection, in ms. */
@@ -28,12 +28,12 @@ export class Connections implements AsyncDisposable {
     return stub;
   }
 
-  client(endpoint: string, purpose = ''): Promise<TaskMasterClient> {
-    const key = `${endpoint} ${purpose}`;
+  client(endpoint: string, purpose = '', routing: Routing = 'any'): Promise<TaskMasterClient> {
+    const key = `${endpoint} ${purpose} ${routing}`;
     let client = this.#clients.get(key);
     if (client === undefined) {
       // Calls of an overloaded server must show as slow, not as failed.
-      client = connect({ endpoints: endpoint, timeout: '60s', connectTimeout: CONNECT_MS });
+      client = connect({ endpoints: endpoint, routing, timeout: '60s', connectTimeout: CONNECT_MS });
       this.#clients.set(key, client);
     }
     return client;

@@ -2,6 +2,7 @@ import { Connections } from './connections.ts';
 import { runHandOver, runWorker } from './consume.ts';
 import type { Job, JobReply, JobRequest, JobResults } from './jobs.ts';
 import { openOperation } from './operations.ts';
+import { PacedLoad } from './paced.ts';
 import { Polls } from './polls.ts';
 import { runLoop } from './run-loop.ts';
 
@@ -12,6 +13,7 @@ import { runLoop } from './run-loop.ts';
 
 const connections = new Connections();
 const polls = new Polls(connections);
+const paced = new PacedLoad();
 
 process.on('message', (request: JobRequest) => void answer(request));
 process.once('disconnect', () => process.exit(0));
@@ -30,6 +32,11 @@ async function run(job: Job): Promise<JobResults[Job['kind']]> {
   switch (job.kind) {
     case 'loop':
       return runLoop(await openOperation(connections, job.endpoint, job.operation), job);
+    case 'paced':
+      return paced.run(job);
+    case 'stop-paced':
+      paced.stop();
+      return null;
     case 'worker':
       return runWorker(connections, job);
     case 'hand-over':

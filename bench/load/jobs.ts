@@ -1,7 +1,10 @@
-import type { LoadResult } from '../measurement.ts';
+import type { LoadResult, PacedResult } from '../measurement.ts';
 
-/** How tasks reach the server: in unary calls of the generated stub, or through the typed client, which uses a stream. */
-export type Via = 'unary' | 'client';
+/**
+ * How tasks reach the server: in unary calls of the generated stub; through the typed client, which uses a stream; or through
+ * that client with direct routing, which goes from there to the node that holds the group.
+ */
+export type Via = 'unary' | 'client' | 'direct';
 
 /** What is done again and again. */
 export type Operation =
@@ -29,6 +32,23 @@ export type Job =
       readonly ms: number;
       readonly maxTasks?: number;
     }
+  /**
+   * Enqueues, leases and completes tasks of several queues in turn, at a fixed rate whatever the answers take, until the time
+   * is over or `stop-paced` comes. The client has its default settings: a call that fails for good is counted.
+   */
+  | {
+      readonly kind: 'paced';
+      /** One or several, separated by commas. */
+      readonly endpoint: string;
+      readonly via: Exclude<Via, 'unary'>;
+      readonly queues: readonly string[];
+      /** Tasks in one call. */
+      readonly batch: number;
+      readonly tasksPerS: number;
+      readonly ms: number;
+    }
+  /** Ends the paced load of this process. */
+  | { readonly kind: 'stop-paced' }
   /** Runs a `Worker` whose handler does nothing until the time is over or so many tasks are completed. */
   | {
       readonly kind: 'worker';
@@ -61,6 +81,8 @@ export type Job =
 /** What comes of each job. */
 export interface JobResults {
   readonly loop: LoadResult;
+  readonly paced: PacedResult;
+  readonly 'stop-paced': null;
   readonly worker: LoadResult;
   readonly 'hand-over': LoadResult;
   readonly 'open-polls': { readonly open: number };

@@ -1,8 +1,8 @@
-import { bytesCodec, type TaskMasterClient } from '@taskmaster/client';
+import { bytesCodec, type Routing, type TaskMasterClient } from '@taskmaster/client';
 import type { TaskMasterServiceClient } from '@taskmaster/proto';
 import { openRawStore } from '../baselines/raw-store.ts';
 import type { Connections } from './connections.ts';
-import type { Operation } from './jobs.ts';
+import type { Operation, Via } from './jobs.ts';
 import { payload } from './payload.ts';
 import { dequeueOf, LEASE_MS, leaseTasks, newTasks, updateTasks } from './stub-calls.ts';
 
@@ -23,7 +23,7 @@ export async function openOperation(
     case 'lease-complete':
       return operation.via === 'unary'
         ? byStub(await connections.stub(endpoint), operation)
-        : byClient(await connections.client(endpoint), operation);
+        : byClient(await connections.client(endpoint, '', routingOf(operation.via)), operation);
     case 'store-enqueue':
     case 'store-lease-complete': {
       const store = await openRawStore(endpoint);
@@ -34,6 +34,10 @@ export async function openOperation(
     default:
       return operation satisfies never;
   }
+}
+
+export function routingOf(via: Exclude<Via, 'unary'>): Routing {
+  return via === 'direct' ? 'direct' : 'any';
 }
 
 function byStub(stub: TaskMasterServiceClient, operation: Served): Operate {

@@ -69,7 +69,7 @@ function onDepth(generator: LoadGenerator, node: ServerProcess, load: DepthLoad,
   const operation = kind === 'enqueue' ? { kind, via, queue, batch } : { kind, via, queue, batch, replace: true };
   return {
     name: queue,
-    serverPid: node.pid,
+    serverPids: [node.pid],
     profiled: true,
     async prepare() {
       if (queue !== SHALLOW) return;

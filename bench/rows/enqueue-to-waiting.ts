@@ -47,7 +47,7 @@ function handOvers(bench: Bench, endpoint: string, serverPid: number, via: Via):
   const count = bench.scale.handOvers;
   return {
     name: 'node',
-    serverPid,
+    serverPids: [serverPid],
     run: () => generator.run({ kind: 'hand-over', endpoint, via, queue: 'bench', count }),
   };
 }
@@ -59,5 +59,6 @@ function oneAtATime(bench: Bench, name: string, endpoint: string, serverPid: num
     serverPid === undefined
       ? ({ kind: 'store-enqueue', batch: 1 } as const)
       : ({ kind: 'enqueue', via: 'unary', queue: 'bench', batch: 1 } as const);
-  return { name, serverPid, run: (ms) => generator.run({ kind: 'loop', endpoint, operation, inFlight: 1, ms }) };
+  const serverPids = serverPid === undefined ? [] : [serverPid];
+  return { name, serverPids, run: (ms) => generator.run({ kind: 'loop', endpoint, operation, inFlight: 1, ms }) };
 }

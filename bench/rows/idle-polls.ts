@@ -9,7 +9,7 @@ const KIB = 1024;
 /** R20 of the faults we survive: memory of one idle poll. */
 const MOST_KIB = 10;
 /** grpc-js takes 1,000 calls on one connection; streams take all. */
-const CONNECTIONS: Readonly<Record<Via, number>> = { unary: 10, client: 1 };
+const CONNECTIONS: Readonly<Record<Via, number>> = { unary: 10, client: 1, direct: 1 };
 /** More polls opened on top, to tell what one more costs from what the first ones cost. */
 const MORE_FACTOR = 4;
 const QUEUE = 'bench';

@@ -1,10 +1,11 @@
 import { credentials } from '@grpc/grpc-js';
 import { TaskMasterServiceClient } from '@taskmaster/proto';
+import { ProcessEnded } from '../child.ts';
 import { fillDeep } from '../contestants.ts';
 import { leaseTasks } from '../load/stub-calls.ts';
 import { round } from '../machine.ts';
 import { atMost, median } from '../measurement.ts';
-import { type LoadGenerator, ProcessEnded, type Processes, type ServerProcess } from '../processes.ts';
+import type { LoadGenerator, Processes, ServerProcess } from '../processes.ts';
 import type { Bench, Row } from '../row.ts';
 
 /** R1 of the faults we survive: the first RPC is served within so long, in ms. */
