@@ -180,6 +180,19 @@ describe('with direct routing', () => {
     expect(tasksIn(first, [proxy])).toEqual([1]);
   });
 
+  test('holders go on serving when all endpoints are lost, and tell of each other', async () => {
+    await using servers = await proxyAndNodes();
+    const { proxy, a, b } = servers;
+    await using client = await direct(proxy, [a, b]);
+    proxy.kill();
+    await client.queue(first).enqueue(1);
+    tell([a, b], [b.endpoint, b.endpoint], 2);
+    a.refusalOf = (queue) => (queue === first ? denial(0) : undefined);
+    await client.queue(first).enqueue(2);
+    expect(tasksIn(first, [a, b])).toEqual([1, 1]);
+    expect([...a.unaryCalls, ...b.unaryCalls]).toContain('listPartitions');
+  });
+
   test('a call follows a group that has moved, and the next one knows', async () => {
     await using servers = await proxyAndNodes();
     const { proxy, a, b } = servers;

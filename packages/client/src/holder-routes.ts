@@ -58,10 +58,16 @@ export class HolderRoutes {
 
   /** A connection that is up; undefined when none is, or when waiting a little finds the right one. */
   pick(queues: QueueNames): Connection | undefined {
-    const { pool } = this.#parts;
+    const { pool, timing } = this.#parts;
     if (queues === undefined || this.#table.isEmpty) return pool.pick();
-    const waited = this.#waitFor(queues);
-    return waited === undefined ? (this.#holder(queues) ?? pool.pick()) : undefined;
+    if (this.#learning !== undefined) return undefined;
+    const now = timing.now();
+    const address = this.#table.addressOf(queues, now);
+    if (address === undefined) return pool.pick() ?? this.#distrusted(queues);
+    const holder = this.#connectionTo(address);
+    if (!holder.isLive) return holder.opening === undefined ? pool.pick() : undefined;
+    // A holder that starts or stops is asked over a proxy, which waits for it, if there is one.
+    return holder.isResting(now) ? (pool.pick() ?? holder) : holder;
   }
 
   /** As `pick`, and waits. @throws Unavailable when no endpoint is up in time; Cancelled. */
@@ -72,17 +78,14 @@ export class HolderRoutes {
   ): Promise<Connection> {
     const { pool, timing } = this.#parts;
     const start = timing.now();
-    const left = (): number => (timeoutMs === undefined ? LEARNING_MS : timeoutMs - (timing.now() - start));
-    if (queues !== undefined) {
-      for (let once = 0; once < 2; once++) {
-        const waited = this.#waitFor(queues);
-        if (waited !== undefined) await this.#within(waited, Math.min(LEARNING_MS, left()), signal);
-      }
-      if (signal?.aborted) throw cancelled(signal);
-      const holder = this.#holder(queues);
-      if (holder !== undefined) return holder;
+    const left = (): number | undefined => timeoutMs && Math.max(0, timeoutMs - (timing.now() - start));
+    // First for how many partitions there are, then for the connection to the holder.
+    for (let step = 0; step < 2; step++) {
+      const over = this.#overSoon(queues);
+      if (over !== undefined) await this.#within(over, Math.min(LEARNING_MS, left() ?? LEARNING_MS), signal);
     }
-    return pool.whenLive(timeoutMs === undefined ? undefined : Math.max(0, left()), signal);
+    if (signal?.aborted) throw cancelled(signal);
+    return this.pick(queues) ?? pool.whenLive(left(), signal);
   }
 
   /** A node said that it does not hold a group. */
@@ -90,9 +93,11 @@ export class HolderRoutes {
     const denial = readDenial(metadata);
     const { routing, timing } = this.#parts;
     if (denial === undefined || this.#closing.signal.aborted) return;
-    this.#table.denied(connection.endpoint, denial.partition, denial.holder, timing.now());
-    if (denial.holder !== undefined) this.#connectionTo(denial.holder.address);
-    this.#closeUnused();
+    const isNews = this.#table.denied(connection.endpoint, denial.partition, denial.holder, timing.now());
+    if (isNews && denial.holder !== undefined) {
+      this.#connectionTo(denial.holder.address);
+      this.#closeUnused();
+    }
     if (this.#table.partitions === undefined) this.#learning ??= this.#learn();
     if (routing === 'direct') this.#refreshSoon();
   }
@@ -109,20 +114,19 @@ export class HolderRoutes {
     this.#connections.clear();
   }
 
-  /** What decides where a call goes, and will be over in a moment. */
-  #waitFor(queues: string | readonly string[]): Promise<void> | undefined {
+  /** What keeps `pick` from choosing for the moment. */
+  #overSoon(queues: QueueNames): Promise<void> | undefined {
+    if (queues === undefined || this.#table.isEmpty) return undefined;
     if (this.#learning !== undefined) return this.#learning;
     const address = this.#table.addressOf(queues, this.#parts.timing.now());
     return address === undefined ? undefined : this.#connectionTo(address).opening;
   }
 
-  #holder(queues: string | readonly string[]): Connection | undefined {
-    const now = this.#parts.timing.now();
-    const address = this.#table.addressOf(queues, now);
-    if (address === undefined) return undefined;
-    const connection = this.#connectionTo(address);
-    // A holder that starts or stops is asked by a proxy, which waits for it, if there is one.
-    return connection.isLive && !connection.isResting(now) ? connection : undefined;
+  /** A holder that denied it is asked again when there is nobody else. */
+  #distrusted(queues: string | readonly string[]): Connection | undefined {
+    const address = this.#table.addressOf(queues, Number.POSITIVE_INFINITY);
+    const holder = address === undefined ? undefined : this.#connectionTo(address);
+    return holder?.isLive ? holder : undefined;
   }
 
   #connectionTo(address: string): Connection {
@@ -193,11 +197,17 @@ export class HolderRoutes {
   async #ask<Reply>(method: UnaryMethod<object, Reply>): Promise<Reply | undefined> {
     const { signal } = this.#closing;
     try {
-      const connection = await this.#parts.pool.whenLive(ASK_MS, signal);
+      const { pool } = this.#parts;
+      const connection = pool.pick() ?? this.#anyHolder() ?? (await pool.whenLive(ASK_MS, signal));
       return await unaryCall(connection, method, {}, { timeoutMs: ASK_MS, signal }, 0);
     } catch {
       return undefined;
     }
+  }
+
+  /** While all endpoints are out of reach, the holders know as much. */
+  #anyHolder(): Connection | undefined {
+    return [...this.#connections.values()].find(({ isLive }) => isLive);
   }
 
   /** Waits for something that never fails, but not for longer than this. */

@@ -73,16 +73,22 @@ export class HolderTable {
     this.#byPartition.set(partition, { address, epoch, denials: 0, distrustedUntil: 0 });
   }
 
-  /** The node at `by` said that it does not hold a partition, and who does if it knows. */
-  denied(by: string, partition: number, holder: Holder | undefined, now: number): void {
+  /**
+   * The node at `by` said that it does not hold a partition, and who does if it knows. Returns whether that was news: of
+   * many calls that find a group gone only the first one brings any.
+   */
+  denied(by: string, partition: number, holder: Holder | undefined, now: number): boolean {
     const known = this.#byPartition.get(partition);
     if (holder !== undefined && (known === undefined || holder.epoch > known.epoch)) {
       this.learn(partition, holder);
-    } else if (known?.address === by) {
+      return true;
+    }
+    if (known?.address === by) {
       const denials = known.denials + 1;
       const distrustedUntil = denials < DENIALS ? 0 : now + DISTRUST_MS;
       this.#byPartition.set(partition, { ...known, denials, distrustedUntil });
     }
+    return false;
   }
 
   #addressOf(queue: string, partitions: number, now: number): string | undefined {
