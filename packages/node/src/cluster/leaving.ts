@@ -1,4 +1,5 @@
 import { Refusal } from '../domain/errors.ts';
+import type { PartitionId } from '../domain/ids.ts';
 import type { Partitions } from '../engine/partitions.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -82,7 +83,7 @@ export class Leaving {
     const { signal } = this.#stopping;
     return new Promise((resolve, reject) => {
       const look = (): void => {
-        if (partitions.held().length > 0) return;
+        if (holdsAny(partitions)) return;
         end();
         resolve();
       };
@@ -99,4 +100,9 @@ export class Leaving {
       look();
     });
   }
+}
+
+function holdsAny(partitions: Partitions): boolean {
+  for (let id = 0; id < partitions.count; id++) if (partitions.holds(id as PartitionId)) return true;
+  return false;
 }

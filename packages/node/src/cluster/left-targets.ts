@@ -1,3 +1,4 @@
+import type { PartitionId } from '../domain/ids.ts';
 import type { Partitions } from '../engine/partitions.ts';
 import type { Log } from '../ports/log.ts';
 import { isRemoved, type Members } from './members.ts';
@@ -41,11 +42,14 @@ export class LeftTargets {
   #targets(): string[] {
     const { partitions, members } = this.#deps;
     const known = members();
-    return partitions.held().flatMap(({ state, to }) => {
-      const target = state === 'handing-over' && to !== undefined ? known.get(to) : undefined;
+    const targets: string[] = [];
+    for (let id = 0; id < partitions.count; id++) {
+      const holding = partitions.holding(id as PartitionId);
+      const target = holding?.kind === 'handing-over' ? known.get(holding.to) : undefined;
       // Of those who were given up there is more to be thought of: see `Orphans`.
-      return target?.state === 'left' && !isRemoved(target) ? [target.nodeId] : [];
-    });
+      if (target?.state === 'left' && !isRemoved(target)) targets.push(target.nodeId);
+    }
+    return targets;
   }
 
   async #resolve(targets: readonly string[]): Promise<void> {
