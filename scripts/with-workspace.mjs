@@ -17,6 +17,7 @@ const jobs = {
   demo: [['node', 'examples/dist/crawler/demo.js']],
   start: [['node', 'packages/proxy/dist/node-cli.js']],
   bench: [['node', 'bench/dist/run.js']],
+  sim: [['node', 'test/dist/sim/cluster/run.js']],
 };
 
 const parent = process.ppid;

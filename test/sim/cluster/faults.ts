@@ -2,7 +2,7 @@ import type { Arrival, SeededRandom, SimCluster, SimNode } from '@taskmaster/nod
 import type { Trouble } from './trouble.ts';
 
 export const FAULTS = [
-  ...(['power loss', 'kill', 'stop', 'crash in a hand-off', 'crash at a durable step'] as const),
+  ...(['power loss', 'kill', 'stop', 'crash in a hand-off', 'crash at a durable step', 'crash while leaving'] as const),
   ...(['pause', 'partition', 'one-way partition', 'lost hand-off message', 'join', 'drain', 'move'] as const),
 ];
 export type Fault = (typeof FAULTS)[number];
@@ -100,6 +100,18 @@ export class Faults {
     if (!node.isUp) void this.#start(node);
     else if (node.agent.self?.state === 'leaving') this.#drain(node);
     else if (node.agent.self?.state === 'left') this.#leave(node);
+  }
+
+  /** Of a node that hands the last of its partitions over nobody may hear that it has left. */
+  holdingsChanged(node: SimNode): void {
+    if (this.#over || !this.#draining.has(node.name) || node.partitions.held().length > 0) return;
+    if (!this.#random.chance(0.3)) return;
+    const others = [...this.#cluster.nodes.keys()].filter((name) => name !== node.name);
+    this.#cutFor(
+      300,
+      others.flatMap((name) => [`${name}>${node.name}`, `${node.name}>${name}`]),
+    );
+    this.#after(this.#random.int(200), () => this.#crash(node, 'crash while leaving'));
   }
 
   #onArrival({ from, to, what, way }: Arrival): void {

@@ -1,51 +1,93 @@
-import type { Engine, LeasedTask, SimCluster, TaskView } from '@taskmaster/node/testing';
-import { encodeToBuffer, GetQueueStatsRequest, GetQueueStatsResponse, parseQueueName } from '@taskmaster/proto';
+import type { Engine, LeasedTask, SimCluster } from '@taskmaster/node/testing';
+import {
+  encodeToBuffer,
+  formatQueueName,
+  GetQueueStatsRequest,
+  GetQueueStatsResponse,
+  parseQueueName,
+} from '@taskmaster/proto';
 import type { HistoryEvent } from '../../support/history.ts';
 import type { FinalTask } from '../../support/history-checker.ts';
 import type { Way } from './client.ts';
-import { QUEUES } from './workload.ts';
+import { GROUPS, QUEUES } from './workload.ts';
 
 const EVERYTHING = 100_000;
-/** All leases, delays and backoffs are over after so long; the time that a message took may have been added to them. */
+/** Most leases, delays and backoffs of the workload are over after so long. */
+const MOST_SHOWN_MS = 8_000;
+/** All of them are; the time that messages took may have been added to them. */
 const ALL_SHOWN_MS = 60_000;
-const LOOK_MS = 2_000;
+const LOOK_MS = 4_000;
 
 export interface FinalState {
   readonly tasks: readonly FinalTask[];
-  /** (f) and what else is wrong with what was found. */
+  /** (f) and (g), as far as what is there now tells. */
   readonly violations: readonly string[];
 }
 
-/** Looks at every task of a cluster at rest, in several ways that must agree. */
-export async function findEverything(cluster: SimCluster): Promise<FinalState> {
+/** Leases everything that is left in a cluster at rest, and compares it with what is counted before and after. */
+export async function findEverything(cluster: SimCluster, proxy: Way): Promise<FinalState> {
   const violations: string[] = [];
-  const tasks: FinalTask[] = [];
-  for (const queue of QUEUES) {
-    const engine = engineOf(cluster, queue);
-    const shown = await cluster.run(scan(engine, queue));
-    const counted = await cluster.run(countsAt(engine, queue));
-    const total = counted.reduce((sum, count) => sum + count, 0);
-    if (total !== shown.length) violations.push(`(f) ${queue} counts ${counted}, but has ${shown.length}`);
-    for (const { pid, data } of shown) tasks.push({ queue, pid, data: text(data) });
+  const expected = new Map<string, number>();
+  for (const group of GROUPS) {
+    const { available, leased, delayed } = await totalsOf(cluster, group);
+    expected.set(group, available + leased + delayed);
   }
-  return { tasks, violations };
+  const found = new Map<string, LeasedTask[]>(GROUPS.map((group) => [group, []]));
+  await cluster.pass(MOST_SHOWN_MS);
+  for (let passed = 0; passed < ALL_SHOWN_MS; passed += LOOK_MS) {
+    for (const group of GROUPS) {
+      const leased = await cluster.run(leaseAll(engineOf(cluster, group), group));
+      violations.push(...outOfOrder(leased));
+      found.get(group)?.push(...leased);
+    }
+    if (GROUPS.every((group) => (found.get(group)?.length ?? 0) >= (expected.get(group) ?? 0))) break;
+    await cluster.pass(LOOK_MS);
+  }
+  for (const group of GROUPS) {
+    const tasks = found.get(group)?.length;
+    const { available, leased, delayed } = await totalsOf(cluster, group);
+    const counts = `${expected.get(group)} in ${group} before, and ${[available, leased, delayed]} after all were leased`;
+    if (tasks !== expected.get(group) || leased !== tasks || available + delayed > 0) {
+      violations.push(`(f) counted ${counts}, but found ${tasks}`);
+    }
+  }
+  violations.push(...(await countThroughProxy(cluster, proxy)));
+  const tasks = [...found.values()].flat();
+  return {
+    tasks: tasks.map(({ queue, pid, data }) => ({ queue: formatQueueName(queue), pid, data: textOf(data) })),
+    violations,
+  };
 }
 
-/** Available, leased, delayed. */
-async function countsAt(engine: Engine, queue: string): Promise<readonly number[]> {
-  const { totals } = await engine.queueStats({ kind: 'named', queues: [parseQueueName(queue)] });
-  return [totals.available, totals.leased, totals.delayed];
+const stagesOf = (group: string): string[] => QUEUES.filter((queue) => queue.startsWith(`${group}#`));
+
+async function totalsOf(cluster: SimCluster, group: string) {
+  const queues = stagesOf(group).map(parseQueueName);
+  const { totals } = await cluster.run(engineOf(cluster, group).queueStats({ kind: 'named', queues }));
+  return totals;
+}
+
+/** (g) The lowest PIDs of a queue come first. */
+function outOfOrder(leased: readonly LeasedTask[]): string[] {
+  const last = new Map<string, string>();
+  return leased.flatMap(({ queue: name, pid }) => {
+    const queue = formatQueueName(name);
+    const before = last.get(queue);
+    last.set(queue, pid);
+    return before === undefined || before < pid ? [] : [`(g) ${queue} gave ${before} before ${pid}`];
+  });
 }
 
 /** (f) as anybody sees it, while nothing changes. */
-export async function countThroughProxy(cluster: SimCluster, proxy: Way): Promise<string[]> {
+async function countThroughProxy(cluster: SimCluster, proxy: Way): Promise<string[]> {
   const request = encodeToBuffer(GetQueueStatsRequest, { queues: [...QUEUES], filter: undefined });
-  const reply = GetQueueStatsResponse.decode(await cluster.run(asking(proxy, request)));
+  const { queues } = GetQueueStatsResponse.decode(await cluster.run(asking(proxy, request)));
   const violations: string[] = [];
-  for (const { queue, available, leased, delayed } of reply.queues) {
-    const counted = (await cluster.run(countsAt(engineOf(cluster, queue), queue))).join();
-    const told = [available, leased, delayed].join();
-    if (told !== counted) violations.push(`(f) a proxy counts ${told} in ${queue}; its node counts ${counted}`);
+  for (const group of GROUPS) {
+    const { leased } = await totalsOf(cluster, group);
+    const told = queues.filter(({ queue }) => queue.startsWith(`${group}#`)).reduce((sum, one) => sum + one.leased, 0);
+    if (told !== leased)
+      violations.push(`(f) a proxy counts ${told} leased tasks in ${group}; its node counts ${leased}`);
   }
   return violations;
 }
@@ -61,34 +103,9 @@ async function asking(proxy: Way, request: Uint8Array): Promise<Uint8Array> {
   }
 }
 
-/** Everything that is left can be leased once all leases and delays are over, in order, and nothing else. */
-export async function leaseEverything(cluster: SimCluster, tasks: readonly FinalTask[]): Promise<string[]> {
-  const violations: string[] = [];
-  const left = new Set(tasks.map(({ data }) => data));
-  for (let passed = 0; passed < ALL_SHOWN_MS && (left.size > 0 || passed === 0); passed += LOOK_MS) {
-    await cluster.pass(LOOK_MS);
-    for (const queue of QUEUES) {
-      const leased = await cluster.run(leaseAll(engineOf(cluster, queue), queue));
-      const pids = leased.map(({ pid }) => String(pid));
-      if (pids.join() !== pids.toSorted().join()) violations.push(`(g) ${queue} was leased out of order: ${pids}`);
-      for (const { pid, data } of leased) {
-        if (!left.delete(text(data)))
-          violations.push(`(f) ${text(data)} (PID ${pid} in ${queue}) was leased, but not there`);
-      }
-    }
-  }
-  for (const queue of QUEUES) {
-    const [available, , delayed] = await cluster.run(countsAt(engineOf(cluster, queue), queue));
-    if (available !== 0 || delayed !== 0)
-      violations.push(`(f) ${queue} counts ${available} and ${delayed} after all were leased`);
-  }
-  for (const data of left) violations.push(`(f) ${data} was there, but could not be leased`);
-  return violations;
-}
-
-function leaseAll(engine: Engine, queue: string): Promise<readonly LeasedTask[]> {
+function leaseAll(engine: Engine, group: string): Promise<readonly LeasedTask[]> {
   return engine.leaseTasks({
-    queues: [parseQueueName(queue)],
+    queues: stagesOf(group).map(parseQueueName),
     maxTasks: EVERYTHING,
     leaseMs: 10 * ALL_SHOWN_MS,
     maxPid: undefined,
@@ -98,6 +115,14 @@ function leaseAll(engine: Engine, queue: string): Promise<readonly LeasedTask[]>
     maxBytes: Number.MAX_SAFE_INTEGER,
   });
 }
+
+function engineOf(cluster: SimCluster, group: string): Engine {
+  const holder = cluster.holderOf(group);
+  if (!holder) throw new Error(`nobody holds group ${group}`);
+  return holder.h.engine;
+}
+
+const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('latin1');
 
 /** (g) A PID that was assigned is larger than all in the queue: what came before stands before. */
 export function outOfLine(events: readonly HistoryEvent[], found: readonly FinalTask[]): string[] {
@@ -117,22 +142,3 @@ export function outOfLine(events: readonly HistoryEvent[], found: readonly Final
         .map(({ id, queue }) => `(g) #${id} was placed before #${first.id} in ${queue}, though it came later`),
     );
 }
-
-function engineOf(cluster: SimCluster, queue: string): Engine {
-  const { group } = parseQueueName(queue);
-  const holder = cluster.holderOf(group);
-  if (!holder) throw new Error(`nobody holds ${queue}`);
-  return holder.h.engine;
-}
-
-/** Tasks may show between one look and the next, but never hide. */
-async function scan(engine: Engine, queue: string): Promise<readonly TaskView[]> {
-  const shown = new Map<string, TaskView>();
-  for (const kind of ['leased', 'delayed', 'head'] as const) {
-    const command = { queue: parseQueueName(queue), kind, limit: EVERYTHING, includeData: true };
-    for (const task of await engine.peekTasks(command)) shown.set(task.pid, task);
-  }
-  return [...shown.values()];
-}
-
-const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString('latin1');

@@ -1,10 +1,10 @@
 import type { SimCluster, SimNode } from '@taskmaster/node/testing';
 import type { Trouble } from './trouble.ts';
 
-/** (e) Nobody but its holder serves a partition, at any moment, and at each epoch there is one holder. */
-export function watchHolders(cluster: SimCluster, trouble: Trouble): void {
+/** (e) Told of each change: nobody but its holder serves a partition, at any moment, and at each epoch there is one holder. */
+export function watchHolders(cluster: SimCluster, trouble: Trouble): (node: SimNode) => void {
   const holderAt = new Map<string, string>();
-  cluster.onHoldings = (node: SimNode) => {
+  return (node) => {
     for (const { id, epoch, state } of node.partitions.held()) {
       if (state !== 'serving') continue;
       const at = `${id} at epoch ${epoch}`;
