@@ -126,7 +126,7 @@ export class ClusterAgent {
     this.#guard = new CommitGuard({ ...common, self: () => knowledge.self, others: () => knowledge.others });
     this.#orphans = new Orphans({
       ...common,
-      mayCommit: () => this.#guard.check() === undefined,
+      mayCommit: () => this.mayCommit,
       exchangeWithAll,
       claim: (decide) => knowledge.inTurn(async () => deps.partitions.claim(decide())),
     });
@@ -163,6 +163,11 @@ export class ClusterAgent {
   /** Resolves when this node has handed everything over and left. Never for one that was given up. */
   get left(): Promise<void> {
     return this.#leaving.done;
+  }
+
+  /** Whether this node may change what it holds now: not while it waits to hear that it is still a member. */
+  get mayCommit(): boolean {
+    return this.#guard.check() === undefined;
   }
 
   /** The other members that hold partitions, or may. */
@@ -243,11 +248,12 @@ export class ClusterAgent {
   async #tell({ clusterId, from, knowledge: heard }: ExchangeRequest): Promise<ExchangeResponse> {
     // A proxy may not know yet which cluster it found.
     if (clusterId !== '' || from !== '') this.#assertCluster(clusterId);
-    const { identity, partitionCount: partitions } = this.#deps;
+    const { identity, partitionCount: partitions, clock } = this.#deps;
     const knowledge = this.#knowledge;
     return knowledge.inTurn(async () => {
       if (from !== '') await knowledge.learn(heard, from);
-      return { knowledge: knowledge.tell(), nodeId: this.nodeId, clusterId: identity.clusterId, partitions };
+      const { clusterId: ownId } = identity;
+      return { knowledge: knowledge.tell(), nodeId: this.nodeId, clusterId: ownId, partitions, nowMs: clock.now() };
     });
   }
 

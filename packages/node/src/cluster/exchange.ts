@@ -6,6 +6,7 @@ import type { Log } from '../ports/log.ts';
 import type { Membership, Peer } from '../ports/membership.ts';
 import type { CallPeer } from '../ports/peer-network.ts';
 import type { Random } from '../ports/random.ts';
+import { ClockWatch } from './clock-watch.ts';
 import type { Members } from './members.ts';
 
 export interface ExchangerDeps {
@@ -33,6 +34,7 @@ export const EXCHANGE_TIMEOUT_MS = 2_000;
 /** Keeps what is known of members and holders in step with the others: with whoever has news, and now and then anyway. */
 export class Exchanger {
   readonly #deps: ExchangerDeps;
+  readonly #clocks: ClockWatch;
   /** By node: the start and state of which it was asked last. */
   readonly #seen = new Map<string, string>();
   readonly #pulling = new Set<string>();
@@ -44,6 +46,7 @@ export class Exchanger {
 
   constructor(deps: ExchangerDeps) {
     this.#deps = deps;
+    this.#clocks = new ClockWatch(deps);
   }
 
   start(): void {
@@ -74,6 +77,7 @@ export class Exchanger {
       const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
       if (this.#stopped) return false;
       this.#reported.delete(nodeId);
+      this.#clocks.heard(answer.nodeId, answer.nowMs);
       await this.#deps.learn(answer.knowledge, answer.nodeId);
       return answer.nodeId === nodeId;
     } catch (error) {

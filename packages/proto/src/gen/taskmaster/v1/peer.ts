@@ -239,6 +239,8 @@ export interface ExchangeResponse {
   clusterId: string;
   /** How many partitions the cluster has, for ever. */
   partitions: number;
+  /** Its clock, in ms since 1970. For people: nothing depends on clocks being alike. */
+  nowMs: number;
 }
 
 /** Asks what a node holds. */
@@ -1524,7 +1526,7 @@ export const ExchangeRequest: MessageFns<ExchangeRequest> = {
 };
 
 function createBaseExchangeResponse(): ExchangeResponse {
-  return { knowledge: undefined, nodeId: "", clusterId: "", partitions: 0 };
+  return { knowledge: undefined, nodeId: "", clusterId: "", partitions: 0, nowMs: 0 };
 }
 
 export const ExchangeResponse: MessageFns<ExchangeResponse> = {
@@ -1540,6 +1542,9 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
     }
     if (message.partitions !== 0) {
       writer.uint32(32).uint32(message.partitions);
+    }
+    if (message.nowMs !== 0) {
+      writer.uint32(40).uint64(message.nowMs);
     }
     return writer;
   },
@@ -1587,6 +1592,14 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
             }
 
             message.partitions = reader.uint32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.nowMs = longToNumber(reader.uint64());
             continue;
           }
         }
