@@ -45,36 +45,53 @@ const PERMIT_LEASE = '10s';
 export async function addPages(context: CrawlContext, found: FoundLinks, begin?: () => Update): Promise<void> {
   const { queues } = context;
   const home = found.foundOn === null ? undefined : queues.of(found.foundOn);
-  const byShard = Map.groupBy(found.links, (url) => queues.of(url));
-  const elsewhere = [...byShard].filter(([shard]) => shard !== home);
-  await Promise.all(elsewhere.map(([shard, links]) => addToShard(context, shard, { ...found, links })));
-  if (home !== undefined) await addToShard(context, home, { ...found, links: byShard.get(home) ?? [] }, begin);
+  const fresh = await unseen(context, found.links);
+  const elsewhere = [...fresh].filter(([shard]) => shard !== home);
+  await Promise.all(elsewhere.map(([shard, links]) => addToShard(context, shard, found, links)));
+  if (home !== undefined) await addToShard(context, home, found, fresh.get(home) ?? [], begin);
+}
+
+/** The links that are not in `seen`, by shard. */
+async function unseen(
+  { queues, known }: CrawlContext,
+  links: readonly string[],
+): Promise<Map<CrawlShard, readonly string[]>> {
+  const byShard = Map.groupBy(
+    links.filter((url) => !known.has(url)),
+    (url) => queues.of(url),
+  );
+  const fresh = [...byShard].map(async ([shard, asked]) => {
+    const found = await chunked(asked, (some) => shard.seen.get(some, { data: false }));
+    for (const { pid, state } of found) if (state !== 'not-found') remember(known, textOf(pid));
+    return [shard, found.filter(({ state }) => state === 'not-found').map(({ pid }) => textOf(pid))] as const;
+  });
+  return new Map(await Promise.all(fresh));
 }
 
 async function addToShard(
   context: CrawlContext,
   shard: CrawlShard,
   found: FoundLinks,
+  links: readonly string[],
   begin?: () => Update,
 ): Promise<void> {
-  const fresh = await unseen(context, shard, found.links);
+  let at = 0;
   // The links of all updates but the last are added on their own, as those of other shards are.
-  for (; fresh.length > LINKS_PER_UPDATE; fresh.splice(0, LINKS_PER_UPDATE)) {
-    await claim(context, shard, found, fresh.slice(0, LINKS_PER_UPDATE), undefined);
+  for (; links.length - at > LINKS_PER_UPDATE; at += LINKS_PER_UPDATE) {
+    await claim(context, shard, found, links.slice(at, at + LINKS_PER_UPDATE), undefined);
   }
-  await claim(context, shard, found, fresh, begin);
+  await claim(context, shard, found, links.slice(at), begin);
 }
 
-async function unseen({ known }: CrawlContext, { seen }: CrawlShard, links: readonly string[]): Promise<string[]> {
-  const fresh: string[] = [];
-  const asked = links.filter((url) => !known.has(url));
-  for (let at = 0; at < asked.length; at += LINKS_PER_UPDATE) {
-    for (const { pid, state } of await seen.get(asked.slice(at, at + LINKS_PER_UPDATE), { data: false })) {
-      if (state === 'not-found') fresh.push(textOf(pid));
-      else remember(known, textOf(pid));
-    }
+async function chunked<Item, Result>(
+  items: readonly Item[],
+  ask: (some: readonly Item[]) => Promise<readonly Result[]>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  for (let at = 0; at < items.length; at += LINKS_PER_UPDATE) {
+    results.push(...(await ask(items.slice(at, at + LINKS_PER_UPDATE))));
   }
-  return fresh;
+  return results;
 }
 
 function remember(known: Set<string>, url: string): void {

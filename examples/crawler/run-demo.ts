@@ -59,9 +59,11 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
   await servers.start(ended);
   const client = cleanUp.use(await connect({ endpoints: servers.endpoints }, { signal: ended }));
   if (servers.isCluster) await whenSettled(client, servers.nodes.length, ended);
-  for (const { name, endpoint, pid, http } of [...servers.nodes, ...(servers.proxy ? [servers.proxy] : [])]) {
-    screen.say(`${name} serves at ${endpoint} (process ${pid}); its pages are at http://${http}/`);
+  for (const { name, endpoint, pid, http } of servers.nodes) {
+    screen.say(`${name} serves at ${endpoint} (process ${pid}); the queues are at http://${http}/`);
   }
+  const { proxy } = servers;
+  if (proxy !== undefined) screen.say(`${proxy.name} serves at ${proxy.endpoint} (process ${proxy.pid})`);
 
   const live = target.site === undefined;
   const shards = live || options.single ? 1 : CLUSTER_SHARDS;
@@ -82,7 +84,7 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
         endpoints: servers.endpoints,
         shards,
         segments,
-        concurrency: { fetch: live ? (number <= LIVE_FETCHERS ? 1 : 0) : 4, extract: 2, index: 2 },
+        concurrency: { fetch: live ? (number <= LIVE_FETCHERS ? 1 : 0) : 4, extract: 4, index: 4 },
         pauseMs: live ? LIVE_PAUSE_MS : 0,
         bounded: live,
       }),

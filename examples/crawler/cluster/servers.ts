@@ -27,7 +27,7 @@ const PARTITIONS = 64;
 /** The demo stores some MiB, so no node need keep a quarter of a GiB of the disk in reserve. */
 const modest = ['--store-reserve-bytes', '16MiB'];
 /** Members that are silent for so long are shown as they were. */
-const ANSWER_TIMEOUT = '1s';
+const ANSWER_TIMEOUT = '500ms';
 
 /** What serves the queues: processes of this machine. In earnest each node has a machine, and an orchestrator starts it. */
 export class Servers implements AsyncDisposable {

@@ -15,13 +15,14 @@ const BAR = 28;
 
 /** The crawl as a block of lines for a terminal. */
 export function drawBlock(status: CrawlStatus, paint: Paint): string[] {
-  const { indexed, found, skipped, dead, expected, elapsedMs, retried } = status;
+  const { indexed, found, skipped, dead, silent, expected, elapsedMs, retried } = status;
   const done = expected === undefined ? `${count(indexed)} pages` : `${count(indexed)} of ${count(expected)} pages`;
   const lost = dead > 0 ? `, ${paint('red', `${dead} given up`)}` : '';
+  const unheard = silent > 0 ? `, ${paint('yellow', `${silent} shards do not answer`)}` : '';
   return [
     '',
     `  ${bar(indexed / (expected ?? Math.max(1, found - skipped)), paint)}  ${paint('bold', done)} indexed  ${paint('dim', seconds(elapsedMs))}`,
-    `  ${count(found)} links found, ${count(skipped)} lead nowhere, ${count(retried)} attempts repeated${lost}`,
+    `  ${count(found)} links found, ${count(skipped)} lead nowhere, ${count(retried)} attempts repeated${lost}${unheard}`,
     '',
     paint(
       'dim',

@@ -63,7 +63,7 @@ interface Counts {
 /** Rates are means over so long, in ms. */
 const RATE_WINDOW_MS = 3_000;
 /** A shard that is silent for so long is shown as such. */
-const ANSWER_TIMEOUT = '1s';
+const ANSWER_TIMEOUT = '500ms';
 
 /** The queues that are counted besides those of the stages. */
 const others = ['seen', 'indexed', 'skipped', 'dead'] as const;
