@@ -39,6 +39,8 @@ export interface AgentDeps {
   readonly log: Log;
   /** Transfers from this node at once. */
   readonly transfersAtOnce: number;
+  /** `host:port` of gRPC of nodes to ask while none is seen to be alive. Default: none. */
+  readonly contacts?: readonly string[];
 }
 
 /** What other nodes ask, beside the parts of hand-offs. */
@@ -88,7 +90,10 @@ export class ClusterAgent {
   constructor(deps: AgentDeps) {
     this.#deps = deps;
     const knowledge = new Knowledge(deps, {
-      membersChanged: () => this.#guard.membersChanged(),
+      membersChanged: () => {
+        this.#guard.membersChanged();
+        this.#seekOthers();
+      },
       removed: (record) => this.#resolveRemoved(record),
       news: () => this.#announce(),
     });
@@ -111,6 +116,7 @@ export class ClusterAgent {
     this.#exchanger = new Exchanger({
       ...common,
       from: nodeId,
+      contacts: deps.contacts ?? [],
       knowledge: () => knowledge.tell(),
       learn: (heard, from) => knowledge.inTurn(() => knowledge.learn(heard, from)),
       onBeat: () => this.#look(),
@@ -193,6 +199,7 @@ export class ClusterAgent {
     for (const record of this.members.values()) if (isRemoved(record)) void this.#resolveRemoved(record);
     handOffs.start();
     this.#holdingsChanged();
+    this.#seekOthers();
     this.#guard.start();
     this.#exchanger.start();
     if (this.self?.state === 'leaving') this.#leaving.goOn();
@@ -296,6 +303,11 @@ export class ClusterAgent {
     membership.announce({ stateVersion: membership.self.stateVersion + 1 });
     for (const listener of this.#listeners) listener();
     this.#look();
+  }
+
+  /** Others may have come back at other addresses. */
+  #seekOthers(): void {
+    this.#deps.membership.seek(this.others.flatMap(({ gossipAddress }) => gossipAddress || []));
   }
 
   /** Does what there is to do as things stand. */

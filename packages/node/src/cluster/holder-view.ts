@@ -35,6 +35,11 @@ export class HolderView {
     return this.#holders[id];
   }
 
+  /** Partitions of which nothing was heard. */
+  unknown(): PartitionId[] {
+    return [...this.#holders.keys()].filter((id) => this.#holders[id] === undefined) as PartitionId[];
+  }
+
   /** Returns whether it was news. Partitions that this cluster does not have are passed over. */
   learn(id: PartitionId, holder: KnownHolder): boolean {
     if (!(id >= 0 && id < this.#holders.length)) return false;

@@ -48,6 +48,8 @@ export class Knowledge {
     this.view = new HolderView(deps.partitionCount);
     this.#members = deps.members;
     this.#desired = desiredHolders(ringMembers(deps.members), deps.partitionCount);
+    // Before the first answer: what it leaves out is taken for lost where a member is given up.
+    this.#learnOwn();
   }
 
   get members(): Members {
@@ -128,6 +130,10 @@ export class Knowledge {
 
   /** What this node holds it says first hand; where it has just given something up, it knows to whom. */
   holdingsChanged(): void {
+    if (this.#learnOwn()) this.#listener.news();
+  }
+
+  #learnOwn(): boolean {
     const { partitions, identity } = this.#deps;
     let news = false;
     for (let id = 0; id < this.view.partitions; id++) {
@@ -136,7 +142,7 @@ export class Knowledge {
       const nodeId = holding.kind === 'released' ? holding.to : identity.nodeId;
       if (this.view.learn(id as PartitionId, { nodeId, epoch: holding.epoch })) news = true;
     }
-    if (news) this.#listener.news();
+    return news;
   }
 
   /** What somebody else holds at a later epoch is not this node's any more, whatever it thinks. */

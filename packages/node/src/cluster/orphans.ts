@@ -29,6 +29,7 @@ const GRACE_MS = PAUSE_MS + 1_000;
 
 interface Orphan {
   readonly id: PartitionId;
+  /** As far as it is known; 0 where nobody knows anything. */
   readonly epoch: number;
   readonly nodeId: string;
 }
@@ -50,6 +51,9 @@ interface Orphan {
  *      learns of a new member during a round begins another one.
  *  O4  The epoch is two more than the removed member's: had it taken or handed over a partition without anybody's
  *      knowledge, that would be at one more.
+ *  O5  Where a partition is nobody may know any more, as members remember of others only what they heard since they were
+ *      started. Where all have answered, only a member that was given up can have held it. Its epoch is not known either:
+ *      the seconds since 1970 are more than any partition was ever handed over.
  */
 export class Orphans {
   readonly #deps: OrphansDeps;
@@ -76,6 +80,9 @@ export class Orphans {
     const orphans: Orphan[] = [];
     for (const [id, { nodeId, epoch }] of view.entries()) {
       if (isRemoved(members().get(nodeId))) orphans.push({ id, epoch, nodeId });
+    }
+    if ([...members().values()].some(isRemoved)) {
+      for (const id of view.unknown()) orphans.push({ id, epoch: 0, nodeId: '' });
     }
     return orphans;
   }
@@ -114,7 +121,7 @@ export class Orphans {
 
   /** Claims those of which nothing else is heard. Whether that was possible. */
   async #claim(orphans: readonly Orphan[]): Promise<boolean> {
-    const { claim, toHear, mayCommit, log } = this.#deps;
+    const { claim, clock, toHear, mayCommit, log } = this.#deps;
     const heard = await this.#hearAll();
     if (!heard) return false;
     let claimed: readonly PartitionClaim[] | undefined;
@@ -123,7 +130,8 @@ export class Orphans {
       const now = new Map(this.#orphans().map((orphan) => [orphan.id, orphan]));
       const same = ({ id, epoch, nodeId }: Orphan): boolean =>
         now.get(id)?.epoch === epoch && now.get(id)?.nodeId === nodeId;
-      claimed = orphans.filter(same).map(({ id, epoch }) => ({ id, epoch: epoch + 2 }));
+      const seconds = Math.floor(clock.now() / 1000);
+      claimed = orphans.filter(same).map(({ id, epoch }) => ({ id, epoch: epoch > 0 ? epoch + 2 : seconds }));
       return claimed;
     });
     if (!claimed) return false;

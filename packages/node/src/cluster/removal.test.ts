@@ -150,6 +150,26 @@ describe('a member that is given up', () => {
     }
   });
 
+  test('leaves nothing behind that nobody knows of, though all others have forgotten what it held', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const held = idsHeldBy(cluster.node('a'));
+    for (const name of ['a', 'b', 'c']) await cluster.run(cluster.node(name).lose());
+    for (const name of ['b', 'c']) await cluster.run(cluster.node(name).start());
+    await cluster.pass(DEATH_MS);
+    const report = await remove(cluster, 'c', 'a', false);
+    expect(report.lost.map(({ id }) => id)).toEqual(held);
+    expect(report.lost.every(({ counted }) => counted)).toBe(false);
+    await remove(cluster, 'c', 'a', true);
+    await cluster.pass(30_000);
+    await expectOneHolderEach(cluster);
+    // So it stays when they forget once more.
+    for (const name of ['b', 'c']) await cluster.run(cluster.node(name).lose());
+    for (const name of ['b', 'c']) await cluster.run(cluster.node(name).start());
+    await fill(cluster, '1');
+    await cluster.pass(30_000);
+    for (const group of GROUPS) expect(await pidsIn(cluster, group)).toEqual(['1']);
+  });
+
   test('is believed nothing any more, and told why', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const held = idsHeldBy(cluster.node('b'))[0] ?? (0 as PartitionId);

@@ -144,15 +144,16 @@ export class Removal {
       .sort();
   }
 
+  /** Asked when all others have answered: what none of them knows anything of is with the member, too (O5). */
   #heldBy(nodeId: string): LostPartition[] {
     const { view } = this.#deps;
-    const lost: LostPartition[] = [];
+    const lost: LostPartition[] = view.unknown().map((id) => ({ id, counted: false, queues: 0, tasks: 0 }));
     for (const [id, holder] of view.entries()) {
       if (holder.nodeId !== nodeId) continue;
       const counts = view.counts(id);
       lost.push({ id, counted: counts !== undefined, queues: counts?.queues ?? 0, tasks: counts?.tasks ?? 0 });
     }
-    return lost;
+    return lost.sort((a, b) => a.id - b.id);
   }
 
   #unreachable(nodeIds: readonly string[], cause?: unknown): Refusal {
