@@ -78,7 +78,7 @@ export class Faults {
     else if (chance < 0.28 && node) this.#stop(node);
     else if (chance < 0.42 && node) this.#pause(node);
     else if (chance < 0.62) this.#cut();
-    else if (chance < 0.67 && node) this.#drain(node);
+    else if (chance < 0.69 && node) this.#drain(node);
     for (let moves = random.int(4); moves > 0; moves--) this.#move();
   }
 
@@ -105,7 +105,7 @@ export class Faults {
   /** Of a node that hands the last of its partitions over nobody may hear that it has left. */
   holdingsChanged(node: SimNode): void {
     if (this.#over || !this.#draining.has(node.name) || node.partitions.held().length > 0) return;
-    if (!this.#random.chance(0.3)) return;
+    if (!this.#random.chance(0.4)) return;
     const others = [...this.#cluster.nodes.keys()].filter((name) => name !== node.name);
     this.#cutFor(
       300,
@@ -232,6 +232,8 @@ export class Faults {
     const { agent } = node;
     this.#draining.add(node.name);
     if (!this.#over) this.#count('drain', node.name);
+    // It may hold nothing anyway.
+    this.holdingsChanged(node);
     const over = (): void => void this.#draining.delete(node.name);
     agent.drain().then(
       () => {

@@ -1,11 +1,8 @@
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/node/grpc';
 import { LinkBroken, type SimCluster } from '@taskmaster/node/testing';
 import {
-  type Holder,
   Lost,
   Refused,
-  type RoutedNode,
-  type Routes,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,
@@ -87,58 +84,5 @@ export async function callService(
     return await handler(Buffer.from(request), caller);
   } catch (thrown) {
     throw new Refused(toWireError(refusalOf(thrown, trouble.log)));
-  }
-}
-
-/** Routes of a proxy that hears of holders from one node or the other now and then, and from those it asks. */
-export class SimRoutes implements Routes {
-  readonly partitions: number;
-  readonly #cluster: SimCluster;
-  readonly #holders = new Map<number, Holder>();
-  readonly #listeners = new Set<() => void>();
-
-  constructor(cluster: SimCluster) {
-    this.#cluster = cluster;
-    this.partitions = cluster.partitions;
-  }
-
-  holderOf(partition: number): Holder | undefined {
-    return this.#holders.get(partition) ?? this.#firstGuess();
-  }
-
-  nodes(): readonly RoutedNode[] {
-    return [...this.#cluster.nodes.keys()].map((name) => ({
-      nodeId: `id-${name}`,
-      name,
-      address: `${name}:1`,
-      alive: true,
-    }));
-  }
-
-  learn(partition: number, holder: Holder): void {
-    const known = this.#holders.get(partition);
-    if (known && known.epoch > holder.epoch) return;
-    this.#holders.set(partition, holder);
-    for (const listener of this.#listeners) listener();
-  }
-
-  onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
-  }
-
-  /** Takes what a node has heard of holders. */
-  hear(name: string): void {
-    const node = this.#cluster.nodes.get(name);
-    if (!node?.isUp || node.h.clock.standsStill) return;
-    for (const [id, { nodeId, epoch }] of node.agent.view.entries()) {
-      const address = node.agent.addressOf(nodeId);
-      if (address !== undefined) this.learn(id, { nodeId, address, epoch });
-    }
-  }
-
-  #firstGuess(): Holder | undefined {
-    const [first] = this.nodes();
-    return first && { nodeId: first.nodeId, address: first.address, epoch: 0 };
   }
 }

@@ -2,12 +2,12 @@ import type { SeededRandom } from '@taskmaster/node/testing';
 import { type SimCluster, VirtualClock } from '@taskmaster/node/testing';
 import { createRouterService, Lost, Refused, Router, type UnaryMethod } from '@taskmaster/proxy';
 import type { Way } from './client.ts';
-import { callService, SimRoutes, SimUpstream } from './links.ts';
+import { callService, SimUpstream } from './links.ts';
 import type { Trouble } from './trouble.ts';
 
 const PROXIES = ['p0', 'p1'];
-/** How often a proxy hears of holders from some node, in ms. */
-const NEWS_MS = 400;
+/** Where a proxy looks for the cluster; more of it is known by gossip. */
+const CONTACT = 'a';
 /** Of calls that go through a proxy. */
 const PROXY_SHARE = 0.6;
 /** Between a caller and its proxy, which are near each other. */
@@ -46,17 +46,11 @@ export class Ways {
   #proxy(name: string, trouble: Trouble): Way {
     const { time } = this.#cluster;
     const clock = new VirtualClock({ time, machine: name });
-    const routes = new SimRoutes(this.#cluster);
     const upstream = new SimUpstream(this.#cluster, name, trouble);
     const random = this.#random.fork();
+    const routes = this.#cluster.observe(name, clock, CONTACT, trouble.log);
     const router = new Router({ routes, upstream, clock, random, log: trouble.log, limits: HOLD });
     const service = createRouterService(router);
-    const hear = (): void => {
-      const from = random.pick([...this.#cluster.nodes.keys()]);
-      if (!this.#cluster.network.isCut(name, from) && !this.#cluster.network.isCut(from, name)) routes.hear(from);
-      clock.at((clock.now() + NEWS_MS) as ReturnType<typeof clock.now>, hear);
-    };
-    clock.at((clock.now() + NEWS_MS) as ReturnType<typeof clock.now>, hear);
     return async (method, request) => {
       const reply = await callService(service, method, request, undefined, trouble);
       if (this.#random.chance(LOST_WITH_PROXY)) throw new Lost('the answer was lost', 'connection', true);

@@ -3,6 +3,7 @@ import { ClusterAgent } from '../cluster/agent.ts';
 import { HandOffs } from '../cluster/handoff/hand-offs.ts';
 import { type Identity, MemberStore } from '../cluster/member-store.ts';
 import { type MemberRecord, mergeMembers } from '../cluster/members.ts';
+import { type Observer, openObserver } from '../cluster/observer.ts';
 import type { PartitionId } from '../domain/ids.ts';
 import { createHandlers } from '../grpc/handlers.ts';
 import { createNodeService } from '../grpc/node-service.ts';
@@ -125,6 +126,29 @@ export class SimCluster {
         return handler ? handler(request) : Promise.reject(new Error(`${to} serves no ${method}`));
       });
     }) as CallPeer;
+  }
+
+  /** The routes of a proxy, which looks for the cluster at one node and learns the others by gossip. */
+  observe(name: string, clock: VirtualClock, contact: string, log: Log = SILENT): Observer {
+    const meta = {
+      nodeId: `id-${name}`,
+      name,
+      role: 'proxy' as const,
+      rpcAddress: `${name}:1`,
+      version: '0',
+      stateVersion: 1,
+      incarnation: 1,
+    };
+    return openObserver({
+      membership: this.gossip.open(meta, `${name}:2`, [`${contact}:2`], clock),
+      call: this.callFrom(name, clock),
+      clock,
+      random: this.random.fork(),
+      log,
+      clusterId: CLUSTER,
+      partitions: this.partitions,
+      contacts: [`${contact}:1`],
+    });
   }
 
   /** Nothing is lost or cut any more. */
