@@ -92,6 +92,7 @@ async function join({ config, addresses, keys, network, routes, opened, log, sig
     clusterId,
     partitions,
     knowledge,
+    contacts: config.join,
   });
   opened.defer(() => observer.stop());
   routes.become(observer);

@@ -23,6 +23,8 @@ export interface ExchangerDeps {
   readonly knowledge: () => ClusterKnowledge;
   /** Takes over what the node of this id knows. */
   readonly learn: (knowledge: ClusterKnowledge | undefined, from: string) => Promise<void>;
+  /** `host:port` of gRPC of nodes to ask while none is seen to be alive. */
+  readonly contacts: readonly string[];
   /** Called every few seconds, and after each change of who is alive. */
   readonly onBeat: () => void;
 }
@@ -55,6 +57,7 @@ export class Exchanger {
       this.#deps.onBeat();
     });
     this.#pullNews();
+    this.#askContacts();
     this.#pullSoon();
   }
 
@@ -69,22 +72,38 @@ export class Exchanger {
    * answered, once what it said is taken over.
    */
   async with(nodeId: string, knowledge = this.#deps.knowledge()): Promise<boolean> {
-    const { call, clusterId, from, membership, members } = this.#deps;
+    const { membership, members } = this.#deps;
     const address = addressOf(nodeId, membership, members());
     if (address === undefined || this.#stopped) return false;
     try {
-      const request = { clusterId, from, knowledge };
-      const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
-      if (this.#stopped) return false;
+      const answered = await this.#ask(address, knowledge);
       this.#reported.delete(nodeId);
-      this.#clocks.heard(answer.nodeId, answer.nowMs);
-      await this.#deps.learn(answer.knowledge, answer.nodeId);
-      return answer.nodeId === nodeId;
+      return answered === nodeId;
     } catch (error) {
       // Gossip tells of news again.
       this.#seen.delete(nodeId);
       this.#report(nodeId, address, error);
       return false;
+    }
+  }
+
+  /** Resolves with the id of who answered; undefined once this is stopped. */
+  async #ask(address: string, knowledge = this.#deps.knowledge()): Promise<string | undefined> {
+    const { call, clusterId, from, learn } = this.#deps;
+    const request = { clusterId, from, knowledge };
+    const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
+    if (this.#stopped) return undefined;
+    this.#clocks.heard(answer.nodeId, answer.nowMs);
+    await learn(answer.knowledge, answer.nodeId);
+    return answer.nodeId;
+  }
+
+  /** All members may have come back at other addresses: whoever is found at a contact knows of those that came before. */
+  #askContacts(): void {
+    const { contacts, membership, log } = this.#deps;
+    if (aliveNodes(membership).length > 0) return;
+    for (const address of contacts) {
+      this.#ask(address).catch((error: unknown) => log.debug({ err: error, address }, 'a contact does not answer'));
     }
   }
 
@@ -126,6 +145,7 @@ export class Exchanger {
       const alive = aliveNodes(membership);
       const peer = alive[Math.floor(random.next() * alive.length)];
       if (peer) void this.with(peer.nodeId);
+      this.#askContacts();
       onBeat();
       this.#pullSoon();
     });

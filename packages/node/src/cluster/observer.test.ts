@@ -21,7 +21,7 @@ async function observe(cluster: SimCluster, addresses: readonly string[]): Promi
   const seeds = [...cluster.nodes.keys()].map((name) => `${name}:2`);
   const membership = cluster.gossip.open(proxy, 'p:2', seeds, clock);
   const random = new SeededRandom(1);
-  return openObserver({ membership, call, clock, random, log: SILENT, clusterId, partitions, knowledge });
+  return openObserver({ membership, call, clock, random, log: SILENT, clusterId, partitions, knowledge, contacts: [] });
 }
 
 const holders = (observer: Observer): (string | undefined)[] =>

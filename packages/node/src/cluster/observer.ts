@@ -21,6 +21,8 @@ export interface ObserverOptions {
   /** See `askCluster`. */
   readonly clusterId: string;
   readonly partitions: number;
+  /** `host:port` of gRPC of nodes to ask while none is seen to be alive. */
+  readonly contacts: readonly string[];
   /** What is known at the start, as a node said it. */
   readonly knowledge?: ClusterKnowledge | undefined;
 }
@@ -46,6 +48,7 @@ export class Observer implements Routes {
     this.#exchanger = new Exchanger({
       ...options,
       from: '',
+      contacts: options.contacts,
       members: () => this.#members,
       knowledge: () => NOTHING,
       learn: async (knowledge, from) => this.#learn(knowledge, from),
@@ -94,6 +97,9 @@ export class Observer implements Routes {
     const merged = mergeMembers(this.#members, records);
     if (!news && merged === this.#members) return;
     this.#members = merged;
+    this.#membership.seek(
+      [...merged.values()].flatMap(({ state, gossipAddress }) => (state === 'left' ? [] : gossipAddress || [])),
+    );
     for (const nodeId of merged.keys()) this.#heardOf.delete(nodeId);
     this.#changed();
   }

@@ -72,6 +72,11 @@ export interface Membership {
   peers(): readonly Peer[];
   /** Returns what ends it. Listeners are never called before `on` returned. */
   on<E extends keyof MembershipEvents>(event: E, listener: MembershipEvents[E]): () => void;
+  /**
+   * Where members may be found that are not there now, `host:port`: tried again and again, names resolved anew each time.
+   * In the place of those given before. What is not an address is passed over.
+   */
+  seek(addresses: readonly string[]): void;
   /** Throws MetaTooLarge if the result does not fit into a datagram. */
   announce(change: MemberChange): void;
   figures(): MembershipFigures;

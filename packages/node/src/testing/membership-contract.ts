@@ -88,6 +88,14 @@ export function membershipContract(name: string, start: () => Promise<Membership
       expect(aliveIn(a)).toEqual(['b', 'c']);
     });
 
+    test('members without a seed find one another where they are told to look', async () => {
+      await using world = await start();
+      const a = await world.open(memberMeta('a'), []);
+      const b = await world.open(memberMeta('b'), []);
+      b.seek(['nobody', a.gossipAddress]);
+      await world.until(() => [a, b].every((member) => aliveIn(member).length === 1));
+    });
+
     test('two live members of one name are reported to both', async () => {
       await using world = await start();
       const a = await world.open(memberMeta('a'), []);

@@ -68,7 +68,7 @@ interface Rumour {
 export class SimMembership implements Membership {
   readonly gossipAddress: string;
   readonly #net: SimGossip;
-  readonly #seeds: readonly string[];
+  #seeds: readonly string[];
   readonly #clock: Clock;
   readonly #known = new Map<string, Known>();
   readonly #conflicts = new Set<string>();
@@ -90,6 +90,10 @@ export class SimMembership implements Membership {
     this.#seeds = seeds;
     this.#clock = clock;
     this.#cancel = clock.at(clock.now(), () => this.#round());
+  }
+
+  seek(addresses: readonly string[]): void {
+    this.#seeds = addresses;
   }
 
   get self(): MemberMeta {

@@ -56,6 +56,7 @@ function run(member: SwimMember): void {
   };
   port?.on('message', (message: ToGossip) => {
     if (message.kind === 'announce') member.announce(message.meta);
+    else if (message.kind === 'seek') member.seek(message.addresses);
     else if (message.kind === 'leave') void member.leave().then(end);
     else end();
   });

@@ -64,6 +64,7 @@ class Gossip implements Membership {
   readonly #conflicts = new NameConflicts();
   #self: MemberMeta;
   #gossipAddress = '';
+  #seeds: readonly string[];
   #peers: readonly Peer[] = [];
   #worker: GossipWorker | undefined;
   #threadStart = 0;
@@ -76,6 +77,7 @@ class Gossip implements Membership {
   constructor(options: GossipOptions) {
     this.#options = options;
     this.#self = options.self;
+    this.#seeds = options.seeds;
   }
 
   get self(): MemberMeta {
@@ -93,6 +95,11 @@ class Gossip implements Membership {
   on<E extends keyof MembershipEvents>(event: E, listener: MembershipEvents[E]): () => void {
     this.#listeners[event].add(listener);
     return () => void this.#listeners[event].delete(listener);
+  }
+
+  seek(addresses: readonly string[]): void {
+    this.#seeds = addresses;
+    this.#worker?.post({ kind: 'seek', addresses });
   }
 
   announce(change: MemberChange): void {
@@ -126,14 +133,17 @@ class Gossip implements Membership {
   }
 
   async start(): Promise<void> {
-    const { clusterId, keys, seeds, listen, advertise, timing, hangAfterMs = HANG_AFTER_MS, log } = this.#options;
+    const { clusterId, keys, listen, advertise, timing, hangAfterMs = HANG_AFTER_MS, log } = this.#options;
     // A thread that starts again keeps its port, so that peers find it where it was.
     const port = this.#gossipAddress === '' || listen.port !== 0 ? listen.port : portOf(this.#gossipAddress);
     const member = {
       meta: this.#self,
       clusterId,
       keys,
-      seeds: [...seeds, ...this.#peers.filter(({ alive }) => alive).map((peer) => peer.gossipAddress)],
+      seeds: [
+        ...this.#seeds.filter(isAddress),
+        ...this.#peers.filter(({ alive }) => alive).map((peer) => peer.gossipAddress),
+      ],
       listen: { host: listen.host, port },
       advertise,
       timing: { ...DEFAULT_TIMING, ...timing },
@@ -182,6 +192,8 @@ class Gossip implements Membership {
     await this.#worker?.end(how);
   }
 }
+
+const isAddress = (seed: string): boolean => /^[^:\s]+:\d{1,5}$/.test(seed);
 
 const portOf = (address: string): number => Number(address.split(':')[1]);
 

@@ -18,7 +18,7 @@ interface Seed {
  * address after a restart. What fails is said once, and once more when it works.
  */
 export class Seeds {
-  readonly #seeds: readonly Seed[];
+  #seeds: readonly Seed[];
   readonly #log: Pick<Log, 'info' | 'warn'>;
   readonly #now: () => number;
   readonly #onResolved: () => void;
@@ -31,13 +31,19 @@ export class Seeds {
     now: () => number = () => performance.now(),
   ) {
     this.#seeds = seeds.map((seed) => {
-      const [, host, port] = /^([^:\s]+):(\d{1,5})$/.exec(seed) ?? [];
-      if (!host || !port) throw new TypeError(`seed ${JSON.stringify(seed)} is not host:port`);
-      return { host, port, askedAt: Number.NEGATIVE_INFINITY, failing: false };
+      const parsed = parseSeed(seed);
+      if (!parsed) throw new TypeError(`seed ${JSON.stringify(seed)} is not host:port`);
+      return parsed;
     });
     this.#log = log;
     this.#onResolved = onResolved;
     this.#now = now;
+  }
+
+  /** Other addresses from now on; what is known of those that stay is kept, and what is none is passed over. */
+  replace(seeds: readonly string[]): void {
+    const known = new Map(this.#seeds.map((seed) => [`${seed.host}:${seed.port}`, seed]));
+    this.#seeds = [...new Set(seeds)].flatMap((seed) => known.get(seed) ?? parseSeed(seed) ?? []);
   }
 
   /** `IPv4:port` of each seed that resolved so far. Asks for the others in the background. */
@@ -64,4 +70,9 @@ export class Seeds {
       seed.failing = true;
     }
   }
+}
+
+function parseSeed(seed: string): Seed | undefined {
+  const [, host, port] = /^([^:\s]+):(\d{1,5})$/.exec(seed) ?? [];
+  return host && port ? { host, port, askedAt: Number.NEGATIVE_INFINITY, failing: false } : undefined;
 }

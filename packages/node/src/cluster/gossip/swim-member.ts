@@ -271,6 +271,11 @@ export class SwimMember {
     this.#swim.membership.onUpdate({ ...member, state: MemberState.faulty });
   }
 
+  seek(addresses: readonly string[]): void {
+    this.#seeds.replace(addresses);
+    this.#tick();
+  }
+
   /** swim itself exchanges knowledge only when it joins, and never asks the dead again. */
   #tick(): void {
     if (this.#silent || this.#closed) return;

@@ -15,6 +15,7 @@ export const THREAD_BEAT = 1;
 
 export type ToGossip =
   | { readonly kind: 'announce'; readonly meta: MemberMeta }
+  | { readonly kind: 'seek'; readonly addresses: readonly string[] }
   | { readonly kind: 'leave' }
   | { readonly kind: 'close' };
 
