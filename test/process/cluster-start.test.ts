@@ -148,6 +148,31 @@ describe('a node that takes its place in a cluster', { timeout: 60_000 }, () => 
     });
   });
 
+  test('all of them are found again, each at another address, by the address of one', async () => {
+    await using cluster = await TestCluster.start({ nodes: 3 });
+    await using before = await cluster.connect();
+    for (let number = 0; number < 30; number++) await before.queue(`g${number}#q`).enqueue(number);
+    const dirs = ['a', 'b', 'c'].map((name) => cluster.node(name).dir);
+    await Promise.all(['a', 'b', 'c'].map((name) => cluster.node(name).kill()));
+    const flags = ['--gossip-port=0', '--store-reserve-bytes=1MiB'];
+    const [dirA = '', ...others] = dirs;
+    await using a = await startNode({ dir: dirA, flags });
+    const moved = others.map((dir) => startNode({ dir, flags: [...flags, `--join=${a.endpoint}`] }));
+    await using _moved = {
+      async [Symbol.asyncDispose]() {
+        for (const node of await Promise.all(moved)) await node[Symbol.asyncDispose]();
+      },
+    };
+    await Promise.all(moved);
+    await using client = await connect(a.endpoint);
+    await eventually(async () => {
+      const { totals, unreachable } = await client.stats();
+      expect({ unreachable, available: totals.available }).toEqual({ unreachable: [], available: 30 });
+    });
+    const { members } = await client.cluster.members();
+    expect(members.map(({ alive }) => alive)).toEqual([true, true, true]);
+  });
+
   test('comes back as a new member after it has left', async () => {
     await using cluster = await TestCluster.start({ nodes: 2 });
     await using client = await connect(cluster.node('a').endpoint);
