@@ -173,6 +173,19 @@ describe('a node that takes its place in a cluster', { timeout: 60_000 }, () => 
     expect(members.map(({ alive }) => alive)).toEqual([true, true, true]);
   });
 
+  test('of two whose other is gone waits for it, says so, and serves once that one is given up', async () => {
+    await using cluster = await TestCluster.start({ nodes: 2 });
+    await Promise.all([cluster.node('a').kill(), cluster.node('b').kill()]);
+    const a = await cluster.start('a');
+    const readyz = async () => (await fetch(`http://127.0.0.1:${a.httpPort}/readyz`)).json();
+    expect(await readyz()).toMatchObject({ state: 'waiting', reason: expect.stringContaining('answer: b') });
+    await using client = await connect({ endpoints: a.endpoint, retry: { maxAttempts: 1 } });
+    await expect(client.queue('shop#mail').enqueue('x')).rejects.toMatchObject({ reason: 'STARTING' });
+    await client.cluster.remove('b', { acceptLoss: true });
+    await eventually(async () => expect(await readyz()).toMatchObject({ status: 'ready' }));
+    await eventually(() => client.queue('shop#mail').enqueue('x'));
+  });
+
   test('comes back as a new member after it has left', async () => {
     await using cluster = await TestCluster.start({ nodes: 2 });
     await using client = await connect(cluster.node('a').endpoint);

@@ -133,8 +133,11 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const engineConfig = engineConfigOf(config, clustered ? standing.partitions : undefined);
   const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfig, clustered, log });
   opened.defer(() => engine.stop());
-  // Nothing is committed before the agent watches over what is held.
-  if (clustered) engine.partitions.guard(() => Promise.reject(new Refusal('STARTING', 'the node takes its place')));
+  if (clustered) {
+    parts.joining = 'it takes its place';
+    // Nothing is committed before the agent watches over what is held.
+    engine.partitions.guard(() => Promise.reject(new Refusal('STARTING', 'the node takes its place')));
+  }
   parts.engine = engine;
 
   const own = createNodeService(createHandlers(engine, log));
@@ -172,6 +175,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     routes.become(new MemberRoutes(member.agent, member.membership));
     parts.member = member;
     await unlessAborted(member.enter(), options.signal);
+    delete parts.joining;
   }
 
   const running = opened.move();
@@ -220,9 +224,11 @@ function flushOf({ durability, durabilityFlushMs }: NodeConfig): { readonly flus
   return durability === 'relaxed' ? { flushIntervalMs: durabilityFlushMs } : {};
 }
 
-function healthOf({ engine, joining }: Parts): NodeHealth {
+function healthOf({ engine, joining, member }: Parts): NodeHealth {
   if (joining !== undefined) return { kind: 'joining', problem: joining };
-  return engine?.health ?? { kind: 'starting' };
+  const health = engine?.health ?? { kind: 'starting' };
+  const problem = member?.agent.problem;
+  return problem !== undefined && isReady(health) ? { kind: 'waiting', problem } : health;
 }
 
 function createMetrics(config: NodeConfig, parts: Parts): NodeMetrics {

@@ -185,6 +185,11 @@ export class ClusterAgent {
     return addressOf(nodeId, this.#deps.membership, this.members);
   }
 
+  /** Why this node changes nothing at present, for people; undefined while it does. */
+  get problem(): string | undefined {
+    return this.#guard.problem;
+  }
+
   /** What this node holds. */
   inventory(): InventoryEntry[] {
     const { partitions, handOffs } = this.#deps;

@@ -71,6 +71,19 @@ export class CommitGuard {
     return state.kind === 'held' ? state.over.promise : state.refused;
   };
 
+  /** Why nothing is committed, for people; undefined while it is. */
+  get problem(): string | undefined {
+    const { self, others } = this.#deps;
+    switch (this.#state.kind) {
+      case 'open':
+        return undefined;
+      case 'held':
+        return `it waits for one of the other members to answer: ${namesOf(others())}`;
+      case 'closed':
+        return self()?.state === 'left' ? 'it is not a member of the cluster any more' : 'it is shutting down';
+    }
+  }
+
   /** Begins to ask and to beat. */
   start(): void {
     this.#ask();
@@ -158,10 +171,9 @@ export class CommitGuard {
     }
     const now = clock.now();
     if (now < state.since + PATIENCE_MS) return;
-    const names = waiting.map(({ name }) => name).join(', ');
     // From here on it stays rejected: callers that come later are refused at once.
     state.over.reject(
-      new Refusal('STARTING', `this node waits for one of the other members to answer: ${names}`, {
+      new Refusal('STARTING', `this node waits for one of the other members to answer: ${namesOf(waiting)}`, {
         retryDelayMs: RETRY_DELAY_MS,
       }),
     );
@@ -183,6 +195,8 @@ export class CommitGuard {
     if (answered && this.#state === state && others().some((other) => other.nodeId === nodeId)) this.#open();
   }
 }
+
+const namesOf = (members: readonly MemberRecord[]): string => members.map(({ name }) => name).join(', ');
 
 const shuttingDown = (): Refusal => new Refusal('SHUTTING_DOWN', 'the node is shutting down');
 

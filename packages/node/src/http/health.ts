@@ -1,8 +1,8 @@
 import type { EngineHealth } from '../engine/commands.ts';
 import { jsonReply, type Reply } from './reply.ts';
 
-/** Of a node: its engine's, or why there is none yet. */
-export type NodeHealth = EngineHealth | { readonly kind: 'joining'; readonly problem: string };
+/** Of a node: its engine's, or why that is not served. */
+export type NodeHealth = EngineHealth | { readonly kind: 'joining' | 'waiting'; readonly problem: string };
 
 /** What each state means to whoever runs the node. */
 const explanations: Readonly<Record<EngineHealth['kind'], string>> = {
@@ -17,6 +17,7 @@ export const isReady = ({ kind }: NodeHealth): boolean => kind === 'serving' || 
 
 export function explainHealth(health: NodeHealth): string {
   if (health.kind === 'joining') return `the node asks to join its cluster: ${health.problem}`;
+  if (health.kind === 'waiting') return `the node is held back: ${health.problem}`;
   return explanations[health.kind];
 }
 

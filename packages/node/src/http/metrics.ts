@@ -21,7 +21,15 @@ export interface MetricsSources extends RpcMetricsSources {
 const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const COMMIT_BYTES = [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304];
 
-const healthStates: readonly NodeHealth['kind'][] = ['starting', 'joining', 'serving', 'full', 'failed', 'stopping'];
+const healthStates: readonly NodeHealth['kind'][] = [
+  'starting',
+  'joining',
+  'waiting',
+  'serving',
+  'full',
+  'failed',
+  'stopping',
+];
 
 /** Counted by the engine since its start: name, what it counts, where the engine has it. */
 const counters: readonly (readonly [name: string, help: string, of: (figures: EngineFigures) => number])[] = [

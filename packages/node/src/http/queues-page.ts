@@ -130,6 +130,7 @@ async function read({ reads, query, facts, toWireError }: QueuesPageOptions): Pr
 const looks: Readonly<Record<NodeHealth['kind'], string>> = {
   starting: 'warn',
   joining: 'warn',
+  waiting: 'warn',
   serving: 'good',
   full: 'warn',
   failed: 'bad',
