@@ -80,6 +80,12 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
+/** The value that so many percent of all do not exceed. */
+export function percentile(values: readonly number[], percent: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] ?? Number.NaN;
+}
+
 /** Ratio of two contestants' rates: the median over runs made next to each other, so that a busy neighbour hits both. */
 export function ratioOf(measured: Figures, baseline: Figures): number {
   return median(measured.all.map((rate, i) => rate / (baseline.all[i] ?? Number.NaN)));
