@@ -74,14 +74,11 @@ export class CommitGuard {
   /** Why nothing is committed, for people; undefined while it is. */
   get problem(): string | undefined {
     const { self, others } = this.#deps;
-    switch (this.#state.kind) {
-      case 'open':
-        return undefined;
-      case 'held':
-        return `it waits for one of the other members to answer: ${namesOf(others())}`;
-      case 'closed':
-        return self()?.state === 'left' ? 'it is not a member of the cluster any more' : 'it is shutting down';
+    if (this.#state.kind === 'open') return undefined;
+    if (this.#state.kind === 'held') {
+      return `it waits for one of the other members to answer: ${namesOf(others())}`;
     }
+    return self()?.state === 'left' ? 'it is not a member of the cluster any more' : 'it is shutting down';
   }
 
   /** Begins to ask and to beat. */
