@@ -77,12 +77,11 @@ export class Orphans {
 
   #orphans(): Orphan[] {
     const { view, members } = this.#deps;
-    const orphans: Orphan[] = [];
+    if (![...members().values()].some(isRemoved)) return [];
+    const orphans: Orphan[] = view.unknown().map((id) => ({ id, epoch: 0, nodeId: '' }));
     for (const [id, { nodeId, epoch }] of view.entries()) {
-      if (isRemoved(members().get(nodeId))) orphans.push({ id, epoch, nodeId });
-    }
-    if ([...members().values()].some(isRemoved)) {
-      for (const id of view.unknown()) orphans.push({ id, epoch: 0, nodeId: '' });
+      // Whoever left in good order handed it on: if nobody knows to whom, to one that was given up.
+      if (members().get(nodeId)?.state === 'left') orphans.push({ id, epoch, nodeId });
     }
     return orphans;
   }

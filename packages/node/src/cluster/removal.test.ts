@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { PartitionId } from '../domain/ids.ts';
 import { administrationOf, clusterOf, cutOff, fill, GROUPS, groupsOf, idsHeldBy } from '../testing/cluster-fixtures.ts';
 import { pidsOf } from '../testing/engine-harness.ts';
-import type { SimCluster } from '../testing/sim-cluster.ts';
+import type { SimCluster, SimNode } from '../testing/sim-cluster.ts';
 
 /** Longer than gossip needs to declare a node dead. */
 const DEATH_MS = 10_000;
@@ -168,6 +168,32 @@ describe('a member that is given up', () => {
     await fill(cluster, '1');
     await cluster.pass(30_000);
     for (const group of GROUPS) expect(await pidsIn(cluster, group)).toEqual(['1']);
+  });
+
+  test('leaves nothing behind that it took over from a member that has left, though nobody remembers', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+    const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => cluster.node(name)) as [SimNode, SimNode, SimNode, SimNode];
+    const before = idsHeldBy(c);
+    // One does not see it happen; the one that does forgets where partitions are when it is started again.
+    cutOff(cluster, 'a');
+    for (const id of before) await cluster.run(c.send(id, b));
+    await cluster.run(c.agent.drain());
+    const ids = before.filter((id) => b.partitions.holds(id));
+    expect(ids.length).toBeGreaterThan(0);
+    for (const node of [c, b, d]) await cluster.run(node.lose());
+    cluster.cut.clear();
+    await cluster.run(d.start());
+    await cluster.pass(20_000);
+    expect(a.agent.members.get('id-c')?.state).toBe('left');
+    for (const id of ids) expect(a.agent.view.get(id)?.nodeId).toBe('id-c');
+
+    const { removed, lost } = await cluster.run(
+      administrationOf(cluster, 'a').removeMember({ name: 'b', acceptLoss: true }),
+    );
+    expect(removed).toBe(true);
+    expect(lost.map(({ id }) => id)).toEqual(expect.arrayContaining(ids));
+    await cluster.pass(60_000);
+    for (let id = 0; id < cluster.partitions; id++) expect(cluster.serving(id as PartitionId)).toHaveLength(1);
   });
 
   test('is believed nothing any more, and told why', async () => {

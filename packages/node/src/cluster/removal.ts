@@ -146,10 +146,11 @@ export class Removal {
 
   /** Asked when all others have answered: what none of them knows anything of is with the member, too (O5). */
   #heldBy(nodeId: string): LostPartition[] {
-    const { view } = this.#deps;
+    const { view, members } = this.#deps;
     const lost: LostPartition[] = view.unknown().map((id) => ({ id, counted: false, queues: 0, tasks: 0 }));
     for (const [id, holder] of view.entries()) {
-      if (holder.nodeId !== nodeId) continue;
+      // What somebody handed on before leaving, to none of those who answered, is there as well.
+      if (holder.nodeId !== nodeId && members().get(holder.nodeId)?.state !== 'left') continue;
       const counts = view.counts(id);
       lost.push({ id, counted: counts !== undefined, queues: counts?.queues ?? 0, tasks: counts?.tasks ?? 0 });
     }
