@@ -3,7 +3,16 @@ import type { Trouble } from './trouble.ts';
 
 export const FAULTS = [
   ...(['power loss', 'kill', 'stop', 'crash in a hand-off', 'crash at a durable step', 'crash while leaving'] as const),
-  ...(['pause', 'partition', 'one-way partition', 'lost hand-off message', 'join', 'drain', 'move'] as const),
+  ...([
+    'pause',
+    'partition',
+    'one-way partition',
+    'lost hand-off message',
+    'join',
+    'drain',
+    'removal',
+    'move',
+  ] as const),
 ];
 export type Fault = (typeof FAULTS)[number];
 
@@ -29,8 +38,10 @@ export interface FaultsOptions {
 /** Decides what befalls a cluster, and counts it. */
 export class Faults {
   readonly counts = new Map<Fault, number>();
-  /** Members that have left; they do not come back. */
+  /** Members that have left or were lost with their disks; they do not come back. */
   readonly gone = new Set<string>();
+  /** Partitions of which something may have been only on a disk that is lost. */
+  readonly lost = new Set<number>();
   readonly #cluster: SimCluster;
   readonly #random: SeededRandom;
   readonly #trouble: Trouble;
@@ -79,6 +90,7 @@ export class Faults {
     else if (chance < 0.42 && node) this.#pause(node);
     else if (chance < 0.62) this.#cut();
     else if (chance < 0.69 && node) this.#drain(node);
+    else if (chance < 0.7 && node) this.#loseForGood(node);
     for (let moves = random.int(4); moves > 0; moves--) this.#move();
   }
 
@@ -249,6 +261,44 @@ export class Faults {
     this.#after(5_000, over);
   }
 
+  /** A node burns down; an operator gives it up, as soon as the cluster lets him. */
+  #loseForGood(node: SimNode): void {
+    const others = this.staying.filter((other) => other !== node && !this.#draining.has(other.name));
+    if (others.length < 2 || this.lost.size > 0 || this.#draining.has(node.name) || node.isStarting) return;
+    const held = node.partitions.held().map(({ id }) => id);
+    this.#count('removal', `${node.name}, which holds ${held.join() || 'nothing'}`);
+    for (const id of held) this.lost.add(id);
+    this.gone.add(node.name);
+    node.h.clock.goOn();
+    void node.lose();
+    this.#giveUpLater(node.name);
+  }
+
+  #giveUpLater(name: string): void {
+    this.#after(500, () => {
+      const through = this.#anyUp();
+      if (!through || through.isStarting || through.h.clock.standsStill) return this.#giveUpLater(name);
+      let settled = false;
+      const again = (): void => {
+        if (!settled) this.#giveUpLater(name);
+        settled = true;
+      };
+      // Of a node that crashes meanwhile nobody hears.
+      this.#after(15_000, again);
+      through.agent.removal.remove(`id-${name}`, true).then(
+        ({ lost }) => {
+          settled = true;
+          this.#trouble.trace(() => `${name} was given up, and with it partitions ${lost.map(({ id }) => id)}`);
+        },
+        (error: unknown) => {
+          this.#trouble.trace(() => `${name} could not be given up: ${error}`);
+          if (isRefusal(error, 'MEMBER_LEFT')) settled = true;
+          again();
+        },
+      );
+    });
+  }
+
   #leave(node: SimNode): void {
     this.gone.add(node.name);
     this.#trouble.trace(() => `${node.name} has left`);
@@ -281,3 +331,6 @@ export class Faults {
     this.#trouble.trace(() => `${fault}: ${details}`);
   }
 }
+
+const isRefusal = (error: unknown, reason: string): boolean =>
+  error instanceof Error && 'reason' in error && error.reason === reason;

@@ -4,6 +4,7 @@ import { violationsOf } from '../../support/history-checker.ts';
 import { SimClient } from './client.ts';
 import { type Fault, Faults } from './faults.ts';
 import { findEverything, outOfLine } from './final-state.ts';
+import { KeptGroups } from './kept-groups.ts';
 import { settleCluster } from './settle-cluster.ts';
 import { Trouble } from './trouble.ts';
 import { watchHolders } from './watch-holders.ts';
@@ -136,10 +137,12 @@ class Simulation {
     await cluster.time.run(stopped, CALLS_END_MS);
     if (unsettled.length > 0) return;
     const found = await findEverything(cluster, this.#ways.pickProxy());
+    const kept = new KeptGroups(this.#faults.lost, PARTITIONS);
+    const [events, tasks] = [kept.events(history.events), kept.tasks(found.tasks)];
     const violations = [
       ...found.violations,
-      ...violationsOf(history.events, found.tasks, { clockSlackMs: 0 }),
-      ...outOfLine(history.events, found.tasks),
+      ...violationsOf(events, tasks, { clockSlackMs: 0 }),
+      ...outOfLine(events, tasks),
     ];
     for (const violation of violations) trouble.report(violation);
   }

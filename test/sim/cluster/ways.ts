@@ -7,7 +7,7 @@ import type { Trouble } from './trouble.ts';
 
 const PROXIES = ['p0', 'p1'];
 /** Where a proxy looks for the cluster; more of it is known by gossip. */
-const CONTACT = 'a';
+const CONTACTS = ['a', 'b', 'c'];
 /** Of calls that go through a proxy. */
 const PROXY_SHARE = 0.6;
 /** Between a caller and its proxy, which are near each other. */
@@ -48,7 +48,7 @@ export class Ways {
     const clock = new VirtualClock({ time, machine: name });
     const upstream = new SimUpstream(this.#cluster, name, trouble);
     const random = this.#random.fork();
-    const routes = this.#cluster.observe(name, clock, CONTACT, trouble.log);
+    const routes = this.#cluster.observe(name, clock, CONTACTS, trouble.log);
     const router = new Router({ routes, upstream, clock, random, log: trouble.log, limits: HOLD });
     const service = createRouterService(router);
     return async (method, request) => {

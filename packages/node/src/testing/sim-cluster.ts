@@ -128,8 +128,8 @@ export class SimCluster {
     }) as CallPeer;
   }
 
-  /** The routes of a proxy, which looks for the cluster at one node and learns the others by gossip. */
-  observe(name: string, clock: VirtualClock, contact: string, log: Log = SILENT): Observer {
+  /** The routes of a proxy, which looks for the cluster at these nodes and learns the others by gossip. */
+  observe(name: string, clock: VirtualClock, contacts: readonly string[], log: Log = SILENT): Observer {
     const meta = {
       nodeId: `id-${name}`,
       name,
@@ -140,14 +140,19 @@ export class SimCluster {
       incarnation: 1,
     };
     return openObserver({
-      membership: this.gossip.open(meta, `${name}:2`, [`${contact}:2`], clock),
+      membership: this.gossip.open(
+        meta,
+        `${name}:2`,
+        contacts.map((contact) => `${contact}:2`),
+        clock,
+      ),
       call: this.callFrom(name, clock),
       clock,
       random: this.random.fork(),
       log,
       clusterId: CLUSTER,
       partitions: this.partitions,
-      contacts: [`${contact}:1`],
+      contacts: contacts.map((contact) => `${contact}:1`),
     });
   }
 
