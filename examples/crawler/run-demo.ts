@@ -55,7 +55,8 @@ export async function runDemo(options: DemoOptions, screen: Screen, signal: Abor
   const broken = new AbortController();
   const ended = AbortSignal.any([signal, broken.signal]);
   const fail = (error: Error): void => broken.abort(error);
-  const servers = cleanUp.use(new Servers({ form: options.single ? 'one' : 'cluster', dir, onFailure: fail }));
+  const form = options.single ? 'one' : 'cluster';
+  const servers = cleanUp.use(new Servers({ form, dir, say: (line) => screen.say(line), onFailure: fail }));
   await servers.start(ended);
   const client = cleanUp.use(await connect({ endpoints: servers.endpoints }, { signal: ended }));
   if (servers.isCluster) await whenSettled(client, servers.nodes.length, ended);

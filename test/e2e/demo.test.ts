@@ -127,6 +127,23 @@ describe('the demo', () => {
     expect(await run.leftOver()).toEqual([]);
   });
 
+  test('goes on when somebody kills the proxy and a node by hand', { timeout: 120_000 }, async () => {
+    await using run = await demo(['--no-kill', '--max-pages', '150', '--workers', '2']);
+    const { running } = run;
+    await eventually(() => expect(running.stdout).toMatch(/[1-9]\d*\/\d+ indexed/), { withinMs: 60_000 });
+    for (const name of ['proxy', 'node-2']) {
+      const [, pid] = new RegExp(`${name} serves at \\S+ \\(process (\\d+)\\)`).exec(running.stdout) ?? [];
+      process.kill(Number(pid), 'SIGKILL');
+    }
+
+    const { code, stdout, stderr } = await running.ended;
+
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    for (const name of ['proxy', 'node-2']) expect(stdout).toContain(`${name} was killed with SIGKILL`);
+    expect(stdout).toMatch(/each indexed exactly once/);
+    expect(await run.leftOver()).toEqual([]);
+  });
+
   test.each([
     ['one node', ['--single', '--no-kill'], /\d+ indexed/],
     ['a cluster that is being started', [], /is served at/],

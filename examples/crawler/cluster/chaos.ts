@@ -80,7 +80,7 @@ export async function joinNode({ client, servers, say, signal }: ChaosContext): 
   const { name, pid } = node;
   const readyMs = performance.now() - startedAt;
   say(`${name} (process ${pid}) joins the cluster: partitions move to it`);
-  await whenSettled(client, servers.running.length, signal);
+  await whenSettled(client, servers.nodes.length, signal);
   const balancedMs = performance.now() - startedAt - readyMs;
   const after = await client.cluster.partitions({ signal });
   const { partitions: partitionsHeld, tasks: tasksHeld } = holdingsOf(after, name);

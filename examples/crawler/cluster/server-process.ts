@@ -26,8 +26,8 @@ export interface ServerOptions {
   readonly atFirst?: readonly string[];
   /** Where its log goes. */
   readonly logFile: string;
-  /** It has ended, and nobody had asked it to. */
-  readonly onFailure: (error: Error) => void;
+  /** It served and has ended, though nobody here had asked it to: by a signal, or undefined, by itself. */
+  readonly onEnd: (signal: NodeJS.Signals | undefined) => void;
 }
 
 /** A node or a proxy in a process of its own, on free ports of 127.0.0.1, that can be killed and started again. */
@@ -88,7 +88,7 @@ export class ServerProcess implements AsyncDisposable {
     this.#child = child;
     this.#mayEnd = false;
     killWithUs(child);
-    child.once('exit', (code, by) => this.#ended(`${this.name} has ended by itself: ${by ?? `exit code ${code}`}`));
+    child.once('exit', (_, by) => this.#ended(by ?? undefined));
     try {
       this.#addresses = await readyLine(child, signal);
       this.#serves = true;
@@ -126,11 +126,11 @@ export class ServerProcess implements AsyncDisposable {
     clearTimeout(impatience);
   }
 
-  #ended(how: string): void {
+  #ended(by: NodeJS.Signals | undefined): void {
     const served = this.#serves;
     this.#serves = false;
     // One that has never served is the business of whoever is starting it.
-    if (served && !this.#mayEnd) this.#options.onFailure(new Error(how));
+    if (served && !this.#mayEnd) this.#options.onEnd(by);
   }
 }
 

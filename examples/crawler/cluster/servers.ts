@@ -7,7 +7,8 @@ export interface ServersOptions {
   readonly form: 'one' | 'cluster';
   /** For their data and their logs. */
   readonly dir: string;
-  /** One of them has ended, and nobody had asked it to. */
+  readonly say: (line: string) => void;
+  /** One of them has ended by itself, or does not start again. */
   readonly onFailure: (error: Error) => void;
 }
 
@@ -128,7 +129,21 @@ export class Servers implements AsyncDisposable {
     settings: readonly string[],
     atFirst: readonly string[],
   ): ServerProcess {
-    const { dir, onFailure } = this.#options;
-    return new ServerProcess({ name, program, settings, atFirst, logFile: join(dir, `${name}.log`), onFailure });
+    const logFile = join(this.#options.dir, `${name}.log`);
+    const onEnd = (by: NodeJS.Signals | undefined): void => void this.#revive(server, by);
+    const server = new ServerProcess({ name, program, settings, atFirst, logFile, onEnd });
+    return server;
+  }
+
+  /** Somebody at the keyboard may kill one, too. It is started again, as an orchestrator would. */
+  async #revive(server: ServerProcess, by: NodeJS.Signals | undefined): Promise<void> {
+    const { say, onFailure } = this.#options;
+    if (by === undefined) {
+      onFailure(new Error(`${server.name} has ended by itself`));
+      return;
+    }
+    say(`${server.name} was killed with ${by}, and is started again`);
+    // Disposing of it is what ends an attempt that nobody waits for any more.
+    await server.start(new AbortController().signal).catch(onFailure);
   }
 }
