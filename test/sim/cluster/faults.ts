@@ -16,7 +16,7 @@ export const FAULTS = [
 ];
 export type Fault = (typeof FAULTS)[number];
 
-const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 /** More nodes than that cost time and find no more. */
 const MOST_NODES = 5;
 /** Messages of a hand-off after which only one side knows how it stands. */
@@ -104,6 +104,13 @@ export class Faults {
       node.h.clock.goOn();
       this.revive(node);
     }
+  }
+
+  /** For the end: where everybody was told to leave at once, somebody must come before anybody can. */
+  relieve(): void {
+    const up = this.staying.filter(({ isUp, isStarting }) => isUp && !isStarting);
+    if (up.length < this.staying.length || up.some(({ agent }) => agent.self?.state !== 'leaving')) return;
+    void this.join();
   }
 
   /** For the end: a drain that a crash interrupted goes on, and what did not start is started again. */

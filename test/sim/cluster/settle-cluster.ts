@@ -13,6 +13,7 @@ export async function settleCluster(cluster: SimCluster, faults: Faults): Promis
   for (let passed = 0; passed < SETTLE_MS; passed += LOOK_MS) {
     await cluster.pass(LOOK_MS);
     for (const node of faults.staying) faults.revive(node);
+    faults.relieve();
     wrong = unsettled(cluster, faults);
     if (wrong.length === 0) return [];
   }
