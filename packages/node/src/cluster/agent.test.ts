@@ -140,6 +140,22 @@ describe('a cluster', () => {
     expect(cluster.node('c').agent.self?.state).toBe('active');
   });
 
+  test('is not joined through a node that is joining itself', async () => {
+    const cluster = await clusterOf(['a']);
+    const b = cluster.add('b');
+    const started = b.start();
+    while (!b.isUp) await cluster.pass(1);
+    const member = {
+      ...{ nodeId: 'id-x', name: 'x', state: MemberState.MEMBER_STATE_JOINING, version: 1, removedBy: '' },
+      ...{ rpcAddress: 'x:1', gossipAddress: 'x:2' },
+    };
+    expect(b.agent.self?.state).toBe('joining');
+    const joined = b.agent.handlers.join({ clusterId: '', member });
+    await expect(cluster.run(joined)).rejects.toMatchObject({ reason: 'STARTING' });
+    await cluster.run(started);
+    expect(b.agent.self?.state).toBe('active');
+  });
+
   test('finds a member again that comes back elsewhere, also where gossip does not reach it', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const b = cluster.node('b');

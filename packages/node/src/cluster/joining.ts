@@ -51,6 +51,10 @@ export class Joining {
         // What it knows of the cluster is old, or soon will be.
         throw new Refusal('SHUTTING_DOWN', 'this node has left the cluster: ask another');
       }
+      if (knowledge.self?.state === 'joining') {
+        // Whoever it takes in might know nobody else, and believe to be alone.
+        throw new Refusal('STARTING', 'this node is joining itself: ask another, or later');
+      }
       await knowledge.adopt([record]);
       return { clusterId: own, partitions, knowledge: knowledge.tell() };
     });
