@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Cluster } from '../cluster.ts';
 import { type Contestant, compete } from '../contest.ts';
+import { fill } from '../contestants.ts';
 import { cpuTimeOfAll, round } from '../machine.ts';
 import { atMost, cpuFields, cpuRatioOf, type Figures, type Measurement } from '../measurement.ts';
 import type { ServerProcess } from '../processes.ts';
@@ -11,49 +12,64 @@ const MOST_RATIO = 1.15;
 /** Groups that the queues of a run are in: they fall on all nodes. */
 const GROUPS = 60;
 /** CPU times are counted in hundredths of a second for each process: what is measured must be long against that. */
-const RUN_FACTOR = 3;
+const RUN_FACTOR = 2;
+
+/** How tasks get to the nodes: straight to the holder, through one proxy, or to any node, which passes most of them on. */
+type Way = 'direct' | 'proxy' | 'any-node';
+
+interface Offer {
+  readonly batch: number;
+  /** Enqueued, leased and completed, by the whole cluster or by each node. */
+  readonly tasksPerS: number;
+  readonly of: 'cluster' | 'node';
+  readonly way: Way;
+}
 
 /**
- * What is offered. Well below what two cores serve beside the load generator, so that what is offered is what is done, and CPU
- * time for each task means the same for all sizes.
+ * Rates are far below what two cores serve beside the load generator, so that what is offered is what is done, and CPU time
+ * for each task means the same for all sizes. The same work for the whole cluster leaves each of six nodes a sixth of it:
+ * fewer calls then share a write to the disk and a message, as they do on one node with little to do. The same work for each
+ * node shows what is left when that is taken away.
  */
-const loads = [
-  { name: '50', batch: 50, tasksPerS: 5_000 },
-  { name: 'single', batch: 1, tasksPerS: 500 },
-] as const;
-
-/** How tasks get to the nodes. */
-const ways = ['direct', 'proxy', 'any-node'] as const;
+const offers: readonly Offer[] = [
+  { batch: 50, tasksPerS: 5_000, of: 'cluster', way: 'direct' },
+  { batch: 50, tasksPerS: 1_000, of: 'node', way: 'direct' },
+  { batch: 1, tasksPerS: 600, of: 'cluster', way: 'direct' },
+  { batch: 1, tasksPerS: 150, of: 'node', way: 'direct' },
+  { batch: 50, tasksPerS: 5_000, of: 'cluster', way: 'proxy' },
+  { batch: 1, tasksPerS: 600, of: 'cluster', way: 'proxy' },
+  { batch: 50, tasksPerS: 5_000, of: 'cluster', way: 'any-node' },
+];
 
 interface Sized {
   readonly size: number;
   readonly cluster: Cluster;
   readonly proxy: ServerProcess;
+  /** CPU that all nodes use while nobody asks anything of them, in percent of one core. */
   readonly idlePercent: number;
 }
 
-/** CPU time of all nodes for each task, with the same work offered to clusters of several sizes, in turn. */
+/** CPU time of all nodes for each task, with work offered at a fixed rate to clusters of several sizes, in turn. */
 export const clusterCpu: Row = {
   name: 'cluster-cpu',
-  about: 'CPU time of all nodes for each task, 1, 3 and 6 nodes, the same work offered to each',
+  about: 'CPU time of all nodes for each task, of 3 and 6 nodes against 1, the same work offered to each',
   async *run(bench) {
-    const clusters: Sized[] = [];
+    const started: { readonly size: number; readonly cluster: Cluster; readonly proxy: ServerProcess }[] = [];
     for (const size of SIZES) {
       bench.progress(`starting ${size} nodes`);
       const cluster = await Cluster.start(bench.processes, size);
       const proxy = await bench.processes.proxy(cluster.endpoints);
-      clusters.push({ size, cluster, proxy, idlePercent: 0 });
+      await warmUp(bench, cluster);
+      started.push({ size, cluster, proxy });
     }
-    bench.progress('idle');
-    const idle = await Promise.all(clusters.map(async (one) => ({ ...one, idlePercent: await idleCpu(bench, one) })));
-    for (const way of ways) {
-      for (const load of loads) {
-        const figures = await compete(
-          bench,
-          idle.map((sized) => paced(bench, sized, way, load)),
-        );
-        yield* lines(bench, way, load, idle, figures);
-      }
+    const clusters = await Promise.all(
+      started.map(async (one) => ({ ...one, idlePercent: await idleCpu(bench, one.cluster) })),
+    );
+    // They are warm, all nodes of them.
+    const warm = { ...bench, scale: { ...bench.scale, warmUpTasks: 1 } };
+    for (const offer of offers) {
+      const contestants = clusters.map((sized) => paced(bench, sized, offer));
+      yield* lines(bench, offer, clusters, await compete(warm, contestants));
     }
     for (const { cluster, proxy } of clusters) {
       await proxy.stop();
@@ -62,50 +78,68 @@ export const clusterCpu: Row = {
   },
 };
 
-function paced(bench: Bench, sized: Sized, way: (typeof ways)[number], load: (typeof loads)[number]): Contestant {
-  const { cluster, proxy, size } = sized;
-  const { batch, tasksPerS } = load;
+/** Every node gets to do the same: one that has a sixth of the work would be a sixth as warm. */
+async function warmUp({ processes, scale, progress }: Bench, cluster: Cluster): Promise<void> {
+  const generator = processes.generator();
+  for (const { name, process } of cluster.running) {
+    progress(`${cluster.running.length} nodes: warming ${name} up`);
+    const [group = ''] = await cluster.groupsOf(name, 1);
+    const queue = `${group}#warm-up`;
+    await fill(generator, process, queue, 1_000);
+    for (const [batch, inFlight, share] of [[1, 50, 0.5] as const, [50, 10, 1] as const]) {
+      const operation = { kind: 'lease-complete', via: 'client', queue, batch, replace: true } as const;
+      const maxTasks = Math.ceil(scale.warmUpTasks * share);
+      const { endpoint } = process;
+      await generator.run({ kind: 'loop', endpoint, operation, inFlight, ms: scale.warmUpMs * 10, maxTasks });
+    }
+  }
+  await generator.stop();
+}
+
+function paced(bench: Bench, { cluster, proxy, size }: Sized, { batch, tasksPerS, of, way }: Offer): Contestant {
   const generator = bench.processes.generator();
   const endpoint = way === 'proxy' ? proxy.endpoint : cluster.endpoints.join(',');
-  const queues = Array.from({ length: GROUPS }, (_, number) => `g${number}#${way}-${load.name}`);
+  const queues = Array.from({ length: GROUPS }, (_, number) => `g${number}#bench`);
   const via = way === 'direct' ? 'direct' : 'client';
+  const offered = of === 'node' ? tasksPerS * size : tasksPerS;
   return {
     name: `${size}-nodes`,
     serverPids: cluster.pids,
     proxyPids: way === 'proxy' ? [proxy.pid] : [],
-    run: (ms) => generator.run({ kind: 'paced', endpoint, via, queues, batch, tasksPerS, ms: ms * RUN_FACTOR }),
+    run: (ms) =>
+      generator.run({ kind: 'paced', endpoint, via, queues, batch, tasksPerS: offered, ms: ms * RUN_FACTOR }),
   };
 }
 
 function* lines(
   { load }: Bench,
-  way: (typeof ways)[number],
-  { name, tasksPerS }: (typeof loads)[number],
+  { batch, tasksPerS, of, way }: Offer,
   clusters: readonly Sized[],
   [one, ...others]: readonly Figures[],
 ): Generator<Measurement> {
   if (one === undefined) return;
   for (const [index, figures] of others.entries()) {
     const ratio = cpuRatioOf(figures, one, false);
-    const sized = clusters[index + 1];
+    const { size = 0, idlePercent = 0 } = clusters[index + 1] ?? {};
     yield {
       row: clusterCpu.name,
-      variant: `${name} ${way} ${figures.name}`,
+      variant: `${batch} ${way} ${size}${of === 'node' ? ' each' : ''}`,
       tasksPerS: figures.tasksPerS,
       p50Ms: figures.p50Ms,
       p99Ms: figures.p99Ms,
       baseline: one.name,
       baselinePerS: one.tasksPerS,
       ratio,
-      // With every node as a proxy, most calls are passed on by one.
+      // To any node is twice through a node for most tasks, on purpose.
       target: way === 'any-node' ? undefined : atMost('ratio', ratio, MOST_RATIO),
       load,
       more: {
-        offered_per_s: tasksPerS,
+        offered_per_s: of === 'node' ? tasksPerS * size : tasksPerS,
+        baseline_offered_per_s: tasksPerS,
         ...cpuFields('', figures),
         ...cpuFields('baseline_', one),
         ...(way === 'proxy' && { ratio_with_proxies: round(cpuRatioOf(figures, one, true), 3) }),
-        idle_cpu_percent: round(sized?.idlePercent ?? 0, 2),
+        idle_cpu_percent: round(idlePercent, 2),
         baseline_idle_cpu_percent: round(clusters[0]?.idlePercent ?? 0, 2),
         all_cpu_us: figures.allCpuUs.map(({ server }) => round(server, 1)),
         baseline_all_cpu_us: one.allCpuUs.map(({ server }) => round(server, 1)),
@@ -114,13 +148,13 @@ function* lines(
   }
 }
 
-/** CPU that all nodes use while nobody asks anything of them, in percent of one core. */
-async function idleCpu({ scale }: Bench, { cluster }: Sized): Promise<number> {
+async function idleCpu({ scale, progress }: Bench, cluster: Cluster): Promise<number> {
   const now = (): number => {
     const time = cpuTimeOfAll(cluster.pids);
     if (time === undefined) throw new CannotRun('the CPU time of a process can only be read on Linux');
     return time.all;
   };
+  progress('idle');
   await delay(scale.settleMs);
   const before = now();
   const began = performance.now();
