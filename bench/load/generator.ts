@@ -1,3 +1,4 @@
+import { runWorkers } from '../paper/load/workers.ts';
 import { Connections } from './connections.ts';
 import { runHandOver, runWorker } from './consume.ts';
 import type { Job, JobReply, JobRequest, JobResults } from './jobs.ts';
@@ -34,6 +35,8 @@ async function run(job: Job): Promise<JobResults[Job['kind']]> {
       return runLoop(await openOperation(connections, job.endpoint, job.operation), job);
     case 'paced':
       return paced.run(job);
+    case 'workers':
+      return runWorkers(connections, job);
     case 'stop-paced':
       paced.stop();
       return null;

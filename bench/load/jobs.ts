@@ -1,4 +1,5 @@
 import type { LoadResult, PacedResult } from '../measurement.ts';
+import type { WorkersLoad, WorkersResult } from '../paper/load/workers-load.ts';
 
 /**
  * How tasks reach the server: in unary calls of the generated stub; through the typed client, which uses a stream; or through
@@ -47,6 +48,8 @@ export type Job =
       readonly tasksPerS: number;
       readonly ms: number;
     }
+  /** Runs workers of several threads each, as the paper's measurements do. */
+  | ({ readonly kind: 'workers' } & WorkersLoad)
   /** Ends the paced load of this process. */
   | { readonly kind: 'stop-paced' }
   /** Runs a `Worker` whose handler does nothing until the time is over or so many tasks are completed. */
@@ -83,6 +86,7 @@ export interface JobResults {
   readonly loop: LoadResult;
   readonly paced: PacedResult;
   readonly 'stop-paced': null;
+  readonly workers: WorkersResult;
   readonly worker: LoadResult;
   readonly 'hand-over': LoadResult;
   readonly 'open-polls': { readonly open: number };

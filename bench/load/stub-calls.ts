@@ -36,12 +36,12 @@ export function updateTasks(
 
 export function leaseTasks(
   stub: TaskMasterServiceClient,
-  queue: string,
+  queues: string | readonly string[],
   maxTasks: number,
   waitMs = 0,
 ): Promise<LeasedTask[]> {
   const request: LeaseTasksRequest = {
-    queues: [queue],
+    queues: typeof queues === 'string' ? [queues] : [...queues],
     maxTasks,
     leaseMs: LEASE_MS,
     maxPid: NO_BYTES,

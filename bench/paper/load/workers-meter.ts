@@ -1,0 +1,70 @@
+import { createHistogram } from 'node:perf_hooks';
+import { rateSpreadOf } from '../spread.ts';
+import type { WorkersLoad, WorkersResult } from './workers-load.ts';
+
+/** Rates are taken of intervals of this length, in ms. */
+const INTERVAL_MS = 250;
+
+/** Counts what is done behind the warm-up, in intervals. */
+export class WorkersMeter {
+  readonly #now: () => number;
+  readonly #counts: number[] = [];
+  readonly #latencies = createHistogram();
+  readonly #from: number;
+  #end: number;
+  #ranDry = false;
+  #tasks = 0;
+  #last: number;
+  allTasks = 0;
+
+  constructor({ warmUpMs, ms }: Pick<WorkersLoad, 'warmUpMs' | 'ms'>, now: () => number = () => performance.now()) {
+    this.#now = now;
+    this.#from = now() + warmUpMs;
+    this.#end = now() + ms;
+    this.#last = this.#from;
+  }
+
+  get isOver(): boolean {
+    return this.#now() >= this.#end;
+  }
+
+  record(tasks: number, latencyMs: number): void {
+    this.allTasks += tasks;
+    const now = this.#now();
+    if (now < this.#from || now >= this.#end) return;
+    const interval = Math.floor((now - this.#from) / INTERVAL_MS);
+    this.#counts[interval] = (this.#counts[interval] ?? 0) + tasks;
+    this.#latencies.record(Math.max(1, Math.round(latencyMs * 1e6)));
+    this.#tasks += tasks;
+    this.#last = now;
+  }
+
+  /** There is nothing left to do: the time ends here. */
+  dry(): void {
+    if (this.isOver) return;
+    this.#ranDry = true;
+    this.#end = this.#now();
+  }
+
+  result(refused: number): WorkersResult {
+    const elapsedMs = Math.max(this.#last - this.#from, 1e-3);
+    const latencyMs = (percent: number): number => this.#latencies.percentile(percent) / 1e6;
+    const mean = (this.#tasks * 1000) / elapsedMs;
+    return {
+      tasks: this.#tasks,
+      allTasks: this.allTasks,
+      elapsedMs,
+      tasksPerS: rateSpreadOf(this.#perSecond(elapsedMs, mean), mean),
+      latencyMs: { median: latencyMs(50), p20: latencyMs(20), p80: latencyMs(80) },
+      refused,
+      ranDry: this.#ranDry,
+    };
+  }
+
+  /** Of whole intervals; of all the time where there is none. */
+  #perSecond(elapsedMs: number, mean: number): number[] {
+    const whole = Math.floor(elapsedMs / INTERVAL_MS);
+    if (whole === 0) return [mean];
+    return Array.from({ length: whole }, (_, i) => ((this.#counts[i] ?? 0) * 1000) / INTERVAL_MS);
+  }
+}
