@@ -1,4 +1,4 @@
-import type { RateSpread, Spread } from '../spread.ts';
+import type { Spread } from '../spread.ts';
 
 /** What every thread of every worker does again and again. */
 export type WorkersOperation =
@@ -46,7 +46,9 @@ export interface WorkersResult {
   /** Those of the warm-up and those that were late too. */
   readonly allTasks: number;
   readonly elapsedMs: number;
-  readonly tasksPerS: RateSpread;
+  readonly tasksPerS: number;
+  /** Tasks per second in each interval of 250 ms. */
+  readonly perInterval: readonly number[];
   /** Of calls, waiting for locks included. Where tasks are leased and dequeued: of leases. */
   readonly latencyMs: Spread;
   /** Calls that the node refused as OVERLOADED, and that were made again. */

@@ -1,8 +1,7 @@
 import { createHistogram } from 'node:perf_hooks';
-import { rateSpreadOf } from '../spread.ts';
 import type { WorkersLoad, WorkersResult } from './workers-load.ts';
 
-/** Rates are taken of intervals of this length, in ms. */
+/** Rates are taken of intervals of this length, in ms. See `WorkersResult.perInterval`. */
 const INTERVAL_MS = 250;
 
 /** Counts what is done behind the warm-up, in intervals. */
@@ -24,14 +23,15 @@ export class WorkersMeter {
     this.#last = this.#from;
   }
 
+  /** Not before something was done: then that is what it took. */
   get isOver(): boolean {
-    return this.#now() >= this.#end;
+    return this.#now() >= this.#end && (this.#tasks > 0 || this.#ranDry);
   }
 
   record(tasks: number, latencyMs: number): void {
     this.allTasks += tasks;
     const now = this.#now();
-    if (now < this.#from || now >= this.#end) return;
+    if (now < this.#from || this.isOver) return;
     const interval = Math.floor((now - this.#from) / INTERVAL_MS);
     this.#counts[interval] = (this.#counts[interval] ?? 0) + tasks;
     this.#latencies.record(Math.max(1, Math.round(latencyMs * 1e6)));
@@ -54,7 +54,8 @@ export class WorkersMeter {
       tasks: this.#tasks,
       allTasks: this.allTasks,
       elapsedMs,
-      tasksPerS: rateSpreadOf(this.#perSecond(elapsedMs, mean), mean),
+      tasksPerS: mean,
+      perInterval: this.#perSecond(elapsedMs, mean),
       latencyMs: { median: latencyMs(50), p20: latencyMs(20), p80: latencyMs(80) },
       refused,
       ranDry: this.#ranDry,

@@ -1,0 +1,60 @@
+import { cacheFlag, type Experiment, fill, type Lab, load, newGroups, newProcesses, pointOf, sweep } from '../lab.ts';
+import { perSecond, watchCounters } from '../node-counters.ts';
+import type { Point } from '../result.ts';
+
+const LOADERS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+const QUICK_LOADERS = [0, 1, 10];
+const LOADER_THREADS = 50;
+const LOADER_QUEUES = 10;
+const LOADER_BATCH = 50;
+/** The paper's 10 MB. */
+const CACHE = cacheFlag(10 * 2 ** 20);
+/** Refills are rare: their rate needs a longer run. */
+const RUN_FACTOR = 1.5;
+/** More than a single thread takes, in tasks per second, and at least several times the cache. */
+const LONE_PER_S = 2_500;
+const LEAST_LONE_TASKS = 30_000;
+
+/** Figure 6: a lone worker of one thread beside processes that enqueue all they can. */
+export const isolation: Experiment = {
+  figure: 'figure-6',
+  async *run(lab) {
+    for (const loaders of sweep(lab, LOADERS, QUICK_LOADERS)) yield await measure(lab, loaders);
+  },
+};
+
+/** On a new node each time: what earlier loaders left would be taken away during the runs of later ones. */
+async function measure(lab: Lab, loaders: number): Promise<Point> {
+  await using processes = newProcesses(lab);
+  const [lone, many] = [processes.generator(), processes.generator()];
+  const dir = await processes.directory();
+  const filling = await processes.node(dir);
+  const groups = newGroups(1);
+  const warmUpMs = lab.scale.warmUpMs * 2;
+  const ms = warmUpMs + lab.scale.runMs * RUN_FACTOR;
+  lab.progress('filling the lone worker’s queue');
+  await fill(lone, { endpoint: filling.endpoint, groups }, Math.max(LEAST_LONE_TASKS, (LONE_PER_S * ms) / 1000));
+  await filling.stop();
+  const node = await processes.node(dir, [CACHE]);
+  const { endpoint } = node;
+  lab.progress(`${loaders} loaders`);
+  const times = { warmUpMs, ms };
+  const leasing = lone.run(load(lab, { endpoint, groups, threads: 1, operation: { kind: 'lease-dequeue' }, ...times }));
+  const beside = many.run(
+    load(lab, {
+      endpoint,
+      groups: newGroups(loaders),
+      threads: LOADER_THREADS,
+      queues: LOADER_QUEUES,
+      batch: LOADER_BATCH,
+      operation: { kind: 'enqueue', pids: 'random' },
+      ...times,
+    }),
+  );
+  const samples = await watchCounters(node, warmUpMs, ms - warmUpMs - 50, leasing);
+  const point = pointOf('figure-6', 'lone worker', loaders, [await leasing]);
+  const { tasksPerS: besideTasksPerS } = await beside;
+  // Only the lone worker leases, so that all refills are of its queue.
+  const [refillsPerS = 0] = perSecond(samples, ({ refills }) => refills);
+  return { ...point, refillsPerMin: refillsPerS * 60, besideTasksPerS };
+}

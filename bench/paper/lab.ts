@@ -1,0 +1,164 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { connect } from '@taskmaster/client';
+import { type LoadGenerator, Processes, type ServerProcess } from '../processes.ts';
+import { queueName, type WorkersLoad, type WorkersResult } from './load/workers-load.ts';
+import type { Figure, Point } from './result.ts';
+import { rateSpreadOf } from './spread.ts';
+
+/** How long and how finely is measured. */
+export interface PaperScale {
+  readonly quick: boolean;
+  /** What of a run counts, and what comes before, in ms. */
+  readonly runMs: number;
+  readonly warmUpMs: number;
+}
+
+/** What experiments work with. */
+export interface Lab {
+  readonly scale: PaperScale;
+  /** Where data is kept meanwhile. */
+  readonly dir: string;
+  progress(doing: string): void;
+}
+
+/** One figure of the paper. */
+export interface Experiment {
+  readonly figure: Figure;
+  run(lab: Lab): AsyncGenerator<Point, void>;
+}
+
+/** The paper's: "worker processes with 10 threads each", of which most experiments have 50, and 1 KB of payload. */
+export const WORKERS = 50;
+export const THREADS = 10;
+export const TASK_BYTES = 1_000;
+
+/** The paper's node has 1 GB for its cache unless it says otherwise. */
+export const PAPER_CACHE = cacheFlag(2 ** 30);
+
+/** Tasks that long queues hold before enqueues into them are measured. */
+export const LONG_QUEUES_TASKS = 200_000;
+
+/** Calls of a load may not wait at the client for the node to have room: payloads in flight stay below this, in bytes. */
+const IN_FLIGHT_BYTES = 50e6;
+
+/** A load is stopped by its time or by having nothing left, so that this much time is none. */
+const FILL_MS = 10 * 60_000;
+const FILL_BATCH = 500;
+const DELETES_AT_ONCE = 50;
+
+export function newProcesses({ dir }: Lab): Processes {
+  return new Processes({ dir, nodeFlags: [], profileDir: undefined });
+}
+
+export function cacheFlag(bytes: number): string {
+  return `--engine-cache-bytes=${bytes}`;
+}
+
+/** Of a quick run, only some points of a sweep. */
+export function sweep<T>({ scale }: Lab, full: readonly T[], quick: readonly T[]): readonly T[] {
+  return scale.quick ? quick : full;
+}
+
+let groups = 0;
+
+/** Consistency groups that nobody has used, one for each worker. */
+export function newGroups(count: number): string[] {
+  return Array.from({ length: count }, () => `w${groups++}`);
+}
+
+/** The paper's threads of a worker, or fewer where their payloads would be more than a node takes at once. */
+export function threadsFor(batch: number, taskBytes: number, workers = WORKERS): number {
+  return Math.max(1, Math.min(THREADS, Math.floor(IN_FLIGHT_BYTES / (batch * taskBytes * workers))));
+}
+
+/** What the loads of most experiments have in common. */
+export function load(
+  { scale }: Lab,
+  of: Pick<WorkersLoad, 'endpoint' | 'groups' | 'operation'> & Partial<WorkersLoad>,
+): { readonly kind: 'workers' } & WorkersLoad {
+  const common = { via: 'unary', threads: THREADS, queues: 1, taskBytes: TASK_BYTES, batch: 1 } as const;
+  const { warmUpMs, runMs } = scale;
+  return { kind: 'workers', ...common, warmUpMs, ms: warmUpMs + runMs, ...of };
+}
+
+/** Enqueues about so many tasks into the queues of some workers. */
+export async function fill(
+  generator: LoadGenerator,
+  into: Pick<WorkersLoad, 'endpoint' | 'groups'> & Partial<WorkersLoad>,
+  tasks: number,
+): Promise<void> {
+  const batch = Math.max(1, Math.min(FILL_BATCH, Math.ceil(tasks / into.groups.length / 4)));
+  await generator.run({
+    kind: 'workers',
+    via: 'unary',
+    operation: { kind: 'enqueue', pids: 'assigned' },
+    queues: 1,
+    taskBytes: TASK_BYTES,
+    ...into,
+    threads: 1,
+    batch,
+    warmUpMs: 0,
+    ms: FILL_MS,
+    maxTasks: tasks,
+  });
+}
+
+/** Deletes the queues of some workers, and gives the node a moment to take their rows away. */
+export async function deleteQueues(
+  endpoint: string,
+  { groups, queues }: Pick<WorkersLoad, 'groups' | 'queues'>,
+  settleMs: number,
+): Promise<void> {
+  await using client = await connect(endpoint);
+  const names = groups.flatMap((group) => Array.from({ length: queues }, (_, number) => queueName(group, number)));
+  for (let at = 0; at < names.length; at += DELETES_AT_ONCE) {
+    await Promise.all(names.slice(at, at + DELETES_AT_ONCE).map((name) => client.queue(name).delete()));
+  }
+  await delay(settleMs);
+}
+
+/**
+ * A node whose queues hold tasks of which it has none in memory, as the paper's had: whether a PID is taken must be looked
+ * up in the store.
+ */
+export async function nodeWithLongQueues(
+  lab: Lab,
+  processes: Processes,
+  generator: LoadGenerator,
+  of: Pick<WorkersLoad, 'groups' | 'queues'>,
+): Promise<ServerProcess> {
+  lab.progress('filling queues beyond what the node keeps in memory');
+  const dir = await processes.directory();
+  const node = await processes.node(dir, [PAPER_CACHE]);
+  const tasks = lab.scale.quick ? LONG_QUEUES_TASKS / 10 : LONG_QUEUES_TASKS;
+  const operation = { kind: 'enqueue', pids: 'random' } as const;
+  await fill(generator, { endpoint: node.endpoint, operation, ...of }, tasks);
+  await node.stop();
+  return processes.node(dir, [PAPER_CACHE]);
+}
+
+/** @throws Error when nothing was done */
+export function pointOf(figure: Figure, series: string, x: number, results: readonly WorkersResult[]): Point {
+  const [first, ...others] = results;
+  if (first === undefined || results.some(({ tasks }) => tasks === 0)) {
+    throw new Error(`${figure}: ${series} at ${x} did nothing in its time`);
+  }
+  const intervals = Math.min(...results.map(({ perInterval }) => perInterval.length));
+  const together = first.perInterval
+    .slice(0, intervals)
+    .map((rate, i) => others.reduce((sum, { perInterval }) => sum + (perInterval[i] ?? 0), rate));
+  const sumOf = (of: (result: WorkersResult) => number): number => results.reduce((sum, one) => sum + of(one), 0);
+  return {
+    figure,
+    series,
+    x,
+    tasksPerS: rateSpreadOf(
+      together,
+      sumOf(({ tasksPerS }) => tasksPerS),
+    ),
+    // Loads side by side are alike.
+    latencyMs: first.latencyMs,
+    refused: sumOf(({ refused }) => refused),
+    ranDry: results.some(({ ranDry }) => ranDry),
+  };
+}

@@ -1,0 +1,96 @@
+import { execFileSync } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { release } from 'node:os';
+import { describeMachine, loadAverage, round } from '../machine.ts';
+import { Progress } from '../report.ts';
+import type { PaperArguments } from './arguments.ts';
+import { bulk } from './experiments/bulk.ts';
+import { cache } from './experiments/cache.ts';
+import { cluster } from './experiments/cluster.ts';
+import { contention } from './experiments/contention.ts';
+import { isolation } from './experiments/isolation.ts';
+import { singleTasks } from './experiments/single-tasks.ts';
+import type { Experiment, PaperScale } from './lab.ts';
+import type { PaperResult, Point } from './result.ts';
+
+/** In the order of the paper's text. */
+const experiments: readonly Experiment[] = [contention, cache, singleTasks, bulk, isolation, cluster];
+
+const FULL: PaperScale = { quick: false, runMs: 4_000, warmUpMs: 1_500 };
+/** For a look at whether everything works; its figures say nothing. */
+const QUICK: PaperScale = { quick: true, runMs: 500, warmUpMs: 300 };
+
+type MeasureArguments = Extract<PaperArguments, { readonly kind: 'measure' }>;
+
+export async function measurePaper(args: MeasureArguments): Promise<PaperResult> {
+  const base = args.quick ? QUICK : FULL;
+  const scale = args.seconds === undefined ? base : { ...base, runMs: args.seconds * 1000 };
+  const chosen = experiments.filter(({ figure }) => args.figures.includes(figure));
+  const progress = new Progress();
+  const began = new Date();
+  const [machine, load] = [describeMachine(), loadAverage()];
+  const points: Point[] = [];
+  for (const [at, experiment] of chosen.entries()) {
+    const place = `[${at + 1}/${chosen.length}] ${experiment.figure}`;
+    const lab = { scale, dir: args.dir, progress: (doing: string) => progress.show(`${place}: ${doing}`) };
+    for await (const point of experiment.run(lab)) {
+      progress.clear();
+      process.stdout.write(`${lineOf(point)}\n`);
+      points.push(point);
+    }
+  }
+  progress.clear();
+  return {
+    format: 1,
+    command: args.command,
+    date: began.toISOString(),
+    minutes: round((Date.now() - began.getTime()) / 60_000, 1),
+    quick: args.quick,
+    seconds: scale.runMs / 1000,
+    machine,
+    load,
+    versions: versions(),
+    points,
+  };
+}
+
+function lineOf({ figure, series, x, tasksPerS, latencyMs, ...more }: Point): string {
+  const parts = [
+    `${Math.round(tasksPerS.mean).toLocaleString('en')} tasks/s`,
+    `p50 ${latencyMs.median.toFixed(2)} ms`,
+    ...(more.readsPerS === undefined ? [] : [`${more.readsPerS.median.toFixed(1)} reads/s`]),
+    ...(more.refillsPerMin === undefined ? [] : [`${Math.round(more.refillsPerMin)} refills/min`]),
+    ...(more.serverCpuUs === undefined ? [] : [`${more.serverCpuUs.toFixed(1)} µs CPU a task`]),
+    ...(more.refused > 0 ? [`${more.refused} refused`] : []),
+    ...(more.ranDry ? ['ran dry'] : []),
+  ];
+  return `${figure} ${series.padEnd(30)} ${String(x).padStart(8)}  ${parts.join(' · ')}`;
+}
+
+function versions(): Record<string, string> {
+  const require = createRequire(import.meta.url);
+  const manifest = require('@taskmaster/node/package.json') as {
+    version: string;
+    dependencies: Record<string, string>;
+  };
+  const commit = gitCommit();
+  return {
+    TaskMaster: manifest.version + (commit === undefined ? '' : ` (${commit})`),
+    Node: process.version,
+    '@grpc/grpc-js': manifest.dependencies['@grpc/grpc-js'] ?? '',
+    '@nxtedition/rocksdb': manifest.dependencies['@nxtedition/rocksdb'] ?? '',
+    Linux: release(),
+  };
+}
+
+/** Undefined where this is no clone, or git is not installed. */
+function gitCommit(): string | undefined {
+  try {
+    return execFileSync('git', ['describe', '--always', '--dirty'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim();
+  } catch {
+    return undefined;
+  }
+}
