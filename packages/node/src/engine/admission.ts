@@ -52,6 +52,16 @@ export class Admission {
 
   /** Runs the work if there is room for it; throws `OVERLOADED` if not. New work leaves room for what ends work. */
   async run<T>(kind: 'new' | 'ending', bytes: number, work: () => Promise<T>): Promise<T> {
+    this.enter(kind, bytes);
+    try {
+      return await work();
+    } finally {
+      this.leave(bytes);
+    }
+  }
+
+  /** As `run`, for work in the caller's own frame: `leave` must follow. */
+  enter(kind: 'new' | 'ending', bytes: number): void {
     const part = kind === 'new' ? 1 - KEPT_PART : 1;
     // A request that is larger than the bound itself still gets its turn when it is alone.
     const tooMany = this.#requests >= this.#maxRequests * part;
@@ -62,13 +72,12 @@ export class Admission {
     }
     this.#requests++;
     this.#bytes += bytes;
-    try {
-      return await work();
-    } finally {
-      this.#requests--;
-      this.#release(bytes);
-      if (this.#requests === 0) for (const wake of this.#idle.splice(0)) wake();
-    }
+  }
+
+  leave(bytes: number): void {
+    this.#requests--;
+    this.#release(bytes);
+    if (this.#requests === 0) for (const wake of this.#idle.splice(0)) wake();
   }
 
   /** Room for an answer, if there is any now and nobody has waited for longer. One always fits when it is alone. */

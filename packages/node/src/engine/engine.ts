@@ -239,12 +239,19 @@ export class Engine implements TaskEngine {
     }
   }
 
-  /** A request that may write. */
-  #serve<T>(kind: 'new' | 'ending', bytes: number, work: (memory: Memory) => Promise<T>): Promise<T> {
-    return this.#translated(() => {
+  /** A request that may write. One frame and one promise: this is on the hottest path. */
+  async #serve<T>(kind: 'new' | 'ending', bytes: number, work: (memory: Memory) => Promise<T>): Promise<T> {
+    try {
       const memory = this.#writable();
-      return this.#admission.run(kind, bytes, async () => work(memory));
-    });
+      this.#admission.enter(kind, bytes);
+      try {
+        return await work(memory);
+      } finally {
+        this.#admission.leave(bytes);
+      }
+    } catch (error) {
+      throw this.#refused(error);
+    }
   }
 
   /** A request that only reads; served also when nothing can be written any more. */
@@ -273,9 +280,13 @@ export class Engine implements TaskEngine {
     try {
       return await work();
     } catch (error) {
-      this.#counts.refused++;
-      throw refusalOf(error);
+      throw this.#refused(error);
     }
+  }
+
+  #refused(error: unknown): Refusal {
+    this.#counts.refused++;
+    return refusalOf(error);
   }
 
   #writable(): Memory {

@@ -7,7 +7,7 @@ import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { Reads } from './reads.ts';
 import { type DeadTask, TaskDraft } from './task-draft.ts';
-import { viewOf } from './view.ts';
+import { MemoryView } from './view.ts';
 
 /** Tasks moved by one atom: large enough to be quick, small enough not to hold up other requests. */
 const TASKS_PER_ATOM = 1000;
@@ -84,7 +84,7 @@ async function showSome(memory: Memory, queue: Queue, pids: readonly Pid[], now:
       continue;
     }
     if (queue.dropped) return pids.length;
-    const draft = new TaskDraft(viewOf(memory, reads));
+    const draft = new TaskDraft(new MemoryView(memory, now, reads));
     const { expired, done } = decide(memory, queue, pids, now, draft);
     if (draft.needs.length > 0) {
       await reads.fetch(draft.needs);

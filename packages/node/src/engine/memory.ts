@@ -48,6 +48,13 @@ export interface MemoryListener {
   read(queue: Queue, error: unknown): void;
 }
 
+/** What follows from the name of a group. */
+export interface Group {
+  readonly partition: PartitionId;
+  /** The bytes of the name. */
+  readonly latin1: string;
+}
+
 interface Partition {
   readonly id: PartitionId;
   lastTicket: Ticket;
@@ -94,7 +101,7 @@ export class Memory {
   readonly log: CommitLog;
   listener: MemoryListener = { available: () => {}, hidden: () => {}, read: () => {} };
   readonly #partitions = new Map<PartitionId, Partition>();
-  readonly #partitionOf = new Map<string, PartitionId>();
+  readonly #groups = new Map<string, Group>();
   /** Partitions whose ticket moved on, though no queue that still exists changed. */
   readonly #movedOn = new Set<Partition>();
   /** Queues without tasks, by how long they have been so. */
@@ -120,6 +127,7 @@ export class Memory {
       durability: localDisk,
       requestWindowMs: deps.config.requestIdWindowMs,
       onApplied: (atoms) => this.#applied(atoms),
+      told: (cause) => storeRefusal(cause) ?? cause,
       onFailed: (cause) => {
         this.#failure = cause;
         deps.onFailed(cause);
@@ -138,24 +146,25 @@ export class Memory {
     if (this.#failure) throw refusalOf(this.#failure);
   }
 
-  /** Resolves when everything committed so far is durable, so that a reply may speak of it. */
-  async durable(): Promise<void> {
-    try {
-      await this.log.durable();
-    } catch (error) {
-      throw refusalOf(error);
-    }
+  /** Resolves when everything committed so far is durable, so that a reply may speak of it; rejects with a `Refusal`. */
+  durable(): Promise<void> {
+    return this.log.durable();
   }
 
   partitionOf(group: string): PartitionId {
-    let id = this.#partitionOf.get(group);
-    if (id === undefined) {
-      id = partitionOf(group, this.config.partitions) as PartitionId;
-      // A cache of a pure function: dropping all of it now and then keeps it bounded.
-      if (this.#partitionOf.size >= 100_000) this.#partitionOf.clear();
-      this.#partitionOf.set(group, id);
+    return this.group(group).partition;
+  }
+
+  group(name: string): Group {
+    let group = this.#groups.get(name);
+    if (group === undefined) {
+      const partition = partitionOf(name, this.config.partitions) as PartitionId;
+      group = { partition, latin1: Buffer.from(name, 'utf8').toString('latin1') };
+      // A cache of pure functions: dropping all of it now and then keeps it bounded.
+      if (this.#groups.size >= 100_000) this.#groups.clear();
+      this.#groups.set(name, group);
     }
-    return id;
+    return group;
   }
 
   /** The ticket that the next atom of this partition will have. */
@@ -371,14 +380,20 @@ export class Memory {
       for (const { queue, change } of changes) queue.applied(ticket, change.pid);
     }
     for (const atom of atoms) {
-      if (atom.request) this.requests.applied(atom.partition, atom.request.id);
+      if (atom.request) this.requests.applied(atom.request.id);
       for (const tail of this.#tails) tail.push(atom);
     }
   }
 }
 
-/** What a caller is told of a store that failed. */
+/** What a caller is told of a store that failed. Throws what no store fails with. */
 export function refusalOf(cause: unknown): Refusal {
+  const refusal = storeRefusal(cause);
+  if (refusal === undefined) throw cause;
+  return refusal;
+}
+
+function storeRefusal(cause: unknown): Refusal | undefined {
   if (cause instanceof Refusal) return cause;
   if (cause instanceof StoreFull) {
     return new Refusal('DISK_FULL', 'the disk is full; nothing was changed', { retryDelayMs: 1000, cause });
@@ -386,6 +401,6 @@ export function refusalOf(cause: unknown): Refusal {
   if (cause instanceof StoreCorrupt || cause instanceof UnreadableBytes) {
     return new Refusal('CORRUPT_DATA', 'rows on disk are damaged; see the log of the node', { cause });
   }
-  if (!(cause instanceof StoreFailed || cause instanceof StoreClosed)) throw cause;
+  if (!(cause instanceof StoreFailed || cause instanceof StoreClosed)) return undefined;
   return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', { cause });
 }

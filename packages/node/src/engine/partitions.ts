@@ -224,7 +224,7 @@ export class Partitions implements PartitionHost {
     await memory.log.appendRows((rows) => arrived.writeState(rows));
     await memory.log.appendRows((rows) => arrived.writeHolder(rows));
     memory.adopt(partition, recovered);
-    memory.requests.adopt(partition, arrived.requests, !arrived.requestsLeftOut, memory.clock.now());
+    memory.requests.adopt(arrived.requests, !arrived.requestsLeftOut, memory.clock.now());
     holdings.serve(partition, epoch);
     // Memory that is built again in this very moment may not know of it.
     if (memory.failed) await this.#deps.reload();

@@ -15,6 +15,8 @@ import type { EngineConfig } from './config.ts';
 interface Remembered {
   readonly at: Instant;
   readonly outcome: Uint8Array;
+  /** Commits of it that the store may not show yet (I2). */
+  unapplied: number;
 }
 
 /** What is known of a request id; `unknown` means that the store must be asked. */
@@ -34,7 +36,8 @@ const OVERHEAD_BYTES = 250;
 
 /**
  * The outcomes of recent requests. Each is a row, committed with the atom it is the outcome of; memory holds as many as
- * its budget allows, and knows since when it holds them all.
+ * its budget allows, and knows since when it holds them all. Ids begin with the name of their group, so that no two
+ * partitions have the same.
  *
  *  I1  Every id recorded since `completeSince` is in memory.
  *  I2  An id is in memory while the store may not show it, and while a request with it is under way: whoever found it
@@ -44,10 +47,10 @@ export class RequestIds {
   readonly #store: Store;
   readonly #windowMs: number;
   readonly #budget: number;
-  /** By partition and id, oldest first. */
+  /** By id, oldest first. */
   readonly #remembered = new Map<string, Remembered>();
-  /** By partition and id, how many reasons there are not to forget it (I2). */
-  readonly #pins = new Map<string, number>();
+  /** By id, how many requests under way keep it from being forgotten (I2). */
+  readonly #holds = new Map<string, number>();
   #completeSince: Instant;
   #bytes = 0;
   #trimmedWindow = 0;
@@ -59,8 +62,8 @@ export class RequestIds {
     this.#completeSince = now;
   }
 
-  lookUp(partition: PartitionId, id: string, now: Instant): RequestKnowledge {
-    const known = this.#remembered.get(nameOf(partition, id));
+  lookUp(id: string, now: Instant): RequestKnowledge {
+    const known = this.#remembered.get(id);
     if (known && now - known.at <= this.#windowMs) return { kind: 'seen', outcome: known.outcome };
     return now - this.#completeSince > this.#windowMs ? NEW : UNKNOWN;
   }
@@ -76,21 +79,26 @@ export class RequestIds {
   }
 
   /** Of a request that is about to be committed; `applied` must follow. */
-  remember(partition: PartitionId, id: string, at: Instant, outcome: Uint8Array): void {
-    this.#pin(nameOf(partition, id));
-    this.#add(partition, id, at, outcome);
+  remember(id: string, at: Instant, outcome: Uint8Array): void {
+    this.#add(id, at, outcome, 1);
   }
 
   /** The store shows the request from now on. */
-  applied(partition: PartitionId, id: string): void {
-    this.#unpin(nameOf(partition, id));
+  applied(id: string): void {
+    const known = this.#remembered.get(id);
+    if (known && known.unapplied > 0) known.unapplied--;
   }
 
   /** For a request under way: until disposed of, the outcome of another request with its id stays in memory. */
-  hold(partition: PartitionId, id: string): Disposable {
-    const name = nameOf(partition, id);
-    this.#pin(name);
-    return { [Symbol.dispose]: () => this.#unpin(name) };
+  hold(id: string): Disposable {
+    this.#holds.set(id, (this.#holds.get(id) ?? 0) + 1);
+    return {
+      [Symbol.dispose]: () => {
+        const left = (this.#holds.get(id) ?? 0) - 1;
+        if (left > 0) this.#holds.set(id, left);
+        else this.#holds.delete(id);
+      },
+    };
   }
 
   /** Loads what the store has, as far as the budget goes; without it, every id is asked for until the window is over. */
@@ -111,7 +119,7 @@ export class RequestIds {
         if (this.#bytes + costOf(id, value) > this.#budget / 2) return;
         // The row does not say when within its window: the end of it, so that it is not forgotten too early.
         const at = Math.min(now, (window + 1) * this.#windowMs) as Instant;
-        this.#add(partitionOfRequestKey(key), id, at, Uint8Array.from(value));
+        this.#add(id, at, Uint8Array.from(value), 0);
       }
       const isOld = windowOfRequestKey(last.key) < oldest;
       gte = isOld ? requestKey(partitionOfRequestKey(last.key), oldest, '') : (`${last.key}\0` as Key);
@@ -121,13 +129,8 @@ export class RequestIds {
   }
 
   /** Takes over what came with a partition; `complete` says whether that is everything the store has of it. */
-  adopt(
-    partition: PartitionId,
-    requests: Iterable<RecordedRequest & { readonly at: Instant }>,
-    complete: boolean,
-    now: Instant,
-  ): void {
-    for (const { id, at, outcome } of requests) this.#add(partition, id, at, outcome);
+  adopt(requests: Iterable<RecordedRequest & { readonly at: Instant }>, complete: boolean, now: Instant): void {
+    for (const { id, at, outcome } of requests) this.#add(id, at, outcome, 0);
     if (!complete) this.#completeSince = now;
   }
 
@@ -147,36 +150,24 @@ export class RequestIds {
     }
   }
 
-  #add(partition: PartitionId, id: string, at: Instant, outcome: Uint8Array): void {
-    const name = nameOf(partition, id);
-    const known = this.#remembered.get(name);
-    if (known) this.#bytes -= costOf(name, known.outcome);
-    this.#remembered.set(name, { at, outcome });
-    this.#bytes += costOf(name, outcome);
+  #add(id: string, at: Instant, outcome: Uint8Array, unapplied: number): void {
+    const known = this.#remembered.get(id);
+    if (known) this.#bytes -= costOf(id, known.outcome);
+    this.#remembered.set(id, { at, outcome, unapplied: unapplied + (known?.unapplied ?? 0) });
+    this.#bytes += costOf(id, outcome);
     this.#forget(at);
   }
 
   #forget(now: Instant): void {
-    for (const [name, { at, outcome }] of this.#remembered) {
+    for (const [id, { at, outcome, unapplied }] of this.#remembered) {
       const expired = now - at > this.#windowMs;
       if (!expired && this.#bytes <= this.#budget) return;
-      if (this.#pins.has(name)) continue;
-      this.#remembered.delete(name);
-      this.#bytes -= costOf(name, outcome);
+      if (unapplied > 0 || this.#holds.has(id)) continue;
+      this.#remembered.delete(id);
+      this.#bytes -= costOf(id, outcome);
       if (!expired) this.#completeSince = Math.max(this.#completeSince, at) as Instant;
     }
   }
-
-  #pin(name: string): void {
-    this.#pins.set(name, (this.#pins.get(name) ?? 0) + 1);
-  }
-
-  #unpin(name: string): void {
-    const pins = (this.#pins.get(name) ?? 0) - 1;
-    if (pins > 0) this.#pins.set(name, pins);
-    else this.#pins.delete(name);
-  }
 }
 
-const nameOf = (partition: PartitionId, id: string): string => String.fromCharCode(partition) + id;
-const costOf = (name: string, outcome: Uint8Array): number => OVERHEAD_BYTES + name.length + outcome.byteLength;
+const costOf = (id: string, outcome: Uint8Array): number => OVERHEAD_BYTES + id.length + outcome.byteLength;

@@ -7,7 +7,7 @@ import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { Reads } from './reads.ts';
 import { TaskDraft } from './task-draft.ts';
-import { viewOf } from './view.ts';
+import { MemoryView } from './view.ts';
 
 const TASKS_PER_ATOM = 1000;
 const FIRST = 0 as Instant;
@@ -52,7 +52,8 @@ async function resetSome(memory: Memory, queue: Queue, pids: readonly Pid[], rea
       continue;
     }
     if (queue.dropped) return 0;
-    const draft = new TaskDraft(viewOf(memory, reads));
+    const now = memory.clock.now();
+    const draft = new TaskDraft(new MemoryView(memory, now, reads));
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
     for (const pid of pids) {
       const task = draft.find(queue, pid);
@@ -65,7 +66,7 @@ async function resetSome(memory: Memory, queue: Queue, pids: readonly Pid[], rea
       continue;
     }
     if (draft.changes.length > 0) {
-      memory.commit({ partition: queue.partition, at: memory.clock.now(), changes: draft.changes });
+      memory.commit({ partition: queue.partition, at: now, changes: draft.changes });
     }
     return draft.changes.length;
   }

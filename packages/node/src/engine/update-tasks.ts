@@ -1,25 +1,33 @@
+import type { RecordedRequest } from '../domain/atom.ts';
 import { Refusal, UpdateRefusal } from '../domain/errors.ts';
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import type { UpdateCommand, UpdateOutcome } from './commands.ts';
 import type { Memory } from './memory.ts';
 import { decodeOutcome, encodeOutcome } from './outcome-codec.ts';
 import { planUpdate, type UpdatePlan } from './plan-update.ts';
-import { Reads } from './reads.ts';
+import { type Need, Reads } from './reads.ts';
 import { fingerprintOf } from './request-fingerprint.ts';
 import type { RequestKnowledge } from './request-ids.ts';
-import { viewOf } from './view.ts';
+import { MemoryView } from './view.ts';
 
 /** What was decided of an update; a success is committed, and neither is durable yet. */
 type Decision =
   | { readonly kind: 'done'; readonly outcome: UpdateOutcome; readonly deadLettered: number }
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
+/** A decision, or what must be read before there can be one. */
+type Attempt =
+  | Decision
+  | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  /** Whether the request was seen before. */
+  | { readonly kind: 'request-unknown' };
+
 /**
  * UpdateTasks (the paper, 4): read what memory does not know, decide, commit. Deciding and committing happen in one turn,
  * so nothing can change in between; operations wait for their own reads only, never for each other.
  */
 export async function updateTasks(memory: Memory, command: UpdateCommand): Promise<UpdateOutcome> {
-  const decision = await decide(memory, command);
+  const decision = decideNow(memory, command) ?? (await decide(memory, command));
   // A refusal speaks of what must be durable too: a task seen as gone must not come back.
   await memory.durable();
   if (decision.kind === 'refused') throw decision.refusal;
@@ -27,11 +35,20 @@ export async function updateTasks(memory: Memory, command: UpdateCommand): Promi
   return decision.outcome;
 }
 
+/** For hot paths, where nothing must be read or waited for: nearly always. */
+function decideNow(memory: Memory, command: UpdateCommand): Decision | undefined {
+  memory.assertCurrent();
+  const { partition, latin1 } = memory.group(command.group);
+  if (!memory.holdings.canCommit(partition)) return undefined;
+  const attempted = attempt(memory, command, partition, nameOfRequest(latin1, command), undefined, undefined);
+  return attempted.kind === 'done' || attempted.kind === 'refused' ? attempted : undefined;
+}
+
 async function decide(memory: Memory, command: UpdateCommand): Promise<Decision> {
-  const partition = memory.partitionOf(command.group);
+  const { partition, latin1 } = memory.group(command.group);
+  const requestName = nameOfRequest(latin1, command);
   using reads = new Reads(memory);
-  const requestName = nameOfRequest(command);
-  using _held = requestName === undefined ? undefined : memory.requests.hold(partition, requestName);
+  using _held = requestName === undefined ? undefined : memory.requests.hold(requestName);
   let readRequest: RequestKnowledge | undefined;
   for (;;) {
     memory.assertCurrent();
@@ -40,46 +57,58 @@ async function decide(memory: Memory, command: UpdateCommand): Promise<Decision>
       await gate;
       continue;
     }
-    const now = memory.clock.now();
-    if (requestName !== undefined) {
-      const known = memory.requests.lookUp(partition, requestName, now);
-      const seen = known.kind === 'unknown' ? readRequest : known;
-      if (seen === undefined) {
-        readRequest = await memory.requests.read(partition, requestName, now);
-        continue;
-      }
-      if (seen.kind === 'seen') return repeat(command, seen.outcome);
+    const attempted = attempt(memory, command, partition, requestName, readRequest, reads);
+    if (attempted.kind === 'needs') await reads.fetch(attempted.needs);
+    else if (attempted.kind !== 'request-unknown') return attempted;
+    else if (requestName !== undefined) {
+      readRequest = await memory.requests.read(partition, requestName, memory.clock.now());
     }
-    const view = { ...viewOf(memory, reads), now, random: memory.random };
-    const plan = planUpdate(command, view);
-    if (plan.kind === 'needs') {
-      await reads.fetch(plan.needs);
-      continue;
-    }
-    if (plan.kind === 'refused') return { kind: 'refused', refusal: new UpdateRefusal(plan.items) };
-    commit(memory, partition, command, plan, now);
-    return { kind: 'done', outcome: plan.outcome, deadLettered: plan.deadLettered };
   }
 }
 
+/** Decides, and commits what was decided, as far as memory and what was read go. */
+function attempt(
+  memory: Memory,
+  command: UpdateCommand,
+  partition: PartitionId,
+  requestName: string | undefined,
+  readRequest: RequestKnowledge | undefined,
+  reads: Reads | undefined,
+): Attempt {
+  const now = memory.clock.now();
+  if (requestName !== undefined) {
+    const known = memory.requests.lookUp(requestName, now);
+    const seen = known.kind === 'unknown' ? readRequest : known;
+    if (seen === undefined) return { kind: 'request-unknown' };
+    if (seen.kind === 'seen') return repeat(command, seen.outcome);
+  }
+  const plan = planUpdate(command, new MemoryView(memory, now, reads));
+  if (plan.kind === 'needs') return plan;
+  if (plan.kind === 'refused') return { kind: 'refused', refusal: new UpdateRefusal(plan.items) };
+  commit(memory, partition, command, requestName, plan, now);
+  return { kind: 'done', outcome: plan.outcome, deadLettered: plan.deadLettered };
+}
+
 /** Ids are the groups' own: a partition holds many groups. */
-const nameOfRequest = ({ group, requestId }: UpdateCommand): string | undefined =>
-  requestId === undefined ? undefined : `${Buffer.from(group, 'utf8').toString('latin1')}\0${requestId}`;
+const nameOfRequest = (group: string, { requestId }: UpdateCommand): string | undefined =>
+  requestId === undefined ? undefined : `${group}\0${requestId}`;
 
 function commit(
   memory: Memory,
   partition: PartitionId,
   command: UpdateCommand,
+  requestName: string | undefined,
   plan: Extract<UpdatePlan, { kind: 'planned' }>,
   at: Instant,
 ): void {
-  const requestId = nameOfRequest(command);
   // An update that only collapsed into existing tasks changes nothing; its id is remembered all the same.
-  if (plan.changes.length === 0 && requestId === undefined) return;
-  const outcome = requestId === undefined ? undefined : encodeOutcome(fingerprintOf(command), plan.outcome);
-  const request = requestId !== undefined && outcome ? { id: requestId, outcome } : undefined;
-  // Before the commit: it may hand tasks to waiting callers, and all of it is one turn.
-  if (request) memory.requests.remember(partition, request.id, at, request.outcome);
+  if (plan.changes.length === 0 && requestName === undefined) return;
+  let request: RecordedRequest | undefined;
+  if (requestName !== undefined) {
+    request = { id: requestName, outcome: encodeOutcome(fingerprintOf(command), plan.outcome) };
+    // Before the commit: it may hand tasks to waiting callers, and all of it is one turn.
+    memory.requests.remember(requestName, at, request.outcome);
+  }
   memory.commit({ partition, at, changes: plan.changes, created: plan.created, request });
 }
 

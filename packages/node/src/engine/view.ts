@@ -1,13 +1,38 @@
+import type { QueueName } from '@taskmaster/proto';
+import type { Instant, Pid } from '../domain/ids.ts';
+import type { Random } from '../ports/random.ts';
 import type { Memory } from './memory.ts';
+import type { UpdateView } from './plan-update.ts';
+import type { Knowledge, Queue } from './queue.ts';
 import type { Reads } from './reads.ts';
-import type { DraftView } from './task-draft.ts';
 
-/** Memory, completed by what one operation has read. */
-export function viewOf(memory: Memory, reads: Reads): DraftView {
-  return {
-    queue: (name) => memory.table.get(name),
-    draftQueue: (name, drafts) => memory.draftQueue(name, drafts),
-    known: (queue, pid) => reads.known(queue, pid),
-    payload: (queue, pid) => reads.payload(queue, pid),
-  };
+/** Memory, completed by what one operation has read, if anything. */
+export class MemoryView implements UpdateView {
+  readonly now: Instant;
+  readonly random: Random;
+  readonly #memory: Memory;
+  readonly #reads: Reads | undefined;
+
+  constructor(memory: Memory, now: Instant, reads?: Reads) {
+    this.now = now;
+    this.random = memory.random;
+    this.#memory = memory;
+    this.#reads = reads;
+  }
+
+  queue(name: QueueName): Queue | undefined {
+    return this.#memory.table.get(name);
+  }
+
+  draftQueue(name: QueueName, drafts: number): Queue {
+    return this.#memory.draftQueue(name, drafts);
+  }
+
+  known(queue: Queue, pid: Pid): Knowledge {
+    return this.#reads ? this.#reads.known(queue, pid) : queue.lookUp(pid);
+  }
+
+  payload(queue: Queue, pid: Pid): Uint8Array | undefined {
+    return this.#reads?.payload(queue, pid);
+  }
 }

@@ -37,6 +37,7 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
   const applied: number[] = [];
   const onFailed = vi.fn();
   const log = new CommitLog({
+    told: (cause) => cause,
     store,
     sync: true,
     durability: localDisk,

@@ -22,6 +22,8 @@ export interface CommitLogOptions {
   readonly requestWindowMs: number;
   /** The rows of these atoms can be read from the store from now on. */
   readonly onApplied: (atoms: readonly ApplyAtom[]) => void;
+  /** What those are told who wait for a group that will never be durable. */
+  readonly told: (cause: Error) => Error;
   /** A write failed: nothing appended since the last durable group will ever be. Called once; the log is dead. */
   readonly onFailed: (cause: Error) => void;
 }
@@ -112,7 +114,7 @@ export class CommitLog {
 
   /** Resolves when everything appended so far is durable; rejects when it never will be. */
   durable(): Promise<void> {
-    if (this.#failure) return Promise.reject(this.#failure);
+    if (this.#failure) return Promise.reject(this.#options.told(this.#failure));
     const last = this.#gathering.isEmpty ? this.#unfinished.at(-1) : this.#gathering;
     return last ? last.durable.promise : Promise.resolve();
   }
@@ -175,7 +177,7 @@ export class CommitLog {
     if (this.#failure) return;
     this.#failure = cause;
     for (const group of [...this.#unfinished, this.#gathering]) {
-      group.durable.reject(cause);
+      group.durable.reject(this.#options.told(cause));
       group.applied.reject(cause);
       group.entriesWritten.reject(cause);
     }
