@@ -1,0 +1,135 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { libraryVersion } from '../libraries.ts';
+import { BATCH, type PeerClient } from './client.ts';
+import { payloadText } from './payload.ts';
+import { connectPool, POOL, type Pool } from './postgres.ts';
+
+/** Consumers look at different ends of the queue, and so contend less. */
+const SHARDS = 16;
+const PAUSE_MS = 10;
+const LEASE = "interval '60 seconds'";
+const CALL = { kind: 'loop', confirmed: true } as const;
+
+interface Leased {
+  readonly id: string;
+  readonly payload: string;
+}
+
+const schema = (table: string): string => `
+  CREATE TABLE ${table} (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    shard smallint NOT NULL,
+    due timestamptz NOT NULL DEFAULT now(),
+    leased_until timestamptz,
+    attempt integer NOT NULL DEFAULT 0,
+    payload text NOT NULL
+  );
+  CREATE INDEX ${table}_available ON ${table} (shard, due) WHERE leased_until IS NULL`;
+
+/** Tables of tasks as many build them by hand: shards, leases, and workers that skip each other's locked rows. */
+export async function connectSql(endpoint: string): Promise<PeerClient> {
+  const pool = await connectPool(endpoint);
+  const tasks = new Tasks(pool, 'task', SHARDS);
+  const waiting = new Tasks(pool, 'waiting', 1);
+  for (const table of ['task', 'waiting']) await pool.query(schema(table));
+  return {
+    version: libraryVersion('pg'),
+    enqueue: { ...CALL, how: `INSERT, ${POOL} connections`, operate: () => tasks.enqueue() },
+    enqueueMany: { ...CALL, how: `INSERT of ${BATCH} rows`, operate: () => tasks.enqueueMany(BATCH) },
+    leaseComplete: { ...CALL, how: 'UPDATE of SKIP LOCKED LIMIT 1, DELETE', operate: () => tasks.leaseComplete(1) },
+    leaseCompleteMany: {
+      ...CALL,
+      how: `UPDATE of SKIP LOCKED LIMIT ${BATCH}, one DELETE`,
+      operate: () => tasks.leaseComplete(BATCH),
+    },
+    waiting: `asks again every ${PAUSE_MS} ms`,
+    enqueueToWaiting: async () => void (await waiting.enqueue()),
+    async wait(received) {
+      let isOver = false;
+      const polling = (async () => {
+        while (!isOver) {
+          const leased = await waiting.lease(1);
+          if (leased.length === 0) {
+            await delay(PAUSE_MS);
+            continue;
+          }
+          received();
+          await waiting.complete(leased);
+        }
+      })();
+      return {
+        async stop() {
+          isOver = true;
+          await polling;
+        },
+      };
+    },
+    [Symbol.asyncDispose]: () => pool.end(),
+  };
+}
+
+class Tasks {
+  readonly #pool: Pool;
+  readonly #table: string;
+  readonly #shards: number;
+  #turn = 0;
+
+  constructor(pool: Pool, table: string, shards: number) {
+    this.#pool = pool;
+    this.#table = table;
+    this.#shards = shards;
+  }
+
+  async enqueue(): Promise<number> {
+    await this.#pool.query({
+      name: `${this.#table}-enqueue`,
+      text: `INSERT INTO ${this.#table} (shard, payload) VALUES ($1, $2)`,
+      values: [this.#turn++ % this.#shards, payloadText()],
+    });
+    return 1;
+  }
+
+  async enqueueMany(count: number): Promise<number> {
+    const shards = Array.from({ length: count }, () => this.#turn++ % this.#shards);
+    await this.#pool.query({
+      name: `${this.#table}-enqueue-many`,
+      text: `INSERT INTO ${this.#table} (shard, payload) SELECT * FROM unnest($1::smallint[], $2::text[])`,
+      values: [shards, shards.map(payloadText)],
+    });
+    return count;
+  }
+
+  /** From the first shard that has some, beginning with another one each time. */
+  async lease(most: number): Promise<readonly Leased[]> {
+    const first = this.#turn++;
+    for (let i = 0; i < this.#shards; i++) {
+      const { rows } = await this.#pool.query<Leased>({
+        name: `${this.#table}-lease`,
+        text: `
+          WITH free AS (
+            SELECT id FROM ${this.#table} WHERE shard = $1 AND due <= now() AND leased_until IS NULL
+            ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
+          )
+          UPDATE ${this.#table} AS task SET leased_until = now() + ${LEASE}, attempt = attempt + 1
+          FROM free WHERE task.id = free.id RETURNING task.id, task.payload`,
+        values: [(first + i) % this.#shards, most],
+      });
+      if (rows.length > 0) return rows;
+    }
+    return [];
+  }
+
+  async complete(leased: readonly Leased[]): Promise<void> {
+    await this.#pool.query({
+      name: `${this.#table}-complete`,
+      text: `DELETE FROM ${this.#table} WHERE id = ANY($1::bigint[])`,
+      values: [leased.map(({ id }) => id)],
+    });
+  }
+
+  async leaseComplete(most: number): Promise<number> {
+    const leased = await this.lease(most);
+    if (leased.length > 0) await this.complete(leased);
+    return leased.length;
+  }
+}

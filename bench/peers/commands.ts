@@ -1,0 +1,59 @@
+import { execFileSync } from 'node:child_process';
+import { accessSync, constants, readdirSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+/** Where distributions put servers that are not meant to be started by hand. */
+const USUAL_PLACES = ['/usr/lib/rabbitmq/bin', '/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin'];
+const POSTGRES_VERSIONS = '/usr/lib/postgresql';
+
+/** A command that is needed is not installed. */
+export class NotInstalled extends Error {
+  override readonly name = 'NotInstalled';
+  readonly install: string;
+
+  constructor(command: string, install: string) {
+    super(`${command} is not installed`);
+    this.install = install;
+  }
+}
+
+/** The path of a command. @throws NotInstalled */
+export function findCommand(name: string, install: string): string {
+  const path = findIn([...USUAL_PLACES.slice(0, 1), ...postgresPlaces(), ...pathPlaces(), ...USUAL_PLACES], name);
+  if (path === undefined) throw new NotInstalled(name, install);
+  return path;
+}
+
+/** The first of some directories that has an executable file of this name. */
+export function findIn(places: readonly string[], name: string): string | undefined {
+  return places.map((place) => join(place, name)).find(isExecutable);
+}
+
+/** What a command says when it is asked for its version, or `?`. */
+export function versionOf(command: string, args: readonly string[], pattern: RegExp): string {
+  const said = execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  return pattern.exec(said)?.[1] ?? '?';
+}
+
+function pathPlaces(): string[] {
+  return (process.env.PATH ?? '').split(delimiter).filter((place) => place !== '');
+}
+
+/** The newest version first. Its own directory has all of its commands, the PATH often only some of them. */
+function postgresPlaces(): string[] {
+  try {
+    const versions = readdirSync(POSTGRES_VERSIONS).sort((a, b) => Number(b) - Number(a));
+    return versions.map((version) => join(POSTGRES_VERSIONS, version, 'bin'));
+  } catch {
+    return []; // not a Debian
+  }
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
