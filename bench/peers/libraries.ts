@@ -15,6 +15,7 @@ const here = fileURLToPath(import.meta.url);
 /** Where their manifest is: beside the source of this file, not beside what the build makes of it. */
 const home = extname(here) === '.ts' ? dirname(here) : join(dirname(here), '..', '..', 'peers');
 const require = createRequire(join(home, 'package.json'));
+const LOCKFILE = 'pnpm-lock.yaml';
 const stamp = join(home, 'node_modules', '.installed');
 
 /** The client libraries could not be installed. */
@@ -23,21 +24,23 @@ export class CannotInstall extends Error {
 }
 
 /**
- * Installs what the lockfile says, unless that is there already. What npm says goes to standard error.
+ * Installs what the lockfile says, unless that is there already. What is said meanwhile goes to standard error.
  *
  * @throws CannotInstall
  */
 export async function installLibraries(onInstall: () => void): Promise<void> {
-  const wanted = createHash('sha256')
-    .update(readFileSync(join(home, 'package-lock.json')))
-    .digest('hex');
+  const lock = readFileSync(join(home, LOCKFILE));
+  const wanted = createHash('sha256').update(lock).digest('hex');
   if (installed() === wanted) return;
   onInstall();
-  const npm = spawn('npm', ['ci', '--loglevel=error'], { cwd: home, stdio: ['ignore', 2, 2] });
-  const [code] = (await once(npm, 'exit').catch((cause: unknown) => {
-    throw new CannotInstall('npm cannot be run', { cause });
+  const { installedBy } = require('./package.json') as { readonly installedBy: string };
+  // None of them needs its scripts; without them nothing is compiled.
+  const install = ['install', '--ignore-workspace', '--ignore-scripts', '--frozen-lockfile', '--reporter=append-only'];
+  const npx = spawn('npx', ['-y', installedBy, ...install], { cwd: home, stdio: ['ignore', 2, 2] });
+  const [code] = (await once(npx, 'exit').catch((cause: unknown) => {
+    throw new CannotInstall('npx cannot be run', { cause });
   })) as [number | null];
-  if (code !== 0) throw new CannotInstall(`npm ci in ${home} ended with ${code}: is there a registry within reach?`);
+  if (code !== 0) throw new CannotInstall(`${installedBy} ended with ${code} in ${home}: is a registry within reach?`);
   writeFileSync(stamp, wanted);
 }
 
@@ -48,12 +51,10 @@ export async function loadLibrary<T>(name: string): Promise<T> {
   return (await import(pathToFileURL(require.resolve(name)).href)) as T;
 }
 
-/** Name and version, as the lockfile has them. */
+/** Name and version; the manifest pins it exactly. */
 export function libraryVersion(name: string): string {
-  const { packages } = JSON.parse(readFileSync(join(home, 'package-lock.json'), 'utf8')) as {
-    readonly packages: Readonly<Record<string, { readonly version?: string }>>;
-  };
-  return `${name} ${packages[`node_modules/${name}`]?.version ?? '?'}`;
+  const { dependencies } = require('./package.json') as { readonly dependencies: Readonly<Record<string, string>> };
+  return `${name} ${dependencies[name] ?? '?'}`;
 }
 
 function installed(): string {

@@ -105,13 +105,14 @@ class Tasks {
     for (let i = 0; i < this.#shards; i++) {
       const { rows } = await this.#pool.query<Leased>({
         name: `${this.#table}-lease`,
+        // By an array, so that the planner looks the rows up by their key even where it knows nothing of the table yet.
         text: `
-          WITH free AS (
+          UPDATE ${this.#table} SET leased_until = now() + ${LEASE}, attempt = attempt + 1
+          WHERE id = ANY (ARRAY (
             SELECT id FROM ${this.#table} WHERE shard = $1 AND due <= now() AND leased_until IS NULL
             ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
-          )
-          UPDATE ${this.#table} AS task SET leased_until = now() + ${LEASE}, attempt = attempt + 1
-          FROM free WHERE task.id = free.id RETURNING task.id, task.payload`,
+          ))
+          RETURNING id, payload`,
         values: [(first + i) % this.#shards, most],
       });
       if (rows.length > 0) return rows;
