@@ -4,9 +4,10 @@ import type { Row } from './row.ts';
 
 export const HELP = `Measures a node, each figure beside a baseline taken in the same run.
 
-  npm run bench                           all rows, about 15 minutes
+  npm run bench                           B1 to B7, some minutes
   npm run bench -- --list                 the rows
-  npm run bench -- enqueue-50 worker-noop some of them
+  npm run bench -- B1 B3 hand-off-1m      some of them
+  npm run bench -- all                    all but those that have to be named, an hour or so
   npm run bench -- --quick                whether everything works, in seconds a row; the figures say nothing
 
 Options:
@@ -14,6 +15,8 @@ Options:
   --quick             short runs, small queues
   --seconds N         length of one run (default 3)
   --repetitions N     runs of each contestant, of which medians are shown (default 3)
+  --tasks N           tasks that are queued in rows about many of them (B8 to B11), instead of their own number
+  --peer-results FILE what other queues did on this machine: lines of JSON, as bench/peers writes them
   --node-flag FLAG    a setting of the node, such as durability=relaxed; may be repeated
   --dir DIR           where data is kept meanwhile (default: the system's temporary directory)
   --profile DIR       profile the node and the load generators, print where the time of a task goes, keep the profiles
@@ -35,6 +38,8 @@ export type Arguments =
       readonly debug: boolean;
       readonly seconds: number | undefined;
       readonly repetitions: number | undefined;
+      readonly tasks: number | undefined;
+      readonly peerResults: string | undefined;
       /** As the node takes them, with their dashes. */
       readonly nodeFlags: readonly string[];
       readonly dir: string;
@@ -53,12 +58,14 @@ export function readArguments(argv: readonly string[], rows: readonly Row[]): Ar
   if (values.list) return { kind: 'list' };
   return {
     kind: 'run',
-    rows: positionals.length === 0 ? rows : positionals.map((name) => rowNamed(name, rows)),
+    rows: chosen(positionals, rows),
     json: values.json,
     quick: values.quick,
     debug: values.debug,
     seconds: positive('--seconds', values.seconds),
     repetitions: positive('--repetitions', values.repetitions, Number.isInteger),
+    tasks: positive('--tasks', values.tasks, Number.isInteger),
+    peerResults: values['peer-results'],
     nodeFlags: values['node-flag'].map((flag) => `--${flag.replace(/^-+/, '')}`),
     dir: values.dir,
     profileDir: values.profile,
@@ -76,6 +83,8 @@ function parse(argv: readonly string[]) {
         debug: { type: 'boolean', default: false },
         seconds: { type: 'string' },
         repetitions: { type: 'string' },
+        tasks: { type: 'string' },
+        'peer-results': { type: 'string' },
         'node-flag': { type: 'string', multiple: true, default: [] },
         dir: { type: 'string', default: tmpdir() },
         profile: { type: 'string' },
@@ -86,6 +95,11 @@ function parse(argv: readonly string[]) {
   } catch (error) {
     throw new UsageError(`${error instanceof Error ? error.message : String(error)}\nSee --help.`);
   }
+}
+
+function chosen(names: readonly string[], rows: readonly Row[]): readonly Row[] {
+  if (names.length === 0) return rows.filter(({ when }) => when === 'always');
+  return names.flatMap((name) => (name === 'all' ? rows.filter(({ when }) => when !== 'named') : rowNamed(name, rows)));
 }
 
 function rowNamed(name: string, rows: readonly Row[]): Row {

@@ -89,6 +89,7 @@ class Runs {
       proxyCpuUs: medianCpu(this.#cpu.flatMap(({ proxy }) => proxy ?? []))?.all,
       generatorCpuUs: median(this.#results.map((result) => (result.generatorCpuMs * 1000) / allTasks(result))),
       all,
+      allLatencies: this.#results.map(({ p50Ms, p99Ms }) => ({ p50Ms, p99Ms })),
       allCpuUs: this.#cpu.map(({ server, proxy }) => ({ server: server?.all ?? 0, proxy: proxy?.all ?? 0 })),
     };
   }

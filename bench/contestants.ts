@@ -18,6 +18,8 @@ export type Load =
 /** In batches of this size queues are filled, with so many calls in flight. */
 const FILL_BATCH = 500;
 const FILL_IN_FLIGHT = 8;
+/** Enqueued at a time, between two words about it. */
+const FILL_STEP = 500_000;
 const FILL_MS = 10 * 60_000;
 const EVERLASTING = Number.MAX_SAFE_INTEGER;
 
@@ -71,7 +73,7 @@ export async function onStore(bench: Bench, load: Load): Promise<Contestant> {
   const loop = (operation: Operation, lanes: number, ms: number, maxTasks?: number) =>
     generator.run({ kind: 'loop', endpoint, operation, inFlight: lanes, ms, maxTasks });
   return {
-    name: 'raw-store',
+    name: 'raw store',
     serverPids: [],
     async prepare(expectedTasks) {
       if (kind === 'store-enqueue') return;
@@ -98,6 +100,42 @@ export async function fill(
     maxTasks: tasks,
   });
   return filled;
+}
+
+/** Queues that hold tasks: one, or so many whose names begin like it. */
+export interface Filled {
+  readonly queue: string;
+  readonly queues: number | undefined;
+  readonly tasks: number;
+  readonly bytes: number;
+}
+
+/** Enqueues about so many tasks, evenly over queues, in steps that people can follow. Resolves with how many. */
+export async function fillSpread(
+  bench: Bench,
+  generator: LoadGenerator,
+  { endpoint }: Pick<ServerProcess, 'endpoint'>,
+  { queue, queues, tasks, bytes }: Filled,
+): Promise<number> {
+  const batch = Math.min(FILL_BATCH, Math.ceil(tasks / (queues ?? 1)));
+  const spread = queues === undefined ? {} : { spread: queues };
+  const operation: Operation = { kind: 'enqueue', via: 'unary', queue, ...spread, batch, bytes };
+  const inFlight = tasks > batch * FILL_IN_FLIGHT ? FILL_IN_FLIGHT : 1;
+  let filled = 0;
+  while (filled < tasks) {
+    if (tasks > FILL_STEP) {
+      bench.progress(`filling: ${filled.toLocaleString('en')} of ${tasks.toLocaleString('en')} tasks`);
+    }
+    const maxTasks = Math.min(tasks - filled, FILL_STEP);
+    filled += (await generator.run({ kind: 'loop', endpoint, operation, inFlight, ms: FILL_MS, maxTasks })).tasks;
+  }
+  return filled;
+}
+
+/** Deletes queues, many at once. */
+export async function deleteQueues(endpoint: string, names: readonly string[]): Promise<void> {
+  await using client = await connect(endpoint);
+  await Promise.all(names.map((name) => client.queue(name).delete()));
 }
 
 /** Fills a queue deep, in steps that people can follow. */

@@ -42,14 +42,18 @@ export interface Figures {
   readonly generatorCpuUs: number;
   /** Tasks per second of every run, in their order: run n of all contestants ran next to each other. */
   readonly all: readonly number[];
+  /** Latencies of every run. */
+  readonly allLatencies: readonly Pick<LoadResult, 'p50Ms' | 'p99Ms'>[];
   /** CPU time of servers and proxies for each task, of every run, in µs. */
   readonly allCpuUs: readonly { readonly server: number; readonly proxy: number }[];
 }
 
 /** What a row must reach. */
 export interface Target {
-  /** `ratio >= 0.8` */
-  readonly text: string;
+  /** The figure that is looked at: `ratio`, or one of `more`. */
+  readonly of: string;
+  readonly atLeast: boolean;
+  readonly bound: number;
   readonly met: boolean;
 }
 
@@ -100,12 +104,23 @@ export function cpuRatioOf(measured: Figures, baseline: Figures, withProxies: bo
   return median(measured.allCpuUs.map((_cpu, run) => cpuUs(measured, run) / cpuUs(baseline, run)));
 }
 
+/** Ratio of two contestants' median latencies, paired in the same way. */
+export function latencyRatioOf(measured: Figures, baseline: Figures, of: 'p50Ms' | 'p99Ms' = 'p50Ms'): number {
+  const other = (run: number): number => baseline.allLatencies[run]?.[of] ?? Number.NaN;
+  return median(measured.allLatencies.map((latencies, run) => (latencies[of] ?? Number.NaN) / other(run)));
+}
+
 export function atLeast(what: string, value: number, bound: number): Target {
-  return { text: `${what} >= ${bound}`, met: value >= bound };
+  return { of: what, atLeast: true, bound, met: value >= bound };
 }
 
 export function atMost(what: string, value: number, bound: number): Target {
-  return { text: `${what} <= ${bound}`, met: value <= bound };
+  return { of: what, atLeast: false, bound, met: value <= bound };
+}
+
+/** `ratio >= 0.8` */
+export function targetText({ of, atLeast: least, bound }: Target): string {
+  return `${of} ${least ? '>=' : '<='} ${bound}`;
 }
 
 /** A contestant beside its baseline. */

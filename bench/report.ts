@@ -1,5 +1,5 @@
 import { describeMachine, round } from './machine.ts';
-import type { Measurement } from './measurement.ts';
+import { type Measurement, targetText } from './measurement.ts';
 
 /** Where the figures go. */
 export interface Report {
@@ -21,7 +21,10 @@ export function jsonReport(common: Readonly<Record<string, unknown>>): Report {
   };
 }
 
-/** What one line of JSON holds. Figures that a row does not have are null. */
+/**
+ * What one line of JSON holds. Figures that a row does not have are null. A target is a bound of the ratio, or of the figure
+ * that `target_of` names.
+ */
 export function jsonFields(measurement: Measurement): Record<string, unknown> {
   const { row, variant, tasksPerS, p50Ms, p99Ms, baseline, baselinePerS, ratio, target, load, more } = measurement;
   return {
@@ -33,19 +36,21 @@ export function jsonFields(measurement: Measurement): Record<string, unknown> {
     baseline: baseline ?? null,
     baseline_per_s: rounded(baselinePerS, 0),
     ratio: rounded(ratio, 3),
-    ...(target !== undefined && { target: target.text, met: target.met }),
+    target: target?.bound ?? null,
+    met: target?.met ?? null,
+    ...(target !== undefined && target.of !== 'ratio' && { target_of: target.of }),
     load,
     ...more,
   };
 }
 
 const COLUMNS = [
-  ['row', 22],
-  ['variant', 22],
+  ['row', 15],
+  ['variant', 30],
   ['tasks/s', 9],
   ['p50 ms', 9],
   ['p99 ms', 9],
-  ['baseline', 12],
+  ['baseline', 20],
   ['its /s', 9],
   ['ratio', 7],
   ['target', 0],
@@ -77,7 +82,7 @@ export function tableReport(): Report {
           baseline ?? '',
           count(baselinePerS),
           ratio === undefined ? '' : ratio.toFixed(2),
-          target === undefined ? '' : `${target.text}: ${target.met ? 'met' : 'MISSED'}`,
+          target === undefined ? '' : `${targetText(target)}: ${target.met ? 'met' : 'MISSED'}`,
         ]),
       );
       const figures = Object.entries(more ?? {}).filter(([, value]) => typeof value !== 'object');
@@ -94,13 +99,22 @@ export function tableReport(): Report {
   };
 }
 
+/** Where there is no terminal, long work says so often what it does, in ms. */
+const LOG_EVERY_MS = 20_000;
+
 /** What is being done, on one line of the terminal that the next text takes the place of. */
 export class Progress {
   readonly #out = process.stderr;
   #shown = false;
+  #saidAt = performance.now();
 
   show(text: string): void {
-    if (!this.#out.isTTY) return;
+    if (!this.#out.isTTY) {
+      if (performance.now() - this.#saidAt < LOG_EVERY_MS) return;
+      this.#saidAt = performance.now();
+      this.#out.write(`${text}\n`);
+      return;
+    }
     this.#out.write(`\r\x1b[2K${text.slice(0, (this.#out.columns ?? 80) - 1)}`);
     this.#shown = true;
   }

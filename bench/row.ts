@@ -1,4 +1,5 @@
 import type { Measurement } from './measurement.ts';
+import type { PeerResults } from './peer-results.ts';
 import type { Processes } from './processes.ts';
 
 /** How long and how often is measured. */
@@ -11,12 +12,16 @@ export interface Scale {
   readonly repetitions: number;
   /** Tasks in a deep queue. */
   readonly deepTasks: number;
+  /** Tasks that rows about many tasks are to have instead of their own number; undefined: their own. */
+  readonly tasks: number | undefined;
   /** Idle long polls. */
   readonly polls: number;
   /** How long an idle node is watched, and how long one is left alone before its memory counts, in ms. */
   readonly settleMs: number;
   /** Tasks handed to a waiting consumer in one run. */
   readonly handOvers: number;
+  /** Tasks handed to one of many idle polls. */
+  readonly wakes: number;
 }
 
 export const FULL_SCALE: Scale = {
@@ -25,9 +30,11 @@ export const FULL_SCALE: Scale = {
   warmUpTasks: 30_000,
   repetitions: 3,
   deepTasks: 1_000_000,
-  polls: 1_000,
+  tasks: undefined,
+  polls: 10_000,
   settleMs: 5_000,
   handOvers: 300,
+  wakes: 200,
 };
 
 /** For a look at whether everything works; its figures say nothing. */
@@ -37,9 +44,11 @@ export const QUICK_SCALE: Scale = {
   warmUpTasks: 1,
   repetitions: 1,
   deepTasks: 20_000,
+  tasks: 10_000,
   polls: 100,
   settleMs: 300,
   handOvers: 20,
+  wakes: 10,
 };
 
 /** What a row works with. */
@@ -47,6 +56,8 @@ export interface Bench {
   readonly scale: Scale;
   /** Processes and directories of this row; they end with it. */
   readonly processes: Processes;
+  /** What others did on this machine, where that is known. */
+  readonly peers: PeerResults;
   /** Load average when the row began. */
   readonly load: number;
   /** Tells people what is being done. */
@@ -67,6 +78,8 @@ export interface Row {
   /** Stable: results of different days are compared by it. */
   readonly name: string;
   readonly about: string;
+  /** Runs without being named: always, with `all`, or never. */
+  readonly when: 'always' | 'all' | 'named';
   run(bench: Bench): AsyncGenerator<Measurement, void>;
 }
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -34,23 +34,22 @@ const linesOf = (stdout: string): Record<string, unknown>[] =>
 // Six processes start for a row, which takes long on a machine that is busy with other tests.
 describe('npm run bench', { timeout: 120_000 }, () => {
   test('prints a row beside its baselines as JSON, and leaves nothing behind', async () => {
-    const { code, stdout, stderr } = await start('enqueue-50', '--quick', '--json').ended;
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const { code, stdout } = await start('B1', 'B5', '--quick', '--json').ended;
+    expect(code).toBe(0);
     const lines = linesOf(stdout);
-    expect(lines.map(({ variant, baseline }) => [variant, baseline])).toEqual([
-      ['unary', 'noop-unary'],
-      ['unary', 'raw-store'],
-      ['client', 'noop-stream'],
-      ['client', 'raw-store'],
+    expect(lines.map(({ row, variant, baseline, target }) => [row, variant, baseline, target])).toEqual([
+      ['B1', 'unary', 'no-op unary', 0.75],
+      ['B5', 'unary', 'no-op unary', null],
+      ['B5', 'client', 'no-op stream', null],
     ]);
     for (const line of lines) {
       expect(line).toMatchObject({
-        row: 'enqueue-50',
         tasks_per_s: expect.any(Number),
         p50_ms: expect.any(Number),
         p99_ms: expect.any(Number),
         baseline_per_s: expect.any(Number),
         ratio: expect.any(Number),
+        raw_store_ratio: expect.any(Number),
         load: expect.any(Number),
         quick: true,
       });
@@ -59,8 +58,20 @@ describe('npm run bench', { timeout: 120_000 }, () => {
     expect(await readdir(dir)).toEqual([]);
   });
 
+  test('sets its rates beside those of other queues', async () => {
+    const file = join(dir, 'peers.jsonl');
+    const peer = { peer: 'other', workload: 'enqueue-single', durability: 'fsync', confirmed: true, versions: '1' };
+    await writeFile(file, JSON.stringify({ ...peer, tasks_per_s: 1 }));
+    const { code, stdout } = await start('B3', '--quick', '--json', '--peer-results', file).ended;
+    await rm(file);
+    expect(code).toBe(0);
+    expect(linesOf(stdout)).toEqual([
+      expect.objectContaining({ row: 'B3', baseline: 'other', baseline_per_s: 1, target: 2, met: true }),
+    ]);
+  });
+
   test('ends its processes and deletes their data when it is interrupted', async () => {
-    const { child, ended } = start('memory-1m', '--json');
+    const { child, ended } = start('B10', '--json');
     await untilThereIs('data', dir);
     child.kill('SIGINT');
     expect((await ended).code).toBe(130);
@@ -68,18 +79,17 @@ describe('npm run bench', { timeout: 120_000 }, () => {
   });
 
   test('says which rows there are when it is asked for another one', async () => {
-    const { code, stderr } = await start('enqueue-5').ended;
+    const { code, stderr } = await start('B0').ended;
     expect(code).toBe(2);
-    expect(stderr).toMatch(/no row is named enqueue-5; there are: enqueue-single-unary, /);
+    expect(stderr).toMatch(/no row is named B0; there are: B1, B2, /);
   });
 
   test('says why a row cannot be measured, and goes on', async () => {
-    const { code, stdout } = await start('memory-1m', 'idle-polls', '--json', '--quick', '--node-flag', 'nonsense')
-      .ended;
+    const { code, stdout } = await start('B11', 'B15', '--json', '--quick', '--node-flag', 'nonsense').ended;
     expect(code).toBe(1);
     expect(linesOf(stdout)).toEqual([
-      expect.objectContaining({ row: 'memory-1m', error: expect.stringMatching(/the node ended with 2: .*nonsense/) }),
-      expect.objectContaining({ row: 'idle-polls', error: expect.stringContaining('the node ended with 2') }),
+      expect.objectContaining({ row: 'B11', error: expect.stringMatching(/the node ended with 2: .*nonsense/) }),
+      expect.objectContaining({ row: 'B15', error: expect.stringContaining('the node ended with 2') }),
     ]);
   });
 });

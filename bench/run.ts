@@ -4,9 +4,10 @@ import { join, resolve } from 'node:path';
 import { inspect } from 'node:util';
 import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts';
 import { isInMemory, loadAverage } from './machine.ts';
+import { type PeerResults, readPeerResults } from './peer-results.ts';
 import { Processes } from './processes.ts';
 import { printProfile } from './profile/print-profile.ts';
-import { jsonReport, Progress, type Report, tableReport } from './report.ts';
+import { jsonReport, messageOf, Progress, type Report, tableReport } from './report.ts';
 import { FULL_SCALE, type LoadWindow, QUICK_SCALE, type Row, type Scale } from './row.ts';
 import { rows } from './rows/all.ts';
 
@@ -34,10 +35,11 @@ async function main(args: Arguments): Promise<number> {
     return 0;
   }
   if (args.kind === 'list') {
-    for (const { name, about } of rows) process.stdout.write(`${name.padEnd(24)}${about}\n`);
+    for (const { name, about } of rows) process.stdout.write(`${name.padEnd(17)}${about}\n`);
     return 0;
   }
   const scale = scaleOf(args);
+  const peers = await peersOf(args);
   await mkdir(args.dir, { recursive: true });
   if (isInMemory(args.dir)) {
     process.stderr.write(
@@ -53,16 +55,31 @@ async function main(args: Arguments): Promise<number> {
   let code = 0;
   for (const [at, row] of args.rows.entries()) {
     const place = `[${at + 1}/${args.rows.length}] ${row.name}`;
-    if (!(await measure(row, place, scale, args, report))) code = 1;
+    if (!(await measure(row, place, scale, args, report, peers))) code = 1;
   }
   report.end();
   return code;
 }
 
+async function peersOf({ peerResults }: RunArguments): Promise<PeerResults> {
+  try {
+    return await readPeerResults(peerResults);
+  } catch (error) {
+    throw new UsageError(`--peer-results ${peerResults}: ${messageOf(error)}`);
+  }
+}
+
 type RunArguments = Extract<Arguments, { readonly kind: 'run' }>;
 
 /** Resolves with whether the row could be measured. */
-async function measure(row: Row, place: string, scale: Scale, args: RunArguments, report: Report): Promise<boolean> {
+async function measure(
+  row: Row,
+  place: string,
+  scale: Scale,
+  args: RunArguments,
+  report: Report,
+  peers: PeerResults,
+): Promise<boolean> {
   const progress = new Progress();
   const windows: LoadWindow[] = [];
   const profileDir = args.profileDir === undefined ? undefined : resolve(join(args.profileDir, row.name));
@@ -72,6 +89,7 @@ async function measure(row: Row, place: string, scale: Scale, args: RunArguments
     const lines = row.run({
       scale,
       processes,
+      peers,
       load: loadAverage(),
       progress: (doing) => progress.show(`${place}: ${doing}`),
       measured: (windowOfLoad) => windows.push(windowOfLoad),
@@ -92,11 +110,12 @@ async function measure(row: Row, place: string, scale: Scale, args: RunArguments
   return true;
 }
 
-function scaleOf({ quick, seconds, repetitions }: RunArguments): Scale {
+function scaleOf({ quick, seconds, repetitions, tasks }: RunArguments): Scale {
   const scale = quick ? QUICK_SCALE : FULL_SCALE;
   return {
     ...scale,
     ...(seconds !== undefined && { runMs: seconds * 1000 }),
     ...(repetitions !== undefined && { repetitions }),
+    ...(tasks !== undefined && { tasks }),
   };
 }

@@ -66,7 +66,7 @@ async function stubHandOver(connections: Connections, { endpoint, queue }: JobOf
   const producer = await connections.stub(endpoint, 'producer');
   const consumer = await connections.stub(endpoint, 'consumer');
   return async () => {
-    const waiting = leaseTasks(consumer, queue, 1, POLL_MS);
+    const waiting = leaseTasks(consumer, queue, 1, { waitMs: POLL_MS });
     await delay(IDLE_MS);
     const began = performance.now();
     const enqueueing = updateTasks(producer, { enqueue: newTasks(queue, 1) });

@@ -9,20 +9,48 @@ export type Via = 'unary' | 'client' | 'direct';
 
 /** What is done again and again. */
 export type Operation =
-  | { readonly kind: 'enqueue'; readonly via: Via; readonly queue: string; readonly batch: number }
+  | ({ readonly kind: 'enqueue' } & Batches)
   /** Leases `batch` tasks and completes them; with `replace`, each completion enqueues another task atomically. */
+  | ({ readonly kind: 'lease-complete'; readonly replace: boolean } & Batches)
+  /** Leases tasks in unary calls, and leaves it at that. */
+  | { readonly kind: 'lease'; readonly queue: string; readonly batch: number }
+  /** Unary calls of so many callers in turn, a connection each; every call enqueues `batch` tasks to several queues. */
   | {
-      readonly kind: 'lease-complete';
-      readonly via: Via;
+      readonly kind: 'enqueue-across';
       readonly queue: string;
+      readonly queues: number;
       readonly batch: number;
-      readonly replace: boolean;
+      readonly callers: number;
+    }
+  /**
+   * Updates of one task each through the typed client, over several queues; their (queue, PID) are those of others with
+   * the probability `collide`. With `sequential` each begins when the one before it is answered.
+   */
+  | {
+      readonly kind: 'contended';
+      readonly queue: string;
+      readonly queues: number;
+      readonly collide: number;
+      readonly sequential: boolean;
     }
   /** RocksDB behind the store port and nothing else; see baselines/raw-store.ts. */
   | { readonly kind: 'store-enqueue'; readonly batch: number }
-  | { readonly kind: 'store-lease-complete'; readonly batch: number };
+  | { readonly kind: 'store-lease-complete'; readonly batch: number }
+  /** A file that is appended to and synced; see baselines/synced-file.ts. */
+  | { readonly kind: 'sync-file' };
 
-/** What a load generator can be asked for. Endpoints are `host:port`; for the store they are its directory. */
+/** Calls about `batch` tasks of one queue. */
+interface Batches {
+  readonly via: Via;
+  readonly queue: string;
+  /** The calls go to so many queues in turn instead, whose names begin with that of the queue. */
+  readonly spread?: number;
+  readonly batch: number;
+  /** Of each payload. Default 1,000. */
+  readonly bytes?: number;
+}
+
+/** What a load generator can be asked for. Endpoints are `host:port`; for the store and the file they are the directory. */
 export type Job =
   /** Keeps `inFlight` operations going until the time is over, the tasks are done, or there is nothing left to lease. */
   | {

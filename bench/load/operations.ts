@@ -1,16 +1,19 @@
-import { bytesCodec, type Routing, type TaskMasterClient } from '@taskmaster/client';
+import { bytesCodec, type Queue, type Routing, type TaskMasterClient } from '@taskmaster/client';
 import type { TaskMasterServiceClient } from '@taskmaster/proto';
 import { openRawStore } from '../baselines/raw-store.ts';
+import { openSyncedFile } from '../baselines/synced-file.ts';
 import type { Connections } from './connections.ts';
+import { openContended } from './contended.ts';
 import type { Operation, Via } from './jobs.ts';
 import { payload } from './payload.ts';
+import { queueNamer, spreadNames } from './queue-names.ts';
+import type { Operate } from './run-loop.ts';
 import { dequeueOf, LEASE_MS, leaseTasks, newTasks, updateTasks } from './stub-calls.ts';
 
-/** Does an operation once; resolves with the number of tasks it did. */
-export type Operate = () => Promise<number>;
-
-type Served = Extract<Operation, { readonly via: string }>;
 type OfKind<Kind extends Operation['kind']> = Extract<Operation, { readonly kind: Kind }>;
+
+/** Tasks that are left leased must not come back while anything is measured. */
+const LONG_LEASE_MS = 60 * 60_000;
 
 /** Makes an operation ready against an endpoint. */
 export async function openOperation(
@@ -20,10 +23,21 @@ export async function openOperation(
 ): Promise<Operate> {
   switch (operation.kind) {
     case 'enqueue':
+      return operation.via === 'unary'
+        ? stubEnqueue(await connections.stub(endpoint), operation)
+        : clientEnqueue(await connections.client(endpoint, '', routingOf(operation.via)), operation);
     case 'lease-complete':
       return operation.via === 'unary'
-        ? byStub(await connections.stub(endpoint), operation)
-        : byClient(await connections.client(endpoint, '', routingOf(operation.via)), operation);
+        ? stubLeaseComplete(await connections.stub(endpoint), operation)
+        : clientLeaseComplete(await connections.client(endpoint, '', routingOf(operation.via)), operation);
+    case 'lease':
+      return stubLease(await connections.stub(endpoint), operation);
+    case 'enqueue-across': {
+      const callers = Array.from({ length: operation.callers }, (_, n) => connections.stub(endpoint, `caller ${n}`));
+      return enqueueAcross(await Promise.all(callers), operation);
+    }
+    case 'contended':
+      return openContended(await connections.client(endpoint), operation);
     case 'store-enqueue':
     case 'store-lease-complete': {
       const store = await openRawStore(endpoint);
@@ -31,6 +45,8 @@ export async function openOperation(
         ? () => store.enqueue(operation.batch)
         : () => store.leaseAndComplete(operation.batch);
     }
+    case 'sync-file':
+      return openSyncedFile(endpoint);
     default:
       return operation satisfies never;
   }
@@ -40,51 +56,84 @@ export function routingOf(via: Exclude<Via, 'unary'>): Routing {
   return via === 'direct' ? 'direct' : 'any';
 }
 
-function byStub(stub: TaskMasterServiceClient, operation: Served): Operate {
-  return operation.kind === 'enqueue' ? stubEnqueue(stub, operation) : stubLeaseComplete(stub, operation);
-}
-
-function byClient(client: TaskMasterClient, operation: Served): Operate {
-  return operation.kind === 'enqueue' ? clientEnqueue(client, operation) : clientLeaseComplete(client, operation);
-}
-
-function stubEnqueue(stub: TaskMasterServiceClient, { queue, batch }: OfKind<'enqueue'>): Operate {
+function stubEnqueue(stub: TaskMasterServiceClient, { queue, spread, batch, bytes }: OfKind<'enqueue'>): Operate {
+  const nextQueue = queueNamer(queue, spread);
   return async () => {
-    const { enqueued } = await updateTasks(stub, { enqueue: newTasks(queue, batch) });
+    const { enqueued } = await updateTasks(stub, { enqueue: newTasks(nextQueue(), batch, bytes) });
     return enqueued.length;
   };
 }
 
 function stubLeaseComplete(stub: TaskMasterServiceClient, operation: OfKind<'lease-complete'>): Operate {
-  const { queue, batch, replace } = operation;
+  const { batch, replace, bytes } = operation;
+  const nextQueue = queueNamer(operation.queue, operation.spread);
   return async () => {
+    const queue = nextQueue();
     const tasks = await leaseTasks(stub, queue, batch);
     if (tasks.length === 0) return 0;
-    const enqueue = replace ? newTasks(queue, tasks.length) : [];
+    const enqueue = replace ? newTasks(queue, tasks.length, bytes) : [];
     await updateTasks(stub, { dequeue: tasks.map(dequeueOf), enqueue });
     return tasks.length;
   };
 }
 
-function clientEnqueue(client: TaskMasterClient, { queue: name, batch }: OfKind<'enqueue'>): Operate {
-  const queue = client.queue(name, { codec: bytesCodec });
+function stubLease(stub: TaskMasterServiceClient, { queue, batch }: OfKind<'lease'>): Operate {
+  return async () => (await leaseTasks(stub, queue, batch, { leaseMs: LONG_LEASE_MS })).length;
+}
+
+/** Each call fills several queues of one group; the callers take turns. */
+function enqueueAcross(
+  stubs: readonly TaskMasterServiceClient[],
+  { queue, queues, batch }: OfKind<'enqueue-across'>,
+): Operate {
+  const callers = stubs.map((stub, caller) => ({
+    stub,
+    names: Array.from({ length: queues }, (_, number) => `${queue}-${caller}#${number}`),
+  }));
+  let next = 0;
+  return async () => {
+    const caller = callers[next++ % callers.length];
+    if (caller === undefined) return 0;
+    const enqueue = caller.names.flatMap((name) => newTasks(name, batch / queues));
+    const { enqueued } = await updateTasks(caller.stub, { enqueue });
+    return enqueued.length;
+  };
+}
+
+/** The queues of a load, one or many in turn. */
+function queueChooser(
+  client: TaskMasterClient,
+  { queue: name, spread }: OfKind<'enqueue' | 'lease-complete'>,
+): () => Queue<Uint8Array> {
+  const open = (one: string): Queue<Uint8Array> => client.queue(one, { codec: bytesCodec });
+  const only = open(name);
+  if (spread === undefined) return () => only;
+  const queues = spreadNames(name, spread).map(open);
+  let next = 0;
+  return () => queues[next++ % queues.length] ?? only;
+}
+
+function clientEnqueue(client: TaskMasterClient, operation: OfKind<'enqueue'>): Operate {
+  const { batch, bytes } = operation;
+  const nextQueue = queueChooser(client, operation);
   if (batch === 1) {
     return async () => {
-      await queue.enqueue(payload());
+      await nextQueue().enqueue(payload(bytes));
       return 1;
     };
   }
   return async () => {
-    const outcomes = await queue.enqueueMany(Array.from({ length: batch }, () => ({ data: payload() })));
+    const outcomes = await nextQueue().enqueueMany(Array.from({ length: batch }, () => ({ data: payload(bytes) })));
     return outcomes.length;
   };
 }
 
 function clientLeaseComplete(client: TaskMasterClient, operation: OfKind<'lease-complete'>): Operate {
-  const { batch, replace } = operation;
-  const queue = client.queue(operation.queue, { codec: bytesCodec });
-  const replacements = (count: number) => Array.from({ length: count }, () => queue.task(payload()));
+  const { batch, replace, bytes } = operation;
+  const nextQueue = queueChooser(client, operation);
   return async () => {
+    const queue = nextQueue();
+    const replacements = (count: number) => Array.from({ length: count }, () => queue.task(payload(bytes)));
     const tasks = await queue.lease({ max: batch, for: LEASE_MS });
     const [first, ...others] = tasks;
     if (first === undefined) return 0;

@@ -10,7 +10,7 @@ const POLL_MS = 10 * 60_000;
 /** The server has heard of the polls once it has answered what came behind them on the same connections. */
 const ROUND_TRIPS = 3;
 /** How long other polls may take to get a task that they must not get, in ms. */
-const SECOND_WAKE_MS = 100;
+const SECOND_WAKE_MS = 50;
 
 /** Long polls of this process that wait for tasks. */
 export class Polls {
@@ -73,7 +73,7 @@ export class Polls {
 }
 
 async function stubPoll(stub: TaskMasterServiceClient, queue: string): Promise<Dequeue | undefined> {
-  const [task] = await leaseTasks(stub, queue, 1, POLL_MS);
+  const [task] = await leaseTasks(stub, queue, 1, { waitMs: POLL_MS });
   return task && dequeueOf(task);
 }
 

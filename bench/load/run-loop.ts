@@ -1,6 +1,9 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import type { LoadResult } from '../measurement.ts';
 
+/** Does an operation once; resolves with the number of tasks it did. */
+export type Operate = () => Promise<number>;
+
 export interface LoopOptions {
   /** Operations going on at once. */
   readonly inFlight: number;
@@ -13,7 +16,7 @@ export interface LoopOptions {
  * Keeps `inFlight` operations going. Each resolves with the number of tasks it did; 0 says that there are none left, and
  * ends its lane. What is unfinished when the time is over is waited for, but does not count.
  */
-export async function runLoop(operate: () => Promise<number>, options: LoopOptions): Promise<LoadResult> {
+export async function runLoop(operate: Operate, options: LoopOptions): Promise<LoadResult> {
   const { inFlight, ms, maxTasks = Number.POSITIVE_INFINITY } = options;
   const meter = new LoadMeter();
   const end = performance.now() + ms;

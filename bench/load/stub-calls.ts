@@ -38,12 +38,12 @@ export function leaseTasks(
   stub: TaskMasterServiceClient,
   queues: string | readonly string[],
   maxTasks: number,
-  waitMs = 0,
+  { waitMs = 0, leaseMs = LEASE_MS }: { readonly waitMs?: number; readonly leaseMs?: number } = {},
 ): Promise<LeasedTask[]> {
   const request: LeaseTasksRequest = {
     queues: typeof queues === 'string' ? [queues] : [...queues],
     maxTasks,
-    leaseMs: LEASE_MS,
+    leaseMs,
     maxPid: NO_BYTES,
     waitMs,
     worker: '',
@@ -57,12 +57,12 @@ export function leaseTasks(
   });
 }
 
-/** Tasks of 1,000 bytes, in the order of their enqueueing. */
-export function newTasks(queue: string, count: number): Enqueue[] {
+/** Tasks, of 1,000 bytes unless told otherwise, in the order of their enqueueing. */
+export function newTasks(queue: string, count: number, bytes?: number): Enqueue[] {
   return Array.from({ length: count }, () => ({
     queue,
     pid: NO_BYTES,
-    data: payload(),
+    data: payload(bytes),
     mode: 0,
     delayMs: 0,
     retry: undefined,

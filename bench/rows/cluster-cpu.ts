@@ -53,6 +53,7 @@ interface Sized {
 export const clusterCpu: Row = {
   name: 'cluster-cpu',
   about: 'CPU time of all nodes for each task, of 3 and 6 nodes against 1, the same work offered to each',
+  when: 'all',
   async *run(bench) {
     const started: { readonly size: number; readonly cluster: Cluster; readonly proxy: ServerProcess }[] = [];
     for (const size of SIZES) {

@@ -1,12 +1,17 @@
 import { type Contestant, compete } from '../contest.ts';
-import type { Via } from '../load/jobs.ts';
-import { type Figures, latencyFields, type Measurement } from '../measurement.ts';
+import type { Operation, Via } from '../load/jobs.ts';
+import { round } from '../machine.ts';
+import { atMost, type Figures, type LoadResult, type Measurement, median } from '../measurement.ts';
 import type { Bench, Row } from '../row.ts';
+
+/** Of a bare round trip and a bare sync, one after the other. */
+const MOST_RATIO = 1.5;
 
 /** Latency from an enqueue to the reply of a consumer that waits for it in a long poll, on an idle node. */
 export const enqueueToWaiting: Row = {
-  name: 'enqueue-to-waiting',
-  about: 'latency from enqueue to a consumer that waits in a long poll, idle node',
+  name: 'B7',
+  about: 'latency from enqueue to a consumer that waits in a long poll, idle node, against a round trip and an fsync',
+  when: 'always',
   async *run(bench) {
     for (const via of ['unary', 'client'] as const) yield* measure(bench, via);
   },
@@ -16,30 +21,47 @@ async function* measure(bench: Bench, via: Via): AsyncGenerator<Measurement> {
   const { processes, load } = bench;
   const node = await processes.node();
   const noop = await processes.noopServer();
-  const [handOver, roundTrip, sync] = await compete(bench, [
+  const enqueue = { kind: 'enqueue', via: 'unary', queue: 'bench', batch: 1 } as const;
+  const [handOver, roundTrip, sync, store] = await compete(bench, [
     handOvers(bench, node.endpoint, node.pid, via),
-    oneAtATime(bench, 'noop-unary', noop.endpoint, noop.pid),
-    oneAtATime(bench, 'raw-store', await processes.directory(), undefined),
+    oneAtATime(bench, 'no-op unary', noop.endpoint, enqueue, [noop.pid]),
+    oneAtATime(bench, 'fsync', await processes.directory(), { kind: 'sync-file' }),
+    oneAtATime(bench, 'raw store', await processes.directory(), { kind: 'store-enqueue', batch: 1 }),
   ]);
   await node.stop();
   await noop.stop();
-  for (const baseline of [roundTrip, sync]) yield latencyLine(via, load, handOver, baseline);
+  for (const of of ['p50Ms', 'p99Ms'] as const) {
+    const ratio = toSum(handOver, [roundTrip, sync], of);
+    yield {
+      row: enqueueToWaiting.name,
+      variant: `${via} ${of === 'p50Ms' ? 'p50' : 'p99'}`,
+      p50Ms: handOver.p50Ms,
+      p99Ms: handOver.p99Ms,
+      baseline: 'no-op unary + fsync',
+      ratio,
+      target: atMost('ratio', ratio, MOST_RATIO),
+      load,
+      more: {
+        ...latencies('noop', roundTrip),
+        ...latencies('fsync', sync),
+        ...latencies('raw_store', store),
+        ratio_with_raw_store: round(toSum(handOver, [roundTrip, store], of), 3),
+      },
+    };
+  }
 }
 
-/** Here the ratio is of medians of latencies: how many bare round trips, or bare fsyncs, a hand-over takes. */
-function latencyLine(variant: string, load: number, handOver: Figures, baseline: Figures): Measurement {
-  const ratio =
-    handOver.p50Ms !== undefined && baseline.p50Ms !== undefined ? handOver.p50Ms / baseline.p50Ms : undefined;
-  return {
-    row: enqueueToWaiting.name,
-    variant,
-    p50Ms: handOver.p50Ms,
-    p99Ms: handOver.p99Ms,
-    baseline: baseline.name,
-    ratio,
-    load,
-    more: latencyFields('baseline_', baseline),
-  };
+type Latency = keyof Pick<LoadResult, 'p50Ms' | 'p99Ms'>;
+
+/** How often what the parts take together fits into a latency: the median over runs that were next to each other. */
+function toSum({ allLatencies }: Figures, parts: readonly Figures[], of: Latency): number {
+  const ofRun = (run: number): number =>
+    parts.reduce((sum, part) => sum + (part.allLatencies[run]?.[of] ?? Number.NaN), 0);
+  return median(allLatencies.map((latency, run) => (latency[of] ?? Number.NaN) / ofRun(run)));
+}
+
+function latencies(name: string, { p50Ms = 0, p99Ms = 0 }: Figures): Record<string, number> {
+  return { [`${name}_p50_ms`]: round(p50Ms, 3), [`${name}_p99_ms`]: round(p99Ms, 3) };
 }
 
 function handOvers(bench: Bench, endpoint: string, serverPid: number, via: Via): Contestant {
@@ -52,13 +74,14 @@ function handOvers(bench: Bench, endpoint: string, serverPid: number, via: Via):
   };
 }
 
-/** One enqueue after the other: what a round trip, or a synced write, takes at least. */
-function oneAtATime(bench: Bench, name: string, endpoint: string, serverPid: number | undefined): Contestant {
+/** One operation after the other: what it takes at least. */
+function oneAtATime(
+  bench: Bench,
+  name: string,
+  endpoint: string,
+  operation: Operation,
+  serverPids: readonly number[] = [],
+): Contestant {
   const generator = bench.processes.generator();
-  const operation =
-    serverPid === undefined
-      ? ({ kind: 'store-enqueue', batch: 1 } as const)
-      : ({ kind: 'enqueue', via: 'unary', queue: 'bench', batch: 1 } as const);
-  const serverPids = serverPid === undefined ? [] : [serverPid];
   return { name, serverPids, run: (ms) => generator.run({ kind: 'loop', endpoint, operation, inFlight: 1, ms }) };
 }

@@ -20,7 +20,7 @@ const SPEEDS = [
 ] as const;
 
 const PARTITIONS = 256;
-/** One of ten of those of `memory-1m`, over all partitions. */
+/** One of ten of those of the large partition, over all partitions. */
 const SMALL_SHARE = 0.1;
 const LEAST_MOVES = 100;
 
@@ -28,6 +28,7 @@ const LEAST_MOVES = 100;
 export const handOff: Row = {
   name: 'hand-off-1m',
   about: 'partitions move under load: one of 1 M tasks, and 256 with 100,000; time, freezes, latency of calls',
+  when: 'all',
   async *run(bench) {
     yield* large(bench);
     yield* many(bench);

@@ -16,6 +16,7 @@ const MOST_MOVED = 1.2;
 export const membership: Row = {
   name: 'membership',
   about: 'a death until all know it, a member that leaves, partitions that move at a join and a leave',
+  when: 'all',
   async *run(bench) {
     for (const size of SIZES) yield* deaths(bench, size);
     yield* moves(bench);

@@ -1,48 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { fillDeep } from '../contestants.ts';
-import { memoryOf, round } from '../machine.ts';
-import { CannotRun, type Row } from '../row.ts';
+import { cpuTimeOf, memoryOf } from '../machine.ts';
+import { type Bench, CannotRun } from '../row.ts';
 
-const MIB = 1024 * 1024;
-
-/** Memory of a node that holds many tasks, against that of an empty one. */
-export const memory: Row = {
-  name: 'memory-1m',
-  about: 'RSS of the node with 1 M tasks of 1 KB queued',
-  async *run(bench) {
-    const node = await bench.processes.node();
-    const generator = bench.processes.generator();
-    const settled = async (): Promise<{ readonly rss: number; readonly peak: number }> => {
-      bench.progress('leaving the node alone');
-      await delay(bench.scale.settleMs);
-      return memoryNow(node.pid);
-    };
-    const empty = await settled();
-    const tasks = await fillDeep(bench, generator, node, 'bench');
-    const filled = await settled();
-    bench.progress('leasing and completing');
-    const operation = { kind: 'lease-complete', via: 'client', queue: 'bench', batch: 50, replace: true } as const;
-    const { endpoint } = node;
-    await generator.run({ kind: 'loop', endpoint, operation, inFlight: 10, ms: bench.scale.runMs });
-    const worked = memoryNow(node.pid);
-    await node.stop();
-    yield {
-      row: memory.name,
-      variant: 'queued',
-      baseline: 'empty',
-      ratio: filled.rss / empty.rss,
-      load: bench.load,
-      more: {
-        tasks,
-        rss_mib: mib(filled.rss),
-        baseline_rss_mib: mib(empty.rss),
-        rss_bytes_per_task: Math.round((filled.rss - empty.rss) / tasks),
-        rss_at_work_mib: mib(worked.rss),
-        rss_peak_mib: mib(worked.peak),
-      },
-    };
-  },
-};
+/** A process that uses less of a core than this, in percent, has nothing left to do. */
+const IDLE_PERCENT = 5;
+/** How long at most is waited for that, in ms: compactions of a deep store end one day. */
+const MOST_WAIT_MS = 5 * 60_000;
 
 export function memoryNow(pid: number): { readonly rss: number; readonly peak: number } {
   const found = memoryOf(pid);
@@ -50,4 +13,25 @@ export function memoryNow(pid: number): { readonly rss: number; readonly peak: n
   return found;
 }
 
-const mib = (bytes: number): number => round(bytes / MIB, 1);
+/** CPU time of a process so far, in ms. */
+export function cpuTimeNow(pid: number): number {
+  const time = cpuTimeOf(pid);
+  if (time === undefined) throw new CannotRun('the CPU time of a process can only be read on Linux');
+  return time.all;
+}
+
+/** CPU that a process uses while nobody asks anything of it, in percent of one core, over a while. */
+export async function cpuPercent(pid: number, ms: number): Promise<number> {
+  const before = cpuTimeNow(pid);
+  const began = performance.now();
+  await delay(ms);
+  return ((cpuTimeNow(pid) - before) * 100) / (performance.now() - began);
+}
+
+/** Resolves when a process that is left alone has finished what it does in the background: flushes, compactions, garbage. */
+export async function settled({ scale, progress }: Bench, pid: number): Promise<void> {
+  const end = performance.now() + MOST_WAIT_MS;
+  do {
+    progress('leaving the node alone');
+  } while ((await cpuPercent(pid, scale.settleMs)) > IDLE_PERCENT && performance.now() < end);
+}

@@ -15,6 +15,7 @@ const LONG_MS = 30 * 60_000;
 export const rollingRestart: Row = {
   name: 'rolling-restart',
   about: '3 nodes and 2 proxies restarted one after the other under load: calls, repetitions, failures, longest call',
+  when: 'all',
   async *run(bench) {
     const { processes, scale } = bench;
     const cluster = await Cluster.start(processes, NODES);

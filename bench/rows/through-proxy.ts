@@ -1,30 +1,42 @@
 import { Cluster } from '../cluster.ts';
 import { type Contestant, compete } from '../contest.ts';
-import { type Load, onNode } from '../contestants.ts';
+import { type Load, onNode, type Way } from '../contestants.ts';
 import type { Via } from '../load/jobs.ts';
 import { round } from '../machine.ts';
-import { cpuRatioOf, type Measurement, versus } from '../measurement.ts';
+import { atLeast, atMost, cpuRatioOf, type Figures, type Measurement, median, versus } from '../measurement.ts';
 import type { Bench, Row } from '../row.ts';
 
 const HOLDER = 'a';
 const OTHER = 'b';
+const LEAST_RATIO = 0.7;
+/** CPU time of the proxy for each task, of that of the node behind it. */
+const MOST_CPU_RATIO = 0.6;
+const PROXY = 'proxy';
 
-type LoadOf = (via: Via) => Load;
+interface Through {
+  readonly name: string;
+  readonly load: (via: Via) => Load;
+  readonly via: Via;
+  /** It has a target. */
+  readonly counts: boolean;
+}
 
+const single = { batch: 1, inFlight: 500 } as const;
 const batches = { batch: 50, inFlight: 10 } as const;
 
-const loads: Readonly<Record<string, LoadOf>> = {
-  'enqueue-single': (via) => ({ kind: 'enqueue', via, batch: 1, inFlight: 500 }),
-  'enqueue-alone': (via) => ({ kind: 'enqueue', via, batch: 1, inFlight: 1 }),
-  'enqueue-50': (via) => ({ kind: 'enqueue', via, ...batches }),
-  'lease-complete-50': (via) => ({ kind: 'lease-complete', via, ...batches }),
-};
+const loads: readonly Through[] = [
+  { name: 'B1', load: (via) => ({ kind: 'enqueue', via, ...single }), via: 'unary', counts: true },
+  { name: 'B3', load: (via) => ({ kind: 'enqueue', via, ...single }), via: 'client', counts: true },
+  { name: 'B5', load: (via) => ({ kind: 'enqueue', via, ...batches }), via: 'client', counts: true },
+  { name: 'B6', load: (via) => ({ kind: 'lease-complete', via, ...batches }), via: 'client', counts: true },
+  { name: 'alone', load: (via) => ({ kind: 'enqueue', via, batch: 1, inFlight: 1 }), via: 'client', counts: false },
+];
 
 /** The ways to a node of a cluster of two, in turn; each against the way straight to it. */
 export const throughProxy: Row = {
-  name: 'through-proxy',
-  about:
-    'through a proxy, through a node that does not hold the queue, and with direct routing, against straight to it',
+  name: 'B14',
+  about: 'B1, B3, B5, B6 through a proxy, through another node and with direct routing, against straight to the holder',
+  when: 'all',
   async *run(bench) {
     const { processes } = bench;
     const cluster = await Cluster.start(processes, 2);
@@ -32,32 +44,58 @@ export const throughProxy: Row = {
     const [group = ''] = await cluster.groupsOf(HOLDER, 1);
     const holder = cluster.node(HOLDER);
     const other = cluster.node(OTHER);
-    // Of both nodes, whatever the way: a node that only passes on costs what a proxy costs.
-    const way = { group, serverPids: cluster.pids };
-    for (const [name, load] of Object.entries(loads)) {
+    const only = { group, serverPids: [holder.pid] };
+    // A node that only passes on costs what a proxy costs.
+    const both = { group, serverPids: cluster.pids };
+    for (const through of loads) {
+      const on = (via: Via, way: Way): Contestant => onNode(bench, holder, through.load(via), way);
       const ways: [Contestant, ...Contestant[]] = [
-        onNode(bench, holder, load('client'), { ...way, name: 'holder', endpoint: holder.endpoint }),
-        onNode(bench, holder, load('client'), {
-          ...way,
-          name: 'proxy',
-          endpoint: proxy.endpoint,
-          proxyPids: [proxy.pid],
-        }),
-        onNode(bench, holder, load('client'), { ...way, name: 'other-node', endpoint: other.endpoint }),
-        onNode(bench, holder, load('direct'), { ...way, name: 'direct-routing', endpoint: other.endpoint }),
+        on(through.via, { ...only, name: 'holder', endpoint: holder.endpoint }),
+        on(through.via, { ...only, name: PROXY, endpoint: proxy.endpoint, proxyPids: [proxy.pid] }),
+        on(through.via, { ...both, name: 'other-node', endpoint: other.endpoint }),
       ];
-      yield* compare(bench, name, ways);
+      // Only the typed client knows where the holders are.
+      if (through.via !== 'unary') {
+        ways.push(on('direct', { ...both, name: 'direct-routing', endpoint: other.endpoint }));
+      }
+      yield* compare(bench, through, ways);
     }
     await proxy.stop();
     await cluster.stop();
   },
 };
 
-async function* compare(bench: Bench, name: string, ways: readonly Contestant[]): AsyncGenerator<Measurement> {
+async function* compare(
+  bench: Bench,
+  { name, counts }: Through,
+  ways: readonly Contestant[],
+): AsyncGenerator<Measurement> {
   const [straight, ...others] = await compete(bench, ways);
   if (straight === undefined) return;
   for (const other of others) {
     const line = { row: throughProxy.name, variant: `${name} ${other.name}`, load: bench.load };
-    yield versus({ ...line, more: { cpu_ratio: round(cpuRatioOf(other, straight, true), 3) } }, other, straight);
+    const more = { cpu_ratio: round(cpuRatioOf(other, straight, true), 3) };
+    const wanted = counts && other.name === PROXY;
+    yield versus(
+      { ...line, more },
+      other,
+      straight,
+      wanted ? (ratio) => atLeast('ratio', ratio, LEAST_RATIO) : undefined,
+    );
+    if (wanted) yield cpuLine(bench, name, other);
   }
+}
+
+/** CPU time of proxy and node for each task, in the same runs. */
+function cpuLine({ load }: Bench, name: string, { allCpuUs, serverCpuUs, proxyCpuUs }: Figures): Measurement {
+  const ratio = median(allCpuUs.map(({ proxy, server }) => proxy / server));
+  return {
+    row: throughProxy.name,
+    variant: `${name} ${PROXY} CPU`,
+    baseline: 'node',
+    ratio,
+    target: atMost('ratio', ratio, MOST_CPU_RATIO),
+    load,
+    more: { proxy_cpu_us: round(proxyCpuUs ?? 0, 1), server_cpu_us: round(serverCpuUs?.all ?? 0, 1) },
+  };
 }

@@ -1,21 +1,27 @@
 import { compete } from '../contest.ts';
 import { type Load, onNode, onNoop, onStore } from '../contestants.ts';
-import { type Measurement, versus } from '../measurement.ts';
+import { round } from '../machine.ts';
+import { atLeast, type Figures, type Measurement, ratioOf, versus } from '../measurement.ts';
+import type { PeerResult, WorkloadName } from '../peers/results.ts';
 import type { Bench, Row } from '../row.ts';
 
-/** What a load is compared with. */
-type Baseline =
-  /** The same load against a grpc-js server that does nothing. */
-  | 'noop'
-  /** The same operations in unary calls of the plain stub, against that server. */
-  | 'noop-unary'
-  /** RocksDB alone, with the rows of the same operations. */
-  | 'raw-store';
+/** What a load must reach. */
+type Goal =
+  /** So much of what a server does that does nothing, asked for the same. */
+  | { readonly of: 'no-op'; readonly ratio: number }
+  /** So much of what the quickest of other queues does; in how many ways it is told apart whether it confirms. */
+  | { readonly of: 'peer'; readonly workload: WorkloadName; readonly bounds: readonly PeerBound[] };
+
+interface PeerBound {
+  readonly ratio: number;
+  /** Only those that confirm completions, or do not; undefined: all. */
+  readonly confirmed?: boolean;
+}
 
 interface Variant {
   readonly variant: string;
   readonly load: Load;
-  readonly baselines: readonly [Baseline, ...Baseline[]];
+  readonly goal: Goal;
 }
 
 const IN_FLIGHT = 500;
@@ -25,41 +31,50 @@ const BATCHES_IN_FLIGHT = 10;
 const single = { batch: 1, inFlight: IN_FLIGHT } as const;
 const batches = { batch: BATCH, inFlight: BATCHES_IN_FLIGHT } as const;
 
+const ahead = (workload: WorkloadName, ratio: number): Goal => ({ of: 'peer', workload, bounds: [{ ratio }] });
+/** Who does not wait for the server to confirm has less to do: to be ahead of that one is enough. */
+const aheadOfBoth = (workload: WorkloadName, ratio: number): Goal => ({
+  of: 'peer',
+  workload,
+  bounds: [
+    { ratio, confirmed: true },
+    { ratio: 1, confirmed: false },
+  ],
+});
+
 /** Tasks per second of one kind of load. */
 export const throughputRows: readonly Row[] = [
-  throughput('enqueue-single-unary', 'one task a call, plain stub, 500 in flight', [
-    { variant: 'node', load: { kind: 'enqueue', via: 'unary', ...single }, baselines: ['noop', 'raw-store'] },
+  throughput('B1', 'single enqueue, plain unary stub, 500 in flight', [
+    { variant: 'unary', load: { kind: 'enqueue', via: 'unary', ...single }, goal: { of: 'no-op', ratio: 0.75 } },
   ]),
-  throughput('enqueue-single-client', 'one task a call, typed client, 500 in flight', [
+  throughput('B2', 'single lease, then complete, plain unary stubs, 500 in flight', [
+    { variant: 'unary', load: { kind: 'lease-complete', via: 'unary', ...single }, goal: { of: 'no-op', ratio: 0.7 } },
+  ]),
+  throughput('B3', 'single enqueue, typed client, 500 in flight', [
+    { variant: 'client', load: { kind: 'enqueue', via: 'client', ...single }, goal: ahead('enqueue-single', 2) },
+  ]),
+  throughput('B4', 'single lease, then complete, typed client, 500 in flight; a Worker that does nothing', [
     {
-      variant: 'node',
-      load: { kind: 'enqueue', via: 'client', ...single },
-      baselines: ['noop', 'noop-unary', 'raw-store'],
-    },
-  ]),
-  throughput('lease-complete-unary', 'lease one, complete it, plain stub, 500 in flight', [
-    { variant: 'node', load: { kind: 'lease-complete', via: 'unary', ...single }, baselines: ['noop', 'raw-store'] },
-  ]),
-  throughput('lease-complete-client', 'lease one, complete it, typed client, 500 in flight', [
-    {
-      variant: 'node',
+      variant: 'client',
       load: { kind: 'lease-complete', via: 'client', ...single },
-      baselines: ['noop', 'noop-unary', 'raw-store'],
+      goal: aheadOfBoth('lease-complete-single', 1.5),
     },
+    { variant: 'worker', load: { kind: 'worker', concurrency: IN_FLIGHT }, goal: aheadOfBoth('worker', 1.5) },
   ]),
-  throughput('worker-noop', 'a Worker whose handler does nothing, concurrency 500', [
-    { variant: 'node', load: { kind: 'worker', concurrency: IN_FLIGHT }, baselines: ['noop', 'raw-store'] },
+  throughput('B5', 'enqueue 50 at a time, 10 in flight', [
+    { variant: 'unary', load: { kind: 'enqueue', via: 'unary', ...batches }, goal: ahead('enqueue-50', 1.2) },
+    { variant: 'client', load: { kind: 'enqueue', via: 'client', ...batches }, goal: ahead('enqueue-50', 1.2) },
   ]),
-  throughput('enqueue-50', '50 tasks a call, 10 in flight', [
-    { variant: 'unary', load: { kind: 'enqueue', via: 'unary', ...batches }, baselines: ['noop', 'raw-store'] },
-    { variant: 'client', load: { kind: 'enqueue', via: 'client', ...batches }, baselines: ['noop', 'raw-store'] },
-  ]),
-  throughput('lease-complete-50', 'lease 50, complete them in one call, 10 in flight', [
-    { variant: 'unary', load: { kind: 'lease-complete', via: 'unary', ...batches }, baselines: ['noop', 'raw-store'] },
+  throughput('B6', 'lease 50, complete them in one call, 10 in flight', [
+    {
+      variant: 'unary',
+      load: { kind: 'lease-complete', via: 'unary', ...batches },
+      goal: ahead('lease-complete-50', 1),
+    },
     {
       variant: 'client',
       load: { kind: 'lease-complete', via: 'client', ...batches },
-      baselines: ['noop', 'raw-store'],
+      goal: ahead('lease-complete-50', 1),
     },
   ]),
 ];
@@ -68,35 +83,89 @@ function throughput(name: string, about: string, variants: readonly Variant[]): 
   return {
     name,
     about,
+    when: 'always',
     async *run(bench) {
       for (const variant of variants) yield* measure(bench, name, variant);
     },
   };
 }
 
-async function* measure(bench: Bench, row: string, { variant, load, baselines }: Variant): AsyncGenerator<Measurement> {
-  const { processes } = bench;
-  const node = await processes.node();
-  const noop = await processes.noopServer();
-  const rivals = baselines.map((baseline) => {
-    switch (baseline) {
-      case 'noop':
-        return onNoop(bench, isUnary(load) ? 'noop-unary' : 'noop-stream', noop, load);
-      case 'noop-unary':
-        return onNoop(bench, 'noop-unary', noop, { ...load, via: 'unary' } as Load);
-      case 'raw-store':
-        return onStore(bench, load);
-      default:
-        return baseline satisfies never;
-    }
-  });
-  const [measured, ...others] = await compete(bench, [onNode(bench, node, load), ...(await Promise.all(rivals))]);
+async function* measure(bench: Bench, row: string, variant: Variant): AsyncGenerator<Measurement> {
+  const { load } = variant;
+  const node = await bench.processes.node();
+  const noop = await bench.processes.noopServer();
+  const [measured, ceiling, disk] = await compete(bench, [
+    onNode(bench, node, load),
+    onNoop(bench, noopName(load), noop, load),
+    await onStore(bench, load),
+  ]);
   await node.stop();
   await noop.stop();
-  if (measured === undefined) return;
-  for (const baseline of others) yield versus({ row, variant, load: bench.load }, measured, baseline);
+  yield* lines(bench, row, variant, measured, ceiling, disk);
 }
 
-function isUnary(load: Load): boolean {
-  return load.kind !== 'worker' && load.via === 'unary';
+/** One for each bound. The other baselines are figures of each line. */
+function* lines(
+  { load, peers }: Bench,
+  row: string,
+  { variant, goal }: Variant,
+  measured: Figures,
+  ceiling: Figures,
+  disk: Figures,
+): Generator<Measurement> {
+  const beside = { ...against('noop', measured, ceiling), ...against('raw_store', measured, disk) };
+  const toNoop = versus({ row, variant, load, more: against('raw_store', measured, disk) }, measured, ceiling);
+  if (goal.of === 'no-op') {
+    yield { ...toNoop, target: atLeast('ratio', toNoop.ratio ?? Number.NaN, goal.ratio) };
+    return;
+  }
+  const found = goal.bounds.flatMap(({ ratio, confirmed }) => {
+    const peer = peers.best(goal.workload, confirmed);
+    return peer === undefined ? [] : [{ bound: ratio, peer }];
+  });
+  if (found.length === 0) {
+    const note = `not compared with other queues (${goal.workload}): give --peer-results FILE`;
+    yield { ...toNoop, more: { ...toNoop.more, note } };
+    return;
+  }
+  for (const { bound, peer } of found) {
+    const line = { row, variant: peer.confirmed ? variant : `${variant} unconfirmed`, load, more: beside };
+    yield besidePeer(line, measured, peer, bound);
+  }
+}
+
+/** A peer's figure is one number: a run of its own, on the same machine, at another time. */
+function besidePeer(
+  line: Pick<Measurement, 'row' | 'variant' | 'load' | 'more'>,
+  measured: Figures,
+  { peer, tasksPerS = Number.NaN, p50Ms, p99Ms, versions, confirmed }: PeerResult,
+  bound: number,
+): Measurement {
+  const ratio = measured.tasksPerS / tasksPerS;
+  return {
+    ...versus(line, measured, measured),
+    baseline: confirmed ? peer : `${peer} (unconfirmed)`,
+    baselinePerS: tasksPerS,
+    ratio,
+    target: atLeast('ratio', ratio, bound),
+    more: {
+      ...line.more,
+      ...(p50Ms !== undefined && { baseline_p50_ms: p50Ms }),
+      ...(p99Ms !== undefined && { baseline_p99_ms: p99Ms }),
+      baseline_versions: versions,
+      all_per_s: measured.all.map(Math.round),
+    },
+  };
+}
+
+function against(name: string, measured: Figures, baseline: Figures): Record<string, number> {
+  return {
+    [`${name}_per_s`]: Math.round(baseline.tasksPerS),
+    [`${name}_ratio`]: round(ratioOf(measured, baseline), 3),
+  };
+}
+
+function noopName(load: Load): string {
+  if (load.kind === 'worker' || load.via !== 'unary') return 'no-op stream';
+  return load.kind === 'lease-complete' ? 'no-op unary, two calls' : 'no-op unary';
 }
