@@ -33,7 +33,9 @@ const atoms: fc.Arbitrary<ApplyAtom> = fc.record({
   created: fc.array(fc.record({ queueId: queueIds, name: fc.record({ group: texts, name: texts }) })),
   changes: fc.array(changes),
   dropped: fc.array(fc.record({ queueId: queueIds, reap: fc.boolean() })),
-  request: fc.option(fc.record({ id: latin1({ minLength: 1, maxLength: 64 }), outcome: payloads }), { nil: undefined }),
+  request: fc.option(fc.record({ id: latin1({ minLength: 1, maxLength: 64 }), outcome: latin1({ maxLength: 64 }) }), {
+    nil: undefined,
+  }),
 });
 
 function encode(atom: ApplyAtom, withData: boolean): Uint8Array {

@@ -34,7 +34,7 @@ export function writeAtom(writer: ByteWriter, atom: ApplyAtom, withData: boolean
   writer.byte(atom.request ? 1 : 0);
   if (atom.request) {
     writer.latin1(atom.request.id);
-    writer.blob(atom.request.outcome);
+    writer.latin1(atom.request.outcome);
   }
 }
 
@@ -55,7 +55,7 @@ export function decodeAtom(partition: PartitionId, ticket: Ticket, bytes: Uint8A
     (): DroppedQueue => ({ queueId: from.number() as QueueId, reap: from.byte() === 1 }),
   );
   const request: RecordedRequest | undefined =
-    from.byte() === 1 ? { id: from.latin1(), outcome: Uint8Array.from(from.blob()) } : undefined;
+    from.byte() === 1 ? { id: from.latin1(), outcome: from.latin1() } : undefined;
   return { partition, ticket, at, created, changes, dropped, request };
 }
 

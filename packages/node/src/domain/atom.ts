@@ -45,7 +45,8 @@ export interface DroppedQueue {
 /** The outcome that a repeated request gets. */
 export interface RecordedRequest {
   readonly id: string;
-  readonly outcome: Uint8Array;
+  /** Bytes held as latin1: many are remembered, and a string is the smallest thing that holds bytes. */
+  readonly outcome: string;
 }
 
 /**

@@ -6,6 +6,8 @@ const DIGITS = 16;
 const COUNTER = /[0-9a-f]{16}$/;
 const LAST = 'f'.repeat(DIGITS);
 const FIRST = '1'.padStart(DIGITS, '0');
+/** Up to here numbers are exact, and below `LAST`. */
+const FAR = Number.MAX_SAFE_INTEGER - 1;
 
 /**
  * A PID behind every PID of the queue (the paper, 3.2), given the largest one it ever held. No read of the store.
@@ -15,14 +17,35 @@ const FIRST = '1'.padStart(DIGITS, '0');
  * Returns undefined when there is no larger PID: the queue holds one of 4096 bytes 0xff.
  */
 export function nextFifoPid(largest: Pid | undefined, now: Instant): Pid | undefined {
-  const byTime = (now * 1000).toString(16).padStart(DIGITS, '0') as Pid;
+  const byTime = pidOfInstant(now);
   if (largest === undefined || largest < byTime) return byTime;
+  if (largest === last.pid) return assigned(last.value + 1);
 
   const counter = largest.slice(-DIGITS);
-  if (COUNTER.test(counter) && counter !== LAST) return (largest.slice(0, -DIGITS) + plusOne(counter)) as Pid;
+  if (COUNTER.test(counter) && counter !== LAST) {
+    const value = Number.parseInt(counter, 16);
+    if (largest.length === DIGITS && value < FAR) return assigned(value + 1);
+    return (largest.slice(0, -DIGITS) + plusOne(counter)) as Pid;
+  }
   if (largest.length + DIGITS <= limits.pidBytes) return (largest + FIRST) as Pid;
   return increment(largest);
 }
+
+/** Most PIDs follow the one assigned before, or another one of the same millisecond: neither is worked out again. */
+let last = { pid: '' as Pid, value: 0 };
+let latest = { now: -1, pid: '' as Pid };
+
+function assigned(value: number): Pid {
+  last = { pid: pidOfValue(value), value };
+  return last.pid;
+}
+
+function pidOfInstant(now: Instant): Pid {
+  if (latest.now !== now) latest = { now, pid: pidOfValue(now * 1000) };
+  return latest.pid;
+}
+
+const pidOfValue = (value: number): Pid => value.toString(16).padStart(DIGITS, '0') as Pid;
 
 /** Numbers are exact far beyond any time in microseconds; only users' own digits can be larger. */
 function plusOne(counter: string): string {

@@ -1,5 +1,5 @@
 import { formatQueueName, partitionOf, type QueueName } from '@taskmaster/proto';
-import type { ApplyAtom, DroppedQueue, RecordedRequest, TaskChange } from '../domain/atom.ts';
+import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from '../domain/atom.ts';
 import { UnreadableBytes } from '../domain/bytes.ts';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
@@ -34,6 +34,8 @@ export interface MemoryDeps {
   /** A write failed: this memory is ahead of the disk and of no more use. */
   readonly onFailed: (cause: Error) => void;
 }
+
+const NONE: readonly never[] = [];
 
 /** Statistics of so many empty queues are kept, at most. */
 const MAX_EMPTY_QUEUES = 10_000;
@@ -237,26 +239,29 @@ export class Memory {
       partition: plan.partition,
       ticket,
       at: plan.at,
-      created: plan.created?.map(({ ledger }) => ({ queueId: ledger.queueId, name: ledger.name })) ?? [],
+      created: plan.created?.length ? plan.created.map(createdQueue) : NONE,
       changes: plan.changes.map(({ change }) => change),
-      dropped: plan.dropped?.map(({ queueId, reap }) => ({ queueId, reap })) ?? [],
+      dropped: plan.dropped?.map(({ queueId, reap }) => ({ queueId, reap })) ?? NONE,
       request: plan.request,
     };
     this.log.append(atom);
     this.#unapplied.push({ ticket, changes: plan.changes });
     partition.lastTicket = ticket;
-    for (const queue of plan.created ?? []) {
+    for (const queue of plan.created ?? NONE) {
       partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
       this.#add(partition, queue);
     }
-    const touched = new Set<Queue>();
     for (const { queue, change, known } of plan.changes) {
       queue.apply(ticket, change, known);
       this.#countChange(queue, change, plan.at);
-      touched.add(queue);
     }
-    for (const { queue } of plan.dropped ?? []) this.#drop(partition, queue);
-    for (const queue of touched) this.#noteChanged(partition, queue, plan.at);
+    for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
+    let noted: Queue | undefined;
+    for (const { queue } of plan.changes) {
+      if (queue === noted) continue;
+      noted = queue;
+      this.#noteChanged(partition, queue, plan.at);
+    }
     this.#announce(plan.changes);
     return ticket;
   }
@@ -385,6 +390,8 @@ export class Memory {
     }
   }
 }
+
+const createdQueue = ({ ledger: { queueId, name } }: Queue): CreatedQueue => ({ queueId, name });
 
 /** What a caller is told of a store that failed. Throws what no store fails with. */
 export function refusalOf(cause: unknown): Refusal {

@@ -1,5 +1,5 @@
 import type { EnqueueResult } from '@taskmaster/proto';
-import { ByteReader, ByteWriter } from '../domain/bytes.ts';
+import { ByteReader, ByteWriter, latin1Of } from '../domain/bytes.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import type { UpdateOutcome } from './commands.ts';
 
@@ -9,9 +9,9 @@ const writer = new ByteWriter();
 
 /**
  * What a repeated request gets back, behind the fingerprint that shows whether it is the same one. Instants are never 0,
- * so 0 stands for none.
+ * so 0 stands for none. Bytes, held as latin1.
  */
-export function encodeOutcome(fingerprint: number, outcome: UpdateOutcome): Uint8Array {
+export function encodeOutcome(fingerprint: number, outcome: UpdateOutcome): string {
   writer.byte(VERSION);
   writer.number(fingerprint);
   writer.number(outcome.enqueued.length);
@@ -26,11 +26,11 @@ export function encodeOutcome(fingerprint: number, outcome: UpdateOutcome): Uint
     writer.number(until ?? NONE);
     writer.utf8(deadLetterQueue ?? '');
   }
-  return Uint8Array.from(writer.view());
+  return latin1Of(writer.view());
 }
 
-export function decodeOutcome(bytes: Uint8Array): { fingerprint: number; outcome: UpdateOutcome } {
-  const from = new ByteReader(bytes);
+export function decodeOutcome(latin1: string): { fingerprint: number; outcome: UpdateOutcome } {
+  const from = new ByteReader(Buffer.from(latin1, 'latin1'));
   from.version(VERSION, 'recorded outcome');
   const fingerprint = from.number();
   const enqueued: { pid: Pid; result: EnqueueResult }[] = [];

@@ -36,7 +36,10 @@ export type UpdatePlan =
  * renewals and releases speak of the tasks as they were; enqueues come last, in order.
  */
 export function planUpdate(command: UpdateCommand, view: UpdateView): UpdatePlan {
-  return new UpdatePlanner(view).plan(command);
+  const { enqueue, dequeue, renew, release } = command;
+  // A release may move its task to another queue, and look there.
+  const isOne = enqueue.length + dequeue.length + renew.length === 1 && release.length === 0;
+  return new UpdatePlanner(view, isOne).plan(command);
 }
 
 class UpdatePlanner {
@@ -46,9 +49,9 @@ class UpdatePlanner {
   /** Moved when all other items have found their tasks as they were. */
   readonly #dead: DeadTask[] = [];
 
-  constructor(view: UpdateView) {
+  constructor(view: UpdateView, isOne: boolean) {
     this.#view = view;
-    this.#draft = new TaskDraft(view);
+    this.#draft = new TaskDraft(view, isOne);
   }
 
   plan(command: UpdateCommand): UpdatePlan {

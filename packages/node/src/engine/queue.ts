@@ -122,7 +122,8 @@ export class Queue implements CacheOwner {
       cache.removeReady(change.pid);
       cache.putHidden(change.pid, after);
     } else if (task) {
-      cache.removeHidden(change.pid);
+      // A new task was never hidden.
+      if (change.kind !== 'enqueue') cache.removeHidden(change.pid);
       cache.putReady(change.pid, task);
     } else {
       cache.removeReady(change.pid);

@@ -1,4 +1,5 @@
 import type { RecordedRequest } from '../domain/atom.ts';
+import { latin1Of } from '../domain/bytes.ts';
 import type { Instant, Key, PartitionId } from '../domain/ids.ts';
 import {
   partitionOfRequestKey,
@@ -14,14 +15,14 @@ import type { EngineConfig } from './config.ts';
 
 interface Remembered {
   readonly at: Instant;
-  readonly outcome: Uint8Array;
+  readonly outcome: string;
   /** Commits of it that the store may not show yet (I2). */
   unapplied: number;
 }
 
 /** What is known of a request id; `unknown` means that the store must be asked. */
 export type RequestKnowledge =
-  | { readonly kind: 'seen'; readonly outcome: Uint8Array }
+  | { readonly kind: 'seen'; readonly outcome: string }
   | { readonly kind: 'new' }
   | { readonly kind: 'unknown' };
 
@@ -75,11 +76,11 @@ export class RequestIds {
     const keys = [window, window - 1, window + 1].map((each) => requestKey(partition, each, id));
     const rows = await this.#store.get(Family.requests, keys);
     const outcome = rows.find((row) => row !== undefined);
-    return outcome ? { kind: 'seen', outcome } : NEW;
+    return outcome ? { kind: 'seen', outcome: latin1Of(outcome) } : NEW;
   }
 
   /** Of a request that is about to be committed; `applied` must follow. */
-  remember(id: string, at: Instant, outcome: Uint8Array): void {
+  remember(id: string, at: Instant, outcome: string): void {
     this.#add(id, at, outcome, 1);
   }
 
@@ -116,10 +117,11 @@ export class RequestIds {
         const window = windowOfRequestKey(key);
         if (window < oldest) continue;
         const id = requestIdOfKey(key);
-        if (this.#bytes + costOf(id, value) > this.#budget / 2) return;
+        const outcome = latin1Of(value);
+        if (this.#bytes + costOf(id, outcome) > this.#budget / 2) return;
         // The row does not say when within its window: the end of it, so that it is not forgotten too early.
         const at = Math.min(now, (window + 1) * this.#windowMs) as Instant;
-        this.#add(id, at, Uint8Array.from(value), 0);
+        this.#add(id, at, outcome, 0);
       }
       const isOld = windowOfRequestKey(last.key) < oldest;
       gte = isOld ? requestKey(partitionOfRequestKey(last.key), oldest, '') : (`${last.key}\0` as Key);
@@ -150,7 +152,7 @@ export class RequestIds {
     }
   }
 
-  #add(id: string, at: Instant, outcome: Uint8Array, unapplied: number): void {
+  #add(id: string, at: Instant, outcome: string, unapplied: number): void {
     const known = this.#remembered.get(id);
     if (known) this.#bytes -= costOf(id, known.outcome);
     this.#remembered.set(id, { at, outcome, unapplied: unapplied + (known?.unapplied ?? 0) });
@@ -170,4 +172,4 @@ export class RequestIds {
   }
 }
 
-const costOf = (id: string, outcome: Uint8Array): number => OVERHEAD_BYTES + id.length + outcome.byteLength;
+const costOf = (id: string, outcome: string): number => OVERHEAD_BYTES + id.length + outcome.length;

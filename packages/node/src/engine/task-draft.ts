@@ -41,11 +41,14 @@ export class TaskDraft {
   deadLettered = 0;
   readonly #view: DraftView;
   /** Tasks as the changes so far leave them; undefined: gone. */
-  readonly #tasks = new Map<Queue, Map<Pid, CachedTask | undefined>>();
-  readonly #largest = new Map<Queue, Pid>();
+  #tasks: Map<Queue, Map<Pid, CachedTask | undefined>> | undefined;
+  #largest: Map<Queue, Pid> | undefined;
+  readonly #isLast: boolean;
 
-  constructor(view: DraftView) {
+  /** `isLast`: nothing is looked up after the first change; for hot paths. */
+  constructor(view: DraftView, isLast = false) {
     this.#view = view;
+    this.#isLast = isLast;
   }
 
   /** The queue of that name; one that does not exist is created with the atom. */
@@ -60,12 +63,12 @@ export class TaskDraft {
   }
 
   largestPid(queue: Queue): Pid | undefined {
-    return this.#largest.get(queue) ?? queue.ledger.largestPid;
+    return this.#largest?.get(queue) ?? queue.ledger.largestPid;
   }
 
   /** The task as the changes so far leave it; undefined where there is none, or where it must be read first. */
   find(queue: Queue, pid: Pid): CachedTask | undefined {
-    const tasks = this.#tasks.get(queue);
+    const tasks = this.#tasks?.get(queue);
     if (tasks?.has(pid)) return tasks.get(pid);
     const knowledge = this.#view.known(queue, pid);
     if (knowledge.kind === 'unknown') this.need(queue, pid, 0);
@@ -79,8 +82,12 @@ export class TaskDraft {
   add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
     const { queueId } = queue.ledger;
     this.changes.push({ queue, change: { kind: 'enqueue', queueId, pid, after, data }, known: undefined });
+    if (this.#isLast) return;
     const largest = this.largestPid(queue);
-    if (largest === undefined || pid > largest) this.#largest.set(queue, pid);
+    if (largest === undefined || pid > largest) {
+      this.#largest ??= new Map();
+      this.#largest.set(queue, pid);
+    }
     this.#set(queue, pid, { state: after, data });
   }
 
@@ -88,7 +95,7 @@ export class TaskDraft {
     const { queueId } = queue.ledger;
     const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data };
     this.changes.push({ queue, change, known });
-    this.#set(queue, pid, { state: after, data: data ?? known.data });
+    if (!this.#isLast) this.#set(queue, pid, { state: after, data: data ?? known.data });
   }
 
   remove(queue: Queue, pid: Pid, known: CachedTask, completed: boolean): void {
@@ -98,7 +105,7 @@ export class TaskDraft {
       change: { kind: 'dequeue', queueId, pid, before: known.state, completed },
       known,
     });
-    this.#set(queue, pid, undefined);
+    if (!this.#isLast) this.#set(queue, pid, undefined);
   }
 
   /**
@@ -106,6 +113,7 @@ export class TaskDraft {
    * task may make room for another one.
    */
   deadLetter(tasks: readonly DeadTask[]): void {
+    if (tasks.length === 0) return;
     const moves = tasks.map((task) => ({ ...task, data: this.#payloadOf(task) }));
     if (this.needs.length > 0) return;
     for (const { queue, pid, task } of moves) this.remove(queue, pid, task, false);
@@ -127,6 +135,7 @@ export class TaskDraft {
   }
 
   #set(queue: Queue, pid: Pid, task: CachedTask | undefined): void {
+    this.#tasks ??= new Map();
     let tasks = this.#tasks.get(queue);
     if (!tasks) {
       tasks = new Map();

@@ -112,7 +112,7 @@ function commit(
   memory.commit({ partition, at, changes: plan.changes, created: plan.created, request });
 }
 
-function repeat(command: UpdateCommand, recorded: Uint8Array): Decision {
+function repeat(command: UpdateCommand, recorded: string): Decision {
   const { fingerprint, outcome } = decodeOutcome(recorded);
   if (fingerprint === fingerprintOf(command)) return { kind: 'done', outcome, deadLettered: 0 };
   const message = 'the request id was used for a different request before';

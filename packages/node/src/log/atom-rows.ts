@@ -1,6 +1,6 @@
 import type { ApplyAtom, TaskChange } from '../domain/atom.ts';
 import { ByteWriter } from '../domain/bytes.ts';
-import type { Instant, Pid } from '../domain/ids.ts';
+import type { Instant, Key, Pid, QueueId } from '../domain/ids.ts';
 import { dueKey, metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../domain/keys.ts';
 import type { TaskState } from '../domain/task.ts';
 import { writeTaskState } from '../domain/task-codec.ts';
@@ -22,8 +22,14 @@ export const windowOf = (at: Instant, windowMs: number): number => Math.floor(at
  * It is: every change writes whole rows.
  */
 export function writeRows(atom: ApplyAtom, batch: WriteBatch, requestWindowMs: number): void {
+  let queueId: QueueId | undefined;
+  let prefix = '';
   for (const change of atom.changes) {
-    writeChange(batch, queuePrefix(atom.partition, change.queueId), change);
+    if (change.queueId !== queueId) {
+      queueId = change.queueId;
+      prefix = queuePrefix(atom.partition, queueId);
+    }
+    writeChange(batch, prefix, change);
   }
   for (const { queueId, reap } of atom.dropped) {
     batch.delete(Family.queues, queueKey(atom.partition, queueId));
@@ -31,7 +37,7 @@ export function writeRows(atom: ApplyAtom, batch: WriteBatch, requestWindowMs: n
   }
   if (atom.request) {
     const key = requestKey(atom.partition, windowOf(atom.at, requestWindowMs), atom.request.id);
-    batch.put(Family.requests, key, atom.request.outcome);
+    batch.putText(Family.requests, key, atom.request.outcome);
   }
 }
 
@@ -47,16 +53,20 @@ function writeChange(batch: WriteBatch, prefix: string, change: TaskChange): voi
   } else if (before && (after === undefined || isHidden)) {
     batch.delete(Family.ready, key);
   }
-  if (after) writeTaskRow(batch, prefix, change.pid, after);
+  if (after) writeState(batch, prefix, key, change.pid, after);
   if (change.kind === 'dequeue') batch.delete(Family.data, key);
   else if (change.data) batch.put(Family.data, key, change.data);
 }
 
 /** The row of a task, and its place in the index by instant. */
 export function writeTaskRow(batch: WriteBatch, prefix: string, pid: Pid, state: TaskState): void {
+  writeState(batch, prefix, taskKey(prefix, pid), pid, state);
+}
+
+function writeState(batch: WriteBatch, prefix: string, key: Key, pid: Pid, state: TaskState): void {
   writer.byte(VERSION);
   writeTaskState(writer, state);
   const { visibility } = state;
-  batch.putWritten(visibility.kind === 'hidden' ? Family.hidden : Family.ready, taskKey(prefix, pid), writer);
+  batch.putWritten(visibility.kind === 'hidden' ? Family.hidden : Family.ready, key, writer);
   if (visibility.kind === 'hidden') batch.put(Family.due, dueKey(prefix, visibility.until, pid), EMPTY);
 }

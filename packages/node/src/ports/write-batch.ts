@@ -1,4 +1,4 @@
-import type { ByteWriter } from '../domain/bytes.ts';
+import { type ByteWriter, writeLatin1 } from '../domain/bytes.ts';
 import type { Key } from '../domain/ids.ts';
 import type { Family } from './store.ts';
 
@@ -40,20 +40,27 @@ export class WriteBatch {
 
   put(family: Family, key: Key, value: Uint8Array): void {
     const at = this.#header(PUT, family, key.length, value.byteLength);
-    this.#bytes.write(key, at, 'latin1');
+    writeLatin1(this.#bytes, key, at);
     this.#bytes.set(value, at + key.length);
+  }
+
+  /** As `put`, of bytes held as latin1. */
+  putText(family: Family, key: Key, value: string): void {
+    const at = this.#header(PUT, family, key.length, value.length);
+    writeLatin1(this.#bytes, key, at);
+    writeLatin1(this.#bytes, value, at + key.length);
   }
 
   /** As `put`, of what a writer holds; the writer is empty afterwards. For hot paths: no view is made. */
   putWritten(family: Family, key: Key, value: ByteWriter): void {
     const at = this.#header(PUT, family, key.length, value.length);
-    this.#bytes.write(key, at, 'latin1');
+    writeLatin1(this.#bytes, key, at);
     value.moveTo(this.#bytes, at + key.length);
   }
 
   delete(family: Family, key: Key): void {
     const at = this.#header(DELETE, family, key.length, 0);
-    this.#bytes.write(key, at, 'latin1');
+    writeLatin1(this.#bytes, key, at);
   }
 
   /** Adds all changes of another batch after its own. */
@@ -81,10 +88,11 @@ export class WriteBatch {
     const at = this.#length;
     const length = HEADER_BYTES + keyLength + valueLength;
     this.#reserve(length);
-    this.#bytes[at] = operation;
-    this.#bytes[at + 1] = family;
-    this.#bytes.writeUInt32BE(keyLength, at + 2);
-    this.#bytes.writeUInt32BE(valueLength, at + 6);
+    const bytes = this.#bytes;
+    bytes[at] = operation;
+    bytes[at + 1] = family;
+    writeU32(bytes, keyLength, at + 2);
+    writeU32(bytes, valueLength, at + 6);
     this.#length = at + length;
     this.#count++;
     return at + HEADER_BYTES;
@@ -97,6 +105,14 @@ export class WriteBatch {
     grown.set(this.#bytes.subarray(0, this.#length));
     this.#bytes = grown;
   }
+}
+
+/** `Buffer.writeUInt32BE` checks what is known here. */
+function writeU32(bytes: Buffer, value: number, at: number): void {
+  bytes[at] = value >>> 24;
+  bytes[at + 1] = value >>> 16;
+  bytes[at + 2] = value >>> 8;
+  bytes[at + 3] = value;
 }
 
 /** Reads the records of `WriteBatch.take()`. Keys and values are views. */

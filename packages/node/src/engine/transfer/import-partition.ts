@@ -23,7 +23,7 @@ export class ImportBroken extends Error {
 export interface ImportedRequest {
   readonly id: string;
   readonly at: Instant;
-  readonly outcome: Uint8Array;
+  readonly outcome: string;
 }
 
 export interface ImportOptions {
@@ -167,11 +167,11 @@ export class PartitionImport {
     const latest = shiftInstant(((window + 1) * requestWindowMs - 1) as Instant, shiftMs);
     const at = Math.min(now(), latest) as Instant;
     batch.put(Family.requests, requestKey(partition, windowOf(at, requestWindowMs), id), value);
-    this.#remember({ id, at, outcome: value });
+    this.#remember({ id, at, outcome: latin1Of(value) });
   }
 
   #remember(request: ImportedRequest): void {
-    this.#requestBytes += request.id.length + request.outcome.byteLength;
+    this.#requestBytes += request.id.length + request.outcome.length;
     if (this.#requestBytes > MAX_REQUEST_BYTES) this.requestsLeftOut = true;
     else this.requests.push(request);
   }
