@@ -91,27 +91,45 @@ test('a member that is drained leaves once everything is handed over', async () 
   ]);
 });
 
-test('a member is given up only when the loss is accepted', async () => {
+test('members are given up only when the loss is accepted, one or several at once', async () => {
   await using server = await FakeServer.start();
   const { cluster } = server;
-  cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
+  cluster.members = [
+    fakeMember({ name: 'a' }),
+    fakeMember({ name: 'b', alive: false }),
+    fakeMember({ name: 'c', alive: false }),
+  ];
   cluster.lost = [
-    { id: 3, counted: true, queues: 1, tasks: 5 },
-    { id: 4, counted: false, queues: 0, tasks: 0 },
+    { id: 3, counted: true, queues: 1, tasks: 5, member: 'b' },
+    { id: 4, counted: false, queues: 0, tasks: 0, member: '' },
   ];
   cluster.takenBackBy = ['a'];
   await using client = await connect(server.endpoint);
   const outcome = {
     lost: [
-      { id: 3, counted: { queues: 1, tasks: 5 } },
-      { id: 4, counted: undefined },
+      { id: 3, member: 'b', counted: { queues: 1, tasks: 5 } },
+      { id: 4, member: undefined, counted: undefined },
     ],
     takenBackBy: ['a'],
   };
-  expect(await client.cluster.remove('b')).toEqual({ removed: false, ...outcome });
-  expect(cluster.members[1]?.state).toBe(MemberState.MEMBER_STATE_ACTIVE);
-  expect(await client.cluster.remove('b', { acceptLoss: true })).toEqual({ removed: true, ...outcome });
-  expect(cluster.members[1]?.state).toBe(MemberState.MEMBER_STATE_LEFT);
+  const states = (): unknown[] => cluster.members.map(({ state }) => state);
+  const { MEMBER_STATE_ACTIVE: active, MEMBER_STATE_LEFT: left } = MemberState;
+  expect(await client.cluster.remove(['b', 'c'])).toEqual({ removed: false, claimed: false, ...outcome });
+  expect(states()).toEqual([active, active, active]);
+  const refused = client.cluster.remove('b', { acceptLoss: true });
+  await expect(refused).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE' });
+  const removing = client.cluster.remove(['b', 'c'], { acceptLoss: true });
+  expect(await removing).toEqual({ removed: true, claimed: true, ...outcome });
+  expect(states()).toEqual([active, left, left]);
+});
+
+test('who gives members up need not wait until what is lost is served again', async () => {
+  await using server = await FakeServer.start();
+  server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
+  await using client = await connect(server.endpoint);
+  const outcome = await client.cluster.remove('b', { acceptLoss: true, wait: 0 });
+  expect(outcome).toMatchObject({ removed: true, claimed: false });
+  await expect(client.cluster.remove([])).rejects.toThrow(TypeError);
 });
 
 describe('refusals are', () => {

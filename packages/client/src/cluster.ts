@@ -7,6 +7,7 @@ import {
   PartitionState as WirePartitionState,
 } from '@taskmaster/proto';
 import type { ClientContext } from './context.ts';
+import { type Duration, durationMs } from './duration.ts';
 import { makeError } from './errors.ts';
 import type { CallOptions } from './options.ts';
 import type { Repetition } from './retry.ts';
@@ -101,25 +102,37 @@ export interface DrainOutcome {
 }
 
 export interface RemoveOptions extends CallOptions {
-  /** What only that member held is lost. Default false: the answer says what that would be, and nothing changes. */
+  /** What only those members held is lost. Default false: the answer says what that would be, and nothing changes. */
   readonly acceptLoss?: boolean | undefined;
+  /**
+   * Longest wait until what is lost is served again, empty, at most a minute: it takes about 7 s when all members that are
+   * left answer. It comes on top of the timeout. Default 10 s; 0: do not wait.
+   */
+  readonly wait?: Duration | undefined;
 }
 
 export interface RemoveOutcome {
-  /** Whether the member was given up. */
+  /** Whether the members were given up. */
   readonly removed: boolean;
   /** Partitions that begin anew, empty; or would, when nothing was done. */
   readonly lost: readonly LostPartition[];
-  /** Names of nodes whose hand-over of a partition to that member is taken back, with nothing lost. */
+  /** Names of nodes whose hand-over of a partition to such a member is taken back, with nothing lost. */
   readonly takenBackBy: readonly string[];
+  /** Whether all that is lost is served again. False: that comes, once all members that are left have answered. */
+  readonly claimed: boolean;
 }
 
-/** A partition that only the removed member held. */
+/** A partition that only removed members held. */
 export interface LostPartition {
   readonly id: number;
+  /** Name of the one that held it; undefined: nobody knows which of several did. */
+  readonly member: string | undefined;
   /** What was in it when it was last heard of; undefined: nobody knows. */
   readonly counted: { readonly queues: number; readonly tasks: number } | undefined;
 }
+
+/** Members wait six seconds before they begin anew what others held, and ask each other before and after. */
+const REMOVE_WAIT_MS = 10_000;
 
 /**
  * The cluster that the client's nodes belong to: its members, who holds what, and what operators do to them. Any node and
@@ -162,13 +175,17 @@ export class Cluster {
   }
 
   /**
-   * Gives up a member that will not come back. What only it held is lost, so without `acceptLoss` nothing changes and the
-   * answer says what that is.
+   * Gives up a member that will not come back, or several at once: all of them, or none. What only they held is lost, so
+   * without `acceptLoss` nothing changes and the answer says what that is.
    * @throws MemberAlive, UnknownMember, MemberLeft, LastMember, NoCluster; Unavailable with the reason HOLDER_UNREACHABLE when
-   * another active member does not answer.
+   * an active member that is not named does not answer; TypeError when none is named.
    */
-  async remove(name: string, options: RemoveOptions = {}): Promise<RemoveOutcome> {
-    const request = { name, acceptLoss: options.acceptLoss ?? false };
+  async remove(names: string | readonly string[], options: RemoveOptions = {}): Promise<RemoveOutcome> {
+    const [name, ...also] = typeof names === 'string' ? [names] : names;
+    if (name === undefined) throw new TypeError('names: no member is named');
+    const acceptLoss = options.acceptLoss ?? false;
+    const waitMs = acceptLoss ? durationMs(options.wait ?? REMOVE_WAIT_MS, 'wait') : 0;
+    const request = { name, also, acceptLoss, waitMs };
     const reply = await this.#ask('removeMember', 'operator', options, (calls, attempt) =>
       calls.removeMember(request, attempt),
     );
@@ -241,8 +258,8 @@ function partitionFrom(partition: WirePartition): ClusterPartition {
   };
 }
 
-function lostFrom({ id, counted, queues, tasks }: WireLost): LostPartition {
-  return { id, counted: counted ? { queues, tasks } : undefined };
+function lostFrom({ id, member, counted, queues, tasks }: WireLost): LostPartition {
+  return { id, member: known(member), counted: counted ? { queues, tasks } : undefined };
 }
 
 /** The protocol says with an empty string that something is not known, or does not apply. */

@@ -47,7 +47,8 @@ export class GrpcTransport implements Transport {
     listMembers: (request, options = NO_OPTIONS) => this.#unary(clusterService.listMembers, request, options),
     listPartitions: (request, options = NO_OPTIONS) => this.#unary(clusterService.listPartitions, request, options),
     drainMember: (request, options = NO_OPTIONS) => this.#unary(clusterService.drainMember, request, options),
-    removeMember: (request, options = NO_OPTIONS) => this.#unary(clusterService.removeMember, request, options),
+    removeMember: (request, options = NO_OPTIONS) =>
+      this.#unary(clusterService.removeMember, request, options, undefined, request.waitMs),
   };
   readonly reachableFrom: Reachable | undefined;
   readonly #pool: EndpointPool;

@@ -35,7 +35,7 @@ export interface TransportCallOptions {
    * it may still resolve with tasks, which the caller then gives back.
    */
   readonly signal?: AbortSignal | undefined;
-  /** From now, in ms; the call rejects with `DeadlineExceeded`. A lease's waiting time comes on top. */
+  /** From now, in ms; the call rejects with `DeadlineExceeded`. A request's own waiting time comes on top. */
   readonly timeoutMs?: number | undefined;
 }
 

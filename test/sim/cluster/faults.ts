@@ -292,7 +292,7 @@ export class Faults {
       };
       // Of a node that crashes meanwhile nobody hears.
       this.#after(15_000, again);
-      through.agent.removal.remove(`id-${name}`, true).then(
+      through.agent.removal.remove([`id-${name}`], { acceptLoss: true, waitMs: 0 }).then(
         ({ lost }) => {
           settled = true;
           this.#trouble.trace(() => `${name} was given up, and with it partitions ${lost.map(({ id }) => id)}`);

@@ -183,9 +183,9 @@ describe('members remove', () => {
   beforeEach(() => {
     threeNodes();
     cluster.lost = [
-      { id: 3, counted: true, queues: 2, tasks: 1_500 },
-      { id: 4, counted: true, queues: 0, tasks: 0 },
-      { id: 9, counted: false, queues: 0, tasks: 0 },
+      { id: 3, counted: true, queues: 2, tasks: 1_500, member: 'b' },
+      { id: 4, counted: true, queues: 0, tasks: 0, member: 'b' },
+      { id: 9, counted: false, queues: 0, tasks: 0, member: 'b' },
     ];
     cluster.takenBackBy = ['a'];
   });
@@ -244,12 +244,57 @@ describe('members remove', () => {
   });
 
   test('for programs is one object, before and after', async () => {
-    const lost = '"lost":[{"id":3,"queues":2,"tasks":1500},{"id":4,"queues":0,"tasks":0},{"id":9}],"takenBackBy":["a"]';
+    const lost =
+      '"lost":[{"id":3,"member":"b","queues":2,"tasks":1500},{"id":4,"member":"b","queues":0,"tasks":0},{"id":9,"member":"b"}],"takenBackBy":["a"]';
     const before = await run('members', 'remove', 'b', '--json');
-    expect(before.stdout).toBe(lines(`{"name":"b","removed":false,${lost}}`));
+    expect(before.stdout).toBe(lines(`{"names":["b"],"removed":false,"claimed":false,${lost}}`));
     expect(JSON.parse(before.stderr).error.reason).toBe('LOSS_NOT_ACCEPTED');
     const after = await run('members', 'remove', 'b', '--accept-loss', '--yes', '--json');
-    expect(after).toEqual({ code: 0, stdout: lines(`{"name":"b","removed":true,${lost}}`), stderr: '' });
+    expect(after).toEqual({
+      code: 0,
+      stdout: lines(`{"names":["b"],"removed":true,"claimed":true,${lost}}`),
+      stderr: '',
+    });
+  });
+
+  test('of several at once says whose each partition was', async () => {
+    cluster.members.push(fakeMember({ name: 'c', alive: false }));
+    cluster.lost = [
+      { id: 3, counted: true, queues: 2, tasks: 1_500, member: 'b' },
+      { id: 5, counted: true, queues: 1, tasks: 8, member: 'c' },
+      { id: 9, counted: false, queues: 0, tasks: 0, member: '' },
+    ];
+    const alone = await run('members', 'remove', 'b');
+    expect(alone).toMatchObject({ code: 3, stdout: '', stderr: expect.stringContaining('do not answer: c') });
+    const told = await run('members', 'remove', 'b', 'c', 'b');
+    expect(told.stdout).toBe(
+      lines(
+        'b, c: only they hold 1,508 tasks in 3 queues of 3 partitions, and whatever is in 1 that nobody has counted, as last heard of',
+        'PARTITION  QUEUES  TASKS  MEMBER',
+        '        3       2  1,500  b',
+        '        5       1      8  c',
+        '        9       ?      ?  ?',
+        'not lost, since a still has it: what was on its way there',
+      ),
+    );
+    expect(told.stderr).toContain('to give b, c up for good: taskmaster members remove b c --accept-loss');
+    const { code, stdout, stderr } = await run('members', 'remove', 'b', 'c', '--accept-loss', '--yes');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toContain('b, c: given up; lost: 1,508 tasks');
+    expect(cluster.members.filter(({ removedBy }) => removedBy === 'a').map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['b', 'c']),
+    );
+  });
+
+  test('says so where what is lost is not served again yet', async () => {
+    cluster.claimMs = 60_000;
+    const { code, stderr } = await run('members', 'remove', 'b', '--accept-loss', '--yes');
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: lines(
+        '3 partitions will be served again once all members that are left have answered; `taskmaster partitions` shows it',
+      ),
+    });
   });
 
   test('of one that runs is refused, with what to do instead', async () => {

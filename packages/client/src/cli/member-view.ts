@@ -56,8 +56,11 @@ export function membersRow(nodes: readonly ClusterNode[]): readonly string[] {
 }
 
 /** For programs. */
-export function removalObject(name: string, { removed, lost, takenBackBy }: RemoveOutcome): object {
-  return { name, removed, lost: lost.map(({ id, counted }) => ({ id, ...counted })), takenBackBy };
+export function removalObject(
+  names: readonly string[],
+  { removed, claimed, lost, takenBackBy }: RemoveOutcome,
+): object {
+  return { names, removed, claimed, lost: lost.map(({ counted, ...rest }) => ({ ...rest, ...counted })), takenBackBy };
 }
 
 /** `1,234 tasks in 12 queues of 85 partitions`, as far as that is known. */
@@ -79,3 +82,6 @@ export const lossColumns: readonly Column<LostPartition>[] = [
   { title: 'QUEUES', align: 'right', cell: ({ counted }) => (counted === undefined ? '?' : count(counted.queues)) },
   { title: 'TASKS', align: 'right', cell: ({ counted }) => (counted === undefined ? '?' : count(counted.tasks)) },
 ];
+
+/** Only where there are several. */
+export const lossMemberColumn: Column<LostPartition> = { title: 'MEMBER', cell: ({ member }) => member ?? '?' };

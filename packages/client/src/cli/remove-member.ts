@@ -6,13 +6,15 @@ import { assertCanAsk, isConfirmed } from './confirm.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
 import { countOf } from './format.ts';
 import { notesOf } from './help.ts';
-import { lossColumns, lossText, removalObject } from './member-view.ts';
+import { lossColumns, lossMemberColumn, lossText, removalObject } from './member-view.ts';
+import { Progress } from './progress.ts';
 import type { Runner, Session } from './session.ts';
 import { tableOf } from './table.ts';
 
 const notes = `
-For a member whose disk is gone: what only it held is lost, its partitions begin anew, empty, with the others. It is refused
-if it ever comes back. A member that only stopped loses nothing: start it again. One that runs is drained instead.
+For members whose disks are gone: what only they held is lost, their partitions begin anew, empty, with the others, some
+seconds later; it waits for that. They are refused if they ever come back. A member that only stopped loses nothing: start
+it again. One that runs is drained instead. All other members must answer: name all that are lost at once.
 
 Without --accept-loss it says what would be lost, changes nothing, and exits with 1. Asks first on a terminal; elsewhere
 --yes is needed.
@@ -20,7 +22,7 @@ Without --accept-loss it says what would be lost, changes nothing, and exits wit
 Examples:
   $ taskmaster members remove node-b
   $ taskmaster members remove node-b --accept-loss
-  $ taskmaster members remove node-b --accept-loss --yes --json`;
+  $ taskmaster members remove node-b node-c --accept-loss --yes --json`;
 
 interface RemoveFlags {
   readonly acceptLoss?: true;
@@ -30,53 +32,72 @@ interface RemoveFlags {
 export function addRemoval(members: Command, runner: Runner): void {
   members
     .command('remove')
-    .summary('give up a member that will not come back')
-    .description('Gives up a member that will not come back, and whatever only it held.')
-    .argument('<name>', 'of the member')
-    .option('--accept-loss', 'what only it held is lost')
+    .summary('give up members that will not come back')
+    .description('Gives up members that will not come back, all or none, and whatever only they held.')
+    .argument('<name...>', 'of the members')
+    .option('--accept-loss', 'what only they held is lost')
     .option('-y, --yes', 'do not ask')
     .addHelpText('after', notesOf(notes))
-    .action((name: string, { acceptLoss, yes = false }: RemoveFlags) => {
-      if (acceptLoss) assertCanAsk(runner.shell, yes, `gives ${name} up`);
-      return runner.connected((session) => (acceptLoss ? remove(session, name, yes) : report(session, name)));
+    .action((given: readonly string[], { acceptLoss, yes = false }: RemoveFlags) => {
+      const names = [...new Set(given)];
+      if (acceptLoss) assertCanAsk(runner.shell, yes, `gives ${names.join(', ')} up`);
+      return runner.connected((session) => (acceptLoss ? remove(session, names, yes) : report(session, names)));
     });
 }
 
-async function report({ client, out, signal }: Session, name: string): Promise<ExitCode> {
-  const outcome = await client.cluster.remove(name, { signal });
-  if (out.json) await out.object(removalObject(name, outcome));
-  else await out.line(reportText(name, outcome, out.stream));
+async function report({ client, out, signal }: Session, names: readonly string[]): Promise<ExitCode> {
+  const outcome = await client.cluster.remove(names, { signal });
+  if (out.json) await out.object(removalObject(names, outcome));
+  else await out.line(reportText(names, outcome, out.stream));
   throw new CommandFailed('LOSS_NOT_ACCEPTED', 'nothing was changed', {
-    hint: `to give ${name} up for good: taskmaster members remove ${name} --accept-loss`,
+    hint: `to give ${names.join(', ')} up for good: taskmaster members remove ${names.join(' ')} --accept-loss`,
   });
 }
 
-async function remove(session: Session, name: string, yes: boolean): Promise<ExitCode> {
+async function remove(session: Session, names: readonly string[], yes: boolean): Promise<ExitCode> {
   const { client, out, err, signal } = session;
-  const shown = escapeControls(name);
+  const shown = escapeControls(names.join(', '));
   if (!out.json) {
-    const planned = await client.cluster.remove(name, { signal });
-    await out.line(reportText(name, planned, out.stream));
+    const planned = await client.cluster.remove(names, { signal });
+    await out.line(reportText(names, planned, out.stream));
     if (!yes && !(await isConfirmed(session, `Give ${shown} up, and lose ${lossText(planned.lost)}?`))) {
       err.write('Nothing was changed.\n');
       return exitCodes.failed;
     }
   }
-  const outcome = await client.cluster.remove(name, { acceptLoss: true, signal });
+  const outcome = await removing(session, names);
   if (out.json) {
-    await out.object(removalObject(name, outcome));
+    await out.object(removalObject(names, outcome));
   } else {
     const takenBack = outcome.takenBackBy.length === 0 ? '' : `; ${takenBackText(outcome.takenBackBy)}`;
     await out.line(`${shown}: given up; lost: ${lossText(outcome.lost)}${takenBack}`);
   }
+  if (!outcome.claimed) {
+    const partitions = `${countOf(outcome.lost.length, 'partition')} will be served again`;
+    err.write(`${partitions} once all members that are left have answered; \`taskmaster partitions\` shows it\n`);
+  }
   return exitCodes.ok;
 }
 
+/** Takes some seconds, in which what is lost begins anew. */
+async function removing({ client, out, err, signal }: Session, names: readonly string[]): Promise<RemoveOutcome> {
+  const line = `${escapeControls(names.join(', '))}: being given up, until others serve what is lost`;
+  using _progress = out.json ? undefined : new Progress({ stream: err, line: () => line });
+  return await client.cluster.remove(names, { acceptLoss: true, signal });
+}
+
 /** What would be lost: in all, and by partition where there is anything to lose. */
-function reportText(name: string, { lost, takenBackBy }: RemoveOutcome, stream: Session['out']['stream']): string {
-  const lines = [`${escapeControls(name)}: only it holds ${lossText(lost)}, as last heard of`];
+function reportText(
+  names: readonly string[],
+  { lost, takenBackBy }: RemoveOutcome,
+  stream: Session['out']['stream'],
+): string {
+  const isOne = names.length === 1;
+  const holds = isOne ? 'it holds' : 'they hold';
+  const lines = [`${escapeControls(names.join(', '))}: only ${holds} ${lossText(lost)}, as last heard of`];
   const full = lost.filter(({ counted }) => counted === undefined || counted.tasks > 0 || counted.queues > 0);
-  if (full.length > 0) lines.push(tableOf(full, lossColumns, stream));
+  const columns = isOne ? lossColumns : [...lossColumns, lossMemberColumn];
+  if (full.length > 0) lines.push(tableOf(full, columns, stream));
   const empty = lost.length - full.length;
   if (full.length > 0 && empty > 0) lines.push(`and ${countOf(empty, 'empty partition')}`);
   if (takenBackBy.length > 0) lines.push(takenBackText(takenBackBy));

@@ -22,6 +22,8 @@ export class FakeCluster {
   /** What goes with a member that is given up. */
   lost: RemoveMemberResponse['lost'] = [];
   takenBackBy: string[] = [];
+  /** Whoever waits for so long, in ms, hears that what is lost is served again; no time passes here. */
+  claimMs = 7_000;
 
   listMembers(): ListMembersResponse {
     this.#assertCluster();
@@ -53,14 +55,21 @@ export class FakeCluster {
     return { partitionsHeld: member.partitionsHeld };
   }
 
-  removeMember({ name, acceptLoss }: RemoveMemberRequest): RemoveMemberResponse {
-    const member = this.#member(name);
-    if (member.alive) throw makeError(`${name} answers`, { reason: 'MEMBER_ALIVE' });
-    if (acceptLoss) {
+  removeMember({ name, also, acceptLoss, waitMs }: RemoveMemberRequest): RemoveMemberResponse {
+    const given = [name, ...also].map((one) => this.#member(one));
+    const alive = given.find((member) => member.alive);
+    if (alive) throw makeError(`${alive.name} answers`, { reason: 'MEMBER_ALIVE' });
+    const silent = this.members.filter((member) => isActive(member) && !member.alive && !given.includes(member));
+    if (silent.length > 0) {
+      const names = silent.map((member) => member.name).join(', ');
+      throw makeError(`members that do not answer: ${names}`, { reason: 'HOLDER_UNREACHABLE' });
+    }
+    for (const member of acceptLoss ? given : []) {
       member.state = MemberState.MEMBER_STATE_LEFT;
       member.removedBy = this.members[0]?.name ?? '';
     }
-    return { removed: acceptLoss, lost: this.lost, takenBackBy: this.takenBackBy };
+    const claimed = acceptLoss && waitMs >= this.claimMs;
+    return { removed: acceptLoss, lost: this.lost, takenBackBy: this.takenBackBy, claimed };
   }
 
   #member(name: string): Member {
@@ -77,6 +86,8 @@ export class FakeCluster {
     if (this.members.length === 0) throw makeError('this node stands alone', { reason: 'NO_CLUSTER' });
   }
 }
+
+const isActive = ({ state }: Member): boolean => state === MemberState.MEMBER_STATE_ACTIVE;
 
 /** An active node, unless said otherwise. */
 export function fakeMember(fields: Partial<Member> & { readonly name: string }): Member {

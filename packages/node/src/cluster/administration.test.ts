@@ -1,9 +1,16 @@
 import { MemberRole, MemberState, PartitionState } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { administrationOf, clusterOf, cutOff, fill, groupsOf, idsHeldBy } from '../testing/cluster-fixtures.ts';
+import {
+  administrationOf,
+  clusterOf,
+  cutOff,
+  DEATH_MS,
+  fill,
+  giveUp,
+  groupsOf,
+  idsHeldBy,
+} from '../testing/cluster-fixtures.ts';
 import { VirtualClock } from '../testing/virtual-clock.ts';
-
-const DEATH_MS = 10_000;
 
 describe('the list of members', () => {
   test('shows nodes, those that left last, and proxies', async () => {
@@ -43,7 +50,7 @@ describe('the list of members', () => {
     await cluster.run(cluster.node('b').lose());
     await cluster.pass(DEATH_MS);
     const administration = administrationOf(cluster, 'a');
-    await cluster.run(administration.removeMember({ name: 'b', acceptLoss: true }));
+    await giveUp(cluster, 'a', 'b');
     const { members } = await administration.listMembers();
     expect(members.find(({ name }) => name === 'b')).toMatchObject({ removedBy: 'a' });
   });
@@ -145,7 +152,7 @@ describe('a member that is drained', () => {
     await expect(drain('b')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE', metadata: { members: 'b' } });
     await expect(drain('x')).rejects.toMatchObject({ reason: 'UNKNOWN_MEMBER' });
     await cluster.pass(DEATH_MS);
-    await cluster.run(administrationOf(cluster, 'a').removeMember({ name: 'b', acceptLoss: true }));
+    await giveUp(cluster, 'a', 'b');
     await expect(drain('a')).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
   });
 
@@ -167,7 +174,9 @@ describe('calls of another cluster', () => {
     await expect(handlers.exchange({ clusterId, from: 'id-x', knowledge: undefined })).rejects.toMatchObject(refused);
     await expect(handlers.inventory({ clusterId })).rejects.toMatchObject(refused);
     await expect(handlers.leave({ clusterId, nodeId: 'id-a' })).rejects.toMatchObject(refused);
-    await expect(handlers.giveUp({ clusterId, nodeId: 'id-a', acceptLoss: true })).rejects.toMatchObject(refused);
+    await expect(handlers.giveUp({ clusterId, nodeId: 'id-a', also: [], acceptLoss: true })).rejects.toMatchObject(
+      refused,
+    );
     // Only a proxy may not know yet.
     const stranger = handlers.exchange({ clusterId: '', from: 'id-x', knowledge: undefined });
     await expect(stranger).rejects.toMatchObject(refused);

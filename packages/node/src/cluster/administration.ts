@@ -86,8 +86,11 @@ export class ClusterAdministration {
     }
   };
 
-  readonly removeMember = async ({ name, acceptLoss }: RemoveMemberRequest): Promise<RemoveMemberResponse> =>
-    this.#deps.agent.removal.remove(this.#memberNamed(name).nodeId, acceptLoss);
+  readonly removeMember = async (request: RemoveMemberRequest): Promise<RemoveMemberResponse> => {
+    const { name, also, acceptLoss, waitMs } = request;
+    const nodeIds = new Set([name, ...also].map((one) => this.#memberNamed(one).nodeId));
+    return this.#deps.agent.removal.remove([...nodeIds], { acceptLoss, waitMs });
+  };
 
   /** Names are unique among those that have not left, and only among those. */
   #memberNamed(name: string): MemberRecord {

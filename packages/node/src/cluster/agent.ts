@@ -10,7 +10,7 @@ import type { CallPeer, PeerHandlers } from '../ports/peer-network.ts';
 import type { Random } from '../ports/random.ts';
 import { sleep } from '../ports/sleep.ts';
 import { CommitGuard } from './commit-guard.ts';
-import { addressOf, Exchanger } from './exchange.ts';
+import { addressOf, Exchanger, type Heard } from './exchange.ts';
 import type { HandOffs } from './handoff/hand-offs.ts';
 import type { HolderView } from './holder-view.ts';
 import { inventoryOf } from './inventory.ts';
@@ -19,7 +19,7 @@ import { Knowledge } from './knowledge.ts';
 import { Leaving } from './leaving.ts';
 import { LeftTargets } from './left-targets.ts';
 import type { Identity, MemberStore } from './member-store.ts';
-import { isHolding, isRemoved, type MemberRecord, type Members } from './members.ts';
+import { epochBeyond, isHolding, isRemoved, type MemberRecord, type Members } from './members.ts';
 import { Orphans } from './orphans.ts';
 import { Placement } from './placement.ts';
 import { Removal } from './removal.ts';
@@ -67,9 +67,9 @@ export class ClusterAgent {
       if (nodeId !== this.nodeId) throw new Refusal('UNKNOWN_MEMBER', `this is node ${this.nodeId}, not ${nodeId}`);
       return { partitionsHeld: await this.leave() };
     },
-    giveUp: async ({ clusterId, nodeId, acceptLoss }) => {
+    giveUp: async ({ clusterId, nodeId, also, acceptLoss }) => {
       this.#assertCluster(clusterId);
-      return this.removal.giveUp(nodeId, acceptLoss);
+      return this.removal.giveUp([nodeId, ...also], acceptLoss);
     },
   };
   /** How other members are given up. */
@@ -129,7 +129,8 @@ export class ClusterAgent {
       exchangeWithAll,
       takeBack: (id) => deps.handOffs.resolveRemoved(id),
     });
-    this.#guard = new CommitGuard({ ...common, self: () => knowledge.self, others: () => knowledge.others });
+    const hear = (id: string): Promise<Heard | undefined> => this.#exchanger.hear(id);
+    this.#guard = new CommitGuard({ ...common, hear, self: () => knowledge.self, others: () => knowledge.others });
     this.#orphans = new Orphans({
       ...common,
       mayCommit: () => this.mayCommit,
@@ -140,7 +141,9 @@ export class ClusterAgent {
       ...common,
       addressOf: (id) => this.addressOf(id),
       ownInventory: () => this.inventory(),
-      adopt: (record) => knowledge.inTurn(() => knowledge.adopt([record])),
+      adopt: (records) => knowledge.inTurn(() => knowledge.adopt(records)),
+      onChange: (listener) => this.onChange(listener),
+      stopping: this.#stopping.signal,
     });
     deps.partitions.guard(this.#guard.check);
   }
@@ -264,8 +267,8 @@ export class ClusterAgent {
     const knowledge = this.#knowledge;
     return knowledge.inTurn(async () => {
       if (from !== '') await knowledge.learn(heard, from);
-      const { clusterId: ownId } = identity;
-      return { knowledge: knowledge.tell(), nodeId: this.nodeId, clusterId: ownId, partitions, nowMs: clock.now() };
+      const self = { nodeId: this.nodeId, clusterId: identity.clusterId, mayCommit: this.mayCommit };
+      return { ...self, knowledge: knowledge.tell(), partitions, nowMs: clock.now() };
     });
   }
 
@@ -290,7 +293,7 @@ export class ClusterAgent {
   async #resolveRemoved({ nodeId }: MemberRecord): Promise<void> {
     if (nodeId === this.nodeId) return;
     void this.#tellRemoved(nodeId);
-    await this.#deps.handOffs.resolveRemoved(nodeId);
+    await this.#deps.handOffs.resolveRemoved(nodeId, (epoch) => epochBeyond(epoch, this.members));
   }
 
   async #tellRemoved(nodeId: string): Promise<void> {

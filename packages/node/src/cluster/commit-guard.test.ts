@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { administrationOf, clusterOf, cutOff, fill, groupsOf } from '../testing/cluster-fixtures.ts';
+import { clusterOf, cutOff, DEATH_MS, fill, giveUp, groupsOf } from '../testing/cluster-fixtures.ts';
 import type { SimCluster, SimNode } from '../testing/sim-cluster.ts';
-
-const DEATH_MS = 10_000;
 
 /** A queue that the node holds. */
 const queueOf = (cluster: SimCluster, node: SimNode): string => {
@@ -70,7 +68,7 @@ describe('a node that is started', () => {
     expect(warnings).toHaveLength(3);
     expect(warnings[0]).toContain('"name":"b"');
     expect(warnings[0]).toContain('taskmaster members remove');
-    await cluster.run(administrationOf(cluster, 'a').removeMember({ name: 'b', acceptLoss: true }));
+    await giveUp(cluster, 'a', 'b');
     await cluster.run(a.h.enqueue(queueOf(cluster, a), ['1']));
     await cluster.pass(30_000);
     expect(cluster.shares()).toEqual({ a: cluster.partitions });
@@ -164,7 +162,7 @@ describe('a node that stood still', () => {
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
     await standStill(cluster, b, DEATH_MS);
-    await cluster.run(administrationOf(cluster, 'a').removeMember({ name: 'b', acceptLoss: true }));
+    await giveUp(cluster, 'a', 'b');
     await cluster.pass(50_000);
     const callers = ['2', '3', '4'].map((pid) =>
       b.h.enqueue(`${queue}`, [pid]).then(

@@ -2,6 +2,7 @@ import { Refusal } from '../domain/errors.ts';
 import type { Instant } from '../domain/ids.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
+import type { Heard } from './exchange.ts';
 import type { MemberRecord } from './members.ts';
 
 export interface CommitGuardDeps {
@@ -10,8 +11,8 @@ export interface CommitGuardDeps {
   readonly self: () => MemberRecord | undefined;
   /** The other members that take part when one is given up, alive or not. */
   readonly others: () => readonly MemberRecord[];
-  /** Hears what the member knows; whether it answered. */
-  readonly exchange: (nodeId: string) => Promise<boolean>;
+  /** Hears what the member knows; undefined unless it answered. */
+  readonly hear: (nodeId: string) => Promise<Heard | undefined>;
 }
 
 const BEAT_MS = 500;
@@ -19,6 +20,8 @@ const BEAT_MS = 500;
 export const PAUSE_MS = 5_000;
 /** Callers wait so long, then they are refused. */
 const PATIENCE_MS = 2_000;
+/** So long those who wait themselves look for somebody who does not: longer than a process needs to start again. */
+const SEARCH_MS = 10_000;
 const RETRY_DELAY_MS = 500;
 const REPORT_MS = 30_000;
 
@@ -30,6 +33,8 @@ type State =
       readonly since: Instant;
       readonly over: PromiseWithResolvers<void>;
       readonly asking: Set<string>;
+      /** Of everybody who was asked since, whether an answer came. */
+      readonly answered: Map<string, boolean>;
       reportAt: number;
     }
   /** Nothing is committed ever again. */
@@ -39,11 +44,16 @@ type State =
  * Keeps a node that was given up while it was down or stood still from changing anything.
  *
  *  G1  Nothing is committed between a start, or a gap of five seconds in the beats, and an exchange begun after it with
- *      another member that has not left. Every such member knows durably who was given up before anything of it is
- *      claimed, so one answer of any of them suffices.
- *  G2  Whoever is alone has nobody who could have given it up.
- *  G3  Whether the others are down or cut off cannot be told from here: it waits, however long they are gone. A member
- *      that will not return is given up by an operator, at this node too.
+ *      another member that has not left and does not wait itself. Every such member knows durably who was given up before
+ *      anything of it is claimed, so one answer of any of them suffices.
+ *  G2  Those who wait may know nothing of it: members that were given up together, or one after the other before the
+ *      second heard of the first, do not when they come back. What they say counts only once all others have answered, or
+ *      those who have not keep silent for ten seconds. The latter is for a cluster that was down as a whole and of which
+ *      some stay down: nobody could tell it from members that were given up together, came back together, and reach none
+ *      of those who know. Operators are told not to do that.
+ *  G3  Whoever is alone has nobody who could have given it up.
+ *  G4  Whether the others are down or cut off cannot be told from here: while nobody answers it waits, however long they
+ *      are gone. Members that will not return are given up by an operator, at this node too.
  */
 export class CommitGuard {
   readonly #deps: CommitGuardDeps;
@@ -76,7 +86,7 @@ export class CommitGuard {
     const { self, others } = this.#deps;
     if (this.#state.kind === 'open') return undefined;
     if (this.#state.kind === 'held') {
-      return `it waits for one of the other members to answer: ${namesOf(others())}`;
+      return `it waits for one of the other members to answer: ${namesOf(silent(this.#state, others()))}`;
     }
     return self()?.state === 'left' ? 'it is not a member of the cluster any more' : 'it is shutting down';
   }
@@ -94,7 +104,7 @@ export class CommitGuard {
   }
 
   membersChanged(): void {
-    const { self, others, log } = this.#deps;
+    const { self, log } = this.#deps;
     const own = self();
     if (own?.state === 'left' && this.#state.kind !== 'closed') {
       const message = own.removedBy === '' ? 'has left' : 'was given up by an operator and may change nothing any more';
@@ -107,7 +117,7 @@ export class CommitGuard {
         );
       }
     }
-    if (this.#state.kind === 'held' && others().length === 0) this.#open();
+    this.#openIfTold();
   }
 
   #beatSoon(): void {
@@ -141,7 +151,7 @@ export class CommitGuard {
     const earlier = this.#state.kind === 'held' ? this.#state.over : undefined;
     const over = Promise.withResolvers<void>();
     over.promise.catch(() => {});
-    this.#state = { kind: 'held', since, over, asking: new Set(), reportAt: since + PATIENCE_MS };
+    this.#state = { kind: 'held', since, over, asking: new Set(), answered: new Map(), reportAt: since + PATIENCE_MS };
     if (earlier) over.promise.then(earlier.resolve, earlier.reject);
   }
 
@@ -152,6 +162,16 @@ export class CommitGuard {
     over.resolve();
   }
 
+  /** By those who wait themselves (G2), or because there is nobody else (G3). */
+  #openIfTold(): void {
+    const state = this.#state;
+    if (state.kind !== 'held') return;
+    const others = this.#deps.others();
+    const missing = silent(state, others);
+    const isSearchOver = this.#deps.clock.now() >= state.since + SEARCH_MS && missing.length < others.length;
+    if (isSearchOver ? missing.every(({ nodeId }) => state.answered.has(nodeId)) : missing.length === 0) this.#open();
+  }
+
   #close(refusal: Refusal): void {
     const earlier = this.#state;
     this.#state = { kind: 'closed', refused: rejected(refusal) };
@@ -159,39 +179,48 @@ export class CommitGuard {
   }
 
   #ask(): void {
+    this.#openIfTold();
     const state = this.#state;
     if (state.kind !== 'held' || this.#stopped) return;
     const { clock, others, log } = this.#deps;
-    const waiting = others();
-    for (const { nodeId } of waiting) {
+    for (const { nodeId } of others()) {
       if (!state.asking.has(nodeId)) void this.#askOne(state, nodeId);
     }
+    const missing = silent(state, others());
     const now = clock.now();
     if (now < state.since + PATIENCE_MS) return;
     // From here on it stays rejected: callers that come later are refused at once.
     state.over.reject(
-      new Refusal('STARTING', `this node waits for one of the other members to answer: ${namesOf(waiting)}`, {
+      new Refusal('STARTING', `this node waits for one of the other members to answer: ${namesOf(missing)}`, {
         retryDelayMs: RETRY_DELAY_MS,
       }),
     );
-    if (now < state.reportAt) return;
+    if (now < state.reportAt || missing.length < others().length) return;
     state.reportAt = now + REPORT_MS;
     log.warn(
-      { members: waiting.map(({ name, rpcAddress }) => ({ name, rpcAddress })) },
-      'no other member answers, and this node may have been given up while it was away: it serves nothing until one does. Start one of them; if all are lost for good, give each up with `taskmaster members remove NAME --accept-loss`',
+      { members: missing.map(({ name, rpcAddress }) => ({ name, rpcAddress })) },
+      'no other member answers, and this node may have been given up while it was away: it serves nothing until one does. Start one of them; if all are lost for good, give them up with `taskmaster members remove NAME... --accept-loss`',
     );
   }
 
   async #askOne(state: Extract<State, { kind: 'held' }>, nodeId: string): Promise<void> {
-    const { others, exchange } = this.#deps;
+    const { others, hear } = this.#deps;
     state.asking.add(nodeId);
-    const answered = await exchange(nodeId);
+    const heard = await hear(nodeId);
     state.asking.delete(nodeId);
     // An answer that lay around while this node stood still comes to a state before the gap, or `check` finds the gap.
+    if (this.#state !== state) return;
+    state.answered.set(nodeId, heard !== undefined || state.answered.get(nodeId) === true);
     // Whoever was found to have left is no judge of who is a member.
-    if (answered && this.#state === state && others().some((other) => other.nodeId === nodeId)) this.#open();
+    if (heard?.mayCommit && others().some((other) => other.nodeId === nodeId)) this.#open();
+    else this.#openIfTold();
   }
 }
+
+const silent = (
+  { answered }: Extract<State, { kind: 'held' }>,
+  others: readonly MemberRecord[],
+): readonly MemberRecord[] => others.filter(({ nodeId }) => answered.get(nodeId) !== true);
 
 const namesOf = (members: readonly MemberRecord[]): string => members.map(({ name }) => name).join(', ');
 

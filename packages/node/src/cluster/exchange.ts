@@ -29,6 +29,12 @@ export interface ExchangerDeps {
   readonly onBeat: () => void;
 }
 
+/** How a node answered. */
+export interface Heard {
+  /** It may change what it holds: it does not wait to hear that it is still a member itself. */
+  readonly mayCommit: boolean;
+}
+
 /** How often somebody is asked even where gossip tells of no news. */
 const EXCHANGE_MS = 5_000;
 export const EXCHANGE_TIMEOUT_MS = 2_000;
@@ -72,30 +78,38 @@ export class Exchanger {
    * answered, once what it said is taken over.
    */
   async with(nodeId: string, knowledge = this.#deps.knowledge()): Promise<boolean> {
+    return (await this.hear(nodeId, knowledge)) !== undefined;
+  }
+
+  /** As `with`; resolves with how that node answered, undefined unless it did. */
+  async hear(nodeId: string, knowledge = this.#deps.knowledge()): Promise<Heard | undefined> {
     const { membership, members } = this.#deps;
     const address = addressOf(nodeId, membership, members());
-    if (address === undefined || this.#stopped) return false;
+    if (address === undefined || this.#stopped) return undefined;
     try {
-      const answered = await this.#ask(address, knowledge);
+      const answer = await this.#ask(address, knowledge);
       this.#reported.delete(nodeId);
-      return answered === nodeId;
+      return answer?.nodeId === nodeId ? answer : undefined;
     } catch (error) {
       // Gossip tells of news again.
       this.#seen.delete(nodeId);
       this.#report(nodeId, address, error);
-      return false;
+      return undefined;
     }
   }
 
-  /** Resolves with the id of who answered; undefined once this is stopped. */
-  async #ask(address: string, knowledge = this.#deps.knowledge()): Promise<string | undefined> {
+  /** Resolves with who answered, and how; undefined once this is stopped. */
+  async #ask(
+    address: string,
+    knowledge = this.#deps.knowledge(),
+  ): Promise<(Heard & { readonly nodeId: string }) | undefined> {
     const { call, clusterId, from, learn } = this.#deps;
     const request = { clusterId, from, knowledge };
     const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
     if (this.#stopped) return undefined;
     this.#clocks.heard(answer.nodeId, answer.nowMs);
     await learn(answer.knowledge, answer.nodeId);
-    return answer.nodeId;
+    return answer;
   }
 
   /** All members may have come back at other addresses: whoever is found at a contact knows of those that came before. */

@@ -79,10 +79,19 @@ export const isRemoved = (record: MemberRecord | undefined): boolean =>
 /** Whether it holds partitions, or may. */
 export const isHolding = ({ state }: MemberRecord): boolean => state === 'active' || state === 'leaving';
 
-/** The one that decides for all when a member is given up; undefined where there is no other active member. */
-export function deciderWithout(members: Members, nodeId: string): string | undefined {
+/** The one that decides for all when these members are given up; undefined where there is no other active member. */
+export function deciderWithout(members: Members, nodeIds: readonly string[]): string | undefined {
   const [first] = ringMembers(members)
-    .filter((id) => id !== nodeId)
+    .filter((id) => !nodeIds.includes(id))
     .sort();
   return first;
+}
+
+/** More hand-offs than two members make unheard: each waits for a disk several times. */
+const UNHEARD_HAND_OFFS = 1_000_000;
+
+/** A later epoch than any that members who were given up reached after this one was heard of; see `Orphans`, O4. */
+export function epochBeyond(epoch: number, members: Members): number {
+  const removed = [...members.values()].filter(isRemoved).length;
+  return epoch + (removed > 1 ? UNHEARD_HAND_OFFS : 2);
 }

@@ -5,7 +5,7 @@ import type { Log } from '../ports/log.ts';
 import { sleep } from '../ports/sleep.ts';
 import { PAUSE_MS } from './commit-guard.ts';
 import type { HolderView } from './holder-view.ts';
-import { deciderWithout, isRemoved, type Members } from './members.ts';
+import { deciderWithout, epochBeyond, isRemoved, type Members } from './members.ts';
 
 export interface OrphansDeps {
   readonly clock: Clock;
@@ -43,14 +43,15 @@ interface Orphan {
  *      partition that the removed member handed over before is not an orphan, and none can be handed over any more.
  *  O2  The removed member may have run on unseen, and have been told that it is a member just before others knew better.
  *      Everybody who hears of a removal tells the removed member, so that a running one knows within moments; one that
- *      stands still for longer than the commit guard allows asks when it goes on, and hears it from anybody. The wait
+ *      stands still for longer than the commit guard allows asks when it goes on, and hears it from anybody who is left. The wait
  *      between the first round of answers and the claim covers the one that stood still for less.
  *  O3  Two nodes may both believe to be the lowest while records of members travel. Each asks the other before it claims,
  *      if it knows of it, and so tells it that it is active; then only one of them believes it any more. Of two of which
  *      one does not know the other, the one that does hears of the other's claim: answers and claims take turns. Whoever
  *      learns of a new member during a round begins another one.
  *  O4  The epoch is two more than the removed member's: had it taken or handed over a partition without anybody's
- *      knowledge, that would be at one more.
+ *      knowledge, that would be at one more. Several that were given up may have handed it to and fro among them before,
+ *      so that it is a million more then.
  *  O5  Where a partition is nobody may know any more, as members remember of others only what they heard since they were
  *      started. Where all have answered, only a member that was given up can have held it. Its epoch is not known either:
  *      the seconds since 1970 are more than any partition was ever handed over.
@@ -88,7 +89,7 @@ export class Orphans {
 
   #isMine(): boolean {
     const { members, nodeId } = this.#deps;
-    return !this.#stopping.signal.aborted && deciderWithout(members(), '') === nodeId;
+    return !this.#stopping.signal.aborted && deciderWithout(members(), []) === nodeId;
   }
 
   async #takeIn(): Promise<void> {
@@ -120,7 +121,7 @@ export class Orphans {
 
   /** Claims those of which nothing else is heard. Whether that was possible. */
   async #claim(orphans: readonly Orphan[]): Promise<boolean> {
-    const { claim, clock, toHear, mayCommit, log } = this.#deps;
+    const { claim, clock, members, toHear, mayCommit, log } = this.#deps;
     const heard = await this.#hearAll();
     if (!heard) return false;
     let claimed: readonly PartitionClaim[] | undefined;
@@ -130,7 +131,9 @@ export class Orphans {
       const same = ({ id, epoch, nodeId }: Orphan): boolean =>
         now.get(id)?.epoch === epoch && now.get(id)?.nodeId === nodeId;
       const seconds = Math.floor(clock.now() / 1000);
-      claimed = orphans.filter(same).map(({ id, epoch }) => ({ id, epoch: epoch > 0 ? epoch + 2 : seconds }));
+      claimed = orphans
+        .filter(same)
+        .map(({ id, epoch }) => ({ id, epoch: epoch > 0 ? epochBeyond(epoch, members()) : seconds }));
       return claimed;
     });
     if (!claimed) return false;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { PartitionId } from '../domain/ids.ts';
-import { administrationOf } from '../testing/cluster-fixtures.ts';
+import { givingUp } from '../testing/cluster-fixtures.ts';
 import { SimCluster, type SimNode } from '../testing/sim-cluster.ts';
 
 /** CLUSTER_SEEDS looks further than the default run does; CLUSTER_FIRST_SEED begins elsewhere. */
@@ -15,6 +15,8 @@ class RemovalRun {
   readonly #standing = new Set<SimNode>();
   readonly #removed = new Set<string>();
   removals = 0;
+  /** Of several at once. */
+  together = 0;
 
   constructor(seed: number) {
     this.cluster = new SimCluster({ seed, partitions: 8, latencyMs: 12, loss: 0.03 });
@@ -59,11 +61,15 @@ class RemovalRun {
   #befall(): void {
     const chance = this.cluster.random.next();
     if (chance < 0.2) this.#lose();
-    else if (chance < 0.45)
-      this.#start(this.#pick(this.#members.filter(({ isUp, isStarting }) => !isUp && !isStarting)));
+    else if (chance < 0.45) this.#start(this.#pick(this.#down(this.#members)));
+    else if (chance < 0.5) this.#start(this.#pick(this.#down(this.cluster.nodes.values())));
     else if (chance < 0.6) this.#standStill();
     else if (chance < 0.75) this.#goOn();
     else this.#remove();
+  }
+
+  #down(nodes: Iterable<SimNode>): SimNode[] {
+    return [...nodes].filter(({ isUp, isStarting }) => !isUp && !isStarting);
   }
 
   #start(node: SimNode | undefined): void {
@@ -99,21 +105,20 @@ class RemovalRun {
 
   /** Whoever is given up is down, or stands still, as far as operators can tell. */
   #remove(): void {
-    const target = this.#pick(this.#members.filter((node) => !node.isUp || this.#standing.has(node)));
+    const seemDead = this.#members.filter((node) => !node.isUp || this.#standing.has(node));
     const through = this.#pick(this.cluster.up.filter((node) => !this.#standing.has(node)));
-    if (!target || !through || this.#members.length < 3) return;
-    const request = { name: target.name, acceptLoss: true };
-    administrationOf(this.cluster, through.name)
-      .removeMember(request)
-      .then(
-        () => this.#gone(target.name),
-        () => {},
-      );
+    const names = seemDead.map(({ name }) => name).filter(() => this.cluster.random.next() < 0.7);
+    if (names.length === 0 || !through || this.#members.length < names.length + 2) return;
+    givingUp(this.cluster, through.name, names, { acceptLoss: true }).then(
+      () => this.#gone(names),
+      () => {},
+    );
   }
 
-  #gone(name: string): void {
+  #gone(names: readonly string[]): void {
     this.removals++;
-    this.#removed.add(name);
+    if (names.length > 1) this.together++;
+    for (const name of names) this.#removed.add(name);
   }
 
   async verify(): Promise<void> {
@@ -141,6 +146,7 @@ class RemovalRun {
 }
 
 let removals = 0;
+let together = 0;
 
 describe('a cluster whose members are given up', () => {
   test.each(Array.from({ length: SEEDS }, (_, i) => FIRST + i))(
@@ -150,10 +156,12 @@ describe('a cluster whose members are given up', () => {
       await run.play();
       await run.verify();
       removals += run.removals;
+      together += run.together;
     },
   );
 
   test('is one where that happens', () => {
     expect(removals).toBeGreaterThan(0);
+    expect(together).toBeGreaterThan(0);
   });
 });

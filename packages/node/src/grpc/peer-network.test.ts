@@ -8,7 +8,10 @@ import { fakeEngine } from './testing/fake-engine.ts';
 import { startServer, type TestServer } from './testing/start-server.ts';
 
 const WITHIN = { timeoutMs: 5_000 };
-const ANSWER = { knowledge: { members: [], holders: [] }, nodeId: 'b', clusterId: 'c', partitions: 256, nowMs: 5 };
+const ANSWER = {
+  knowledge: { members: [], holders: [] },
+  ...{ nodeId: 'b', clusterId: 'c', partitions: 256, nowMs: 5, mayCommit: true },
+};
 const ASKED = { clusterId: 'c', from: 'a', knowledge: { members: [], holders: [] } };
 
 describe('calls between nodes', () => {

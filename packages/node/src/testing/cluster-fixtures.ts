@@ -1,6 +1,8 @@
-import { partitionOf } from '@taskmaster/proto';
+import { partitionOf, type RemoveMemberResponse } from '@taskmaster/proto';
+import { expect } from 'vitest';
 import { ClusterAdministration } from '../cluster/administration.ts';
 import type { PartitionId } from '../domain/ids.ts';
+import { pidsOf } from './engine-harness.ts';
 import { SimCluster, type SimClusterOptions, type SimNode } from './sim-cluster.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -38,6 +40,51 @@ export function administrationOf(cluster: SimCluster, name: string): ClusterAdmi
   const { agent, membership } = node;
   const call = cluster.callFrom(name, node.h.clock);
   return new ClusterAdministration({ agent, membership, call, clusterId: 'cluster-1', log: SILENT });
+}
+
+/** Longer than gossip needs to declare a node dead. */
+export const DEATH_MS = 10_000;
+
+export interface GivingUp {
+  readonly acceptLoss: boolean;
+  /** Default 0. */
+  readonly waitMs?: number;
+}
+
+/** Gives members up, through that node; time must be moved meanwhile. */
+export function givingUp(
+  cluster: SimCluster,
+  through: string,
+  names: readonly string[],
+  { acceptLoss, waitMs = 0 }: GivingUp,
+): Promise<RemoveMemberResponse> {
+  const [name = '', ...also] = names;
+  return administrationOf(cluster, through).removeMember({ name, also, acceptLoss, waitMs });
+}
+
+/** As an operator does who knows what is lost. */
+export const giveUp = (cluster: SimCluster, through: string, ...names: string[]): Promise<RemoveMemberResponse> =>
+  cluster.run(givingUp(cluster, through, names, { acceptLoss: true }));
+
+/** What an operator is told before. */
+export const reportOn = (cluster: SimCluster, through: string, ...names: string[]): Promise<RemoveMemberResponse> =>
+  cluster.run(givingUp(cluster, through, names, { acceptLoss: false }));
+
+/** Of the tasks of `fill` that are there. */
+export async function pidsIn(cluster: SimCluster, group: string): Promise<string[]> {
+  const holder = cluster.holderOf(group);
+  if (!holder) throw new Error(`nobody serves ${group}`);
+  return pidsOf(await cluster.run(holder.h.lease(`${group}#q`, { max: 9, for: 1 })));
+}
+
+/** Of every partition, among those who have not left. */
+export function expectOneHolderEach(cluster: SimCluster): void {
+  for (let id = 0; id < cluster.partitions; id++) {
+    const holders = cluster
+      .serving(id as PartitionId)
+      .filter((name) => cluster.node(name).agent.self?.state !== 'left');
+    expect(holders, `holders of ${id}`).toHaveLength(1);
+  }
 }
 
 /** Cuts a node off from all others, or from some, in both directions. */

@@ -111,15 +111,16 @@ export class HandOffs {
   }
 
   /**
-   * The member is given up for good: what it may have taken is served here again, at a later epoch than it had. From when
-   * this resolves nothing that it sends is taken, nor is anything sent to it.
+   * The member is gone for good: what it may have taken is served here again, at a later epoch than it had, which `beyond`
+   * tells from the one that it was handed over at. From when this resolves nothing that it sends is taken, nor is anything
+   * sent to it.
    */
-  async resolveRemoved(nodeId: string): Promise<void> {
+  async resolveRemoved(nodeId: string, beyond: (epoch: number) => number = (epoch) => epoch + 2): Promise<void> {
     const { partitions } = this.#deps;
     this.#removed.add(nodeId);
     await this.#receiver.refuseFrom(nodeId);
     for (const { id, epoch, state, to } of partitions.held()) {
-      if (state === 'handing-over' && to === nodeId) await partitions.thaw(id, epoch + 2);
+      if (state === 'handing-over' && to === nodeId) await partitions.thaw(id, beyond(epoch));
     }
   }
 

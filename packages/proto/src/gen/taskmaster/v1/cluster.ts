@@ -186,25 +186,37 @@ export interface DrainMemberResponse {
   partitionsHeld: number;
 }
 
-/** Gives a member up. */
+/** Gives members up. */
 export interface RemoveMemberRequest {
-  /** Its name. */
+  /** Name of a member. */
   name: string;
-  /** What only it held is lost. Unless set, the answer says what that would be, and nothing changes. */
+  /** What only they held is lost. Unless set, the answer says what that would be, and nothing changes. */
   acceptLoss: boolean;
+  /**
+   * Names of members that are given up in the same step. None of them is asked what it holds: where two do not answer,
+   * neither can be given up without the other.
+   */
+  also: string[];
+  /**
+   * How long, in ms, the answer may wait until what is lost is served again, empty: about 7 s, if all members that are
+   * left answer. At most 60,000; 0: it does not wait.
+   */
+  waitMs: number;
 }
 
 /** What is lost. */
 export interface RemoveMemberResponse {
-  /** Whether the member was given up. */
+  /** Whether the members were given up. */
   removed: boolean;
   /** Partitions that begin anew, empty. */
   lost: LostPartition[];
-  /** Names of nodes whose hand-over of a partition to that member is taken back, with nothing lost. */
+  /** Names of nodes whose hand-over of a partition to such a member is taken back, with nothing lost. */
   takenBackBy: string[];
+  /** Whether all that is lost is served again, empty. Otherwise it will be once all members that are left have answered. */
+  claimed: boolean;
 }
 
-/** A partition that only the removed member held. */
+/** A partition that only removed members held. */
 export interface LostPartition {
   /** The partition. */
   id: number;
@@ -214,6 +226,8 @@ export interface LostPartition {
   queues: number;
   /** Tasks in it when it was last heard of. */
   tasks: number;
+  /** Name of the member that held it; empty where nobody knows which of several did. */
+  member: string;
 }
 
 function createBaseMember(): Member {
@@ -864,7 +878,7 @@ export const DrainMemberResponse: MessageFns<DrainMemberResponse> = {
 };
 
 function createBaseRemoveMemberRequest(): RemoveMemberRequest {
-  return { name: "", acceptLoss: false };
+  return { name: "", acceptLoss: false, also: [], waitMs: 0 };
 }
 
 export const RemoveMemberRequest: MessageFns<RemoveMemberRequest> = {
@@ -874,6 +888,12 @@ export const RemoveMemberRequest: MessageFns<RemoveMemberRequest> = {
     }
     if (message.acceptLoss !== false) {
       writer.uint32(16).bool(message.acceptLoss);
+    }
+    for (const v of message.also) {
+      writer.uint32(26).string(v!);
+    }
+    if (message.waitMs !== 0) {
+      writer.uint32(32).uint32(message.waitMs);
     }
     return writer;
   },
@@ -907,6 +927,22 @@ export const RemoveMemberRequest: MessageFns<RemoveMemberRequest> = {
             message.acceptLoss = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.also.push(reader.string());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.waitMs = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -921,7 +957,7 @@ export const RemoveMemberRequest: MessageFns<RemoveMemberRequest> = {
 };
 
 function createBaseRemoveMemberResponse(): RemoveMemberResponse {
-  return { removed: false, lost: [], takenBackBy: [] };
+  return { removed: false, lost: [], takenBackBy: [], claimed: false };
 }
 
 export const RemoveMemberResponse: MessageFns<RemoveMemberResponse> = {
@@ -934,6 +970,9 @@ export const RemoveMemberResponse: MessageFns<RemoveMemberResponse> = {
     }
     for (const v of message.takenBackBy) {
       writer.uint32(26).string(v!);
+    }
+    if (message.claimed !== false) {
+      writer.uint32(32).bool(message.claimed);
     }
     return writer;
   },
@@ -975,6 +1014,14 @@ export const RemoveMemberResponse: MessageFns<RemoveMemberResponse> = {
             message.takenBackBy.push(reader.string());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.claimed = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -989,7 +1036,7 @@ export const RemoveMemberResponse: MessageFns<RemoveMemberResponse> = {
 };
 
 function createBaseLostPartition(): LostPartition {
-  return { id: 0, counted: false, queues: 0, tasks: 0 };
+  return { id: 0, counted: false, queues: 0, tasks: 0, member: "" };
 }
 
 export const LostPartition: MessageFns<LostPartition> = {
@@ -1005,6 +1052,9 @@ export const LostPartition: MessageFns<LostPartition> = {
     }
     if (message.tasks !== 0) {
       writer.uint32(32).uint64(message.tasks);
+    }
+    if (message.member !== "") {
+      writer.uint32(42).string(message.member);
     }
     return writer;
   },
@@ -1052,6 +1102,14 @@ export const LostPartition: MessageFns<LostPartition> = {
             }
 
             message.tasks = longToNumber(reader.uint64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.member = reader.string();
             continue;
           }
         }
@@ -1109,8 +1167,9 @@ export const ClusterServiceService = {
     responseDeserialize: (value: Buffer): DrainMemberResponse => DrainMemberResponse.decode(value),
   },
   /**
-   * Gives up a member that will not come back, and whatever only it held. Refused with UNKNOWN_MEMBER, MEMBER_LEFT,
-   * MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if another active member does not answer.
+   * Gives up members that will not come back, and whatever only they held: all of them, or none. Refused with
+   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named
+   * does not answer.
    */
   removeMember: {
     path: "/taskmaster.v1.ClusterService/RemoveMember" as const,
@@ -1135,8 +1194,9 @@ export interface ClusterServiceServer extends UntypedServiceImplementation {
    */
   drainMember: handleUnaryCall<DrainMemberRequest, DrainMemberResponse>;
   /**
-   * Gives up a member that will not come back, and whatever only it held. Refused with UNKNOWN_MEMBER, MEMBER_LEFT,
-   * MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if another active member does not answer.
+   * Gives up members that will not come back, and whatever only they held: all of them, or none. Refused with
+   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named
+   * does not answer.
    */
   removeMember: handleUnaryCall<RemoveMemberRequest, RemoveMemberResponse>;
 }
@@ -1194,8 +1254,9 @@ export interface ClusterServiceClient extends Client {
     callback: (error: ServiceError | null, response: DrainMemberResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Gives up a member that will not come back, and whatever only it held. Refused with UNKNOWN_MEMBER, MEMBER_LEFT,
-   * MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if another active member does not answer.
+   * Gives up members that will not come back, and whatever only they held: all of them, or none. Refused with
+   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named
+   * does not answer.
    */
   removeMember(
     request: RemoveMemberRequest,

@@ -241,6 +241,8 @@ export interface ExchangeResponse {
   partitions: number;
   /** Its clock, in ms since 1970. For people: nothing depends on clocks being alike. */
   nowMs: number;
+  /** Whether it may change what it holds: it does not wait to hear that it is still a member itself. */
+  mayCommit: boolean;
 }
 
 /** Asks what a node holds. */
@@ -291,14 +293,16 @@ export interface LeaveResponse {
   partitionsHeld: number;
 }
 
-/** Gives a member up. */
+/** Gives members up. */
 export interface GiveUpRequest {
   /** The cluster's id; another cluster's is refused. */
   clusterId: string;
-  /** Id of the member. */
+  /** Id of a member. */
   nodeId: string;
   /** Whether to do it, or only to say what would be lost. */
   acceptLoss: boolean;
+  /** Ids of members that are given up in the same step. */
+  also: string[];
 }
 
 function createBaseOfferPartitionRequest(): OfferPartitionRequest {
@@ -1526,7 +1530,7 @@ export const ExchangeRequest: MessageFns<ExchangeRequest> = {
 };
 
 function createBaseExchangeResponse(): ExchangeResponse {
-  return { knowledge: undefined, nodeId: "", clusterId: "", partitions: 0, nowMs: 0 };
+  return { knowledge: undefined, nodeId: "", clusterId: "", partitions: 0, nowMs: 0, mayCommit: false };
 }
 
 export const ExchangeResponse: MessageFns<ExchangeResponse> = {
@@ -1545,6 +1549,9 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
     }
     if (message.nowMs !== 0) {
       writer.uint32(40).uint64(message.nowMs);
+    }
+    if (message.mayCommit !== false) {
+      writer.uint32(48).bool(message.mayCommit);
     }
     return writer;
   },
@@ -1600,6 +1607,14 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
             }
 
             message.nowMs = longToNumber(reader.uint64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.mayCommit = reader.bool();
             continue;
           }
         }
@@ -1945,7 +1960,7 @@ export const LeaveResponse: MessageFns<LeaveResponse> = {
 };
 
 function createBaseGiveUpRequest(): GiveUpRequest {
-  return { clusterId: "", nodeId: "", acceptLoss: false };
+  return { clusterId: "", nodeId: "", acceptLoss: false, also: [] };
 }
 
 export const GiveUpRequest: MessageFns<GiveUpRequest> = {
@@ -1958,6 +1973,9 @@ export const GiveUpRequest: MessageFns<GiveUpRequest> = {
     }
     if (message.acceptLoss !== false) {
       writer.uint32(24).bool(message.acceptLoss);
+    }
+    for (const v of message.also) {
+      writer.uint32(34).string(v!);
     }
     return writer;
   },
@@ -1997,6 +2015,14 @@ export const GiveUpRequest: MessageFns<GiveUpRequest> = {
             }
 
             message.acceptLoss = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.also.push(reader.string());
             continue;
           }
         }
@@ -2114,7 +2140,7 @@ export const PeerServiceService = {
     responseSerialize: (value: LeaveResponse): Buffer => encodeToBuffer(LeaveResponse, value),
     responseDeserialize: (value: Buffer): LeaveResponse => LeaveResponse.decode(value),
   },
-  /** Gives another member up; asked of the active member with the lowest id. See RemoveMember. */
+  /** Gives other members up; asked of the active member with the lowest id that is not among them. See RemoveMember. */
   giveUp: {
     path: "/taskmaster.v1.PeerService/GiveUp" as const,
     requestStream: false as const,
@@ -2146,7 +2172,7 @@ export interface PeerServiceServer extends UntypedServiceImplementation {
   inventory: handleUnaryCall<InventoryRequest, InventoryResponse>;
   /** Has the node hand everything over and leave; see DrainMember. */
   leave: handleUnaryCall<LeaveRequest, LeaveResponse>;
-  /** Gives another member up; asked of the active member with the lowest id. See RemoveMember. */
+  /** Gives other members up; asked of the active member with the lowest id that is not among them. See RemoveMember. */
   giveUp: handleUnaryCall<GiveUpRequest, RemoveMemberResponse>;
 }
 
@@ -2292,7 +2318,7 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: LeaveResponse) => void,
   ): ClientUnaryCall;
-  /** Gives another member up; asked of the active member with the lowest id. See RemoveMember. */
+  /** Gives other members up; asked of the active member with the lowest id that is not among them. See RemoveMember. */
   giveUp(
     request: GiveUpRequest,
     callback: (error: ServiceError | null, response: RemoveMemberResponse) => void,
