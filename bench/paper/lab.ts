@@ -8,6 +8,8 @@ import { rateSpreadOf } from './spread.ts';
 /** How long and how finely is measured. */
 export interface PaperScale {
   readonly quick: boolean;
+  /** Part of the paper's threads that each worker has. */
+  readonly threads: number;
   /** What of a run counts, and what comes before, in ms. */
   readonly runMs: number;
   readonly warmUpMs: number;
@@ -78,7 +80,13 @@ export function load(
 ): { readonly kind: 'workers' } & WorkersLoad {
   const common = { via: 'unary', threads: THREADS, queues: 1, taskBytes: TASK_BYTES, batch: 1 } as const;
   const { warmUpMs, runMs } = scale;
-  return { kind: 'workers', ...common, warmUpMs, ms: warmUpMs + runMs, ...of };
+  const whole = { kind: 'workers' as const, ...common, warmUpMs, ms: warmUpMs + runMs, ...of };
+  return { ...whole, threads: Math.ceil(whole.threads * scale.threads) };
+}
+
+/** Tasks that a load may take in its time at a rate, and enough for all its calls to find some. */
+export function tasksFor({ ms, threads, groups, batch }: WorkersLoad, expectedPerS: number): number {
+  return Math.max((expectedPerS * ms) / 1000, 3 * threads * groups.length * batch);
 }
 
 /** Enqueues about so many tasks into the queues of some workers. */

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { release } from 'node:os';
-import { describeMachine, loadAverage, round } from '../machine.ts';
+import { describeMachine, round } from '../machine.ts';
 import { Progress } from '../report.ts';
 import type { PaperArguments } from './arguments.ts';
 import { bulk } from './experiments/bulk.ts';
@@ -16,9 +16,9 @@ import type { PaperResult, Point } from './result.ts';
 /** In the order of the paper's text. */
 const experiments: readonly Experiment[] = [contention, cache, singleTasks, bulk, isolation, cluster];
 
-const FULL: PaperScale = { quick: false, runMs: 4_000, warmUpMs: 1_500 };
+const FULL: PaperScale = { quick: false, threads: 1, runMs: 4_000, warmUpMs: 1_500 };
 /** For a look at whether everything works; its figures say nothing. */
-const QUICK: PaperScale = { quick: true, runMs: 500, warmUpMs: 300 };
+const QUICK: PaperScale = { quick: true, threads: 0.2, runMs: 500, warmUpMs: 300 };
 
 type MeasureArguments = Extract<PaperArguments, { readonly kind: 'measure' }>;
 
@@ -28,7 +28,7 @@ export async function measurePaper(args: MeasureArguments): Promise<PaperResult>
   const chosen = experiments.filter(({ figure }) => args.figures.includes(figure));
   const progress = new Progress();
   const began = new Date();
-  const [machine, load] = [describeMachine(), loadAverage()];
+  const machine = describeMachine();
   const points: Point[] = [];
   for (const [at, experiment] of chosen.entries()) {
     const place = `[${at + 1}/${chosen.length}] ${experiment.figure}`;
@@ -48,7 +48,6 @@ export async function measurePaper(args: MeasureArguments): Promise<PaperResult>
     quick: args.quick,
     seconds: scale.runMs / 1000,
     machine,
-    load,
     versions: versions(),
     points,
   };

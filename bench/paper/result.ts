@@ -39,9 +39,8 @@ export interface PaperResult {
   readonly quick: boolean;
   /** What of each run counts, in seconds. */
   readonly seconds: number;
+  /** With its load average of the last minute before it began. */
   readonly machine: string;
-  /** Load average of the last minute before it began. */
-  readonly load: number;
   readonly versions: Readonly<Record<string, string>>;
   readonly points: readonly Point[];
 }

@@ -12,6 +12,7 @@ import {
   pointOf,
   sweep,
   TASK_BYTES,
+  tasksFor,
   threadsFor,
   WORKERS,
 } from '../lab.ts';
@@ -94,7 +95,7 @@ async function lease(
   const of = job(endpoint, batch, newGroups(WORKERS));
   const run = load(lab, { ...of, operation: { kind: 'lease-dequeue' } });
   lab.progress(`lease + dequeue, ${batch} tasks a call: filling queues`);
-  await fill(generator, of, (expectedPerS * run.ms) / 1000);
+  await fill(generator, of, tasksFor(run, expectedPerS));
   lab.progress(`lease + dequeue, ${batch} tasks a call`);
   const result = await generator.run(run);
   await deleteQueues(endpoint, of, SETTLE_MS);

@@ -1,4 +1,4 @@
-import type { LoadGenerator } from '../../processes.ts';
+import type { LoadGenerator, ServerProcess } from '../../processes.ts';
 import {
   cacheFlag,
   type Experiment,
@@ -40,15 +40,19 @@ export const cache: Experiment = {
     const generator = processes.generator();
     const dir = await processes.directory();
     const shape = { groups: newGroups(WORKERS), queues: QUEUES, taskBytes: TASK_BYTES };
+    let left = 0;
     for (const mib of sweep(lab, SIZES_MIB, QUICK_SIZES_MIB)) {
       lab.progress('filling 500 queues');
       const filling = await processes.node(dir);
-      const tasks = (EXPECTED_PER_S * (lab.scale.warmUpMs * WARM_UP_FACTOR + lab.scale.runMs)) / 1000;
-      await fill(generator, { endpoint: filling.endpoint, ...shape }, Math.max(LEAST_TASKS, tasks));
+      const expected = (EXPECTED_PER_S * (lab.scale.warmUpMs * WARM_UP_FACTOR + lab.scale.runMs)) / 1000;
+      const tasks = Math.max(LEAST_TASKS, expected);
+      await fill(generator, { endpoint: filling.endpoint, ...shape }, tasks - left);
       await filling.stop();
       // A new process: nothing is in memory but what it reads.
       const node = await processes.node(dir, [cacheFlag(mib * MIB)]);
-      yield await measure(lab, generator, node, shape, mib);
+      const { point, taken } = await measure(lab, generator, node, shape, mib);
+      yield point;
+      left = tasks - taken;
       await node.stop();
     }
   },
@@ -57,10 +61,10 @@ export const cache: Experiment = {
 async function measure(
   lab: Lab,
   generator: LoadGenerator,
-  node: Parameters<typeof watchCounters>[0],
+  node: ServerProcess,
   shape: Pick<WorkersLoad, 'groups' | 'queues' | 'taskBytes'>,
   mib: number,
-): Promise<Point> {
+): Promise<{ readonly point: Point; readonly taken: number }> {
   lab.progress(`cache of ${mib} MiB`);
   const operation = { kind: 'lease-dequeue' } as const;
   const warmUpMs = lab.scale.warmUpMs * WARM_UP_FACTOR;
@@ -68,8 +72,10 @@ async function measure(
   const job = load(lab, { endpoint: node.endpoint, ...shape, batch: BATCH, operation, warmUpMs, ms });
   const running = generator.run(job);
   const samples = await watchCounters(node, warmUpMs, SAMPLE_MS, running);
-  const point = pointOf('figure-4', 'reads', mib, [await running]);
+  const result = await running;
+  const point = pointOf('figure-4', 'reads', mib, [result]);
   const reads = perSecond(samples, ({ refills, coldReads }) => refills + coldReads);
   const mean = reads.reduce((sum, value) => sum + value, 0) / reads.length;
-  return { ...point, readsPerS: spreadOf(reads), readsPer1000Tasks: (mean * 1000) / point.tasksPerS.mean };
+  const figures = { readsPerS: spreadOf(reads), readsPer1000Tasks: (mean * 1000) / point.tasksPerS.mean };
+  return { point: { ...point, ...figures }, taken: result.allTasks };
 }

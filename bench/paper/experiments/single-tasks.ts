@@ -8,6 +8,7 @@ import {
   nodeWithLongQueues,
   PAPER_CACHE,
   pointOf,
+  tasksFor,
   WORKERS,
 } from '../lab.ts';
 import type { WorkersLoad } from '../load/workers-load.ts';
@@ -50,7 +51,7 @@ async function measure(
   const job = load(lab, { endpoint, via, groups, operation });
   if (operation.kind === 'lease-dequeue') {
     lab.progress('filling queues');
-    await fill(generator, { endpoint, groups }, (EXPECTED_PER_S[via] * job.ms) / 1000);
+    await fill(generator, { endpoint, groups }, tasksFor(job, EXPECTED_PER_S[via]));
   }
   lab.progress(`${series}, ${via}`);
   return pointOf('table-1', `${via}: ${series}`, 0, [await generator.run(job)]);
