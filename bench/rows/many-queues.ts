@@ -33,13 +33,9 @@ export const manyQueues: Row = {
   async *run(bench) {
     const { processes, scale } = bench;
     const queues = scale.tasks ?? QUEUES;
-    const generator = processes.generator();
     const dirs = { many: await processes.directory(), one: await processes.directory() };
     const nodes = { many: await processes.node(dirs.many), one: await processes.node(dirs.one) };
-    bench.progress(`filling ${queues.toLocaleString('en')} queues`);
-    const filled = { queue: 'many', tasks: queues, bytes: PAYLOAD_BYTES };
-    await fillSpread(bench, generator, nodes.many, { ...filled, queues });
-    await fillSpread(bench, generator, nodes.one, { ...filled, queue: 'one', queues: undefined });
+    await fillBoth(bench, nodes, queues);
     yield memoryLine(bench, 'memory', queues, await rssOf(bench, nodes));
     yield* listings(bench, nodes.many, queues);
     await nodes.many.stop();
@@ -48,11 +44,26 @@ export const manyQueues: Row = {
     nodes.many = await processes.node(dirs.many);
     nodes.one = await processes.node(dirs.one);
     yield memoryLine(bench, 'memory after a start', queues, await rssOf(bench, nodes));
-    yield await leases(bench, nodes, queues);
+    yield await leases(bench, 'lease after a start', nodes, queues);
+    await nodes.many.stop();
+    await nodes.one.stop();
+    nodes.many = await processes.node();
+    nodes.one = await processes.node();
+    await fillBoth(bench, nodes, queues);
+    yield await leases(bench, 'lease', nodes, queues);
     await nodes.many.stop();
     await nodes.one.stop();
   },
 };
+
+async function fillBoth(bench: Bench, { many, one }: Nodes, queues: number): Promise<void> {
+  const generator = bench.processes.generator();
+  bench.progress(`filling ${queues.toLocaleString('en')} queues`);
+  const filled = { queue: 'many', tasks: queues, bytes: PAYLOAD_BYTES };
+  await fillSpread(bench, generator, many, { ...filled, queues });
+  await fillSpread(bench, generator, one, { ...filled, queue: 'one', queues: undefined });
+  await generator.stop();
+}
 
 interface Nodes {
   readonly many: ServerProcess;
@@ -125,9 +136,9 @@ async function listPage(client: TaskMasterClient, regex: string): Promise<number
 
 /**
  * Leases over all queues, by calls that name many of them each, one after the other until nothing is left or the time is
- * over; against the same from one queue. Nothing is in memory yet, as after a start.
+ * over; against the same from one queue.
  */
-async function leases(bench: Bench, { many, one }: Nodes, queues: number): Promise<Measurement> {
+async function leases(bench: Bench, variant: string, { many, one }: Nodes, queues: number): Promise<Measurement> {
   const names = spreadNames('many', queues);
   const calls = Array.from({ length: Math.ceil(queues / LEASE_QUEUES) }, (_, call) =>
     names.slice(call * LEASE_QUEUES, (call + 1) * LEASE_QUEUES),
@@ -138,10 +149,11 @@ async function leases(bench: Bench, { many, one }: Nodes, queues: number): Promi
   const from = await leaseAll(
     one,
     calls.map(() => ['one']),
+    ms,
   );
   return {
     row: manyQueues.name,
-    variant: 'lease',
+    variant,
     tasksPerS: over.tasksPerS,
     p50Ms: percentile(over.took, 50),
     p99Ms: percentile(over.took, 99),
