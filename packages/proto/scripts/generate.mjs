@@ -19,6 +19,17 @@ function shareWriter(source) {
     : shared.replace(/^import \{/m, 'import { encodeToBuffer } from "../../../encode-to-buffer.ts";\nimport {');
 }
 
+/** Numbers of 64 bits are read by way of BigInt and strings otherwise. */
+function numbersOf64Bits(source) {
+  const numbers = source
+    .replace(/longToNumber\(reader\.u?int64\(\)\)/g, 'readInt64(reader)')
+    .replace(/\b(writer\.uint32\(\d+\))\.u?int64\(([\w.]+)\);/g, 'writeInt64($1, $2);')
+    .replace(/^function longToNumber\([\s\S]*?^}\n\n/m, '');
+  return numbers === source
+    ? source
+    : numbers.replace(/^import \{/m, 'import { readInt64, writeInt64 } from "../../../int64.ts";\nimport {');
+}
+
 export function generate(out = here) {
   buf('generate', '-o', out);
   buf('build', '-o', join(out, 'descriptor.binpb'));
@@ -26,7 +37,7 @@ export function generate(out = here) {
   for (const name of readdirSync(gen, { recursive: true })) {
     if (!name.endsWith('.ts')) continue;
     const file = join(gen, name);
-    writeFileSync(file, shareWriter(readFileSync(file, 'utf8')));
+    writeFileSync(file, numbersOf64Bits(shareWriter(readFileSync(file, 'utf8'))));
   }
 }
 

@@ -2,6 +2,7 @@
 // source: google/protobuf/duration.proto
 
 /* eslint-disable */
+import { readInt64, writeInt64 } from "../../../int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /**
@@ -89,7 +90,7 @@ function createBaseDuration(): Duration {
 export const Duration: MessageFns<Duration> = {
   encode(message: Duration, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.seconds !== 0) {
-      writer.uint32(8).int64(message.seconds);
+      writeInt64(writer.uint32(8), message.seconds);
     }
     if (message.nanos !== 0) {
       writer.uint32(16).int32(message.nanos);
@@ -115,7 +116,7 @@ export const Duration: MessageFns<Duration> = {
               break;
             }
 
-            message.seconds = longToNumber(reader.int64());
+            message.seconds = readInt64(reader);
             continue;
           }
           case 2: {
@@ -138,17 +139,6 @@ export const Duration: MessageFns<Duration> = {
     }
   },
 };
-
-function longToNumber(int64: { toString(): string }): number {
-  const num = globalThis.Number(int64.toString());
-  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
-  }
-  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
-  }
-  return num;
-}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

@@ -2,6 +2,7 @@
 // source: taskmaster/v1/cluster.proto
 
 /* eslint-disable */
+import { readInt64, writeInt64 } from "../../../int64.ts";
 import { encodeToBuffer } from "../../../encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
@@ -553,16 +554,16 @@ export const Partition: MessageFns<Partition> = {
       writer.uint32(26).string(message.holderNodeId);
     }
     if (message.epoch !== 0) {
-      writer.uint32(32).uint64(message.epoch);
+      writeInt64(writer.uint32(32), message.epoch);
     }
     if (message.state !== 0) {
       writer.uint32(40).int32(message.state);
     }
     if (message.queues !== 0) {
-      writer.uint32(48).uint64(message.queues);
+      writeInt64(writer.uint32(48), message.queues);
     }
     if (message.tasks !== 0) {
-      writer.uint32(56).uint64(message.tasks);
+      writeInt64(writer.uint32(56), message.tasks);
     }
     if (message.wanted !== "") {
       writer.uint32(66).string(message.wanted);
@@ -571,10 +572,10 @@ export const Partition: MessageFns<Partition> = {
       writer.uint32(74).string(message.movingTo);
     }
     if (message.movedRows !== 0) {
-      writer.uint32(80).uint64(message.movedRows);
+      writeInt64(writer.uint32(80), message.movedRows);
     }
     if (message.movedBytes !== 0) {
-      writer.uint32(88).uint64(message.movedBytes);
+      writeInt64(writer.uint32(88), message.movedBytes);
     }
     return writer;
   },
@@ -621,7 +622,7 @@ export const Partition: MessageFns<Partition> = {
               break;
             }
 
-            message.epoch = longToNumber(reader.uint64());
+            message.epoch = readInt64(reader);
             continue;
           }
           case 5: {
@@ -637,7 +638,7 @@ export const Partition: MessageFns<Partition> = {
               break;
             }
 
-            message.queues = longToNumber(reader.uint64());
+            message.queues = readInt64(reader);
             continue;
           }
           case 7: {
@@ -645,7 +646,7 @@ export const Partition: MessageFns<Partition> = {
               break;
             }
 
-            message.tasks = longToNumber(reader.uint64());
+            message.tasks = readInt64(reader);
             continue;
           }
           case 8: {
@@ -669,7 +670,7 @@ export const Partition: MessageFns<Partition> = {
               break;
             }
 
-            message.movedRows = longToNumber(reader.uint64());
+            message.movedRows = readInt64(reader);
             continue;
           }
           case 11: {
@@ -677,7 +678,7 @@ export const Partition: MessageFns<Partition> = {
               break;
             }
 
-            message.movedBytes = longToNumber(reader.uint64());
+            message.movedBytes = readInt64(reader);
             continue;
           }
         }
@@ -1048,10 +1049,10 @@ export const LostPartition: MessageFns<LostPartition> = {
       writer.uint32(16).bool(message.counted);
     }
     if (message.queues !== 0) {
-      writer.uint32(24).uint64(message.queues);
+      writeInt64(writer.uint32(24), message.queues);
     }
     if (message.tasks !== 0) {
-      writer.uint32(32).uint64(message.tasks);
+      writeInt64(writer.uint32(32), message.tasks);
     }
     if (message.member !== "") {
       writer.uint32(42).string(message.member);
@@ -1093,7 +1094,7 @@ export const LostPartition: MessageFns<LostPartition> = {
               break;
             }
 
-            message.queues = longToNumber(reader.uint64());
+            message.queues = readInt64(reader);
             continue;
           }
           case 4: {
@@ -1101,7 +1102,7 @@ export const LostPartition: MessageFns<LostPartition> = {
               break;
             }
 
-            message.tasks = longToNumber(reader.uint64());
+            message.tasks = readInt64(reader);
             continue;
           }
           case 5: {
@@ -1283,17 +1284,6 @@ export const ClusterServiceClient = makeGenericClientConstructor(
   service: typeof ClusterServiceService;
   serviceName: string;
 };
-
-function longToNumber(int64: { toString(): string }): number {
-  const num = globalThis.Number(int64.toString());
-  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
-  }
-  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
-  }
-  return num;
-}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

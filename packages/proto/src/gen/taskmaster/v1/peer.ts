@@ -2,6 +2,7 @@
 // source: taskmaster/v1/peer.proto
 
 /* eslint-disable */
+import { readInt64, writeInt64 } from "../../../int64.ts";
 import { encodeToBuffer } from "../../../encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
@@ -315,7 +316,7 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
       writer.uint32(8).uint32(message.partition);
     }
     if (message.epoch !== 0) {
-      writer.uint32(16).uint64(message.epoch);
+      writeInt64(writer.uint32(16), message.epoch);
     }
     if (message.holder !== "") {
       writer.uint32(26).string(message.holder);
@@ -324,13 +325,13 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
       writer.uint32(34).string(message.target);
     }
     if (message.nowMs !== 0) {
-      writer.uint32(40).uint64(message.nowMs);
+      writeInt64(writer.uint32(40), message.nowMs);
     }
     if (message.ticket !== 0) {
-      writer.uint32(48).uint64(message.ticket);
+      writeInt64(writer.uint32(48), message.ticket);
     }
     if (message.nextQueueId !== 0) {
-      writer.uint32(56).uint64(message.nextQueueId);
+      writeInt64(writer.uint32(56), message.nextQueueId);
     }
     return writer;
   },
@@ -361,7 +362,7 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
               break;
             }
 
-            message.epoch = longToNumber(reader.uint64());
+            message.epoch = readInt64(reader);
             continue;
           }
           case 3: {
@@ -385,7 +386,7 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
               break;
             }
 
-            message.nowMs = longToNumber(reader.uint64());
+            message.nowMs = readInt64(reader);
             continue;
           }
           case 6: {
@@ -393,7 +394,7 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
               break;
             }
 
-            message.ticket = longToNumber(reader.uint64());
+            message.ticket = readInt64(reader);
             continue;
           }
           case 7: {
@@ -401,7 +402,7 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
               break;
             }
 
-            message.nextQueueId = longToNumber(reader.uint64());
+            message.nextQueueId = readInt64(reader);
             continue;
           }
         }
@@ -427,7 +428,7 @@ export const OfferPartitionResponse: MessageFns<OfferPartitionResponse> = {
       writer.uint32(10).string(message.transfer);
     }
     if (message.heldEpoch !== 0) {
-      writer.uint32(16).uint64(message.heldEpoch);
+      writeInt64(writer.uint32(16), message.heldEpoch);
     }
     return writer;
   },
@@ -458,7 +459,7 @@ export const OfferPartitionResponse: MessageFns<OfferPartitionResponse> = {
               break;
             }
 
-            message.heldEpoch = longToNumber(reader.uint64());
+            message.heldEpoch = readInt64(reader);
             continue;
           }
         }
@@ -484,7 +485,7 @@ export const SendRowsRequest: MessageFns<SendRowsRequest> = {
       writer.uint32(10).string(message.transfer);
     }
     if (message.sequence !== 0) {
-      writer.uint32(16).uint64(message.sequence);
+      writeInt64(writer.uint32(16), message.sequence);
     }
     for (const v of message.rows) {
       TransferredRow.encode(v!, writer.uint32(26).fork()).join();
@@ -518,7 +519,7 @@ export const SendRowsRequest: MessageFns<SendRowsRequest> = {
               break;
             }
 
-            message.sequence = longToNumber(reader.uint64());
+            message.sequence = readInt64(reader);
             continue;
           }
           case 3: {
@@ -552,7 +553,7 @@ export const TransferredRow: MessageFns<TransferredRow> = {
       writer.uint32(8).int32(message.kind);
     }
     if (message.queueId !== 0) {
-      writer.uint32(16).uint64(message.queueId);
+      writeInt64(writer.uint32(16), message.queueId);
     }
     if (message.key.length !== 0) {
       writer.uint32(26).bytes(message.key);
@@ -561,7 +562,7 @@ export const TransferredRow: MessageFns<TransferredRow> = {
       writer.uint32(34).bytes(message.value);
     }
     if (message.window !== 0) {
-      writer.uint32(40).uint64(message.window);
+      writeInt64(writer.uint32(40), message.window);
     }
     return writer;
   },
@@ -592,7 +593,7 @@ export const TransferredRow: MessageFns<TransferredRow> = {
               break;
             }
 
-            message.queueId = longToNumber(reader.uint64());
+            message.queueId = readInt64(reader);
             continue;
           }
           case 3: {
@@ -616,7 +617,7 @@ export const TransferredRow: MessageFns<TransferredRow> = {
               break;
             }
 
-            message.window = longToNumber(reader.uint64());
+            message.window = readInt64(reader);
             continue;
           }
         }
@@ -677,7 +678,7 @@ export const SendAtomsRequest: MessageFns<SendAtomsRequest> = {
       writer.uint32(10).string(message.transfer);
     }
     if (message.sequence !== 0) {
-      writer.uint32(16).uint64(message.sequence);
+      writeInt64(writer.uint32(16), message.sequence);
     }
     for (const v of message.atoms) {
       TransferredAtom.encode(v!, writer.uint32(26).fork()).join();
@@ -711,7 +712,7 @@ export const SendAtomsRequest: MessageFns<SendAtomsRequest> = {
               break;
             }
 
-            message.sequence = longToNumber(reader.uint64());
+            message.sequence = readInt64(reader);
             continue;
           }
           case 3: {
@@ -742,7 +743,7 @@ function createBaseTransferredAtom(): TransferredAtom {
 export const TransferredAtom: MessageFns<TransferredAtom> = {
   encode(message: TransferredAtom, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.ticket !== 0) {
-      writer.uint32(8).uint64(message.ticket);
+      writeInt64(writer.uint32(8), message.ticket);
     }
     if (message.entry.length !== 0) {
       writer.uint32(18).bytes(message.entry);
@@ -768,7 +769,7 @@ export const TransferredAtom: MessageFns<TransferredAtom> = {
               break;
             }
 
-            message.ticket = longToNumber(reader.uint64());
+            message.ticket = readInt64(reader);
             continue;
           }
           case 2: {
@@ -837,16 +838,16 @@ export const TakePartitionRequest: MessageFns<TakePartitionRequest> = {
       writer.uint32(10).string(message.transfer);
     }
     if (message.sequence !== 0) {
-      writer.uint32(16).uint64(message.sequence);
+      writeInt64(writer.uint32(16), message.sequence);
     }
     for (const v of message.atoms) {
       TransferredAtom.encode(v!, writer.uint32(26).fork()).join();
     }
     if (message.lastTicket !== 0) {
-      writer.uint32(32).uint64(message.lastTicket);
+      writeInt64(writer.uint32(32), message.lastTicket);
     }
     if (message.tasks !== 0) {
-      writer.uint32(40).uint64(message.tasks);
+      writeInt64(writer.uint32(40), message.tasks);
     }
     return writer;
   },
@@ -877,7 +878,7 @@ export const TakePartitionRequest: MessageFns<TakePartitionRequest> = {
               break;
             }
 
-            message.sequence = longToNumber(reader.uint64());
+            message.sequence = readInt64(reader);
             continue;
           }
           case 3: {
@@ -893,7 +894,7 @@ export const TakePartitionRequest: MessageFns<TakePartitionRequest> = {
               break;
             }
 
-            message.lastTicket = longToNumber(reader.uint64());
+            message.lastTicket = readInt64(reader);
             continue;
           }
           case 5: {
@@ -901,7 +902,7 @@ export const TakePartitionRequest: MessageFns<TakePartitionRequest> = {
               break;
             }
 
-            message.tasks = longToNumber(reader.uint64());
+            message.tasks = readInt64(reader);
             continue;
           }
         }
@@ -962,7 +963,7 @@ export const ResolveOfferRequest: MessageFns<ResolveOfferRequest> = {
       writer.uint32(8).uint32(message.partition);
     }
     if (message.epoch !== 0) {
-      writer.uint32(16).uint64(message.epoch);
+      writeInt64(writer.uint32(16), message.epoch);
     }
     if (message.target !== "") {
       writer.uint32(26).string(message.target);
@@ -996,7 +997,7 @@ export const ResolveOfferRequest: MessageFns<ResolveOfferRequest> = {
               break;
             }
 
-            message.epoch = longToNumber(reader.uint64());
+            message.epoch = readInt64(reader);
             continue;
           }
           case 3: {
@@ -1082,7 +1083,7 @@ export const MemberRecord: MessageFns<MemberRecord> = {
       writer.uint32(24).int32(message.state);
     }
     if (message.version !== 0) {
-      writer.uint32(32).uint64(message.version);
+      writeInt64(writer.uint32(32), message.version);
     }
     if (message.rpcAddress !== "") {
       writer.uint32(42).string(message.rpcAddress);
@@ -1138,7 +1139,7 @@ export const MemberRecord: MessageFns<MemberRecord> = {
               break;
             }
 
-            message.version = longToNumber(reader.uint64());
+            message.version = readInt64(reader);
             continue;
           }
           case 5: {
@@ -1191,16 +1192,16 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
       writer.uint32(18).string(message.nodeId);
     }
     if (message.epoch !== 0) {
-      writer.uint32(24).uint64(message.epoch);
+      writeInt64(writer.uint32(24), message.epoch);
     }
     if (message.queues !== 0) {
-      writer.uint32(32).uint64(message.queues);
+      writeInt64(writer.uint32(32), message.queues);
     }
     if (message.tasks !== 0) {
-      writer.uint32(40).uint64(message.tasks);
+      writeInt64(writer.uint32(40), message.tasks);
     }
     if (message.countedMs !== 0) {
-      writer.uint32(48).uint64(message.countedMs);
+      writeInt64(writer.uint32(48), message.countedMs);
     }
     return writer;
   },
@@ -1239,7 +1240,7 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
               break;
             }
 
-            message.epoch = longToNumber(reader.uint64());
+            message.epoch = readInt64(reader);
             continue;
           }
           case 4: {
@@ -1247,7 +1248,7 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
               break;
             }
 
-            message.queues = longToNumber(reader.uint64());
+            message.queues = readInt64(reader);
             continue;
           }
           case 5: {
@@ -1255,7 +1256,7 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
               break;
             }
 
-            message.tasks = longToNumber(reader.uint64());
+            message.tasks = readInt64(reader);
             continue;
           }
           case 6: {
@@ -1263,7 +1264,7 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
               break;
             }
 
-            message.countedMs = longToNumber(reader.uint64());
+            message.countedMs = readInt64(reader);
             continue;
           }
         }
@@ -1548,7 +1549,7 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
       writer.uint32(32).uint32(message.partitions);
     }
     if (message.nowMs !== 0) {
-      writer.uint32(40).uint64(message.nowMs);
+      writeInt64(writer.uint32(40), message.nowMs);
     }
     if (message.mayCommit !== false) {
       writer.uint32(48).bool(message.mayCommit);
@@ -1606,7 +1607,7 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
               break;
             }
 
-            message.nowMs = longToNumber(reader.uint64());
+            message.nowMs = readInt64(reader);
             continue;
           }
           case 6: {
@@ -1743,25 +1744,25 @@ export const InventoryEntry: MessageFns<InventoryEntry> = {
       writer.uint32(8).uint32(message.id);
     }
     if (message.epoch !== 0) {
-      writer.uint32(16).uint64(message.epoch);
+      writeInt64(writer.uint32(16), message.epoch);
     }
     if (message.state !== 0) {
       writer.uint32(24).int32(message.state);
     }
     if (message.queues !== 0) {
-      writer.uint32(32).uint64(message.queues);
+      writeInt64(writer.uint32(32), message.queues);
     }
     if (message.tasks !== 0) {
-      writer.uint32(40).uint64(message.tasks);
+      writeInt64(writer.uint32(40), message.tasks);
     }
     if (message.to !== "") {
       writer.uint32(50).string(message.to);
     }
     if (message.movedRows !== 0) {
-      writer.uint32(56).uint64(message.movedRows);
+      writeInt64(writer.uint32(56), message.movedRows);
     }
     if (message.movedBytes !== 0) {
-      writer.uint32(64).uint64(message.movedBytes);
+      writeInt64(writer.uint32(64), message.movedBytes);
     }
     return writer;
   },
@@ -1792,7 +1793,7 @@ export const InventoryEntry: MessageFns<InventoryEntry> = {
               break;
             }
 
-            message.epoch = longToNumber(reader.uint64());
+            message.epoch = readInt64(reader);
             continue;
           }
           case 3: {
@@ -1808,7 +1809,7 @@ export const InventoryEntry: MessageFns<InventoryEntry> = {
               break;
             }
 
-            message.queues = longToNumber(reader.uint64());
+            message.queues = readInt64(reader);
             continue;
           }
           case 5: {
@@ -1816,7 +1817,7 @@ export const InventoryEntry: MessageFns<InventoryEntry> = {
               break;
             }
 
-            message.tasks = longToNumber(reader.uint64());
+            message.tasks = readInt64(reader);
             continue;
           }
           case 6: {
@@ -1832,7 +1833,7 @@ export const InventoryEntry: MessageFns<InventoryEntry> = {
               break;
             }
 
-            message.movedRows = longToNumber(reader.uint64());
+            message.movedRows = readInt64(reader);
             continue;
           }
           case 8: {
@@ -1840,7 +1841,7 @@ export const InventoryEntry: MessageFns<InventoryEntry> = {
               break;
             }
 
-            message.movedBytes = longToNumber(reader.uint64());
+            message.movedBytes = readInt64(reader);
             continue;
           }
         }
@@ -2344,17 +2345,6 @@ export const PeerServiceClient = makeGenericClientConstructor(
   service: typeof PeerServiceService;
   serviceName: string;
 };
-
-function longToNumber(int64: { toString(): string }): number {
-  const num = globalThis.Number(int64.toString());
-  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
-  }
-  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
-  }
-  return num;
-}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

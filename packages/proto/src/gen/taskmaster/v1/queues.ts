@@ -2,6 +2,7 @@
 // source: taskmaster/v1/queues.proto
 
 /* eslint-disable */
+import { readInt64, writeInt64 } from "../../../int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /** Which queues. Conditions that are not set hold for every queue; all that are set must hold. */
@@ -183,22 +184,22 @@ export const QueueFilter: MessageFns<QueueFilter> = {
       writer.uint32(18).string(message.group);
     }
     if (message.minAvailable !== undefined) {
-      writer.uint32(24).int64(message.minAvailable);
+      writeInt64(writer.uint32(24), message.minAvailable);
     }
     if (message.maxAvailable !== undefined) {
-      writer.uint32(32).int64(message.maxAvailable);
+      writeInt64(writer.uint32(32), message.maxAvailable);
     }
     if (message.minLeased !== undefined) {
-      writer.uint32(40).int64(message.minLeased);
+      writeInt64(writer.uint32(40), message.minLeased);
     }
     if (message.maxLeased !== undefined) {
-      writer.uint32(48).int64(message.maxLeased);
+      writeInt64(writer.uint32(48), message.maxLeased);
     }
     if (message.minDelayed !== undefined) {
-      writer.uint32(56).int64(message.minDelayed);
+      writeInt64(writer.uint32(56), message.minDelayed);
     }
     if (message.maxDelayed !== undefined) {
-      writer.uint32(64).int64(message.maxDelayed);
+      writeInt64(writer.uint32(64), message.maxDelayed);
     }
     return writer;
   },
@@ -237,7 +238,7 @@ export const QueueFilter: MessageFns<QueueFilter> = {
               break;
             }
 
-            message.minAvailable = longToNumber(reader.int64());
+            message.minAvailable = readInt64(reader);
             continue;
           }
           case 4: {
@@ -245,7 +246,7 @@ export const QueueFilter: MessageFns<QueueFilter> = {
               break;
             }
 
-            message.maxAvailable = longToNumber(reader.int64());
+            message.maxAvailable = readInt64(reader);
             continue;
           }
           case 5: {
@@ -253,7 +254,7 @@ export const QueueFilter: MessageFns<QueueFilter> = {
               break;
             }
 
-            message.minLeased = longToNumber(reader.int64());
+            message.minLeased = readInt64(reader);
             continue;
           }
           case 6: {
@@ -261,7 +262,7 @@ export const QueueFilter: MessageFns<QueueFilter> = {
               break;
             }
 
-            message.maxLeased = longToNumber(reader.int64());
+            message.maxLeased = readInt64(reader);
             continue;
           }
           case 7: {
@@ -269,7 +270,7 @@ export const QueueFilter: MessageFns<QueueFilter> = {
               break;
             }
 
-            message.minDelayed = longToNumber(reader.int64());
+            message.minDelayed = readInt64(reader);
             continue;
           }
           case 8: {
@@ -277,7 +278,7 @@ export const QueueFilter: MessageFns<QueueFilter> = {
               break;
             }
 
-            message.maxDelayed = longToNumber(reader.int64());
+            message.maxDelayed = readInt64(reader);
             continue;
           }
         }
@@ -654,16 +655,16 @@ export const QueueStats: MessageFns<QueueStats> = {
       writer.uint32(10).string(message.queue);
     }
     if (message.available !== 0) {
-      writer.uint32(16).int64(message.available);
+      writeInt64(writer.uint32(16), message.available);
     }
     if (message.leased !== 0) {
-      writer.uint32(24).int64(message.leased);
+      writeInt64(writer.uint32(24), message.leased);
     }
     if (message.delayed !== 0) {
-      writer.uint32(32).int64(message.delayed);
+      writeInt64(writer.uint32(32), message.delayed);
     }
     if (message.completed !== 0) {
-      writer.uint32(40).int64(message.completed);
+      writeInt64(writer.uint32(40), message.completed);
     }
     if (message.enqueueRate !== 0) {
       writer.uint32(49).double(message.enqueueRate);
@@ -678,7 +679,7 @@ export const QueueStats: MessageFns<QueueStats> = {
       writer.uint32(73).double(message.meanLeaseMs);
     }
     if (message.oldestAgeMs !== 0) {
-      writer.uint32(80).int64(message.oldestAgeMs);
+      writeInt64(writer.uint32(80), message.oldestAgeMs);
     }
     return writer;
   },
@@ -709,7 +710,7 @@ export const QueueStats: MessageFns<QueueStats> = {
               break;
             }
 
-            message.available = longToNumber(reader.int64());
+            message.available = readInt64(reader);
             continue;
           }
           case 3: {
@@ -717,7 +718,7 @@ export const QueueStats: MessageFns<QueueStats> = {
               break;
             }
 
-            message.leased = longToNumber(reader.int64());
+            message.leased = readInt64(reader);
             continue;
           }
           case 4: {
@@ -725,7 +726,7 @@ export const QueueStats: MessageFns<QueueStats> = {
               break;
             }
 
-            message.delayed = longToNumber(reader.int64());
+            message.delayed = readInt64(reader);
             continue;
           }
           case 5: {
@@ -733,7 +734,7 @@ export const QueueStats: MessageFns<QueueStats> = {
               break;
             }
 
-            message.completed = longToNumber(reader.int64());
+            message.completed = readInt64(reader);
             continue;
           }
           case 6: {
@@ -773,7 +774,7 @@ export const QueueStats: MessageFns<QueueStats> = {
               break;
             }
 
-            message.oldestAgeMs = longToNumber(reader.int64());
+            message.oldestAgeMs = readInt64(reader);
             continue;
           }
         }
@@ -796,19 +797,19 @@ function createBaseQueueTotals(): QueueTotals {
 export const QueueTotals: MessageFns<QueueTotals> = {
   encode(message: QueueTotals, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.queues !== 0) {
-      writer.uint32(8).int64(message.queues);
+      writeInt64(writer.uint32(8), message.queues);
     }
     if (message.available !== 0) {
-      writer.uint32(16).int64(message.available);
+      writeInt64(writer.uint32(16), message.available);
     }
     if (message.leased !== 0) {
-      writer.uint32(24).int64(message.leased);
+      writeInt64(writer.uint32(24), message.leased);
     }
     if (message.delayed !== 0) {
-      writer.uint32(32).int64(message.delayed);
+      writeInt64(writer.uint32(32), message.delayed);
     }
     if (message.completed !== 0) {
-      writer.uint32(40).int64(message.completed);
+      writeInt64(writer.uint32(40), message.completed);
     }
     return writer;
   },
@@ -831,7 +832,7 @@ export const QueueTotals: MessageFns<QueueTotals> = {
               break;
             }
 
-            message.queues = longToNumber(reader.int64());
+            message.queues = readInt64(reader);
             continue;
           }
           case 2: {
@@ -839,7 +840,7 @@ export const QueueTotals: MessageFns<QueueTotals> = {
               break;
             }
 
-            message.available = longToNumber(reader.int64());
+            message.available = readInt64(reader);
             continue;
           }
           case 3: {
@@ -847,7 +848,7 @@ export const QueueTotals: MessageFns<QueueTotals> = {
               break;
             }
 
-            message.leased = longToNumber(reader.int64());
+            message.leased = readInt64(reader);
             continue;
           }
           case 4: {
@@ -855,7 +856,7 @@ export const QueueTotals: MessageFns<QueueTotals> = {
               break;
             }
 
-            message.delayed = longToNumber(reader.int64());
+            message.delayed = readInt64(reader);
             continue;
           }
           case 5: {
@@ -863,7 +864,7 @@ export const QueueTotals: MessageFns<QueueTotals> = {
               break;
             }
 
-            message.completed = longToNumber(reader.int64());
+            message.completed = readInt64(reader);
             continue;
           }
         }
@@ -932,7 +933,7 @@ function createBaseDeleteQueueResponse(): DeleteQueueResponse {
 export const DeleteQueueResponse: MessageFns<DeleteQueueResponse> = {
   encode(message: DeleteQueueResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.deletedTasks !== 0) {
-      writer.uint32(8).int64(message.deletedTasks);
+      writeInt64(writer.uint32(8), message.deletedTasks);
     }
     return writer;
   },
@@ -955,7 +956,7 @@ export const DeleteQueueResponse: MessageFns<DeleteQueueResponse> = {
               break;
             }
 
-            message.deletedTasks = longToNumber(reader.int64());
+            message.deletedTasks = readInt64(reader);
             continue;
           }
         }
@@ -1024,7 +1025,7 @@ function createBaseResetLeasesResponse(): ResetLeasesResponse {
 export const ResetLeasesResponse: MessageFns<ResetLeasesResponse> = {
   encode(message: ResetLeasesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.resetTasks !== 0) {
-      writer.uint32(8).int64(message.resetTasks);
+      writeInt64(writer.uint32(8), message.resetTasks);
     }
     return writer;
   },
@@ -1047,7 +1048,7 @@ export const ResetLeasesResponse: MessageFns<ResetLeasesResponse> = {
               break;
             }
 
-            message.resetTasks = longToNumber(reader.int64());
+            message.resetTasks = readInt64(reader);
             continue;
           }
         }
@@ -1062,17 +1063,6 @@ export const ResetLeasesResponse: MessageFns<ResetLeasesResponse> = {
     }
   },
 };
-
-function longToNumber(int64: { toString(): string }): number {
-  const num = globalThis.Number(int64.toString());
-  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
-  }
-  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
-  }
-  return num;
-}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

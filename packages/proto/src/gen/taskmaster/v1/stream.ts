@@ -2,6 +2,7 @@
 // source: taskmaster/v1/stream.proto
 
 /* eslint-disable */
+import { readInt64, writeInt64 } from "../../../int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from "./tasks.ts";
 
@@ -116,7 +117,7 @@ function createBaseStreamCall(): StreamCall {
 export const StreamCall: MessageFns<StreamCall> = {
   encode(message: StreamCall, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.id !== 0) {
-      writer.uint32(8).uint64(message.id);
+      writeInt64(writer.uint32(8), message.id);
     }
     switch (message.call?.$case) {
       case "update":
@@ -150,7 +151,7 @@ export const StreamCall: MessageFns<StreamCall> = {
               break;
             }
 
-            message.id = longToNumber(reader.uint64());
+            message.id = readInt64(reader);
             continue;
           }
           case 2: {
@@ -278,7 +279,7 @@ function createBaseStreamResult(): StreamResult {
 export const StreamResult: MessageFns<StreamResult> = {
   encode(message: StreamResult, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.id !== 0) {
-      writer.uint32(8).uint64(message.id);
+      writeInt64(writer.uint32(8), message.id);
     }
     switch (message.result?.$case) {
       case "update":
@@ -312,7 +313,7 @@ export const StreamResult: MessageFns<StreamResult> = {
               break;
             }
 
-            message.id = longToNumber(reader.uint64());
+            message.id = readInt64(reader);
             continue;
           }
           case 2: {
@@ -351,17 +352,6 @@ export const StreamResult: MessageFns<StreamResult> = {
     }
   },
 };
-
-function longToNumber(int64: { toString(): string }): number {
-  const num = globalThis.Number(int64.toString());
-  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
-  }
-  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
-  }
-  return num;
-}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

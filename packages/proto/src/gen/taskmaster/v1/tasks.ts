@@ -2,6 +2,7 @@
 // source: taskmaster/v1/tasks.proto
 
 /* eslint-disable */
+import { readInt64, writeInt64 } from "../../../int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /** What happens when a task with the same PID is in the queue already. */
@@ -566,7 +567,7 @@ export const Enqueue: MessageFns<Enqueue> = {
       writer.uint32(32).int32(message.mode);
     }
     if (message.delayMs !== 0) {
-      writer.uint32(40).int64(message.delayMs);
+      writeInt64(writer.uint32(40), message.delayMs);
     }
     if (message.retry !== undefined) {
       RetryPolicy.encode(message.retry, writer.uint32(50).fork()).join();
@@ -624,7 +625,7 @@ export const Enqueue: MessageFns<Enqueue> = {
               break;
             }
 
-            message.delayMs = longToNumber(reader.int64());
+            message.delayMs = readInt64(reader);
             continue;
           }
           case 6: {
@@ -658,10 +659,10 @@ export const RetryPolicy: MessageFns<RetryPolicy> = {
       writer.uint32(8).int32(message.maxAttempts);
     }
     if (message.backoffInitialMs !== 0) {
-      writer.uint32(16).int64(message.backoffInitialMs);
+      writeInt64(writer.uint32(16), message.backoffInitialMs);
     }
     if (message.backoffMaxMs !== 0) {
-      writer.uint32(24).int64(message.backoffMaxMs);
+      writeInt64(writer.uint32(24), message.backoffMaxMs);
     }
     if (message.deadLetterQueue !== "") {
       writer.uint32(34).string(message.deadLetterQueue);
@@ -695,7 +696,7 @@ export const RetryPolicy: MessageFns<RetryPolicy> = {
               break;
             }
 
-            message.backoffInitialMs = longToNumber(reader.int64());
+            message.backoffInitialMs = readInt64(reader);
             continue;
           }
           case 3: {
@@ -703,7 +704,7 @@ export const RetryPolicy: MessageFns<RetryPolicy> = {
               break;
             }
 
-            message.backoffMaxMs = longToNumber(reader.int64());
+            message.backoffMaxMs = readInt64(reader);
             continue;
           }
           case 4: {
@@ -740,7 +741,7 @@ export const Dequeue: MessageFns<Dequeue> = {
       writer.uint32(18).bytes(message.pid);
     }
     if (message.leaseToken !== 0) {
-      writer.uint32(24).uint64(message.leaseToken);
+      writeInt64(writer.uint32(24), message.leaseToken);
     }
     return writer;
   },
@@ -779,7 +780,7 @@ export const Dequeue: MessageFns<Dequeue> = {
               break;
             }
 
-            message.leaseToken = longToNumber(reader.uint64());
+            message.leaseToken = readInt64(reader);
             continue;
           }
         }
@@ -808,10 +809,10 @@ export const Renew: MessageFns<Renew> = {
       writer.uint32(18).bytes(message.pid);
     }
     if (message.leaseToken !== 0) {
-      writer.uint32(24).uint64(message.leaseToken);
+      writeInt64(writer.uint32(24), message.leaseToken);
     }
     if (message.leaseMs !== 0) {
-      writer.uint32(32).int64(message.leaseMs);
+      writeInt64(writer.uint32(32), message.leaseMs);
     }
     return writer;
   },
@@ -850,7 +851,7 @@ export const Renew: MessageFns<Renew> = {
               break;
             }
 
-            message.leaseToken = longToNumber(reader.uint64());
+            message.leaseToken = readInt64(reader);
             continue;
           }
           case 4: {
@@ -858,7 +859,7 @@ export const Renew: MessageFns<Renew> = {
               break;
             }
 
-            message.leaseMs = longToNumber(reader.int64());
+            message.leaseMs = readInt64(reader);
             continue;
           }
         }
@@ -887,10 +888,10 @@ export const Release: MessageFns<Release> = {
       writer.uint32(18).bytes(message.pid);
     }
     if (message.leaseToken !== 0) {
-      writer.uint32(24).uint64(message.leaseToken);
+      writeInt64(writer.uint32(24), message.leaseToken);
     }
     if (message.delayMs !== undefined) {
-      writer.uint32(32).int64(message.delayMs);
+      writeInt64(writer.uint32(32), message.delayMs);
     }
     if (message.refundAttempt !== false) {
       writer.uint32(40).bool(message.refundAttempt);
@@ -932,7 +933,7 @@ export const Release: MessageFns<Release> = {
               break;
             }
 
-            message.leaseToken = longToNumber(reader.uint64());
+            message.leaseToken = readInt64(reader);
             continue;
           }
           case 4: {
@@ -940,7 +941,7 @@ export const Release: MessageFns<Release> = {
               break;
             }
 
-            message.delayMs = longToNumber(reader.int64());
+            message.delayMs = readInt64(reader);
             continue;
           }
           case 5: {
@@ -1096,7 +1097,7 @@ function createBaseRenewOutcome(): RenewOutcome {
 export const RenewOutcome: MessageFns<RenewOutcome> = {
   encode(message: RenewOutcome, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.leaseUntilUnixMs !== 0) {
-      writer.uint32(8).int64(message.leaseUntilUnixMs);
+      writeInt64(writer.uint32(8), message.leaseUntilUnixMs);
     }
     return writer;
   },
@@ -1119,7 +1120,7 @@ export const RenewOutcome: MessageFns<RenewOutcome> = {
               break;
             }
 
-            message.leaseUntilUnixMs = longToNumber(reader.int64());
+            message.leaseUntilUnixMs = readInt64(reader);
             continue;
           }
         }
@@ -1142,7 +1143,7 @@ function createBaseReleaseOutcome(): ReleaseOutcome {
 export const ReleaseOutcome: MessageFns<ReleaseOutcome> = {
   encode(message: ReleaseOutcome, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.hiddenUntilUnixMs !== 0) {
-      writer.uint32(8).int64(message.hiddenUntilUnixMs);
+      writeInt64(writer.uint32(8), message.hiddenUntilUnixMs);
     }
     if (message.deadLetterQueue !== "") {
       writer.uint32(18).string(message.deadLetterQueue);
@@ -1168,7 +1169,7 @@ export const ReleaseOutcome: MessageFns<ReleaseOutcome> = {
               break;
             }
 
-            message.hiddenUntilUnixMs = longToNumber(reader.int64());
+            message.hiddenUntilUnixMs = readInt64(reader);
             continue;
           }
           case 2: {
@@ -1205,19 +1206,19 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
       writer.uint32(16).int32(message.maxTasks);
     }
     if (message.leaseMs !== 0) {
-      writer.uint32(24).int64(message.leaseMs);
+      writeInt64(writer.uint32(24), message.leaseMs);
     }
     if (message.maxPid.length !== 0) {
       writer.uint32(34).bytes(message.maxPid);
     }
     if (message.waitMs !== 0) {
-      writer.uint32(40).int64(message.waitMs);
+      writeInt64(writer.uint32(40), message.waitMs);
     }
     if (message.worker !== "") {
       writer.uint32(50).string(message.worker);
     }
     if (message.maxBytes !== 0) {
-      writer.uint32(56).int64(message.maxBytes);
+      writeInt64(writer.uint32(56), message.maxBytes);
     }
     return writer;
   },
@@ -1256,7 +1257,7 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
               break;
             }
 
-            message.leaseMs = longToNumber(reader.int64());
+            message.leaseMs = readInt64(reader);
             continue;
           }
           case 4: {
@@ -1272,7 +1273,7 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
               break;
             }
 
-            message.waitMs = longToNumber(reader.int64());
+            message.waitMs = readInt64(reader);
             continue;
           }
           case 6: {
@@ -1288,7 +1289,7 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
               break;
             }
 
-            message.maxBytes = longToNumber(reader.int64());
+            message.maxBytes = readInt64(reader);
             continue;
           }
         }
@@ -1376,16 +1377,16 @@ export const LeasedTask: MessageFns<LeasedTask> = {
       writer.uint32(26).bytes(message.data);
     }
     if (message.leaseToken !== 0) {
-      writer.uint32(32).uint64(message.leaseToken);
+      writeInt64(writer.uint32(32), message.leaseToken);
     }
     if (message.leaseUntilUnixMs !== 0) {
-      writer.uint32(40).int64(message.leaseUntilUnixMs);
+      writeInt64(writer.uint32(40), message.leaseUntilUnixMs);
     }
     if (message.attempt !== 0) {
       writer.uint32(48).int32(message.attempt);
     }
     if (message.enqueuedUnixMs !== 0) {
-      writer.uint32(56).int64(message.enqueuedUnixMs);
+      writeInt64(writer.uint32(56), message.enqueuedUnixMs);
     }
     if (message.hasRetryPolicy !== false) {
       writer.uint32(64).bool(message.hasRetryPolicy);
@@ -1438,7 +1439,7 @@ export const LeasedTask: MessageFns<LeasedTask> = {
               break;
             }
 
-            message.leaseToken = longToNumber(reader.uint64());
+            message.leaseToken = readInt64(reader);
             continue;
           }
           case 5: {
@@ -1446,7 +1447,7 @@ export const LeasedTask: MessageFns<LeasedTask> = {
               break;
             }
 
-            message.leaseUntilUnixMs = longToNumber(reader.int64());
+            message.leaseUntilUnixMs = readInt64(reader);
             continue;
           }
           case 6: {
@@ -1462,7 +1463,7 @@ export const LeasedTask: MessageFns<LeasedTask> = {
               break;
             }
 
-            message.enqueuedUnixMs = longToNumber(reader.int64());
+            message.enqueuedUnixMs = readInt64(reader);
             continue;
           }
           case 8: {
@@ -1815,7 +1816,7 @@ export const Error: MessageFns<Error> = {
       Error_MetadataEntry.encode({ key: key as any, value }, writer.uint32(34).fork()).join();
     });
     if (message.retryDelayMs !== 0) {
-      writer.uint32(40).int64(message.retryDelayMs);
+      writeInt64(writer.uint32(40), message.retryDelayMs);
     }
     for (const v of message.items) {
       ItemRefusal.encode(v!, writer.uint32(50).fork()).join();
@@ -1876,7 +1877,7 @@ export const Error: MessageFns<Error> = {
               break;
             }
 
-            message.retryDelayMs = longToNumber(reader.int64());
+            message.retryDelayMs = readInt64(reader);
             continue;
           }
           case 6: {
@@ -2367,13 +2368,13 @@ export const TaskInfo: MessageFns<TaskInfo> = {
       writer.uint32(40).int32(message.attempts);
     }
     if (message.enqueuedUnixMs !== 0) {
-      writer.uint32(48).int64(message.enqueuedUnixMs);
+      writeInt64(writer.uint32(48), message.enqueuedUnixMs);
     }
     if (message.hiddenUntilUnixMs !== 0) {
-      writer.uint32(56).int64(message.hiddenUntilUnixMs);
+      writeInt64(writer.uint32(56), message.hiddenUntilUnixMs);
     }
     if (message.leaseToken !== 0) {
-      writer.uint32(64).uint64(message.leaseToken);
+      writeInt64(writer.uint32(64), message.leaseToken);
     }
     if (message.workerAddress !== "") {
       writer.uint32(74).string(message.workerAddress);
@@ -2382,7 +2383,7 @@ export const TaskInfo: MessageFns<TaskInfo> = {
       writer.uint32(82).string(message.worker);
     }
     if (message.leasedUnixMs !== 0) {
-      writer.uint32(88).int64(message.leasedUnixMs);
+      writeInt64(writer.uint32(88), message.leasedUnixMs);
     }
     if (message.retry !== undefined) {
       RetryPolicy.encode(message.retry, writer.uint32(98).fork()).join();
@@ -2448,7 +2449,7 @@ export const TaskInfo: MessageFns<TaskInfo> = {
               break;
             }
 
-            message.enqueuedUnixMs = longToNumber(reader.int64());
+            message.enqueuedUnixMs = readInt64(reader);
             continue;
           }
           case 7: {
@@ -2456,7 +2457,7 @@ export const TaskInfo: MessageFns<TaskInfo> = {
               break;
             }
 
-            message.hiddenUntilUnixMs = longToNumber(reader.int64());
+            message.hiddenUntilUnixMs = readInt64(reader);
             continue;
           }
           case 8: {
@@ -2464,7 +2465,7 @@ export const TaskInfo: MessageFns<TaskInfo> = {
               break;
             }
 
-            message.leaseToken = longToNumber(reader.uint64());
+            message.leaseToken = readInt64(reader);
             continue;
           }
           case 9: {
@@ -2488,7 +2489,7 @@ export const TaskInfo: MessageFns<TaskInfo> = {
               break;
             }
 
-            message.leasedUnixMs = longToNumber(reader.int64());
+            message.leasedUnixMs = readInt64(reader);
             continue;
           }
           case 12: {
@@ -2511,17 +2512,6 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     }
   },
 };
-
-function longToNumber(int64: { toString(): string }): number {
-  const num = globalThis.Number(int64.toString());
-  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
-  }
-  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
-  }
-  return num;
-}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
