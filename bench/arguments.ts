@@ -8,6 +8,9 @@ export const HELP = `Measures a node, each figure beside a baseline taken in the
   npm run bench -- --list                 the rows
   npm run bench -- B1 B3 hand-off-1m      some of them
   npm run bench -- all                    all but those that have to be named, an hour or so
+  npm run bench -- peers --help           other queues on this machine
+  npm run bench -- guard --help           what a task costs, against the baseline
+  npm run bench -- paper --help           the paper's figures, with plots
   npm run bench -- --quick                whether everything works, in seconds a row; the figures say nothing
 
 Options:

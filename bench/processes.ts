@@ -31,6 +31,8 @@ export interface ProcessesOptions {
   readonly nodeFlags: readonly string[];
   /** Where processes leave CPU profiles when they end; undefined: nowhere. */
   readonly profileDir: string | undefined;
+  /** Further arguments of Node in front of the program of every process. */
+  readonly execArgv?: readonly string[];
 }
 
 /** A server in a process of its own. */
@@ -134,8 +136,8 @@ export class Processes implements AsyncDisposable {
   }
 
   #execArgv(): string[] {
-    const { profileDir } = this.#options;
-    return profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
+    const { profileDir, execArgv = [] } = this.#options;
+    return [...execArgv, ...(profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`])];
   }
 }
 

@@ -3,8 +3,11 @@ import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { inspect } from 'node:util';
 import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts';
+import { runGuard } from './guard/command.ts';
 import { isInMemory, loadAverage } from './machine.ts';
+import { runPaper } from './paper/run-paper.ts';
 import { type PeerResults, readPeerResults } from './peer-results.ts';
+import { runPeers } from './peers/command.ts';
 import { Processes } from './processes.ts';
 import { printProfile } from './profile/print-profile.ts';
 import { jsonReport, messageOf, Progress, type Report, tableReport } from './report.ts';
@@ -20,8 +23,17 @@ process.once('SIGTERM', () => process.exit(TERMINATED));
 // Nobody reads the report any more: `| head` has seen enough.
 process.stdout.once('error', () => process.exit(0));
 
+/** What is no row, and has arguments of its own. */
+const commands: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>> = new Map([
+  ['peers', runPeers],
+  ['guard', runGuard],
+  ['paper', runPaper],
+]);
+
 try {
-  process.exitCode = await main(readArguments(process.argv.slice(2), rows));
+  const [name = '', ...others] = process.argv.slice(2);
+  const command = commands.get(name);
+  process.exitCode = await (command?.(others) ?? main(readArguments(process.argv.slice(2), rows)));
 } catch (error) {
   if (!(error instanceof UsageError)) throw error;
   process.stderr.write(`${error.message}\n`);

@@ -1,0 +1,132 @@
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { dirname, extname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fill, type Load } from '../contestants.ts';
+import { type LoadResult, median } from '../measurement.ts';
+import { type LoadGenerator, Processes, type ServerProcess } from '../processes.ts';
+import type { Figures } from './baseline.ts';
+import { SOCKET, type Usage } from './probe.ts';
+
+/** Tasks of one run, unless the time is over before. */
+const SINGLE_TASKS = 5_000;
+const BATCH_TASKS = 20_000;
+const MOST_MS = 1_500;
+const RUNS = 3;
+
+const IN_FLIGHT = 500;
+const BATCH = 50;
+const BATCHES_IN_FLIGHT = 10;
+
+const single = { batch: 1, inFlight: IN_FLIGHT, tasks: SINGLE_TASKS } as const;
+const batches = { batch: BATCH, inFlight: BATCHES_IN_FLIGHT, tasks: BATCH_TASKS } as const;
+
+/** The rows at full load, as `npm run bench` measures them. */
+export const measuredLoads: readonly { readonly row: string; readonly load: Load; readonly tasks: number }[] = [
+  loadOf('B1', 'enqueue', 'unary', single),
+  loadOf('B2', 'lease-complete', 'unary', single),
+  loadOf('B3', 'enqueue', 'client', single),
+  loadOf('B4', 'lease-complete', 'client', single),
+  loadOf('B5', 'enqueue', 'client', batches),
+  loadOf('B6', 'lease-complete', 'client', batches),
+];
+
+function loadOf(
+  row: string,
+  kind: 'enqueue' | 'lease-complete',
+  via: 'unary' | 'client',
+  { tasks, ...size }: typeof single | typeof batches,
+) {
+  return { row, load: { kind, via, ...size }, tasks };
+}
+
+const here = fileURLToPath(import.meta.url);
+const probe = pathToFileURL(join(dirname(here), `probe${extname(here)}`)).href;
+
+/** Where the probes of servers can be asked; they are in every process started by these. */
+export function probedProcesses(dir: string, probeDir: string): Processes {
+  const execArgv = [`--import=${probe}?${encodeURIComponent(probeDir)}`];
+  return new Processes({ dir, nodeFlags: [], profileDir: undefined, execArgv });
+}
+
+/** What tasks cost at full load: CPU time and allocations as ratios to a server that does nothing, and bytes to the disk. */
+export async function measuredFigures(
+  processes: Processes,
+  probeDir: string,
+  progress: (row: string) => void,
+): Promise<ReadonlyMap<string, Figures>> {
+  const node = await processes.node();
+  const noop = await processes.noopServer();
+  const generator = processes.generator();
+  const found = new Map<string, Figures>();
+  for (const { row, load, tasks } of measuredLoads) {
+    progress(row);
+    const costs: { readonly node: Cost; readonly noop: Cost }[] = [];
+    // The first run warms up.
+    for (let run = 0; run <= RUNS; run++) {
+      const queue = `${row}-${run}`;
+      if (load.kind === 'lease-complete') await fill(generator, node, queue, tasks);
+      const ofNode = await cost(node, probeDir, () => runLoad(generator, node, load, queue, tasks));
+      const ofNoop = await cost(noop, probeDir, () => runLoad(generator, noop, load, queue, tasks));
+      if (run > 0) costs.push({ node: ofNode, noop: ofNoop });
+    }
+    found.set(row, {
+      cpu_ratio: median(costs.map((one) => one.node.cpuUs / one.noop.cpuUs)),
+      main_cpu_ratio: median(costs.map((one) => one.node.mainCpuUs / one.noop.mainCpuUs)),
+      allocated_ratio: median(costs.map((one) => one.node.allocatedBytes / one.noop.allocatedBytes)),
+      allocated_bytes: median(costs.map((one) => one.node.allocatedBytes)),
+      disk_bytes: median(costs.map((one) => one.node.diskBytes)),
+    });
+  }
+  await node.stop();
+  await noop.stop();
+  return found;
+}
+
+/** Of one task. */
+interface Cost extends Usage {
+  readonly diskBytes: number;
+}
+
+async function cost(server: ServerProcess, probeDir: string, run: () => Promise<LoadResult>): Promise<Cost> {
+  const diskBefore = diskBytesOf(server.pid);
+  await usageSince(server, probeDir);
+  const { tasks, lateTasks } = await run();
+  const { cpuUs, mainCpuUs, allocatedBytes } = await usageSince(server, probeDir);
+  const all = tasks + lateTasks;
+  return {
+    cpuUs: cpuUs / all,
+    mainCpuUs: mainCpuUs / all,
+    allocatedBytes: allocatedBytes / all,
+    diskBytes: (diskBytesOf(server.pid) - diskBefore) / all,
+  };
+}
+
+/** What a server used since it was last asked. */
+async function usageSince({ pid }: ServerProcess, probeDir: string): Promise<Usage> {
+  return JSON.parse(await text(connect(join(probeDir, `${pid}-${SOCKET}`)))) as Usage;
+}
+
+/** Bytes that a process caused to be written to the disk; 0 where the system does not tell. */
+function diskBytesOf(pid: number): number {
+  try {
+    return Number(/^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
+}
+
+function runLoad(
+  generator: LoadGenerator,
+  { endpoint }: ServerProcess,
+  load: Load,
+  queue: string,
+  maxTasks: number,
+): Promise<LoadResult> {
+  if (load.kind === 'worker') throw new TypeError('a Worker is not guarded');
+  const { kind, via, batch, inFlight } = load;
+  const common = { via, queue, batch };
+  const operation = kind === 'enqueue' ? { kind, ...common } : { kind, ...common, replace: false };
+  return generator.run({ kind: 'loop', endpoint, operation, inFlight, ms: MOST_MS, maxTasks });
+}

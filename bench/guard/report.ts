@@ -1,0 +1,56 @@
+import type { Comparison, Verdict } from './baseline.ts';
+import { isFailure } from './baseline.ts';
+
+const REMARKS: Readonly<Record<Verdict, string>> = {
+  same: '',
+  better: 'better',
+  worse: 'worse',
+  new: 'new',
+  gone: 'not measured any more',
+};
+
+const WIDTHS = [4, 24, 12, 12, 9] as const;
+
+/** The comparison as a table for people; what must not be is marked. */
+export function guardTable(comparisons: readonly Comparison[]): string {
+  const lines = [
+    line(['row', 'of one task', 'baseline', 'now', 'change'], ''),
+    ...comparisons.map((one) => line([one.row, one.figure, shown(one.was), shown(one.is), change(one)], remark(one))),
+  ];
+  return `${lines.join('\n')}\n${summary(comparisons)}\n`;
+}
+
+function summary(comparisons: readonly Comparison[]): string {
+  const failed = comparisons.filter(isFailure).length;
+  if (failed > 0) {
+    return `${failed} figures that do not depend on the machine are worse. If that is right, say why and run guard --update.`;
+  }
+  const gained = comparisons.some(
+    ({ kind, verdict }) => kind === 'counted' && (verdict === 'better' || verdict === 'new'),
+  );
+  return gained
+    ? 'Nothing that is counted is worse, and something is better or new: keep it with guard --update.'
+    : 'Everything that is counted is as it was.';
+}
+
+function remark(one: Comparison): string {
+  const text = REMARKS[one.verdict];
+  if (isFailure(one)) return `${text}  <<<`;
+  return text !== '' && one.kind === 'measured' ? `${text} (depends on the machine)` : text;
+}
+
+function change({ was, is }: Comparison): string {
+  if (was === undefined || is === undefined || was === 0) return '';
+  const percent = (is / was - 1) * 100;
+  return Math.abs(percent) < 0.05 ? '' : `${percent > 0 ? '+' : ''}${percent.toFixed(1)} %`;
+}
+
+function shown(value: number | undefined): string {
+  if (value === undefined) return '';
+  return value >= 100 ? value.toFixed(1) : String(Number(value.toPrecision(4)));
+}
+
+function line(cells: readonly string[], remark: string): string {
+  const padded = cells.map((cell, i) => (i < 2 ? cell.padEnd(WIDTHS[i] ?? 0) : cell.padStart(WIDTHS[i] ?? 0)));
+  return `${padded.join('')}  ${remark}`.trimEnd();
+}
