@@ -16,6 +16,7 @@ import type {
   LeasedTask,
   ListCommand,
   PeekCommand,
+  QueueFilter,
   QueuePage,
   StatsCommand,
   StatsReport,
@@ -166,12 +167,12 @@ export class Engine implements TaskEngine {
   }
 
   listQueues(command: ListCommand): Promise<QueuePage> {
-    return this.#read((memory) => listQueues(memory, command));
+    return this.#readFiltered(command.filter, (memory) => listQueues(memory, command));
   }
 
   queueStats(command: StatsCommand): Promise<StatsReport> {
-    if (command.kind === 'filtered') return this.#read((memory) => queueStats(memory, command));
-    return this.#readOf(command.queues, (memory) => queueStats(memory, command));
+    const work = (memory: Memory): Promise<StatsReport> => queueStats(memory, command);
+    return command.kind === 'filtered' ? this.#readFiltered(command.filter, work) : this.#readOf(command.queues, work);
   }
 
   peekTasks(command: PeekCommand): Promise<readonly TaskView[]> {
@@ -263,8 +264,13 @@ export class Engine implements TaskEngine {
     });
   }
 
-  /** A request that reads of these queues: they must be here from its beginning to its end. */
-  #readOf<T>(names: readonly QueueName[], work: (memory: Memory) => Promise<T>): Promise<T> {
+  /** A request that looks for queues: of any group, those that are here; of one group, all there are. */
+  #readFiltered<T>({ group }: QueueFilter, work: (memory: Memory) => Promise<T>): Promise<T> {
+    return group === undefined ? this.#read(work) : this.#readOf([{ group }], work);
+  }
+
+  /** A request that reads of the groups of these queues: they must be here from its beginning to its end. */
+  #readOf<T>(names: readonly Pick<QueueName, 'group'>[], work: (memory: Memory) => Promise<T>): Promise<T> {
     const { holdings } = this.#deps;
     if (holdings.everything) return this.#read(work);
     return this.#read(async (memory) => {
