@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { metricOf } from '../metrics.ts';
 import type { ServerProcess } from '../processes.ts';
 
 /** What a node has read from its store since it started. */
@@ -9,14 +10,6 @@ export interface NodeCounters {
   readonly coldReads: number;
   /** On this process's clock, in ms. */
   readonly at: number;
-}
-
-export async function readCounters({ ready }: ServerProcess): Promise<NodeCounters> {
-  if (ready.http === undefined) throw new TypeError('the node serves no metrics');
-  const reply = await fetch(new URL('/metrics', urlOf(ready.http)));
-  const text = await reply.text();
-  const at = performance.now();
-  return { refills: counter(text, 'cache_refills_total'), coldReads: counter(text, 'cold_reads_total'), at };
 }
 
 /** Reads the counters behind the warm-up, and again and again until the work is done. */
@@ -48,13 +41,10 @@ export function perSecond(samples: readonly NodeCounters[], of: (counters: NodeC
   });
 }
 
-function counter(text: string, name: string): number {
-  const value = new RegExp(`^taskmaster_${name} (\\S+)$`, 'm').exec(text)?.[1];
-  if (value === undefined) throw new Error(`the node has no metric taskmaster_${name}`);
-  return Number(value);
-}
-
-/** Ready lines say `host:port` or a URL. */
-function urlOf(address: string): string {
-  return address.includes('://') ? address : `http://${address}`;
+async function readCounters(node: ServerProcess): Promise<NodeCounters> {
+  const [refills, coldReads] = await Promise.all([
+    metricOf(node, 'taskmaster_cache_refills_total'),
+    metricOf(node, 'taskmaster_cold_reads_total'),
+  ]);
+  return { refills, coldReads, at: performance.now() };
 }

@@ -53,7 +53,7 @@ function specOf({ title, subtitle, x, y, series }: Chart): TopLevelSpec {
   const xs = values.map((value) => value.x);
   const scales = {
     x: x.scale === 'log' ? logScale(xs) : sweepScale(xs),
-    y: y.scale === 'log' ? logScale(values.flatMap(heights)) : { type: 'linear' as const, zero: true, nice: true },
+    y: y.scale === 'log' ? logScale(values.flatMap(heights)) : fromZeroScale(values.flatMap(heights)),
   };
   const xField = { field: 'x', type: 'quantitative' as const, scale: scales.x, axis: axisOf(x) };
   const colour = {
@@ -114,6 +114,10 @@ function logScale(values: readonly number[]) {
   const positive = values.filter((value) => value > 0);
   const domain = [Math.min(...positive) / LOG_MARGIN, Math.max(...positive) * LOG_MARGIN];
   return { type: 'log' as const, domain, nice: false, clamp: true };
+}
+
+function fromZeroScale(values: readonly number[]) {
+  return { type: 'linear' as const, domain: [0, Math.max(...values, 0)], nice: true };
 }
 
 /** Of few whole numbers. */

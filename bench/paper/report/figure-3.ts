@@ -37,7 +37,7 @@ export function figureThree(all: readonly Point[]): Section {
       [
         'figure-3',
         {
-          title: 'Figure 3: latency of updates by their likelihood to collide',
+          title: 'Figure 3: latency of updates that collide',
           subtitle: ['10 workers of 50 threads, 1,000-byte tasks', BARS],
           x: { title: 'Probability that two updates of a worker collide', scale: 'log', values },
           y: { title: 'Latency (ms)', scale: 'log' },

@@ -23,7 +23,7 @@ export function figureFive(points: readonly Point[]): Section {
       [
         'figure-5a',
         {
-          title: 'Figure 5(a): throughput by the number of tasks in a call',
+          title: 'Figure 5(a): throughput by tasks in a call',
           subtitle,
           x,
           y: { title: 'Tasks per second', scale: 'log' },
@@ -36,7 +36,7 @@ export function figureFive(points: readonly Point[]): Section {
       [
         'figure-5b',
         {
-          title: 'Figure 5(b): latency by the number of tasks in a call',
+          title: 'Figure 5(b): latency by tasks in a call',
           subtitle,
           x,
           y: { title: 'Latency of a call (ms)', scale: 'log' },

@@ -25,7 +25,7 @@ export function figureSeven(points: readonly Point[]): Section {
       [
         'figure-7a',
         {
-          title: 'Figure 7: aggregate throughput by the number of nodes, on two cores',
+          title: 'Figure 7: aggregate throughput by number of nodes',
           subtitle: [...subtitle, BARS],
           x,
           y: { title: 'Tasks per second, all nodes', scale: 'linear' },
@@ -38,7 +38,7 @@ export function figureSeven(points: readonly Point[]): Section {
       [
         'figure-7b',
         {
-          title: 'CPU time of all nodes for each task, by the number of nodes',
+          title: 'Figure 7: CPU time of all nodes for each task',
           subtitle,
           x,
           y: { title: 'CPU time a task (µs)', scale: 'linear' },
