@@ -6,12 +6,12 @@ import {
   BARS,
   drawn,
   figure,
-  fold,
   percent,
   type Section,
   seriesOf,
   spread,
   sweepRows,
+  times,
   valuesOf,
 } from './section.ts';
 
@@ -56,13 +56,13 @@ export function figureThree(all: readonly Point[]): Section {
       'Partial causality reduces latency more than 4-fold against strict sequence; true causality by another near 10-fold ' +
       'where contention is small, and it is bounded above by partial causality.',
     shows:
-      `At p = ${low}, strict sequence takes ${figure(ms('all', low))} ms, ${fold(ms('all', low) / ms('queue', low))} of ` +
+      `At p = ${low}, strict sequence takes ${figure(ms('all', low))} ms, ${times(ms('all', low) / ms('queue', low))} ` +
       `what partial causality takes (${figure(ms('queue', low))} ms), and that ` +
-      `${fold(ms('queue', low) / ms('task', low))} of what locks by task take (${figure(ms('task', low))} ms). At p = ${high} ` +
+      `${times(ms('queue', low) / ms('task', low))} what locks by task take (${figure(ms('task', low))} ms). At p = ${high} ` +
       `they take ${figure(ms('all', high))}, ${figure(ms('queue', high))} and ${figure(ms('task', high))} ms. The node ` +
       `without locks takes ${figure(ms('none', low))} ms at p = ${low} and ${figure(ms('none', high))} ms at p = ${high}, ` +
-      `${percent(ms('none', high) / aloneMs)} of what it takes when nothing collides (${figure(aloneMs)} ms): what an update ` +
-      'collides with does not matter to it. There are always 500 updates under way, so that all of these are times in line, ' +
+      `${percent(ms('none', high) / aloneMs)} of what it takes when nothing collides (${figure(aloneMs)} ms). ` +
+      'There are always 500 updates under way, so that all of these are times in line, ' +
       '500 divided by the rate.',
   };
 }

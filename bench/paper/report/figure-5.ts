@@ -1,5 +1,5 @@
 import type { Point } from '../result.ts';
-import { at, BARS, drawn, figure, fold, type Section, seriesOf, spread, sweepRows, valuesOf } from './section.ts';
+import { at, BARS, drawn, figure, type Section, seriesOf, spread, sweepRows, times, valuesOf } from './section.ts';
 
 const SERIES = ['FIFO enqueue', 'enqueue', 'lease + dequeue'];
 
@@ -17,7 +17,8 @@ export function figureFive(points: readonly Point[]): Section {
       'The paper: 50 workers of 10 threads, 10 queues each; they enqueue, or lease and then dequeue. Here the same: the ' +
       'tasks of an update are spread over the worker’s 10 queues, a lease names all of them. 500 calls of more than 100 ' +
       'tasks would be more than the node takes at once (128 MiB of payload), so that beyond that a worker has fewer ' +
-      'threads: 5, 2 and 1 with 200, 500 and 1,000 tasks a call. “Enqueue” looks up its PIDs in the store, as in Table 1. ' +
+      'threads: 5, 2 and 1 with 200, 500 and 1,000 tasks a call. “Enqueue” looks up its PIDs in the store, as in Table 1, in ' +
+      'queues that grow all through its sweep. ' +
       'Of lease + dequeue the latency is the lease’s, as in the paper.',
     charts: [
       [
@@ -79,5 +80,5 @@ function growthOf(points: readonly Point[], name: string): string {
   );
   if (first === undefined || best === undefined) return `${name}: not measured`;
   const [from, to] = [first.tasksPerS.mean, best.tasksPerS.mean];
-  return `${name} grows from ${figure(from)} to ${figure(to)} tasks/s, ${fold(to / from)}, at ${best.x.toLocaleString('en')} tasks a call`;
+  return `${name} grows from ${figure(from)} to ${figure(to)} tasks/s, ${times(to / from)} as many, at ${best.x.toLocaleString('en')} tasks a call`;
 }

@@ -31,9 +31,9 @@ export function figure(value: number): string {
   return Number(value.toPrecision(3)).toLocaleString('en', { maximumFractionDigits: 6 });
 }
 
-/** `4.2-fold` */
-export function fold(ratio: number): string {
-  return `${figure(Number(ratio.toPrecision(2)))}-fold`;
+/** `4.2 times` */
+export function times(ratio: number): string {
+  return `${figure(Number(ratio.toPrecision(2)))} times`;
 }
 
 export function percent(part: number): string {

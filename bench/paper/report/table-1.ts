@@ -1,6 +1,6 @@
 import type { Point } from '../result.ts';
 import type { RateSpread } from '../spread.ts';
-import { at, figure, percent, type Section } from './section.ts';
+import { at, figure, percent, type Section, times } from './section.ts';
 
 /** Tasks per second and variance in percent. */
 const PAPER: Readonly<Record<string, readonly [perS: number, variance: number]>> = {
@@ -18,8 +18,8 @@ export function tableOne(points: readonly Point[]): Section {
     return rate === undefined ? ['', ''] : [figure(rate.mean), variationOf(rate)];
   };
   const [fifo, enqueue] = [perS('unary', 'FIFO enqueue'), perS('unary', 'enqueue')];
-  const times = (via: string, operation: string): string =>
-    `${figure(perS(via, operation) / (PAPER[operation]?.[0] ?? Number.NaN))} times`;
+  const ofPaper = (via: string, operation: string): string =>
+    times(perS(via, operation) / (PAPER[operation]?.[0] ?? Number.NaN));
   return {
     heading: 'Table 1: single tasks a second',
     setUp:
@@ -50,10 +50,10 @@ export function tableOne(points: readonly Point[]): Section {
       'FIFO enqueues are the fastest, because they need no read; lease + dequeue, two calls, comes close to an enqueue, ' +
       'because a random read of Bigtable is slower than a write.',
     shows:
-      `In calls of their own, enqueues come to ${times('unary', 'enqueue')} the paper’s rate, FIFO enqueues to ` +
-      `${times('unary', 'FIFO enqueue')} and lease + dequeue to ${times('unary', 'lease + dequeue')}; through the typed ` +
-      `client to ${times('client', 'enqueue')}, ${times('client', 'FIFO enqueue')} and ` +
-      `${times('client', 'lease + dequeue')}. Enqueues that must look their PIDs up have ${percent(enqueue / fifo)} of the ` +
+      `In calls of their own, enqueues come to ${ofPaper('unary', 'enqueue')} the paper’s rate, FIFO enqueues to ` +
+      `${ofPaper('unary', 'FIFO enqueue')} and lease + dequeue to ${ofPaper('unary', 'lease + dequeue')}; through the typed ` +
+      `client to ${ofPaper('client', 'enqueue')}, ${ofPaper('client', 'FIFO enqueue')} and ` +
+      `${ofPaper('client', 'lease + dequeue')}. Enqueues that must look their PIDs up have ${percent(enqueue / fifo)} of the ` +
       `rate of FIFO enqueues (the paper’s had 68 %), lease + dequeue has ` +
       `${percent(perS('unary', 'lease + dequeue') / enqueue)} of the rate of enqueues (the paper’s 91 %).`,
   };
