@@ -9,6 +9,14 @@ export function isRefusedBy(thrown: unknown, reason: Reason): boolean {
 /** Whether the same call may do better a little later, at the same node or at another one. */
 export function isPassing(refusal: Refusal): boolean {
   if (refusal.reason === 'STORE_FAILED') return false;
-  const code = refusal instanceof RelayedRefusal ? refusal.error.code : refusal.code;
-  return refusal.reason === 'NOT_HOLDER' || code === status.UNAVAILABLE;
+  return refusal.reason === 'NOT_HOLDER' || codeOf(refusal) === status.UNAVAILABLE;
 }
+
+/** Whether it is about the request, not about the node: every node would say so, or nobody waits any more. */
+export function isAboutRequest(refusal: Refusal): boolean {
+  const code = codeOf(refusal);
+  return code === status.INVALID_ARGUMENT || code === status.CANCELLED;
+}
+
+/** The gRPC status; of a reason that is newer than this program, the one that came with it. */
+const codeOf = (refusal: Refusal): number => (refusal instanceof RelayedRefusal ? refusal.error.code : refusal.code);
