@@ -1,11 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { readClusterKeys } from '@taskmaster/node/cli';
-import { askCluster, LateRoutes, openGossip, openObserver, type Routes } from '@taskmaster/node/cluster';
+import {
+  askCluster,
+  bindSocket,
+  GossipListenError,
+  type GossipOptions,
+  LateRoutes,
+  openGossip,
+  openObserver,
+  type Routes,
+} from '@taskmaster/node/cluster';
 import { type Log, PeerNetwork, PeerSeal, Refusal, SystemClock, sleep, systemRandom } from '@taskmaster/node/grpc';
 import type { ProxyConfig } from './config.ts';
 
 const RETRY_MS = 500;
+const LISTEN_RETRY_MS = 5_000;
 const SAY_EVERY_MS = 30_000;
 
 /** Where a proxy serves, as others reach it. */
@@ -20,7 +30,8 @@ export interface ObservedRoutes extends Routes, AsyncDisposable {}
 
 /**
  * Learns the routes of the cluster that the addresses of `join` belong to. Resolves at once: until one of them answers
- * there are no routes, and it goes on asking. Rejects with `InvalidConfig` for a key file that cannot be used.
+ * there are no routes, and it goes on asking. Rejects with `InvalidConfig` for a key file that cannot be used, and with
+ * `GossipListenError` for a port that is taken.
  */
 export async function openObservedRoutes(
   config: ProxyConfig,
@@ -31,15 +42,16 @@ export async function openObservedRoutes(
   const routes = new LateRoutes();
   const opened = new AsyncDisposableStack();
   const closing = new AbortController();
+  const port = await holdPort(config.host, config.gossipPort);
   const network = opened.use(new PeerNetwork(new PeerSeal(keys)));
-  const joining = join({ config, addresses, keys, network, routes, opened, log, signal: closing.signal }).catch(
-    (error: unknown) => {
-      if (!closing.signal.aborted) log.error({ err: error }, 'the proxy cannot learn where groups are: restart it');
-    },
-  );
+  const parts = { config, addresses, keys, port, network, routes, opened, log, signal: closing.signal };
+  const joining = join(parts).catch((error: unknown) => {
+    if (!closing.signal.aborted) log.error({ err: error }, 'the proxy cannot learn where groups are: restart it');
+  });
   opened.defer(async () => {
     closing.abort();
     await joining;
+    await port.release();
   });
   return Object.assign(routes, { [Symbol.asyncDispose]: () => opened.disposeAsync() });
 }
@@ -48,6 +60,7 @@ interface Joining {
   readonly config: ProxyConfig;
   readonly addresses: ProxyAddresses;
   readonly keys: readonly string[];
+  readonly port: HeldPort;
   readonly network: PeerNetwork;
   readonly routes: LateRoutes;
   readonly opened: AsyncDisposableStack;
@@ -55,14 +68,16 @@ interface Joining {
   readonly signal: AbortSignal;
 }
 
-async function join({ config, addresses, keys, network, routes, opened, log, signal }: Joining): Promise<void> {
+async function join(parts: Joining): Promise<void> {
+  const { config, addresses, keys, port, network, routes, opened, log, signal } = parts;
   const clock = new SystemClock();
   const { call } = network;
   const { clusterId, partitions, knowledge } = await askUntilAnswered(config.join, call, log, signal);
   const { advertiseHost } = config.cluster;
   const { grpcPort, httpPort, version } = addresses;
   const addressesAt = (host: string) => ({ rpcAddress: `${host}:${grpcPort}`, httpAddress: `${host}:${httpPort}` });
-  const membership = await openGossip({
+  await port.release();
+  const options: GossipOptions = {
     self: {
       // It has no disk: every start is somebody else.
       nodeId: randomBytes(8).toString('hex'),
@@ -79,7 +94,8 @@ async function join({ config, addresses, keys, network, routes, opened, log, sig
     listen: { host: config.host, port: config.gossipPort },
     ...(advertiseHost !== '' && { advertise: advertiseHost }),
     log,
-  });
+  };
+  const membership = await openUntilListening(options, signal);
   if (signal.aborted) return membership.close();
   opened.defer(() => membership.leave());
   if (advertiseHost === '') membership.announce(addressesAt(membership.gossipAddress.split(':')[0] ?? ''));
@@ -99,6 +115,41 @@ async function join({ config, addresses, keys, network, routes, opened, log, sig
   log.info({ clusterId, partitions }, 'knows its cluster');
 }
 
+interface HeldPort {
+  /** Resolves when it is free. Harmless when repeated. */
+  release(): Promise<void>;
+}
+
+/**
+ * Gossip begins once a node has told of its cluster, which may take long: what is the matter with its port is to be known
+ * at the start, and nobody else is to take it meanwhile.
+ */
+async function holdPort(host: string, port: number): Promise<HeldPort> {
+  const socket = await bindSocket(host, port);
+  const released = new Promise<void>((resolve) => socket.once('close', resolve));
+  let isHeld = true;
+  return {
+    release() {
+      if (isHeld) socket.close();
+      isHeld = false;
+      return released;
+    },
+  };
+}
+
+/** Between the one socket and the other somebody else may have the port for a moment. */
+async function openUntilListening(options: GossipOptions, signal: AbortSignal): ReturnType<typeof openGossip> {
+  for (;;) {
+    try {
+      return await openGossip(options);
+    } catch (error) {
+      if (!(error instanceof GossipListenError)) throw error;
+      options.log.error({ err: error }, 'gossip cannot listen; trying again');
+    }
+    await sleep(new SystemClock(), LISTEN_RETRY_MS, signal);
+  }
+}
+
 async function askUntilAnswered(
   join: readonly string[],
   call: PeerNetwork['call'],
@@ -109,7 +160,7 @@ async function askUntilAnswered(
   let said = Number.NEGATIVE_INFINITY;
   for (;;) {
     try {
-      return await askCluster(call, join);
+      return await askCluster(call, join, signal);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof Refusal && error.reason === 'WRONG_KEY') throw error;

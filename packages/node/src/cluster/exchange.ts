@@ -87,9 +87,9 @@ export class Exchanger {
     const address = addressOf(nodeId, membership, members());
     if (address === undefined || this.#stopped) return undefined;
     try {
-      const answer = await this.#ask(address, knowledge);
+      const answer = await this.#ask(address, nodeId, knowledge);
       this.#reported.delete(nodeId);
-      return answer?.nodeId === nodeId ? answer : undefined;
+      return answer;
     } catch (error) {
       // Gossip tells of news again.
       this.#seen.delete(nodeId);
@@ -98,15 +98,24 @@ export class Exchanger {
     }
   }
 
-  /** Resolves with who answered, and how; undefined once this is stopped. */
+  /**
+   * `nodeId`: of the node that is wanted there; undefined: whoever it is. Resolves with how it answered; undefined where
+   * another one did, or once this is stopped.
+   */
   async #ask(
     address: string,
+    nodeId: string | undefined,
     knowledge = this.#deps.knowledge(),
-  ): Promise<(Heard & { readonly nodeId: string }) | undefined> {
+  ): Promise<Heard | undefined> {
     const { call, clusterId, from, learn } = this.#deps;
     const request = { clusterId, from, knowledge };
     const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
     if (this.#stopped) return undefined;
+    // Asked for before anything is taken over: the address may have become another's.
+    if (answer.clusterId !== clusterId) {
+      throw new Refusal('WRONG_CLUSTER', `this is cluster ${clusterId}, and ${address} answers for another`);
+    }
+    if (nodeId !== undefined && answer.nodeId !== nodeId) return undefined;
     this.#clocks.heard(answer.nodeId, answer.nowMs);
     await learn(answer.knowledge, answer.nodeId);
     return answer;
@@ -117,7 +126,9 @@ export class Exchanger {
     const { contacts, membership, log } = this.#deps;
     if (aliveNodes(membership).length > 0) return;
     for (const address of contacts) {
-      this.#ask(address).catch((error: unknown) => log.debug({ err: error, address }, 'a contact does not answer'));
+      this.#ask(address, undefined).catch((error: unknown) =>
+        log.debug({ err: error, address }, 'a contact does not answer'),
+      );
     }
   }
 
@@ -179,14 +190,19 @@ export function addressOf(nodeId: string, membership: Membership, members: Membe
   return members.get(nodeId)?.rpcAddress || peer?.rpcAddress;
 }
 
-/** What a stranger is told of a cluster: by the first of these addresses that answers. */
-export async function askCluster(call: CallPeer<'exchange'>, addresses: readonly string[]): Promise<ExchangeResponse> {
+/** What a stranger is told of a cluster: by the first of these addresses that answers. Rejects once it is given up. */
+export async function askCluster(
+  call: CallPeer<'exchange'>,
+  addresses: readonly string[],
+  signal?: AbortSignal,
+): Promise<ExchangeResponse> {
   let last: unknown = new Refusal('HOLDER_UNREACHABLE', 'no address of a node is known');
   for (const address of addresses) {
     try {
       const request = { clusterId: '', from: '', knowledge: undefined };
-      return await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
+      return await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS, signal });
     } catch (error) {
+      signal?.throwIfAborted();
       last = error;
     }
   }

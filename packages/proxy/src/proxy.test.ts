@@ -1,0 +1,54 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { GossipListenError } from '@taskmaster/node/cluster';
+import { keptLog } from '@taskmaster/node/grpc/testing';
+import { describe, expect, test } from 'vitest';
+import { startProxy } from './proxy.ts';
+
+const ANY_PORT = { grpcPort: 0, httpPort: 0, gossipPort: 0 };
+
+/** Takes connections and says nothing, as what is behind a broken firewall; `connected` resolves with the first. */
+async function blackHole() {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+  }).listen(0, '127.0.0.1');
+  const connected = once(server, 'connection');
+  await once(server, 'listening');
+  return {
+    address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    connected,
+    [Symbol.dispose]() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
+
+describe('a proxy that reaches no node', () => {
+  test('says at its start that its gossip port is taken: it could never learn where groups are', async () => {
+    const other = createSocket('udp4');
+    other.bind(0, '127.0.0.1');
+    await once(other, 'listening');
+    const settings = { ...ANY_PORT, join: ['127.0.0.1:1'], gossipPort: other.address().port };
+    await expect(startProxy(settings, { log: keptLog() })).rejects.toThrow(GossipListenError);
+    other.close();
+    await once(other, 'close');
+    await using proxy = await startProxy(settings, { log: keptLog() });
+    expect(proxy.grpcAddress).toMatch(/:\d+$/);
+  });
+
+  test('stops at once, whether or not those that it asks ever answer', async () => {
+    using first = await blackHole();
+    using second = await blackHole();
+    const join = [first.address, second.address, first.address];
+    const proxy = await startProxy({ ...ANY_PORT, join }, { log: keptLog() });
+    await first.connected;
+    const began = performance.now();
+    await proxy.stop();
+    // Each of them is given two seconds.
+    expect(performance.now() - began).toBeLessThan(1_500);
+  });
+});
