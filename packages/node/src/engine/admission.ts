@@ -1,5 +1,6 @@
 import { Refusal } from '../domain/errors.ts';
 import type { UpdateCommand } from './commands.ts';
+import { Tally } from './tally.ts';
 
 /** Part of the bounds that is kept for requests that end work or keep leases alive. */
 const KEPT_PART = 0.2;
@@ -22,7 +23,7 @@ export type AnswerRoom = Disposable;
 export class Admission {
   readonly #maxRequests: number;
   readonly #maxBytes: number;
-  #requests = 0;
+  readonly #requests = new Tally();
   #bytes = 0;
   /** Part of `#bytes`. */
   #answerBytes = 0;
@@ -30,7 +31,6 @@ export class Admission {
   readonly #inLine = new Set<() => boolean>();
   /** Whether somebody in line has its turn, and whether bytes were given back meanwhile. */
   #turn: 'none' | 'taking' | 'released' = 'none';
-  readonly #idle: (() => void)[] = [];
 
   constructor(bounds: { readonly maxInFlightRequests: number; readonly maxInFlightBytes: number }) {
     this.#maxRequests = bounds.maxInFlightRequests;
@@ -38,7 +38,7 @@ export class Admission {
   }
 
   get requests(): number {
-    return this.#requests;
+    return this.#requests.count;
   }
 
   get bytes(): number {
@@ -64,20 +64,19 @@ export class Admission {
   enter(kind: 'new' | 'ending', bytes: number): void {
     const part = kind === 'new' ? 1 - KEPT_PART : 1;
     // A request that is larger than the bound itself still gets its turn when it is alone.
-    const tooMany = this.#requests >= this.#maxRequests * part;
+    const tooMany = this.requests >= this.#maxRequests * part;
     const tooMuch = this.#bytes > 0 && this.#bytes + bytes > this.#maxBytes * part;
     if (tooMany || tooMuch) {
-      const what = tooMany ? `${this.#requests} requests` : `${this.#bytes} bytes`;
+      const what = tooMany ? `${this.requests} requests` : `${this.#bytes} bytes`;
       throw new Refusal('OVERLOADED', `${what} are in flight already`, { retryDelayMs: RETRY_DELAY_MS });
     }
-    this.#requests++;
+    this.#requests.enter();
     this.#bytes += bytes;
   }
 
   leave(bytes: number): void {
-    this.#requests--;
     this.#release(bytes);
-    if (this.#requests === 0) for (const wake of this.#idle.splice(0)) wake();
+    this.#requests.leave();
   }
 
   /** Room for an answer, if there is any now and nobody has waited for longer. One always fits when it is alone. */
@@ -118,8 +117,7 @@ export class Admission {
 
   /** Resolves when nothing is in flight. */
   idle(): Promise<void> {
-    if (this.#requests === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
+    return this.#requests.idle();
   }
 
   #release(bytes: number): void {

@@ -38,6 +38,7 @@ import { listQueues, queueStats } from './queue-stats.ts';
 import { Reaper } from './reaper.ts';
 import { resetLeases } from './reset-leases.ts';
 import { getTasks, peekTasks } from './show-tasks.ts';
+import { Tally } from './tally.ts';
 import { updateTasks } from './update-tasks.ts';
 
 /** What the engine reports beside its answers; shaped like pino's methods. */
@@ -95,7 +96,7 @@ export class Engine implements TaskEngine {
   /** Rows of deleted queues are left that a full disk kept from being deleted. */
   #unreaped = false;
   /** Lease requests that are not answered yet, those that wait too. */
-  readonly #leasing = new Set<Promise<unknown>>();
+  readonly #leasing = new Tally();
   #stopped: Promise<void> | undefined;
 
   constructor(deps: OpenedDeps) {
@@ -144,22 +145,31 @@ export class Engine implements TaskEngine {
     });
   }
 
-  leaseTasks(command: LeaseCommand, context: CallContext = {}): Promise<readonly LeasedTask[]> {
-    const leasing = this.#lease(command, context);
-    const over = (): void => void this.#leasing.delete(leasing);
-    this.#leasing.add(leasing);
-    leasing.then(over, over);
-    return leasing;
+  async leaseTasks(command: LeaseCommand, context: CallContext = {}): Promise<readonly LeasedTask[]> {
+    this.#leasing.enter();
+    try {
+      return await this.#lease(command, context.signal);
+    } catch (error) {
+      throw this.#refused(error);
+    } finally {
+      this.#leasing.leave();
+    }
   }
 
-  async #lease(command: LeaseCommand, context: CallContext): Promise<readonly LeasedTask[]> {
+  async #lease(command: LeaseCommand, signal: AbortSignal | undefined): Promise<readonly LeasedTask[]> {
     this.#writable();
     const desk = this.#desk;
     if (!desk) throw notReady(this.#health);
-    const lease = (): Promise<LeasedTask[]> => desk.lease(command, context.signal);
     // A waiting request is not being worked on; the number of those has a bound of its own.
-    const leased = await this.#translated(() => (command.waitMs > 0 ? lease() : this.#admission.run('new', 0, lease)));
-    if (!context.signal?.aborted) return leased;
+    const waits = command.waitMs > 0;
+    if (!waits) this.#admission.enter('new', 0);
+    let leased: LeasedTask[];
+    try {
+      leased = await desk.lease(command, signal);
+    } finally {
+      if (!waits) this.#admission.leave(0);
+    }
+    if (!signal?.aborted) return leased;
     // Nobody is there any more: what it would have got is available again, as if it had not been leased.
     const memory = this.#memory;
     if (memory) await giveBack((release) => updateTasks(memory, release), leased);
@@ -226,7 +236,7 @@ export class Engine implements TaskEngine {
     this.#health = { kind: 'stopping' };
     for (const cancel of this.#cancelTimers.splice(0)) cancel();
     this.#desk?.dismiss();
-    await Promise.allSettled(this.#leasing);
+    await this.#leasing.idle();
     await this.#admission.idle();
     try {
       // What a checkpoint before could not do, the last one does.

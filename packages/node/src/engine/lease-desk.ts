@@ -1,4 +1,3 @@
-import { formatQueueName, type QueueName } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import type { CancelTimer } from '../ports/clock.ts';
@@ -6,27 +5,13 @@ import type { AnswerRoom } from './admission.ts';
 import { prefetchSize, refill } from './cache/refill.ts';
 import type { LeaseCommand, LeasedTask } from './commands.ts';
 import { mayBeDue, showDue } from './expire.ts';
-import { deliver, grant, type LeasedPick, select } from './lease-tasks.ts';
+import { deliver, grant, isToBeRead, type LeasedPick, select } from './lease-tasks.ts';
+import { LeaseWaiter } from './lease-waiter.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
-import { type Waiting, WaitLines } from './wait-lines.ts';
+import { WaitLines } from './wait-lines.ts';
 
-interface Waiter extends Waiting {
-  readonly command: LeaseCommand;
-  /** The queues by their full names, each once. */
-  readonly queues: ReadonlyMap<string, QueueName>;
-  readonly answer: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void;
-  readonly fail: (error: unknown) => void;
-  cancelTimer: CancelTimer;
-  /** Those of its queues; none where there is no cluster. */
-  readonly partitions: ReadonlySet<PartitionId>;
-  /** It waits until a partition may be changed again. */
-  gated: boolean;
-  /** It may be before it ever stands in line. */
-  isAnswered: boolean;
-  /** Refills it has waited for since it last saw a head that suffices. */
-  refills: number;
-}
+const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled');
 
 type Attempt = 'served' | 'blocked' | 'empty';
 
@@ -44,7 +29,7 @@ const LOW_WATER = 4;
  * a line and needs the store holds up those behind; nobody else does.
  */
 export class LeaseDesk {
-  readonly #lines = new WaitLines<Waiter>();
+  readonly #lines = new WaitLines<LeaseWaiter>();
   /** Wake-ups for queues that somebody waits for and that have hidden tasks. */
   readonly #dueTimers = new Map<string, { readonly at: Instant; readonly cancel: CancelTimer }>();
   /** Lines that stand still until a read of a queue ends, other queues' lines too: a waiter stands in several. */
@@ -96,49 +81,31 @@ export class LeaseDesk {
 
   lease(command: LeaseCommand, signal: AbortSignal | undefined): Promise<LeasedTask[]> {
     const { clock, config } = this.#memory;
-    return new Promise<LeasedTask[]>((resolve, reject) => {
-      const impatient = command.waitMs === 0;
-      if (!impatient && this.#lines.size >= config.maxWaiters) {
-        throw new Refusal('TOO_MANY_WAITERS', `${config.maxWaiters} lease requests are waiting already`, {
-          retryDelayMs: 1000,
-        });
-      }
-      const onAbort = (): void => waiter.fail(new Refusal('CANCELLED', 'the call was cancelled'));
-      const leave = (): void => {
-        waiter.isAnswered = true;
-        this.#lines.leave(waiter);
-        waiter.cancelTimer();
-        signal?.removeEventListener('abort', onAbort);
-      };
-      const queues = new Map(command.queues.map((name) => [formatQueueName(name), name]));
-      const waiter: Waiter = {
-        queues,
-        lines: [...queues.keys()],
-        impatient,
-        command,
-        partitions: this.#partitionsOf(command),
-        gated: false,
-        isAnswered: false,
-        refills: 0,
-        cancelTimer: () => {},
-        answer: (tasks) => {
-          leave();
-          resolve(tasks);
-        },
-        fail: (error) => {
-          leave();
-          reject(error);
-        },
-      };
-      if (signal?.aborted) return onAbort();
-      if (this.#attemptAhead(waiter) === 'served' || waiter.isAnswered) return;
-      this.#lines.join(waiter);
-      for (const name of waiter.lines) this.#serve(name);
-      if (impatient || !this.#lines.isWaiting(waiter)) return;
-      signal?.addEventListener('abort', onAbort, { once: true });
-      waiter.cancelTimer = clock.at((clock.now() + command.waitMs) as Instant, () => waiter.answer(this.#nothing()));
-      for (const name of waiter.lines) this.#armDueTimer(name);
-    });
+    const { waitMs } = command;
+    if (waitMs > 0 && this.#lines.size >= config.maxWaiters) {
+      throw new Refusal('TOO_MANY_WAITERS', `${config.maxWaiters} lease requests are waiting already`, {
+        retryDelayMs: 1000,
+      });
+    }
+    const waiter = new LeaseWaiter(command, this.#partitionsOf(command));
+    if (signal?.aborted) {
+      waiter.fail(cancelled());
+      return waiter.answered;
+    }
+    if (this.#attemptAhead(waiter) === 'served' || waiter.isAnswered) return waiter.answered;
+
+    const onAbort = (): void => waiter.fail(cancelled());
+    waiter.leave = (): void => {
+      this.#lines.leave(waiter);
+      signal?.removeEventListener('abort', onAbort);
+    };
+    this.#lines.join(waiter);
+    for (const name of waiter.lines) this.#serve(name);
+    if (waiter.impatient || !this.#lines.isWaiting(waiter)) return waiter.answered;
+    signal?.addEventListener('abort', onAbort, { once: true });
+    waiter.cancelTimer = clock.at((clock.now() + waitMs) as Instant, () => waiter.answer(this.#nothing()));
+    for (const name of waiter.lines) this.#armDueTimer(name);
+    return waiter.answered;
   }
 
   /** Answers everybody: with nothing, or with an error. */
@@ -158,13 +125,15 @@ export class LeaseDesk {
     }
   }
 
-  /** Resolves when the tasks that are leased now are on their way to those who leased them. */
+  /** Resolves when the payloads of the tasks that are leased now have been read. */
   async delivered(): Promise<void> {
     await Promise.allSettled(this.#delivering);
   }
 
   #deliver(granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
     const delivering = deliver(this.#memory, granted, room);
+    // Only payloads that are still to be read can be missed.
+    if (!granted.some(isToBeRead)) return delivering;
     const over = (): void => void this.#delivering.delete(delivering);
     this.#delivering.add(delivering);
     delivering.then(over, over);
@@ -177,7 +146,7 @@ export class LeaseDesk {
   }
 
   /** Whether the waiter has to wait for a partition; it is told when that is over. */
-  #isGated(waiter: Waiter): boolean {
+  #isGated(waiter: LeaseWaiter): boolean {
     if (waiter.gated) return true;
     for (const id of waiter.partitions) {
       const gate = this.#memory.holdings.gate(id);
@@ -214,7 +183,7 @@ export class LeaseDesk {
   }
 
   /** Notes whom the read of these queues holds up: everybody in the waiter's lines. */
-  #holdUp(waiter: Waiter, queues: readonly Queue[]): 'blocked' {
+  #holdUp(waiter: LeaseWaiter, queues: readonly Queue[]): 'blocked' {
     for (const queue of queues) {
       const names = this.#heldUp.get(queue) ?? new Set();
       for (const name of waiter.lines) names.add(name);
@@ -236,7 +205,7 @@ export class LeaseDesk {
   }
 
   /** Its lines stand still until there is room for its answer. */
-  #waitForRoom(waiter: Waiter): 'blocked' {
+  #waitForRoom(waiter: LeaseWaiter): 'blocked' {
     this.#roomEnded = true;
     for (const name of waiter.lines) {
       if (!this.#withoutRoom.has(name)) this.#standInLineForRoom(name);
@@ -282,14 +251,14 @@ export class LeaseDesk {
     return served;
   }
 
-  #queueNamed(waiter: Waiter, name: string): Queue | undefined {
-    const queueName = waiter.queues.get(name);
+  #queueNamed(waiter: LeaseWaiter, name: string): Queue | undefined {
+    const queueName = waiter.queueOf(name);
     return queueName && this.#memory.table.get(queueName);
   }
 
-  #queuesOf(waiter: Waiter): Queue[] {
+  #queuesOf(waiter: LeaseWaiter): Queue[] {
     const queues: Queue[] = [];
-    for (const name of waiter.queues.values()) {
+    for (const name of waiter.queues) {
       const queue = this.#memory.table.get(name);
       if (queue) queues.push(queue);
     }
@@ -300,7 +269,7 @@ export class LeaseDesk {
    * Serves a newcomer without standing in line where nobody can be ahead of it: those who wait in a line that is not held
    * up by the store have seen what there is, and could not use it.
    */
-  #attemptAhead(waiter: Waiter): Attempt {
+  #attemptAhead(waiter: LeaseWaiter): Attempt {
     const reading = this.#queuesOf(waiter).some(({ refilling, expiring }) => refilling || expiring);
     if (reading && waiter.lines.some((name) => this.#lines.has(name))) return 'blocked';
     for (const names of [...this.#heldUp.values(), this.#withoutRoom]) {
@@ -318,7 +287,7 @@ export class LeaseDesk {
     return [];
   }
 
-  #attempt(waiter: Waiter): Attempt {
+  #attempt(waiter: LeaseWaiter): Attempt {
     const memory = this.#memory;
     if (memory.failed) {
       // Those who can wait do, for memory that is built anew.

@@ -95,15 +95,19 @@ export interface LeasedPick {
 
 const EMPTY = new Uint8Array(0);
 
+/** Whether its payload is on disk only. */
+export const isToBeRead = ({ data, state }: LeasedPick): boolean => data === undefined && state.dataBytes > 0;
+
 /**
  * Resolves when the leases are durable and the payloads read. A task that was dequeued meanwhile is left out. `room` is
  * the answer's, and given back with it.
  */
 export async function deliver(memory: Memory, granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
   using _room = room;
-  const missing = granted.filter(({ data, state }) => data === undefined && state.dataBytes > 0);
-  const read = missing.length > 0 ? readPayloads(memory, missing) : undefined;
-  const [, payloads] = await Promise.all([memory.durable(), read]);
+  const missing = granted.filter(isToBeRead);
+  let payloads: Map<LeasedPick, Uint8Array> | undefined;
+  if (missing.length === 0) await memory.durable();
+  else [payloads] = await Promise.all([readPayloads(memory, missing), memory.durable()]);
   const leased: LeasedTask[] = [];
   for (const pick of granted) {
     const data = pick.data ?? (pick.state.dataBytes === 0 ? EMPTY : payloads?.get(pick));
