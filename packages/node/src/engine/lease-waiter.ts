@@ -1,0 +1,74 @@
+import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import type { PartitionId } from '../domain/ids.ts';
+import type { CancelTimer } from '../ports/clock.ts';
+import type { LeaseCommand, LeasedTask } from './commands.ts';
+import type { Waiting } from './wait-lines.ts';
+
+/** One lease request, until it is answered. Most are in the turn in which they come, so this is on a hot path. */
+export class LeaseWaiter implements Waiting {
+  readonly command: LeaseCommand;
+  /** Full names of the queues, each once. */
+  readonly lines: readonly string[];
+  /** Those of its queues; none where there is no cluster. */
+  readonly partitions: ReadonlySet<PartitionId>;
+  readonly answered: Promise<LeasedTask[]>;
+  /** It waits until a partition may be changed again. */
+  gated = false;
+  /** It may be before it ever stands in line. */
+  isAnswered = false;
+  /** Refills it has waited for since it last saw a head that suffices. */
+  refills = 0;
+  cancelTimer: CancelTimer | undefined;
+  /** Called when it is answered. */
+  leave: (() => void) | undefined;
+  /** Of `lines`. */
+  readonly #names: readonly QueueName[];
+  readonly #answer: PromiseWithResolvers<LeasedTask[]>;
+
+  constructor(command: LeaseCommand, partitions: ReadonlySet<PartitionId>) {
+    this.command = command;
+    this.partitions = partitions;
+    const { queues } = command;
+    const [only] = queues;
+    if (queues.length === 1 && only) {
+      this.lines = [formatQueueName(only)];
+      this.#names = queues;
+    } else {
+      const named = new Map(queues.map((name) => [formatQueueName(name), name]));
+      this.lines = [...named.keys()];
+      this.#names = [...named.values()];
+    }
+    this.#answer = Promise.withResolvers();
+    this.answered = this.#answer.promise;
+  }
+
+  /** Has no time to wait. */
+  get impatient(): boolean {
+    return this.command.waitMs === 0;
+  }
+
+  /** In the order in which the request names them, each once. */
+  get queues(): readonly QueueName[] {
+    return this.#names;
+  }
+
+  queueOf(line: string): QueueName | undefined {
+    return this.#names[this.lines.indexOf(line)];
+  }
+
+  answer(tasks: Promise<LeasedTask[]> | LeasedTask[]): void {
+    this.#end();
+    this.#answer.resolve(tasks);
+  }
+
+  fail(error: unknown): void {
+    this.#end();
+    this.#answer.reject(error);
+  }
+
+  #end(): void {
+    this.isAnswered = true;
+    this.cancelTimer?.();
+    this.leave?.();
+  }
+}
