@@ -19,7 +19,9 @@ Options:
   --seconds N         length of one run (default 3)
   --repetitions N     runs of each contestant, of which medians are shown (default 3)
   --tasks N           tasks that are queued in rows about many of them (B8 to B11), instead of their own number
-  --peer-results FILE what other queues did on this machine: lines of JSON, as bench/peers writes them
+  --peer-results FILE what other queues did on this machine, as "peers --out FILE" writes it;
+                      otherwise those that are installed are measured too, for some minutes a row (B3 to B6)
+  --no-peers          not even then
   --node-flag FLAG    a setting of the node, such as durability=relaxed; may be repeated
   --dir DIR           where data is kept meanwhile (default: the system's temporary directory)
   --profile DIR       profile the node and the load generators, print where the time of a task goes, keep the profiles
@@ -43,6 +45,7 @@ export type Arguments =
       readonly repetitions: number | undefined;
       readonly tasks: number | undefined;
       readonly peerResults: string | undefined;
+      readonly noPeers: boolean;
       /** As the node takes them, with their dashes. */
       readonly nodeFlags: readonly string[];
       readonly dir: string;
@@ -69,6 +72,7 @@ export function readArguments(argv: readonly string[], rows: readonly Row[]): Ar
     repetitions: positive('--repetitions', values.repetitions, Number.isInteger),
     tasks: positive('--tasks', values.tasks, Number.isInteger),
     peerResults: values['peer-results'],
+    noPeers: values['no-peers'],
     nodeFlags: values['node-flag'].map((flag) => `--${flag.replace(/^-+/, '')}`),
     dir: values.dir,
     profileDir: values.profile,
@@ -88,6 +92,7 @@ function parse(argv: readonly string[]) {
         repetitions: { type: 'string' },
         tasks: { type: 'string' },
         'peer-results': { type: 'string' },
+        'no-peers': { type: 'boolean', default: false },
         'node-flag': { type: 'string', multiple: true, default: [] },
         dir: { type: 'string', default: tmpdir() },
         profile: { type: 'string' },

@@ -16,8 +16,8 @@ export class PeerResults {
 }
 
 /** @throws UnreadableResults */
-export async function readPeerResults(file: string | undefined): Promise<PeerResults> {
-  return new PeerResults(file === undefined ? [] : parsePeerResults(await readFile(file, 'utf8')));
+export async function readPeerResults(file: string): Promise<PeerResults> {
+  return new PeerResults(parsePeerResults(await readFile(file, 'utf8')));
 }
 
 /**

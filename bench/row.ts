@@ -1,5 +1,5 @@
+import type { PeerSource } from './installed-peers.ts';
 import type { Measurement } from './measurement.ts';
-import type { PeerResults } from './peer-results.ts';
 import type { Processes } from './processes.ts';
 
 /** How long and how often is measured. */
@@ -56,8 +56,8 @@ export interface Bench {
   readonly scale: Scale;
   /** Processes and directories of this row; they end with it. */
   readonly processes: Processes;
-  /** What others did on this machine, where that is known. */
-  readonly peers: PeerResults;
+  /** What other queues do on this machine, where that can be known. */
+  readonly peers: PeerSource;
   /** Load average when the row began. */
   readonly load: number;
   /** Tells people what is being done. */

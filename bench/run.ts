@@ -4,9 +4,10 @@ import { join, resolve } from 'node:path';
 import { inspect } from 'node:util';
 import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts';
 import { runGuard } from './guard/command.ts';
+import { installedPeers, knownPeers, type PeerSource } from './installed-peers.ts';
 import { isInMemory, loadAverage } from './machine.ts';
 import { runPaper } from './paper/run-paper.ts';
-import { type PeerResults, readPeerResults } from './peer-results.ts';
+import { PeerResults, readPeerResults } from './peer-results.ts';
 import { runPeers } from './peers/command.ts';
 import { Processes } from './processes.ts';
 import { printProfile } from './profile/print-profile.ts';
@@ -73,9 +74,10 @@ async function main(args: Arguments): Promise<number> {
   return code;
 }
 
-async function peersOf({ peerResults }: RunArguments): Promise<PeerResults> {
+async function peersOf({ peerResults, noPeers, quick }: RunArguments): Promise<PeerSource> {
+  if (peerResults === undefined) return quick || noPeers ? knownPeers(new PeerResults([])) : installedPeers;
   try {
-    return await readPeerResults(peerResults);
+    return knownPeers(await readPeerResults(peerResults));
   } catch (error) {
     throw new UsageError(`--peer-results ${peerResults}: ${messageOf(error)}`);
   }
@@ -90,7 +92,7 @@ async function measure(
   scale: Scale,
   args: RunArguments,
   report: Report,
-  peers: PeerResults,
+  peers: PeerSource,
 ): Promise<boolean> {
   const progress = new Progress();
   const windows: LoadWindow[] = [];

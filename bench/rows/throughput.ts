@@ -2,6 +2,7 @@ import { compete } from '../contest.ts';
 import { type Load, onNode, onNoop, onStore } from '../contestants.ts';
 import { round } from '../machine.ts';
 import { atLeast, type Figures, type Measurement, ratioOf, versus } from '../measurement.ts';
+import { PeerResults } from '../peer-results.ts';
 import type { PeerResult, WorkloadName } from '../peers/results.ts';
 import type { Bench, Row } from '../row.ts';
 
@@ -23,6 +24,8 @@ interface Variant {
   readonly load: Load;
   readonly goal: Goal;
 }
+
+const NO_PEERS = new PeerResults([]);
 
 const IN_FLIGHT = 500;
 const BATCH = 50;
@@ -101,12 +104,14 @@ async function* measure(bench: Bench, row: string, variant: Variant): AsyncGener
   ]);
   await node.stop();
   await noop.stop();
-  yield* lines(bench, row, variant, measured, ceiling, disk);
+  const peers = variant.goal.of === 'peer' ? await bench.peers.of(variant.goal.workload, bench) : NO_PEERS;
+  yield* lines(bench.load, peers, row, variant, measured, ceiling, disk);
 }
 
 /** One for each bound. The other baselines are figures of each line. */
 function* lines(
-  { load, peers }: Bench,
+  load: number,
+  peers: PeerResults,
   row: string,
   { variant, goal }: Variant,
   measured: Figures,
@@ -124,7 +129,7 @@ function* lines(
     return peer === undefined ? [] : [{ bound: ratio, peer }];
   });
   if (found.length === 0) {
-    const note = `not compared with other queues (${goal.workload}): give --peer-results FILE`;
+    const note = `not compared with other queues, of which none was measured (${goal.workload}); see --peer-results`;
     yield { ...toNoop, more: { ...toNoop.more, note } };
     return;
   }

@@ -1,0 +1,40 @@
+import { PeerResults } from './peer-results.ts';
+import { installLibraries } from './peers/libraries.ts';
+import { measurePeers } from './peers/measure.ts';
+import { missingOf, peers } from './peers/peers.ts';
+import { OURSELVES, type WorkloadName } from './peers/results.ts';
+import type { Bench } from './row.ts';
+
+/** Where the figures of other queues come from. */
+export interface PeerSource {
+  /** What they did of a workload. None: nothing is known of them. */
+  of(workload: WorkloadName, bench: Bench): Promise<PeerResults>;
+}
+
+/** Figures that were measured before, or none. */
+export function knownPeers(results: PeerResults): PeerSource {
+  return { of: () => Promise.resolve(results) };
+}
+
+/**
+ * Measures those that are installed on this machine, in the same run: right after what is compared with them, and in as many
+ * rounds. Their client libraries are installed if need be.
+ */
+export const installedPeers: PeerSource = {
+  async of(workload, { scale, processes, progress }) {
+    const installed = peers.filter((peer) => peer.name !== OURSELVES && missingOf(peer) === undefined);
+    if (installed.length === 0) return new PeerResults([]);
+    await installLibraries(() => progress('installing the client libraries of other queues'));
+    const { results, failures } = await measurePeers(processes, {
+      peers: installed,
+      workloads: [workload],
+      rounds: scale.repetitions,
+      runMs: scale.runMs,
+      handOvers: scale.handOvers,
+      deepTasks: scale.deepTasks,
+      progress,
+    });
+    for (const { peer, error } of failures) process.stderr.write(`${peer}: ${error}\n`);
+    return new PeerResults(results);
+  },
+};
