@@ -4,7 +4,8 @@ import { encodeHolderRow, type HolderRow } from '../log/holder-row.ts';
 import { newPartition, recover } from '../log/replay.ts';
 import { scanAll } from '../log/scan-all.ts';
 import type { Clock } from '../ports/clock.ts';
-import { Family, type KeyRange, type Store } from '../ports/store.ts';
+import { Family, type KeyRange, type Store, StoreFull } from '../ports/store.ts';
+import { WriteBatch } from '../ports/write-batch.ts';
 import type { EngineConfig } from './config.ts';
 import type { Holding, Holdings } from './holdings.ts';
 import type { LeaseDesk } from './lease-desk.ts';
@@ -12,7 +13,9 @@ import type { Memory } from './memory.ts';
 import type { HeldPartition, PartitionClaim, PartitionHost, PartitionLocation } from './partition-host.ts';
 import { clearPartition } from './transfer/clear-partition.ts';
 import { ExportBroken, PartitionExport } from './transfer/export-partition.ts';
-import { PartitionImport } from './transfer/import-partition.ts';
+import { ImportBroken, PartitionImport } from './transfer/import-partition.ts';
+
+const EMPTY = new Uint8Array(0);
 
 /** The engine, as far as partitions come and go in it. */
 export interface PartitionsDeps {
@@ -57,6 +60,12 @@ export class Partitions implements PartitionHost {
   /** Rows of partitions that were given up are being deleted. */
   readonly #clearing = new Map<PartitionId, Promise<void>>();
   readonly #thawing = new Set<PartitionId>();
+  /** Imports that began last; one that ended in nothing stays until the partition comes here. */
+  readonly #arriving = new Map<PartitionId, PartitionImport>();
+  /** Whether the disk names this node as the holder is not known: the write of the row failed, or is under way. */
+  readonly #uncertain = new Set<PartitionId>();
+  /** Whether the rows that were read at the start are on disk: they may show without being so. */
+  #startIsDurable = false;
 
   constructor(deps: PartitionsDeps) {
     this.#deps = deps;
@@ -108,11 +117,14 @@ export class Partitions implements PartitionHost {
     // A store that served without a cluster has them already, with what is in them.
     const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
     const memory = this.#deps.writable();
+    // What is written here comes behind what is uncertain.
+    for (const id of wanted.keys()) this.#uncertain.delete(id);
     await write(
       memory,
       [...wanted].map(([id, epoch]) => [id, { kind: 'serving', epoch }]),
     );
     for (const [id, epoch] of wanted) {
+      this.#arriving.delete(id);
       memory.adopt(id, partitions.get(id) ?? newPartition());
       holdings.serve(id, epoch);
     }
@@ -128,6 +140,7 @@ export class Partitions implements PartitionHost {
   /** Deletes what earlier runs left of partitions that are not held. */
   async clearLeftovers(): Promise<void> {
     const { store, holdings } = this.#deps;
+    if (!holdings.everything) await this.#syncStart();
     const range: KeyRange = { gte: 'clear/' as KeyRange['gte'], lt: afterPrefix('clear/') };
     for await (const { key } of scanAll(store, Family.meta, range)) {
       const id = partitionOfMetaKey(key);
@@ -196,33 +209,45 @@ export class Partitions implements PartitionHost {
     holdings.release(id, epoch, to);
     desk()?.abandon(id);
     memory()?.abandon(id);
-    await write(this.#deps.writable(), [[id, { kind: 'released', epoch, to }]]);
-    const cleared = this.#clear(id).finally(() => this.#clearing.delete(id));
+    const written = this.#writeReleased(id, to, epoch);
+    // In this turn: whoever brings the partition back waits for the whole of it.
+    const cleared = Promise.all([written, this.#clearing.get(id)])
+      .then(() => this.#clear(id))
+      // What is left then is cleared at the next start.
+      .catch(() => {})
+      .finally(() => {
+        if (this.#clearing.get(id) === cleared) this.#clearing.delete(id);
+      });
     this.#clearing.set(id, cleared);
-    // What is left then is cleared at the next start.
-    cleared.catch(() => {});
+    await written;
   }
 
   /** Prepares to receive a partition. */
   async import({ id, epoch, now, ticket, nextQueueId }: OfferedPartition): Promise<PartitionImport> {
     const { clock, config, store } = this.#deps;
     const shiftMs = clock.now() - now;
-    await this.#clearing.get(id);
     const { requestIdWindowMs: requestWindowMs } = config;
     const options = { store, partition: id, epoch, shiftMs, ticket, nextQueueId, requestWindowMs };
     const arriving = new PartitionImport({ ...options, now: () => clock.now() });
+    this.#arriving.set(id, arriving);
+    await this.#clearing.get(id);
     await arriving.begin();
     return arriving;
   }
 
-  /** Holds a partition whose import is complete; resolves when that is durable. */
+  /**
+   * Holds a partition whose import is complete; resolves when that is durable. When it rejects the partition is not held,
+   * and the disk may say otherwise: see `settle`.
+   */
   async take(arrived: PartitionImport): Promise<void> {
     const { holdings, writable } = this.#deps;
     const { partition, epoch, recovered } = arrived;
+    if (this.#arriving.get(partition) !== arrived) throw new ImportBroken('another import of the partition began');
     const memory = writable();
     // In two steps: on a store whose batches are not atomic, the holder's row must not survive alone.
     await memory.log.appendRows((rows) => arrived.writeState(rows));
-    await memory.log.appendRows((rows) => arrived.writeHolder(rows));
+    await this.#writeHolder(memory, arrived);
+    this.#arriving.delete(partition);
     memory.adopt(partition, recovered);
     memory.requests.adopt(arrived.requests, !arrived.requestsLeftOut, memory.clock.now());
     holdings.serve(partition, epoch);
@@ -231,11 +256,57 @@ export class Partitions implements PartitionHost {
     void this.#deps.reap();
   }
 
+  /**
+   * Resolves when the disk says of the partition what `holding` does, so that another node may act upon it. Rejects while
+   * that cannot be known: after a failed write only a restart tells what is on disk.
+   */
+  async settle(id: PartitionId): Promise<void> {
+    if (this.#startIsDurable && !this.#uncertain.has(id)) return;
+    const { holdings, writable } = this.#deps;
+    const holding = holdings.get(id);
+    await writable().log.appendRows((rows) => {
+      if (!this.#uncertain.has(id)) return;
+      if (holding?.kind === 'released') rows.put(Family.meta, metaKeys.holder(id), encodeHolderRow(holding));
+      else rows.delete(Family.meta, metaKeys.holder(id));
+      rows.put(Family.meta, metaKeys.clear(id), EMPTY);
+    });
+    this.#uncertain.delete(id);
+    this.#startIsDurable = true;
+  }
+
+  async #syncStart(): Promise<void> {
+    try {
+      await this.#deps.store.write(new WriteBatch(), { sync: true });
+      this.#startIsDurable = true;
+    } catch (error) {
+      // A full disk keeps nobody from starting; whoever must know for certain tries again.
+      if (!(error instanceof StoreFull)) throw error;
+    }
+  }
+
+  async #writeHolder(memory: Memory, arrived: PartitionImport): Promise<void> {
+    const { partition } = arrived;
+    this.#uncertain.add(partition);
+    try {
+      await memory.log.appendRows((rows) => arrived.writeHolder(rows));
+      this.#uncertain.delete(partition);
+    } catch (error) {
+      // The store promises that nothing of such a batch is there.
+      if (error instanceof StoreFull && this.#deps.store.atomicBatches) this.#uncertain.delete(partition);
+      throw error;
+    }
+  }
+
+  async #writeReleased(id: PartitionId, to: string, epoch: number): Promise<void> {
+    await write(this.#deps.writable(), [[id, { kind: 'released', epoch, to }]]);
+  }
+
   /** Not before everybody who reads the rows, or may still write some, is through. */
   async #clear(id: PartitionId): Promise<void> {
     await this.#deps.checkpointed();
     await this.#deps.desk()?.delivered();
-    if (!this.#deps.holdings.holds(id)) await clearPartition(this.#deps.store, id);
+    // An import that waits for this clears what is left itself.
+    if (!this.#deps.holdings.holds(id) && !this.#arriving.has(id)) await clearPartition(this.#deps.store, id);
   }
 
   #sizeOf(id: PartitionId): { queues: number; tasks: number } {
@@ -250,7 +321,7 @@ function write(memory: Memory, rows: readonly (readonly [PartitionId, HolderRow]
   return memory.log.appendRows((batch) => {
     for (const [id, row] of rows) {
       batch.put(Family.meta, metaKeys.holder(id), encodeHolderRow(row));
-      if (row.kind === 'released') batch.put(Family.meta, metaKeys.clear(id), new Uint8Array(0));
+      if (row.kind === 'released') batch.put(Family.meta, metaKeys.clear(id), EMPTY);
     }
   });
 }

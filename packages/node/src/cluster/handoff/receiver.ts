@@ -46,6 +46,7 @@ interface Transfer {
  *  T1  A transfer takes parts in the order of their numbers, each once, whatever the network does with them.
  *  T2  After an answer to Resolve that says no, the transfer never takes the partition: it is forgotten, and its name,
  *      made of chance, is never given again. A restart forgets all of them.
+ *  T3  An answer to Resolve is on disk before it is given: it is what every later start will find.
  */
 export class Receiver implements TransferHandlers {
   readonly #deps: ReceiverDeps;
@@ -99,6 +100,8 @@ export class Receiver implements TransferHandlers {
     const id = partition as PartitionId;
     return this.#inTurn(id, async () => {
       await this.#endTransfersOf(id);
+      // Where taking it failed the disk may have it all the same, and a no would be wrong after the next start.
+      await this.#deps.partitions.settle(id);
       return { taken: (this.#deps.partitions.holding(id)?.epoch ?? 0) >= epoch };
     });
   };

@@ -1,0 +1,85 @@
+import { partitionOf } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import { EngineHarness, pidsOf } from '../testing/engine-harness.ts';
+import type { PartitionExport } from './transfer/export-partition.ts';
+
+const QUEUE = 'orders#new';
+const P = partitionOf('orders', 4) as PartitionId;
+const PIDS = ['1', '2', '3'];
+
+/** An engine that holds the partition at that epoch, with three tasks. */
+async function holderAt(epoch: number, readMs = 0): Promise<EngineHarness> {
+  const config = { partitions: 4, cacheBytes: 1 };
+  const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 2, readMs, config });
+  await h.open();
+  await h.clock.run(h.engine.partitions.claim([{ id: P, epoch }]));
+  await h.clock.run(h.enqueue(QUEUE, PIDS));
+  return h;
+}
+
+async function snapshotOf(h: EngineHarness): Promise<{ leaving: PartitionExport; rows: unknown[] }> {
+  const leaving = h.engine.partitions.export(P);
+  const rows: unknown[] = [];
+  const read = async (): Promise<void> => {
+    for await (const part of leaving.rows()) rows.push(...part);
+  };
+  await h.clock.run(read());
+  return { leaving, rows };
+}
+
+describe('a partition that comes back right after it was given up', () => {
+  test.each([0, 1, 50, 95])('keeps its rows: those of before are deleted first; offered after %d ms', async (ms) => {
+    const other = await holderAt(2);
+    const { leaving, rows } = await snapshotOf(other);
+    const h = await holderAt(1, 100);
+    await h.crash();
+    const { partitions } = h.engine;
+    // Nothing is deleted while the payloads of this lease are read: first the heads of queues, then those.
+    const leasing = h.lease(QUEUE, { max: 3 });
+    leasing.catch(() => {});
+    await h.clock.advance(105);
+    const released = partitions.supersede(P, { nodeId: 'b', epoch: 2 });
+    const back = async (): Promise<void> => {
+      if (ms > 0) await new Promise<void>((resolve) => h.clock.at((h.clock.now() + ms) as Instant, resolve));
+      const arriving = await partitions.import({ id: P, epoch: 3, ...leaving.offer, now: h.clock.now() });
+      await arriving.addRows(rows as never);
+      await new Promise<void>((resolve) => h.clock.at((h.clock.now() + 400) as Instant, resolve));
+      arriving.assertComplete(leaving.offer.ticket, PIDS.length);
+      await partitions.take(arriving);
+    };
+    await h.clock.run(Promise.all([released, back()]));
+    expect(partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+    expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(PIDS);
+    await h.crash();
+    expect(h.taskRows()).toBe(PIDS.length);
+  });
+});
+
+describe('a partition whose holder row could not be written', () => {
+  /** Everything arrives; then a fsync fails. */
+  async function failedTake(failing: number): Promise<EngineHarness> {
+    const other = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(other);
+    const h = new EngineHarness({ clustered: true, syncMs: 1, config: { partitions: 4 } });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    h.disk.failSync(failing);
+    await expect(h.clock.run(partitions.take(arriving))).rejects.toThrow('failed to sync');
+    return h;
+  }
+
+  test('is not said to be held nor not to be: only the next start finds out', async () => {
+    const h = await failedTake(2);
+    expect(h.engine.partitions.holding(P)).toBeUndefined();
+    await expect(h.clock.run(h.engine.partitions.settle(P))).rejects.toMatchObject({ reason: 'STORE_FAILED' });
+  });
+
+  test('is known not to be held where the write before it failed', async () => {
+    const h = await failedTake(1);
+    await h.clock.run(h.engine.partitions.settle(P));
+    expect(h.engine.partitions.holding(P)).toBeUndefined();
+  });
+});
