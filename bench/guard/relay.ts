@@ -19,7 +19,7 @@ export class Relay implements AsyncDisposable {
 
   /** @param target `host:port` */
   static async to(target: string): Promise<Relay> {
-    const server = createServer().listen(0, LOOPBACK);
+    const server = createServer({ allowHalfOpen: true }).listen(0, LOOPBACK);
     await once(server, 'listening');
     const address = server.address();
     if (address === null || typeof address === 'string') throw new Error('the relay has no port');
@@ -44,7 +44,7 @@ export class Relay implements AsyncDisposable {
   }
 
   #join(client: Socket, host: string, port: number): void {
-    const server = connect({ host, port, noDelay: true });
+    const server = connect({ host, port, noDelay: true, allowHalfOpen: true });
     client.setNoDelay(true);
     this.#pass(client, server, true);
     this.#pass(server, client, false);

@@ -23,7 +23,7 @@ export function guardTable(comparisons: readonly Comparison[]): string {
 function summary(comparisons: readonly Comparison[]): string {
   const failed = comparisons.filter(isFailure).length;
   if (failed > 0) {
-    return `${failed} figures that do not depend on the machine are worse. If that is right, say why and run guard --update.`;
+    return `Figures that do not depend on the machine are worse: ${failed}. If that is right, say why and run guard --update.`;
   }
   const gained = comparisons.some(
     ({ kind, verdict }) => kind === 'counted' && (verdict === 'better' || verdict === 'new'),

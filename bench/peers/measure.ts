@@ -52,7 +52,7 @@ export interface PeerReport {
 }
 
 /** What one round showed of one workload. */
-interface Run extends WorkloadResult {
+export interface Run extends WorkloadResult {
   readonly peer: string;
   readonly workload: WorkloadName;
   readonly versions: string;

@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { type Baseline, compare } from './baseline.ts';
+import { guardTable } from './report.ts';
+
+const baseline = (fsyncs: number, cpu: number): Baseline => ({
+  node: 'v24.0.0',
+  rows: { B1: { counted: { fsyncs }, measured: { cpu_ratio: cpu } } },
+});
+
+test('what must not be is marked, what depends on the machine is not', () => {
+  const table = guardTable(compare(baseline(1, 1.5), baseline(2, 3)));
+  expect(table).toMatch(/^B1 +fsyncs +1 +2 +\+100\.0 % +worse {2}<<<$/m);
+  expect(table).toMatch(/^B1 +cpu_ratio +1\.5 +3 +\+100\.0 % +worse \(depends on the machine\)$/m);
+  expect(table).toContain('Figures that do not depend on the machine are worse: 1');
+});
+
+test('it says when nothing has changed, and when a gain should be kept', () => {
+  expect(guardTable(compare(baseline(1, 1), baseline(1, 9)))).toContain('Everything that is counted is as it was.');
+  expect(guardTable(compare(baseline(1, 1), baseline(0.5, 1)))).toContain('guard --update');
+});
