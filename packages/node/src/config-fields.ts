@@ -51,8 +51,17 @@ export const text = (about: string, byDefault: string) =>
 export const optionalText = (about: string) =>
   z.string({ error: 'must be a text' }).default('').meta({ description: about });
 
+const HOST = /^(\[[^\]]+\]|[^:,\s]+)$/;
 const HOST_PORT = /^(\[[^\]]+\]|[^:,\s]+):\d{1,5}$/;
+const DEFAULT_PORT = 7400;
 const notAddresses = 'must be addresses of the form host:port, separated by commas';
+
+function notAnAddress({ input }: { readonly input?: unknown }): string {
+  if (input === '') return 'an address is empty';
+  const shown = JSON.stringify(input);
+  if (typeof input !== 'string' || !HOST.test(input)) return `${shown} is not of the form host:port`;
+  return `${shown} has no port; write ${input}:${DEFAULT_PORT}`;
+}
 
 /** `a:7400,b:7400` as a list; what is not of that form is left for the schema to refuse. */
 function readList(value: unknown): unknown {
@@ -62,7 +71,10 @@ function readList(value: unknown): unknown {
 
 export const addresses = (about: string) =>
   z
-    .preprocess(readList, z.array(z.string().regex(HOST_PORT, { error: notAddresses }), { error: notAddresses }))
+    .preprocess(
+      readList,
+      z.array(z.string({ error: notAnAddress }).regex(HOST_PORT, { error: notAnAddress }), { error: notAddresses }),
+    )
     .default([])
     .meta({ description: about });
 export const flag = (about: string, byDefault: boolean) =>

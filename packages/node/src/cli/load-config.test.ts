@@ -101,6 +101,19 @@ describe('wrong settings', () => {
     expect(problemsOf({ file: fileOf(content), env }).join('\n')).toContain(problem);
   });
 
+  test.each([
+    ['127.0.0.1', '"127.0.0.1" has no port; write 127.0.0.1:7400'],
+    ['a:7400,b', '"b" has no port; write b:7400'],
+    ['a:7400,', 'an address is empty'],
+    ['::1', '"::1" is not of the form host:port'],
+    ['http://a:7400', '"http://a:7400" is not of the form host:port'],
+  ])('may be addresses such as %j', (text, problem) => {
+    expect(problemsOf({ flags: new Map([['join', text]]) })).toEqual([`join: ${problem} (from --join)`]);
+    expect(problemsOf({ env: { TASKMASTER_JOIN: text } })).toEqual([`join: ${problem} (from TASKMASTER_JOIN)`]);
+    const file = fileOf(`join: ${JSON.stringify(text.split(','))}`);
+    expect(problemsOf({ file })).toEqual([`join: ${problem} (from ${file})`]);
+  });
+
   test('may be a file that is not there', () => {
     expect(problemsOf({ file: join(dir, 'nope.yaml') })[0]).toContain('cannot be read');
   });

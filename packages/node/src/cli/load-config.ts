@@ -64,7 +64,12 @@ function problemsOf(
     return issue.keys.map((key) => `${[...issue.path, key].join('.')}: no such setting (in ${sources.file})`);
   }
   const setting = settingAt(table, issue.path);
-  if (setting === undefined) return [`${issue.path.join('.')}: ${issue.message} (in ${sources.file})`];
+  if (setting === undefined) {
+    // Something in a list says itself what it is.
+    const list = settingAt(table, issue.path.slice(0, -1));
+    if (list !== undefined) return [`${list.name}: ${issue.message} (from ${originOf(list, sources)})`];
+    return [`${issue.path.join('.')}: ${issue.message} (in ${sources.file})`];
+  }
   const value = JSON.stringify(valueAt(merged, setting.path));
   return [`${setting.name}: ${issue.message}, not ${value} (from ${originOf(setting, sources)})`];
 }
