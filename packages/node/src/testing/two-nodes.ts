@@ -10,6 +10,8 @@ const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {
 export interface LinkFaults {
   request?: (from: string, method: TransferMethod) => void;
   answer?: (from: string, method: TransferMethod) => void;
+  /** Whether the node that is called stands still: it does not answer in time. Asked when the call is made. */
+  stands?: (method: TransferMethod) => boolean;
   /** How often a call is carried out. */
   copies?: (method: TransferMethod) => number;
 }
@@ -47,10 +49,21 @@ export class TransferNode {
     this.handOffs.start();
   }
 
+  /** Power loss. */
   lose(): void {
+    this.#end();
+    this.h.lose();
+  }
+
+  /** The process is killed; its machine goes on. */
+  kill(): void {
+    this.#end();
+    this.h.kill();
+  }
+
+  #end(): void {
     this.handOffs?.stop();
     this.handOffs = undefined;
-    this.h.lose();
   }
 }
 
@@ -92,9 +105,13 @@ export class TwoNodes {
   }
 
   callFrom(from: string): CallTarget {
-    return async (address, method, request, { signal }) => {
+    return async (address, method, request, { timeoutMs, signal }) => {
       await this.#travel();
       signal?.throwIfAborted();
+      if (this.faults.stands?.(method)) {
+        await this.#travel(timeoutMs);
+        throw new Error(`${address} does not answer`);
+      }
       this.faults.request?.(from, method);
       const node = address === 'a' ? this.a : this.b;
       let answer: unknown;
@@ -112,8 +129,8 @@ export class TwoNodes {
     };
   }
 
-  #travel(): Promise<void> {
-    return new Promise((resolve) => this.time.at((this.time.now() + 1) as ReturnType<VirtualTime['now']>, resolve));
+  #travel(ms = 1): Promise<void> {
+    return new Promise((resolve) => this.time.at((this.time.now() + ms) as ReturnType<VirtualTime['now']>, resolve));
   }
 
   /** What a node that lost its power was asked never settles; a connection would break. */

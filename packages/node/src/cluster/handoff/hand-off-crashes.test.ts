@@ -1,7 +1,7 @@
 import { partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../../domain/errors.ts';
-import type { PartitionId } from '../../domain/ids.ts';
+import type { Instant, PartitionId } from '../../domain/ids.ts';
 import { pidsOf } from '../../testing/engine-harness.ts';
 import { type TransferNode, TwoNodes } from '../../testing/two-nodes.ts';
 
@@ -9,6 +9,8 @@ const QUEUE = 'orders#new';
 const P = partitionOf('orders', 4) as PartitionId;
 /** Of the simulated disks and the order of what they lose. */
 const SEEDS = Number(process.env.SIM_SEEDS ?? 10);
+/** Writes and fsyncs after the hand-off are of no more interest. */
+const LAST_FAILURE = 24;
 const LATENCY = { writeMs: 1, syncMs: 1, readMs: 1 };
 
 /** A hand-off under a little load, which something may befall; then everything is started again and looked at. */
@@ -21,8 +23,8 @@ class Run {
   /** Calls between the nodes so far. */
   calls = 0;
 
-  constructor(seed: number) {
-    this.nodes = new TwoNodes({ ...LATENCY, seed });
+  constructor(seed: number, atomicBatches = true) {
+    this.nodes = new TwoNodes({ ...LATENCY, seed, atomicBatches });
   }
 
   async prepare(): Promise<void> {
@@ -36,24 +38,27 @@ class Run {
     const { a } = this.nodes;
     const sent = a.handOffs?.send(P, { nodeId: 'b', address: 'b' }).catch(() => {});
     for (let i = 0; i < 8; i++) {
-      const pid = `x${i}`;
-      this.unknown.add(pid);
-      if (a.handOffs) {
-        a.h.enqueue(QUEUE, [pid]).then(
-          () => {
-            this.unknown.delete(pid);
-            this.there.add(pid);
-          },
-          (error: unknown) => {
-            // Whatever else it says, its process is gone.
-            if (error instanceof Refusal) this.unknown.delete(pid);
-          },
-        );
-      }
+      this.enqueue(a, `x${i}`);
       await this.nodes.time.advance(3);
     }
     await this.nodes.time.advance(60_000);
     await Promise.race([sent, Promise.resolve()]);
+  }
+
+  /** Takes note of what becomes of it. */
+  enqueue(node: TransferNode, pid: string): void {
+    this.unknown.add(pid);
+    if (!node.handOffs) return;
+    node.h.enqueue(QUEUE, [pid]).then(
+      () => {
+        this.unknown.delete(pid);
+        this.there.add(pid);
+      },
+      (error: unknown) => {
+        // Where its process is gone, or its disk failed, it may be there all the same.
+        if (error instanceof Refusal && error.reason !== 'STORE_FAILED') this.unknown.delete(pid);
+      },
+    );
   }
 
   /** Whoever is down comes back, in this order; then one of the two has the partition, with everything in it. */
@@ -69,7 +74,7 @@ class Run {
     expect(serving).toHaveLength(1);
     const holder = serving[0] === 'a' ? nodes.a : nodes.b;
     const { available, leased, delayed } = await nodes.run(holder.h.counts(QUEUE));
-    const found = pidsOf(await nodes.run(holder.h.lease(QUEUE, { max: 100 })));
+    const found = pidsOf(await nodes.run(holder.h.lease(QUEUE, { max: 100, for: 1 })));
     expect({ available, leased, delayed }).toEqual({ available: found.length, leased: 0, delayed: 0 });
     expect(found).toEqual([...found].sort());
     for (const pid of this.there) expect(found).toContain(pid);
@@ -148,6 +153,64 @@ describe('whatever befalls a hand-off, one node has the partition and everything
           if (run.calls >= at && run.calls < at + 3) throw new Error('lost');
         };
         await run.handOver();
+        await run.verify([nodes.a, nodes.b]);
+      }
+    }
+  });
+
+  test.each([
+    ['fsync', 'holder'],
+    ['fsync', 'target'],
+    ['write', 'holder'],
+    ['write', 'target'],
+  ] as const)('any %s of the %s fails; it serves on as far as it can, and is started again', async (what, who) => {
+    for (let failing = 1, hit = true; hit && failing <= LAST_FAILURE; failing++) {
+      hit = false;
+      for (let seed = 1; seed <= SEEDS; seed++) {
+        const run = new Run(seed, seed % 3 > 0);
+        await run.prepare();
+        const { nodes } = run;
+        const node = who === 'holder' ? nodes.a : nodes.b;
+        if (what === 'fsync') node.h.disk.failSync(failing);
+        else node.h.disk.failWrite(failing);
+        await run.handOver();
+        node.h.disk.failSync(0);
+        node.h.disk.failWrite(0);
+        // What the failed node says of the partition must not let both of them acknowledge.
+        for (const other of [nodes.a, nodes.b]) run.enqueue(other, `late at ${other.name}`);
+        await nodes.time.advance(100);
+        if (node.h.engine.health.kind === 'failed') {
+          hit = true;
+          if (seed % 2 === 0) node.lose();
+          else node.kill();
+        }
+        await run.verify([nodes.a, nodes.b]);
+        // What showed may not have been on disk.
+        nodes.a.lose();
+        nodes.b.lose();
+        await run.verify([nodes.a, nodes.b]);
+      }
+    }
+  });
+
+  test.each(['holder', 'target'] as const)('the disk of the %s is full from any step on, for a while', async (who) => {
+    const { a, b, fromA, fromB } = await undisturbed();
+    const [from, to] = who === 'holder' ? [fromA, a] : [fromB, b];
+    for (let step = from + 1; step <= to; step++) {
+      for (const fullMs of [1, 300, 5_000]) {
+        const run = new Run(step, step % 3 > 0);
+        await run.prepare();
+        const { nodes } = run;
+        const { disk } = (who === 'holder' ? nodes.a : nodes.b).h;
+        disk.onStep = ({ number }) => {
+          if (number !== step) return;
+          disk.space = 'none';
+          nodes.time.at((nodes.time.now() + fullMs) as Instant, () => {
+            disk.space = 'plenty';
+          });
+        };
+        await run.handOver();
+        disk.onStep = undefined;
         await run.verify([nodes.a, nodes.b]);
       }
     }

@@ -167,6 +167,49 @@ describe('a hand-off that fails', () => {
     expect(pidsOf(await nodes.run(nodes.a.h.lease(QUEUE)))).toEqual(['1']);
   });
 
+  test('because the disk is full at the switch is taken back when there is space, though the target is gone', async () => {
+    const nodes = await open({ syncMs: 3 });
+    const { a, b } = nodes;
+    await nodes.run(a.h.enqueue(QUEUE, ['1']));
+    nodes.faults.answer = (_, method) => {
+      if (method === 'sendRows') a.h.disk.space = 'none';
+    };
+    await expect(handOver(nodes)).rejects.toThrow('could not be taken back');
+    await nodes.time.advance(20);
+    await expect(nodes.run(a.h.lease(QUEUE))).rejects.toMatchObject({ reason: 'PARTITION_MOVING' });
+    b.lose();
+    a.h.disk.space = 'plenty';
+    await nodes.run(Promise.resolve(a.handOffs?.settled()));
+    expect(nodes.serving(P)).toEqual(['a']);
+    await nodes.run(a.h.enqueue(QUEUE, ['2']));
+    a.lose();
+    await nodes.run(a.start());
+    expect(pidsOf(await nodes.run(a.h.lease(QUEUE, { max: 9 })))).toEqual(['1', '2']);
+  });
+
+  test('because the target stops while callers wait is given up after two seconds', async () => {
+    const nodes = await open({ syncMs: 5 });
+    const { a } = nodes;
+    await nodes.run(a.h.enqueue(QUEUE, ['1']));
+    let stands = false;
+    nodes.faults.stands = (method) => {
+      // More than goes with the last call.
+      if (method === 'sendRows') {
+        for (const pid of ['2', '3']) a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(100_000) }] });
+      }
+      stands ||= method === 'sendAtoms';
+      return stands;
+    };
+    const sent = Promise.resolve(a.handOffs?.send(P, TO_B)).catch((error: unknown) => error);
+    while (nodes.serving(P).length > 0) await nodes.time.advance(1);
+    const from = nodes.time.now();
+    await nodes.run(a.h.enqueue(QUEUE, ['4']));
+    expect(nodes.time.now() - from).toBeLessThan(2_100);
+    expect(await sent).toMatchObject({ message: expect.stringContaining('does not answer') });
+    expect(stands).toBe(true);
+    expect(nodes.serving(P)).toEqual(['a']);
+  });
+
   test('by parts that come twice does no harm', async () => {
     const nodes = await open();
     await nodes.run(nodes.a.h.enqueue(QUEUE, ['1', '2', '3']));

@@ -98,7 +98,7 @@ export class HandOffs {
       return handed;
     } catch (error) {
       this.#figures.failed++;
-      if (error instanceof HandOffUnresolved) this.#resolve(id);
+      if (error instanceof HandOffUnresolved) this.#resolve(id, error.told);
       throw error;
     } finally {
       this.#sending.delete(id);
@@ -135,16 +135,17 @@ export class HandOffs {
     this.#receiver.stop();
   }
 
-  #resolve(id: PartitionId): void {
+  /** `told`: whether the target may have taken it, as far as is known here. */
+  #resolve(id: PartitionId, told = true): void {
     if (this.#resolving.has(id)) return;
-    const resolving = this.#askUntilKnown(id).finally(() => this.#resolving.delete(id));
+    const resolving = this.#askUntilKnown(id, told).finally(() => this.#resolving.delete(id));
     this.#resolving.set(id, resolving);
     resolving.catch((error: unknown) => {
       if (!this.#stopping.signal.aborted) this.#deps.log.error({ err: error, partition: id }, 'a hand-off hangs');
     });
   }
 
-  async #askUntilKnown(id: PartitionId): Promise<void> {
+  async #askUntilKnown(id: PartitionId, told: boolean): Promise<void> {
     const { partitions, clock, log } = this.#deps;
     const { signal } = this.#stopping;
     for (let delayMs = FIRST_RESOLVE_DELAY_MS; ; delayMs = Math.min(MAX_RESOLVE_DELAY_MS, delayMs * 2)) {
@@ -152,15 +153,16 @@ export class HandOffs {
       if (holding?.kind !== 'handing-over') return;
       const { epoch, to } = holding;
       try {
-        const taken = await this.#ask(id, epoch + 1, to);
+        const taken = told && (await this.#ask(id, epoch + 1, to));
         // The member may have been given up while it was asked.
         if (partitions.holding(id) !== holding) continue;
         if (taken) await partitions.supersede(id, { nodeId: to, epoch: epoch + 1 });
         else await partitions.thaw(id);
-        log.info({ partition: id, to, taken }, 'a hand-off without an answer is resolved');
-        return;
+        log.info({ partition: id, to, taken }, 'a hand-off that was cut short is resolved');
+        // Unless somebody else is taking it back at this moment, and may fail.
+        if (partitions.holding(id)?.kind !== 'handing-over') return;
       } catch (error) {
-        log.debug({ err: error, partition: id, to }, 'the target of a hand-off does not say what became of it');
+        log.debug({ err: error, partition: id, to }, 'what became of a hand-off cannot be known yet');
       }
       await sleep(clock, delayMs, signal);
     }

@@ -44,12 +44,21 @@ export interface HandedOver {
   readonly bytes: number;
 }
 
-/** The target may have taken the partition, and does not say. Callers are refused until it does. */
+/** The partition is not served here, and not known to be served elsewhere. Callers are refused until that is known. */
 export class HandOffUnresolved extends Error {
   override readonly name = 'HandOffUnresolved';
+  /** Whether the target may have taken it, and does not say; otherwise only the write that takes it back is missing. */
+  readonly told: boolean;
+
+  constructor(message: string, told: boolean, options: ErrorOptions) {
+    super(message, options);
+    this.told = told;
+  }
 }
 
 const CALL_MS = 10_000;
+/** Callers wait while what is left is sent: when it takes longer the partition is served here again. */
+const REST_MS = 2_000;
 /** Callers wait while this call is answered. */
 const TAKE_MS = 2_000;
 /** A part whose answer was lost is sent again so often before the hand-off is given up. */
@@ -85,6 +94,8 @@ class Sender {
   readonly #signal: AbortSignal;
   #transfer = '';
   #sequence = 0;
+  /** No call lasts longer, and none is repeated after it. */
+  #deadline = Number.POSITIVE_INFINITY;
 
   constructor(
     deps: SenderDeps,
@@ -165,33 +176,46 @@ class Sender {
     const frozenAt = clock.now();
     partitions.freeze(partition);
     this.#progress.phase = 'frozen';
-    let totals: Awaited<ReturnType<Partitions['handOver']>>;
-    try {
-      // S1; and all that was committed is applied then, so that the tail is complete.
-      totals = await partitions.handOver(partition, nodeId);
-      this.#leaving.assertWhole();
-      // What is left goes with the last call, which has to fit into a message.
-      if (this.#leaving.backlogBytes > REST_BYTES) await this.#sendLog();
-    } catch (error) {
-      // Nobody was told to take it.
-      await partitions.thaw(partition);
-      throw error;
-    }
-    const atoms = this.#leaving.takeAtoms(Number.POSITIVE_INFINITY);
-    this.#count(atoms);
-    const { lastTicket, tasks } = totals;
-    const request = { transfer: this.#transfer, sequence: ++this.#sequence, atoms, lastTicket, tasks };
+    const request = await this.#sendRest().catch((error: unknown) => this.#takeBack(error));
     try {
       // Once: a second attempt could not know what became of the first; the target is asked instead.
       await this.#deps.call(address, 'takePartition', request, { timeoutMs: TAKE_MS });
     } catch (error) {
       this.#progress.phase = 'unresolved';
       partitions.stall(partition);
-      throw new HandOffUnresolved(`${address} may have taken partition ${partition}`, { cause: error });
+      throw new HandOffUnresolved(`${address} may have taken partition ${partition}`, true, { cause: error });
     }
     // Not where the target was given up meanwhile and the partition is served here again, at a later epoch.
     await partitions.supersede(partition, { nodeId, epoch });
     return { frozenMs: clock.now() - frozenAt, rows: this.#progress.rows, bytes: this.#progress.bytes };
+  }
+
+  /** Of a frozen partition: what the last call brings along, when everything else is at the target. */
+  async #sendRest(): Promise<TransferCalls['takePartition'][0]> {
+    const { partitions, clock } = this.#deps;
+    this.#deadline = clock.now() + REST_MS;
+    // S1; and all that was committed is applied then, so that the tail is complete.
+    const { lastTicket, tasks } = await partitions.handOver(this.#progress.partition, this.#target.nodeId);
+    this.#leaving.assertWhole();
+    // What is left goes with the last call, which has to fit into a message.
+    if (this.#leaving.backlogBytes > REST_BYTES) await this.#sendLog();
+    const atoms = this.#leaving.takeAtoms(Number.POSITIVE_INFINITY);
+    this.#count(atoms);
+    return { transfer: this.#transfer, sequence: ++this.#sequence, atoms, lastTicket, tasks };
+  }
+
+  /** Of a frozen partition that nobody was told to take. */
+  async #takeBack(cause: unknown): Promise<never> {
+    const { partitions } = this.#deps;
+    const { partition } = this.#progress;
+    try {
+      await partitions.thaw(partition);
+    } catch (error) {
+      this.#progress.phase = 'unresolved';
+      partitions.stall(partition);
+      throw new HandOffUnresolved(`partition ${partition} could not be taken back`, false, { cause: error });
+    }
+    throw cause;
   }
 
   #count(atoms: readonly TransferredAtom[]): number {
@@ -206,10 +230,12 @@ class Sender {
     const { call, clock } = this.#deps;
     for (let attempt = 1; ; attempt++) {
       this.#leaving.assertWhole();
+      const timeoutMs = Math.min(CALL_MS, Math.max(1, this.#deadline - clock.now()));
       try {
-        return await call(this.#target.address, method, request, { timeoutMs: CALL_MS, signal: this.#signal });
+        return await call(this.#target.address, method, request, { timeoutMs, signal: this.#signal });
       } catch (error) {
         if (error instanceof Refusal || this.#signal.aborted || attempt === ATTEMPTS) throw error;
+        if (clock.now() + RETRY_MS * attempt >= this.#deadline) throw error;
         await sleep(clock, RETRY_MS * attempt, this.#signal);
       }
     }
