@@ -6,7 +6,7 @@ import { sleep } from '../ports/sleep.ts';
 import type { Exchanger } from './exchange.ts';
 import type { Knowledge } from './knowledge.ts';
 import { fromWireRecord, toWireRecord } from './knowledge-codec.ts';
-import { memberNamed, ringMembers } from './members.ts';
+import { type MemberRecord, memberNamed } from './members.ts';
 
 export interface JoiningDeps {
   readonly clusterId: string;
@@ -70,6 +70,8 @@ export class Joining {
       const request = { clusterId, member: toWireRecord(self) };
       try {
         const answer = await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS });
+        if (answer.clusterId !== clusterId)
+          throw new Refusal('WRONG_CLUSTER', `${address} answers for another cluster`);
         await knowledge.inTurn(() => knowledge.learn(answer.knowledge, ''));
         return answer;
       } catch (error) {
@@ -83,9 +85,11 @@ export class Joining {
 
   /** See `ClusterAgent.activate`. */
   async activate(): Promise<void> {
-    const { knowledge, nodeId, clock, stopping } = this.#deps;
+    const { knowledge, clock, stopping } = this.#deps;
     while (knowledge.self?.state === 'joining') {
-      const others = ringMembers(knowledge.members).filter((id) => id !== nodeId);
+      // Those that leave last: they are asked where all that stay are lost, who can be given up only by an active one.
+      const rank = ({ state }: MemberRecord): number => (state === 'active' ? 0 : 1);
+      const others = knowledge.others.sort((a, b) => rank(a) - rank(b)).map(({ nodeId }) => nodeId);
       if (others.length === 0 || (await this.tellAs('active', others))) {
         return knowledge.changeSelf({ state: 'active' });
       }

@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Metadata } from '@grpc/grpc-js';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
 import type { PeerHandlers } from '../ports/peer-network.ts';
 import { PeerNetwork, PeerUnreachable } from './peer-network.ts';
@@ -65,6 +66,83 @@ describe('calls between nodes', () => {
   test.each([[[]], [['another']]])('are refused when they are sealed with %j', async (keys) => {
     using peers = network(...keys);
     await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toMatchObject({ reason: 'WRONG_KEY' });
+  });
+
+  describe('are sealed both ways', () => {
+    /** A server at which something else answers than what was asked. */
+    async function impostor(...keys: string[]): Promise<TestServer> {
+      const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(keys))];
+      return startServer(fakeEngine(), {}, undefined, others);
+    }
+
+    test.each([[[]], [['another']]])('an answer of a server that has the keys %j is not believed', async (keys) => {
+      await using other = await impostor(...keys);
+      using peers = network('new', 'old');
+      const asked = peers.call(`127.0.0.1:${other.port}`, 'exchange', ASKED, WITHIN);
+      await expect(asked).rejects.toMatchObject({ name: 'Refusal', reason: 'WRONG_KEY' });
+    });
+
+    test('nor is its refusal', async () => {
+      await using other = await impostor();
+      using peers = network('new');
+      const request = { transfer: 't', sequence: 1, rows: [] };
+      const asked = peers.call(`127.0.0.1:${other.port}`, 'sendRows', request, WITHIN);
+      await expect(asked).rejects.toMatchObject({ reason: 'WRONG_KEY' });
+    });
+
+    test('nor is a genuine answer that was changed on its way, or that answers something else', () => {
+      const node = new PeerSeal(['new']);
+      const channel = node.channel();
+      const ask = (body: string) => {
+        const metadata = new Metadata();
+        const call = channel.seal('Exchange', Buffer.from(body), metadata);
+        const trailers = new Metadata();
+        const { sign } = node.admit('Exchange', Buffer.from(body), metadata);
+        sign?.(trailers, 0, Buffer.from('yes'));
+        return { call, trailers };
+      };
+      const first = ask('first');
+      const second = ask('second');
+      expect(channel.check(first.call, 0, Buffer.from('no'), first.trailers)).toBe('forged');
+      expect(channel.check(first.call, 13, Buffer.from('yes'), first.trailers)).toBe('forged');
+      expect(channel.check(second.call, 0, Buffer.from('yes'), first.trailers)).toBe('forged');
+      expect(channel.check(first.call, 0, Buffer.from('yes'), first.trailers)).not.toBe('forged');
+    });
+
+    test('a call that is heard is not served a second time, nor by another run of the node', () => {
+      const keys = ['new'];
+      const [before, after] = [new PeerSeal(keys), new PeerSeal(keys)];
+      const channel = before.channel();
+      const body = Buffer.from('an offer');
+      const sealed = () => {
+        const metadata = new Metadata();
+        return { metadata, call: channel.seal('OfferPartition', body, metadata) };
+      };
+      const admit = (node: PeerSeal, metadata: Metadata) => node.admit('OfferPartition', body, metadata);
+      const stranger = sealed();
+      const greeting = admit(before, stranger.metadata);
+      expect(greeting.refusal).toMatchObject({ message: expect.stringContaining('another run') });
+      const trailers = new Metadata();
+      greeting.sign?.(trailers, 16, body);
+      expect(channel.check(stranger.call, 16, body, trailers)).not.toBe('forged');
+      const known = sealed();
+      expect(admit(before, known.metadata).refusal).toBeUndefined();
+      expect(admit(before, known.metadata).refusal).toMatchObject({ message: expect.stringContaining('made before') });
+      expect(admit(after, known.metadata).refusal).toMatchObject({ message: expect.stringContaining('another run') });
+    });
+
+    test('a node that was started again is called on without a break', async () => {
+      using peers = network('new');
+      await peers.call(address, 'exchange', ASKED, WITHIN);
+      const { port } = server;
+      await server[Symbol.asyncDispose]();
+      const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(['new']))];
+      server = await startServer(fakeEngine(), { port }, undefined, others);
+      await vi.waitFor(
+        async () => expect(await peers.call(address, 'exchange', ASKED, WITHIN)).toEqual(ANSWER),
+        10_000,
+      );
+    });
   });
 
   test('are refused by a node that is not a member yet', async () => {

@@ -1,17 +1,33 @@
-import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { wireErrorOf } from '@taskmaster/client/transport';
 import { PeerServiceService } from '@taskmaster/proto';
 import type { CallPeer, PeerCallOptions, PeerCalls, PeerMethod } from '../ports/peer-network.ts';
 import { channelOptions } from './channel-options.ts';
-import type { PeerSeal } from './peer-seal.ts';
-import { RelayedRefusal } from './status.ts';
+import { type PeerSeal, type SealedChannel, wrongKey } from './peer-seal.ts';
+import { detailsIn, RelayedRefusal } from './status.ts';
 
 /** A channel that nobody used for so long is closed, in ms: members come and go. */
 const IDLE_MS = 10 * 60 * 1000;
 
 interface Channel {
   readonly client: Client;
+  readonly sealed: SealedChannel;
   usedAt: number;
+}
+
+/** How a call ended, as gRPC tells it. */
+interface Ended {
+  readonly error: ServiceError | null;
+  /** Undefined with an error. */
+  readonly message: Buffer | undefined;
+  readonly trailers: Metadata;
+}
+
+/** A method, as ts-proto generates it. */
+interface Method<Q, R> {
+  readonly path: string;
+  readonly requestSerialize: (request: Q) => Buffer;
+  readonly responseDeserialize: (bytes: Buffer) => R;
 }
 
 /** Calls to other nodes over gRPC: one channel for each address. */
@@ -33,51 +49,43 @@ export class PeerNetwork implements Disposable {
     this.#channels.clear();
   }
 
-  #call<M extends PeerMethod>(
+  async #call<M extends PeerMethod>(
     address: string,
     method: M,
     request: PeerCalls[M][0],
     { timeoutMs, signal }: PeerCallOptions,
   ): Promise<PeerCalls[M][1]> {
-    const { path, requestSerialize, responseDeserialize } = PeerServiceService[method] as unknown as {
-      path: string;
-      requestSerialize: (request: PeerCalls[M][0]) => Buffer;
-      responseDeserialize: (bytes: Buffer) => PeerCalls[M][1];
-    };
-    const bytes = requestSerialize(request);
-    const metadata = new Metadata();
-    this.#seal.seal(path.slice(path.lastIndexOf('/') + 1), bytes, metadata);
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      const made = this.#clientOf(address).makeUnaryRequest(
-        path,
-        (sent: Buffer) => sent,
-        responseDeserialize,
-        bytes,
-        metadata,
-        { deadline: Date.now() + timeoutMs },
-        (error: ServiceError | null, answer?: PeerCalls[M][1]) => {
-          signal?.removeEventListener('abort', onAbort);
-          if (error === null && answer !== undefined) resolve(answer);
-          else reject(failureOf(address, error));
-        },
-      );
-      const onAbort = (): void => made.cancel();
-      signal?.addEventListener('abort', onAbort, { once: true });
-    });
+    const service = PeerServiceService[method] as unknown as Method<PeerCalls[M][0], PeerCalls[M][1]>;
+    const { path } = service;
+    const bytes = service.requestSerialize(request);
+    const deadline = Date.now() + timeoutMs;
+    for (;;) {
+      signal?.throwIfAborted();
+      const { client, sealed } = this.#channelOf(address);
+      const metadata = new Metadata();
+      const call = sealed.seal(path.slice(path.lastIndexOf('/') + 1), bytes, metadata);
+      const { error, message, trailers } = await send(client, path, bytes, metadata, deadline, signal);
+      const refusal = error && wireErrorOf(error);
+      const body = message ?? (refusal ? detailsIn(trailers) : undefined);
+      if (body === undefined) throw unreachable(address, error);
+      const proof = sealed.check(call, error?.code ?? status.OK, body, trailers);
+      if (proof === 'forged') throw wrongKey(`what ${address} answers is not sealed with a key of this cluster`);
+      if (!refusal) return service.responseDeserialize(body);
+      // The node at this address is in another run than when it was last heard: it was not served.
+      if (refusal.reason === 'WRONG_KEY' && proof.run !== call.run) continue;
+      throw new RelayedRefusal(refusal);
+    }
   }
 
-  #clientOf(address: string): Client {
+  #channelOf(address: string): Channel {
     let channel = this.#channels.get(address);
     if (!channel) {
-      channel = { client: new Client(address, credentials.createInsecure(), channelOptions), usedAt: 0 };
+      const client = new Client(address, credentials.createInsecure(), channelOptions);
+      channel = { client, sealed: this.#seal.channel(), usedAt: 0 };
       this.#channels.set(address, channel);
     }
     channel.usedAt = performance.now();
-    return channel.client;
+    return channel;
   }
 
   #sweep(): void {
@@ -94,10 +102,31 @@ export class PeerUnreachable extends Error {
   override readonly name = 'PeerUnreachable';
 }
 
-function failureOf(address: string, error: ServiceError | null): Error {
-  const refusal = error && wireErrorOf(error);
-  if (refusal) return new RelayedRefusal(refusal);
-  return new PeerUnreachable(`${address} does not answer: ${error?.details || error?.message || 'an empty answer'}`, {
-    cause: error,
+function send(
+  client: Client,
+  path: string,
+  bytes: Buffer,
+  metadata: Metadata,
+  deadline: number,
+  signal: AbortSignal | undefined,
+): Promise<Ended> {
+  const asIs = (buffer: Buffer): Buffer => buffer;
+  return new Promise((resolve) => {
+    let ended: Omit<Ended, 'trailers'> = { error: null, message: undefined };
+    const made = client.makeUnaryRequest(path, asIs, asIs, bytes, metadata, { deadline }, (error, message) => {
+      ended = { error, message };
+    });
+    const onAbort = (): void => made.cancel();
+    signal?.addEventListener('abort', onAbort, { once: true });
+    // It comes last, with the trailers, which the callback is not given.
+    made.on('status', ({ metadata: trailers }) => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve({ ...ended, trailers });
+    });
   });
+}
+
+function unreachable(address: string, error: ServiceError | null): PeerUnreachable {
+  const problem = error?.details || error?.message || 'an empty answer';
+  return new PeerUnreachable(`${address} does not answer: ${problem}`, { cause: error });
 }

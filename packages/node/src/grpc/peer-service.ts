@@ -20,7 +20,7 @@ export function createPeerService(handlers: () => PeerHandlers | undefined, seal
   return {
     name: first?.service ?? '',
     unary,
-    admit: (method, request, metadata) => seal.check(method, request, metadata),
+    admit: (method, request, metadata) => seal.admit(method, request, metadata),
   };
 }
 

@@ -32,6 +32,9 @@ const WIRE_ITEMS_BYTES = 256 * 1024;
 /** Longer PIDs are left out of the items in trailers; kind and index tell which item is meant. */
 const TRAILER_PID_BYTES = 512;
 
+/** Carries what there is to say of a refusal, as gRPC implementations agree to. */
+const DETAILS_TRAILER = 'grpc-status-details-bin';
+
 /** How long to wait before trying again when the refusal does not say, in ms. */
 const DEFAULT_RETRY_DELAY_MS = 200;
 
@@ -71,8 +74,14 @@ export function refusalOf(thrown: unknown, log: Log): Refusal {
 export function toCallStatus(refusal: Refusal): CallStatus {
   const error = toWireError(refusal);
   const metadata = new Metadata();
-  metadata.set('grpc-status-details-bin', encodeToBuffer(RichStatus, richStatusOf(refusal, error)));
+  metadata.set(DETAILS_TRAILER, encodeToBuffer(RichStatus, richStatusOf(refusal, error)));
   return { code: error.code, details: error.message, metadata };
+}
+
+/** A refusal's details as they are among a call's trailers; undefined where there are none. */
+export function detailsIn(trailers: Metadata): Buffer | undefined {
+  const [details] = trailers.get(DETAILS_TRAILER);
+  return Buffer.isBuffer(details) ? details : undefined;
 }
 
 /** The refusal as an answer in a batch, a stream or a process; `itemsBytes` bounds the list of items at fault. */

@@ -1,10 +1,18 @@
-import type { handleUnaryCall, Metadata, MethodDefinition, ServerUnaryCall, sendUnaryData } from '@grpc/grpc-js';
+import {
+  type handleUnaryCall,
+  Metadata,
+  type MethodDefinition,
+  type ServerUnaryCall,
+  status as Status,
+  type sendUnaryData,
+} from '@grpc/grpc-js';
+import type { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import { rawMethod } from './codec.ts';
 import { originOf } from './origin.ts';
 import type { Origin, UnaryCaller, UnaryHandler } from './raw-service.ts';
-import { refusalOf, toCallStatus } from './status.ts';
+import { detailsIn, refusalOf, toCallStatus } from './status.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 
 /** Smaller replies are not worth counting: what a connection may have in flight of them is bounded by its streams. */
@@ -16,9 +24,20 @@ export interface UnaryService {
   readonly name: string;
   /** By the methods' names. */
   readonly unary: Readonly<Record<string, UnaryHandler>>;
-  /** Asked before a call is served; throws a `Refusal` for callers who may not make it. */
-  readonly admit?: (method: string, request: Buffer, metadata: Metadata) => void;
+  /** Asked before a call is served. Default: whoever calls is served. */
+  readonly admit?: (method: string, request: Buffer, metadata: Metadata) => Admission;
 }
+
+/** What becomes of a call. */
+export interface Admission {
+  /** It may not be made. */
+  readonly refusal?: Refusal;
+  /** Adds to the answer's trailers what proves who gave it. `body`: of a refusal, its details. */
+  readonly sign?: (trailers: Metadata, status: number, body: Uint8Array) => void;
+}
+
+const EVERYBODY: Admission = {};
+const NO_DETAILS = Buffer.alloc(0);
 
 export interface UnaryServiceDeps {
   readonly log: Log;
@@ -37,12 +56,11 @@ export function createUnaryService({ name, unary, admit }: UnaryService, deps: U
   const implementation: Record<string, handleUnaryCall<Buffer, Buffer>> = {};
   for (const [method, handler] of Object.entries(unary)) {
     const answer: Answer = (call) => handler(call.request, new GrpcCaller(call));
-    const admitted: Answer = async (call) => {
-      admit?.(method, call.request, call.metadata);
-      return answer(call);
-    };
     definition[method] = rawMethod(`/${name}/${method}`, false);
-    implementation[method] = (call, callback) => void serve(deps, method, call, callback, admit ? admitted : answer);
+    implementation[method] = (call, callback) => {
+      const admission = admit?.(method, call.request, call.metadata) ?? EVERYBODY;
+      void serve(deps, method, call, callback, answer, admission);
+    };
   }
   return { definition, implementation };
 }
@@ -56,9 +74,10 @@ async function serve(
   call: Call,
   callback: sendUnaryData<Buffer>,
   ask: Answer,
+  { refusal, sign }: Admission,
 ): Promise<void> {
   const began = performance.now();
-  const answer = await ask(call).then(
+  const answer = await (refusal === undefined ? ask(call) : Promise.reject(refusal)).then(
     ({ buffer, byteOffset, byteLength }) => ({
       bytes: Buffer.from(buffer, byteOffset, byteLength),
       refusal: undefined,
@@ -66,12 +85,20 @@ async function serve(
     (thrown: unknown) => ({ bytes: undefined, refusal: refusalOf(thrown, log) }),
   );
   if (answer.refusal !== undefined) {
-    callback(toCallStatus(answer.refusal));
+    const status = toCallStatus(answer.refusal);
+    sign?.(status.metadata, status.code, detailsIn(status.metadata) ?? NO_DETAILS);
+    callback(status);
   } else {
     if (answer.bytes.length >= COUNTED_REPLY_BYTES) countUntilRead(unread, call, answer.bytes.length);
-    callback(null, answer.bytes);
+    callback(null, answer.bytes, sign && signed(sign, answer.bytes));
   }
   observer.callEnded(method, answer.refusal?.reason, performance.now() - began);
+}
+
+function signed(sign: NonNullable<Admission['sign']>, body: Uint8Array): Metadata {
+  const trailers = new Metadata();
+  sign(trailers, Status.OK, body);
+  return trailers;
 }
 
 /** grpc-js says `cancelled` at the end of every call: once the reply was read, or when the call broke. */

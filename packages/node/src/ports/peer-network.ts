@@ -44,7 +44,8 @@ export interface PeerCallOptions {
 
 /**
  * Asks a node at its address. Rejects with a `Refusal` when that was its answer; any other rejection may come of an
- * answer that was lost: the call may have been carried out, once, now or later.
+ * answer that was lost: the call may have been carried out, once, now or later. So may it with a `Refusal` for WRONG_KEY,
+ * where whoever answered has no key of this cluster: nothing of such an answer is to be believed.
  */
 export type CallPeer<Methods extends PeerMethod = PeerMethod> = <M extends Methods>(
   address: string,
