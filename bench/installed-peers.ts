@@ -17,24 +17,33 @@ export function knownPeers(results: PeerResults): PeerSource {
 }
 
 /**
- * Measures those that are installed on this machine, in the same run: right after what is compared with them, and in as many
- * rounds. Their client libraries are installed if need be.
+ * Measures those that are installed on this machine, in the same run: each workload once, right after what is first compared
+ * with them, and in as many rounds. Their client libraries are installed if need be.
  */
-export const installedPeers: PeerSource = {
-  async of(workload, { scale, processes, progress }) {
-    const installed = peers.filter((peer) => peer.name !== OURSELVES && missingOf(peer) === undefined);
-    if (installed.length === 0) return new PeerResults([]);
-    await installLibraries(() => progress('installing the client libraries of other queues'));
-    const { results, failures } = await measurePeers(processes, {
-      peers: installed,
-      workloads: [workload],
-      rounds: scale.repetitions,
-      runMs: scale.runMs,
-      handOvers: scale.handOvers,
-      deepTasks: scale.deepTasks,
-      progress,
-    });
-    for (const { peer, error } of failures) process.stderr.write(`${peer}: ${error}\n`);
-    return new PeerResults(results);
-  },
-};
+export function installedPeers(): PeerSource {
+  const measured = new Map<WorkloadName, PeerResults>();
+  return {
+    async of(workload, bench) {
+      const results = measured.get(workload) ?? (await measure(workload, bench));
+      measured.set(workload, results);
+      return results;
+    },
+  };
+}
+
+async function measure(workload: WorkloadName, { scale, processes, progress }: Bench): Promise<PeerResults> {
+  const installed = peers.filter((peer) => peer.name !== OURSELVES && missingOf(peer) === undefined);
+  if (installed.length === 0) return new PeerResults([]);
+  await installLibraries(() => progress('installing the client libraries of other queues'));
+  const { results, failures } = await measurePeers(processes, {
+    peers: installed,
+    workloads: [workload],
+    rounds: scale.repetitions,
+    runMs: scale.runMs,
+    handOvers: scale.handOvers,
+    deepTasks: scale.deepTasks,
+    progress,
+  });
+  for (const { peer, error } of failures) process.stderr.write(`${peer}: ${error}\n`);
+  return new PeerResults(results);
+}

@@ -75,7 +75,7 @@ async function main(args: Arguments): Promise<number> {
 }
 
 async function peersOf({ peerResults, noPeers, quick }: RunArguments): Promise<PeerSource> {
-  if (peerResults === undefined) return quick || noPeers ? knownPeers(new PeerResults([])) : installedPeers;
+  if (peerResults === undefined) return quick || noPeers ? knownPeers(new PeerResults([])) : installedPeers();
   try {
     return knownPeers(await readPeerResults(peerResults));
   } catch (error) {
