@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { release } from 'node:os';
+import { inspect } from 'node:util';
 import { describeMachine, round } from '../machine.ts';
-import { Progress } from '../report.ts';
+import { messageOf, Progress } from '../report.ts';
 import type { PaperArguments } from './arguments.ts';
 import { bulk } from './experiments/bulk.ts';
 import { cache } from './experiments/cache.ts';
@@ -11,7 +12,7 @@ import { contention } from './experiments/contention.ts';
 import { isolation } from './experiments/isolation.ts';
 import { singleTasks } from './experiments/single-tasks.ts';
 import type { Experiment, PaperScale } from './lab.ts';
-import type { PaperResult, Point } from './result.ts';
+import type { Figure, PaperResult, Point } from './result.ts';
 
 /** In the order of the paper's text. */
 const experiments: readonly Experiment[] = [contention, cache, singleTasks, bulk, isolation, cluster];
@@ -22,35 +23,35 @@ const QUICK: PaperScale = { quick: true, threads: 0.2, runMs: 500, warmUpMs: 300
 
 type MeasureArguments = Extract<PaperArguments, { readonly kind: 'measure' }>;
 
-export async function measurePaper(args: MeasureArguments): Promise<PaperResult> {
+/** Yields what is known after each figure: a long run must not be lost with its last figure. */
+export async function* measurePaper(args: MeasureArguments): AsyncGenerator<PaperResult, void> {
   const base = args.quick ? QUICK : FULL;
   const scale = args.seconds === undefined ? base : { ...base, runMs: args.seconds * 1000 };
   const chosen = experiments.filter(({ figure }) => args.figures.includes(figure));
   const progress = new Progress();
   const began = new Date();
-  const machine = describeMachine();
+  const about = { command: args.command, quick: args.quick, machine: describeMachine(), versions: versions() };
   const points: Point[] = [];
-  for (const [at, experiment] of chosen.entries()) {
-    const place = `[${at + 1}/${chosen.length}] ${experiment.figure}`;
+  const failures: { figure: Figure; error: string }[] = [];
+  for (const [at, { figure, run }] of chosen.entries()) {
+    const place = `[${at + 1}/${chosen.length}] ${figure}`;
     const lab = { scale, dir: args.dir, progress: (doing: string) => progress.show(`${place}: ${doing}`) };
-    for await (const point of experiment.run(lab)) {
+    try {
+      for await (const point of run(lab)) {
+        progress.clear();
+        process.stdout.write(`${lineOf(point)}\n`);
+        points.push(point);
+      }
+    } catch (error) {
+      failures.push({ figure, error: messageOf(error) });
       progress.clear();
-      process.stdout.write(`${lineOf(point)}\n`);
-      points.push(point);
+      process.stderr.write(`${figure}: ${inspect(error)}\n`);
     }
+    progress.clear();
+    const minutes = round((Date.now() - began.getTime()) / 60_000, 1);
+    const seconds = scale.runMs / 1000;
+    yield { format: 1, ...about, date: began.toISOString(), minutes, seconds, points, failures };
   }
-  progress.clear();
-  return {
-    format: 1,
-    command: args.command,
-    date: began.toISOString(),
-    minutes: round((Date.now() - began.getTime()) / 60_000, 1),
-    quick: args.quick,
-    seconds: scale.runMs / 1000,
-    machine,
-    versions: versions(),
-    points,
-  };
 }
 
 function lineOf({ figure, series, x, tasksPerS, latencyMs, ...more }: Point): string {

@@ -1,4 +1,6 @@
 import { readFile } from 'node:fs/promises';
+import { UsageError } from '../arguments.ts';
+import { messageOf } from '../report.ts';
 import type { RateSpread, Spread } from './spread.ts';
 
 export const figures = ['table-1', 'figure-3', 'figure-4', 'figure-5', 'figure-6', 'figure-7'] as const;
@@ -43,12 +45,12 @@ export interface PaperResult {
   readonly machine: string;
   readonly versions: Readonly<Record<string, string>>;
   readonly points: readonly Point[];
+  /** Figures that could not be measured to their end, and why. */
+  readonly failures: readonly { readonly figure: Figure; readonly error: string }[];
 }
 
 /** The file is not one that a run has written; the message says why. */
-export class UnreadableResult extends Error {
-  override readonly name = 'UnreadableResult';
-}
+export class UnreadableResult extends UsageError {}
 
 /** @throws UnreadableResult */
 export async function readResult(file: string): Promise<PaperResult> {
@@ -56,13 +58,14 @@ export async function readResult(file: string): Promise<PaperResult> {
   try {
     read = JSON.parse(await readFile(file, 'utf8'));
   } catch (error) {
-    throw new UnreadableResult(`${file}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    throw new UnreadableResult(messageOf(error));
   }
   if (!isResult(read)) throw new UnreadableResult(`${file} is not the data of a run of this format`);
   return read;
 }
 
 function isResult(value: unknown): value is PaperResult {
-  if (typeof value !== 'object' || value === null || !('format' in value) || !('points' in value)) return false;
-  return value.format === 1 && Array.isArray(value.points);
+  if (typeof value !== 'object' || value === null || !('format' in value)) return false;
+  if (!('points' in value) || !('failures' in value)) return false;
+  return value.format === 1 && Array.isArray(value.points) && Array.isArray(value.failures);
 }

@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { PAPER_HELP, readPaperArguments } from './arguments.ts';
+import { isInMemory } from '../machine.ts';
+import { PAPER_HELP, type PaperArguments, readPaperArguments } from './arguments.ts';
 import { measurePaper } from './measure.ts';
 import { type PaperResult, readResult } from './result.ts';
 
@@ -19,17 +20,31 @@ export async function runPaper(argv: readonly string[]): Promise<number> {
     case 'redraw':
       await draw(await readResult(args.from), args.out ?? dirname(args.from));
       return 0;
-    case 'measure': {
-      await mkdir(args.dir, { recursive: true });
-      const result = await measurePaper(args);
-      await mkdir(args.out, { recursive: true });
-      await writeFile(join(args.out, RESULT_FILE), `${JSON.stringify(result, roundFigures, 1)}\n`);
-      await draw(result, args.out);
-      return 0;
-    }
+    case 'measure':
+      return measure(args);
     default:
       return args satisfies never;
   }
+}
+
+type MeasureArguments = Extract<PaperArguments, { readonly kind: 'measure' }>;
+
+/** Resolves with the exit code: 1 when a figure could not be measured. */
+async function measure(args: MeasureArguments): Promise<number> {
+  await mkdir(args.dir, { recursive: true });
+  await mkdir(args.out, { recursive: true });
+  if (isInMemory(args.dir)) {
+    process.stderr.write(
+      `${args.dir} is in memory: syncs cost nothing there; choose a directory on a disk with --dir\n`,
+    );
+  }
+  let last: PaperResult | undefined;
+  for await (const result of measurePaper(args)) {
+    await writeFile(join(args.out, RESULT_FILE), `${JSON.stringify(result, roundFigures, 1)}\n`);
+    last = result;
+  }
+  if (last !== undefined) await draw(last, args.out);
+  return last?.failures.length === 0 ? 0 : 1;
 }
 
 async function draw(result: PaperResult, out: string): Promise<void> {

@@ -76,11 +76,12 @@ function sectionText({ heading, setUp, charts, table, paper, shows }: Section): 
 }
 
 /** What went otherwise than planned. */
-function notes({ points }: PaperResult): string {
+function notes({ points, failures }: PaperResult): string {
   const name = ({ figure, series, x }: Point): string => `${figure}, ${series}${x === 0 ? '' : ` at ${x}`}`;
   const refused = points.filter((point) => point.refused > 0);
   const dry = points.filter(({ ranDry }) => ranDry);
   const lines = [
+    ...failures.map(({ figure, error }) => `- ${figure} could not be measured to its end: ${error}`),
     ...refused.map(
       (point) => `- ${name(point)}: the node refused ${point.refused} calls as OVERLOADED; they were made again.`,
     ),

@@ -62,7 +62,7 @@ export function at(points: readonly Point[], series: string, x: number): Point |
 export function drawn(points: readonly Point[], of: (point: Point) => Spread | undefined) {
   return points.flatMap((point) => {
     const value = of(point);
-    if (value === undefined || value.median <= 0) return [];
+    if (value === undefined || !(value.median > 0)) return [];
     return [{ x: point.x, y: value.median, low: value.p20, high: value.p80 }];
   });
 }

@@ -20,7 +20,16 @@ function point(of: Pick<Point, 'figure' | 'series' | 'x'> & Partial<Point>, perS
 
 function result(points: readonly Point[], quick = false): PaperResult {
   const about = { command: 'npm run bench -- paper', date: '2026-01-02T03:04:05.678Z', machine: 'a machine' };
-  return { format: 1, ...about, minutes: 12.3, quick, seconds: 4, versions: { TaskMaster: '0.1.0' }, points };
+  return {
+    format: 1,
+    ...about,
+    minutes: 12.3,
+    quick,
+    seconds: 4,
+    versions: { TaskMaster: '0.1.0' },
+    points,
+    failures: [],
+  };
 }
 
 const report = () => readFile(join(dir, 'report.md'), 'utf8');
