@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect, type TaskMasterClient } from '@taskmaster/client';
+import { partitionOf } from '@taskmaster/proto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
@@ -16,6 +17,12 @@ const NAMES = ['a', 'b', 'c'] as const;
 const [GRPC, HTTP, GOSSIP] = [7400, 7401, 7402];
 /** Long enough for gossip to declare dead whoever is cut off. */
 const CUT_MS = 6_000;
+/** What a caller gives a call. */
+const CALLER_MS = 3_000;
+const BOTH_WAYS = [
+  ['a', 'b'],
+  ['b', 'a'],
+] as const;
 
 const problem = networkProblem();
 
@@ -134,5 +141,60 @@ describe.skipIf(problem !== undefined)(
         expect(healedMs).toBeLessThan(5_000);
       },
     );
+
+    test('for calls only, while gossip sees all alive: nobody takes over, callers are told in time, and it heals', async () => {
+      const groups = Array.from({ length: 8 }, (_, number) => `calls-${number}`);
+      const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
+      const before = await holders();
+      const groupOf = (name: string): string => {
+        const found = groups.find((group) => before.get(partitionOf(group, 32))?.includes(name));
+        if (found === undefined) throw new Error(`node ${name} holds none of the groups`);
+        return found;
+      };
+      /** Through a node, to a group of another; resolves with what came of it and how long it took. */
+      const enqueue = async (through: string, holder: string) => {
+        const endpoint = relays.get(through)?.endpoint ?? '';
+        await using direct = await connect({ endpoints: endpoint, timeout: CALLER_MS, retry: { maxAttempts: 1 } });
+        const began = performance.now();
+        const outcome = await direct
+          .queue(`${groupOf(holder)}#told`)
+          .enqueue('x')
+          .then(
+            () => 'done',
+            ({ reason }) => reason,
+          );
+        return { outcome, ms: performance.now() - began };
+      };
+      for (const [from, to] of BOTH_WAYS) network.cutTcp(from, to);
+      const cutAt = performance.now();
+      for (const [through, holder] of BOTH_WAYS) {
+        const { outcome, ms } = await enqueue(through, holder);
+        expect(outcome).toMatch(/^(DEADLINE_EXCEEDED|HOLDER_UNREACHABLE|OUTCOME_UNKNOWN)$/);
+        expect(ms).toBeLessThan(CALLER_MS + 1_000);
+        // Its own groups it serves, and whoever reaches both serves all.
+        expect(await enqueue(holder, holder)).toMatchObject({ outcome: 'done' });
+        expect(await enqueue('c', holder)).toMatchObject({ outcome: 'done' });
+      }
+      await delay(Math.max(0, CUT_MS - (performance.now() - cutAt)));
+      for (const name of NAMES) {
+        await using direct = await connect(relays.get(name)?.endpoint ?? '');
+        expect((await direct.cluster.members()).members.map(({ alive }) => alive)).toEqual([true, true, true]);
+      }
+      expect(await holders()).toEqual(before);
+      for (const [from, to] of BOTH_WAYS) network.healTcp(from, to);
+      const healedAt = performance.now();
+      for (const [through, holder] of BOTH_WAYS) {
+        await eventually(async () => expect(await enqueue(through, holder)).toMatchObject({ outcome: 'done' }));
+      }
+      const healedMs = performance.now() - healedAt;
+      await settled();
+      expect(await holders()).toEqual(before);
+      await load.stop();
+      const { summary, problem: violation } = await verifyLoad(client, load.history);
+      const cutMs = healedAt - cutAt;
+      console.log(`without calls for ${cutMs.toFixed(0)} ms, whole after ${healedMs.toFixed(0)} ms: ${summary}`);
+      expect(violation).toBe('');
+      expect(healedMs).toBeLessThan(10_000);
+    });
   },
 );

@@ -1,5 +1,11 @@
 import { spawnSync } from 'node:child_process';
 
+/** Nobody has this link address: frames that are sent there are gone. */
+const NOWHERE = '02:00:00:00:00:00';
+/** Behind it nobody is, either: the gateway of packets that are to be lost. */
+const LOST_GATEWAY = '10.77.0.254';
+const LOST_TABLE = '77';
+
 /** Runs `ip`; throws with what it said. */
 function ip(...args: string[]): void {
   const { status, stderr, error } = spawnSync('ip', args, { encoding: 'utf8' });
@@ -12,6 +18,7 @@ export function networkProblem(): string | undefined {
     using probe = new TestNetwork();
     for (const name of ['x', 'y']) probe.addHost(name);
     probe.cut('x', 'y');
+    probe.cutTcp('x', 'y');
     return undefined;
   } catch (error) {
     return `needs network namespaces: ${error instanceof Error ? error.message : String(error)}`;
@@ -20,7 +27,7 @@ export function networkProblem(): string | undefined {
 
 /**
  * Machines of one network: network namespaces whose links meet in a bridge, itself in a namespace, so that nothing of it
- * touches the machine's own network. Links can be cut, wholly or in one direction.
+ * touches the machine's own network. Links can be cut, wholly, in one direction or for TCP only.
  */
 export class TestNetwork implements Disposable {
   readonly #prefix: string;
@@ -59,16 +66,34 @@ export class TestNetwork implements Disposable {
 
   /** Nothing arrives at one machine from the other any more, and neither hears why; the way back is as it was. */
   cut(from: string, to: string): void {
-    // Its frames go to a link address that nobody has.
-    this.#neighbour(from, 'replace', to, 'lladdr', '02:00:00:00:00:00', 'nud', 'permanent');
+    this.#neighbour(from, 'replace', this.#addressOf(to), 'lladdr', NOWHERE, 'nud', 'permanent');
   }
 
   heal(from: string, to: string): void {
-    this.#neighbour(from, 'del', to);
+    this.#neighbour(from, 'del', this.#addressOf(to));
   }
 
-  #neighbour(host: string, what: 'replace' | 'del', to: string, ...rest: string[]): void {
-    ip('-n', `${this.#prefix}-${host}`, 'neigh', what, this.#addressOf(to), 'dev', 'eth0', ...rest);
+  /** As `cut`, for TCP only: datagrams arrive. */
+  cutTcp(from: string, to: string): void {
+    this.#neighbour(from, 'replace', LOST_GATEWAY, 'lladdr', NOWHERE, 'nud', 'permanent');
+    this.#on(from, 'route', 'replace', 'default', 'via', LOST_GATEWAY, 'dev', 'eth0', 'table', LOST_TABLE);
+    this.#on(from, 'rule', 'add', ...this.#tcpTo(to));
+  }
+
+  healTcp(from: string, to: string): void {
+    this.#on(from, 'rule', 'del', ...this.#tcpTo(to));
+  }
+
+  #tcpTo(to: string): string[] {
+    return ['to', this.#addressOf(to), 'ipproto', 'tcp', 'lookup', LOST_TABLE];
+  }
+
+  #neighbour(host: string, what: 'replace' | 'del', address: string, ...rest: string[]): void {
+    this.#on(host, 'neigh', what, address, 'dev', 'eth0', ...rest);
+  }
+
+  #on(host: string, ...args: string[]): void {
+    ip('-n', `${this.#prefix}-${host}`, ...args);
   }
 
   #addressOf(name: string): string {
