@@ -1,4 +1,5 @@
 import type { Arrival, SeededRandom, SimCluster, SimNode } from '@taskmaster/node/testing';
+import { Operator } from './operator.ts';
 import type { Trouble } from './trouble.ts';
 
 export const FAULTS = [
@@ -11,6 +12,7 @@ export const FAULTS = [
     'join',
     'drain',
     'removal',
+    'removal of two',
     'move',
   ] as const),
 ];
@@ -48,6 +50,7 @@ export class Faults {
   readonly #outsiders: readonly string[];
   readonly #clocksAgree: boolean;
   readonly #draining = new Set<string>();
+  readonly #operator: Operator;
   #next = 0;
   #over = false;
 
@@ -57,6 +60,7 @@ export class Faults {
     this.#trouble = trouble;
     this.#outsiders = outsiders;
     this.#clocksAgree = clocksAgree;
+    this.#operator = new Operator({ cluster, random, trouble, gone: this.gone });
     cluster.network.onArrival = (arrival) => this.#onArrival(arrival);
   }
 
@@ -268,42 +272,24 @@ export class Faults {
     this.#after(5_000, over);
   }
 
-  /** A node burns down; an operator gives it up, as soon as the cluster lets him. */
+  /** A node burns down, or two. */
   #loseForGood(node: SimNode): void {
     const others = this.staying.filter((other) => other !== node && !this.#draining.has(other.name));
     if (others.length < 2 || this.lost.size > 0 || this.#draining.has(node.name) || node.isStarting) return;
-    const held = node.partitions.held().map(({ id }) => id);
-    this.#count('removal', `${node.name}, which holds ${held.join() || 'nothing'}`);
+    const second = this.#random.chance(0.5) ? others.find(({ isUp, isStarting }) => isUp && !isStarting) : undefined;
+    // Of a cluster of which nobody is left there is nothing to judge.
+    if (!others.some((other) => other !== second && isActive(other))) return;
+    const nodes = second ? [node, second] : [node];
+    const held = nodes.flatMap(({ partitions }) => partitions.held().map(({ id }) => id));
+    const names = nodes.map(({ name }) => name);
+    this.#count(second ? 'removal of two' : 'removal', `${names}, with partitions ${held.join() || 'none'}`);
     for (const id of held) this.lost.add(id);
-    this.gone.add(node.name);
-    node.h.clock.goOn();
-    void node.lose();
-    this.#giveUpLater(node.name);
-  }
-
-  #giveUpLater(name: string): void {
-    this.#after(500, () => {
-      const through = this.#anyUp();
-      if (!through || through.isStarting || through.h.clock.standsStill) return this.#giveUpLater(name);
-      let settled = false;
-      const again = (): void => {
-        if (!settled) this.#giveUpLater(name);
-        settled = true;
-      };
-      // Of a node that crashes meanwhile nobody hears.
-      this.#after(15_000, again);
-      through.agent.removal.remove([`id-${name}`], { acceptLoss: true, waitMs: 0 }).then(
-        ({ lost }) => {
-          settled = true;
-          this.#trouble.trace(() => `${name} was given up, and with it partitions ${lost.map(({ id }) => id)}`);
-        },
-        (error: unknown) => {
-          this.#trouble.trace(() => `${name} could not be given up: ${error}`);
-          if (isRefusal(error, 'MEMBER_LEFT')) settled = true;
-          again();
-        },
-      );
-    });
+    for (const one of nodes) {
+      this.gone.add(one.name);
+      one.h.clock.goOn();
+      void one.lose();
+    }
+    this.#operator.giveUp(names);
   }
 
   #leave(node: SimNode): void {
@@ -339,5 +325,4 @@ export class Faults {
   }
 }
 
-const isRefusal = (error: unknown, reason: string): boolean =>
-  error instanceof Error && 'reason' in error && error.reason === reason;
+const isActive = (node: SimNode): boolean => node.isUp && !node.isStarting && node.agent.self?.state === 'active';

@@ -236,8 +236,8 @@ export class ClusterAgent {
   }
 
   /**
-   * Ready to hold partitions; resolves once another active member knows it durably. A node that only itself knew to be
-   * active could give up one that does not know of it, and that would, started again, believe to be alone.
+   * Ready to hold partitions; resolves once another member that holds some knows it durably. A node that only itself knew
+   * to be active could give up one that does not know of it, and that would, started again, believe to be alone.
    */
   activate(): Promise<void> {
     return this.#joining.activate();

@@ -74,6 +74,36 @@ describe('a node that is started', () => {
     expect(cluster.shares()).toEqual({ a: cluster.partitions });
   });
 
+  test('serves within a second when all come back together: nobody is left who could have given them up', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    for (const name of ['a', 'b', 'c']) await cluster.run(cluster.node(name).lose());
+    await cluster.run(Promise.all([...cluster.nodes.values()].map((node) => node.start())));
+    const before = cluster.time.now();
+    for (const node of cluster.nodes.values()) {
+      await cluster.run(node.h.enqueue(queueOf(cluster, node), ['1']));
+    }
+    expect(cluster.time.now() - before).toBeLessThan(1_000);
+  });
+
+  test('looks for the rest for ten seconds where others wait too, whose word says little', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    for (const name of ['a', 'b', 'c']) await cluster.run(cluster.node(name).lose());
+    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
+    const [a, b] = [cluster.node('a'), cluster.node('b')];
+    const queue = queueOf(cluster, a);
+    await cluster.pass(8_000);
+    await expect(cluster.run(a.h.enqueue(queue, ['1']))).rejects.toMatchObject({ reason: 'STARTING' });
+    expect(a.agent.problem).toBe('it waits for one of the other members to answer: c');
+    await cluster.pass(4_000);
+    for (const node of [a, b]) await cluster.run(node.h.enqueue(queueOf(cluster, node), ['1']));
+    expect(a.agent.problem).toBeUndefined();
+    // The word of one that serves suffices again.
+    const before = cluster.time.now();
+    await cluster.run(cluster.node('c').start());
+    await cluster.run(cluster.node('c').h.enqueue(queueOf(cluster, cluster.node('c')), ['1']));
+    expect(cluster.time.now() - before).toBeLessThan(200);
+  });
+
   test('asks members whom gossip does not see', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const a = cluster.node('a');

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { PartitionId } from '../domain/ids.ts';
-import { clusterOf, idsHeldBy } from '../testing/cluster-fixtures.ts';
+import { clusterOf, giveUp, idsHeldBy } from '../testing/cluster-fixtures.ts';
 
 test('an answer waits for the claims before it, so that it speaks of them', async () => {
   const cluster = await clusterOf(['a', 'b']);
@@ -8,7 +8,7 @@ test('an answer waits for the claims before it, so that it speaks of them', asyn
   const lost = idsHeldBy(b);
   await cluster.run(b.lose());
   await cluster.pass(10_000);
-  await cluster.run(a.agent.removal.remove('id-b', true));
+  await giveUp(cluster, 'a', 'b');
   // All the time: some of it meets the claim while that is being written.
   const ask = () => a.handlers?.exchange({ clusterId: 'cluster-1', from: 'id-x', knowledge: undefined });
   let met = false;

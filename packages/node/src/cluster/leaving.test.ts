@@ -1,6 +1,7 @@
 import { partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { PartitionId } from '../domain/ids.ts';
+import { DEATH_MS, giveUp } from '../testing/cluster-fixtures.ts';
 import { pidsOf } from '../testing/engine-harness.ts';
 import { SimCluster } from '../testing/sim-cluster.ts';
 
@@ -32,6 +33,21 @@ function cutOff(cluster: SimCluster, name: string): void {
 }
 
 describe('a node that leaves', () => {
+  test('hands over to one that joins, though all that stay are lost: those are given up then', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await putAt(cluster, 'a');
+    await cluster.run(cluster.node('a').agent.leave());
+    for (const name of ['b', 'c']) await cluster.run(cluster.node(name).lose());
+    await cluster.pass(DEATH_MS);
+    await expect(giveUp(cluster, 'a', 'b', 'c')).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
+    await cluster.run(cluster.add('d').start());
+    expect(await giveUp(cluster, 'a', 'b', 'c')).toMatchObject({ removed: true });
+    await cluster.run(cluster.node('a').agent.left);
+    await cluster.pass(20_000);
+    expect(cluster.shares()).toEqual({ a: 0, d: 8 });
+    expect(pidsOf(await cluster.run(cluster.node('d').h.lease(QUEUE)))).toEqual(['1']);
+  });
+
   test('takes nothing any more, though others may not have heard of it yet', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await putAt(cluster, 'a');

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type MemberRecord, memberNamed, mergeMembers, mergeRecords, ringMembers } from './members.ts';
+import { deciderWithout, type MemberRecord, memberNamed, mergeMembers, mergeRecords, ringMembers } from './members.ts';
 
 const record = (changes: Partial<MemberRecord> = {}): MemberRecord => ({
   nodeId: 'id-a',
@@ -60,6 +60,18 @@ describe('what is known of all members', () => {
       record({ nodeId: 'id-c', name: 'c', state: 'left' }),
     ]);
     expect(ringMembers(members)).toEqual(['id-a']);
+  });
+
+  test('has the lowest active one decide that is not itself given up', () => {
+    const members = merged([
+      record({ nodeId: 'id-c', name: 'c' }),
+      record(),
+      record({ nodeId: 'id-b', name: 'b' }),
+      record({ nodeId: 'id-0', name: '0', state: 'leaving' }),
+    ]);
+    expect(deciderWithout(members, [])).toBe('id-a');
+    expect(deciderWithout(members, ['id-a', 'id-c'])).toBe('id-b');
+    expect(deciderWithout(members, ['id-a', 'id-b', 'id-c'])).toBeUndefined();
   });
 
   test('gives the name of a member that left to another', () => {

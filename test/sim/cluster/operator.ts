@@ -1,0 +1,78 @@
+import { Refusal, type SeededRandom, type SimCluster } from '@taskmaster/node/testing';
+import type { Trouble } from './trouble.ts';
+
+export interface OperatorOptions {
+  readonly cluster: SimCluster;
+  readonly random: SeededRandom;
+  readonly trouble: Trouble;
+  /** Nodes that do not come back. */
+  readonly gone: ReadonlySet<string>;
+}
+
+const RETRY_MS = 500;
+/** Of a node that crashes nobody hears. */
+const PATIENCE_MS = 15_000;
+
+/** Gives up nodes that are lost with their disks, as soon as the cluster lets him. */
+export class Operator {
+  readonly #options: OperatorOptions;
+  /** Not given up yet, as far as he knows. */
+  readonly #lost = new Set<string>();
+
+  constructor(options: OperatorOptions) {
+    this.#options = options;
+  }
+
+  giveUp(names: readonly string[]): void {
+    const isBusy = this.#lost.size > 0;
+    for (const name of names) this.#lost.add(name);
+    if (!isBusy) this.#tryLater();
+  }
+
+  /** All of them at once: none can be given up without the others. */
+  #try(): void {
+    const { cluster, random, trouble, gone } = this.#options;
+    const { up } = cluster;
+    const through = up.length === 0 ? undefined : random.pick(up);
+    if (!through || through.isStarting || through.h.clock.standsStill) {
+      this.#tryLater();
+      return;
+    }
+    const { agent } = through;
+    // An answer may have been lost.
+    for (const name of this.#lost) if (agent.members.get(`id-${name}`)?.state === 'left') this.#lost.delete(name);
+    if (this.#lost.size === 0) return;
+    const names = [...this.#lost];
+    let isOver = false;
+    const again = (): void => {
+      if (!isOver) this.#tryLater();
+      isOver = true;
+    };
+    this.#after(PATIENCE_MS, again);
+    const nodeIds = names.map((name) => `id-${name}`);
+    agent.removal.remove(nodeIds, { acceptLoss: true, waitMs: 0 }).then(
+      ({ lost }) => {
+        trouble.trace(() => `${names} given up, and with them partitions ${lost.map(({ id }) => id)}`);
+        again();
+      },
+      (error: unknown) => {
+        trouble.trace(() => `${names} could not be given up: ${error}`);
+        for (const name of silentIn(error)) if (gone.has(name)) this.#lost.add(name);
+        again();
+      },
+    );
+  }
+
+  #tryLater(): void {
+    this.#after(RETRY_MS, () => this.#try());
+  }
+
+  #after(ms: number, what: () => void): void {
+    const { time } = this.#options.cluster;
+    time.at((time.now() + ms) as ReturnType<typeof time.now>, what);
+  }
+}
+
+/** Only those who are lost may know that another one has left: it is given up as well. */
+const silentIn = (error: unknown): readonly string[] =>
+  error instanceof Refusal && error.reason === 'HOLDER_UNREACHABLE' ? (error.metadata.members ?? '').split(', ') : [];
