@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Key } from '../domain/ids.ts';
 import { Family } from './store.ts';
-import { readWrites, type Write, WriteBatch } from './write-batch.ts';
+import { readWrites, reuseMemory, type Write, WriteBatch } from './write-batch.ts';
 
 type Change = { readonly family: Family; readonly key: Key; readonly value: Uint8Array | undefined };
 
@@ -74,5 +74,13 @@ describe('a write batch', () => {
     value.write('after!');
     const [write] = batch.writes();
     expect(write?.kind === 'put' && Buffer.from(write.value).toString()).toBe('before');
+  });
+
+  test('that is filled in memory of an earlier one has nothing of it', () => {
+    const large = batchOf([{ family: Family.data, key: 'k' as Key, value: Buffer.alloc(10_000, 'x') }]);
+    reuseMemory(large.take().buffer);
+    const small: Change = { family: Family.ready, key: 'a' as Key, value: Uint8Array.of(1) };
+    const batch = batchOf([small]);
+    expect(asPlain(Array.from(batch.writes(), asChange))).toEqual(asPlain([small]));
   });
 });

@@ -6,6 +6,24 @@ const PUT = 1;
 const DELETE = 2;
 const HEADER_BYTES = 10;
 const INITIAL_BYTES = 4096;
+/** Kept for later batches: what two groups in flight and two that gather need, unless they are very large. */
+const MOST_SPARE = 4;
+const LARGEST_SPARE_BYTES = 8 * 1024 * 1024;
+const spare: ArrayBuffer[] = [];
+
+/** Memory that was written once, if some is large enough: new memory costs page faults, a good part of filling it. */
+function memoryFor(bytes: number): Buffer<ArrayBuffer> {
+  const at = spare.findIndex(({ byteLength }) => byteLength >= bytes);
+  const [found] = at < 0 ? [] : spare.splice(at, 1);
+  return found ? Buffer.from(found) : Buffer.allocUnsafeSlow(bytes);
+}
+
+/** Takes back what a batch was taken as, once nobody reads it any more. */
+export function reuseMemory(memory: ArrayBuffer): void {
+  if (memory.byteLength < INITIAL_BYTES || memory.byteLength > LARGEST_SPARE_BYTES) return;
+  if (spare.length >= MOST_SPARE) spare.shift();
+  spare.push(memory);
+}
 
 /** One row change, as read back from a batch. `value` is a view into the batch. */
 export type Write =
@@ -25,7 +43,7 @@ export class WriteBatch {
 
   /** `expectedBytes` saves growing, which copies. */
   constructor(expectedBytes = 0) {
-    this.#bytes = Buffer.allocUnsafeSlow(Math.max(INITIAL_BYTES, expectedBytes));
+    this.#bytes = memoryFor(Math.max(INITIAL_BYTES, expectedBytes));
   }
 
   /** Number of row changes. */
@@ -63,12 +81,14 @@ export class WriteBatch {
     writeLatin1(this.#bytes, key, at);
   }
 
-  /** Adds all changes of another batch after its own. */
+  /** Adds all changes of another batch after its own; that one is empty afterwards. */
   append(other: WriteBatch): void {
     this.#reserve(other.#length);
-    this.#bytes.set(other.#bytes.subarray(0, other.#length), this.#length);
-    this.#length += other.#length;
     this.#count += other.#count;
+    const records = other.take();
+    this.#bytes.set(records, this.#length);
+    this.#length += records.length;
+    reuseMemory(records.buffer);
   }
 
   /** The records, for transfer to another thread; the batch must not be used afterwards. */
@@ -101,8 +121,9 @@ export class WriteBatch {
   #reserve(more: number): void {
     const needed = this.#length + more;
     if (needed <= this.#bytes.length) return;
-    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2));
+    const grown = memoryFor(Math.max(needed, this.#bytes.length * 2));
     grown.set(this.#bytes.subarray(0, this.#length));
+    reuseMemory(this.#bytes.buffer);
     this.#bytes = grown;
   }
 }

@@ -49,7 +49,8 @@ let guardedAtMs = 0;
 let unguardedBytes = 0;
 const inbox: WriterRequest[] = [];
 
-const reply = (message: WriterReply): void => port.postMessage(message);
+const reply = (message: WriterReply, transfer: readonly ArrayBuffer[] = []): void =>
+  port.postMessage(message, transfer);
 
 /** The next request in the order they were sent. */
 const next = (): WriterRequest | undefined =>
@@ -138,11 +139,13 @@ function writeGroup(first: WriterRequest & { kind: 'write' }): void {
   let bytes = 0;
   let sync = false;
   let through = 0;
+  const spent: ArrayBuffer[] = [];
   let era = first.era; // the same for all that are not void
   let request: WriterRequest | undefined = first;
   while (request?.kind === 'write') {
     if (!isVoid(request)) {
       addToBatch(request.records);
+      spent.push(request.records.buffer);
       bytes += request.records.byteLength;
       sync ||= request.sync;
       through = request.id;
@@ -154,7 +157,7 @@ function writeGroup(first: WriterRequest & { kind: 'write' }): void {
   if (through === 0) return;
   try {
     commit(sync);
-    if (!failed) reply({ kind: 'done', through });
+    if (!failed) reply({ kind: 'done', through, spent }, spent);
     guardSoon(bytes);
   } catch (error) {
     refuse(error, era);
@@ -177,7 +180,7 @@ async function deleteRange(request: WriterRequest & { kind: 'deleteRange' }): Pr
     await promisify(db._clear.bind(db))({ ...range, column: columnOf(columns, request.family) });
     unsynced = true;
     planFlush();
-    reply({ kind: 'done', through: request.id });
+    reply({ kind: 'done', through: request.id, spent: [] });
   } catch (error) {
     refuse(error, request.era);
   }

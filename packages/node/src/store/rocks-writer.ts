@@ -1,5 +1,5 @@
 import type { Family, KeyRange } from '../ports/store.ts';
-import type { WriteBatch } from '../ports/write-batch.ts';
+import { reuseMemory, type WriteBatch } from '../ports/write-batch.ts';
 import type { Failure } from './rocks-errors.ts';
 import { type StoreThread, startThread } from './store-thread.ts';
 import { GROUP_BYTES, type WriterReply, type WriterRequest, type WriterSetup } from './writer-protocol.ts';
@@ -127,6 +127,7 @@ export class RocksWriter {
       case 'done': {
         const end = this.#sent.findIndex(({ id }) => id > reply.through);
         const done = this.#sent.splice(0, end === -1 ? this.#sent.length : end);
+        for (const memory of reply.spent) reuseMemory(memory);
         this.#sendSoon();
         for (const { waiters } of done) for (const { resolve } of waiters) resolve();
         return;

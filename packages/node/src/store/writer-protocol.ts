@@ -18,7 +18,7 @@ export type WriterRequest =
       readonly id: number;
       /** Rises with every refusal that was delivered; what was sent before belongs to the refused. */
       readonly era: number;
-      readonly records: Uint8Array;
+      readonly records: Uint8Array<ArrayBuffer>;
       readonly sync: boolean;
     }
   | {
@@ -34,8 +34,11 @@ export type WriterRequest =
 /** From the writer thread. */
 export type WriterReply =
   | { readonly kind: 'ready' }
-  /** The requests up to this one, since the last such reply, took effect and are synced if asked. */
-  | { readonly kind: 'done'; readonly through: number }
+  /**
+   * The requests up to this one, since the last such reply, took effect and are synced if asked. `spent` is the memory of
+   * their records, to be used again.
+   */
+  | { readonly kind: 'done'; readonly through: number; readonly spent: readonly ArrayBuffer[] }
   /** Nothing since the last reply took effect, nor will anything of this era. */
   | { readonly kind: 'refused'; readonly failure: Failure }
   /** As `refused`, and nothing will be written any more. */
