@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Caller } from './caller.ts';
+import { DeadlineExceeded, makeError } from './errors.ts';
 import { clientSettings, type RetryEvent } from './options.ts';
 import { connectionLost, FakeTransport, overloaded } from './testing/fake-transport.ts';
 import { ManualTiming } from './testing/manual-timing.ts';
@@ -67,6 +68,39 @@ test('the last error is what the caller gets', async () => {
   await call;
 });
 
+describe('a call whose time is over after refusals', () => {
+  const starting = makeError('waits for b', { reason: 'STARTING', retryDelayMs: 500 });
+  const late = new DeadlineExceeded('no answer came in time', { reason: 'DEADLINE_EXCEEDED', maybeApplied: true });
+
+  test('says what it was refused for, and that the last attempt may have been carried out', async () => {
+    const { timing, transport, caller } = setUp();
+    transport.faults.updateTasks.push({ when: 'before', error: starting }, { when: 'before', error: starting });
+    transport.faults.updateTasks.push({ when: 'after', error: late });
+    const call = expect(caller.update(withId, {})).rejects.toMatchObject({
+      ...{ reason: 'STARTING', message: 'waits for b; gave up after 1.1 s', maybeApplied: true, retryable: true },
+      ...{ name: 'Unavailable', cause: late, gaveUpAfterMs: 1_075 },
+    });
+    await timing.advance(2_000);
+    await call;
+  });
+
+  test('changed nothing where every attempt was refused', async () => {
+    const { timing, transport, caller } = setUp();
+    for (let i = 0; i < 20; i++) transport.faults.updateTasks.push({ when: 'before', error: starting });
+    const call = expect(caller.update(withId, { timeout: '3s' })).rejects.toMatchObject({
+      ...{ reason: 'STARTING', message: 'waits for b; gave up after 2.4 s', maybeApplied: false },
+    });
+    await timing.advance(3_000);
+    await call;
+  });
+
+  test('changed nothing where it only looks', async () => {
+    const { caller } = setUp();
+    const looking = caller.call('peekTasks', 'read', {}, () => Promise.reject(late));
+    await expect(looking).rejects.toMatchObject({ reason: 'DEADLINE_EXCEEDED', maybeApplied: false });
+  });
+});
+
 test('a lease that is repeated waits for what is left of its waiting time', async () => {
   const { timing, transport, caller } = setUp();
   transport.faults.leaseTasks.push({ when: 'before', error: overloaded(4_000) });
@@ -103,7 +137,7 @@ describe('a signal', () => {
 test('what is not an error of this library becomes one', async () => {
   const { transport, caller } = setUp();
   transport.listQueues = () => Promise.reject(new RangeError('bug'));
-  const call = caller.call('listQueues', 'harmless', {}, () =>
+  const call = caller.call('listQueues', 'read', {}, () =>
     transport.listQueues({ filter: undefined, limit: 0, pageToken: '' }),
   );
   await expect(call).rejects.toMatchObject({ name: 'TaskMasterError', reason: 'INTERNAL', message: 'bug' });

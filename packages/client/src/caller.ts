@@ -1,6 +1,7 @@
+import { status } from '@grpc/grpc-js';
 import type { LeasedTask, LeaseTasksRequest, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
 import { durationMs } from './duration.ts';
-import { cancelled, type TaskMasterError, withMaybeApplied } from './errors.ts';
+import { cancelled, type TaskMasterError, withGaveUp, withMaybeApplied } from './errors.ts';
 import { type CallOptions, type ClientSettings, callHook } from './options.ts';
 import { decideRetry, type Repetition } from './retry.ts';
 import { sleep, type Timing } from './timing.ts';
@@ -14,6 +15,9 @@ export interface CallerParts {
   /** Uniform in [0, 1). */
   readonly random: () => number;
 }
+
+/** Errors say how long a call was repeated from here on, in ms; below it nobody has noticed. */
+const WORTH_SAYING_MS = 1_000;
 
 /** Carries calls out over a transport, with deadlines, and repeats those that failed where that is safe. */
 export class Caller {
@@ -75,15 +79,21 @@ export class Caller {
     const start = timing.now();
     let left = timeoutMs;
     let maybeApplied = false;
+    let before: TaskMasterError | undefined;
     for (let attempt = 1; ; attempt++) {
       try {
         return await attemptOnce({ signal, timeoutMs: left });
       } catch (thrown) {
         const failure = asTaskMasterError(thrown);
-        // A node that was not reached this time says nothing of an answer that was lost before.
-        const error: TaskMasterError = maybeApplied && failure.retryable ? withMaybeApplied(failure, true) : failure;
-        maybeApplied = error.maybeApplied;
         const elapsedMs = timing.now() - start;
+        // Why there was no answer in time is what the attempts before it were told.
+        if (before !== undefined && failure.code === status.DEADLINE_EXCEEDED) {
+          const unsure = repetition !== 'read' && (maybeApplied || failure.maybeApplied);
+          throw withGaveUp(before, elapsedMs, { maybeApplied: unsure, cause: failure });
+        }
+        const error = repetition === 'read' ? withMaybeApplied(failure, false) : withDoubt(failure, maybeApplied);
+        maybeApplied = error.maybeApplied;
+        before = error;
         await this.#beforeRepeating(operation, repetition, error, attempt, elapsedMs, timeoutMs + extraMs, signal);
         left = Math.min(timeoutMs, timeoutMs + extraMs - (timing.now() - start));
       }
@@ -104,12 +114,20 @@ export class Caller {
     const elsewhere = transport.canTryElsewhere ?? false;
     const failed = { error, attempt, repetition, elapsedMs, remainingMs, elsewhere };
     const decision = decideRetry(failed, settings.retry, random);
-    if (decision.kind === 'give-up') throw error;
-    callHook(settings.onRetry, { operation, attempt, error, afterMs: decision.afterMs });
+    if (decision.kind === 'give-up') {
+      const isWorthSaying = attempt > 1 && error.retryable && elapsedMs >= WORTH_SAYING_MS;
+      throw isWorthSaying ? withGaveUp(error, elapsedMs) : error;
+    }
+    callHook(settings.onRetry, { operation, attempt, error, afterMs: decision.afterMs, elapsedMs });
     try {
       await sleep(timing, decision.afterMs, signal);
     } catch {
       throw cancelled(signal, error);
     }
   }
+}
+
+/** A node that was not reached this time says nothing of an answer that was lost before. */
+function withDoubt(failure: TaskMasterError, maybeAppliedBefore: boolean): TaskMasterError {
+  return maybeAppliedBefore && failure.retryable ? withMaybeApplied(failure, true) : failure;
 }

@@ -150,15 +150,13 @@ export class Cluster {
 
   /** Who belongs to the cluster, and the proxies that are there now. @throws NoCluster, Unavailable, ... */
   async members(options: CallOptions = {}): Promise<ClusterMembers> {
-    const reply = await this.#ask('listMembers', 'harmless', options, (calls, attempt) =>
-      calls.listMembers({}, attempt),
-    );
+    const reply = await this.#ask('listMembers', 'read', options, (calls, attempt) => calls.listMembers({}, attempt));
     return { ...reply, members: reply.members.map(memberFrom) };
   }
 
   /** Who holds what. Takes two seconds when a node does not answer. @throws NoCluster, Unavailable, ... */
   async partitions(options: CallOptions = {}): Promise<ClusterPartitions> {
-    const reply = await this.#ask('listPartitions', 'harmless', options, (calls, attempt) =>
+    const reply = await this.#ask('listPartitions', 'read', options, (calls, attempt) =>
       calls.listPartitions({}, attempt),
     );
     return { ...reply, partitions: reply.partitions.map(partitionFrom) };

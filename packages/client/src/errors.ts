@@ -43,6 +43,8 @@ export interface TaskMasterErrorDetails {
   /** Default: false. */
   readonly maybeApplied?: boolean | undefined;
   readonly items?: readonly RefusedItem[] | undefined;
+  /** How long the call was repeated in vain, in ms. Default: it was not. */
+  readonly gaveUpAfterMs?: number | undefined;
   readonly cause?: unknown;
 }
 
@@ -64,6 +66,8 @@ export class TaskMasterError extends Error {
   readonly maybeApplied: boolean;
   /** The items that made an update impossible; empty for other errors. */
   readonly items: readonly RefusedItem[];
+  /** How long the call was repeated in vain, in ms; undefined: it was not. */
+  readonly gaveUpAfterMs: number | undefined;
 
   constructor(message: string, details: TaskMasterErrorDetails) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -75,6 +79,7 @@ export class TaskMasterError extends Error {
     this.retryable = details.retryable ?? (isReason(reason) && isTransient(reason));
     this.maybeApplied = details.maybeApplied ?? false;
     this.items = details.items ?? [];
+    this.gaveUpAfterMs = details.gaveUpAfterMs;
   }
 }
 
@@ -221,9 +226,23 @@ export function makeError(message: string, details: TaskMasterErrorDetails): Tas
 
 /** The same error, saying otherwise whether the call may have taken effect. */
 export function withMaybeApplied(error: TaskMasterError, maybeApplied: boolean): TaskMasterError {
-  if (error.maybeApplied === maybeApplied) return error;
-  const { message, reason, code, metadata, retryDelayMs, retryable, items, cause } = error;
-  return makeError(message, { reason, code, metadata, retryDelayMs, retryable, items, cause, maybeApplied });
+  return error.maybeApplied === maybeApplied ? error : changed(error, error.message, { maybeApplied });
+}
+
+/** The same error of a call that was repeated for so long, in ms. */
+export function withGaveUp(
+  error: TaskMasterError,
+  gaveUpAfterMs: number,
+  changes: Pick<TaskMasterErrorDetails, 'maybeApplied' | 'cause'> = {},
+): TaskMasterError {
+  const message = `${error.message}; gave up after ${Math.round(gaveUpAfterMs / 100) / 10} s`;
+  return changed(error, message, { ...changes, gaveUpAfterMs });
+}
+
+function changed(error: TaskMasterError, message: string, changes: Partial<TaskMasterErrorDetails>): TaskMasterError {
+  const { reason, code, metadata, retryDelayMs, retryable, maybeApplied, items, gaveUpAfterMs, cause } = error;
+  const details = { reason, code, metadata, retryDelayMs, retryable, maybeApplied, items, gaveUpAfterMs, cause };
+  return makeError(message, { ...details, ...changes });
 }
 
 /** The caller's signal was aborted. `cause`: what went wrong before, which tells whether the call took effect. */

@@ -51,7 +51,7 @@ export async function queueStats(context: ClientContext, options: StatsOptions):
     queues: (options.queues ?? []).map((queue) => (typeof queue === 'string' ? canonicalName(queue) : queue.name)),
     filter: wireFilter(options.filter),
   };
-  const reply = await caller.call('getQueueStats', 'harmless', options, (attempt) =>
+  const reply = await caller.call('getQueueStats', 'read', options, (attempt) =>
     caller.transport.getQueueStats(request, attempt),
   );
   return { queues: reply.queues, totals: reply.totals ?? noTotals, unreachable: reply.unreachable };
@@ -64,7 +64,7 @@ export async function* listQueues(context: ClientContext, options: ListOptions):
   let pageToken = '';
   do {
     const request = { filter, limit: options.pageSize ?? 0, pageToken };
-    const page = await caller.call('listQueues', 'harmless', options, (attempt) =>
+    const page = await caller.call('listQueues', 'read', options, (attempt) =>
       caller.transport.listQueues(request, attempt),
     );
     if (page.unreachable.length > 0) callHook(options.onUnreachable, page.unreachable);

@@ -40,6 +40,8 @@ export interface RetryEvent {
   readonly error: TaskMasterError;
   /** Wait before the next attempt, in ms. */
   readonly afterMs: number;
+  /** Since the call began, in ms. */
+  readonly elapsedMs: number;
 }
 
 /** Keys and certificates, in PEM. Plain data, so that the thread that renews leases can connect too. */

@@ -182,7 +182,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     options: CallOptions,
     attempt: (options: TransportCallOptions) => Promise<Reply>,
   ): Promise<Reply> {
-    return this.#context.caller.call(operation, 'harmless', options, attempt);
+    return this.#context.caller.call(operation, 'read', options, attempt);
   }
 }
 

@@ -12,7 +12,14 @@ import {
   type UpdateTasksResponse,
 } from '@taskmaster/proto';
 import { DeadlineWheel } from './deadline-wheel.ts';
-import { cancelled, DeadlineExceeded, InvalidRequest, NOT_HOLDER, type TaskMasterError } from './errors.ts';
+import {
+  cancelled,
+  DeadlineExceeded,
+  InvalidRequest,
+  NOT_HOLDER,
+  type TaskMasterError,
+  withMaybeApplied,
+} from './errors.ts';
 import { leaseSizeBound } from './request-size.ts';
 import { closedError, newCall, type StreamedCall, streamLoss, unsentLoss } from './streamed-call.ts';
 import type { Timing } from './timing.ts';
@@ -251,14 +258,14 @@ export class RequestStream {
     if (result?.$case === 'error') {
       const error = errorFromWire(result.value);
       if (error.code === status.UNAVAILABLE || error.reason === NOT_HOLDER) this.#parts.onFailure(error);
-      this.#reject(call, call.givenUp ?? error);
+      this.#reject(call, call.givenUp === undefined ? error : withMaybeApplied(call.givenUp, error.maybeApplied));
     } else if (call.$case === 'update' && result?.$case === 'update') {
       this.#settle(call);
       call.resolve(result.value);
     } else if (call.$case === 'lease' && result?.$case === 'lease') {
       // Served before it was given up, if it was: the caller gives the tasks back.
       if (call.givenUp !== undefined && result.value.tasks.length === 0) {
-        this.#reject(call, call.givenUp);
+        this.#reject(call, withMaybeApplied(call.givenUp, false));
       } else {
         this.#settle(call);
         call.resolve(result.value);

@@ -19,12 +19,13 @@ export const defaultRetryPolicy: RetryPolicy = { maxAttempts: 10, initialBackoff
 
 /**
  * What repeating a call can do.
- * - `harmless`: reads, and leases: what a lost reply leased comes back when that lease expires.
+ * - `read`: nothing, ever.
+ * - `harmless`: leases: what a lost reply leased comes back when that lease expires.
  * - `once`: updates with a request id. The node applies them once, as long as it remembers the id.
  * - `unsafe`: anything else. Repeated only when the failed attempt is known to have changed nothing.
  * - `operator`: as `unsafe`, but a member that does not answer is for the operator to know, at once.
  */
-export type Repetition = 'harmless' | 'once' | 'unsafe' | 'operator';
+export type Repetition = 'read' | 'harmless' | 'once' | 'unsafe' | 'operator';
 
 /**
  * How long after its first attempt an update with a request id is repeated at most, in ms. Nodes remember ids for 2
@@ -71,6 +72,7 @@ export function decideRetry(failed: FailedAttempt, policy: RetryPolicy, random: 
 
 function mayRepeat({ error, repetition, elapsedMs }: FailedAttempt): boolean {
   switch (repetition) {
+    case 'read':
     case 'harmless':
       return true;
     case 'once':
