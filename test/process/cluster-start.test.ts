@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { type AddressInfo, createServer } from 'node:net';
+import { join as joinPath } from 'node:path';
 import { connect } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { startProcess } from '../support/child-process.ts';
@@ -8,6 +10,19 @@ import { nodeCli } from '../support/paths.ts';
 import { TestCluster } from '../support/start-cluster.ts';
 import { runNode, startNode } from '../support/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+/** Free when this is called: nodes that are started at once have to know each other's. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  const ports = await Promise.all(
+    servers.map(async (server) => {
+      await once(server, 'listening');
+      return (server.address() as AddressInfo).port;
+    }),
+  );
+  await Promise.all(servers.map((server) => once(server.close(), 'close')));
+  return ports;
+}
 
 const MODEST = ['--store-reserve-bytes=1MiB', '--engine-partitions=8', '--gossip-port=0'];
 
@@ -37,6 +52,49 @@ describe('a node that takes its place in a cluster', { timeout: 60_000 }, () => 
     expect((await fetch(`http://127.0.0.1:${httpPort}/readyz`)).status).toBe(200);
   });
 
+  test('with the same command line as all others: one cluster, whoever is started again', {
+    timeout: 180_000,
+  }, async () => {
+    await using dir = await temporaryDirectory();
+    const ports = await freePorts(3);
+    const join = ports.map((port) => `127.0.0.1:${port}`).join(',');
+    await using stack = new AsyncDisposableStack();
+    const start = async (index: number) =>
+      stack.use(
+        await startNode({
+          dir: joinPath(dir.path, String(index)),
+          grpcPort: ports[index] ?? 0,
+          flags: [...MODEST, `--name=node-${index}`, '--bootstrap', `--join=${join}`],
+        }),
+      );
+    const startAll = () => Promise.all(ports.map((_, index) => start(index)));
+    const [first, ...others] = await startAll();
+    const assertOne = async () => {
+      await using client = await connect({ endpoints: join.split(',') });
+      const listed = await Promise.all(
+        join.split(',').map(async (endpoint) => {
+          await using node = await connect(endpoint);
+          const { clusterId, members } = await node.cluster.members();
+          return { clusterId, names: members.map(({ name }) => name) };
+        }),
+      );
+      const [one] = listed;
+      expect(one?.names).toEqual(['node-0', 'node-1', 'node-2']);
+      expect(listed).toEqual([one, one, one]);
+      const { partitions } = await client.cluster.partitions();
+      expect(partitions.map(({ holder, wanted }) => holder?.name === wanted)).not.toContain(false);
+      return one?.clusterId;
+    };
+    const before = await eventually(assertOne);
+    await first?.kill();
+    const again = await start(0);
+    expect(await eventually(assertOne)).toBe(before);
+    // Nobody is there to be asked.
+    await Promise.all([again, ...others].map((node) => node.kill()));
+    await startAll();
+    expect(await eventually(assertOne)).toBe(before);
+  });
+
   test('ends at once when it is told to while it asks', async () => {
     await using dir = await temporaryDirectory();
     await using joining = await startProcess(process.execPath, [
@@ -61,11 +119,11 @@ describe('a node that takes its place in a cluster', { timeout: 60_000 }, () => 
 
   test('is refused without a key of the cluster, and taken in with one', async () => {
     await using dir = await temporaryDirectory();
-    const keyFile = join(dir.path, 'keys');
+    const keyFile = joinPath(dir.path, 'keys');
     await writeFile(keyFile, '# the present key\nseventeen letters\n');
     await using cluster = await TestCluster.start({ nodes: 1, flags: [`--cluster-key-file=${keyFile}`] });
     const flags = ['--name=b', `--join=${cluster.node('a').endpoint}`, ...MODEST];
-    const { code, stderr } = await runNode({ dir: join(dir.path, 'stranger'), flags });
+    const { code, stderr } = await runNode({ dir: joinPath(dir.path, 'stranger'), flags });
     expect(code).toBe(1);
     expect(stderr).toContain('not sealed with a key of this cluster');
     await cluster.add('b');

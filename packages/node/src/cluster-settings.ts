@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { hostname, networkInterfaces } from 'node:os';
 import type { MemberSettings } from './cluster/open-member.ts';
+import { isOwnAddress } from './cluster/own-address.ts';
 import type { StandingSettings } from './cluster/standing.ts';
 import { InvalidConfig, type NodeConfig } from './config.ts';
 
@@ -28,8 +29,14 @@ export function readClusterKeys(keyFile: string): readonly string[] {
   return keys;
 }
 
-export function standingSettings({ name, bootstrap, join }: NodeConfig): StandingSettings {
-  return { name, defaultName: hostname(), bootstrap, join };
+export function standingSettings(config: NodeConfig): StandingSettings {
+  const { name, bootstrap, join, host, grpcPort, cluster } = config;
+  const own = {
+    ...{ listenHost: host, grpcPort, names: [name, hostname(), cluster.advertiseHost] },
+    machine: Object.values(networkInterfaces()).flatMap((of) => of?.map(({ address }) => address) ?? []),
+  };
+  const [first] = join;
+  return { name, defaultName: hostname(), bootstrap, join, isFirst: first !== undefined && isOwnAddress(first, own) };
 }
 
 export function memberSettings(

@@ -85,7 +85,7 @@ export const configSchema = z.strictObject({
   gossipPort: port('UDP port of gossip, in a cluster. 0: any free port.', 7402),
   name: optionalText('Name in the cluster, unique among its members. Empty: the name of the machine.'),
   bootstrap: flag(
-    'Begins a new cluster with what the data directory has. Without effect on a member. With --join: only if nobody there answers.',
+    'Begins a new cluster with what the data directory has. Without effect on a member. With --join: only where the first address there is its own, and only if nobody answers.',
     false,
   ),
   join: addresses('gRPC addresses of members of the cluster to join, host:port, separated by commas. One is enough.'),

@@ -54,7 +54,7 @@ describe('where a node stands when it starts', () => {
       ...{ inspect: async () => contents, onAsking: () => {} },
     };
     return time.run(
-      takeStanding({ name: '', defaultName: 'host', bootstrap: false, join: [], ...settings }, deps),
+      takeStanding({ name: '', defaultName: 'host', bootstrap: false, join: [], isFirst: false, ...settings }, deps),
       3_600_000,
     );
   }
@@ -122,12 +122,66 @@ describe('where a node stands when it starts', () => {
     expect((await startedAs({ join: ['first:7400'] })).identity.nodeId).toBe(first?.member?.nodeId);
   });
 
-  test('that may begin a cluster looks for one first', async () => {
-    expect((await startedAs({ bootstrap: true, join: ['first:7400'] })).identity.clusterId).toBe('cluster-1');
-    disk = new SimDisk({ random: new SeededRandom(2) });
-    store = await disk.open();
-    answer = undefined;
-    expect((await startedAs({ bootstrap: true, join: ['first:7400'] })).begins).toBe(true);
+  describe('of several that are started alike', () => {
+    const ALIKE = { bootstrap: true, join: ['first:7400', 'second:7400'] };
+
+    test('the first begins a cluster, after it has looked for one', async () => {
+      answer = undefined;
+      const began = time.now();
+      expect((await startedAs({ ...ALIKE, isFirst: true })).begins).toBe(true);
+      expect(time.now() - began).toBeGreaterThanOrEqual(5_000);
+      expect(asked.length).toBeGreaterThan(2);
+    });
+
+    test('the first joins the cluster that is there', async () => {
+      const standing = await startedAs({ ...ALIKE, isFirst: true });
+      expect(standing).toMatchObject({ begins: false, identity: { clusterId: 'cluster-1' } });
+    });
+
+    test('the others wait for it, and say so', async () => {
+      const willing = answer;
+      answer = undefined;
+      time.at((time.now() + 600_000) as ReturnType<typeof time.now>, () => {
+        answer = willing;
+      });
+      expect(await startedAs(ALIKE)).toMatchObject({ begins: false, identity: { clusterId: 'cluster-1' } });
+      const [said] = log.lines;
+      expect(said?.details).toMatchObject({ problem: expect.stringContaining('only first:7400 begins a cluster') });
+    });
+
+    test('the first stays the member that it was', async () => {
+      answer = undefined;
+      const before = await startedAs({ ...ALIKE, isFirst: true });
+      const again = await startedAs({ ...ALIKE, isFirst: true });
+      expect(again.identity).toEqual({ ...before.identity, boots: 2 });
+    });
+
+    test('none begins one with what a node had that stood alone', async () => {
+      answer = undefined;
+      contents = { hasQueues: true, partitions: 64 };
+      await expect(start({ ...ALIKE, isFirst: true })).rejects.toThrow(/--bootstrap without --join/);
+    });
+
+    test('the first does not begin another one after it has left', async () => {
+      const { identity } = await startedAs({ ...ALIKE, isFirst: true, name: 'a' });
+      const { nodeId } = identity;
+      await new MemberStore(store).writeMembers([member('a', { nodeId, state: 'left', version: 9 })]);
+      const willing = answer;
+      answer = undefined;
+      time.at((time.now() + 60_000) as ReturnType<typeof time.now>, () => {
+        answer = willing;
+      });
+      expect(await startedAs({ ...ALIKE, isFirst: true })).toMatchObject({ identity: { clusterId: 'cluster-1' } });
+    });
+  });
+
+  test('whoever has no key of the cluster speaks for nobody else', async () => {
+    const willing = answer;
+    answer = (request) => {
+      if (asked.length === 1 || !willing) throw new Refusal('WRONG_KEY', 'not sealed');
+      return willing(request);
+    };
+    expect((await startedAs({ join: ['stranger:7400', 'first:7400'] })).identity.clusterId).toBe('cluster-1');
   });
 
   test.each(['NAME_IN_USE', 'WRONG_KEY', 'MEMBER_LEFT'] as const)('takes %s for an answer', async (reason) => {
@@ -166,6 +220,26 @@ describe('where a node stands when it starts', () => {
       const { identity, begins } = await startedAs({ join: ['first:7400'] });
       expect({ begins, name: identity.name }).toEqual({ begins: false, name: 'a' });
       expect(identity.nodeId).not.toBe(before);
+    });
+
+    test('it asks as the same new member until it knows that it is one', async () => {
+      const before = await leave({});
+      asked = [];
+      const stopped = new AbortController();
+      const willing = answer;
+      // Taken in, and ended before the answer came.
+      answer = () => {
+        stopped.abort(new Error('ended'));
+        throw new Error('no connection');
+      };
+      await expect(start({ join: ['first:7400'] }, stopped.signal)).rejects.toThrow('ended');
+      await expect(start()).rejects.toThrow(/member a has left the cluster: --join/);
+      answer = willing;
+      const { identity } = await startedAs({ join: ['first:7400'] });
+      const ids = asked.map(({ member: asking }) => asking?.nodeId);
+      expect(ids).toEqual([identity.nodeId, identity.nodeId]);
+      expect(ids).not.toContain(before);
+      expect(await startedAs()).toMatchObject({ identity: { nodeId: identity.nodeId }, begins: false });
     });
 
     test('it does not start by itself', async () => {

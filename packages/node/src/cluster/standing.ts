@@ -50,6 +50,8 @@ export interface StandingSettings {
   readonly defaultName: string;
   readonly bootstrap: boolean;
   readonly join: readonly string[];
+  /** Whether the first of `join` is this node. Where all nodes are started alike, it is the one that begins. */
+  readonly isFirst: boolean;
 }
 
 /** The node cannot take the place it was told to take. */
@@ -73,13 +75,13 @@ export async function takeStanding(settings: StandingSettings, deps: StandingDep
   if (known && known.clusterId !== '') {
     const members = await deps.memberStore.readMembers();
     const own = members.get(known.nodeId);
-    if (own?.state !== 'left') return restart(known, members, settings, deps);
-    if (own.removedBy !== '') throw givenUp(own, members);
+    if (own && own.state !== 'left') return restart(known, members, settings, deps);
+    if (own?.removedBy) throw givenUp(own, members);
     if (settings.join.length === 0) {
-      throw new ClusterStartError(`member ${own.name} has left the cluster: --join brings it back as a new member`);
+      throw new ClusterStartError(`member ${known.name} has left the cluster: --join brings it back as a new member`);
     }
-    // It has handed everything over: it comes back as somebody else.
-    return begin({ ...known, nodeId: newId() }, settings, deps);
+    // It has handed everything over: it comes back as somebody else, or goes on with that.
+    return begin(own ? { ...known, nodeId: newId() } : known, settings, deps);
   }
   if (!settings.bootstrap && settings.join.length === 0) return { kind: 'alone' };
   return begin(known, settings, deps);
@@ -103,7 +105,7 @@ async function restart(
   return { kind: 'member', identity, members, partitions: undefined, begins };
 }
 
-/** `earlier`: who the node was when it asked in vain, since others may know it by that id; or before it left. */
+/** `earlier`: who the node was when it asked in vain, since others may know it by that id; or is after it left. */
 async function begin(earlier: Identity | undefined, settings: StandingSettings, deps: StandingDeps): Promise<Standing> {
   const { memberStore, log } = deps;
   const name = settings.name || earlier?.name || settings.defaultName;
@@ -113,10 +115,11 @@ async function begin(earlier: Identity | undefined, settings: StandingSettings, 
     ...{ nodeId, name, state: 'joining', version: 1 },
     ...{ rpcAddress: '', gossipAddress: '', removedBy: '' },
   };
-  if (earlier?.clusterId === undefined || earlier.clusterId === '') {
-    await memberStore.writeIdentity({ ...clusterless, clusterId: '' });
-  }
-  const answer = settings.join.length > 0 ? await ask(own, settings, deps) : undefined;
+  await assertMayBegin(earlier, settings, deps);
+  // Before anybody is asked: of whom is taken in and forgets it, only the name would be left, for ever. The id of a
+  // cluster without a record of this node in it says that another one of this directory has left there.
+  await memberStore.writeIdentity({ ...clusterless, clusterId: earlier?.clusterId ?? '' });
+  const answer = settings.join.length > 0 ? await ask(own, earlier, settings, deps) : undefined;
   if (answer) await assertFits(answer, earlier, deps);
   const clusterId = answer?.clusterId ?? newId();
   const told = (answer?.knowledge?.members ?? []).map(fromWireRecord).filter((one) => one !== undefined);
@@ -128,16 +131,30 @@ async function begin(earlier: Identity | undefined, settings: StandingSettings, 
   return { kind: 'member', identity, members, partitions: answer?.partitions, begins: !answer };
 }
 
+/** Two clusters would be begun where a directory that has something is one of those that are started alike. */
+async function assertMayBegin(
+  earlier: Identity | undefined,
+  { bootstrap, join }: StandingSettings,
+  { inspect }: StandingDeps,
+): Promise<void> {
+  if (!bootstrap || join.length === 0 || wasMember(earlier) || !(await inspect()).hasQueues) return;
+  throw new ClusterStartError(
+    'the data directory has queues of a node that stood alone: begin a cluster with it by --bootstrap without --join, or give the new member an empty one',
+  );
+}
+
+const wasMember = (earlier: Identity | undefined): earlier is Identity =>
+  earlier !== undefined && earlier.clusterId !== '';
+
 /** Whether the data directory can become that of a member. */
 async function assertFits(answer: JoinResponse, earlier: Identity | undefined, deps: StandingDeps): Promise<void> {
   const { hasQueues, partitions } = await deps.inspect();
-  const wasMember = earlier !== undefined && earlier.clusterId !== '';
-  if (wasMember && earlier.clusterId !== answer.clusterId) {
+  if (wasMember(earlier) && earlier.clusterId !== answer.clusterId) {
     throw new ClusterStartError(
       `the data directory was that of a member of cluster ${earlier.clusterId}, not ${answer.clusterId}: start with an empty one`,
     );
   }
-  if (!wasMember && hasQueues) {
+  if (!wasMember(earlier) && hasQueues) {
     throw new ClusterStartError(
       'the data directory has queues of a node that stood alone, which the cluster would not serve: give the new member an empty one, or begin a cluster with this one (--bootstrap)',
     );
@@ -152,27 +169,20 @@ async function assertFits(answer: JoinResponse, earlier: Identity | undefined, d
 /** Asks one address after the other, again and again, until one answers; undefined if the node may begin a cluster. */
 async function ask(
   record: MemberRecord,
-  { join, bootstrap }: StandingSettings,
+  earlier: Identity | undefined,
+  { join, bootstrap, isFirst }: StandingSettings,
   deps: StandingDeps,
 ): Promise<JoinResponse | undefined> {
-  const { call, clock, log, signal, onAsking } = deps;
+  const { clock, log, signal, onAsking } = deps;
   const began = clock.now();
+  const mayBegin = bootstrap && isFirst && !wasMember(earlier);
+  const hint = bootstrap && !mayBegin ? `; only ${join[0]} begins a cluster` : '';
   let said = Number.NEGATIVE_INFINITY;
   for (;;) {
-    let problem = '';
-    for (const address of join) {
-      try {
-        const request = { clusterId: '', member: toWireRecord(record) };
-        return await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS, signal });
-      } catch (error) {
-        signal.throwIfAborted();
-        if (error instanceof Refusal && FINAL.has(error.reason)) {
-          throw new ClusterStartError(`${address} refuses: ${error.message}`, { cause: error });
-        }
-        problem = error instanceof Error ? error.message : String(error);
-      }
-    }
-    if (bootstrap && clock.now() - began >= LOOK_FIRST_MS) return undefined;
+    const asked = await askEach(record, join, deps);
+    if (asked.answer) return asked.answer;
+    if (mayBegin && clock.now() - began >= LOOK_FIRST_MS) return undefined;
+    const problem = asked.problem + hint;
     onAsking(join, problem);
     if (clock.now() - said >= SAY_EVERY_MS) {
       said = clock.now();
@@ -180,6 +190,32 @@ async function ask(
     }
     await sleep(clock, RETRY_MS, signal);
   }
+}
+
+type Asked =
+  | { readonly answer: JoinResponse }
+  /** What was wrong with the last one. */
+  | { readonly answer: undefined; readonly problem: string };
+
+async function askEach(record: MemberRecord, join: readonly string[], { call, signal }: StandingDeps): Promise<Asked> {
+  let problem = '';
+  let stranger: ClusterStartError | undefined;
+  for (const address of join) {
+    try {
+      const request = { clusterId: '', member: toWireRecord(record) };
+      return { answer: await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS, signal }) };
+    } catch (error) {
+      signal.throwIfAborted();
+      problem = error instanceof Error ? error.message : String(error);
+      if (!(error instanceof Refusal) || !FINAL.has(error.reason)) continue;
+      const refused = new ClusterStartError(`${address} refuses: ${problem}`, { cause: error });
+      // Whoever that is, the others may be members.
+      if (error.reason === 'WRONG_KEY') stranger = refused;
+      else throw refused;
+    }
+  }
+  if (stranger) throw stranger;
+  return { answer: undefined, problem };
 }
 
 function givenUp({ name, removedBy }: MemberRecord, members: Members): ClusterStartError {
