@@ -118,6 +118,8 @@ export interface TransferredAtom {
   ticket: number;
   /** As the log holds it, with payloads. */
   entry: Uint8Array;
+  /** The entry goes on in the next one, of the same ticket: a change may be larger than a message. */
+  continues: boolean;
 }
 
 /** The part has arrived. */
@@ -737,7 +739,7 @@ export const SendAtomsRequest: MessageFns<SendAtomsRequest> = {
 };
 
 function createBaseTransferredAtom(): TransferredAtom {
-  return { ticket: 0, entry: new Uint8Array(0) };
+  return { ticket: 0, entry: new Uint8Array(0), continues: false };
 }
 
 export const TransferredAtom: MessageFns<TransferredAtom> = {
@@ -747,6 +749,9 @@ export const TransferredAtom: MessageFns<TransferredAtom> = {
     }
     if (message.entry.length !== 0) {
       writer.uint32(18).bytes(message.entry);
+    }
+    if (message.continues !== false) {
+      writer.uint32(24).bool(message.continues);
     }
     return writer;
   },
@@ -778,6 +783,14 @@ export const TransferredAtom: MessageFns<TransferredAtom> = {
             }
 
             message.entry = reader.bytes();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.continues = reader.bool();
             continue;
           }
         }
