@@ -1,7 +1,7 @@
 import { Metadata } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
-import type { PeerHandlers } from '../ports/peer-network.ts';
+import { type PeerHandlers, PeerMessageTooLong } from '../ports/peer-network.ts';
 import { PeerNetwork, PeerUnreachable } from './peer-network.ts';
 import { PeerSeal } from './peer-seal.ts';
 import { createPeerService } from './peer-service.ts';
@@ -52,6 +52,19 @@ describe('calls between nodes', () => {
       window: 0,
     } as const;
     expect(await peers.call(address, 'sendRows', { transfer: 't', sequence: 1, rows: [row] }, WITHIN)).toEqual({});
+  });
+
+  test('say so where a message is longer than the other reads: repeating it is of no use', async () => {
+    using peers = network('new');
+    const row = {
+      kind: 2,
+      queueId: 1,
+      key: Buffer.from('p'),
+      value: Buffer.alloc(6 * 1024 * 1024),
+      window: 0,
+    } as const;
+    const sent = peers.call(address, 'sendRows', { transfer: 't', sequence: 1, rows: [row] }, WITHIN);
+    await expect(sent).rejects.toBeInstanceOf(PeerMessageTooLong);
   });
 
   test('tell a refusal from an answer that did not come', async () => {

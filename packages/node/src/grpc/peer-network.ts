@@ -1,7 +1,13 @@
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { wireErrorOf } from '@taskmaster/client/transport';
 import { PeerServiceService } from '@taskmaster/proto';
-import type { CallPeer, PeerCallOptions, PeerCalls, PeerMethod } from '../ports/peer-network.ts';
+import {
+  type CallPeer,
+  type PeerCallOptions,
+  type PeerCalls,
+  PeerMessageTooLong,
+  type PeerMethod,
+} from '../ports/peer-network.ts';
 import { channelOptions } from './channel-options.ts';
 import { type PeerSeal, type SealedChannel, wrongKey } from './peer-seal.ts';
 import { detailsIn, RelayedRefusal } from './status.ts';
@@ -126,7 +132,11 @@ function send(
   });
 }
 
-function unreachable(address: string, error: ServiceError | null): PeerUnreachable {
+function unreachable(address: string, error: ServiceError | null): Error {
   const problem = error?.details || error?.message || 'an empty answer';
+  // Without a reason of ours it is the server's own, which refuses messages beyond its bound unread.
+  if (error?.code === status.RESOURCE_EXHAUSTED) {
+    return new PeerMessageTooLong(`${address} does not take the message: ${problem}`, { cause: error });
+  }
   return new PeerUnreachable(`${address} does not answer: ${problem}`, { cause: error });
 }

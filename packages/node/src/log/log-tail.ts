@@ -6,6 +6,9 @@ import type { PartitionId, Ticket } from '../domain/ids.ts';
 
 const writer = new ByteWriter();
 
+/** Of an entry at most so much travels at once: that of one change may be larger than a message. */
+const PIECE_BYTES = 256 * 1024;
+
 /** More than this behind, and the reader is too slow for what the partition takes in. */
 const MAX_BACKLOG_BYTES = 64 * 1024 * 1024;
 
@@ -16,7 +19,7 @@ const MAX_BACKLOG_BYTES = 64 * 1024 * 1024;
 export class LogTail {
   readonly #partition: PartitionId;
   readonly #after: Ticket;
-  #atoms: TransferredAtom[] = [];
+  #pieces: TransferredAtom[] = [];
   #bytes = 0;
   #overflown = false;
 
@@ -41,24 +44,28 @@ export class LogTail {
     if (this.#overflown || atom.partition !== this.#partition || atom.ticket <= this.#after) return;
     writeAtom(writer, atom, true);
     const entry = Buffer.from(writer.view());
-    this.#atoms.push({ ticket: atom.ticket, entry });
+    for (let from = 0, to = 0; to < entry.byteLength; from = to) {
+      to = Math.min(from + PIECE_BYTES, entry.byteLength);
+      const continues = to < entry.byteLength;
+      this.#pieces.push({ ticket: atom.ticket, entry: entry.subarray(from, to), continues });
+    }
     this.#bytes += entry.byteLength;
     if (this.#bytes <= MAX_BACKLOG_BYTES) return;
     this.#overflown = true;
-    this.#atoms = [];
+    this.#pieces = [];
     this.#bytes = 0;
   }
 
-  /** The next atoms, in order: about so many bytes, at least one if there is one. */
+  /** The next atoms, in order: so many bytes, or one piece of an atom if that is more. */
   take(maxBytes: number): TransferredAtom[] {
     let bytes = 0;
     let count = 0;
-    for (const { entry } of this.#atoms) {
+    for (const { entry } of this.#pieces) {
       if (count > 0 && bytes + entry.byteLength > maxBytes) break;
       bytes += entry.byteLength;
       count++;
     }
     this.#bytes -= bytes;
-    return this.#atoms.splice(0, count);
+    return this.#pieces.splice(0, count);
   }
 }

@@ -42,9 +42,15 @@ export interface PeerCallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** The request is longer than the node reads: it was not carried out, and would not be if it were repeated. */
+export class PeerMessageTooLong extends Error {
+  override readonly name = 'PeerMessageTooLong';
+}
+
 /**
- * Asks a node at its address. Rejects with a `Refusal` when that was its answer; any other rejection may come of an
- * answer that was lost: the call may have been carried out, once, now or later. So may it with a `Refusal` for WRONG_KEY,
+ * Asks a node at its address. Rejects with a `Refusal` when that was its answer, with `PeerMessageTooLong` when it did not
+ * read the request; any other rejection may come of an answer that was lost: the call may have been carried out, once,
+ * now or later. So may it with a `Refusal` for WRONG_KEY,
  * where whoever answered has no key of this cluster: nothing of such an answer is to be believed.
  */
 export type CallPeer<Methods extends PeerMethod = PeerMethod> = <M extends Methods>(

@@ -1,5 +1,5 @@
 import { HandOffs } from '../cluster/handoff/hand-offs.ts';
-import type { CallTarget, TransferHandlers, TransferMethod } from '../cluster/handoff/transfer-calls.ts';
+import type { CallTarget, TransferCalls, TransferHandlers, TransferMethod } from '../cluster/handoff/transfer-calls.ts';
 import type { PartitionId } from '../domain/ids.ts';
 import { EngineHarness, type HarnessOptions } from './engine-harness.ts';
 import { VirtualClock, VirtualTime } from './virtual-clock.ts';
@@ -8,7 +8,7 @@ const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {
 
 /** Called with each call before it is carried out and with its answer; whoever throws loses it. */
 export interface LinkFaults {
-  request?: (from: string, method: TransferMethod) => void;
+  request?: (from: string, method: TransferMethod, request: TransferCalls[TransferMethod][0]) => void;
   answer?: (from: string, method: TransferMethod) => void;
   /** Whether the node that is called stands still: it does not answer in time. Asked when the call is made. */
   stands?: (method: TransferMethod) => boolean;
@@ -112,7 +112,7 @@ export class TwoNodes {
         await this.#travel(timeoutMs);
         throw new Error(`${address} does not answer`);
       }
-      this.faults.request?.(from, method);
+      this.faults.request?.(from, method, request);
       const node = address === 'a' ? this.a : this.b;
       let answer: unknown;
       for (let copies = this.faults.copies?.(method) ?? 1; copies > 0; copies--) {

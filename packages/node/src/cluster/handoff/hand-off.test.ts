@@ -1,6 +1,7 @@
-import { partitionOf } from '@taskmaster/proto';
+import { partitionOf, SendAtomsRequest, SendRowsRequest } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import type { PartitionId } from '../../domain/ids.ts';
+import { PeerMessageTooLong } from '../../ports/peer-network.ts';
 import { pidsOf } from '../../testing/engine-harness.ts';
 import { TwoNodes } from '../../testing/two-nodes.ts';
 
@@ -96,6 +97,44 @@ describe('a partition that is handed over', () => {
     await nodes.time.advance(31_000);
     const leasable = await nodes.run(b.h.lease(QUEUE, { max: 10_000 }));
     expect(pidsOf(leasable)).toEqual(left);
+  });
+
+  test('travels in messages of moderate size, however long its names are and however much one change changes', async () => {
+    const nodes = await open();
+    const { a, b } = nodes;
+    for (let i = 0; i < 1000; i++) await nodes.run(a.h.enqueue(`orders#${i}`.padEnd(500, '-'), ['p'.repeat(4000)]));
+    const pids = Array.from({ length: 2000 }, (_, i) => `${i}`.padStart(6, '0'));
+    const retry = { maxAttempts: 9, deadLetterQueue: `orders#${'d'.repeat(400)}` };
+    await nodes.run(a.h.update({ enqueue: pids.map((pid) => ({ queue: QUEUE, pid, retry })) }));
+    let longest = 0;
+    nodes.faults.request = (_, method, request) => {
+      // One change of more bytes than a message may have.
+      if (method === 'offerPartition') void a.h.lease(QUEUE, { max: 2000, worker: 'w'.repeat(250) });
+      const bytes = {
+        sendRows: () => SendRowsRequest.encode(request as SendRowsRequest).finish().byteLength,
+        sendAtoms: () => SendAtomsRequest.encode(request as SendAtomsRequest).finish().byteLength,
+      }[method as string]?.();
+      longest = Math.max(longest, bytes ?? 0);
+    };
+    await handOver(nodes);
+    expect(longest).toBeLessThan(1024 * 1024);
+    expect(nodes.serving(P)).toEqual(['b']);
+    expect(await nodes.run(b.h.counts(QUEUE))).toEqual({ available: 0, leased: 2000, delayed: 0 });
+    expect(await nodes.run(b.h.counts('orders#7'.padEnd(500, '-')))).toMatchObject({ available: 1 });
+  });
+
+  test('is not sent again and again where a message is longer than the target reads', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
+    let sent = 0;
+    nodes.faults.request = (_, method) => {
+      if (method !== 'sendRows') return;
+      sent++;
+      throw new PeerMessageTooLong('b does not take the message');
+    };
+    await expect(handOver(nodes)).rejects.toBeInstanceOf(PeerMessageTooLong);
+    expect(sent).toBe(1);
+    expect(nodes.serving(P)).toEqual(['a']);
   });
 
   test('and back, is as it was', async () => {

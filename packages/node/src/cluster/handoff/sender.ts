@@ -5,6 +5,7 @@ import type { Partitions } from '../../engine/partitions.ts';
 import type { PartitionExport } from '../../engine/transfer/export-partition.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
+import { PeerMessageTooLong } from '../../ports/peer-network.ts';
 import { sleep } from '../../ports/sleep.ts';
 import type { Throttle } from './throttle.ts';
 import type { CallTarget, TransferCalls, TransferMethod } from './transfer-calls.ts';
@@ -234,7 +235,8 @@ class Sender {
       try {
         return await call(this.#target.address, method, request, { timeoutMs, signal: this.#signal });
       } catch (error) {
-        if (error instanceof Refusal || this.#signal.aborted || attempt === ATTEMPTS) throw error;
+        const isFinal = error instanceof Refusal || error instanceof PeerMessageTooLong;
+        if (isFinal || this.#signal.aborted || attempt === ATTEMPTS) throw error;
         if (clock.now() + RETRY_MS * attempt >= this.#deadline) throw error;
         await sleep(clock, RETRY_MS * attempt, this.#signal);
       }

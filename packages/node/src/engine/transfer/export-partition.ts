@@ -34,7 +34,8 @@ export class ExportBroken extends Error {
  *
  * The snapshot is not of one instant: a part has the effects of every atom applied before it was read. It is right
  * nevertheless, if parts and atoms arrive in the order in which they are taken here: changes write whole rows, so the
- * later of the two always has the row as it is.
+ * later of the two always has the row as it is. Only the ledgers of queues are counted on: they are of the offer's
+ * instant, and all of them go before the first atom.
  */
 export class PartitionExport implements Disposable {
   readonly partition: PartitionId;
@@ -43,6 +44,8 @@ export class PartitionExport implements Disposable {
   readonly #tail: LogTail;
   readonly #queues: readonly Queue[];
   readonly #ledgers: readonly TransferredRow[];
+  /** All ledgers are in parts that were taken. */
+  #ledgersTaken = false;
 
   /** Begins in this turn: every later atom is in the tail. */
   constructor(memory: Memory, partition: PartitionId) {
@@ -79,10 +82,10 @@ export class PartitionExport implements Disposable {
     if (part.length > 0) yield part;
   }
 
-  /** Bytes of the atoms that wait to be taken. */
+  /** Bytes of the atoms that wait to be taken; none may be before the target has what they count on. */
   get backlogBytes(): number {
     this.assertWhole();
-    return this.#tail.backlogBytes;
+    return this.#ledgersTaken ? this.#tail.backlogBytes : 0;
   }
 
   /** The next atoms of the tail; none if there are none now. */
@@ -103,9 +106,9 @@ export class PartitionExport implements Disposable {
 
   async *#pages(): AsyncGenerator<TransferredRow[]> {
     // As they were at the offer's ticket, whatever came meanwhile: the target counts the atoms behind it.
-    for (let from = 0; from < this.#ledgers.length; from += PAGE.rows) {
-      yield this.#ledgers.slice(from, from + PAGE.rows);
-    }
+    yield* pagesOf(this.#ledgers);
+    // One that came behind an atom would undo what the target counted of it.
+    this.#ledgersTaken = true;
     for (const queue of this.#queues) {
       const range = { gte: queue.prefix as KeyRange['gte'], lt: afterPrefix(queue.prefix) };
       for (const [kind, family] of TASK_FAMILIES) {
@@ -127,6 +130,21 @@ export class PartitionExport implements Disposable {
       gte = `${last.key}\0` as KeyRange['gte'];
     }
   }
+}
+
+/** Names and PIDs make some rows a hundred times as long as others. */
+function* pagesOf(rows: readonly TransferredRow[]): Generator<TransferredRow[]> {
+  let page: TransferredRow[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    page.push(row);
+    bytes += row.value.byteLength;
+    if (bytes < PAGE.bytes && page.length < PAGE.rows) continue;
+    yield page;
+    page = [];
+    bytes = 0;
+  }
+  if (page.length > 0) yield page;
 }
 
 function taskRow(kind: TransferredRowKind, queue: Queue, { key, value }: Row): TransferredRow {

@@ -56,6 +56,8 @@ export class PartitionImport {
   requestsLeftOut = false;
   #requestBytes = 0;
   readonly #options: ImportOptions;
+  /** Of the atom whose end has not arrived. */
+  #pieces: Uint8Array[] = [];
   /** Generations that ended on the way: parts of them may have been written before or after. */
   readonly #dropped: QueueId[] = [];
 
@@ -90,11 +92,13 @@ export class PartitionImport {
   async addAtoms(atoms: readonly TransferredAtom[]): Promise<void> {
     const { partition, shiftMs, requestWindowMs, store } = this.#options;
     const batch = new WriteBatch();
-    for (const { ticket, entry } of atoms) {
+    for (const { ticket, entry, continues } of atoms) {
       if (ticket !== this.recovered.lastTicket + 1) {
         throw new ImportBroken(`ticket ${ticket} came after ticket ${this.recovered.lastTicket}`);
       }
-      const atom = shiftAtom(decodeAtom(partition, ticket as Ticket, entry), shiftMs);
+      const whole = this.#join(entry, continues);
+      if (!whole) continue;
+      const atom = shiftAtom(decodeAtom(partition, ticket as Ticket, whole), shiftMs);
       replayInto(this.recovered, atom);
       writeRows(atom, batch, requestWindowMs);
       for (const { queueId } of atom.dropped) this.#dropped.push(queueId);
@@ -132,6 +136,13 @@ export class PartitionImport {
   writeHolder(batch: WriteBatch): void {
     batch.put(Family.meta, metaKeys.holder(this.partition), encodeHolderRow({ kind: 'serving', epoch: this.epoch }));
     batch.delete(Family.meta, metaKeys.clear(this.partition));
+  }
+
+  /** The whole entry, once its last piece is there. */
+  #join(piece: Uint8Array, continues: boolean): Uint8Array | undefined {
+    if (!continues && this.#pieces.length === 0) return piece;
+    this.#pieces.push(piece);
+    return continues ? undefined : Buffer.concat(this.#pieces.splice(0));
   }
 
   #addRow(batch: WriteBatch, row: TransferredRow): void {
