@@ -6,7 +6,7 @@ import { PEERS_HELP, type PeersArguments, PeersUsageError, readPeersArguments } 
 import { CannotInstall, installLibraries } from './libraries.ts';
 import { measurePeers, type PeerReport } from './measure.ts';
 import { missingOf } from './peers.ts';
-import { formatResult } from './results.ts';
+import { formatResult, OURSELVES } from './results.ts';
 import { peersTable } from './table.ts';
 
 /** `npm run bench -- peers`. Resolves with the exit code. */
@@ -37,9 +37,11 @@ async function compare(args: PeersArguments): Promise<number> {
     return why === undefined ? [] : [{ peer: peer.name, skipped: why.message, install: why.install }];
   });
   const present = args.peers.filter((peer) => missingOf(peer) === undefined);
-  await installLibraries(() => {
-    process.stderr.write('installing the client libraries of the peers into bench/peers/node_modules\n');
-  });
+  if (present.some(({ name }) => name !== OURSELVES)) {
+    await installLibraries(() => {
+      process.stderr.write('installing the client libraries of the peers into bench/peers/node_modules\n');
+    });
+  }
   const progress = new Progress();
   await using processes = new Processes({ dir: args.dir, nodeFlags: [], profileDir: undefined });
   const report = await measurePeers(processes, {

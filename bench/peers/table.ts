@@ -1,6 +1,6 @@
 import { OURSELVES, type PeerResult, type WorkloadName, workloadNames } from './results.ts';
 
-const NAME_WIDTH = 18;
+const NAME_WIDTH = 22;
 const FIGURE_WIDTH = 10;
 
 /** Results by workload, the quickest first, each with how it compares with this system. */
