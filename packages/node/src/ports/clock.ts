@@ -16,6 +16,11 @@ export type CancelTimer = () => void;
 export interface Clock {
   /** In whole ms. Never goes back, and does not jump when the system's clock is set. */
   now(): Instant;
+  /**
+   * The system's clock, in ms since 1970: unlike `now` it goes on while the machine is suspended, and jumps when it is
+   * set. For noticing that there was such a gap, not for telling how long anything took.
+   */
+  wall(): number;
   /** Calls back once, at the instant or soon after. */
   at(instant: Instant, callback: () => void): CancelTimer;
   /** For the next run's `resume`. */

@@ -51,6 +51,10 @@ export class SystemClock implements Clock {
     return Math.floor(this.#exact()) as Instant;
   }
 
+  wall(): number {
+    return this.#sources.wall();
+  }
+
   at(instant: Instant, callback: () => void): CancelTimer {
     let timeout: NodeJS.Timeout;
     const arm = () => {

@@ -25,10 +25,11 @@ export function reuseMemory(memory: ArrayBuffer): void {
   spare.push(memory);
 }
 
-/** One row change, as read back from a batch. `value` is a view into the batch. */
-export type Write =
-  | { readonly kind: 'put'; readonly family: Family; readonly key: Uint8Array; readonly value: Uint8Array }
-  | { readonly kind: 'delete'; readonly family: Family; readonly key: Uint8Array };
+/** Told of the row changes of a batch, in order. `key` and `value` are views into the batch. */
+export interface WriteVisitor {
+  put(family: Family, key: Uint8Array, value: Uint8Array): void;
+  delete(family: Family, key: Uint8Array): void;
+}
 
 /**
  * Row changes packed into one growing block of memory, so that a batch crosses to the writer thread by transfer, without
@@ -100,8 +101,8 @@ export class WriteBatch {
     return taken;
   }
 
-  writes(): Generator<Write> {
-    return readWrites(this.#bytes.subarray(0, this.#length));
+  visit(visitor: WriteVisitor): void {
+    visitWrites(this.#bytes.subarray(0, this.#length), visitor);
   }
 
   #header(operation: number, family: Family, keyLength: number, valueLength: number): number {
@@ -136,8 +137,8 @@ function writeU32(bytes: Buffer, value: number, at: number): void {
   bytes[at + 3] = value;
 }
 
-/** Reads the records of `WriteBatch.take()`. Keys and values are views. */
-export function* readWrites(records: Uint8Array): Generator<Write> {
+/** Reads the records of `WriteBatch.take()`. Without an object a row: the thread that writes does little else. */
+export function visitWrites(records: Uint8Array, visitor: WriteVisitor): void {
   const bytes = Buffer.from(records.buffer, records.byteOffset, records.byteLength);
   let at = 0;
   while (at < bytes.length) {
@@ -146,9 +147,8 @@ export function* readWrites(records: Uint8Array): Generator<Write> {
     const keyEnd = at + HEADER_BYTES + bytes.readUInt32BE(at + 2);
     const valueEnd = keyEnd + bytes.readUInt32BE(at + 6);
     const key = bytes.subarray(at + HEADER_BYTES, keyEnd);
-    yield operation === PUT
-      ? { kind: 'put', family, key, value: bytes.subarray(keyEnd, valueEnd) }
-      : { kind: 'delete', family, key };
+    if (operation === PUT) visitor.put(family, key, bytes.subarray(keyEnd, valueEnd));
+    else visitor.delete(family, key);
     at = valueEnd;
   }
 }

@@ -1,8 +1,8 @@
 import { promisify } from 'node:util';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import rocks from '@nxtedition/rocksdb';
-import { Family } from '../ports/store.ts';
-import { readWrites } from '../ports/write-batch.ts';
+import rocks, { type Column } from '@nxtedition/rocksdb';
+import { Family, familyNames } from '../ports/store.ts';
+import { visitWrites, type WriteVisitor } from '../ports/write-batch.ts';
 import { columnOf, columnsOf } from './column-families.ts';
 import { encodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
 import { failureOf } from './rocks-errors.ts';
@@ -34,6 +34,19 @@ await db.open();
 const columns = columnsOf(db);
 const numberColumn = columnOf(columns, Family.meta);
 const batch = db._chainedBatch();
+/** By family. */
+const options = familyNames.map((name) => ({ column: columnOf(columns, Family[name]) }));
+function optionsOf(family: Family): { readonly column: Column } {
+  const found = options[family];
+  if (found === undefined) throw new RangeError(`there is no family ${family}`);
+  return found;
+}
+
+/** Adds rows to the batch. */
+const adding: WriteVisitor = {
+  put: (family, key, value) => batch._put(key, value, optionsOf(family)),
+  delete: (family, key) => batch._del(key, optionsOf(family)),
+};
 const mark = new SyncMark(setup.dir);
 const files = new SyncedFiles(setup.dir);
 
@@ -144,7 +157,7 @@ function writeGroup(first: WriterRequest & { kind: 'write' }): void {
   let request: WriterRequest | undefined = first;
   while (request?.kind === 'write') {
     if (!isVoid(request)) {
-      addToBatch(request.records);
+      visitWrites(request.records, adding);
       spent.push(request.records.buffer);
       bytes += request.records.byteLength;
       sync ||= request.sync;
@@ -161,14 +174,6 @@ function writeGroup(first: WriterRequest & { kind: 'write' }): void {
     guardSoon(bytes);
   } catch (error) {
     refuse(error, era);
-  }
-}
-
-function addToBatch(records: Uint8Array): void {
-  for (const write of readWrites(records)) {
-    const column = { column: columnOf(columns, write.family) };
-    if (write.kind === 'put') batch._put(write.key, write.value, column);
-    else batch._del(write.key, column);
   }
 }
 

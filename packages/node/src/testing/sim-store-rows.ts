@@ -1,4 +1,5 @@
 import { OrderedMap } from '@js-sdsl/ordered-map';
+import { latin1Of } from '../domain/bytes.ts';
 import type { Key } from '../domain/ids.ts';
 import { Family, familyNames, type KeyRange, type Row, type ScanLimit } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
@@ -10,12 +11,14 @@ export interface RowChange {
   readonly value: Uint8Array | undefined;
 }
 
-export const changesOf = (batch: WriteBatch): RowChange[] =>
-  Array.from(batch.writes(), (write) => ({
-    family: write.family,
-    key: Buffer.from(write.key.buffer, write.key.byteOffset, write.key.byteLength).toString('latin1') as Key,
-    value: write.kind === 'put' ? write.value : undefined,
-  }));
+export function changesOf(batch: WriteBatch): RowChange[] {
+  const changes: RowChange[] = [];
+  const add = (family: Family, key: Uint8Array, value: Uint8Array | undefined): void => {
+    changes.push({ family, key: latin1Of(key) as Key, value });
+  };
+  batch.visit({ put: add, delete: (family, key) => add(family, key, undefined) });
+  return changes;
+}
 
 /** The rows of all families in memory, in key order. */
 export class SimRows {
