@@ -183,6 +183,29 @@ describe('a node that stood still', () => {
     await cluster.run(b.h.enqueue(queue, ['1']));
   });
 
+  test('because its machine was suspended asks too: only the system clock tells of that', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    const b = cluster.node('b');
+    const queue = queueOf(cluster, b);
+    cutOff(cluster, 'b');
+    b.h.clock.stepWall(60_000);
+    await expect(cluster.run(b.h.enqueue(queue, ['1']))).rejects.toMatchObject({ reason: 'STARTING' });
+    cluster.heal();
+    await cluster.pass(3_000);
+    await cluster.run(b.h.enqueue(queue, ['1']));
+  });
+
+  test('is not one whose clock was set back', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    const b = cluster.node('b');
+    const queue = queueOf(cluster, b);
+    cutOff(cluster, 'b');
+    b.h.clock.stepWall(-60_000);
+    await cluster.run(b.h.enqueue(queue, ['1']));
+    await cluster.pass(2_000);
+    await cluster.run(b.h.enqueue(queue, ['2']));
+  });
+
   test('and was given up meanwhile commits nothing, not even at once', async () => {
     const errors: string[] = [];
     const error = (_: object, message: string): void => void errors.push(message);

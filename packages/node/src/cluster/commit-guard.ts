@@ -25,6 +25,13 @@ const SEARCH_MS = 10_000;
 const RETRY_DELAY_MS = 500;
 const REPORT_MS = 30_000;
 
+/** When a beat was, by all clocks there are: the first of them stands still while the machine is suspended. */
+interface Beat {
+  readonly now: Instant;
+  readonly wall: number;
+  readonly uptimeMs: number;
+}
+
 type State =
   | { readonly kind: 'open' }
   /** Nothing is committed until one of the others says that this node is still a member. */
@@ -43,7 +50,7 @@ type State =
 /**
  * Keeps a node that was given up while it was down or stood still from changing anything.
  *
- *  G1  Nothing is committed between a start, or a gap of five seconds in the beats, and an exchange begun after it with
+ *  G1  Nothing is committed between a start, or a gap of five seconds in the beats by any clock, and an exchange begun after it with
  *      another member that has not left and does not wait itself. Every such member knows durably who was given up before
  *      anything of it is claimed, so one answer of any of them suffices.
  *  G2  Those who wait may know nothing of it: members that were given up together, or one after the other before the
@@ -58,13 +65,13 @@ type State =
 export class CommitGuard {
   readonly #deps: CommitGuardDeps;
   #state: State = { kind: 'open' };
-  #lastBeat: Instant;
+  #lastBeat: Beat;
   #cancelBeat: CancelTimer = () => {};
   #stopped = false;
 
   constructor(deps: CommitGuardDeps) {
     this.#deps = deps;
-    this.#lastBeat = deps.clock.now();
+    this.#lastBeat = beatAt(deps.clock);
     this.#hold();
     this.membersChanged();
   }
@@ -72,7 +79,9 @@ export class CommitGuard {
   /** Undefined when this node may commit in this turn; otherwise as `PartitionHost.guard` asks. */
   readonly check = (): Promise<void> | undefined => {
     if (this.#state.kind === 'open') {
-      if (this.#deps.clock.now() - this.#lastBeat <= PAUSE_MS) return undefined;
+      const { clock } = this.#deps;
+      // Without the uptime, which is a file to be read.
+      if (gapMs(this.#lastBeat, clock.now(), clock.wall()) <= PAUSE_MS) return undefined;
       this.#beat();
     }
     // `beat` may have found nobody to wait for.
@@ -130,16 +139,18 @@ export class CommitGuard {
   }
 
   #beat(): void {
-    const now = this.#deps.clock.now();
-    const gapMs = now - this.#lastBeat;
-    this.#lastBeat = now;
-    if (gapMs <= PAUSE_MS || this.#state.kind === 'closed') return;
+    const last = this.#lastBeat;
+    const beat = beatAt(this.#deps.clock);
+    this.#lastBeat = beat;
+    const goneMs = Math.max(gapMs(last, beat.now, beat.wall), beat.uptimeMs - last.uptimeMs);
+    if (goneMs <= PAUSE_MS || this.#state.kind === 'closed') return;
     if (this.#stopped) {
       // Nobody would ask any more.
       this.#close(shuttingDown());
       return;
     }
-    this.#deps.log.warn({ gapMs }, 'this node stood still: it asks the others whether it is still a member');
+    const message = 'this node or its machine stood still, or its clock was set: it asks whether it is still a member';
+    this.#deps.log.warn({ gapMs: goneMs }, message);
     this.#hold();
     this.membersChanged();
     this.#ask();
@@ -216,6 +227,11 @@ export class CommitGuard {
     else this.#openIfTold();
   }
 }
+
+const beatAt = (clock: Clock): Beat => ({ now: clock.now(), wall: clock.wall(), uptimeMs: clock.mark().uptimeMs });
+
+/** Clocks that were set back say nothing. */
+const gapMs = (last: Beat, now: Instant, wall: number): number => Math.max(now - last.now, wall - last.wall);
 
 const silent = (
   { answered }: Extract<State, { kind: 'held' }>,

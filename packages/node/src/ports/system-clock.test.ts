@@ -41,6 +41,14 @@ describe('the system clock', () => {
     expect(clock.now()).toBe(START + 10);
   });
 
+  test('tells the machine’s time as well, which goes on while the machine is suspended', () => {
+    const machine = new Machine();
+    const clock = new SystemClock(machine);
+    machine.pass(10);
+    machine.wallMs += 60_000;
+    expect([clock.now() - START, clock.wall() - START]).toEqual([10, 60_010]);
+  });
+
   describe('resumed', () => {
     /** The instant of the next process, `passedMs` after the mark of the one before; in between the machine changed. */
     function resumed(passedMs: number, change: (machine: Machine) => void): number {

@@ -179,6 +179,10 @@ export class VirtualClock implements Clock {
     return (this.time.now() + this.#aheadMs) as Instant;
   }
 
+  wall(): number {
+    return this.time.now() + this.#machine.wallAheadMs;
+  }
+
   at(instant: Instant, callback: () => void): CancelTimer {
     if (this.#stopped) return () => {};
     const fire = () => {
