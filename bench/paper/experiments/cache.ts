@@ -71,8 +71,7 @@ async function measure(
   const ms = warmUpMs + lab.scale.runMs;
   const job = load(lab, { endpoint: node.endpoint, ...shape, batch: BATCH, operation, warmUpMs, ms });
   const running = generator.run(job);
-  const samples = await watchCounters(node, warmUpMs, SAMPLE_MS, running);
-  const result = await running;
+  const [result, samples] = await Promise.all([running, watchCounters(node, warmUpMs, SAMPLE_MS, running)]);
   const point = pointOf('figure-4', 'reads', mib, [result]);
   const reads = perSecond(samples, ({ refills, coldReads }) => refills + coldReads);
   const mean = reads.reduce((sum, value) => sum + value, 0) / reads.length;

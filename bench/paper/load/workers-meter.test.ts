@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { WorkersMeter } from './workers-meter.ts';
 
-function setUp(warmUpMs: number, ms: number) {
+function setUp(warmUpMs: number, ms: number, threads = 1) {
   let now = 1_000;
-  const meter = new WorkersMeter({ warmUpMs, ms }, () => now);
+  const meter = new WorkersMeter({ warmUpMs, ms, groups: ['a'], threads }, () => now);
   const at = (sinceBegin: number): void => {
     now = 1_000 + sinceBegin;
   };
@@ -35,13 +35,15 @@ test('rates are of whole intervals of 250 ms, those in which nothing was done to
   expect(meter.result(0).perInterval).toEqual([400, 0, 200]);
 });
 
-test('goes on until something was done: then that is what it took', () => {
-  const { meter, at } = setUp(0, 100);
+test('goes on until as many calls were answered as are made at once', () => {
+  const { meter, at } = setUp(0, 100, 2);
+  at(100);
+  meter.record(1, 100);
   at(150);
   expect(meter.isOver).toBe(false);
   meter.record(1, 150);
   expect(meter.isOver).toBe(true);
-  expect(meter.result(0)).toMatchObject({ tasks: 1, elapsedMs: 150 });
+  expect(meter.result(0)).toMatchObject({ tasks: 2, elapsedMs: 150 });
 });
 
 test('ends when there is nothing left to do', () => {

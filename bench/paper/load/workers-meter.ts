@@ -4,11 +4,14 @@ import type { WorkersLoad, WorkersResult } from './workers-load.ts';
 /** Rates are taken of intervals of this length, in ms. See `WorkersResult.perInterval`. */
 const INTERVAL_MS = 250;
 
+type Times = Pick<WorkersLoad, 'warmUpMs' | 'ms' | 'groups' | 'threads'>;
+
 /** Counts what is done behind the warm-up, in intervals. */
 export class WorkersMeter {
   readonly #now: () => number;
   readonly #counts: number[] = [];
   readonly #latencies = createHistogram();
+  readonly #leastCalls: number;
   readonly #from: number;
   #end: number;
   #ranDry = false;
@@ -16,16 +19,17 @@ export class WorkersMeter {
   #last: number;
   allTasks = 0;
 
-  constructor({ warmUpMs, ms }: Pick<WorkersLoad, 'warmUpMs' | 'ms'>, now: () => number = () => performance.now()) {
+  constructor({ warmUpMs, ms, groups, threads }: Times, now: () => number = () => performance.now()) {
     this.#now = now;
+    this.#leastCalls = groups.length * threads;
     this.#from = now() + warmUpMs;
     this.#end = now() + ms;
     this.#last = this.#from;
   }
 
-  /** Not before something was done: then that is what it took. */
+  /** Not before as many calls were answered as are made at once: fewer would say nothing of a slow node. */
   get isOver(): boolean {
-    return this.#now() >= this.#end && (this.#tasks > 0 || this.#ranDry);
+    return this.#now() >= this.#end && (this.#latencies.count >= this.#leastCalls || this.#ranDry);
   }
 
   record(tasks: number, latencyMs: number): void {
