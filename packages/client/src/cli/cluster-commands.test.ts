@@ -116,6 +116,18 @@ describe('members drain', () => {
     expect((await running.ended).code).toBe(0);
   });
 
+  test('says whom it waits for', async () => {
+    threeNodes();
+    cluster.members[1] = fakeMember({ name: 'b', alive: false, partitionsHeld: 2, partitionsWanted: 4 });
+    cluster.members.push(fakeMember({ name: 'c' }));
+    cluster.handedOverPerLook = 0;
+    const running = startCli(server.endpoint, ['members', 'drain', 'a'], { isTerminal: true });
+    await vi.waitUntil(() => running.stderr.includes('3 of 3 partitions left; waits for b to be started, or given up'));
+    cluster.members[1] = fakeMember({ name: 'b', partitionsHeld: 2, partitionsWanted: 4 });
+    cluster.handedOverPerLook = 1;
+    expect((await running.ended).code).toBe(0);
+  });
+
   test('that is interrupted says that the drain goes on', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });

@@ -15,7 +15,7 @@ import type { Runner, Session } from './session.ts';
 
 const notes = `
 The member hands its partitions to the others, one by one, while everything goes on, and leaves when it has none any more;
-its process ends by itself. Waits until then. Ctrl-C ends the waiting, not the leaving: nothing takes that back.
+its process ends by itself. Those that take them must be there: it waits for one that is not. Waits until then. Ctrl-C ends the waiting, not the leaving: nothing takes that back.
 
 Examples:
   $ taskmaster members drain node-b
@@ -33,6 +33,8 @@ interface Drain {
   /** Partitions to hand over, in all. */
   readonly total: number;
   held: number;
+  /** Names of members that are to take some of it, and are not there. */
+  waitsFor: readonly string[];
 }
 
 /** Between two looks, in ms: soon at first, as small clusters are quick. */
@@ -71,12 +73,12 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
     return exitCodes.ok;
   }
   const start = performance.now();
-  const state: Drain = { name, nodeId, total, held: total };
+  const state: Drain = { name, nodeId, total, held: total, waitsFor: [] };
   try {
     await untilLeft(session, looker, state);
   } catch (error) {
     const look = '`taskmaster members` shows how far it is';
-    err.write(`${shown} goes on leaving, with ${count(state.held)} of ${partitionsLeft(total)}; ${look}\n`);
+    err.write(`${shown} goes on leaving, with ${leftOf(state)}; ${look}\n`);
     throw error;
   }
   const elapsedMs = performance.now() - start;
@@ -87,7 +89,7 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
 
 async function untilLeft(session: Session, looker: Looker, state: Drain): Promise<void> {
   const { out, err, signal, timeoutMs } = session;
-  const text = (): string => `${escapeControls(state.name)}: ${count(state.held)} of ${partitionsLeft(state.total)}`;
+  const text = (): string => `${escapeControls(state.name)}: ${leftOf(state)}`;
   using _progress = out.json ? undefined : new Progress({ stream: err, line: text });
   const tellsLines = !out.json && err.isTTY !== true;
   let toldAt = Number.NEGATIVE_INFINITY;
@@ -120,6 +122,7 @@ async function look({ signal }: Session, looker: Looker, state: Drain): Promise<
     }
     if (node === undefined || node.state === 'left') return 'left';
     state.held = node.partitionsHeld;
+    state.waitsFor = members.filter(isAwaited).map((one) => one.name);
     return 'leaving';
   } catch (error) {
     if (signal.aborted || !isTaskMasterError(error) || !mayPass(error)) throw error;
@@ -170,6 +173,15 @@ class Looker implements AsyncDisposable {
   }
 }
 
-function partitionsLeft(total: number): string {
-  return `${countOf(total, 'partition')} left`;
+/** Dead, with partitions to come: those of one that leaves may be among them. */
+const isAwaited = (member: ClusterMember): boolean =>
+  member.role === 'node' &&
+  member.state === 'active' &&
+  !member.alive &&
+  member.partitionsWanted > member.partitionsHeld;
+
+function leftOf({ held, total, waitsFor }: Drain): string {
+  const left = `${count(held)} of ${countOf(total, 'partition')} left`;
+  if (waitsFor.length === 0) return left;
+  return `${left}; waits for ${escapeControls(waitsFor.join(', '))} to be started, or given up`;
 }

@@ -3,13 +3,13 @@ import { describe, expect, test } from 'vitest';
 import type { PartitionId } from '../domain/ids.ts';
 import { DEATH_MS, giveUp } from '../testing/cluster-fixtures.ts';
 import { pidsOf } from '../testing/engine-harness.ts';
-import { SimCluster } from '../testing/sim-cluster.ts';
+import { SimCluster, type SimClusterOptions } from '../testing/sim-cluster.ts';
 
 const QUEUE = 'orders#new';
 const P = partitionOf('orders', 8) as PartitionId;
 
-async function clusterOf(names: readonly string[]): Promise<SimCluster> {
-  const cluster = new SimCluster({ partitions: 8 });
+async function clusterOf(names: readonly string[], options: SimClusterOptions = {}): Promise<SimCluster> {
+  const cluster = new SimCluster({ partitions: 8, ...options });
   for (const name of names) {
     await cluster.run(cluster.add(name).start());
     await cluster.pass(20_000);
@@ -46,6 +46,22 @@ describe('a node that leaves', () => {
     await cluster.pass(20_000);
     expect(cluster.shares()).toEqual({ a: 0, d: 8 });
     expect(pidsOf(await cluster.run(cluster.node('d').h.lease(QUEUE)))).toEqual(['1']);
+  });
+
+  test('says which member it waits for, where one that takes its share is dead', async () => {
+    const warnings: string[] = [];
+    const warn = (_: object, message: string): void => void warnings.push(message);
+    const log = { debug: () => {}, info: () => {}, warn, error: () => {} };
+    const cluster = await clusterOf(['a', 'b', 'c'], { log: () => log });
+    await cluster.run(cluster.node('c').lose());
+    await cluster.pass(DEATH_MS);
+    await cluster.run(cluster.node('a').agent.leave());
+    await cluster.pass(60_000);
+    const said = warnings.filter((message) => message.includes('cannot leave'));
+    expect(said).toEqual([expect.stringContaining('what goes to c: start it')]);
+    expect(cluster.node('a').agent.self?.state).toBe('leaving');
+    await cluster.run(cluster.node('c').start());
+    await cluster.run(cluster.node('a').agent.left);
   });
 
   test('takes nothing any more, though others may not have heard of it yet', async () => {

@@ -3,6 +3,7 @@ import type { Partitions } from '../engine/partitions.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { HandOffs } from './handoff/hand-offs.ts';
+import type { Members } from './members.ts';
 
 export interface PlacementDeps {
   readonly partitions: Partitions;
@@ -10,6 +11,7 @@ export interface PlacementDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly nodeId: string;
+  readonly members: () => Members;
   /** Transfers from this node at once. */
   readonly transfersAtOnce: number;
 }
@@ -26,6 +28,8 @@ export class Placement {
   #desired: readonly string[] = [];
   #addressOf: (nodeId: string) => string | undefined = () => undefined;
   #cancelTimer: CancelTimer = () => {};
+  /** Members that a drain of this node was said to wait for. */
+  #saidToWaitFor = '';
   #stopped = false;
 
   constructor(deps: PlacementDeps) {
@@ -53,17 +57,36 @@ export class Placement {
     const { partitions, clock, nodeId, transfersAtOnce } = this.#deps;
     this.#cancelTimer();
     let next = Number.POSITIVE_INFINITY;
+    const missing = new Set<string>();
     for (const [index, wanted] of this.#desired.entries()) {
       if (this.#stopped || this.#sending.size >= transfersAtOnce) return;
       const id = index as PartitionId;
       if (wanted === nodeId || this.#sending.has(id) || partitions.holding(id)?.kind !== 'serving') continue;
       const address = this.#addressOf(wanted);
-      if (address === undefined) continue;
+      if (address === undefined) {
+        missing.add(wanted);
+        continue;
+      }
       const failed = this.#failed.get(id);
       if (failed && failed.at > clock.now()) next = Math.min(next, failed.at);
       else void this.#send(id, wanted, address);
     }
+    this.#sayWhomTheDrainWaitsFor(missing);
     if (next < Number.POSITIVE_INFINITY) this.#cancelTimer = clock.at(next as Instant, () => this.#sendMore());
+  }
+
+  /** A node that stays has time; one that leaves needs all whose share it has, which nobody would think of. */
+  #sayWhomTheDrainWaitsFor(missing: ReadonlySet<string>): void {
+    const { nodeId, log } = this.#deps;
+    const members = this.#deps.members();
+    const isLeaving = members.get(nodeId)?.state === 'leaving';
+    const names = isLeaving ? [...missing].map((id) => members.get(id)?.name ?? id).sort() : [];
+    const said = names.join(', ');
+    if (said === this.#saidToWaitFor) return;
+    this.#saidToWaitFor = said;
+    if (said === '') return;
+    const message = `this node cannot leave before it has handed over what goes to ${said}: start it, or give it up`;
+    log.warn({ members: names }, message);
   }
 
   async #send(id: PartitionId, to: string, address: string): Promise<void> {
