@@ -127,7 +127,7 @@ export class ClusterAgent {
     this.#leftTargets = new LeftTargets({
       ...common,
       exchangeWithAll,
-      takeBack: (id) => deps.handOffs.resolveRemoved(id),
+      takeBack: (id) => this.#takeBack(id),
     });
     const hear = (id: string): Promise<Heard | undefined> => this.#exchanger.hear(id);
     this.#guard = new CommitGuard({ ...common, hear, self: () => knowledge.self, others: () => knowledge.others });
@@ -203,8 +203,8 @@ export class ClusterAgent {
     const { partitions, handOffs } = this.#deps;
     partitions.locate((id) => this.#locate(id));
     this.#endListening = partitions.onChange(() => this.#holdingsChanged());
-    // The last run may have ended between a removal and what follows from it.
-    for (const record of this.members.values()) if (isRemoved(record)) void this.#resolveRemoved(record);
+    // The last run may have ended between a removal and what follows from it; the rest is seen to by `LeftTargets`.
+    for (const record of this.members.values()) if (isRemoved(record)) void this.#refuseRemoved(record.nodeId);
     handOffs.start();
     this.#holdingsChanged();
     this.#seekOthers();
@@ -289,11 +289,25 @@ export class ClusterAgent {
     this.#look();
   }
 
-  /** What follows from a removal at this node; the member itself is told, in case it runs. */
+  /** What follows from a removal at this node. What cannot be taken back now is later. */
   async #resolveRemoved({ nodeId }: MemberRecord): Promise<void> {
     if (nodeId === this.nodeId) return;
+    await this.#refuseRemoved(nodeId);
+    await this.#takeBack(nodeId).catch((error: unknown) => {
+      const { log } = this.#deps;
+      log.warn({ err: error, nodeId }, 'what a member that was given up may have taken could not be taken back yet');
+    });
+  }
+
+  /** The member itself is told, in case it runs. */
+  async #refuseRemoved(nodeId: string): Promise<void> {
+    if (nodeId === this.nodeId) return;
     void this.#tellRemoved(nodeId);
-    await this.#deps.handOffs.resolveRemoved(nodeId, (epoch) => epochBeyond(epoch, this.members));
+    await this.#deps.handOffs.refuse(nodeId);
+  }
+
+  #takeBack(nodeId: string): Promise<void> {
+    return this.#deps.handOffs.resolveRemoved(nodeId, (epoch) => epochBeyond(epoch, this.members));
   }
 
   async #tellRemoved(nodeId: string): Promise<void> {

@@ -1,7 +1,7 @@
 import type { PartitionId } from '../domain/ids.ts';
 import type { Partitions } from '../engine/partitions.ts';
 import type { Log } from '../ports/log.ts';
-import { isRemoved, type Members } from './members.ts';
+import type { Members } from './members.ts';
 
 export interface LeftTargetsDeps {
   readonly partitions: Partitions;
@@ -16,12 +16,15 @@ export interface LeftTargetsDeps {
 }
 
 /**
- * Hand-offs to a member that left in good order before it said what became of them.
+ * Hand-offs to a member that left before it said what became of them. A rule that is looked at again and again, not a step
+ * of its leaving: whatever failed then, or was forgotten by a restart, is made good here.
  *
  *  L1  It left with nothing, and takes nothing any more. Either it never took the partition, or it handed it on, and then
  *      some member holds it at a later epoch.
  *  L2  That one, wherever the partition has gone since, is among the others, or is known to one of them; what they say is
  *      final once all have answered, because of L1.
+ *  L3  One that was given up may have taken it and be lost with it. It hands nothing on any more once all have answered,
+ *      as all of them refuse what it sends: then L2 holds for it, too. Who has claimed the partition since is heard of.
  */
 export class LeftTargets {
   readonly #deps: LeftTargetsDeps;
@@ -46,8 +49,7 @@ export class LeftTargets {
     for (let id = 0; id < partitions.count; id++) {
       const holding = partitions.holding(id as PartitionId);
       const target = holding?.kind === 'handing-over' ? known.get(holding.to) : undefined;
-      // Of those who were given up there is more to be thought of: see `Orphans`.
-      if (target?.state === 'left' && !isRemoved(target)) targets.push(target.nodeId);
+      if (target?.state === 'left') targets.push(target.nodeId);
     }
     return targets;
   }
@@ -61,7 +63,7 @@ export class LeftTargets {
       if (toHear().some((nodeId) => !asked.has(nodeId))) return;
       for (const nodeId of new Set(targets)) await takeBack(nodeId);
     } catch (error) {
-      log.error({ err: error, targets }, 'what members that have left may have taken could not be taken back');
+      log.warn({ err: error, targets }, 'what members that have left may have taken could not be taken back yet');
     } finally {
       this.#busy = false;
     }

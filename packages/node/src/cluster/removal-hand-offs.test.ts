@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { Refusal } from '../domain/errors.ts';
 import type { PartitionId } from '../domain/ids.ts';
 import {
   clusterOf,
@@ -43,6 +44,40 @@ describe('a member that is given up in the middle of something', () => {
     expect(a.partitions.held().find((one) => one.id === held.id)?.tasks).toBe(held.tasks);
     expectOneHolderEach(cluster);
   });
+
+  test.each(['runs on', 'is started again'])(
+    'was told to take a partition, and taking it back fails at first: the holder %s and tries again',
+    async (then) => {
+      const cluster = await clusterOf(['a', 'b', 'c']);
+      await fill(cluster, '1');
+      const [a, b] = [cluster.node('a'), cluster.node('b')];
+      const held = a.partitions.held().filter(({ tasks }) => tasks > 0)[0];
+      if (!held) throw new Error('node a holds nothing');
+      cluster.network.onArrival = ({ what, way }) => {
+        if (what === 'takePartition' && way === 'request') cutOff(cluster, 'b');
+      };
+      a.send(held.id, b).catch(() => {});
+      await cluster.pass(5_000);
+      await cluster.run(b.lose());
+      await cluster.pass(DEATH_MS);
+      const full = new Refusal('DISK_FULL', 'the disk is full');
+      const thaw = vi.spyOn(a.partitions, 'thaw').mockRejectedValue(full);
+      await giveUp(cluster, 'c', 'b');
+      await cluster.pass(1_000);
+      expect(thaw).toHaveBeenCalled();
+      expect(a.partitions.holding(held.id)?.kind).toBe('handing-over');
+      if (then === 'is started again') {
+        await cluster.run(a.lose());
+        await cluster.run(a.start());
+      }
+      thaw.mockRestore();
+      await cluster.pass(CLAIM_MS);
+      expect(a.partitions.holding(held.id)).toMatchObject({ kind: 'serving', epoch: held.epoch + 2 });
+      expect(a.partitions.held().find((one) => one.id === held.id)?.tasks).toBe(held.tasks);
+      await cluster.pass(CLAIM_MS);
+      expectOneHolderEach(cluster);
+    },
+  );
 
   test('gets nothing any more, though it has just been sent something', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);

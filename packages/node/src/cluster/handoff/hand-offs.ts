@@ -110,18 +110,22 @@ export class HandOffs {
     await Promise.all(this.#resolving.values());
   }
 
+  /** The member was given up. From when this resolves nothing that it sends is taken, nor is anything sent to it. */
+  refuse(nodeId: string): Promise<void> {
+    this.#removed.add(nodeId);
+    return this.#receiver.refuseFrom(nodeId);
+  }
+
   /**
    * The member is gone for good: what it may have taken is served here again, at a later epoch than it had, which `beyond`
-   * tells from the one that it was handed over at. From when this resolves nothing that it sends is taken, nor is anything
-   * sent to it.
+   * tells from the one that it was handed over at. Nothing is exchanged with it from then on. When it rejects, some of it
+   * is not served yet; to be called again.
    */
   async resolveRemoved(nodeId: string, beyond: (epoch: number) => number = (epoch) => epoch + 2): Promise<void> {
     const { partitions } = this.#deps;
-    this.#removed.add(nodeId);
-    await this.#receiver.refuseFrom(nodeId);
-    for (const { id, epoch, state, to } of partitions.held()) {
-      if (state === 'handing-over' && to === nodeId) await partitions.thaw(id, beyond(epoch));
-    }
+    await this.refuse(nodeId);
+    const mayHave = partitions.held().filter(({ state, to }) => state === 'handing-over' && to === nodeId);
+    await Promise.all(mayHave.map(({ id, epoch }) => partitions.thaw(id, beyond(epoch))));
   }
 
   /** This node is leaving. From when this resolves nothing is taken here: what is held then is all that it ever holds. */
