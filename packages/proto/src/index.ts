@@ -14,3 +14,4 @@ export * from './limits.ts';
 export * from './partition-of.ts';
 export * from './queue-name.ts';
 export * from './reasons.ts';
+export * from './stream-entries.ts';

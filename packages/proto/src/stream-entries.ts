@@ -1,0 +1,61 @@
+/** One call in a StreamRequest, or one result in a StreamResponse: what is in it, under the number of its field. */
+export interface StreamEntry {
+  readonly id: number;
+  /** 0: nothing. */
+  readonly field: number;
+  /** The message in that field, encoded. */
+  readonly bytes: Uint8Array;
+}
+
+/** Fields of StreamCall. */
+export const CallField = { update: 2, lease: 3, cancel: 4 } as const;
+/** Fields of StreamResult. */
+export const ResultField = { update: 2, lease: 3, error: 4 } as const;
+
+/** Tags: of an entry, which is the first field of both messages, and of its id. */
+const ENTRY_TAG = 0x0a;
+const ID_TAG = 0x08;
+/** Wire type of what has a length. */
+const LENGTH_DELIMITED = 2;
+
+/** A StreamRequest of calls, or a StreamResponse of results. Each is copied once: they may be megabytes. */
+export function encodeStreamEntries(entries: readonly StreamEntry[]): Buffer {
+  let bytes = 0;
+  for (const entry of entries) {
+    const inside = insideBytes(entry);
+    bytes += 1 + varintBytes(inside) + inside;
+  }
+  const message = Buffer.allocUnsafe(bytes);
+  let at = 0;
+  for (const entry of entries) {
+    message[at] = ENTRY_TAG;
+    at = writeVarint(message, at + 1, insideBytes(entry));
+    message[at] = ID_TAG;
+    at = writeVarint(message, at + 1, entry.id);
+    message[at] = (entry.field << 3) | LENGTH_DELIMITED;
+    at = writeVarint(message, at + 1, entry.bytes.length);
+    message.set(entry.bytes, at);
+    at += entry.bytes.length;
+  }
+  return message;
+}
+
+/** Tags of fields below 16 have one byte. */
+function insideBytes({ id, bytes }: StreamEntry): number {
+  return 2 + varintBytes(id) + varintBytes(bytes.length) + bytes.length;
+}
+
+function varintBytes(value: number): number {
+  let bytes = 1;
+  for (let left = value; left >= 0x80; left = Math.floor(left / 0x80)) bytes++;
+  return bytes;
+}
+
+/** Returns where it ends. */
+function writeVarint(to: Buffer, from: number, value: number): number {
+  let at = from;
+  let left = value;
+  for (; left >= 0x80; left = Math.floor(left / 0x80)) to[at++] = (left % 0x80) | 0x80;
+  to[at++] = left;
+  return at;
+}
