@@ -1,4 +1,5 @@
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import type { StreamEntry } from '@taskmaster/proto';
 
 /** Messages are read here no deeper than routing them needs: payloads stay the bytes that came. */
 
@@ -85,20 +86,6 @@ export function writeEntries(entries: readonly Uint8Array[]): Uint8Array {
   return writer.finish();
 }
 
-/** One call in a StreamRequest, or one result in a StreamResponse: what is in it, under the number of its field. */
-export interface StreamEntry {
-  readonly id: number;
-  /** 0: nothing. */
-  readonly field: number;
-  /** The message in that field. */
-  readonly bytes: Uint8Array;
-}
-
-/** Fields of StreamCall. */
-export const CallField = { update: 2, lease: 3, cancel: 4 } as const;
-/** Fields of StreamResult. */
-export const ResultField = { update: 2, lease: 3, error: 4 } as const;
-
 const NOTHING = new Uint8Array(0);
 
 /** The calls of a StreamRequest or the results of a StreamResponse. Throws where it is damaged. */
@@ -132,18 +119,6 @@ function readStreamEntry(reader: BinaryReader): StreamEntry {
   }
   if (reader.pos !== end) throw new RangeError('an entry is cut short');
   return { id, field: inside, bytes };
-}
-
-/** A StreamRequest of these calls. */
-export function writeStream(calls: readonly StreamEntry[]): Uint8Array {
-  const writer = new BinaryWriter();
-  for (const { id, field, bytes } of calls) {
-    writer.uint32(tag(1, WireType.LengthDelimited)).fork();
-    writer.uint32(tag(1, WireType.Varint)).uint64(id);
-    writer.uint32(tag(field, WireType.LengthDelimited)).bytes(bytes);
-    writer.join();
-  }
-  return writer.finish();
 }
 
 /** One field of a message, as it stands in it. */

@@ -15,20 +15,20 @@ import {
   type UnaryHandler,
   type UnaryService,
 } from '@taskmaster/node/grpc';
-import { LeaseTasksRequest, limits, StreamRequest, UpdateTasksRequest } from '@taskmaster/proto';
+import {
+  CallField,
+  LeaseTasksRequest,
+  limits,
+  ResultField,
+  type StreamEntry,
+  StreamRequest,
+  UpdateTasksRequest,
+} from '@taskmaster/proto';
 import { batchLease, batchUpdate } from './batches.ts';
 import { BytesInFlight } from './bytes-in-flight.ts';
 import { getQueueStats, listQueues } from './cluster-reads.ts';
 import { leaseTasks } from './leases.ts';
-import {
-  CallField,
-  ResultField,
-  readQueue,
-  readStream,
-  readUpdate,
-  type StreamEntry,
-  writeField,
-} from './raw-codec.ts';
+import { readQueue, readStream, readUpdate, type UpdateRoute } from './raw-codec.ts';
 import type { Repetition, RoutedCaller, Router } from './router.ts';
 import { type Sender, unarySender } from './sender.ts';
 import { StreamSender } from './stream-sender.ts';
@@ -143,25 +143,38 @@ function streamSender(router: Router, peer: string): StreamSender {
   });
 }
 
-/**
- * Throws where a node would end the stream: a damaged call that was passed on would take those of its neighbours along.
- * Leases are looked at as they are served; updates are decoded only where a number in them may be out of range.
- */
-function checkStream(message: Buffer): void {
-  const suspicious = message.length > limits.requestBytes || !isSound(message);
-  if (suspicious) decodeRequest(StreamRequest, message, entryBounds.stream);
-  else checkEntries(message, entryBounds.stream);
+/** A call of a stream, with where it goes. */
+interface RoutedEntry extends StreamEntry {
+  /** Of an update that could be read. */
+  readonly route?: UpdateRoute;
 }
 
-function isSound(message: Buffer): boolean {
+/**
+ * The calls of a message. Throws where a node would end the stream: a damaged call that was passed on would take those of
+ * its neighbours along. Updates are decoded only where a number in them may be out of range.
+ */
+function readCalls(message: Buffer): readonly RoutedEntry[] {
+  const calls = message.length > limits.requestBytes ? undefined : soundCalls(message);
+  if (calls !== undefined) return calls;
+  decodeRequest(StreamRequest, message, entryBounds.stream);
+  return readStream(message);
+}
+
+/** Undefined: only a decoder can tell what is the matter with them, if anything is. */
+function soundCalls(message: Buffer): RoutedEntry[] | undefined {
+  checkEntries(message, entryBounds.stream);
   try {
-    return readStream(message).every(({ field, bytes }) => {
-      if (field === CallField.update) return !readUpdate(bytes).hasLongNumber;
+    const calls: RoutedEntry[] = [];
+    for (const entry of readStream(message)) {
+      const { id, field, bytes } = entry;
       if (field === CallField.lease) LeaseTasksRequest.decode(bytes);
-      return true;
-    });
+      const route = field === CallField.update ? readUpdate(bytes) : undefined;
+      if (route?.hasLongNumber) return undefined;
+      calls.push(route === undefined ? entry : { id, field, bytes, route });
+    }
+    return calls;
   } catch {
-    return false;
+    return undefined;
   }
 }
 
@@ -191,19 +204,19 @@ class ServedCaller implements RoutedCaller {
 class StreamedCaller implements RoutedCaller {
   readonly sender: Sender;
   readonly until = undefined;
-  readonly #caller: Caller;
+  readonly caller: Caller;
 
   constructor(sender: Sender, caller: Caller) {
     this.sender = sender;
-    this.#caller = caller;
+    this.caller = caller;
   }
 
   get gone(): boolean {
-    return this.#caller.gone;
+    return this.caller.gone;
   }
 
   get signal(): AbortSignal | undefined {
-    return this.#caller.signal;
+    return this.caller.signal;
   }
 }
 
@@ -211,6 +224,7 @@ class StreamedCaller implements RoutedCaller {
 class RoutedStreamSession implements StreamSession {
   readonly #router: Router;
   readonly #sender: StreamSender;
+  #updater: StreamedCaller | undefined;
 
   constructor(router: Router, { address }: Origin) {
     this.#router = router;
@@ -218,8 +232,7 @@ class RoutedStreamSession implements StreamSession {
   }
 
   read(message: Buffer): readonly StreamOperation[] {
-    checkStream(message);
-    return readStream(message).map((entry) => this.#operationOf(entry));
+    return readCalls(message).map((call) => this.#operationOf(call));
   }
 
   hold(held: boolean): void {
@@ -230,10 +243,10 @@ class RoutedStreamSession implements StreamSession {
     this.#sender.end();
   }
 
-  #operationOf({ id, field, bytes }: StreamEntry): StreamOperation {
+  #operationOf({ id, field, bytes, route }: RoutedEntry): StreamOperation {
     switch (field) {
       case CallField.update:
-        return { kind: 'update', id, run: (caller) => this.#update(bytes, caller) };
+        return { kind: 'update', id, run: (caller) => this.#update(bytes, route, caller) };
       case CallField.lease:
         return { kind: 'lease', id, run: (caller) => this.#lease(bytes, caller) };
       case CallField.cancel:
@@ -243,13 +256,15 @@ class RoutedStreamSession implements StreamSession {
     }
   }
 
-  async #update(bytes: Uint8Array, caller: Caller): Promise<StreamReply> {
-    const reply = await updateTasks(this.#router, bytes, new StreamedCaller(this.#sender, caller));
-    return { $case: 'encoded', bytes: writeField(ResultField.update, reply) };
+  async #update(bytes: Uint8Array, route: UpdateRoute | undefined, caller: Caller): Promise<StreamReply> {
+    // All updates of a stream have the same caller.
+    if (this.#updater?.caller !== caller) this.#updater = new StreamedCaller(this.#sender, caller);
+    const reply = await updateTasks(this.#router, bytes, this.#updater, route);
+    return { $case: 'encoded', field: ResultField.update, bytes: reply };
   }
 
   async #lease(bytes: Uint8Array, caller: Caller): Promise<StreamReply> {
     const reply = await leaseTasks(this.#router, bytes, new StreamedCaller(this.#sender, caller));
-    return { $case: 'encoded', bytes: writeField(ResultField.lease, reply) };
+    return { $case: 'encoded', field: ResultField.lease, bytes: reply };
   }
 }

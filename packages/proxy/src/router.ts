@@ -152,14 +152,26 @@ export class Router {
    * Has the partition's holder carry a call out: follows it when it moves, repeats what is safe to repeat, holds the call
    * for a short while otherwise. Rejects with a `Refusal`.
    */
-  async toHolder(partition: number, call: RoutedCall, caller: RoutedCaller): Promise<Uint8Array> {
-    const attempts = new Attempts(this, partition, call, caller);
+  toHolder(partition: number, call: RoutedCall, caller: RoutedCaller): Promise<Uint8Array> {
+    const began = this.clock.now();
+    const holder = this.routes.holderOf(partition);
+    const goOn = (failure: SendFailure | undefined): Promise<Uint8Array> =>
+      this.#goOn(new Attempts(this, partition, call, caller, began), holder, failure);
+    if (holder === undefined) return goOn(undefined);
+    // Nearly all calls end with their first attempt: whatever the others need is left until it fails.
+    return this.#attempt(holder.address, call, caller).catch((thrown: unknown) => goOn(failureIn(thrown)));
+  }
+
+  async #goOn(attempts: Attempts, first: Holder | undefined, failure: SendFailure | undefined): Promise<Uint8Array> {
+    const { partition, call, caller } = attempts;
+    let holder = first;
+    let outcome: Uint8Array | SendFailure | undefined = failure;
     for (;;) {
-      const holder = this.routes.holderOf(partition);
-      const outcome = holder === undefined ? undefined : await this.send(holder.address, call, caller);
-      if (outcome instanceof Uint8Array) return outcome;
       const pauseMs = attempts.decide(holder, outcome);
       if (pauseMs > 0) await this.#hold(pauseMs, attempts);
+      holder = this.routes.holderOf(partition);
+      outcome = holder === undefined ? undefined : await this.send(holder.address, call, caller);
+      if (outcome instanceof Uint8Array) return outcome;
     }
   }
 
@@ -186,14 +198,18 @@ export class Router {
 
   /** One attempt. */
   async send(address: string, call: RoutedCall, caller: RoutedCaller): Promise<Uint8Array | SendFailure> {
-    const timeoutMs = caller.until === undefined ? undefined : Math.max(0, caller.until - this.clock.now());
-    const signal = call.signal ?? caller.signal;
     try {
-      return await caller.sender.send(address, call.method, call.request(), { signal, timeoutMs });
+      return await this.#attempt(address, call, caller);
     } catch (thrown) {
-      if (thrown instanceof Refused || thrown instanceof Lost) return thrown;
-      throw thrown;
+      return failureIn(thrown);
     }
+  }
+
+  #attempt(address: string, call: RoutedCall, caller: RoutedCaller): Promise<Uint8Array> {
+    const { until, sender } = caller;
+    const timeoutMs = until === undefined ? undefined : Math.max(0, until - this.clock.now());
+    const signal = call.signal ?? caller.signal;
+    return sender.send(address, call.method, call.request(), { signal, timeoutMs });
   }
 
   /** Believes what a node said of a partition that it does not hold. */
@@ -245,40 +261,41 @@ export class Router {
 
 /** The attempts of one call at the holder of its partition. */
 class Attempts {
+  readonly partition: number;
+  readonly call: RoutedCall;
+  readonly caller: RoutedCaller;
   readonly #router: Router;
-  readonly #partition: number;
-  readonly #call: RoutedCall;
-  readonly #caller: RoutedCaller;
   readonly #holdUntil: number;
   #failed = 0;
   #hasty = 0;
   /** An answer was lost that may have been a success. */
   #maybeApplied = false;
 
-  constructor(router: Router, partition: number, call: RoutedCall, caller: RoutedCaller) {
+  /** `began`: when the first attempt did. */
+  constructor(router: Router, partition: number, call: RoutedCall, caller: RoutedCaller, began: number) {
     this.#router = router;
-    this.#partition = partition;
-    this.#call = call;
-    this.#caller = caller;
-    this.#holdUntil = Math.min(router.clock.now() + router.limits.holdMs, caller.until ?? Number.POSITIVE_INFINITY);
+    this.partition = partition;
+    this.call = call;
+    this.caller = caller;
+    this.#holdUntil = Math.min(began + router.limits.holdMs, caller.until ?? Number.POSITIVE_INFINITY);
   }
 
   get signal(): AbortSignal | undefined {
-    return this.#call.signal ?? this.#caller.signal;
+    return this.call.signal ?? this.caller.signal;
   }
 
   /** How long to wait before the next attempt, in ms; throws the `Refusal` to answer with when there is to be none. */
   decide(holder: Holder | undefined, failure: SendFailure | undefined): number {
     this.#failed++;
-    if (this.#caller.gone) throw cancelled();
+    if (this.caller.gone) throw cancelled();
     if (failure instanceof Lost) {
       if (failure.kind !== 'connection' && failure.kind !== 'deadline') throw refusalFor(failure);
-      if (failure.maybeApplied && this.#call.repetition !== 'harmless') this.#maybeApplied = true;
-      if (failure.maybeApplied && this.#call.repetition === 'unsafe') throw this.#unknown(failure.message);
+      if (failure.maybeApplied && this.call.repetition !== 'harmless') this.#maybeApplied = true;
+      if (failure.maybeApplied && this.call.repetition === 'unsafe') throw this.#unknown(failure.message);
       if (failure.kind === 'deadline') throw this.#maybeApplied ? this.#unknown(failure.message) : refusalFor(failure);
     } else if (failure?.error.reason === 'NOT_HOLDER') {
       this.#router.learnFrom(failure);
-      const now = this.#router.routes.holderOf(this.#partition);
+      const now = this.#router.routes.holderOf(this.partition);
       if (now !== undefined && now.address !== holder?.address && this.#hasty++ < HASTY_ATTEMPTS) {
         this.#router.countRerouted();
         return 0;
@@ -299,9 +316,9 @@ class Attempts {
   }
 
   #final(failure: SendFailure | undefined, holder?: Holder): Refusal {
-    const metadata = { partition: String(this.#partition), ...(holder && { holder: holder.address }) };
+    const metadata = { partition: String(this.partition), ...(holder && { holder: holder.address }) };
     if (failure === undefined || (failure instanceof Refused && failure.error.reason === 'NOT_HOLDER')) {
-      const refusal = unreachable(`the holder of partition ${this.#partition}`, 'no node says who it is', metadata);
+      const refusal = unreachable(`the holder of partition ${this.partition}`, 'no node says who it is', metadata);
       return this.#maybeApplied ? this.#unknown(refusal.message) : refusal;
     }
     if (failure instanceof Refused) {
@@ -310,10 +327,16 @@ class Attempts {
       return this.#maybeApplied && passing ? this.#unknown(failure.message) : refusalFor(failure);
     }
     if (this.#maybeApplied) return this.#unknown(failure.message);
-    return unreachable(`the node that holds partition ${this.#partition}`, failure.message, metadata);
+    return unreachable(`the node that holds partition ${this.partition}`, failure.message, metadata);
   }
 
   #unknown(problem: string): Refusal {
-    return outcomeUnknown(problem, { partition: String(this.#partition) });
+    return outcomeUnknown(problem, { partition: String(this.partition) });
   }
+}
+
+/** Throws what is no failure of sending. */
+function failureIn(thrown: unknown): SendFailure {
+  if (thrown instanceof Refused || thrown instanceof Lost) return thrown;
+  throw thrown;
 }

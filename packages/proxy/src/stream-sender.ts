@@ -1,5 +1,12 @@
-import { limits, Error as WireErrorType } from '@taskmaster/proto';
-import { CallField, ResultField, readStream, type StreamEntry, writeStream } from './raw-codec.ts';
+import {
+  CallField,
+  encodeStreamEntries,
+  limits,
+  ResultField,
+  type StreamEntry,
+  Error as WireErrorType,
+} from '@taskmaster/proto';
+import { readStream } from './raw-codec.ts';
 import type { Sender, SendFailure, SendOptions } from './sender.ts';
 import { Lost, Refused, type UnaryMethod, type Upstream, type UpstreamPipe } from './upstream.ts';
 
@@ -54,7 +61,11 @@ export class StreamSender implements Sender {
       return upstream.unary(address, method, request, { ...options, peer });
     }
     if (this.#closed) return Promise.reject(new Lost('the caller is gone', 'cancelled', false));
-    return this.#linkTo(address).send(method, request, options);
+    try {
+      return this.#linkTo(address).send(method, request, options);
+    } catch (thrown) {
+      return Promise.reject(thrown);
+    }
   }
 
   /** Whether answers are to be held back at the nodes. */
@@ -193,7 +204,7 @@ class Link {
   #flush(): void {
     while (!this.#blocked && !this.#over && this.#queue.length + this.#cancels.length > 0) {
       const entries = this.#nextEntries();
-      this.#blocked = !this.#pipe.write(writeStream(entries));
+      this.#blocked = !this.#pipe.write(encodeStreamEntries(entries));
     }
   }
 

@@ -1,9 +1,13 @@
-import { readUpdate } from './raw-codec.ts';
+import { readUpdate, type UpdateRoute } from './raw-codec.ts';
 import type { RoutedCall, RoutedCaller, Router } from './router.ts';
 
 /** Has an update carried out by the holder of its group. Rejects with a `Refusal`. */
-export function updateTasks(router: Router, bytes: Uint8Array, caller: RoutedCaller): Promise<Uint8Array> {
-  const { queue, hasRequestId } = routeOf(bytes);
+export function updateTasks(
+  router: Router,
+  bytes: Uint8Array,
+  caller: RoutedCaller,
+  { queue, hasRequestId }: Pick<UpdateRoute, 'queue' | 'hasRequestId'> = routeOf(bytes),
+): Promise<Uint8Array> {
   const call: RoutedCall = {
     method: 'UpdateTasks',
     request: () => bytes,
@@ -14,7 +18,7 @@ export function updateTasks(router: Router, bytes: Uint8Array, caller: RoutedCal
     : router.toHolder(router.partitionOfQueue(queue), call, caller);
 }
 
-function routeOf(bytes: Uint8Array): Pick<ReturnType<typeof readUpdate>, 'queue' | 'hasRequestId'> {
+function routeOf(bytes: Uint8Array): Pick<UpdateRoute, 'queue' | 'hasRequestId'> {
   try {
     return readUpdate(bytes);
   } catch {

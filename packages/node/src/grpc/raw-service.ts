@@ -18,10 +18,10 @@ export interface UnaryCaller extends Caller, Origin {
 /** Answers one method, bytes to bytes. Rejects with a `Refusal`; anything else is a fault of ours. */
 export type UnaryHandler = (request: Buffer, caller: UnaryCaller) => Promise<Uint8Array>;
 
-/** An answer on a stream; `encoded` are the fields of a StreamResult but for its id. */
+/** An answer on a stream; one that is `encoded` has the number of its field in a StreamResult. */
 export type StreamReply =
   | Exclude<StreamResult['result'], undefined>
-  | { readonly $case: 'encoded'; readonly bytes: Uint8Array };
+  | { readonly $case: 'encoded'; readonly field: number; readonly bytes: Uint8Array };
 
 /** One call read from a stream. */
 export type StreamOperation =

@@ -1,4 +1,12 @@
-import { encodeToBuffer, StreamResult } from '@taskmaster/proto';
+import {
+  encodeStreamEntries,
+  encodeToBuffer,
+  LeaseTasksResponse,
+  ResultField,
+  type StreamEntry,
+  UpdateTasksResponse,
+  Error as WireError,
+} from '@taskmaster/proto';
 import type { StreamReply } from './raw-service.ts';
 
 /** The answer to one call. */
@@ -10,26 +18,24 @@ export interface StreamAnswer {
 /** Answers are joined into messages of about this size; one that is larger by itself travels alone. */
 const MESSAGE_BYTES = 1024 * 1024;
 
-/** Tags of `StreamResponse.results` and `StreamResult.id`. */
-const RESULT_TAG = 0x0a;
-const ID_TAG = 0x08;
-
-/** A StreamResponse, as `encodeToBuffer` takes it. */
-const answersType: Parameters<typeof encodeToBuffer<readonly StreamAnswer[]>>[0] = {
-  encode(answers, writer) {
-    for (const { id, reply } of answers) {
-      const entry = writer.uint32(RESULT_TAG).fork();
-      if (reply.$case === 'encoded') entry.uint32(ID_TAG).uint64(id).raw(reply.bytes);
-      else StreamResult.encode({ id, result: reply }, entry);
-      entry.join();
-    }
-    return writer;
-  },
-};
-
 /** A StreamResponse. */
 export function encodeAnswers(answers: readonly StreamAnswer[]): Buffer {
-  return encodeToBuffer(answersType, answers);
+  return encodeStreamEntries(answers.map(entryOf));
+}
+
+function entryOf({ id, reply }: StreamAnswer): StreamEntry {
+  switch (reply.$case) {
+    case 'encoded':
+      return { id, field: reply.field, bytes: reply.bytes };
+    case 'update':
+      return { id, field: ResultField.update, bytes: encodeToBuffer(UpdateTasksResponse, reply.value) };
+    case 'lease':
+      return { id, field: ResultField.lease, bytes: encodeToBuffer(LeaseTasksResponse, reply.value) };
+    case 'error':
+      return { id, field: ResultField.error, bytes: encodeToBuffer(WireError, reply.value) };
+    default:
+      return reply satisfies never;
+  }
 }
 
 /** Splits answers into messages. */
