@@ -1,4 +1,5 @@
 import { connect } from '@taskmaster/client';
+import { parseQueueName, partitionOf } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { TestCluster } from '../support/start-cluster.ts';
@@ -24,7 +25,7 @@ b          serving         <n>     <n>    <n>  <any>
 c          serving         <n>     <n>    <n>  <any>
 3 holders                   32     200    200
 $ taskmaster members remove c --accept-loss --yes
-! taskmaster: MEMBER_ALIVE: <any>; have it leave with \`taskmaster members drain\`, or stop it first
+! taskmaster: MEMBER_ALIVE: <any>; if it is gone already, try again in a few seconds
 [1]
 $ taskmaster members drain nobody
 ! taskmaster: UNKNOWN_MEMBER: <any>
@@ -47,12 +48,22 @@ $ taskmaster members drain c
 [1]
 `;
 
-const oneIsDead = `
+/** Queues with a task each: of a node that runs, and of the one that was killed. */
+const oneIsDead = (alive: string, dead: string): string => `
 $ taskmaster members b
 NAME    STATE   ALIVE  HELD  WANTED  VERSION  ADDRESS
 b       active  no      <n>     <n>  <any>    127.0.0.1:<n>
 1 node          0       <n>     <n>
 ! b does not answer; <n> partitions wait for it. Start it again, or \`taskmaster members remove b\`
+
+# Someone waits for it.
+$ taskmaster peek ${dead} --timeout 3s
+! taskmaster: HOLDER_UNREACHABLE: b, which holds ${dead}, does not answer; gave up after <age>; start it again: its tasks wait for it
+[3]
+$ taskmaster lease ${dead} ${alive} --max 2
+QUEUE  PID  TOKEN  ATTEMPT  AGE  LEASED FOR  DATA
+${alive}  <any>
+! not all queues could be asked for more: b, which holds ${dead}, does not answer
 $ taskmaster partitions --summary
 HOLDER     STATE        PARTITIONS  QUEUES  TASKS  IDS
 a          serving             <n>     <n>    <n>  <any>
@@ -87,7 +98,8 @@ test('an operator looks at a cluster, has a node leave and gives one up', { time
   await using cluster = await TestCluster.start({ nodes: 3 });
   await using shell = await openShell(cluster.node('a').endpoint);
   await using client = await connect(cluster.node('a').endpoint);
-  for (let i = 0; i < 200; i++) await client.queue(`group-${i}#q`).enqueue(i);
+  const queues = Array.from({ length: 200 }, (_, i) => `group-${i}#q`);
+  for (const [i, queue] of queues.entries()) await client.queue(queue).enqueue(i);
   const settled = async (nodes: number): Promise<void> => {
     const { members } = await client.cluster.members();
     const here = members.filter((member) => member.role === 'node').filter(({ state }) => state === 'active');
@@ -107,5 +119,11 @@ test('an operator looks at a cluster, has a node leave and gives one up', { time
     const { members } = await client.cluster.members();
     expect(members.find(({ name }) => name === 'b')?.alive).toBe(false);
   });
-  await play(oneIsDead);
+  const { partitions } = await client.cluster.partitions();
+  const queueOf = (name: string): string => {
+    const holds = (queue: string): boolean =>
+      partitions[partitionOf(parseQueueName(queue).group, PARTITIONS)]?.holder?.name === name;
+    return queues.find(holds) ?? expect.unreachable(`${name} holds one of many groups`);
+  };
+  await play(oneIsDead(queueOf('a'), queueOf('b')));
 });

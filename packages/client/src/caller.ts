@@ -91,7 +91,8 @@ export class Caller {
           const unsure = repetition !== 'read' && (maybeApplied || failure.maybeApplied);
           throw withGaveUp(before, elapsedMs, { maybeApplied: unsure, cause: failure });
         }
-        const error = repetition === 'read' ? withMaybeApplied(failure, false) : withDoubt(failure, maybeApplied);
+        const error: TaskMasterError =
+          repetition === 'read' ? withMaybeApplied(failure, false) : withDoubt(failure, maybeApplied);
         maybeApplied = error.maybeApplied;
         before = error;
         await this.#beforeRepeating(operation, repetition, error, attempt, elapsedMs, timeoutMs + extraMs, signal);

@@ -226,6 +226,7 @@ describe('connect', () => {
     await expect(connecting).rejects.toBeInstanceOf(Unavailable);
     await expect(connecting).rejects.toThrow(`no endpoint can be reached: ${down}`);
     await expect(connecting).rejects.toThrow('ECONNREFUSED');
+    await expect(connecting).rejects.not.toThrow('Resolution note');
     await expect(connecting).rejects.toMatchObject({ code: 14, retryable: true });
   });
 

@@ -40,7 +40,9 @@ export function errorFromService(error: ServiceError): TaskMasterError {
   if (refusal !== undefined) return errorFromWire(refusal);
   // Without ErrorInfo it was gRPC that failed, not the node that refused.
   const lost = error.code === status.UNAVAILABLE;
-  return makeError(error.details === '' ? error.message : error.details, {
+  // gRPC adds a note on names even where there is nothing to note.
+  const details = error.details.replace(/\.? Resolution note: *$/, '');
+  return makeError(details === '' ? error.message : details, {
     reason: statusName(error.code),
     code: error.code,
     // gRPC's own RESOURCE_EXHAUSTED means a message too large, which no repetition makes smaller.

@@ -33,7 +33,7 @@ export function addAdministration(program: Command, runner: Runner): void {
     .addHelpText('after', notesOf(deleteNotes))
     .action((queue: string, { yes = false }: { readonly yes?: boolean }) => {
       assertCanAsk(runner.shell, yes, `deletes ${queue}`);
-      return runner.connected((session) => deleteQueue(session, queue, yes));
+      return runner.connected((session) => deleteQueue(session, queue, yes), [queue]);
     });
   program
     .command('reset-leases')
@@ -41,7 +41,7 @@ export function addAdministration(program: Command, runner: Runner): void {
     .description('Makes every leased task of a queue available now. Whoever has one has lost it.')
     .argument('<queue>', 'group#name, or a name in the default group', queueName)
     .addHelpText('after', notesOf(resetNotes))
-    .action((queue: string) => runner.connected((session) => resetLeases(session, queue)));
+    .action((queue: string) => runner.connected((session) => resetLeases(session, queue), [queue]));
 }
 
 async function deleteQueue(session: Session, name: string, yes: boolean): Promise<ExitCode> {

@@ -63,9 +63,10 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
   const before = (await client.cluster.members({ signal })).members;
   await using looker = new Looker(
     session,
-    before.filter((member) => member.name !== name),
+    before.filter((member) => member.name !== name && member.nodeId !== name),
   );
-  const nodeId = before.find((one) => one.role === 'node' && one.name === name && one.state !== 'left')?.nodeId;
+  const isMeant = (one: ClusterMember): boolean => one.name === name || one.nodeId === name;
+  const nodeId = before.find((one) => one.role === 'node' && isMeant(one) && one.state !== 'left')?.nodeId;
   const { partitionsHeld: total } = await client.cluster.drain(name, { signal });
   if (!wait) {
     if (out.json) await out.object({ name, nodeId, state: 'leaving', held: total });

@@ -80,7 +80,7 @@ export function addEnqueue(program: Command, runner: Runner): void {
     .action((queue: string, data: string | undefined, flags: EnqueueFlags) => {
       assertConsistent(data, flags);
       const run = flags.lines ? enqueueLines : enqueueOne;
-      return runner.connected((session) => run(session, queue, data, flags));
+      return runner.connected((session) => run(session, queue, data, flags), [queue]);
     });
 }
 

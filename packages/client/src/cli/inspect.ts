@@ -56,7 +56,7 @@ export function addInspection(program: Command, runner: Runner): void {
     )
     .option('--data', 'show the payloads, too')
     .addHelpText('after', notesOf(peekNotes))
-    .action((queue: string, flags: PeekFlags) => runner.connected((session) => peek(session, queue, flags)));
+    .action((queue: string, flags: PeekFlags) => runner.connected((session) => peek(session, queue, flags), [queue]));
   program
     .command('get')
     .summary('show the state of tasks by their PIDs')
@@ -68,7 +68,7 @@ export function addInspection(program: Command, runner: Runner): void {
     .addHelpText('after', notesOf(getNotes))
     .action((queue: string, pids: readonly string[], flags: GetFlags) => {
       if (flags.raw && pids.length > 1) throw new UsageError('--raw writes the payload of one task');
-      return runner.connected((session) => get(session, queue, pids, flags));
+      return runner.connected((session) => get(session, queue, pids, flags), [queue]);
     });
 }
 

@@ -2,17 +2,20 @@ import { hostname } from 'node:os';
 import { limits } from '@taskmaster/proto';
 import { type Command, Option } from 'commander';
 import { bytesCodec } from '../codec.ts';
+import { isTaskMasterError, type TaskMasterError } from '../errors.ts';
 import type { LeaseOptions } from '../lease-tasks.ts';
 import type { LeasedTask } from '../leased-task.ts';
 import type { Pid } from '../pid.ts';
 import { lengthOfTime, pid, queueName, wholeNumber } from './arguments.ts';
-import { textOf } from './bytes-text.ts';
+import { escapeControls, textOf } from './bytes-text.ts';
 import { UsageError } from './cli-errors.ts';
 import { ExecLoop } from './exec-loop.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
 import { countOf } from './format.ts';
 import { notesOf } from './help.ts';
+import { mayPass } from './report-error.ts';
 import type { Runner, Session } from './session.ts';
+import { silenceText, silentHolders } from './silent-holder.ts';
 import { tableOf } from './table.ts';
 import { leasedColumns, leasedObject } from './task-view.ts';
 
@@ -48,6 +51,8 @@ Examples:
 
 /** A long poll of --follow: long enough to cost nothing, short enough for proxies between. */
 const FOLLOW_WAIT_MS = 30_000;
+/** Nobody waits longer for more than was leased already, in ms: nodes wait two seconds for each other. */
+const MORE_MS = 3_000;
 
 export function addLease(program: Command, runner: Runner): void {
   program
@@ -76,7 +81,7 @@ export function addLease(program: Command, runner: Runner): void {
       const queues = names.map(queueName);
       assertConsistent(queues, flags);
       const run = flags.exec === undefined ? showTasks : runCommands;
-      return runner.connected((session) => run(session, queues, flags));
+      return runner.connected((session) => run(session, queues, flags), queues);
     });
 }
 
@@ -85,8 +90,16 @@ async function showTasks(session: Session, queues: readonly string[], flags: Lea
   const max = flags.max ?? 1;
   let leased = 0;
   for (;;) {
-    // Replies are bounded in bytes, so what fits into one may be less than what is there.
-    const tasks = await leaseOnce(session, queues, flags, Math.min(max - leased, limits.leaseTasks), leased === 0);
+    let tasks: LeasedTask<Uint8Array>[];
+    try {
+      // Replies are bounded in bytes, so what fits into one may be less than what is there.
+      tasks = await leaseOnce(session, queues, flags, Math.min(max - leased, limits.leaseTasks), leased === 0);
+    } catch (error) {
+      // What is leased is leased, and its time runs.
+      if (leased === 0 || session.signal.aborted || !isTaskMasterError(error) || !mayPass(error)) throw error;
+      await tellMissed(session, error, queues);
+      break;
+    }
     if (tasks.length === 0) break;
     await print(session, tasks, flags, leased === 0);
     leased += tasks.length;
@@ -94,6 +107,13 @@ async function showTasks(session: Session, queues: readonly string[], flags: Lea
   }
   if (leased === 0 && !out.json) err.write(`${queues.join(', ')}: no task to lease\n`);
   return leased === 0 ? exitCodes.nothing : exitCodes.ok;
+}
+
+/** Some of the queues could not be asked, after others were. */
+async function tellMissed({ client, err }: Session, error: TaskMasterError, queues: readonly string[]): Promise<void> {
+  const holders = await silentHolders(client, error, queues);
+  const why = holders.length > 0 ? silenceText(holders) : `${error.reason}: ${escapeControls(error.message)}`;
+  err.write(`not all queues could be asked for more: ${why}\n`);
 }
 
 async function print(
@@ -135,7 +155,7 @@ async function runCommands(session: Session, queues: readonly string[], flags: L
 }
 
 function leaseOnce(
-  { client, signal }: Session,
+  { client, signal, timeoutMs }: Session,
   names: readonly string[],
   flags: LeaseFlags,
   max: number,
@@ -149,6 +169,7 @@ function leaseOnce(
     maxPid: flags.maxPid,
     worker: flags.worker ?? `taskmaster@${hostname()}:${process.pid}`,
     signal,
+    timeout: isFirst ? timeoutMs : Math.min(timeoutMs, MORE_MS),
   };
   return client.lease({ queues: names.map((name) => client.queue(name, { codec: bytesCodec })), ...options });
 }

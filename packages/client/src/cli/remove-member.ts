@@ -13,7 +13,8 @@ import { tableOf } from './table.ts';
 
 const notes = `
 For members whose disks are gone: what only they held is lost, their partitions begin anew, empty, with the others, some
-seconds later; it waits for that. They are refused if they ever come back. A member that only stopped loses nothing: start
+seconds later; it waits for that. They are refused if they ever come back. They must be stopped: one that runs, cut off from the others, serves on until it
+hears of it, and what it acknowledges meanwhile is lost. A member that only stopped loses nothing: start
 it again. One that runs is drained instead. All other members must answer: name all that are lost at once.
 
 Without --accept-loss it says what would be lost, changes nothing, and exits with 1. Asks first on a terminal; elsewhere
@@ -101,6 +102,12 @@ function reportText(
   const empty = lost.length - full.length;
   if (full.length > 0 && empty > 0) lines.push(`and ${countOf(empty, 'empty partition')}`);
   if (takenBackBy.length > 0) lines.push(takenBackText(takenBackBy));
+  const are = isOne ? 'is' : 'are';
+  const they = isOne ? 'it' : 'they';
+  const acknowledge = isOne ? 'acknowledges' : 'acknowledge';
+  lines.push(
+    `Make sure that ${escapeControls(names.join(', '))} ${are} stopped: what ${they} still ${acknowledge} is lost.`,
+  );
   return lines.join('\n');
 }
 

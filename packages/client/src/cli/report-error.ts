@@ -3,7 +3,6 @@ import { DeadlineExceeded, isTaskMasterError, type TaskMasterError, Unavailable 
 import { escapeControls, printableOf, textOf } from './bytes-text.ts';
 import { AlreadyReported, CommandFailed, Interrupted, UsageError } from './cli-errors.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
-import { duration } from './format.ts';
 import type { OutputStream } from './output.ts';
 
 /** An error as it is shown: `{"error": ...}` with `--json`, else one line. */
@@ -34,12 +33,10 @@ const hints: Readonly<Record<string, string>> = {
   TOO_MANY_WAITERS: 'too many workers wait for tasks on this node; try again later',
   DISK_FULL: 'make room on the disk of the node; completing, renewing and reading go on meanwhile',
   NOT_HOLDER: 'another node serves this group; give --endpoint a proxy or that node',
-  NO_CLUSTER: 'a cluster begins with a node that is started with `--bootstrap`, and grows with `--join`',
   UNKNOWN_MEMBER: '`taskmaster members --all` shows who there is',
   MEMBER_LEFT: 'there is nothing left to do; `taskmaster members --all` shows it',
-  MEMBER_ALIVE: 'have it leave with `taskmaster members drain`, or stop it first',
+  MEMBER_ALIVE: 'if it is gone already, try again in a few seconds',
   LAST_MEMBER: 'add a node first',
-  HOLDER_UNREACHABLE: '`taskmaster members` shows who does not answer',
   UNIMPLEMENTED: 'the node is of a version without this',
   STARTING: 'the node is starting; try again in a moment',
   SHUTTING_DOWN: 'the node is shutting down; try again in a moment or with another --endpoint',
@@ -49,6 +46,7 @@ const hints: Readonly<Record<string, string>> = {
   DEADLINE_EXCEEDED: 'give it longer with --timeout',
 };
 
+const SILENT_HINT = '`taskmaster members` shows who does not answer';
 const UNREACHABLE_HINT = 'is a node running there? --endpoint or TASKMASTER_ENDPOINTS say where to look';
 
 /** Prints an error, unless it needs no words. Returns how the process ends because of it. */
@@ -77,7 +75,10 @@ export function errorReport(thrown: unknown): ErrorReport {
   if (isTaskMasterError(thrown)) return clientErrorReport(thrown);
   if (thrown instanceof CommanderError) {
     // 'error: unknown command 'qeues'\n(Did you mean queues?)'
-    const message = thrown.message.replace(/^error: /, '').replace(/\n/g, ' ');
+    const message = thrown.message
+      .replace(/^error: /, '')
+      .replace(/\n/g, ' ')
+      .replace(/\.$/, '');
     return { reason: 'USAGE', message, hint: 'see --help' };
   }
   if (thrown instanceof UsageError) return { reason: 'USAGE', message: thrown.message };
@@ -92,16 +93,22 @@ export function errorReport(thrown: unknown): ErrorReport {
 }
 
 function clientErrorReport(error: TaskMasterError): ErrorReport {
-  const isUnreachable = error.reason === 'UNAVAILABLE';
-  const retry = error.retryDelayMs === undefined ? '' : ` (try again in ${duration(error.retryDelayMs)})`;
   const items = error.items.map((item) => ({ ...item, pid: textOf(item.pid) }));
   return {
     reason: error.reason,
-    message: `${messageOf(error)}${retry}`,
-    hint: isUnreachable ? UNREACHABLE_HINT : hints[error.reason],
+    // When to try again is not for people: whoever reads this, the client has tried long enough.
+    message: messageOf(error),
+    hint: hintOf(error),
     items: items.length === 0 ? undefined : items,
     maybeApplied: error.maybeApplied ? true : undefined,
   };
+}
+
+function hintOf({ reason, metadata }: TaskMasterError): string | undefined {
+  if (reason === 'UNAVAILABLE') return UNREACHABLE_HINT;
+  // Where no node answers nobody could show that.
+  if (reason === 'HOLDER_UNREACHABLE') return metadata.partition === undefined ? undefined : SILENT_HINT;
+  return hints[reason];
 }
 
 /** The node's words, and which task they are of. */

@@ -5,6 +5,7 @@ import { connect } from '../connect.ts';
 import { endpoints, lengthOfTime } from './arguments.ts';
 import type { ExitCode } from './exit-codes.ts';
 import type { Output, OutputStream } from './output.ts';
+import { Patience } from './patience.ts';
 
 /** Where a command reads and writes. */
 export interface Shell {
@@ -43,15 +44,20 @@ export class Runner {
     return this.#exitCode;
   }
 
-  /** Connects, runs, disconnects. @throws whatever `connect` and the command throw. */
-  async connected(run: (session: Session) => Promise<ExitCode>): Promise<void> {
+  /**
+   * Connects, runs, disconnects. @throws whatever `connect` and the command throw.
+   * @param queues what the command is about, where it is about certain queues.
+   */
+  async connected(run: (session: Session) => Promise<ExitCode>, queues: readonly string[] = []): Promise<void> {
     const { endpoint, timeout, connectTimeout } = this.#program.opts<GlobalFlags>();
     const { shell } = this;
+    const patience = new Patience({ shell, queues, timeoutMs: timeout });
+    const { onRetry } = patience;
     await using client = await connect(
-      { endpoints: endpoint, timeout, connectTimeout: Math.min(timeout, connectTimeout) },
+      { endpoints: endpoint, timeout, connectTimeout: Math.min(timeout, connectTimeout), onRetry },
       { signal: shell.signal },
     );
-    this.#exitCode = await run({ ...shell, client, timeoutMs: timeout });
+    this.#exitCode = await patience.run(client, () => run({ ...shell, client, timeoutMs: timeout }));
   }
 }
 

@@ -151,6 +151,7 @@ function action<Flags extends SettleFlags>(runner: Runner, make: (session: Sessi
     const isAtomic = flags.atomic ?? false;
     return runner.connected(
       (session): Promise<ExitCode> => settleTasks(session, source, make(session, flags), isAtomic),
+      queue === undefined ? [] : [queue],
     );
   };
 }

@@ -1,0 +1,134 @@
+import { PartitionState, partitionOf } from '@taskmaster/proto';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { makeError } from '../errors.ts';
+import { type CliEnded, runCli, startCli } from '../testing/cli-shell.ts';
+import { fakeMember, fakePartition } from '../testing/fake-cluster.ts';
+import { FakeServer } from '../testing/fake-server.ts';
+
+const PARTITIONS = 8;
+const DEAD = '127.0.0.1:2';
+
+let server: FakeServer;
+/** Groups of three partitions: the first one's and the second one's are on a dead node. */
+let dead: string;
+let alsoDead: string;
+let alive: string;
+let askedForDead: number;
+beforeEach(async () => {
+  server = await FakeServer.start();
+  askedForDead = 0;
+  [dead, alsoDead, alive] = threeQueues();
+  const held = [dead, alsoDead].map(partition);
+  server.cluster.members = [
+    fakeMember({ name: 'a', rpcAddress: server.endpoint }),
+    fakeMember({ name: 'b', rpcAddress: DEAD, alive: false }),
+  ];
+  server.cluster.partitions = Array.from({ length: PARTITIONS }, (_, id) =>
+    held.includes(id)
+      ? fakePartition({ id, holder: 'b', state: PartitionState.PARTITION_STATE_UNREACHABLE })
+      : fakePartition({ id, holder: 'a' }),
+  );
+  server.refusalOf = (queue) => {
+    if (queue === alive) return undefined;
+    askedForDead++;
+    const metadata = { partition: String(partition(queue)), holder: DEAD };
+    return makeError('the node that holds it cannot be reached', {
+      reason: 'HOLDER_UNREACHABLE',
+      metadata,
+      retryDelayMs: 50,
+    });
+  };
+});
+afterEach(() => server.kill());
+
+function partition(queue: string): number {
+  return partitionOf(queue.slice(0, queue.indexOf('#')), PARTITIONS);
+}
+
+function threeQueues(): [string, string, string] {
+  const found = new Map<number, string>();
+  for (let i = 0; found.size < 3; i++) {
+    const queue = `g${i}#q`;
+    if (!found.has(partition(queue))) found.set(partition(queue), queue);
+  }
+  const [first, second, third] = found.values();
+  if (first === undefined || second === undefined || third === undefined) throw new Error('three were found');
+  return [first, second, third];
+}
+
+function run(...args: string[]): Promise<CliEnded> {
+  return runCli(server.endpoint, args);
+}
+
+describe('a node that does not answer', () => {
+  test.each([
+    ['enqueue', (queue: string) => ['enqueue', queue, 'x']],
+    ['peek', (queue: string) => ['peek', queue]],
+    ['get', (queue: string) => ['get', queue, 'a']],
+    ['delete-queue', (queue: string) => ['delete-queue', queue, '--yes']],
+  ])('is named, with the queue: %s', async (_name, args) => {
+    const { code, stdout, stderr } = await run(...args(dead), '--timeout', '300ms');
+    expect({ code, stdout }).toEqual({ code: 3, stdout: '' });
+    // Whether time or attempts end first is chance here.
+    expect(stderr.replace(/; gave up after \d+ms/, '')).toBe(
+      `taskmaster: HOLDER_UNREACHABLE: b, which holds ${dead}, does not answer; start it again: its tasks wait for it\n`,
+    );
+  });
+
+  test('is named for programs, too', async () => {
+    const { stderr } = await run('lease', dead, '--json', '--timeout', '300ms');
+    expect(JSON.parse(stderr).error).toMatchObject({
+      reason: 'HOLDER_UNREACHABLE',
+      message: expect.stringContaining(`b, which holds ${dead}, does not answer`),
+    });
+  });
+
+  test('is not known to nodes that stand alone: what was said remains', async () => {
+    server.cluster.members = [];
+    const { code, stderr } = await run('peek', dead, '--timeout', '100ms');
+    expect(code).toBe(3);
+    expect(stderr).toContain('HOLDER_UNREACHABLE: the node that holds it cannot be reached');
+    expect(stderr).toContain('`taskmaster members` shows who does not answer');
+  });
+
+  test('is told of on a terminal while it is tried', async () => {
+    const running = startCli(server.endpoint, ['peek', dead, '--timeout', '30s'], { isTerminal: true });
+    await vi.waitUntil(() => running.stderr.includes(`b, which holds ${dead}, does not answer; trying for 30s\n`), {
+      timeout: 10_000,
+    });
+    server.refusalOf = undefined;
+    const { code, stderr } = await running.ended;
+    expect(code).toBe(4);
+    expect(stderr.split('trying for')).toHaveLength(2);
+  });
+});
+
+describe('a lease of queues of which some are on a node that does not answer', () => {
+  test('succeeds with what there is, and names those that were left out', async () => {
+    await run('enqueue', alive, 'x');
+    const { refusalOf } = server;
+    let leases = 0;
+    // A node asked for several queues gives what it finds in the others, and refuses when it finds nothing.
+    server.refusalOf = (queue) => (queue === alive || leases++ < 2 ? undefined : refusalOf?.(queue));
+    const { code, stdout, stderr } = await run('lease', dead, alsoDead, alive, '--max', '3', '--timeout', '300ms');
+    expect(code, stderr).toBe(0);
+    expect(stdout).toContain(alive);
+    expect(stderr).toBe(
+      `not all queues could be asked for more: b, which holds ${dead}, ${alsoDead}, does not answer\n`,
+    );
+  });
+
+  test('fails when nothing was leased', async () => {
+    const { code, stdout, stderr } = await run('lease', dead, alive, '--timeout', '300ms');
+    expect({ code, stdout }).toEqual({ code: 3, stdout: '' });
+    expect(stderr).toContain(`HOLDER_UNREACHABLE: b, which holds ${dead}, does not answer`);
+    expect(askedForDead).toBeGreaterThan(1);
+  });
+});
+
+test('where no node answers none is said to show which', async () => {
+  server.refusalOf = () => makeError('none of the nodes answers: a, b', { reason: 'HOLDER_UNREACHABLE' });
+  const { stderr } = await run('peek', dead, '--timeout', '100ms');
+  expect(stderr).toContain('HOLDER_UNREACHABLE: none of the nodes answers: a, b');
+  expect(stderr).not.toContain('taskmaster members');
+});
