@@ -18,7 +18,7 @@ Options:
   --quick             short runs, small queues
   --seconds N         length of one run (default 3)
   --repetitions N     runs of each contestant, of which medians are shown (default 3)
-  --tasks N           tasks that are queued in rows about many of them (B8 to B11), instead of their own number
+  --tasks N           tasks that are queued in rows about many of them (B8 to B12), instead of their own number
   --peer-results FILE what other queues did on this machine, as "peers --out FILE" writes it;
                       otherwise those that are installed are measured too, for some minutes a row (B3 to B6)
   --no-peers          not even then
