@@ -173,9 +173,9 @@ export class Cluster {
   }
 
   /**
-   * Gives up a member that will not come back, or several at once: all of them, or none. One that runs all the same, cut
-   * off from the others, serves on until it hears of it, and what it acknowledged since is lost. What only they held is, so
-   * without `acceptLoss` nothing changes and the answer says what that is.
+   * Gives up a member that will not come back, or several at once: all of them, or none. What only they held is lost:
+   * without `acceptLoss` nothing changes, and the answer says what that is. So is what they acknowledge from then on: they
+   * must not run any more, as one that is cut off from the others serves on until it hears of it.
    * @throws MemberAlive, UnknownMember, MemberLeft, LastMember, NoCluster; Unavailable with the reason HOLDER_UNREACHABLE when
    * an active member that is not named does not answer; TypeError when none is named.
    */

@@ -11,6 +11,7 @@ import {
   idsHeldBy,
 } from '../testing/cluster-fixtures.ts';
 import { VirtualClock } from '../testing/virtual-clock.ts';
+import { toWireRecord } from './knowledge-codec.ts';
 
 describe('the list of members', () => {
   test('shows nodes, those that left last, and proxies', async () => {
@@ -154,6 +155,24 @@ describe('a member that is drained', () => {
     await cluster.pass(DEATH_MS);
     await giveUp(cluster, 'a', 'b');
     await expect(drain('a')).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
+  });
+
+  test('is told apart by its id from another one of its name: both joined at the same moment', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    const b = cluster.node('a').agent.members.get('id-b');
+    if (!b) throw new Error('b is no member');
+    const twin = { ...toWireRecord(b), nodeId: 'id-x', rpcAddress: 'x:1', gossipAddress: 'x:2' };
+    const { exchange } = cluster.node('b').agent.handlers;
+    const knowledge = { members: [twin], holders: [] };
+    await cluster.run(exchange({ clusterId: 'cluster-1', from: 'id-x', knowledge }));
+    await cluster.pass(1_000);
+    const drain = (name: string) => cluster.run(administrationOf(cluster, 'a').drainMember({ name }));
+    await expect(drain('b')).rejects.toMatchObject({
+      reason: 'NAME_IN_USE',
+      message: expect.stringContaining('id-b at b:1, id-x at x:1'),
+    });
+    expect(await drain('id-b')).toMatchObject({ partitionsHeld: expect.any(Number) });
+    expect(cluster.node('b').agent.self?.state).toBe('leaving');
   });
 
   test('is not another one that has its address now', async () => {

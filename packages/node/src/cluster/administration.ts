@@ -19,7 +19,7 @@ import type { Membership, Peer } from '../ports/membership.ts';
 import type { CallPeer } from '../ports/peer-network.ts';
 import type { ClusterAgent } from './agent.ts';
 import { toWireRecord } from './knowledge-codec.ts';
-import { type MemberRecord, memberNamed } from './members.ts';
+import { type MemberRecord, membersNamed } from './members.ts';
 
 export interface AdministrationDeps {
   readonly agent: ClusterAgent;
@@ -92,12 +92,18 @@ export class ClusterAdministration {
     return this.#deps.agent.removal.remove([...nodeIds], { acceptLoss, waitMs });
   };
 
-  /** Names are unique among those that have not left, and only among those. */
+  /** The member of this name, or of this node id: names of those that have left may come again. */
   #memberNamed(name: string): MemberRecord {
     const { members } = this.#deps.agent;
-    const found = memberNamed(members, name);
-    if (found) return found;
-    if ([...members.values()].some((member) => member.name === name)) {
+    const [found, ...others] = membersNamed(members, name);
+    if (found && others.length > 0) {
+      const ids = [found, ...others].map(({ nodeId, rpcAddress }) => `${nodeId} at ${rpcAddress}`).sort();
+      const message = `several members have the name ${name}: name one of them by its id, of ${ids.join(', ')}`;
+      throw new Refusal('NAME_IN_USE', message, { metadata: { member: name } });
+    }
+    const known = found ?? members.get(name);
+    if (known && known.state !== 'left') return known;
+    if (known || [...members.values()].some((member) => member.name === name)) {
       throw new Refusal('MEMBER_LEFT', `member ${name} has left already`, { metadata: { member: name } });
     }
     throw new Refusal('UNKNOWN_MEMBER', `no member has the name ${name}`, { metadata: { member: name } });

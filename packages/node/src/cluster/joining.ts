@@ -6,7 +6,7 @@ import { sleep } from '../ports/sleep.ts';
 import type { Exchanger } from './exchange.ts';
 import type { Knowledge } from './knowledge.ts';
 import { fromWireRecord, toWireRecord } from './knowledge-codec.ts';
-import { type MemberRecord, memberNamed } from './members.ts';
+import { type MemberRecord, membersNamed } from './members.ts';
 
 export interface JoiningDeps {
   readonly clusterId: string;
@@ -40,8 +40,8 @@ export class Joining {
       if (clusterId !== '' && clusterId !== own) {
         throw new Refusal('WRONG_CLUSTER', `this is cluster ${own}, and ${name} belongs to cluster ${clusterId}`);
       }
-      const namesake = memberNamed(knowledge.members, name);
-      if (namesake && namesake.nodeId !== nodeId) {
+      const namesake = membersNamed(knowledge.members, name).find((other) => other.nodeId !== nodeId);
+      if (namesake) {
         throw new Refusal('NAME_IN_USE', `another member, at ${namesake.rpcAddress}, has the name ${name}`);
       }
       if (knowledge.members.get(nodeId)?.state === 'left') {

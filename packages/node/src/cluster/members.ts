@@ -66,11 +66,9 @@ export function mergeMembers(a: Members, b: Iterable<MemberRecord>): Members {
 export const ringMembers = (members: Members): string[] =>
   [...members.values()].filter(({ state }) => state === 'active').map(({ nodeId }) => nodeId);
 
-/** The member that has this name, if it has not left. */
-export function memberNamed(members: Members, name: string): MemberRecord | undefined {
-  for (const member of members.values()) if (member.name === name && member.state !== 'left') return member;
-  return undefined;
-}
+/** The members that have this name and have not left: one at most, unless two joined at the same moment. */
+export const membersNamed = (members: Members, name: string): MemberRecord[] =>
+  [...members.values()].filter((member) => member.name === name && member.state !== 'left');
 
 /** Given up by an operator: whatever it does or says from now on, it holds nothing. */
 export const isRemoved = (record: MemberRecord | undefined): boolean =>

@@ -177,7 +177,7 @@ export interface ListPartitionsResponse {
 
 /** Has a member leave. */
 export interface DrainMemberRequest {
-  /** Its name. */
+  /** Its name, or its node id. */
   name: string;
 }
 
@@ -189,12 +189,12 @@ export interface DrainMemberResponse {
 
 /** Gives members up. */
 export interface RemoveMemberRequest {
-  /** Name of a member. */
+  /** Name of a member, or its node id. */
   name: string;
   /** What only they held is lost. Unless set, the answer says what that would be, and nothing changes. */
   acceptLoss: boolean;
   /**
-   * Names of members that are given up in the same step. None of them is asked what it holds: where two do not answer,
+   * Names or node ids of members that are given up in the same step. None of them is asked what it holds: where two do not answer,
    * neither can be given up without the other.
    */
   also: string[];
@@ -1170,7 +1170,8 @@ export const ClusterServiceService = {
   /**
    * Gives up members that will not come back, and whatever only they held: all of them, or none. Refused with
    * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named
-   * does not answer.
+   * does not answer. Whoever asks says that they do not run any more. One that runs, cut off from the others, serves on
+   * until it hears of its removal; what it acknowledged since is lost then.
    */
   removeMember: {
     path: "/taskmaster.v1.ClusterService/RemoveMember" as const,
@@ -1197,7 +1198,8 @@ export interface ClusterServiceServer extends UntypedServiceImplementation {
   /**
    * Gives up members that will not come back, and whatever only they held: all of them, or none. Refused with
    * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named
-   * does not answer.
+   * does not answer. Whoever asks says that they do not run any more. One that runs, cut off from the others, serves on
+   * until it hears of its removal; what it acknowledged since is lost then.
    */
   removeMember: handleUnaryCall<RemoveMemberRequest, RemoveMemberResponse>;
 }
@@ -1257,7 +1259,8 @@ export interface ClusterServiceClient extends Client {
   /**
    * Gives up members that will not come back, and whatever only they held: all of them, or none. Refused with
    * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named
-   * does not answer.
+   * does not answer. Whoever asks says that they do not run any more. One that runs, cut off from the others, serves on
+   * until it hears of its removal; what it acknowledged since is lost then.
    */
   removeMember(
     request: RemoveMemberRequest,
