@@ -202,11 +202,11 @@ export class ClusterAgent {
   start(): void {
     const { partitions, handOffs } = this.#deps;
     partitions.locate((id) => this.#locate(id));
-    this.#endListening = partitions.onChange(() => this.#holdingsChanged());
+    this.#endListening = partitions.onChange((changed) => this.#holdingsChanged(changed));
     // The last run may have ended between a removal and what follows from it; the rest is seen to by `LeftTargets`.
     for (const record of this.members.values()) if (isRemoved(record)) void this.#refuseRemoved(record.nodeId);
     handOffs.start();
-    this.#holdingsChanged();
+    this.#holdingsChanged(this.view.ids());
     this.#seekOthers();
     this.#guard.start();
     this.#exchanger.start();
@@ -284,8 +284,8 @@ export class ClusterAgent {
     return holder && address !== undefined ? { ...holder, address } : undefined;
   }
 
-  #holdingsChanged(): void {
-    this.#knowledge.holdingsChanged();
+  #holdingsChanged(ids: Iterable<PartitionId>): void {
+    this.#knowledge.holdingsChanged(ids);
     this.#look();
   }
 

@@ -31,6 +31,11 @@ export class HolderView {
     return this.#holders.length;
   }
 
+  /** Of all partitions that there are. */
+  ids(): Iterable<PartitionId> {
+    return this.#holders.keys() as Iterable<PartitionId>;
+  }
+
   get(id: PartitionId): KnownHolder | undefined {
     return this.#holders[id];
   }

@@ -49,7 +49,7 @@ export class Knowledge {
     this.#members = deps.members;
     this.#desired = desiredHolders(ringMembers(deps.members), deps.partitionCount);
     // Before the first answer: what it leaves out is taken for lost where a member is given up.
-    this.#learnOwn();
+    this.#learnOwn(this.view.ids());
   }
 
   get members(): Members {
@@ -129,18 +129,18 @@ export class Knowledge {
   }
 
   /** What this node holds it says first hand; where it has just given something up, it knows to whom. */
-  holdingsChanged(): void {
-    if (this.#learnOwn()) this.#listener.news();
+  holdingsChanged(ids: Iterable<PartitionId>): void {
+    if (this.#learnOwn(ids)) this.#listener.news();
   }
 
-  #learnOwn(): boolean {
+  #learnOwn(ids: Iterable<PartitionId>): boolean {
     const { partitions, identity } = this.#deps;
     let news = false;
-    for (let id = 0; id < this.view.partitions; id++) {
-      const holding = partitions.holding(id as PartitionId);
+    for (const id of ids) {
+      const holding = partitions.holding(id);
       if (!holding) continue;
       const nodeId = holding.kind === 'released' ? holding.to : identity.nodeId;
-      if (this.view.learn(id as PartitionId, { nodeId, epoch: holding.epoch })) news = true;
+      if (this.view.learn(id, { nodeId, epoch: holding.epoch })) news = true;
     }
     return news;
   }

@@ -28,7 +28,7 @@ export type Holding =
 export class Holdings {
   /** Undefined: a node without a cluster holds everything. */
   readonly #byPartition: Map<PartitionId, Holding> | undefined;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(changed: readonly PartitionId[]) => void>();
   #locate: (id: PartitionId) => PartitionLocation | undefined = () => undefined;
   #guard: () => Promise<void> | undefined = () => undefined;
 
@@ -83,7 +83,17 @@ export class Holdings {
   }
 
   serve(id: PartitionId, epoch: number): void {
-    this.#set(id, { kind: 'serving', epoch });
+    this.serveAll([[id, epoch]]);
+  }
+
+  /** Of many at once listeners hear at once: each looks at all there are. */
+  serveAll(partitions: Iterable<readonly [id: PartitionId, epoch: number]>): void {
+    const changed: PartitionId[] = [];
+    for (const [id, epoch] of partitions) {
+      this.#put(id, { kind: 'serving', epoch });
+      changed.push(id);
+    }
+    this.#changed(changed);
   }
 
   freeze(id: PartitionId, epoch: number): void {
@@ -95,7 +105,7 @@ export class Holdings {
     const holding = this.get(id);
     if (holding?.kind !== 'frozen') throw new Error(`partition ${id} is handed over without being frozen`);
     this.#byPartition?.set(id, { ...holding, kind: 'handing-over', to });
-    this.#changed();
+    this.#changed([id]);
   }
 
   release(id: PartitionId, epoch: number, to: string): void {
@@ -118,7 +128,7 @@ export class Holdings {
     this.#guard = check;
   }
 
-  onChange(listener: () => void): () => void {
+  onChange(listener: (changed: readonly PartitionId[]) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
@@ -132,14 +142,18 @@ export class Holdings {
   }
 
   #set(id: PartitionId, next: Holding): void {
+    this.#put(id, next);
+    this.#changed([id]);
+  }
+
+  #put(id: PartitionId, next: Holding): void {
     const earlier = this.#byPartition?.get(id);
     this.#byPartition?.set(id, next);
     if (earlier?.kind === 'frozen' || earlier?.kind === 'handing-over') earlier.over.resolve();
-    this.#changed();
   }
 
-  #changed(): void {
-    for (const listener of this.#listeners) listener();
+  #changed(ids: readonly PartitionId[]): void {
+    for (const listener of this.#listeners) listener(ids);
   }
 }
 

@@ -41,8 +41,8 @@ export interface PartitionHost {
   claim(claims: readonly PartitionClaim[]): Promise<void>;
   /** Gives up a partition that another node holds at a later epoch: nothing of it is committed from this turn on. */
   supersede(id: PartitionId, by: { readonly nodeId: string; readonly epoch: number }): Promise<void>;
-  /** Called after each change of what `held` says of ids, epochs and states. Returns the way to end it. */
-  onChange(listener: () => void): () => void;
+  /** Told after each change of what `held` says of ids, epochs and states, of which. Returns the way to end it. */
+  onChange(listener: (changed: readonly PartitionId[]) => void): () => void;
   /** Given once: what refusals with NOT_HOLDER say of where a partition is. */
   locate(find: (id: PartitionId) => PartitionLocation | undefined): void;
   /**

@@ -83,3 +83,13 @@ describe('a partition whose holder row could not be written', () => {
     expect(h.engine.partitions.holding(P)).toBeUndefined();
   });
 });
+
+test('partitions that are claimed together are told of together: whoever hears of it looks at all there are', async () => {
+  const h = new EngineHarness({ clustered: true, config: { partitions: 1024 } });
+  await h.open();
+  const told: (readonly PartitionId[])[] = [];
+  h.engine.partitions.onChange((changed) => void told.push(changed));
+  const ids = Array.from({ length: 500 }, (_, i) => (2 * i) as PartitionId);
+  await h.clock.run(h.engine.partitions.claim(ids.map((id) => ({ id, epoch: 3 }))));
+  expect(told).toEqual([ids]);
+});

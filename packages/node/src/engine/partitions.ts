@@ -95,7 +95,7 @@ export class Partitions implements PartitionHost {
     return this.#deps.holdings.get(id);
   }
 
-  onChange(listener: () => void): () => void {
+  onChange(listener: (changed: readonly PartitionId[]) => void): () => void {
     return this.#deps.holdings.onChange(listener);
   }
 
@@ -123,11 +123,11 @@ export class Partitions implements PartitionHost {
       memory,
       [...wanted].map(([id, epoch]) => [id, { kind: 'serving', epoch }]),
     );
-    for (const [id, epoch] of wanted) {
+    for (const id of wanted.keys()) {
       this.#arriving.delete(id);
       memory.adopt(id, partitions.get(id) ?? newPartition());
-      holdings.serve(id, epoch);
     }
+    holdings.serveAll(wanted);
     if (memory.failed) await this.#deps.reload();
   }
 
