@@ -44,7 +44,7 @@ export class TransferNode {
       log: SILENT,
       nodeId: this.name,
       addressOf: (nodeId) => nodeId,
-      bytesPerSecond: 0,
+      bytesPerSecond: this.#net.bytesPerSecond,
     });
     this.handOffs.start();
   }
@@ -73,9 +73,12 @@ export class TwoNodes {
   readonly faults: LinkFaults = {};
   readonly a: TransferNode;
   readonly b: TransferNode;
+  /** Of hand-offs; 0: no bound. */
+  readonly bytesPerSecond: number;
 
-  constructor(options: HarnessOptions & { readonly bIsAheadMs?: number } = {}) {
-    const { bIsAheadMs = 0, seed = 1, ...rest } = options;
+  constructor(options: HarnessOptions & { readonly bIsAheadMs?: number; readonly bytesPerSecond?: number } = {}) {
+    const { bIsAheadMs = 0, bytesPerSecond = 0, seed = 1, ...rest } = options;
+    this.bytesPerSecond = bytesPerSecond;
     const config = { partitions: 4, ...options.config };
     const of = (machine: string, wallAheadMs: number, ownSeed: number): HarnessOptions => {
       const clock = new VirtualClock({ time: this.time, machine, wallAheadMs });

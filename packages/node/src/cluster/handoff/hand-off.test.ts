@@ -1,6 +1,6 @@
 import { partitionOf, SendAtomsRequest, SendRowsRequest } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import type { PartitionId } from '../../domain/ids.ts';
+import type { Instant, PartitionId } from '../../domain/ids.ts';
 import { PeerMessageTooLong } from '../../ports/peer-network.ts';
 import { pidsOf } from '../../testing/engine-harness.ts';
 import { TwoNodes } from '../../testing/two-nodes.ts';
@@ -135,6 +135,43 @@ describe('a partition that is handed over', () => {
     await expect(handOver(nodes)).rejects.toBeInstanceOf(PeerMessageTooLong);
     expect(sent).toBe(1);
     expect(nodes.serving(P)).toEqual(['a']);
+  });
+
+  test('comes through however slow it may go: the target waits, and what gathers meanwhile counts', async () => {
+    const nodes = await open({ bytesPerSecond: 2_000 });
+    const { a, b } = nodes;
+    const big = (pid: string) => a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(100_000) }] });
+    for (const pid of ['1', '2', '3', '4', '5', '6']) await nodes.run(big(pid));
+    const from = nodes.time.now();
+    let parts = 0;
+    nodes.faults.request = (_, method) => {
+      if (method === 'sendRows' && ++parts === 2) big('7');
+    };
+    await handOver(nodes);
+    // 700,000 bytes, and a little more: none is sent for nothing, and none is paid for under the freeze.
+    const tookMs = nodes.time.now() - from;
+    expect(tookMs).toBeGreaterThan(350_000);
+    expect(tookMs).toBeLessThan(360_000);
+    expect(a.handOffs?.figures().lastFrozenMs).toBeLessThan(100);
+    expect(pidsOf(await nodes.run(b.h.lease(QUEUE, { max: 9 })))).toEqual(['1', '2', '3', '4', '5', '6', '7']);
+  });
+
+  test('comes through though it takes in more than may be sent', async () => {
+    const nodes = await open({ bytesPerSecond: 20_000 });
+    const { a, b } = nodes;
+    const add = (pid: string) => a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(10_000) }] });
+    for (let i = 0; i < 60; i++) await nodes.run(add(`${i}`));
+    const adding = (async (): Promise<void> => {
+      // 50,000 bytes a second.
+      for (let i = 0; nodes.serving(P).includes('a'); i++) {
+        await add(`x${i}`).catch((error: unknown) => expect(error).toMatchObject({ reason: 'NOT_HOLDER' }));
+        await new Promise<void>((resolve) => a.h.clock.at((a.h.clock.now() + 200) as Instant, resolve));
+      }
+    })();
+    await handOver(nodes);
+    await nodes.run(adding);
+    expect(nodes.serving(P)).toEqual(['b']);
+    expect((await nodes.run(b.h.counts(QUEUE))).available).toBeGreaterThan(60);
   });
 
   test('and back, is as it was', async () => {

@@ -69,6 +69,10 @@ const RETRY_MS = 200;
 const REST_BYTES = 64 * 1024;
 /** A partition that takes in faster than it is sent is frozen after so many rounds all the same. */
 const MAX_ROUNDS = 100;
+/** What gathers in the log while a part is paid for is sent so often. */
+const LOG_MS = 1_000;
+/** While there is nothing to send the target hears so often that more will come; it forgets the transfer after 60 s. */
+const KEEP_ALIVE_MS = 10_000;
 
 /**
  * Hands one partition over (the paper, 5.7): the snapshot and the log behind it while it serves on, then the rest, frozen.
@@ -142,28 +146,55 @@ class Sender {
   async #sendSnapshot(): Promise<void> {
     for await (const rows of this.#leaving.rows()) {
       const bytes = sizeOfRows(rows);
-      await this.#deps.throttle.take(bytes, this.#signal);
       await this.#call('sendRows', { transfer: this.#transfer, sequence: ++this.#sequence, rows });
       this.#progress.rows += rows.length;
       this.#progress.bytes += bytes;
-      await this.#sendLog();
+      await this.#payFor(bytes);
+    }
+  }
+
+  /**
+   * Of a part of the snapshot: waits until it is paid for, and sends what gathers in the log. That counts as much as the
+   * part at most, so that a partition that takes in more than the throttle lets through moves all the same.
+   */
+  async #payFor(bytes: number): Promise<void> {
+    const { throttle, clock } = this.#deps;
+    let until = throttle.pay(bytes);
+    let sentAt = clock.now();
+    for (let most = bytes; ; ) {
+      const sent = await this.#sendLog();
+      const counted = Math.min(sent, most);
+      most -= counted;
+      if (counted > 0) until = throttle.pay(counted);
+      if (clock.now() >= until) return;
+      if (sent > 0) sentAt = clock.now();
+      if (clock.now() - sentAt >= KEEP_ALIVE_MS) {
+        await this.#sendAtoms([]);
+        sentAt = clock.now();
+      }
+      await sleep(clock, Math.min(LOG_MS, until - clock.now()), this.#signal);
     }
   }
 
   async #catchUp(): Promise<void> {
     this.#progress.phase = 'log';
     for (let round = 0; round < MAX_ROUNDS && this.#leaving.backlogBytes > REST_BYTES; round++) {
-      await this.#sendLog();
+      // Nobody waits for it here: it would only grow.
+      this.#deps.throttle.pay(await this.#sendLog());
     }
   }
 
-  /** What has gathered so far; more gathers while it is sent. */
-  async #sendLog(): Promise<void> {
-    for (let left = this.#leaving.backlogBytes; left > 0; ) {
-      const atoms = this.#leaving.takeAtoms();
-      await this.#call('sendAtoms', { transfer: this.#transfer, sequence: ++this.#sequence, atoms });
-      left -= this.#count(atoms);
-    }
+  /** What has gathered so far; more gathers while it is sent. Resolves with its bytes. */
+  async #sendLog(): Promise<number> {
+    const gathered = this.#leaving.backlogBytes;
+    let sent = 0;
+    while (sent < gathered) sent += await this.#sendAtoms(this.#leaving.takeAtoms());
+    return sent;
+  }
+
+  async #sendAtoms(atoms: TransferredAtom[]): Promise<number> {
+    await this.#call('sendAtoms', { transfer: this.#transfer, sequence: ++this.#sequence, atoms });
+    return this.#count(atoms);
   }
 
   async #switch(epoch: number): Promise<HandedOver> {

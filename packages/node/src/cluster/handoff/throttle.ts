@@ -1,25 +1,23 @@
+import type { Instant } from '../../domain/ids.ts';
 import type { Clock } from '../../ports/clock.ts';
-import { sleep } from '../../ports/sleep.ts';
 
-/** Bounds bytes per second, over all who share it. A part goes as a whole, and is paid for by those who come after. */
+/** Bounds bytes per second, over all who share it: what was sent is paid for by waiting, in the order of the calls. */
 export class Throttle {
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, 'now'>;
   readonly #bytesPerSecond: number;
-  #freeAt: number;
+  #freeAt = 0;
 
   /** 0 bytes per second: no bound. */
-  constructor(clock: Clock, bytesPerSecond: number) {
+  constructor(clock: Pick<Clock, 'now'>, bytesPerSecond: number) {
     this.#clock = clock;
     this.#bytesPerSecond = bytesPerSecond;
-    this.#freeAt = clock.now();
   }
 
-  /** Resolves when it is the turn of so many bytes. */
-  async take(bytes: number, signal?: AbortSignal): Promise<void> {
-    if (this.#bytesPerSecond === 0) return;
+  /** Counts so many bytes. Returns when they, and all that were counted before, are paid for. */
+  pay(bytes: number): Instant {
     const now = this.#clock.now();
-    const waitMs = this.#freeAt - now;
+    if (this.#bytesPerSecond === 0) return now;
     this.#freeAt = Math.max(now, this.#freeAt) + (bytes * 1000) / this.#bytesPerSecond;
-    if (waitMs >= 1) await sleep(this.#clock, Math.ceil(waitMs), signal);
+    return Math.floor(this.#freeAt) as Instant;
   }
 }
