@@ -67,7 +67,7 @@ export class NodePool implements Upstream, Disposable {
   ): Promise<Uint8Array> {
     const channel = this.#take(address);
     try {
-      await connected(channel.client, address, options);
+      if (!isConnected(channel.client)) await connected(channel.client, address, options);
       return await call(channel.client, method, request, options);
     } finally {
       release(channel);
@@ -125,6 +125,10 @@ export class NodePool implements Upstream, Disposable {
 function release(channel: Channel): void {
   channel.calls--;
   channel.usedAt = performance.now();
+}
+
+function isConnected(client: Client): boolean {
+  return client.getChannel().getConnectivityState(true) === connectivityState.READY;
 }
 
 /** Resolves once there is a connection; rejects with `Lost`: nothing was sent. */

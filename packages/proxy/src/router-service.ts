@@ -30,7 +30,7 @@ import { getQueueStats, listQueues } from './cluster-reads.ts';
 import { leaseTasks } from './leases.ts';
 import { readQueue, readStream, readUpdate, type UpdateRoute } from './raw-codec.ts';
 import type { Repetition, RoutedCaller, Router } from './router.ts';
-import { type Sender, unarySender } from './sender.ts';
+import { type Sender, sharedSender, unarySender } from './sender.ts';
 import { StreamSender } from './stream-sender.ts';
 import { updateTasks } from './updates.ts';
 import type { ClusterMethod, UnaryMethod } from './upstream.ts';
@@ -72,6 +72,15 @@ export function createRouterService(router: Router): RawService {
       using _counted = inFlight.take(bytes.length);
       return await serve(router, bytes, new ServedCaller(router, caller, unarySender(router.upstream, caller.address)));
     };
+  // Whose updates they are is of no interest to the nodes.
+  const shared = streamSender(router, '');
+  const update: UnaryHandler = async (bytes, caller) => {
+    checkSize(bytes);
+    using _counted = inFlight.take(bytes.length);
+    const own = unarySender(router.upstream, caller.address);
+    const sender = sharedSender(shared, own, router.upstream);
+    return await updateTasks(router, bytes, new ServedUpdater(router, caller, sender));
+  };
   /** Over streams: many calls in one message, and what a node granted to a lease that was given up is heard of. */
   const streamed =
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>
@@ -93,7 +102,7 @@ export function createRouterService(router: Router): RawService {
       });
   return {
     unary: {
-      UpdateTasks: single(updateTasks),
+      UpdateTasks: update,
       LeaseTasks: streamed(leaseTasks),
       BatchUpdateTasks: streamed(batchUpdate),
       BatchLeaseTasks: streamed(batchLease),
@@ -197,6 +206,13 @@ class ServedCaller implements RoutedCaller {
 
   get signal(): AbortSignal | undefined {
     return this.#caller.signal;
+  }
+}
+
+/** Whoever made an update in a call of its own: it is carried out, whether or not somebody still waits for the answer. */
+class ServedUpdater extends ServedCaller {
+  override get signal(): undefined {
+    return undefined;
   }
 }
 

@@ -14,6 +14,19 @@ export interface Sender {
 
 export type SendFailure = Refused | Lost;
 
+/** Larger requests travel by themselves: those behind them on a stream would wait. */
+const SHARED_BYTES = 64 * 1024;
+
+/** Small updates of all callers over one stream to each node, which costs far less than a call each; others as `own`. */
+export function sharedSender(shared: Sender, own: Sender, upstream: Upstream): Sender {
+  return {
+    send(address, method, request, options) {
+      const mayShare = method === 'UpdateTasks' && request.length <= SHARED_BYTES && !upstream.isLocal?.(address);
+      return (mayShare ? shared : own).send(address, method, request, options);
+    },
+  };
+}
+
 /** Every call by itself. */
 export function unarySender(upstream: Upstream, peer: string): Sender {
   return {

@@ -24,7 +24,7 @@ function command(...args: string[]): { readonly child: ChildProcess; readonly en
 describe('the command', () => {
   test.each([
     [[], 'which cluster?'],
-    [['--join', 'nowhere'], 'host:port'],
+    [['--join', 'nowhere'], 'no port'],
     [['--join', 'a:1', '--router-hold-ms', 'x'], 'router.holdMs'],
   ])('wants to know where to go: %j', async (args, problem) => {
     using proxy = command('serve', ...args);
