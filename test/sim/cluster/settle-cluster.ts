@@ -43,6 +43,8 @@ function unsettled(cluster: SimCluster, faults: Faults): string[] {
     for (const { name, agent } of nodes) {
       const known = agent.view.get(id as PartitionId)?.nodeId;
       if (known !== serving[0]) wrong.push(`${name} thinks that ${known} holds partition ${id}`);
+      const thought = agent.desired[id];
+      if (thought !== wanted) wrong.push(`${name} thinks that ${thought} should serve partition ${id}, not ${wanted}`);
     }
   }
   return wrong;
