@@ -59,12 +59,26 @@ describe('the cache of all queues', () => {
     expect(old.tasks).toBe(12);
   });
 
+  test('spares a short head among long ones that are used more', () => {
+    const cache = new TaskCache(2 * MIB);
+    const slow = touched(cache, 2);
+    const busy = Array.from({ length: 3 }, () => touched(cache, 8));
+    for (let round = 0; round < 20; round++) {
+      for (const queue of busy) {
+        queue.fill(4);
+        cache.touch(queue);
+      }
+    }
+    expect(cache.bytes).toBeLessThanOrEqual(2 * MIB);
+    expect(slow.tasks).toBe(2);
+  });
+
   test('takes a queue that sheds everything off its books', () => {
     const cache = new TaskCache(MIB);
-    const old = touched(cache, 4);
-    const large = touched(cache, 20);
+    const old = touched(cache, 1);
+    const others = Array.from({ length: 16 }, () => touched(cache, 1));
     expect(old.cache).toBeUndefined();
-    expect(cache.bytes).toBe(large.cache?.bytes);
+    expect(cache.bytes).toBe(others.reduce((sum, queue) => sum + (queue.cache?.bytes ?? 0), 0));
     expect(cache.bytes).toBeLessThanOrEqual(MIB);
   });
 
