@@ -43,8 +43,8 @@ interface Orphan {
  *      partition that the removed member handed over before is not an orphan, and none can be handed over any more.
  *  O2  The removed member may have run on unseen, and have been told that it is a member just before others knew better.
  *      Everybody who hears of a removal tells the removed member, so that a running one knows within moments; one that
- *      stands still for longer than the commit guard allows asks when it goes on, and hears it from anybody who is left. The wait
- *      between the first round of answers and the claim covers the one that stood still for less.
+ *      stands still for longer than the commit guard allows asks when it goes on, and hears it from anybody who is left.
+ *      The wait between the first round of answers and the claim covers the one that stood still for less.
  *  O3  Two nodes may both believe to be the lowest while records of members travel. Each asks the other before it claims,
  *      if it knows of it, and so tells it that it is active; then only one of them believes it any more. Of two of which
  *      one does not know the other, the one that does hears of the other's claim: answers and claims take turns. Whoever
