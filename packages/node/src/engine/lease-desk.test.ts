@@ -52,6 +52,20 @@ describe('a lease request that meets a read of somebody else', () => {
   });
 });
 
+describe('a lease over many queues of which nothing is in memory', () => {
+  test('reads them side by side, and gets all it asked for', async () => {
+    await using h = await engineHarness({ readMs: 20 });
+    const queues = Array.from({ length: 200 }, (_, number) => `queue-${number}`);
+    for (const queue of queues) await h.clock.run(h.enqueue(queue, ['a']));
+    await h.crash();
+    const before = h.clock.now();
+    expect(await h.clock.run(h.lease(queues, { max: 150 }))).toHaveLength(150);
+    // Each refill reads states, then payloads: one after the other that would be six seconds.
+    expect(h.clock.now() - before).toBeLessThan(600);
+    expect(await h.clock.run(h.lease(queues, { max: 150 }))).toHaveLength(50);
+  });
+});
+
 describe('the answer that there is nothing', () => {
   test('waits until what took the last task is durable', async () => {
     await using h = await engineHarness({ syncMs: 10 });

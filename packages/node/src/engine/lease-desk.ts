@@ -5,7 +5,7 @@ import type { AnswerRoom } from './admission.ts';
 import { prefetchSize, refill } from './cache/refill.ts';
 import type { LeaseCommand, LeasedTask } from './commands.ts';
 import { mayBeDue, showDue } from './expire.ts';
-import { deliver, grant, isToBeRead, type LeasedPick, select } from './lease-tasks.ts';
+import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './lease-tasks.ts';
 import { LeaseWaiter } from './lease-waiter.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
@@ -100,7 +100,8 @@ export class LeaseDesk {
       signal?.removeEventListener('abort', onAbort);
     };
     this.#lines.join(waiter);
-    for (const name of waiter.lines) this.#serve(name);
+    const blocked = new Set<LeaseWaiter>();
+    for (const name of waiter.lines) this.#serve(name, blocked);
     if (waiter.impatient || !this.#lines.isWaiting(waiter)) return waiter.answered;
     signal?.addEventListener('abort', onAbort, { once: true });
     waiter.cancelTimer = clock.at((clock.now() + waitMs) as Instant, () => waiter.answer(this.#nothing()));
@@ -200,7 +201,8 @@ export class LeaseDesk {
     for (const waiter of error === undefined ? [] : this.#lines.line(queue.fullName)) {
       if (waiter.impatient || !this.#memory.failed) waiter.fail(error);
     }
-    for (const name of names ?? []) this.#serve(name);
+    const blocked = new Set<LeaseWaiter>();
+    for (const name of names ?? []) this.#serve(name, blocked);
     this.#armDueTimer(queue.fullName);
   }
 
@@ -228,17 +230,22 @@ export class LeaseDesk {
 
   /**
    * Walks a line from its front until somebody must wait, for the store or for room, or nothing is left to give. Returns
-   * whether anybody got something.
+   * whether anybody got something. `blocked` are those who were tried in this turn: who stands in a thousand lines is not
+   * tried a thousand times.
    */
-  #serve(name: string): boolean {
+  #serve(name: string, blocked?: Set<LeaseWaiter>): boolean {
     let served = false;
     const unblocked = new Set<string>();
     for (const waiter of this.#lines.line(name)) {
       const queue = this.#queueNamed(waiter, name);
       const nothing = !queue || (queue.ledger.available === 0 && !mayBeDue(queue, this.#memory.clock.now()));
       if (nothing && !this.#lines.hasImpatient(name)) break;
+      if (blocked?.has(waiter)) break;
       const attempt = this.#attempt(waiter);
-      if (attempt === 'blocked') break;
+      if (attempt === 'blocked') {
+        blocked?.add(waiter);
+        break;
+      }
       if (attempt === 'served') {
         served = true;
         for (const other of waiter.lines) unblocked.add(other);
@@ -302,11 +309,13 @@ export class LeaseDesk {
     for (const queue of expiring) this.#startExpiry(queue);
     // What the caller cannot get at once without filling the memory, it asks for again.
     const selection = select(queues, command, Math.min(command.maxBytes, memory.admission.maxAnswerBytes));
-    if (selection.kind === 'refill' && (waiter.refills < MAX_REFILLS || selection.picks.length === 0)) {
+    const mayRefill = waiter.refills < MAX_REFILLS + queues.length / REFILLS_AT_ONCE;
+    if (selection.kind === 'refill' && (mayRefill || selection.picks.length === 0)) {
+      const [first] = selection.refills;
       // Only those that begin now: an attempt may come while one is under way.
-      if (!selection.queue.refilling) waiter.refills++;
-      this.#startRefill(selection.queue, selection.wanted);
-      return this.#holdUp(waiter, [selection.queue]);
+      if (!first.queue.refilling) waiter.refills++;
+      for (const { queue, wanted } of selection.refills) this.#startRefill(queue, wanted);
+      return this.#holdUp(waiter, [first.queue]);
     }
     if (selection.picks.length === 0) return expiring.length > 0 ? this.#holdUp(waiter, expiring) : 'empty';
     const room = memory.admission.tryAnswer(selection.bytes);

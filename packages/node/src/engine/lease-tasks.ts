@@ -19,9 +19,17 @@ export interface Pick {
 /** What the heads of the named queues hold for a lease request. */
 export type Selection = { readonly picks: readonly Pick[]; readonly bytes: number } & (
   | { readonly kind: 'picked' }
-  /** The head in memory of this queue ends before the request is satisfied. */
-  | { readonly kind: 'refill'; readonly queue: Queue; readonly wanted: number }
+  /** The heads in memory of these queues end before the request is satisfied; the first is the one that is needed first. */
+  | { readonly kind: 'refill'; readonly refills: readonly [Refill, ...Refill[]] }
 );
+
+interface Refill {
+  readonly queue: Queue;
+  readonly wanted: number;
+}
+
+/** Of one request; more would hold up everybody else's reads. */
+export const REFILLS_AT_ONCE = 64;
 
 /** What a leased task takes in a reply beside its payload and PID; see `LeaseCommand.maxBytes`. */
 const REST_BYTES = 64;
@@ -45,10 +53,27 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
     }
     const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
     if (cache.firstMissing !== undefined && !passedBound) {
-      return { kind: 'refill', queue, wanted: command.maxTasks - picks.length, picks, bytes };
+      const first = { queue, wanted: command.maxTasks - picks.length };
+      return { kind: 'refill', refills: [first, ...furtherRefills(queues, first)], picks, bytes };
     }
   }
   return { kind: 'picked', picks, bytes };
+}
+
+/** Queues behind the first one without a head that the request will probably need: they are read at the same time. */
+function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
+  const refills: Refill[] = [];
+  let behind = false;
+  let wanted = first.wanted - first.queue.ledger.available;
+  for (const queue of queues) {
+    if (wanted <= 0 || refills.length === REFILLS_AT_ONCE - 1) break;
+    if (behind && queue.ledger.available > 0) {
+      if (queue.warmCache.firstMissing !== undefined) refills.push({ queue, wanted });
+      wanted -= queue.ledger.available;
+    }
+    if (queue === first.queue) behind = true;
+  }
+  return refills;
 }
 
 /** Leases the picked tasks: one atom a partition, in this turn. The payloads may still have to be read. */
