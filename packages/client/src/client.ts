@@ -13,6 +13,7 @@ import { type QueueRef, queueRef } from './new-task.ts';
 import { type ClientOptions, clientSettings } from './options.ts';
 import { Queue } from './queue.ts';
 import { RequestIds } from './request-ids.ts';
+import { assertRuntime } from './runtime.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { Transport } from './transport.ts';
 import { Update } from './update.ts';
@@ -138,6 +139,7 @@ export function clientOver(
   options: ClientOptions = {},
   parts: ClientParts = {},
 ): TaskMasterClient {
+  assertRuntime();
   const settings = clientSettings(options);
   const timing = parts.timing ?? systemTiming;
   const random = parts.random ?? Math.random;

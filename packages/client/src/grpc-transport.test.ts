@@ -220,6 +220,23 @@ describe('connect', () => {
     expect(server.engine.pids('q')).toHaveLength(1);
   });
 
+  test.each<[string, readonly unknown[]]>([
+    ['endpoints', [undefined]],
+    ['endpoints', [{}]],
+    ['endpoints', [['a:1', 2]]],
+    ['endpoints', [['a:1', '']]],
+    ['rooting', [{ endpoints: 'a:1', rooting: 'direct' }]],
+    ['routing', [{ endpoints: 'a:1', routing: 'dirct' }]],
+    ['routing', ['a:1', { routing: 'direct' }]],
+    ['worker', [{ endpoints: 'a:1', worker: 7 }]],
+    ['retry.maxAttempts', [{ endpoints: 'a:1', retry: { maxAttempts: 0 } }]],
+    ['timeout', [{ endpoints: 'a:1', timeout: '5 parsecs' }]],
+  ])('refuses what it cannot mean, by its name: %s of %j', async (name, args) => {
+    const connecting = Reflect.apply(connect, undefined, args);
+    await expect(connecting).rejects.toBeInstanceOf(TypeError);
+    await expect(connecting).rejects.toThrow(name);
+  });
+
   test('says which endpoints it could not reach, and why', async () => {
     const down = `127.0.0.1:${await unusedPort()}`;
     const connecting = connect({ endpoints: down, connectTimeout: 50 });

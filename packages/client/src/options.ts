@@ -112,16 +112,19 @@ export function clientSettings(options: ClientOptions): ClientSettings {
   if (!Number.isInteger(retry.maxAttempts) || retry.maxAttempts < 1) {
     throw new TypeError(`retry.maxAttempts: ${retry.maxAttempts} is not a whole number from 1`);
   }
+  const worker: unknown = options.worker ?? '';
+  if (typeof worker !== 'string') throw new TypeError('worker: must be a string');
   return {
     timeoutMs: durationMs(options.timeout ?? '10s', 'timeout'),
     retry,
-    worker: options.worker ?? '',
+    worker,
     onRetry: options.onRetry,
   };
 }
 
 export function endpointList(endpoints: string | readonly string[]): readonly [string, ...string[]] {
-  const list = (typeof endpoints === 'string' ? endpoints.split(',') : [...endpoints]).map((one) => one.trim());
+  const given: unknown = typeof endpoints === 'string' ? endpoints.split(',') : endpoints;
+  const list = Array.isArray(given) ? given.map((one: unknown) => (typeof one === 'string' ? one.trim() : '')) : [];
   const [first, ...rest] = list;
   if (first === undefined || list.includes('')) {
     throw new TypeError('endpoints: at least one host:port is needed, and none may be empty');
