@@ -1,7 +1,7 @@
 /**
  * Tasks for later, tasks that fail, and tasks that never succeed. Needs a node: `npm start`.
  *
- *     node examples/dist/delayed-and-retry.js [host:port]
+ *     npm run example delayed-and-retry [host:port]
  */
 import { connect, type LeasedTask } from '@taskmaster/client';
 

@@ -2,7 +2,7 @@
  * The queue as a part of the program: no server, no network, the same client. The data outlives the program; run it
  * twice to see.
  *
- *     node examples/dist/embedded.js [directory]
+ *     npm run example embedded [directory]
  */
 import { openEmbedded } from '@taskmaster/node';
 

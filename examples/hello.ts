@@ -1,7 +1,7 @@
 /**
  * A task is added, leased, worked on and completed. Needs a node: `npm start`.
  *
- *     node examples/dist/hello.js [host:port]
+ *     npm run example hello [host:port]
  */
 import { connect } from '@taskmaster/client';
 

@@ -1,7 +1,7 @@
 /**
  * Orders are packed, then shipped: two stages, joined by atomic moves. Needs a node: `npm start`.
  *
- *     node examples/dist/pipeline.js [host:port]
+ *     npm run example pipeline [host:port]
  */
 import { connect, pidOf } from '@taskmaster/client';
 

@@ -1,7 +1,8 @@
 // Runs one job of the workspace from a fresh clone that has nothing but Node and npm:
 // pnpm comes through npx, Node 24 and everything else through the lockfile.
 import { spawn } from 'node:child_process';
-import { delimiter, dirname, join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { delimiter, dirname, join, parse } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const PNPM = 'pnpm@12.21.0';
@@ -16,6 +17,7 @@ const jobs = {
   ],
   demo: [['node', 'examples/dist/crawler/demo.js']],
   start: [['node', 'packages/proxy/dist/node-cli.js']],
+  example: [['node']],
   bench: [['node', 'bench/dist/run.js']],
   sim: [['node', 'test/dist/sim/cluster/run.js']],
 };
@@ -24,6 +26,16 @@ const parent = process.ppid;
 const [job, ...args] = process.argv.slice(2);
 const steps = jobs[job];
 if (!steps) throw new TypeError(`unknown job ${job}: expected one of ${Object.keys(jobs).join(', ')}`);
+if (job === 'example') args.unshift(exampleNamed(args.shift()));
+
+/** The first argument says which of the small examples it is. */
+function exampleNamed(name) {
+  const sources = readdirSync(join(root, 'examples')).filter((file) => file.endsWith('.ts'));
+  const names = sources.map((file) => parse(file).name);
+  if (names.includes(name)) return `examples/dist/${name}.js`;
+  process.stderr.write(`npm run example NAME, where NAME is one of ${names.join(', ')}\n`);
+  process.exit(2);
+}
 
 /** Runs a command with Node 24 first on the PATH; its standard output goes where `stdout` says. */
 function run(command, commandArgs, stdout) {
@@ -50,8 +62,11 @@ function run(command, commandArgs, stdout) {
   });
 }
 
+// What is installed runs on the workspace's own Node, not on the one that installs it.
+const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const forOwnNode = `--config.node-version=${devDependencies.node}`;
 const prepare = [
-  ['npx', ['-y', PNPM, 'install', '--frozen-lockfile', '--reporter=append-only']],
+  ['npx', ['-y', PNPM, 'install', '--frozen-lockfile', '--reporter=append-only', forOwnNode]],
   [join(bin, 'tsc'), ['-b']],
 ];
 // Standard output belongs to the job itself, so that `--json` stays machine-readable.
