@@ -37,11 +37,17 @@ export interface ClientDeps {
   readonly clocksAgree: boolean;
 }
 
-/** Nobody knows whether the call took effect. */
-const OPEN_REASONS: ReadonlySet<string> = new Set(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'CANCELLED']);
+/** Nobody knows whether the call took effect; where a write failed, not before the next start. */
+const OPEN_REASONS: ReadonlySet<string> = new Set([
+  'OUTCOME_UNKNOWN',
+  'DEADLINE_EXCEEDED',
+  'CANCELLED',
+  'STORE_FAILED',
+]);
 /** Nothing happened; something else may happen a little later. */
 const PASSING_REASONS: ReadonlySet<string> = new Set([
   ...['NOT_HOLDER', 'PARTITION_MOVING', 'HOLDER_UNREACHABLE', 'STARTING', 'SHUTTING_DOWN', 'OVERLOADED', 'MEMBER_LEFT'],
+  'DISK_FULL',
 ]);
 /** Nothing happened, and that is an answer. */
 const ANSWERS: ReadonlySet<string> = new Set([

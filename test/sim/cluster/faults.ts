@@ -1,4 +1,5 @@
 import type { Arrival, SeededRandom, SimCluster, SimNode } from '@taskmaster/node/testing';
+import { failDisk, hasFailed, mendDisk } from './failing-disk.ts';
 import { Operator } from './operator.ts';
 import type { Trouble } from './trouble.ts';
 
@@ -15,6 +16,7 @@ export const FAULTS = [
     'removal of two',
     'move',
   ] as const),
+  ...(['failed write', 'failed fsync', 'full disk', 'restart after a failed disk'] as const),
 ];
 export type Fault = (typeof FAULTS)[number];
 
@@ -27,6 +29,8 @@ const HAND_OFF = new Set([...SWITCH, 'offerPartition', 'sendRows', 'sendAtoms'])
 /** Something befalls those who exchange such a message. */
 const SWITCH_RATE = 0.1;
 const HAND_OFF_RATE = 0.02;
+/** What a disk does that fails is seen within so long. */
+const FAILING_MS = 2_000;
 
 export interface FaultsOptions {
   readonly cluster: SimCluster;
@@ -95,6 +99,7 @@ export class Faults {
     else if (chance < 0.62) this.#cut();
     else if (chance < 0.69 && node) this.#drain(node);
     else if (chance < 0.7 && node) this.#loseForGood(node);
+    else if (chance < 0.72 && node) this.#failDisk(node);
     for (let moves = random.int(4); moves > 0; moves--) this.#move();
   }
 
@@ -105,6 +110,7 @@ export class Faults {
     this.#cluster.heal();
     for (const node of this.staying) {
       node.h.disk.onStep = undefined;
+      mendDisk(node);
       node.h.clock.goOn();
       this.revive(node);
     }
@@ -119,6 +125,7 @@ export class Faults {
 
   /** For the end: a drain that a crash interrupted goes on, and what did not start is started again. */
   revive(node: SimNode): void {
+    if (hasFailed(node)) void node.lose();
     if (node.isStarting) return;
     if (!node.isUp) void this.#start(node);
     else if (node.agent.self?.state === 'leaving') this.#drain(node);
@@ -146,7 +153,7 @@ export class Faults {
     const victim = random.chance(0.5) ? sender : receiver;
     if (!victim) return;
     const both = random.chance(0.15);
-    switch (random.int(6)) {
+    switch (random.int(8)) {
       case 0:
       case 1:
         this.#after(random.int(6), () => {
@@ -161,6 +168,10 @@ export class Faults {
         break;
       case 4:
         this.#pause(victim);
+        break;
+      case 5:
+      case 6:
+        this.#failDisk(victim);
         break;
       default:
         this.#count('lost hand-off message', `${from} > ${to}`);
@@ -188,11 +199,26 @@ export class Faults {
     };
   }
 
+  /** It is mended after a while; a node that cannot go on by itself is started again. */
+  #failDisk(node: SimNode): void {
+    if (!node.isUp || this.#over) return;
+    this.#count(failDisk(node, this.#random), node.name);
+    this.#after(1 + this.#random.int(FAILING_MS), () => {
+      mendDisk(node);
+      if (hasFailed(node)) this.#crash(node, 'restart after a failed disk');
+    });
+  }
+
   #stop(node: SimNode): void {
     if (node.isStarting || node.h.clock.standsStill) return;
     this.#count('stop', node.name);
-    void node.stop();
+    this.#stopInOrder(node);
     this.#restartLater(node);
+  }
+
+  /** Where the disk fails at the last moment the process ends all the same. */
+  #stopInOrder(node: SimNode): void {
+    node.stop().catch(() => node.lose());
   }
 
   #restartLater(node: SimNode): void {
@@ -295,7 +321,7 @@ export class Faults {
   #leave(node: SimNode): void {
     this.gone.add(node.name);
     this.#trouble.trace(() => `${node.name} has left`);
-    if (node.isUp) void node.stop();
+    if (node.isUp) this.#stopInOrder(node);
   }
 
   /** Partitions move all the time, not only when nodes come and go. */

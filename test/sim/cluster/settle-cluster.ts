@@ -33,6 +33,10 @@ function unsettled(cluster: SimCluster, faults: Faults): string[] {
   if (leaving.length > 0) return leaving.map(({ name, agent }) => `${name} is ${agent.self?.state}`);
   const [first] = nodes;
   const wrong: string[] = [];
+  // One that began long ago may go on only now.
+  for (const { name, agent } of nodes) {
+    for (const { id, to } of agent.inventory()) if (to !== '') wrong.push(`${name} sends partition ${id} to ${to}`);
+  }
   for (let id = 0; id < cluster.partitions; id++) {
     const wanted = first?.agent.desired[id];
     const serving = cluster.serving(id as PartitionId).map((name) => `id-${name}`);

@@ -1,3 +1,11 @@
+const DISK_ERRORS: ReadonlySet<string> = new Set([
+  'SimCrashed',
+  'StoreFailed',
+  'STORE_FAILED',
+  'StoreFull',
+  'DISK_FULL',
+]);
+
 /** Gathers what should not happen at all in a simulation, and what happens in it, for people. */
 export class Trouble {
   readonly violations: string[] = [];
@@ -7,7 +15,7 @@ export class Trouble {
     info: (): void => {},
     warn: (): void => {},
     error: (details: object, message: string): void => {
-      if (!isOfCrashed(details)) this.report(`logged as an error: ${message} ${shown(details)}`);
+      if (!isOfDisk(details)) this.report(`logged as an error: ${message} ${shown(details)}`);
     },
   };
   readonly #now: () => number;
@@ -39,9 +47,14 @@ export class Trouble {
   }
 }
 
-/** What a process says after its end does not count. */
-function isOfCrashed(details: object): boolean {
-  return 'err' in details && details.err instanceof Error && details.err.name === 'SimCrashed';
+/** What a process says after its end does not count, nor that its disk failed. */
+function isOfDisk(details: object): boolean {
+  let error = 'err' in details ? details.err : undefined;
+  while (error instanceof Error) {
+    if (DISK_ERRORS.has(error.name) || ('reason' in error && DISK_ERRORS.has(String(error.reason)))) return true;
+    error = error.cause;
+  }
+  return false;
 }
 
 function shown(details: object): string {
