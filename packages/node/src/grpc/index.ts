@@ -15,6 +15,7 @@ export { channelOptions } from './channel-options.ts';
 export { CLUSTER_SERVICE, type ClusterHandlers, createClusterService } from './cluster-service.ts';
 export { decodeRequest, type MessageType, rawMethod } from './codec.ts';
 export { checkEntries, type EntryBound, entryBounds } from './entry-bounds.ts';
+export { FairTurns } from './fair-turns.ts';
 export { createHandlers } from './handlers.ts';
 export { hostPort } from './host-port.ts';
 export { createNodeService } from './node-service.ts';

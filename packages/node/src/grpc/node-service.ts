@@ -27,7 +27,9 @@ import { Refusal } from '../domain/errors.ts';
 import type { Caller } from './caller.ts';
 import { decodeRequest, type MessageType } from './codec.ts';
 import { type EntryBound, entryBounds } from './entry-bounds.ts';
+import type { FairTurns } from './fair-turns.ts';
 import type { Handlers } from './handlers.ts';
+import { countItems } from './parse-update.ts';
 import type { RawService, StreamOperation, StreamSession, UnaryHandler } from './raw-service.ts';
 import { Turnstile } from './turnstile.ts';
 
@@ -45,8 +47,9 @@ interface UnaryOptions<Q> {
   readonly isLarge?: (request: Q) => boolean;
 }
 
-/** A node's own service. */
-export function createNodeService(handlers: Handlers): RawService {
+/** A node's own service. `turns` share the node fairly among callers; undefined: first come, first served. */
+export function createNodeService(handlers: Handlers, turns?: FairTurns): RawService {
+  const work: Work = turns ? inTurns(handlers, turns) : handlers;
   const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
   const unary =
     <Q, R>(
@@ -67,12 +70,12 @@ export function createNodeService(handlers: Handlers): RawService {
 
   return {
     unary: {
-      UpdateTasks: unary(UpdateTasksRequest, UpdateTasksResponse, handlers.updateTasks, { bounds: entryBounds.update }),
-      LeaseTasks: unary(LeaseTasksRequest, LeaseTasksResponse, handlers.leaseTasks, { bounds: entryBounds.lease }),
-      BatchUpdateTasks: unary(BatchUpdateTasksRequest, BatchUpdateTasksResponse, handlers.batchUpdateTasks, {
+      UpdateTasks: unary(UpdateTasksRequest, UpdateTasksResponse, work.updateTasks, { bounds: entryBounds.update }),
+      LeaseTasks: unary(LeaseTasksRequest, LeaseTasksResponse, work.leaseTasks, { bounds: entryBounds.lease }),
+      BatchUpdateTasks: unary(BatchUpdateTasksRequest, BatchUpdateTasksResponse, work.batchUpdateTasks, {
         bounds: entryBounds.batchUpdate,
       }),
-      BatchLeaseTasks: unary(BatchLeaseTasksRequest, BatchLeaseTasksResponse, handlers.batchLeaseTasks, {
+      BatchLeaseTasks: unary(BatchLeaseTasksRequest, BatchLeaseTasksResponse, work.batchLeaseTasks, {
         bounds: entryBounds.batchLease,
       }),
       ListQueues: unary(ListQueuesRequest, ListQueuesResponse, handlers.listQueues, { isLarge: () => true }),
@@ -90,14 +93,40 @@ export function createNodeService(handlers: Handlers): RawService {
       DeleteQueue: unary(DeleteQueueRequest, DeleteQueueResponse, handlers.deleteQueue),
       ResetLeases: unary(ResetLeasesRequest, ResetLeasesResponse, handlers.resetLeases),
     },
-    openStream: () => new NodeStreamSession(handlers),
+    openStream: () => new NodeStreamSession(work),
+  };
+}
+
+/** What changes tasks, and takes its time, taken in turns. */
+interface Work {
+  updateTasks(request: UpdateTasksRequest, caller: Caller): Promise<UpdateTasksResponse>;
+  leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
+  batchUpdateTasks(request: BatchUpdateTasksRequest, caller: Caller): Promise<BatchUpdateTasksResponse>;
+  batchLeaseTasks(request: BatchLeaseTasksRequest, caller: Caller): Promise<BatchLeaseTasksResponse>;
+}
+
+/** A lease counts for no more: what it asks for may not be there. */
+const MOST_LEASE_TASKS = 32;
+
+function inTurns(handlers: Handlers, turns: FairTurns): Work {
+  const leased = ({ maxTasks }: LeaseTasksRequest): number => Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks));
+  const sum = <T>(all: readonly T[], of: (one: T) => number): number => all.reduce((so, one) => so + of(one), 1);
+  return {
+    updateTasks: (request, caller) =>
+      turns.run(caller.address, countItems(request), () => handlers.updateTasks(request)),
+    leaseTasks: (request, caller) =>
+      turns.run(caller.address, leased(request), () => handlers.leaseTasks(request, caller)),
+    batchUpdateTasks: (request, caller) =>
+      turns.run(caller.address, sum(request.requests, countItems), () => handlers.batchUpdateTasks(request)),
+    batchLeaseTasks: (request, caller) =>
+      turns.run(caller.address, sum(request.requests, leased), () => handlers.batchLeaseTasks(request, caller)),
   };
 }
 
 class NodeStreamSession implements StreamSession {
-  readonly #handlers: Handlers;
+  readonly #handlers: Work;
 
-  constructor(handlers: Handlers) {
+  constructor(handlers: Work) {
     this.#handlers = handlers;
   }
 
@@ -114,7 +143,7 @@ class NodeStreamSession implements StreamSession {
   #operationOf({ id, call }: StreamCall): StreamOperation {
     switch (call?.$case) {
       case 'update':
-        return { kind: 'update', id, run: () => this.#update(call.value) };
+        return { kind: 'update', id, run: (caller) => this.#update(call.value, caller) };
       case 'lease':
         return { kind: 'lease', id, run: (caller) => this.#lease(call.value, caller) };
       case 'cancel':
@@ -124,8 +153,8 @@ class NodeStreamSession implements StreamSession {
     }
   }
 
-  async #update(request: UpdateTasksRequest) {
-    return { $case: 'update' as const, value: await this.#handlers.updateTasks(request) };
+  async #update(request: UpdateTasksRequest, caller: Caller) {
+    return { $case: 'update' as const, value: await this.#handlers.updateTasks(request, caller) };
   }
 
   async #lease(request: LeaseTasksRequest, caller: Caller) {

@@ -1,6 +1,7 @@
 import type { TaskEngine } from '../../engine/commands.ts';
 import type { Log } from '../../ports/log.ts';
 import type { CallObserver } from '../call-observer.ts';
+import { FairTurns } from '../fair-turns.ts';
 import { createHandlers } from '../handlers.ts';
 import { createNodeService } from '../node-service.ts';
 import type { RawService } from '../raw-service.ts';
@@ -47,7 +48,7 @@ export async function startServer(
   const log = keptLog();
   const ended: { method: string; reason: string | undefined }[] = [];
   const observer: CallObserver = { callEnded: (method, reason) => void ended.push({ method, reason }) };
-  const service = front(createNodeService(createHandlers(engine, log)));
+  const service = front(createNodeService(createHandlers(engine, log), new FairTurns()));
   const isServing = () => engine.health.kind === 'serving' || engine.health.kind === 'full';
   const server = new GrpcServer({ ...DEFAULTS, ...options }, { service, others, isServing, observer, log });
   const port = await server.start();
