@@ -14,7 +14,11 @@ const interrupt = (): void => {
   if (interruption.signal.aborted) process.exit(INTERRUPTED);
   interruption.abort(new Error('interrupted'));
 };
-process.on('SIGINT', interrupt).on('SIGTERM', interrupt).on('SIGHUP', interrupt);
+process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
+// A terminal that is closed says so more than once, through its shell and by itself: that is no impatience.
+process.on('SIGHUP', () => interruption.abort(new Error('interrupted')));
+// Nor does it take what is said last.
+process.stderr.on('error', () => {});
 // Whoever read the output has gone: `npm run demo | head`.
 process.stdout.on('error', () => interruption.abort(new Error('nobody reads the output')));
 
@@ -34,4 +38,4 @@ try {
   }
 }
 // What the site has kept alive of its connections must not keep the demo alive.
-process.off('SIGINT', interrupt).off('SIGTERM', interrupt).off('SIGHUP', interrupt);
+process.off('SIGINT', interrupt).off('SIGTERM', interrupt);

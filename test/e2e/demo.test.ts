@@ -169,6 +169,19 @@ describe('the demo', () => {
     },
   );
 
+  test('leaves nothing behind either when its terminal is closed, which says so more than once', {
+    timeout: 90_000,
+  }, async () => {
+    await using run = await demo(['--no-kill', '--workers', '2']);
+    const { running } = run;
+    await eventually(() => expect(running.stdout).toMatch(/\d+ indexed/), { withinMs: 60_000 });
+    const hangingUp = setInterval(() => running.process.kill('SIGHUP'), 50);
+    const { code } = await running.ended;
+    clearInterval(hangingUp);
+    expect(code).toBe(130);
+    expect(await run.leftOver()).toEqual([]);
+  });
+
   test('crawls a live site within its host, as robots.txt says, and no further than it may', {
     timeout: 60_000,
   }, async () => {

@@ -17,6 +17,8 @@ export interface ServerStatus {
   readonly name: string;
   /** Whether its process serves, and, in a cluster, the other members agree. */
   readonly up: boolean;
+  /** It has not been up yet: it starts, and joins. */
+  readonly isNew: boolean;
   /** Of a node of a cluster, as the cluster says. */
   readonly member: { readonly state: MemberState; readonly held: number; readonly wanted: number } | undefined;
 }
@@ -35,6 +37,7 @@ export class Servers implements AsyncDisposable {
   readonly #options: ServersOptions;
   readonly #nodes: ServerProcess[] = [];
   #proxy: ServerProcess | undefined;
+  readonly #seenUp = new Set<string>();
   #members: readonly ClusterNode[] = [];
 
   constructor(options: ServersOptions) {
@@ -97,9 +100,12 @@ export class Servers implements AsyncDisposable {
     const servers = this.#proxy === undefined ? this.#nodes : [...this.#nodes, this.#proxy];
     return servers.map(({ name, serves }) => {
       const member = this.#members.find((one) => one.name === name);
-      if (member === undefined) return { name, up: serves, member };
-      const { alive, state, partitionsHeld: held, partitionsWanted: wanted } = member;
-      return { name, up: serves && alive, member: { state, held, wanted } };
+      const up = serves && (member?.alive ?? true);
+      if (up) this.#seenUp.add(name);
+      const isNew = !this.#seenUp.has(name);
+      if (member === undefined) return { name, up, isNew, member };
+      const { state, partitionsHeld: held, partitionsWanted: wanted } = member;
+      return { name, up, isNew, member: { state, held, wanted } };
     });
   }
 

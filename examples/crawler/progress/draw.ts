@@ -66,13 +66,15 @@ function stageLine({ stage, available, leased, delayed, completed, perSecond }: 
 
 /** The nodes of a cluster have a line each, with a mark for each partition, so that one sees them move. */
 function serverLines(servers: readonly ServerStatus[], paint: Paint): string[] {
-  const members = servers.flatMap(({ name, up, member }) => (member === undefined ? [] : [{ name, up, ...member }]));
+  const members = servers.flatMap(({ name, up, isNew, member }) =>
+    member === undefined ? [] : [{ name, up, isNew, ...member }],
+  );
   const others = servers.filter(({ member }) => member === undefined);
   return [
-    ...members.map(({ name, up, state, held, wanted }) => {
+    ...members.map(({ name, up, isNew, state, held, wanted }) => {
       const left = state === 'left';
       const note = left ? 'has left' : state === 'active' ? String(held) : `${held} ${state}`;
-      const light = left ? paint('dim', '○') : lamp(up, paint);
+      const light = left || (isNew && !up) ? paint('dim', '○') : lamp(up, paint);
       return `  ${light} ${name.padEnd(8)} ${holdings(held, wanted, paint)}${paint('dim', note)}`;
     }),
     ...others.map(({ name, up }) => `  ${lamp(up, paint)} ${name}`),
@@ -90,10 +92,10 @@ function holdings(held: number, wanted: number, paint: Paint): string {
   return `${marks.join('')}${held + wanted > 0 ? ' ' : ''}`;
 }
 
-function serverText({ name, up, member }: ServerStatus): string {
+function serverText({ name, up, isNew, member }: ServerStatus): string {
   if (member?.state === 'left') return `${name} left`;
   const held = member === undefined ? '' : ` ${member.held}${member.held === member.wanted ? '' : `→${member.wanted}`}`;
-  return `${name}${held}${up ? '' : ' down'}`;
+  return `${name}${held}${up ? '' : isNew ? ' starting' : ' down'}`;
 }
 
 function column(text: string): string {
