@@ -52,6 +52,21 @@ describe('a node that takes its place in a cluster', { timeout: 60_000 }, () => 
     expect((await fetch(`http://127.0.0.1:${httpPort}/readyz`)).status).toBe(200);
   });
 
+  test('says to callers what it waits for while it joins', async () => {
+    await using dir = await temporaryDirectory();
+    const [grpcPort = 0, nobody = 0] = await freePorts(2);
+    await using joining = await startProcess(process.execPath, [
+      ...[nodeCli, '--json', '--name=x', `--join=127.0.0.1:${nobody}`, `--data-dir=${dir.path}`],
+      ...[`--grpc-port=${grpcPort}`, '--http-port=0', ...MODEST],
+    ]);
+    await eventually(() => expect(joining.stderr).toContain('no member of the cluster answers'));
+    await using client = await connect({ endpoints: `127.0.0.1:${grpcPort}`, timeout: 1_000 });
+    const waits = { reason: 'STARTING', message: expect.stringContaining(`127.0.0.1:${nobody}`) };
+    await expect(client.queue('q').enqueue('x')).rejects.toMatchObject(waits);
+    await expect(client.cluster.members()).rejects.toMatchObject(waits);
+    await joining.kill('SIGTERM');
+  });
+
   test('with the same command line as all others: one cluster, whoever is started again', {
     timeout: 180_000,
   }, async () => {
@@ -113,7 +128,7 @@ describe('a node that takes its place in a cluster', { timeout: 60_000 }, () => 
     const { code, stderr } = await runNode({ dir: dir.path, flags });
     expect({ code, stderr }).toEqual({
       code: 1,
-      stderr: expect.stringMatching(/taskmaster-node: .*refuses: another member, at .*, has the name a\n$/),
+      stderr: expect.stringMatching(/taskmaster-node: .*refuses: another member, at .*, has the name a .*--name\n$/),
     });
   });
 
@@ -177,15 +192,32 @@ describe('a node that takes its place in a cluster', { timeout: 60_000 }, () => 
     expect((await client.cluster.members()).members.map(({ name }) => name)).toEqual(['a']);
   });
 
-  test('names the gossip port that is taken', async () => {
-    await using cluster = await TestCluster.start({ nodes: 1 });
-    await using dir = await temporaryDirectory();
-    const flags = ['--name=b', `--join=${cluster.node('a').endpoint}`, ...MODEST.slice(0, 2)];
-    const { code, stderr } = await runNode({
-      ...{ dir: dir.path, flags: [...flags, `--gossip-port=${cluster.node('a').gossipPort}`] },
+  describe('is no member that others wait for when it cannot start:', () => {
+    test.each([
+      [
+        'gossip has no port',
+        ({ gossipPort }: { gossipPort: number }) => [`--gossip-port=${gossipPort}`],
+        /gossip cannot listen on 127\.0\.0\.1:\d+ \(UDP\): the port is in use.*--gossip-port/,
+      ],
+      ['gRPC has no port', ({ grpcPort }: { grpcPort: number }) => [`--grpc-port=${grpcPort}`], /in use.*--grpc-port/],
+      [
+        'the name it is to be known by means nothing',
+        () => ['--cluster-advertise-host=does-not-resolve.invalid'],
+        /"does-not-resolve\.invalid" does not resolve.*--cluster-advertise-host/,
+      ],
+      ['it has too many partitions', () => [], /made with 8 partitions, the cluster has 16/],
+    ])('%s', async (what, wrong, says) => {
+      await using cluster = await TestCluster.start({ nodes: 1, flags: ['--engine-partitions=16'] });
+      await using dir = await temporaryDirectory();
+      if (what === 'it has too many partitions') await (await startNode({ dir: dir.path, flags: MODEST })).stop();
+      const a = cluster.node('a');
+      const flags = ['--name=b', `--join=${a.endpoint}`, ...MODEST, ...wrong(a)];
+      const { code, stderr } = await runNode({ dir: dir.path, flags });
+      expect(code).toBe(1);
+      expect(stderr).toMatch(says);
+      await using client = await cluster.connect();
+      expect((await client.cluster.members()).members.map(({ name }) => name)).toEqual(['a']);
     });
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/gossip cannot listen on 127\.0\.0\.1:\d+ \(UDP\): the port is in use.*--gossip-port/);
   });
 
   test('is found again when it comes back under another address', async () => {

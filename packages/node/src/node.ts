@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module';
+import { assertResolves, type HeldPort, holdPort } from './cluster/gossip/socket.ts';
 import { LateRoutes, MemberRoutes } from './cluster/member-routes.ts';
 import { MemberStore } from './cluster/member-store.ts';
 import { type Member, openMember } from './cluster/open-member.ts';
@@ -9,9 +10,11 @@ import { Refusal } from './domain/errors.ts';
 import type { TaskEngine } from './engine/commands.ts';
 import { openEngine } from './engine/engine.ts';
 import { inspectStore } from './engine/open-memory.ts';
-import { createClusterService } from './grpc/cluster-service.ts';
+import { type ClusterHandlers, createClusterService } from './grpc/cluster-service.ts';
+import { FairTurns } from './grpc/fair-turns.ts';
 import { createHandlers, type Handlers } from './grpc/handlers.ts';
 import { hostPort } from './grpc/host-port.ts';
+import { LateService } from './grpc/late-service.ts';
 import { createNodeService } from './grpc/node-service.ts';
 import { PeerNetwork } from './grpc/peer-network.ts';
 import { PeerSeal } from './grpc/peer-seal.ts';
@@ -19,7 +22,7 @@ import { createPeerService } from './grpc/peer-service.ts';
 import type { RawService } from './grpc/raw-service.ts';
 import { GrpcServer } from './grpc/server.ts';
 import { refusalOf, toWireError } from './grpc/status.ts';
-import { isReady, type NodeHealth } from './http/health.ts';
+import { explainHealth, isReady, type NodeHealth } from './http/health.ts';
 import { NodeMetrics } from './http/metrics.ts';
 import { nodeRoutes } from './http/node-routes.ts';
 import { HttpServer } from './http/server.ts';
@@ -120,38 +123,14 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const seal = new PeerSeal(keys);
   const { call } = opened.use(new PeerNetwork(seal));
   const memberStore = new MemberStore(store);
-  const standing = await takeStanding(standingSettings(config), {
-    ...{ memberStore, call, clock, log },
-    inspect: () => inspectStore(store),
-    signal: options.signal ?? new AbortController().signal,
-    onAsking: (addresses, problem) => {
-      parts.joining = `nobody at ${addresses.join(', ')} answers (${problem})`;
-    },
-  });
-  delete parts.joining;
-  const clustered = standing.kind === 'member';
-  const engineConfig = engineConfigOf(config, clustered ? standing.partitions : undefined);
-  const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfig, clustered, log });
-  opened.defer(() => engine.stop());
-  if (clustered) {
-    parts.joining = 'it takes its place';
-    // Nothing is committed before the agent watches over what is held.
-    engine.partitions.guard(() => Promise.reject(new Refusal('STARTING', 'the node takes its place')));
-  }
-  parts.engine = engine;
-
-  const own = createNodeService(createHandlers(engine, log));
-  const routes = new LateRoutes();
-  const address = (): string | undefined => parts.member?.rpcAddress;
-  const front = clustered && config.withProxy ? options.front?.(own, { address, routes, log }) : undefined;
-  if (front !== undefined) opened.use(front);
   const { host, grpcPort } = config;
+  const service = new LateService(() => new Refusal('STARTING', explainHealth(healthOf(parts))));
   const grpc = new GrpcServer(
     { ...config.grpc, host, port: grpcPort },
     {
-      service: front?.service ?? own,
+      service,
       others: [
-        createClusterService(() => parts.member?.administration),
+        createClusterService(() => parts.member?.administration ?? joiningOf(parts)),
         createPeerService(() => parts.member?.handlers, seal),
       ],
       isServing: () => isReady(healthOf(parts)),
@@ -159,14 +138,55 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       log,
     },
   );
+  const listen = async (): Promise<number> => {
+    const port = await grpc.start();
+    parts.grpc = grpc;
+    parts.grpcAddress = hostPort(host, port);
+    return port;
+  };
+  let listening: number | undefined;
+  let gossipPort: HeldPort | undefined;
+  opened.defer(() => gossipPort?.release());
+  // Of use where the start ends before the node serves; otherwise it has been stopped already.
+  opened.defer(() => (parts.grpc ? grpc.stop(config.stopGraceMs) : undefined));
+  const standing = await takeStanding(standingSettings(config), {
+    ...{ memberStore, call, clock, log },
+    inspect: () => inspectStore(store),
+    // Callers learn meanwhile what the node waits for.
+    prepare: async () => {
+      parts.joining = 'it asks for its place';
+      if (config.cluster.advertiseHost !== '') await assertResolves(config.cluster.advertiseHost);
+      gossipPort = await holdPort(host, config.gossipPort);
+      listening = await listen();
+    },
+    signal: options.signal ?? new AbortController().signal,
+    onAsking: (problem) => {
+      parts.joining = `no member takes it in: ${problem}`;
+    },
+  });
+  const clustered = standing.kind === 'member';
+  if (clustered) parts.joining = 'it takes its place';
+  const engineConfig = engineConfigOf(config, clustered ? standing.partitions : undefined);
+  const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfig, clustered, log });
+  opened.defer(() => engine.stop());
+  // Nothing is committed before the agent watches over what is held.
+  if (clustered) engine.partitions.guard(() => Promise.reject(new Refusal('STARTING', 'the node takes its place')));
+  parts.engine = engine;
+
+  const own = createNodeService(createHandlers(engine, log), new FairTurns());
+  const routes = new LateRoutes();
+  const address = (): string | undefined => parts.member?.rpcAddress;
+  const front = clustered && config.withProxy ? options.front?.(own, { address, routes, log }) : undefined;
+  if (front !== undefined) opened.use(front);
   // Declared last but for the member, so that a stop begins here: long polls end before anything waits for their
   // connections.
   opened.defer(() => stopServing(grpc, front, engine, config.stopGraceMs));
-  const takenPort = await grpc.start();
-  parts.grpcAddress = hostPort(host, takenPort);
-  parts.grpc = grpc;
+  service.become(front?.service ?? own);
+  const takenPort = listening ?? (await listen());
+  const grpcAddress = hostPort(host, takenPort);
 
   if (clustered) {
+    await gossipPort?.release();
     const member = await openMember(memberSettings(config, { grpcPort: takenPort, httpPort, keys, version }), {
       ...{ standing, memberStore, partitions: engine.partitions, call, clock, log },
       random: systemRandom,
@@ -180,14 +200,21 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
 
   const running = opened.move();
   const httpAddress = hostPort(host, httpPort);
-  log.info({ grpc: parts.grpcAddress, http: httpAddress, dataDir: config.dataDir, version }, 'serving');
+  log.info({ grpc: grpcAddress, http: httpAddress, dataDir: config.dataDir, version }, 'serving');
   let stopped: Promise<void> | undefined;
   const stop = (): Promise<void> => {
     stopped ??= running.disposeAsync();
     return stopped;
   };
   const member = parts.member && describeMember(parts.member);
-  return { grpcAddress: parts.grpcAddress, httpAddress, member, stop, [Symbol.asyncDispose]: stop };
+  return { grpcAddress, httpAddress, member, stop, [Symbol.asyncDispose]: stop };
+}
+
+/** What operators are told by a node that has no place yet. Undefined: it is not to have one. */
+function joiningOf(parts: Parts): ClusterHandlers | undefined {
+  if (parts.joining === undefined) return undefined;
+  const refuse = () => Promise.reject(new Refusal('STARTING', explainHealth(healthOf(parts))));
+  return { listMembers: refuse, listPartitions: refuse, drainMember: refuse, removeMember: refuse };
 }
 
 function describeMember({ agent, membership, rpcAddress, identity }: Member): RunningMember {

@@ -3,9 +3,11 @@ import { hostname } from 'node:os';
 import { readClusterKeys } from '@taskmaster/node/cli';
 import {
   askCluster,
-  bindSocket,
+  assertResolves,
   GossipListenError,
   type GossipOptions,
+  type HeldPort,
+  holdPort,
   LateRoutes,
   openGossip,
   openObserver,
@@ -30,8 +32,8 @@ export interface ObservedRoutes extends Routes, AsyncDisposable {}
 
 /**
  * Learns the routes of the cluster that the addresses of `join` belong to. Resolves at once: until one of them answers
- * there are no routes, and it goes on asking. Rejects with `InvalidConfig` for a key file that cannot be used, and with
- * `GossipListenError` for a port that is taken.
+ * there are no routes, and it goes on asking. Rejects with `InvalidConfig` for a key file that cannot be used, with
+ * `AdvertiseHostUnknown` for a name that means nothing, and with `GossipListenError` for a port that is taken.
  */
 export async function openObservedRoutes(
   config: ProxyConfig,
@@ -42,6 +44,8 @@ export async function openObservedRoutes(
   const routes = new LateRoutes();
   const opened = new AsyncDisposableStack();
   const closing = new AbortController();
+  const { advertiseHost } = config.cluster;
+  if (advertiseHost !== '') await assertResolves(advertiseHost);
   const port = await holdPort(config.host, config.gossipPort);
   const network = opened.use(new PeerNetwork(new PeerSeal(keys)));
   const parts = { config, addresses, keys, port, network, routes, opened, log, signal: closing.signal };
@@ -113,28 +117,6 @@ async function join(parts: Joining): Promise<void> {
   opened.defer(() => observer.stop());
   routes.become(observer);
   log.info({ clusterId, partitions }, 'knows its cluster');
-}
-
-interface HeldPort {
-  /** Resolves when it is free. Harmless when repeated. */
-  release(): Promise<void>;
-}
-
-/**
- * Gossip begins once a node has told of its cluster, which may take long: what is the matter with its port is to be known
- * at the start, and nobody else is to take it meanwhile.
- */
-async function holdPort(host: string, port: number): Promise<HeldPort> {
-  const socket = await bindSocket(host, port);
-  const released = new Promise<void>((resolve) => socket.once('close', resolve));
-  let isHeld = true;
-  return {
-    release() {
-      if (isHeld) socket.close();
-      isHeld = false;
-      return released;
-    },
-  };
 }
 
 /** Between the one socket and the other somebody else may have the port for a moment. */

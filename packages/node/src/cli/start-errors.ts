@@ -1,4 +1,4 @@
-import { GossipListenError } from '../cluster/gossip/socket.ts';
+import { AdvertiseHostUnknown, GossipListenError } from '../cluster/gossip/socket.ts';
 
 /** What an error at the start may have to do with. */
 interface StartSettings {
@@ -11,6 +11,7 @@ interface StartSettings {
 /** What a person needs to know when a node or a proxy cannot start, in one line. */
 export function explainStartError(error: unknown, config: StartSettings): string {
   if (error instanceof GossipListenError) return `${error.message}: choose another with --gossip-port`;
+  if (error instanceof AdvertiseHostUnknown) return `${error.message} (--cluster-advertise-host)`;
   const { code, port, path, message } = asSystemError(error);
   const flag = port === config.httpPort ? '--http-port' : '--grpc-port';
   switch (code) {

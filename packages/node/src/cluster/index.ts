@@ -6,7 +6,7 @@ export { type AgentDeps, ClusterAgent } from './agent.ts';
 export { askCluster } from './exchange.ts';
 export { type GossipOptions, openGossip } from './gossip/open-gossip.ts';
 export { DEFAULT_TIMING, type GossipTiming } from './gossip/options.ts';
-export { bindSocket, GossipListenError } from './gossip/socket.ts';
+export { assertResolves, GossipListenError, type HeldPort, holdPort } from './gossip/socket.ts';
 export { type HandOffFigures, HandOffs, type HandOffsDeps } from './handoff/hand-offs.ts';
 export type { HandedOver, HandOffProgress, Target } from './handoff/sender.ts';
 export { HandOffUnresolved } from './handoff/sender.ts';

@@ -9,6 +9,7 @@ import type { Random } from '../ports/random.ts';
 import { ClusterAdministration } from './administration.ts';
 import { ClusterAgent } from './agent.ts';
 import { openGossip } from './gossip/open-gossip.ts';
+import { assertResolves } from './gossip/socket.ts';
 import { type HandOffFigures, HandOffs } from './handoff/hand-offs.ts';
 import type { Identity, MemberStore } from './member-store.ts';
 import type { MemberState } from './members.ts';
@@ -62,7 +63,7 @@ export interface MemberFigures {
   readonly handOffs: HandOffFigures;
 }
 
-/** Prepares the node's place, which it takes by `enter`. Rejects with `GossipListenError`. */
+/** Prepares the node's place, which it takes by `enter`. Rejects with `GossipListenError` or `AdvertiseHostUnknown`. */
 export async function openMember(settings: MemberSettings, deps: MemberDeps): Promise<Member> {
   const { standing, memberStore, partitions, log } = deps;
   const { identity, members } = standing;
@@ -72,6 +73,7 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
     .filter((record) => record.nodeId !== nodeId && record.state !== 'left' && record.gossipAddress !== '')
     .map(({ gossipAddress }) => gossipAddress);
   const { advertiseHost, listen, grpcPort, httpPort, version } = settings;
+  if (advertiseHost !== '') await assertResolves(advertiseHost);
   const membership = opened.use(
     await openGossip({
       self: {

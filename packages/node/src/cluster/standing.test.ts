@@ -23,6 +23,9 @@ describe('where a node stands when it starts', () => {
   let disk: SimDisk;
   let store: Store;
   let asked: JoinRequest[];
+  /** What members say of their cluster. */
+  let found: { readonly clusterId: string; readonly partitions: number };
+  let prepare: () => Promise<void>;
   let contents: StoreContents;
   /** What a member answers; undefined: nobody does. */
   let answer: ((request: JoinRequest) => JoinResponse) | undefined;
@@ -33,6 +36,8 @@ describe('where a node stands when it starts', () => {
     disk = new SimDisk({ random: new SeededRandom(1) });
     store = await disk.open();
     asked = [];
+    found = { clusterId: 'cluster-1', partitions: 64 };
+    prepare = async () => {};
     contents = { hasQueues: false, partitions: undefined };
     log = keptLog();
     answer = () => ({
@@ -42,7 +47,8 @@ describe('where a node stands when it starts', () => {
     });
   });
 
-  const call: CallPeer = (_address, _method, request) => {
+  const call: CallPeer = (_address, method, request) => {
+    if (method === 'exchange') return Promise.resolve({ ...found, nodeId: 'id-first' }) as never;
     asked.push(request as JoinRequest);
     if (!answer) return Promise.reject(new Error('no connection'));
     return Promise.resolve(answer(request as JoinRequest)) as never;
@@ -51,7 +57,7 @@ describe('where a node stands when it starts', () => {
   function start(settings: Partial<StandingSettings> = {}, signal = new AbortController().signal) {
     const deps = {
       ...{ memberStore: new MemberStore(store), call, clock: new VirtualClock({ time }), log, signal },
-      ...{ inspect: async () => contents, onAsking: () => {} },
+      ...{ inspect: async () => contents, prepare: () => prepare(), onAsking: () => {} },
     };
     return time.run(
       takeStanding({ name: '', defaultName: 'host', bootstrap: false, join: [], isFirst: false, ...settings }, deps),
@@ -194,12 +200,39 @@ describe('where a node stands when it starts', () => {
   test('does not hide the queues of a node that stood alone', async () => {
     contents = { hasQueues: true, partitions: 64 };
     await expect(start({ join: ['first:7400'] })).rejects.toThrow(/stood alone.*--bootstrap/s);
+    expect(asked).toEqual([]);
     expect((await startedAs({ bootstrap: true })).begins).toBe(true);
   });
 
   test('needs as many partitions as the cluster has', async () => {
     contents = { hasQueues: false, partitions: 1024 };
     await expect(start({ join: ['first:7400'] })).rejects.toThrow(/1024 partitions, the cluster has 64/);
+    expect(asked).toEqual([]);
+  });
+
+  test('asks nobody before it has what it needs of its machine: a member that cannot start would be waited for', async () => {
+    prepare = () => Promise.reject(new Error('the port is in use'));
+    await expect(start({ join: ['first:7400'] })).rejects.toThrow('the port is in use');
+    await expect(start({ bootstrap: true })).rejects.toThrow('the port is in use');
+    expect(asked).toEqual([]);
+    prepare = async () => {};
+    expect(await start()).toEqual({ kind: 'alone' });
+  });
+
+  test('says what is wrong with each address', async () => {
+    const stop = new AbortController();
+    answer = undefined;
+    time.at((time.now() + 1_000) as ReturnType<typeof time.now>, () => stop.abort(new Error('told to stop')));
+    await expect(start({ join: ['first:7400', 'second:7400'] }, stop.signal)).rejects.toThrow('told to stop');
+    const problem = 'first:7400: no connection; second:7400: no connection';
+    expect(log.lines[0]?.details).toMatchObject({ problem });
+  });
+
+  test('says how to come by another name', async () => {
+    answer = () => {
+      throw new Refusal('NAME_IN_USE', 'another member has it');
+    };
+    await expect(start({ join: ['first:7400'] })).rejects.toThrow(/NAME_IN_USE.*--name/);
   });
 
   test("keeps out of another member's directory", async () => {
@@ -249,8 +282,10 @@ describe('where a node stands when it starts', () => {
 
     test('it comes back to no other cluster', async () => {
       await leave({});
-      answer = () => ({ clusterId: 'cluster-2', partitions: 64, knowledge: undefined });
+      asked = [];
+      found = { clusterId: 'cluster-2', partitions: 64 };
       await expect(start({ join: ['first:7400'] })).rejects.toThrow(/of cluster cluster-1, not cluster-2/);
+      expect(asked).toEqual([]);
     });
 
     test('because others gave it up, it stays away', async () => {

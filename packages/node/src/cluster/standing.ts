@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { JoinResponse } from '@taskmaster/proto';
+import type { ExchangeResponse, JoinResponse } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -28,13 +28,18 @@ export type Standing =
 export interface StandingDeps {
   readonly memberStore: MemberStore;
   readonly inspect: () => Promise<StoreContents>;
+  /**
+   * Called before anybody is asked: takes what a member needs of this machine. Whoever were taken in and could not start
+   * after all would be a member that never comes.
+   */
+  readonly prepare: () => Promise<void>;
   readonly call: CallPeer;
   readonly clock: Clock;
   readonly log: Log;
   /** Ends the asking. */
   readonly signal: AbortSignal;
-  /** Told whom it asks in vain. */
-  readonly onAsking: (addresses: readonly string[], problem: string) => void;
+  /** Told what is wrong with everybody it asks in vain. */
+  readonly onAsking: (problem: string) => void;
 }
 
 /** What a data directory has. */
@@ -115,12 +120,13 @@ async function begin(earlier: Identity | undefined, settings: StandingSettings, 
     ...{ nodeId, name, state: 'joining', version: 1 },
     ...{ rpcAddress: '', gossipAddress: '', removedBy: '' },
   };
-  await assertMayBegin(earlier, settings, deps);
+  const contents = await deps.inspect();
+  assertMayBegin(earlier, settings, contents);
+  await deps.prepare();
   // Before anybody is asked: of whom is taken in and forgets it, only the name would be left, for ever. The id of a
   // cluster without a record of this node in it says that another one of this directory has left there.
   await memberStore.writeIdentity({ ...clusterless, clusterId: earlier?.clusterId ?? '' });
-  const answer = settings.join.length > 0 ? await ask(own, earlier, settings, deps) : undefined;
-  if (answer) await assertFits(answer, earlier, deps);
+  const answer = settings.join.length > 0 ? await ask(own, earlier, contents, settings, deps) : undefined;
   const clusterId = answer?.clusterId ?? newId();
   const told = (answer?.knowledge?.members ?? []).map(fromWireRecord).filter((one) => one !== undefined);
   const members = mergeMembers(new Map([[nodeId, own]]), told);
@@ -131,37 +137,38 @@ async function begin(earlier: Identity | undefined, settings: StandingSettings, 
   return { kind: 'member', identity, members, partitions: answer?.partitions, begins: !answer };
 }
 
-/** Two clusters would be begun where a directory that has something is one of those that are started alike. */
-async function assertMayBegin(
+/** Whether what the data directory has can become that of a member of the cluster that it is told to begin or join. */
+function assertMayBegin(
   earlier: Identity | undefined,
   { bootstrap, join }: StandingSettings,
-  { inspect }: StandingDeps,
-): Promise<void> {
-  if (!bootstrap || join.length === 0 || wasMember(earlier) || !(await inspect()).hasQueues) return;
+  { hasQueues }: StoreContents,
+): void {
+  if (join.length === 0 || wasMember(earlier) || !hasQueues) return;
+  // Two clusters would be begun where a directory that has something is one of those that are started alike.
   throw new ClusterStartError(
-    'the data directory has queues of a node that stood alone: begin a cluster with it by --bootstrap without --join, or give the new member an empty one',
+    bootstrap
+      ? 'the data directory has queues of a node that stood alone: begin a cluster with it by --bootstrap without --join, or give the new member an empty one'
+      : 'the data directory has queues of a node that stood alone, which the cluster would not serve: give the new member an empty one, or begin a cluster with this one (--bootstrap)',
   );
 }
 
 const wasMember = (earlier: Identity | undefined): earlier is Identity =>
   earlier !== undefined && earlier.clusterId !== '';
 
-/** Whether the data directory can become that of a member. */
-async function assertFits(answer: JoinResponse, earlier: Identity | undefined, deps: StandingDeps): Promise<void> {
-  const { hasQueues, partitions } = await deps.inspect();
-  if (wasMember(earlier) && earlier.clusterId !== answer.clusterId) {
+/** Asked of the cluster before it takes the node in: it would wait for one that may not start. */
+function assertFits(
+  cluster: Pick<ExchangeResponse, 'clusterId' | 'partitions'>,
+  earlier: Identity | undefined,
+  { partitions }: StoreContents,
+): void {
+  if (wasMember(earlier) && earlier.clusterId !== cluster.clusterId) {
     throw new ClusterStartError(
-      `the data directory was that of a member of cluster ${earlier.clusterId}, not ${answer.clusterId}: start with an empty one`,
+      `the data directory was that of a member of cluster ${earlier.clusterId}, not ${cluster.clusterId}: start with an empty one`,
     );
   }
-  if (!wasMember(earlier) && hasQueues) {
+  if (partitions !== undefined && partitions !== cluster.partitions) {
     throw new ClusterStartError(
-      'the data directory has queues of a node that stood alone, which the cluster would not serve: give the new member an empty one, or begin a cluster with this one (--bootstrap)',
-    );
-  }
-  if (partitions !== undefined && partitions !== answer.partitions) {
-    throw new ClusterStartError(
-      `the data directory was made with ${partitions} partitions, the cluster has ${answer.partitions}: start with an empty one`,
+      `the data directory was made with ${partitions} partitions, the cluster has ${cluster.partitions}: start with an empty one`,
     );
   }
 }
@@ -170,6 +177,7 @@ async function assertFits(answer: JoinResponse, earlier: Identity | undefined, d
 async function ask(
   record: MemberRecord,
   earlier: Identity | undefined,
+  contents: StoreContents,
   { join, bootstrap, isFirst }: StandingSettings,
   deps: StandingDeps,
 ): Promise<JoinResponse | undefined> {
@@ -179,11 +187,11 @@ async function ask(
   const hint = bootstrap && !mayBegin ? `; only ${join[0]} begins a cluster` : '';
   let said = Number.NEGATIVE_INFINITY;
   for (;;) {
-    const asked = await askEach(record, join, deps);
+    const asked = await askEach(record, (answer) => assertFits(answer, earlier, contents), join, deps);
     if (asked.answer) return asked.answer;
     if (mayBegin && clock.now() - began >= LOOK_FIRST_MS) return undefined;
     const problem = asked.problem + hint;
-    onAsking(join, problem);
+    onAsking(problem);
     if (clock.now() - said >= SAY_EVERY_MS) {
       said = clock.now();
       log.warn({ join, problem }, 'no member of the cluster answers; the node goes on asking');
@@ -194,28 +202,38 @@ async function ask(
 
 type Asked =
   | { readonly answer: JoinResponse }
-  /** What was wrong with the last one. */
+  /** What was wrong with each. */
   | { readonly answer: undefined; readonly problem: string };
 
-async function askEach(record: MemberRecord, join: readonly string[], { call, signal }: StandingDeps): Promise<Asked> {
-  let problem = '';
+async function askEach(
+  record: MemberRecord,
+  assertFits: (cluster: ExchangeResponse) => void,
+  join: readonly string[],
+  { call, signal }: StandingDeps,
+): Promise<Asked> {
+  const problems: string[] = [];
   let stranger: ClusterStartError | undefined;
   for (const address of join) {
     try {
+      const hello = { clusterId: '', from: '', knowledge: undefined };
+      assertFits(await call(address, 'exchange', hello, { timeoutMs: JOIN_TIMEOUT_MS, signal }));
       const request = { clusterId: '', member: toWireRecord(record) };
       return { answer: await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS, signal }) };
     } catch (error) {
       signal.throwIfAborted();
-      problem = error instanceof Error ? error.message : String(error);
+      if (error instanceof ClusterStartError) throw error;
+      const problem = error instanceof Error ? error.message : String(error);
+      problems.push(`${address}: ${problem}`);
       if (!(error instanceof Refusal) || !FINAL.has(error.reason)) continue;
-      const refused = new ClusterStartError(`${address} refuses: ${problem}`, { cause: error });
+      const hint = error.reason === 'NAME_IN_USE' ? ' (NAME_IN_USE): choose another with --name' : '';
+      const refused = new ClusterStartError(`${address} refuses: ${problem}${hint}`, { cause: error });
       // Whoever that is, the others may be members.
       if (error.reason === 'WRONG_KEY') stranger = refused;
       else throw refused;
     }
   }
   if (stranger) throw stranger;
-  return { answer: undefined, problem };
+  return { answer: undefined, problem: problems.join('; ') };
 }
 
 function givenUp({ name, removedBy }: MemberRecord, members: Members): ClusterStartError {

@@ -16,7 +16,7 @@ const explanations: Readonly<Record<EngineHealth['kind'], string>> = {
 export const isReady = ({ kind }: NodeHealth): boolean => kind === 'serving' || kind === 'full';
 
 export function explainHealth(health: NodeHealth): string {
-  if (health.kind === 'joining') return `the node asks to join its cluster: ${health.problem}`;
+  if (health.kind === 'joining') return `the node joins its cluster: ${health.problem}`;
   if (health.kind === 'waiting') return `the node is held back: ${health.problem}`;
   return explanations[health.kind];
 }

@@ -47,6 +47,46 @@ export async function bindSocket(host: string, port: number): Promise<Socket> {
   return socket;
 }
 
+/** The name that others are to reach this machine at means nothing. */
+export class AdvertiseHostUnknown extends Error {
+  override readonly name = 'AdvertiseHostUnknown';
+
+  constructor(host: string, options: ErrorOptions) {
+    super(`cluster.advertiseHost: the name ${JSON.stringify(host)} does not resolve to an IPv4 address`, options);
+  }
+}
+
+/** Rejects with `AdvertiseHostUnknown`. */
+export async function assertResolves(advertiseHost: string): Promise<void> {
+  try {
+    await toIPv4(advertiseHost);
+  } catch (cause) {
+    throw new AdvertiseHostUnknown(advertiseHost, { cause });
+  }
+}
+
+export interface HeldPort {
+  /** Resolves when it is free. Harmless when repeated. */
+  release(): Promise<void>;
+}
+
+/**
+ * Gossip begins once a member has told of its cluster, which may take long: what is the matter with its port is to be known
+ * at the start, and nobody else is to take it meanwhile. Rejects with GossipListenError.
+ */
+export async function holdPort(host: string, port: number): Promise<HeldPort> {
+  const socket = await bindSocket(host, port);
+  const released = new Promise<void>((resolve) => socket.once('close', resolve));
+  let isHeld = true;
+  return {
+    release() {
+      if (isHeld) socket.close();
+      isHeld = false;
+      return released;
+    },
+  };
+}
+
 /** The `IPv4:port` peers are told: the advertised host, else the one bound to, else the machine's first address. */
 export async function advertisedAddress(host: string, advertise: string | undefined, port: number): Promise<string> {
   const [name = host, ownPort] = advertise?.split(':') ?? [];
