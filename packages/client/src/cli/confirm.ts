@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { UsageError } from './cli-errors.ts';
-import type { Session, Shell } from './session.ts';
+import type { Session } from './session.ts';
+import type { Shell } from './shell.ts';
 
 /**
  * Before anything else is done: what cannot be undone is asked about, unless `--yes` says not to.

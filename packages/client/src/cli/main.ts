@@ -13,8 +13,9 @@ import { Output } from './output.ts';
 import { addPartitions } from './partitions.ts';
 import { addQueues } from './queues.ts';
 import { reportError } from './report-error.ts';
-import { addGlobalOptions, Runner, type Shell } from './session.ts';
+import { addGlobalOptions, Runner } from './session.ts';
 import { addSettling } from './settle.ts';
+import type { Shell } from './shell.ts';
 import { addWatch } from './watch.ts';
 
 const intro = 'Enqueues, leases and completes the tasks of a TaskMaster node or cluster, shows its queues and members.';

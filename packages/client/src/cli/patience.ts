@@ -5,7 +5,7 @@ import { escapeControls } from './bytes-text.ts';
 import { CommandFailed } from './cli-errors.ts';
 import { exitCodes } from './exit-codes.ts';
 import { duration } from './format.ts';
-import type { Shell } from './session.ts';
+import type { Shell } from './shell.ts';
 import { silenceText, silentHolders } from './silent-holder.ts';
 
 /** Whoever waits on a terminal for so long is told for what, in ms. */

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { CommandFailed, UsageError } from './cli-errors.ts';
-import type { Shell } from './session.ts';
+import type { Shell } from './shell.ts';
 
 const NEWLINE = 0x0a;
 /** Of what is read from a file at a time, in bytes. */

@@ -1,20 +1,10 @@
-import type { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import type { TaskMasterClient } from '../client.ts';
 import { connect } from '../connect.ts';
 import { endpoints, lengthOfTime } from './arguments.ts';
 import type { ExitCode } from './exit-codes.ts';
-import type { Output, OutputStream } from './output.ts';
 import { Patience } from './patience.ts';
-
-/** Where a command reads and writes. */
-export interface Shell {
-  readonly stdin: Readable & { readonly isTTY?: boolean };
-  readonly out: Output;
-  readonly err: OutputStream;
-  /** Aborted by Ctrl-C and SIGTERM; its reason is `Interrupted`. */
-  readonly signal: AbortSignal;
-}
+import type { Shell } from './shell.ts';
 
 /** What a command works with. */
 export interface Session extends Shell {

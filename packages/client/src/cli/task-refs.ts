@@ -4,7 +4,7 @@ import type { LeaseRef } from '../update.ts';
 import { leaseToken, payload, pid, queueName } from './arguments.ts';
 import { UsageError } from './cli-errors.ts';
 import { openInput, readLines } from './read-input.ts';
-import type { Shell } from './session.ts';
+import type { Shell } from './shell.ts';
 
 /** A task that is to be completed, renewed or released. */
 export interface TaskRef extends LeaseRef {

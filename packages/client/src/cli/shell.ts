@@ -1,0 +1,11 @@
+import type { Readable } from 'node:stream';
+import type { Output, OutputStream } from './output.ts';
+
+/** Where a command reads and writes. */
+export interface Shell {
+  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly out: Output;
+  readonly err: OutputStream;
+  /** Aborted by Ctrl-C and SIGTERM; its reason is `Interrupted`. */
+  readonly signal: AbortSignal;
+}
