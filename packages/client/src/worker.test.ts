@@ -163,7 +163,7 @@ describe('when leasing fails', () => {
     await using worker = client.worker(queue, () => {}, hooks);
     worker.start();
     await timing.advance(20_000);
-    expect(heard).toEqual(['error too much to do', 'error too much to do']);
+    expect(heard).toEqual(['error too much to do; gave up after 4.6 s', 'error too much to do; gave up after 4.6 s']);
     await queue.enqueue('a');
     await timing.advance(1_000);
     expect(heard.at(-1)).toBe('complete a');
