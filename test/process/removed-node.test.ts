@@ -3,7 +3,9 @@ import { Metadata, type ServiceError } from '@grpc/grpc-js';
 import { connect } from '@taskmaster/client';
 import { partitionOf, type TaskMasterServiceClient } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
+import { startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
+import { nodeCli } from '../support/paths.ts';
 import { TestCluster } from '../support/start-cluster.ts';
 import { anEnqueue, anUpdate, WireClient } from '../support/wire-client.ts';
 
@@ -53,19 +55,48 @@ test('a node that was given up while it stood still changes nothing when it goes
   await delay(Math.max(0, STOPPED_MS - (performance.now() - before)));
   process.kill(b.pid, 'SIGCONT');
 
-  for (const refusal of await Promise.all(sent)) expect(refusal).toMatch(/given up|not hold|waits for/);
-  // What it is asked later is answered by the cluster.
+  for (const refusal of await Promise.all(sent)) expect(refusal).toMatch(/given up|not hold|waits for|shutting down/);
   const redirectedAt = performance.now();
-  await eventually(async () => {
-    const stats = await client.queue(queue).stats();
-    expect(stats.available).toBe(1);
-    expect(await enqueueAt(stub, queue)).toMatch(/given up|not hold/);
-  });
+  expect((await b.process.ended).code).toBe(1);
+  expect((await client.queue(queue).stats()).available).toBe(1);
   console.log(
     `given up after ${Math.round(redirectedAt - before)} ms of silence: 20 waiting requests refused, ` +
       `${lost.lost.length} partitions lost`,
   );
-  expect(b.process.stderr).toContain('given up by an operator');
+  expectToSayItOnce(b.process.stderr);
+  // Nor does it come back.
+  const again = await startProcess(process.execPath, [
+    ...[nodeCli, `--data-dir=${b.dir}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'],
+  ]);
+  expect(await again.ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('given up through') });
   const tasks = await client.queue<string>(queue).lease({ max: 10 });
   expect(tasks.map(({ data }) => data)).toEqual(['there after']);
 });
+
+test('a node that was given up while it was down says so once, is never ready, and ends', {
+  timeout: 90_000,
+}, async () => {
+  await using cluster = await TestCluster.start();
+  await using client = await connect(cluster.node('a').endpoint);
+  await eventually(async () => {
+    for (const node of (await client.cluster.members()).members) {
+      expect(node.role === 'node' && node.partitionsHeld > 0 && node.partitionsHeld === node.partitionsWanted).toBe(
+        true,
+      );
+    }
+  });
+  const b = cluster.node('b');
+  await b.kill();
+  await eventually(() => client.cluster.remove('b', { acceptLoss: true }), { withinMs: 20_000, everyMs: 200 });
+  const back = await startProcess(process.execPath, [
+    ...[nodeCli, '--json', `--data-dir=${b.dir}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'],
+  ]);
+  const { code, stdout, stderr } = await back.ended;
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expectToSayItOnce(stderr);
+});
+
+function expectToSayItOnce(stderr: string): void {
+  const lines = stderr.split('\n').filter((line) => /"level":("error"|50)|^taskmaster/.test(line));
+  expect(lines).toEqual([expect.stringContaining('given up by an operator')]);
+}

@@ -46,7 +46,7 @@ export class NodeDidNotStart extends Error {
   }
 }
 
-/** What the node prints on standard output with `--json` once it serves. */
+/** What the node prints on standard output with `--json` once it serves, or listens and waits for other members. */
 interface ReadyLine {
   readonly ready: boolean;
   /** `host:port`. */
@@ -59,7 +59,7 @@ interface ReadyLine {
   readonly pid: number;
 }
 
-/** Starts a node of the build; resolves when it serves. Rejects with `NodeDidNotStart`. */
+/** Starts a node of the build; resolves when it serves, or says that it waits for other members to. Rejects with `NodeDidNotStart`. */
 export async function startNode(options: StartNodeOptions = {}): Promise<RunningNode> {
   const temporary = options.dir === undefined ? await temporaryDirectory() : undefined;
   const dir = options.dir ?? join(temporary?.path ?? '', 'data');
@@ -124,7 +124,7 @@ async function readyLine(running: Running): Promise<ReadyLine | undefined> {
 }
 
 function isReadyLine(told: unknown): told is ReadyLine {
-  return typeof told === 'object' && told !== null && 'ready' in told && told.ready === true;
+  return typeof told === 'object' && told !== null && 'ready' in told && typeof told.ready === 'boolean';
 }
 
 /** Of `host:port` or `http://host:port/`. */

@@ -84,6 +84,15 @@ export interface RunningMember {
   drain(signal?: AbortSignal): Promise<void>;
   /** Resolves when it has left, however it came to that; never if it stays. */
   readonly left: Promise<void>;
+  /**
+   * Resolves once another member has said that this one still is a member: until then it serves nothing. Rejects where that
+   * cannot be any more.
+   */
+  readonly confirmed: Promise<void>;
+  /** Resolves when it learns that an operator gave it up: it is of no more use then. Never otherwise. */
+  readonly removed: Promise<void>;
+  /** Why it serves nothing at present, for people; undefined while it does. */
+  readonly problem: string | undefined;
 }
 
 /** The parts that are open; those that are not are undefined. */
@@ -169,6 +178,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const engineConfig = engineConfigOf(config, clustered ? standing.partitions : undefined);
   const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfig, clustered, log });
   opened.defer(() => engine.stop());
+  warnOfPartitions(config.engine.partitions, engine.partitions.count, log);
   // Nothing is committed before the agent watches over what is held.
   if (clustered) engine.partitions.guard(() => Promise.reject(new Refusal('STARTING', 'the node takes its place')));
   parts.engine = engine;
@@ -200,14 +210,22 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
 
   const running = opened.move();
   const httpAddress = hostPort(host, httpPort);
-  log.info({ grpc: grpcAddress, http: httpAddress, dataDir: config.dataDir, version }, 'serving');
+  const member = parts.member && describeMember(parts.member);
+  const facts = { grpc: grpcAddress, http: httpAddress, dataDir: config.dataDir, version };
+  // Who never is confirmed says why elsewhere.
+  if (member) member.confirmed.then(() => log.info(facts, 'serving')).catch(() => {});
+  else log.info(facts, 'serving');
   let stopped: Promise<void> | undefined;
   const stop = (): Promise<void> => {
     stopped ??= running.disposeAsync();
     return stopped;
   };
-  const member = parts.member && describeMember(parts.member);
   return { grpcAddress, httpAddress, member, stop, [Symbol.asyncDispose]: stop };
+}
+
+function warnOfPartitions(wanted: number, count: number, log: Log): void {
+  if (wanted === count || wanted === completeConfig({}).engine.partitions) return;
+  log.warn({ wanted, count }, `--engine-partitions counts only at the very beginning: there are ${count} partitions`);
 }
 
 /** What operators are told by a node that has no place yet. Undefined: it is not to have one. */
@@ -221,7 +239,10 @@ function describeMember({ agent, membership, rpcAddress, identity }: Member): Ru
   return {
     ...{ name: identity.name, clusterId: identity.clusterId, rpcAddress, gossipAddress: membership.gossipAddress },
     drain: (signal) => agent.drain(signal),
-    left: agent.left,
+    ...{ left: agent.left, confirmed: agent.confirmed, removed: agent.removed },
+    get problem() {
+      return agent.problem;
+    },
   };
 }
 

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { NodeConfig } from '../config.ts';
 import { createLogger } from '../logging.ts';
 import { type RunningMember, type RunningNode, type StartNodeOptions, startNode } from '../node.ts';
@@ -13,6 +14,12 @@ export interface ServeOptions {
   /** Says that it is ready in a line of JSON, for programs. */
   readonly json: boolean;
 }
+
+/** Why a node ends. */
+type Why = 'told' | 'left' | 'removed';
+
+/** Other members answer sooner, where they are there. */
+const WAIT_UNSAID_MS = 2_500;
 
 /** Runs a node until it is told to stop. Resolves with the exit code of the process. */
 export async function serve({ config, front, json }: ServeOptions): Promise<number> {
@@ -34,39 +41,73 @@ export async function serve({ config, front, json }: ServeOptions): Promise<numb
     process.stderr.write(`taskmaster-node: ${explainStartError(error, config)}\n`);
     return 1;
   }
-  process.stdout.write(json ? readyJson(node, config) : readyText(node, config));
-  const why = await Promise.race([
-    told.then(() => 'told' as const),
-    node.member?.left.then(() => 'left' as const) ?? told,
-  ]);
-  if (why !== 'left' && config.drainOnStop && node.member) await drain(node.member, config.cluster.drainTimeoutMs, log);
+  const why = await served(node, told, (waitsFor) => {
+    process.stdout.write(json ? stateJson(node, config, waitsFor) : stateText(node, config, waitsFor));
+  });
+  if (why === 'told' && config.drainOnStop && node.member) await drain(node.member, config.cluster.drainTimeoutMs, log);
   await node.stop();
   log.info({}, 'stopped');
-  return 0;
+  return why === 'removed' ? 1 : 0;
+}
+
+/** Resolves with why the node is to end. `say` is told when it serves, and, with whom for, when it waits to. */
+async function served(node: RunningNode, told: Promise<void>, say: (waitsFor?: string) => void): Promise<Why> {
+  const { member } = node;
+  const isTold = told.then((): Why => 'told');
+  if (!member) {
+    say();
+    return isTold;
+  }
+  const end = Promise.race([
+    isTold,
+    member.left.then((): Why => 'left'),
+    // An operator has written that off; the log says so.
+    member.removed.then((): Why => 'removed'),
+  ]);
+  const patience = new AbortController();
+  const first = await Promise.race([
+    end,
+    member.confirmed.then(
+      () => 'confirmed' as const,
+      () => end,
+    ),
+    delay(WAIT_UNSAID_MS, 'waiting' as const, { signal: patience.signal }),
+  ]);
+  patience.abort();
+  if (first === 'waiting') {
+    say(member.problem);
+    member.confirmed.then(
+      () => say(),
+      // It ends.
+      () => {},
+    );
+  } else if (first === 'confirmed') {
+    say();
+  }
+  return end;
 }
 
 /** A node that cannot hand everything over stops all the same: it keeps what it has, and goes on when it is started. */
 async function drain(member: RunningMember, withinMs: number, log: Log): Promise<void> {
-  log.info({ withinMs }, 'handing everything over');
   try {
     await member.drain(AbortSignal.timeout(withinMs));
-    log.info({}, 'left the cluster');
   } catch (err) {
     log.error({ err }, 'not everything was handed over; the node keeps the rest, and hands it over when it is started');
   }
 }
 
-function readyJson({ grpcAddress, httpAddress, member }: RunningNode, { dataDir }: NodeConfig): string {
+function stateJson({ grpcAddress, httpAddress, member }: RunningNode, { dataDir }: NodeConfig, waits?: string): string {
   const line = {
-    ...{ ready: true, grpc: grpcAddress, http: httpAddress, dataDir: resolve(dataDir), pid: process.pid },
+    ...(waits === undefined ? { ready: true } : { ready: false, reason: waits }),
+    ...{ grpc: grpcAddress, http: httpAddress, dataDir: resolve(dataDir), pid: process.pid },
     ...(member && { name: member.name, cluster: member.clusterId, gossip: member.gossipAddress }),
   };
   return `${JSON.stringify(line)}\n`;
 }
 
-function readyText({ grpcAddress, httpAddress, member }: RunningNode, { dataDir }: NodeConfig): string {
+function stateText({ grpcAddress, httpAddress, member }: RunningNode, { dataDir }: NodeConfig, waits?: string): string {
   return [
-    'TaskMaster is ready.',
+    waits === undefined ? 'TaskMaster is ready.' : `TaskMaster is not ready yet: ${waits}.`,
     `  gRPC    ${grpcAddress}`,
     `  queues  http://${httpAddress}/`,
     `  data    ${resolve(dataDir)}`,

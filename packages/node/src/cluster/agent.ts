@@ -174,6 +174,16 @@ export class ClusterAgent {
     return this.#leaving.done;
   }
 
+  /** Resolves once this node may change what it holds, the first time; rejects where it never may. */
+  get confirmed(): Promise<void> {
+    return this.#guard.confirmed;
+  }
+
+  /** Resolves when this node learns that it was given up. */
+  get removed(): Promise<void> {
+    return this.#guard.removed;
+  }
+
   /** Whether this node may change what it holds now: not while it waits to hear that it is still a member. */
   get mayCommit(): boolean {
     return this.#guard.check() === undefined;

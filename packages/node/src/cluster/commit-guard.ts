@@ -64,6 +64,12 @@ type State =
  */
 export class CommitGuard {
   readonly #deps: CommitGuardDeps;
+  /** Resolves once this node was told that it is a member, the first time. Rejects where it never will be. */
+  readonly confirmed: Promise<void>;
+  /** Resolves when this node learns that it was given up; never otherwise. */
+  readonly removed: Promise<void>;
+  readonly #confirmed = Promise.withResolvers<void>();
+  readonly #removed = Promise.withResolvers<void>();
   #state: State = { kind: 'open' };
   #lastBeat: Beat;
   #cancelBeat: CancelTimer = () => {};
@@ -71,6 +77,9 @@ export class CommitGuard {
 
   constructor(deps: CommitGuardDeps) {
     this.#deps = deps;
+    this.confirmed = this.#confirmed.promise;
+    this.confirmed.catch(() => {});
+    this.removed = this.#removed.promise;
     this.#lastBeat = beatAt(deps.clock);
     this.#hold();
     this.membersChanged();
@@ -120,6 +129,7 @@ export class CommitGuard {
       const refusal = new Refusal('MEMBER_LEFT', `this node ${message}`);
       this.#close(refusal);
       if (own.removedBy !== '') {
+        this.#removed.resolve();
         log.error(
           { node: own.name, removedBy: own.removedBy },
           'this node was given up by an operator: others hold its partitions now. Stop it; to use the machine again, start it with an empty data directory',
@@ -171,6 +181,7 @@ export class CommitGuard {
     const { over } = this.#state;
     this.#state = { kind: 'open' };
     over.resolve();
+    this.#confirmed.resolve();
   }
 
   /** By those who wait themselves (G2), or because there is nobody else (G3). */
@@ -186,6 +197,7 @@ export class CommitGuard {
   #close(refusal: Refusal): void {
     const earlier = this.#state;
     this.#state = { kind: 'closed', refused: rejected(refusal) };
+    this.#confirmed.reject(refusal);
     if (earlier.kind === 'held') earlier.over.reject(refusal);
   }
 

@@ -96,7 +96,8 @@ export class Knowledge {
     if (isRemoved(this.#members.get(from))) return;
     const { records, news } = learnFrom(knowledge, this.view);
     if (news) {
-      await this.#giveUpSuperseded();
+      const isOwnRemoval = records.some((record) => record.nodeId === this.#deps.identity.nodeId && isRemoved(record));
+      await this.#giveUpSuperseded(isOwnRemoval || isRemoved(this.self));
       this.#listener.news();
     }
     await this.adopt(records);
@@ -145,20 +146,26 @@ export class Knowledge {
     return news;
   }
 
-  /** What somebody else holds at a later epoch is not this node's any more, whatever it thinks. */
-  async #giveUpSuperseded(): Promise<void> {
+  /**
+   * What somebody else holds at a later epoch is not this node's any more, whatever it thinks. `isExpected`: as it was
+   * given up, which is told of elsewhere.
+   */
+  async #giveUpSuperseded(isExpected: boolean): Promise<void> {
     const { partitions, identity, log } = this.#deps;
+    const lost: PartitionId[] = [];
     for (const [id, known] of this.view.entries()) {
       const holding = partitions.holding(id);
       if (!holding || holding.kind === 'released' || known.nodeId === identity.nodeId) continue;
       const { epoch } = holding;
       if (known.epoch <= epoch) continue;
       const details = { partition: id, epoch, by: known };
+      log.debug(details, 'another node holds the partition at a later epoch');
       // Where this node told another one to take it, that is the answer it was waiting for.
-      if (holding.kind === 'handing-over') log.info(details, 'a hand-off without an answer is resolved');
-      else log.error(details, 'another node holds the partition at a later epoch: giving it up');
+      if (holding.kind !== 'handing-over') lost.push(id);
       await partitions.supersede(id, known);
     }
+    if (lost.length === 0 || isExpected) return;
+    log.error({ partitions: lost }, 'other nodes hold partitions of this one at later epochs: it gave them up');
   }
 
   #count(): void {

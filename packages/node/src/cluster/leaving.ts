@@ -64,7 +64,9 @@ export class Leaving {
   }
 
   async #finish(): Promise<void> {
-    const { knowledge, exchange, refuseArrivals, tellLeft, clock } = this.#deps;
+    const { knowledge, exchange, refuseArrivals, tellLeft, clock, partitions, log } = this.#deps;
+    const { length: held } = partitions.held();
+    log.info({ partitions: held }, `this node leaves the cluster: it hands over ${held} partitions`);
     // Others may still think that this node is active, and send it what it would take along.
     await refuseArrivals();
     await this.#emptied();
@@ -75,6 +77,7 @@ export class Leaving {
     await knowledge.changeSelf({ state: 'left' });
     if (isRemoved(knowledge.self)) return;
     await Promise.all(knowledge.others.map(({ nodeId }) => exchange(nodeId)));
+    log.info({}, 'this node has left the cluster');
     this.#done.resolve();
   }
 

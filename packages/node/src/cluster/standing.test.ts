@@ -105,6 +105,25 @@ describe('where a node stands when it starts', () => {
     expect((await startedAs({ bootstrap: true })).identity).toEqual({ ...identity, boots: identity.boots + 1 });
   });
 
+  describe('where it is told to join another cluster than its own', () => {
+    beforeEach(async () => {
+      await startedAs({ name: 'b', join: ['first:7400'] });
+      found = { clusterId: 'cluster-2', partitions: 64 };
+    });
+
+    test('it does not start, and names both', async () => {
+      const told = /member b of cluster cluster-1, but other:7400 is of cluster cluster-2/;
+      await expect(start({ join: ['other:7400'] })).rejects.toThrow(told);
+      expect(await startedAs()).toMatchObject({ identity: { clusterId: 'cluster-1' } });
+    });
+
+    test('it starts all the same where all have one command line: one that lost its disk may have begun anew', async () => {
+      const { identity } = await startedAs({ bootstrap: true, join: ['other:7400'] });
+      expect(identity).toMatchObject({ clusterId: 'cluster-1' });
+      expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(1);
+    });
+  });
+
   test('goes on asking until somebody answers, under one id', async () => {
     const willing = answer;
     answer = undefined;

@@ -65,6 +65,8 @@ export class ClusterStartError extends Error {
 }
 
 const JOIN_TIMEOUT_MS = 5_000;
+/** Of a member that starts again, and is held up by it where an address is silent. */
+const LOOK_TIMEOUT_MS = 2_000;
 const RETRY_MS = 500;
 const SAY_EVERY_MS = 30_000;
 /** How long a node that may begin a cluster looks for one first. */
@@ -95,19 +97,49 @@ export async function takeStanding(settings: StandingSettings, deps: StandingDep
 async function restart(
   known: Identity,
   members: Members,
-  { name }: StandingSettings,
-  { memberStore }: StandingDeps,
+  settings: StandingSettings,
+  deps: StandingDeps,
 ): Promise<Standing> {
+  const { memberStore, log } = deps;
+  const { name, bootstrap, join } = settings;
   if (name !== '' && name !== known.name) {
     throw new ClusterStartError(
       `the data directory is that of member ${known.name}, not of ${name}: start it as ${known.name}, or give ${name} a directory of its own`,
     );
+  }
+  await assertSameCluster(known, settings, deps);
+  if (bootstrap || join.length > 0) {
+    const { clusterId, nodeId } = known;
+    log.info({ clusterId, nodeId, name: known.name }, 'its directory is that of a member: it neither begins nor joins');
   }
   const identity = { ...known, boots: known.boots + 1 };
   await memberStore.writeIdentity(identity);
   // A start that ended while the cluster was begun; whoever joins one knows somebody else.
   const begins = members.size === 1 && members.get(known.nodeId)?.state === 'joining';
   return { kind: 'member', identity, members, partitions: undefined, begins };
+}
+
+/** Whether those it is told to join are of the cluster that it is a member of. Nobody needs to answer. */
+async function assertSameCluster(
+  { name, clusterId }: Identity,
+  { join, bootstrap }: StandingSettings,
+  { call, log, signal }: StandingDeps,
+): Promise<void> {
+  const hello = { clusterId: '', from: '', knowledge: undefined };
+  const asked = join.map(async (address) => {
+    const answer = await call(address, 'exchange', hello, { timeoutMs: LOOK_TIMEOUT_MS, signal });
+    return { address, clusterId: answer.clusterId };
+  });
+  const same = asked.map(async (answer) => ((await answer).clusterId === clusterId ? true : Promise.reject(answer)));
+  if (join.length === 0 || (await Promise.any(same).catch(() => false))) return;
+  const answers = await Promise.allSettled(asked);
+  signal.throwIfAborted();
+  const [other] = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
+  if (!other) return;
+  const problem = `the data directory is that of member ${name} of cluster ${clusterId}, but ${other.address} is of cluster ${other.clusterId}`;
+  // Where all are started alike, the one that lost its disk may have begun another: the others are needed all the more.
+  if (!bootstrap) throw new ClusterStartError(`${problem}: start it without --join, or join with an empty directory`);
+  log.error(other, `${problem}: it starts as the member that it was`);
 }
 
 /** `earlier`: who the node was when it asked in vain, since others may know it by that id; or is after it left. */
