@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { deciderWithout, type MemberRecord, membersNamed, mergeMembers, mergeRecords, ringMembers } from './members.ts';
+import {
+  deciderWithout,
+  epochBeyond,
+  type MemberRecord,
+  membersNamed,
+  mergeMembers,
+  mergeRecords,
+  ringMembers,
+} from './members.ts';
 
 const record = (changes: Partial<MemberRecord> = {}): MemberRecord => ({
   nodeId: 'id-a',
@@ -72,6 +80,28 @@ describe('what is known of all members', () => {
     expect(deciderWithout(members, [])).toBe('id-a');
     expect(deciderWithout(members, ['id-a', 'id-c'])).toBe('id-b');
     expect(deciderWithout(members, ['id-a', 'id-b', 'id-c'])).toBeUndefined();
+  });
+
+  test.each<[string, Partial<MemberRecord>[], number]>([
+    ['one was given up', [{ state: 'left', removedBy: 'id-b' }], 2],
+    [
+      'two were given up',
+      [
+        { state: 'left', removedBy: 'id-b' },
+        { nodeId: 'id-c', state: 'left', removedBy: 'id-b' },
+      ],
+      1e6,
+    ],
+    [
+      'one was given up and one left',
+      [
+        { state: 'left', removedBy: 'id-b' },
+        { nodeId: 'id-c', state: 'left' },
+      ],
+      1e6,
+    ],
+  ])('passes over the epochs that members which are gone may have reached unheard: %s', (_, gone, passed) => {
+    expect(epochBeyond(3, merged(gone.map(record)))).toBe(3 + passed);
   });
 
   test('gives the name of a member that left to another', () => {

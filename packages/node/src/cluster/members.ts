@@ -88,8 +88,8 @@ export function deciderWithout(members: Members, nodeIds: readonly string[]): st
 /** More hand-offs than two members make unheard: each waits for a disk several times. */
 const UNHEARD_HAND_OFFS = 1_000_000;
 
-/** A later epoch than any that members who were given up reached after this one was heard of; see `Orphans`, O4. */
+/** A later epoch than any that members who are gone reached after this one was heard of; see `Orphans`, O4. */
 export function epochBeyond(epoch: number, members: Members): number {
-  const removed = [...members.values()].filter(isRemoved).length;
-  return epoch + (removed > 1 ? UNHEARD_HAND_OFFS : 2);
+  const gone = [...members.values()].filter(({ state }) => state === 'left').length;
+  return epoch + (gone > 1 ? UNHEARD_HAND_OFFS : 2);
 }

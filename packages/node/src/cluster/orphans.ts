@@ -50,8 +50,8 @@ interface Orphan {
  *      one does not know the other, the one that does hears of the other's claim: answers and claims take turns. Whoever
  *      learns of a new member during a round begins another one.
  *  O4  The epoch is two more than the removed member's: had it taken or handed over a partition without anybody's
- *      knowledge, that would be at one more. Several that were given up may have handed it to and fro among them before,
- *      so that it is a million more then.
+ *      knowledge, that would be at one more. Several that are gone may have handed it to and fro among them before, also
+ *      where some of them left in good order and those they told were started again: it is a million more then.
  *  O5  Where a partition is nobody may know any more, as members remember of others only what they heard since they were
  *      started. Where all have answered, only a member that was given up can have held it. Its epoch is not known either:
  *      the seconds since 1970 are more than any partition was ever handed over.
