@@ -42,7 +42,12 @@ export class Operator {
     // An answer may have been lost.
     for (const name of this.#lost) if (agent.members.get(`id-${name}`)?.state === 'left') this.#lost.delete(name);
     if (this.#lost.size === 0) return;
-    const names = [...this.#lost];
+    // Of one that only another lost member knew nobody can speak.
+    const names = [...this.#lost].filter((name) => agent.members.has(`id-${name}`));
+    if (names.length === 0) {
+      this.#tryLater();
+      return;
+    }
     let isOver = false;
     const again = (): void => {
       if (!isOver) this.#tryLater();
