@@ -1,8 +1,11 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { connect } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { TestCluster } from '../support/start-cluster.ts';
 import { runProxy, startProxy } from '../support/start-proxy.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const readyz = async (http: string): Promise<number> => (await fetch(`http://${http}/readyz`)).status;
 
@@ -42,10 +45,15 @@ describe('a proxy', { timeout: 60_000 }, () => {
     await cluster.start('a');
     await eventually(async () => expect(await readyz(proxy.http)).toBe(200), { withinMs: 10_000 });
     await client.queue('shop#mail').enqueue('x');
-    const { code, stderr } = await proxy.process.kill('SIGTERM');
+    const { code, stdout, stderr } = await proxy.process.kill('SIGTERM');
     expect(code).toBe(0);
-    expect(stderr.match(/no node of the cluster can be reached/g)).toHaveLength(1);
-    expect(stderr).toContain('can be reached again');
+    const told = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(told).toMatchObject([{ ready: false, grpc: proxy.endpoint }, { ready: true }]);
+    expect(stderr.match(/no node of the cluster answers/g)).toHaveLength(1);
+    expect(stderr).not.toMatch(/can be reached:|\\n +at /);
   });
 
   test('is a member that holds nothing, and operators may ask it', async () => {
@@ -63,6 +71,23 @@ describe('a proxy', { timeout: 60_000 }, () => {
     await proxy.process.kill('SIGTERM');
     await using direct = await cluster.connect();
     await eventually(async () => expect((await direct.cluster.members()).members).toHaveLength(2));
+  });
+
+  test('without a key of the cluster it ends, and names who refused it', async () => {
+    await using dir = await temporaryDirectory();
+    const keyFile = join(dir.path, 'keys');
+    await writeFile(keyFile, 'seventeen letters\n');
+    await using cluster = await TestCluster.start({ nodes: 1, flags: [`--cluster-key-file=${keyFile}`] });
+    const { endpoint } = cluster.node('a');
+    const { code, stdout, stderr } = await runProxy([endpoint]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toContain(
+      `taskmaster-proxy: ${endpoint} refuses this proxy's cluster key: it has none (--cluster-key-file)`,
+    );
+    await using proxy = await startProxy([endpoint], [`--cluster-key-file=${keyFile}`]);
+    await eventually(async () => expect(await readyz(proxy.http)).toBe(200));
+    const { stderr: log } = await proxy.process.kill('SIGTERM');
+    expect(log).not.toContain('no node');
   });
 
   test('cannot use a key file that is not there', async () => {

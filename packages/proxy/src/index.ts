@@ -9,6 +9,7 @@
 export { type Colocated, type ColocatedOptions, colocate } from './colocated.ts';
 export { completeProxyConfig, type ProxyConfig, type ProxyConfigInput } from './config.ts';
 export { NodePool } from './node-pool.ts';
+export { ProxyRefused } from './observed-routes.ts';
 export { type RunningProxy, type StartProxyOptions, startProxy } from './proxy.ts';
 export { DEFAULT_ROUTER_LIMITS, Router, type RouterDeps, type RouterFigures, type RouterLimits } from './router.ts';
 export { createRouterService } from './router-service.ts';

@@ -9,11 +9,12 @@ import {
   type HeldPort,
   holdPort,
   LateRoutes,
+  NoNodeAnswers,
   openGossip,
   openObserver,
   type Routes,
 } from '@taskmaster/node/cluster';
-import { type Log, PeerNetwork, PeerSeal, Refusal, SystemClock, sleep, systemRandom } from '@taskmaster/node/grpc';
+import { type Log, PeerNetwork, PeerSeal, SystemClock, sleep, systemRandom } from '@taskmaster/node/grpc';
 import type { ProxyConfig } from './config.ts';
 
 const RETRY_MS = 500;
@@ -28,7 +29,22 @@ export interface ProxyAddresses {
 }
 
 /** The routes of a cluster, learned as a member that holds nothing. */
-export interface ObservedRoutes extends Routes, AsyncDisposable {}
+export interface ObservedRoutes extends Routes, AsyncDisposable {
+  /** Resolves once they are known; rejects where they never will be, with `ProxyRefused` for a key of another cluster. */
+  readonly known: Promise<void>;
+  /** Why they are not known yet, for people. */
+  problem(): string | undefined;
+}
+
+/** The cluster wants nothing to do with this proxy. */
+export class ProxyRefused extends Error {
+  override readonly name = 'ProxyRefused';
+
+  constructor(address: string, keyFile: string, options: ErrorOptions) {
+    const has = keyFile === '' ? 'it has none' : `those in ${keyFile} are of another cluster`;
+    super(`${address} refuses this proxy's cluster key: ${has} (--cluster-key-file)`, options);
+  }
+}
 
 /**
  * Learns the routes of the cluster that the addresses of `join` belong to. Resolves at once: until one of them answers
@@ -48,16 +64,25 @@ export async function openObservedRoutes(
   if (advertiseHost !== '') await assertResolves(advertiseHost);
   const port = await holdPort(config.host, config.gossipPort);
   const network = opened.use(new PeerNetwork(new PeerSeal(keys)));
-  const parts = { config, addresses, keys, port, network, routes, opened, log, signal: closing.signal };
-  const joining = join(parts).catch((error: unknown) => {
-    if (!closing.signal.aborted) log.error({ err: error }, 'the proxy cannot learn where groups are: restart it');
-  });
+  let problem: string | undefined;
+  const parts: Joining = {
+    ...{ config, addresses, keys, port, network, routes, opened, log, signal: closing.signal },
+    onAsking: (found) => {
+      problem = found;
+    },
+  };
+  const known = join(parts);
+  const joining = known.catch(() => {});
   opened.defer(async () => {
     closing.abort();
     await joining;
     await port.release();
   });
-  return Object.assign(routes, { [Symbol.asyncDispose]: () => opened.disposeAsync() });
+  return Object.assign(routes, {
+    known,
+    problem: () => problem,
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  });
 }
 
 interface Joining {
@@ -70,13 +95,15 @@ interface Joining {
   readonly opened: AsyncDisposableStack;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Told what is wrong with everybody it asks in vain. */
+  readonly onAsking: (problem: string) => void;
 }
 
 async function join(parts: Joining): Promise<void> {
   const { config, addresses, keys, port, network, routes, opened, log, signal } = parts;
   const clock = new SystemClock();
   const { call } = network;
-  const { clusterId, partitions, knowledge } = await askUntilAnswered(config.join, call, log, signal);
+  const { clusterId, partitions, knowledge } = await askUntilAnswered(parts);
   const { advertiseHost } = config.cluster;
   const { grpcPort, httpPort, version } = addresses;
   const addressesAt = (host: string) => ({ rpcAddress: `${host}:${grpcPort}`, httpAddress: `${host}:${httpPort}` });
@@ -132,23 +159,21 @@ async function openUntilListening(options: GossipOptions, signal: AbortSignal): 
   }
 }
 
-async function askUntilAnswered(
-  join: readonly string[],
-  call: PeerNetwork['call'],
-  log: Log,
-  signal: AbortSignal,
-): ReturnType<typeof askCluster> {
+async function askUntilAnswered({ config, network, log, signal, onAsking }: Joining): ReturnType<typeof askCluster> {
+  const { join, cluster } = config;
   const clock = new SystemClock();
   let said = Number.NEGATIVE_INFINITY;
   for (;;) {
     try {
-      return await askCluster(call, join, signal);
+      return await askCluster(network.call, join, signal);
     } catch (error) {
-      signal.throwIfAborted();
-      if (error instanceof Refusal && error.reason === 'WRONG_KEY') throw error;
+      if (!(error instanceof NoNodeAnswers)) throw error;
+      if (error.wrongKeyAt !== undefined) throw new ProxyRefused(error.wrongKeyAt, cluster.keyFile, { cause: error });
+      const problem = error.message;
+      onAsking(problem);
       if (clock.now() - said >= SAY_EVERY_MS) {
         said = clock.now();
-        log.warn({ join, err: error }, 'no node of the cluster answers: every call is refused until one does');
+        log.warn({ join, problem }, 'no node of the cluster answers: every call is refused until one does');
       }
     }
     await sleep(clock, RETRY_MS, signal);

@@ -24,6 +24,10 @@ export interface ProxyHttpDeps {
   readonly figures: () => RouterFigures | undefined;
   readonly service: () => RawService | undefined;
   readonly isReady: () => boolean;
+  /** Of the nodes, how many could be reached lately. */
+  readonly reachable: () => number;
+  /** Why no node is known, for people; undefined where that is not known yet. */
+  readonly problem: () => string | undefined;
   readonly connections: () => number;
   readonly unreadReplyBytes: () => number;
   readonly log: Log;
@@ -45,11 +49,13 @@ export function createProxyHttp(
   return { http, metrics };
 }
 
-function readyz({ isReady, routes }: ProxyHttpDeps) {
-  const nodes = routes()?.nodes() ?? [];
-  if (isReady()) return jsonReply({ status: 'ready', nodes: nodes.length });
-  const reason = nodes.length === 0 ? 'no member of the cluster is known' : 'no node of the cluster can be reached';
-  return jsonReply({ status: 'not ready', reason, nodes: nodes.length }, 503);
+function readyz({ isReady, routes, reachable, problem }: ProxyHttpDeps) {
+  const nodes = routes()?.nodes().length ?? 0;
+  if (isReady()) return jsonReply({ status: 'ready', nodes, reachable: reachable() });
+  const found = problem();
+  const unknown = found === undefined ? 'the proxy looks for its cluster' : `no node of the cluster answers: ${found}`;
+  const reason = nodes === 0 ? unknown : 'no node of the cluster can be reached';
+  return jsonReply({ status: 'not ready', reason, nodes, reachable: 0 }, 503);
 }
 
 function createMetrics({ version, routes, figures, connections, unreadReplyBytes }: ProxyHttpDeps): RpcMetrics {

@@ -4,7 +4,7 @@ import { LateRoutes } from '@taskmaster/node/cluster';
 import { GrpcServer, hostPort, type Log, type RawService, SystemClock, systemRandom } from '@taskmaster/node/grpc';
 import { completeProxyConfig, type ProxyConfigInput } from './config.ts';
 import { NodePool } from './node-pool.ts';
-import { openObservedRoutes } from './observed-routes.ts';
+import { type ObservedRoutes, openObservedRoutes } from './observed-routes.ts';
 import { createProxyHttp } from './proxy-http.ts';
 import { Reachability } from './reachability.ts';
 import { Router } from './router.ts';
@@ -24,6 +24,10 @@ export interface RunningProxy extends AsyncDisposable {
   readonly grpcAddress: string;
   /** `host:port` of HTTP. */
   readonly httpAddress: string;
+  /** Resolves when a node can be reached, the first time; rejects where none ever will be: `ProxyRefused`. */
+  readonly ready: Promise<void>;
+  /** Why no node is known yet, for people. */
+  readonly problem: string | undefined;
   /** Finishes what is in flight, for at most `stopGraceMs`, then closes everything. */
   stop(): Promise<void>;
 }
@@ -31,6 +35,7 @@ export interface RunningProxy extends AsyncDisposable {
 /** The parts that are open; those that are not are undefined. */
 interface Parts {
   routes?: Routes;
+  observed?: ObservedRoutes;
   router?: Router;
   service?: RawService;
   reachability?: Reachability;
@@ -55,6 +60,8 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       figures: () => parts.router?.figures,
       service: () => parts.service,
       isReady,
+      reachable: () => parts.reachability?.nodes.length ?? 0,
+      problem: () => parts.observed?.problem(),
       connections: () => parts.grpc?.connections ?? 0,
       unreadReplyBytes: () => parts.grpc?.unreadReplyBytes ?? 0,
       log,
@@ -87,16 +94,25 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const takenPort = await grpc.start();
   const grpcAddress = hostPort(host, takenPort);
   parts.grpc = grpc;
-  routes.become(opened.use(await openObservedRoutes(config, { grpcPort: takenPort, httpPort, version }, log)));
-  await reachability.look();
+  const observed = opened.use(await openObservedRoutes(config, { grpcPort: takenPort, httpPort, version }, log));
+  parts.observed = observed;
+  routes.become(observed);
+  const ready = observed.known.then(() => reachability.reached);
+  ready.catch(() => {});
 
   const running = opened.move();
   const httpAddress = hostPort(host, httpPort);
-  log.info({ grpc: grpcAddress, http: httpAddress, version }, 'serving as a proxy');
+  log.info({ grpc: grpcAddress, http: httpAddress, version, join: config.join }, 'listening; looking for the cluster');
   let stopped: Promise<void> | undefined;
   const stop = (): Promise<void> => {
     stopped ??= running.disposeAsync();
     return stopped;
   };
-  return { grpcAddress, httpAddress, stop, [Symbol.asyncDispose]: stop };
+  return {
+    ...{ grpcAddress, httpAddress, ready, stop },
+    get problem() {
+      return observed.problem();
+    },
+    [Symbol.asyncDispose]: stop,
+  };
 }

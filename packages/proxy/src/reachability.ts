@@ -1,5 +1,5 @@
 import type { Log } from '@taskmaster/node/grpc';
-import type { Routes } from './routes.ts';
+import type { RoutedNode, Routes } from './routes.ts';
 
 /** How often somebody is looked for, in ms. */
 const LOOK_MS = 1_000;
@@ -13,20 +13,31 @@ export interface ReachabilityDeps {
 
 /** Whether any node can be reached: a proxy that reaches none is of no use to anyone. Says so once for each change. */
 export class Reachability implements Disposable {
+  /** Resolves when a node can be reached, the first time. */
+  readonly reached: Promise<void>;
   readonly #deps: ReachabilityDeps;
   readonly #timer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
+  readonly #first = Promise.withResolvers<void>();
+  /** Addresses that could be reached when they were tried last. */
+  readonly #reachable = new Set<string>();
   #state: 'unknown' | 'reachable' | 'unreachable' = 'unknown';
   #looking = false;
 
   constructor(deps: ReachabilityDeps) {
     this.#deps = deps;
+    this.reached = this.#first.promise;
     this.#timer = setInterval(() => void this.look(), LOOK_MS).unref();
     this.#unsubscribe = deps.routes.onChange(() => void this.look());
   }
 
   get isReachable(): boolean {
     return this.#state === 'reachable';
+  }
+
+  /** Nodes that could be reached when they were tried last. */
+  get nodes(): readonly RoutedNode[] {
+    return this.#deps.routes.nodes().filter(({ address }) => this.#reachable.has(address));
   }
 
   /** Looks now; resolves when it is known. */
@@ -36,11 +47,9 @@ export class Reachability implements Disposable {
     try {
       // A node that gossip thinks dead may be reachable all the same; the living are asked first.
       const nodes = this.#deps.routes.nodes().toSorted((a, b) => Number(b.alive) - Number(a.alive));
-      const found = await firstTrue(nodes.map(({ address }) => this.#deps.isReachable(address)));
-      this.#found(
-        found,
-        nodes.map(({ name, address, alive }) => `${name} ${address}${alive ? '' : ' (dead)'}`),
-      );
+      // Where no node is known yet, whoever looks for the cluster says so.
+      if (nodes.length === 0 && this.#state === 'unknown') return;
+      this.#found(await firstTrue(nodes.map(({ address }) => this.#tryOne(address))), nodes);
     } finally {
       this.#looking = false;
     }
@@ -51,15 +60,32 @@ export class Reachability implements Disposable {
     this.#unsubscribe();
   }
 
-  #found(reachable: boolean, nodes: readonly string[]): void {
+  async #tryOne(address: string): Promise<boolean> {
+    const isReachable = await this.#deps.isReachable(address);
+    if (isReachable) this.#reachable.add(address);
+    else this.#reachable.delete(address);
+    return isReachable;
+  }
+
+  #found(reachable: boolean, nodes: readonly RoutedNode[]): void {
     const state = reachable ? 'reachable' : 'unreachable';
     if (state === this.#state) return;
     const { log } = this.#deps;
-    if (!reachable) log.warn({ nodes }, 'no node of the cluster can be reached: every call is refused until one is');
-    else if (this.#state === 'unreachable') log.info({ nodes }, 'nodes of the cluster can be reached again');
+    if (!reachable) {
+      log.warn(
+        { nodes: nodes.map(textOf) },
+        'no node of the cluster can be reached: every call is refused until one is',
+      );
+    } else {
+      const again = this.#state === 'unreachable' ? ' again' : '';
+      log.info({ nodes: this.nodes.map(textOf) }, `nodes of the cluster can be reached${again}`);
+    }
     this.#state = state;
+    if (reachable) this.#first.resolve();
   }
 }
+
+const textOf = ({ name, address }: RoutedNode): string => `${name} ${address}`;
 
 function firstTrue(checks: readonly Promise<boolean>[]): Promise<boolean> {
   return Promise.any(

@@ -190,21 +190,38 @@ export function addressOf(nodeId: string, membership: Membership, members: Membe
   return members.get(nodeId)?.rpcAddress || peer?.rpcAddress;
 }
 
-/** What a stranger is told of a cluster: by the first of these addresses that answers. Rejects once it is given up. */
+/** None of the addresses where a cluster was looked for has told of it. */
+export class NoNodeAnswers extends Error {
+  override readonly name = 'NoNodeAnswers';
+  /** The first address where whoever calls is refused for the key it has, or lacks. */
+  readonly wrongKeyAt: string | undefined;
+
+  constructor(message: string, wrongKeyAt: string | undefined) {
+    super(message);
+    this.wrongKeyAt = wrongKeyAt;
+  }
+}
+
+/**
+ * What a stranger is told of a cluster: by the first of these addresses that answers. Rejects with `NoNodeAnswers`, which
+ * says what is wrong with each, or with the reason of `signal`.
+ */
 export async function askCluster(
   call: CallPeer<'exchange'>,
   addresses: readonly string[],
   signal?: AbortSignal,
 ): Promise<ExchangeResponse> {
-  let last: unknown = new Refusal('HOLDER_UNREACHABLE', 'no address of a node is known');
+  const problems: string[] = [];
+  let wrongKeyAt: string | undefined;
   for (const address of addresses) {
     try {
       const request = { clusterId: '', from: '', knowledge: undefined };
       return await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS, signal });
     } catch (error) {
       signal?.throwIfAborted();
-      last = error;
+      if (error instanceof Refusal && error.reason === 'WRONG_KEY') wrongKeyAt ??= address;
+      problems.push(`${address}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
-  throw last;
+  throw new NoNodeAnswers(problems.join('; '), wrongKeyAt);
 }

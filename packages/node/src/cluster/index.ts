@@ -3,7 +3,7 @@
 export type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
 export { type AdministrationDeps, ClusterAdministration } from './administration.ts';
 export { type AgentDeps, ClusterAgent } from './agent.ts';
-export { askCluster } from './exchange.ts';
+export { askCluster, NoNodeAnswers } from './exchange.ts';
 export { type GossipOptions, openGossip } from './gossip/open-gossip.ts';
 export { DEFAULT_TIMING, type GossipTiming } from './gossip/options.ts';
 export { assertResolves, GossipListenError, type HeldPort, holdPort } from './gossip/socket.ts';

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { createLogger, explainStartError, untilSignal } from '@taskmaster/node/cli';
 import type { ProxyConfig } from '../config.ts';
 import { type RunningProxy, startProxy } from '../proxy.ts';
@@ -7,6 +8,9 @@ export interface ServeOptions {
   /** Says that it is ready in a line of JSON, for programs. */
   readonly json: boolean;
 }
+
+/** A cluster that is there is found sooner. */
+const WAIT_UNSAID_MS = 1_000;
 
 /** Runs a proxy until it is told to stop. Resolves with the exit code of the process. */
 export async function serve({ config, json }: ServeOptions): Promise<number> {
@@ -27,23 +31,55 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
     process.stderr.write(`taskmaster-proxy: ${explainStartError(error, config)}\n`);
     return 1;
   }
-  process.stdout.write(json ? readyJson(proxy) : readyText(proxy, config));
-  await told;
+  const say = (isReady: boolean): void => {
+    process.stdout.write(json ? stateJson(proxy, isReady) : stateText(proxy, config, isReady));
+  };
+  const failed = await served(proxy, told, say);
+  if (failed) process.stderr.write(`taskmaster-proxy: ${explainStartError(failed.error, config)}\n`);
   await proxy.stop();
   log.info({}, 'stopped');
-  return 0;
+  return failed ? 1 : 0;
 }
 
-function readyJson({ grpcAddress, httpAddress }: RunningProxy): string {
-  return `${JSON.stringify({ ready: true, grpc: grpcAddress, http: httpAddress, pid: process.pid })}\n`;
+/** Resolves when the proxy is to end, with what is wrong if it is of no use. */
+async function served(
+  { ready }: RunningProxy,
+  told: Promise<void>,
+  say: (isReady: boolean) => void,
+): Promise<{ readonly error: unknown } | undefined> {
+  const found = ready.then(
+    () => undefined,
+    (error: unknown) => ({ error }),
+  );
+  const end = told.then(() => 'told' as const);
+  const patience = new AbortController();
+  const first = await Promise.race([
+    end,
+    found,
+    delay(WAIT_UNSAID_MS, 'waiting' as const, { signal: patience.signal }),
+  ]);
+  patience.abort();
+  if (first === 'waiting') say(false);
+  const outcome = first === 'waiting' ? await Promise.race([end, found]) : first;
+  if (outcome === 'told') return undefined;
+  if (outcome) return outcome;
+  say(true);
+  await told;
+  return undefined;
 }
 
-function readyText({ grpcAddress, httpAddress }: RunningProxy, { join }: ProxyConfig): string {
+function stateJson({ grpcAddress, httpAddress, problem }: RunningProxy, isReady: boolean): string {
+  const state = isReady ? { ready: true } : { ready: false, reason: problem };
+  return `${JSON.stringify({ ...state, grpc: grpcAddress, http: httpAddress, pid: process.pid })}\n`;
+}
+
+function stateText({ grpcAddress, httpAddress }: RunningProxy, { join }: ProxyConfig, isReady: boolean): string {
+  const at = join.join(', ');
   return [
-    'The TaskMaster proxy is ready.',
+    isReady ? 'The TaskMaster proxy is ready.' : `The TaskMaster proxy listens, and looks for the cluster at ${at}.`,
     `  gRPC    ${grpcAddress}`,
     `  health  http://${httpAddress}/readyz`,
-    `  joined  ${join.join(', ')}`,
+    ...(isReady ? [`  joined  ${at}`] : []),
     '',
   ].join('\n');
 }
