@@ -234,7 +234,7 @@ export class Faults {
       this.#trouble.trace(() => `${node.name} has started`);
     } catch (error) {
       this.#trouble.trace(() => `${node.name} could not start: ${error}`);
-      if (String(error).includes('has left')) this.#leave(node);
+      if (String(error).includes(`${node.name} has left`)) this.#leave(node);
       else if (!this.#over) this.#restartLater(node);
     }
   }
