@@ -142,8 +142,8 @@ export class Cluster {
   async #start(name: string, dir: string, flags: readonly string[]): Promise<ServerProcess> {
     const { endpoints } = this;
     const place = endpoints.length === 0 ? ['--bootstrap'] : [`--join=${endpoints.join(',')}`];
-    // Hand-offs are told at the level of information.
-    const own = ['--log-level=info', `--name=${name}`, '--gossip-port=0', ...place];
+    // Each hand-off is told of at this level only.
+    const own = ['--log-level=debug', `--name=${name}`, '--gossip-port=0', ...place];
     const all = [...own, ...this.#flags, ...flags];
     const process = await this.#processes.node(dir, all, (line) => this.#hear(name, line));
     this.#members.set(name, { dir, process });

@@ -22,7 +22,9 @@ import type { Identity, MemberStore } from './member-store.ts';
 import { epochBeyond, isHolding, isRemoved, type MemberRecord, type Members } from './members.ts';
 import { Orphans } from './orphans.ts';
 import { Placement } from './placement.ts';
+import { PresenceLog } from './presence-log.ts';
 import { Removal } from './removal.ts';
+import { ShareLog } from './share-log.ts';
 
 export interface AgentDeps {
   readonly identity: Identity;
@@ -83,6 +85,8 @@ export class ClusterAgent {
   readonly #joining: Joining;
   readonly #leaving: Leaving;
   readonly #leftTargets: LeftTargets;
+  readonly #presence: PresenceLog;
+  readonly #share: ShareLog;
   readonly #listeners = new Set<() => void>();
   readonly #stopping = new AbortController();
   #endListening = (): void => {};
@@ -104,6 +108,8 @@ export class ClusterAgent {
     const toHear = (): string[] => this.#toHear();
     const common = { ...deps, clusterId, nodeId, knowledge, view, exchange, toHear, members: () => knowledge.members };
     this.#placement = new Placement(common);
+    this.#presence = new PresenceLog(common);
+    this.#share = new ShareLog(common);
     this.#leaving = new Leaving({
       ...common,
       refuseArrivals: () => deps.handOffs.refuseArrivals(),
@@ -232,6 +238,7 @@ export class ClusterAgent {
     this.#orphans.stop();
     this.#leaving.stop();
     this.#placement.stop();
+    this.#share.stop();
     this.#deps.handOffs.stop();
   }
 
@@ -345,6 +352,8 @@ export class ClusterAgent {
   /** Does what there is to do as things stand. */
   #look(): void {
     if (this.#stopping.signal.aborted || this.self?.state === 'left') return;
+    this.#presence.look();
+    this.#share.update(this.desired);
     this.#placement.update(this.desired, (nodeId) => this.#targetAt(nodeId));
     this.#orphans.look();
     this.#leftTargets.look();

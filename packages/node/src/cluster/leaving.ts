@@ -64,9 +64,7 @@ export class Leaving {
   }
 
   async #finish(): Promise<void> {
-    const { knowledge, exchange, refuseArrivals, tellLeft, clock, partitions, log } = this.#deps;
-    const { length: held } = partitions.held();
-    log.info({ partitions: held }, `this node leaves the cluster: it hands over ${held} partitions`);
+    const { knowledge, exchange, refuseArrivals, tellLeft, clock, log } = this.#deps;
     // Others may still think that this node is active, and send it what it would take along.
     await refuseArrivals();
     await this.#emptied();

@@ -1,8 +1,11 @@
+import { Refusal } from '../domain/errors.ts';
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import type { Partitions } from '../engine/partitions.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
+import { PeerUnreachable } from '../ports/peer-network.ts';
 import type { HandOffs } from './handoff/hand-offs.ts';
+import { HandOffUnresolved } from './handoff/sender.ts';
 import type { Members } from './members.ts';
 
 export interface PlacementDeps {
@@ -18,6 +21,10 @@ export interface PlacementDeps {
 
 const FIRST_RETRY_MS = 200;
 const MAX_RETRY_MS = 10_000;
+/** Who waits so long before the next try has failed five times. */
+const LASTING_MS = 3_000;
+/** What fails for one partition mostly fails for many. */
+const WARN_EVERY_MS = 10_000;
 
 /** Hands over what this node holds and the ring wants elsewhere: a few at a time, again after a while where it failed. */
 export class Placement {
@@ -30,6 +37,7 @@ export class Placement {
   #cancelTimer: CancelTimer = () => {};
   /** Members that a drain of this node was said to wait for. */
   #saidToWaitFor = '';
+  #mayWarnAt = Number.NEGATIVE_INFINITY;
   #stopped = false;
 
   constructor(deps: PlacementDeps) {
@@ -90,7 +98,7 @@ export class Placement {
   }
 
   async #send(id: PartitionId, to: string, address: string): Promise<void> {
-    const { handOffs, clock, log } = this.#deps;
+    const { handOffs, clock } = this.#deps;
     this.#sending.add(id);
     try {
       await handOffs.send(id, { nodeId: to, address });
@@ -98,10 +106,29 @@ export class Placement {
     } catch (error) {
       const delayMs = Math.min(MAX_RETRY_MS, (this.#failed.get(id)?.delayMs ?? FIRST_RETRY_MS / 2) * 2);
       this.#failed.set(id, { at: clock.now() + delayMs, delayMs });
-      if (!this.#stopped) log.warn({ err: error, partition: id, to, delayMs }, 'a partition could not be handed over');
+      if (!this.#stopped) this.#sayFailed(id, to, delayMs, error);
     } finally {
       this.#sending.delete(id);
     }
     this.#sendMore();
+  }
+
+  /**
+   * Nodes that move partitions hear of each other's moves a little later, and refuse some until then. What goes on for
+   * longer, or is a fault of this node, is for people.
+   */
+  #sayFailed(partition: PartitionId, to: string, delayMs: number, error: unknown): void {
+    const { log, clock, members } = this.#deps;
+    const isAnswer = error instanceof Refusal || error instanceof HandOffUnresolved || error instanceof PeerUnreachable;
+    const problem = error instanceof Error ? error.message : String(error);
+    const target = members().get(to)?.name ?? to;
+    const details = { partition, to: target, delayMs, ...(isAnswer ? { problem } : { err: error }) };
+    const isLasting = delayMs >= LASTING_MS || !isAnswer;
+    if (!isLasting || clock.now() < this.#mayWarnAt) {
+      log.debug(details, 'a partition could not be handed over');
+      return;
+    }
+    this.#mayWarnAt = clock.now() + WARN_EVERY_MS;
+    log.warn(details, `a partition could not be handed over to ${target}: ${problem}`);
   }
 }

@@ -4,6 +4,7 @@ export { Refusal } from '../domain/errors.ts';
 export type { Instant } from '../domain/ids.ts';
 export type { CancelTimer, Clock } from '../ports/clock.ts';
 export type { Log } from '../ports/log.ts';
+export { PeerUnreachable } from '../ports/peer-network.ts';
 export type { Random } from '../ports/random.ts';
 export { sleep } from '../ports/sleep.ts';
 export { SystemClock } from '../ports/system-clock.ts';
@@ -24,7 +25,7 @@ export { pageTokenAfter } from './page-token.ts';
 export { parseLease } from './parse-lease.ts';
 export { parseList, parseStats } from './parse-queues.ts';
 export { parseGet, parsePeek } from './parse-tasks.ts';
-export { PeerNetwork, PeerUnreachable } from './peer-network.ts';
+export { PeerNetwork } from './peer-network.ts';
 export { PeerSeal } from './peer-seal.ts';
 export type {
   Origin,

@@ -1,8 +1,8 @@
 import { Metadata } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
-import { type PeerHandlers, PeerMessageTooLong } from '../ports/peer-network.ts';
-import { PeerNetwork, PeerUnreachable } from './peer-network.ts';
+import { type PeerHandlers, PeerMessageTooLong, PeerUnreachable } from '../ports/peer-network.ts';
+import { PeerNetwork } from './peer-network.ts';
 import { PeerSeal } from './peer-seal.ts';
 import { createPeerService } from './peer-service.ts';
 import { fakeEngine } from './testing/fake-engine.ts';

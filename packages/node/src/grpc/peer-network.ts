@@ -7,6 +7,7 @@ import {
   type PeerCalls,
   PeerMessageTooLong,
   type PeerMethod,
+  PeerUnreachable,
 } from '../ports/peer-network.ts';
 import { channelOptions } from './channel-options.ts';
 import { type PeerSeal, type SealedChannel, wrongKey } from './peer-seal.ts';
@@ -101,11 +102,6 @@ export class PeerNetwork implements Disposable {
       this.#channels.delete(address);
     }
   }
-}
-
-/** A member that did not answer, or whose answer was lost. */
-export class PeerUnreachable extends Error {
-  override readonly name = 'PeerUnreachable';
 }
 
 function send(

@@ -7,7 +7,7 @@ export type NodeHealth = EngineHealth | { readonly kind: 'joining' | 'waiting'; 
 /** What each state means to whoever runs the node. */
 const explanations: Readonly<Record<EngineHealth['kind'], string>> = {
   starting: 'the node is opening its data',
-  serving: 'everything is served',
+  serving: 'all that this node holds is served',
   full: 'the disk is full: no new tasks are taken until there is space; everything else is served',
   failed: 'a write failed: nothing is written any more; see the log, put the disk right and restart the node',
   stopping: 'the node is shutting down',

@@ -47,6 +47,11 @@ export class PeerMessageTooLong extends Error {
   override readonly name = 'PeerMessageTooLong';
 }
 
+/** A member did not answer, or its answer was lost. */
+export class PeerUnreachable extends Error {
+  override readonly name = 'PeerUnreachable';
+}
+
 /**
  * Asks a node at its address. Rejects with a `Refusal` when that was its answer, with `PeerMessageTooLong` when it did not
  * read the request; any other rejection may come of an answer that was lost: the call may have been carried out, once,

@@ -94,7 +94,7 @@ export class HandOffs {
       const deps = { ...this.#deps, throttle: this.#throttle, isRemoved };
       const handed = await sendPartition(deps, progress, target, either);
       this.#count(handed);
-      this.#deps.log.info({ partition: id, to: target.nodeId, ...handed }, 'handed a partition over');
+      this.#deps.log.debug({ partition: id, to: target.nodeId, ...handed }, 'handed a partition over');
       return handed;
     } catch (error) {
       this.#figures.failed++;
@@ -162,7 +162,7 @@ export class HandOffs {
         if (partitions.holding(id) !== holding) continue;
         if (taken) await partitions.supersede(id, { nodeId: to, epoch: epoch + 1 });
         else await partitions.thaw(id);
-        log.info({ partition: id, to, taken }, 'a hand-off that was cut short is resolved');
+        log.debug({ partition: id, to, taken }, 'a hand-off that was cut short is resolved');
         // Unless somebody else is taking it back at this moment, and may fail.
         if (partitions.holding(id)?.kind !== 'handing-over') return;
       } catch (error) {

@@ -90,7 +90,7 @@ export class Receiver implements TransferHandlers {
       arriving.assertComplete(lastTicket, tasks);
       await this.#deps.partitions.take(arriving);
       this.#forget(transfer);
-      this.#deps.log.info({ partition: arriving.partition, epoch: arriving.epoch, tasks }, 'took over a partition');
+      this.#deps.log.debug({ partition: arriving.partition, epoch: arriving.epoch, tasks }, 'took over a partition');
     });
     return {};
   };
