@@ -180,7 +180,12 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   opened.defer(() => engine.stop());
   warnOfPartitions(config.engine.partitions, engine.partitions.count, log);
   // Nothing is committed before the agent watches over what is held.
-  if (clustered) engine.partitions.guard(() => Promise.reject(new Refusal('STARTING', 'the node takes its place')));
+  if (clustered) {
+    const refused = Promise.reject(new Refusal('STARTING', 'the node takes its place'));
+    // Not everybody who is told waits for it.
+    refused.catch(() => {});
+    engine.partitions.guard(() => refused);
+  }
   parts.engine = engine;
 
   const own = createNodeService(createHandlers(engine, log), new FairTurns());
