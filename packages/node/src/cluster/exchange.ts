@@ -220,8 +220,12 @@ export async function askCluster(
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof Refusal && error.reason === 'WRONG_KEY') wrongKeyAt ??= address;
-      problems.push(`${address}: ${error instanceof Error ? error.message : String(error)}`);
+      problems.push(problemAt(address, error instanceof Error ? error.message : String(error)));
     }
   }
   throw new NoNodeAnswers(problems.join('; '), wrongKeyAt);
 }
+
+/** What is wrong at one address of several; who is silent is named in the problem. */
+export const problemAt = (address: string, problem: string): string =>
+  problem.startsWith(address) ? problem : `${address}: ${problem}`;

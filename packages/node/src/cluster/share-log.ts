@@ -118,8 +118,8 @@ export class ShareLog {
     const isLeaving = members().get(nodeId)?.state === 'leaving';
     const name = isLeaving ? `${this.#name} leaves the cluster: it` : this.#name;
     const parts = [
-      ...(coming.size > 0 ? [`takes ${sum(coming)} partitions over, from ${listOf(coming)}`] : []),
-      ...(going.size > 0 ? [`hands ${sum(going)} partitions over, to ${listOf(going)}`] : []),
+      ...(coming.size > 0 ? [`takes ${textOf(sum(coming))} over, from ${listOf(coming)}`] : []),
+      ...(going.size > 0 ? [`hands ${textOf(sum(going))} over, to ${listOf(going)}`] : []),
     ];
     log.info({ held, wanted }, `${name} ${parts.join('; it ')}`);
   }
@@ -133,7 +133,7 @@ export class ShareLog {
     const held = partitions.held();
     const tasks = held.reduce((total, one) => total + one.tasks, 0);
     const seconds = (ms / 1000).toFixed(1);
-    const message = `${this.#name} has its share: ${held.length} partitions, ${tasks} tasks, after ${seconds} s`;
+    const message = `${this.#name} has its share: ${textOf(held.length)}, ${tasks} tasks, after ${seconds} s`;
     log.info({ held: held.length, tasks, ms }, message);
   }
 
@@ -145,11 +145,14 @@ export class ShareLog {
 
 const isDone = ({ coming, going }: Outstanding): boolean => coming.size === 0 && going.size === 0;
 
-function progressOf({ held, wanted, going }: Outstanding): string {
-  const rest = going.size > 0 ? `; ${sum(going)} are still to be handed over` : '';
-  return `has ${held - sum(going)} of ${wanted} partitions of its share${rest}`;
+function progressOf({ held, wanted, coming, going }: Outstanding): string {
+  return [
+    ...(coming.size > 0 ? [`has ${held - sum(going)} of ${wanted} partitions of its share`] : []),
+    ...(going.size > 0 ? [`has ${textOf(sum(going))} still to hand over`] : []),
+  ].join('; it ');
 }
 
+const textOf = (count: number): string => `${count} ${count === 1 ? 'partition' : 'partitions'}`;
 const add = (counts: Map<string, number>, key: string): void => void counts.set(key, (counts.get(key) ?? 0) + 1);
 const sum = (counts: ReadonlyMap<string, number>): number =>
   [...counts.values()].reduce((total, one) => total + one, 0);

@@ -5,6 +5,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallPeer } from '../ports/peer-network.ts';
 import { sleep } from '../ports/sleep.ts';
+import { problemAt } from './exchange.ts';
 import { fromWireRecord, toWireRecord } from './knowledge-codec.ts';
 import type { Identity, MemberStore } from './member-store.ts';
 import { type MemberRecord, type Members, mergeMembers } from './members.ts';
@@ -255,7 +256,7 @@ async function askEach(
       signal.throwIfAborted();
       if (error instanceof ClusterStartError) throw error;
       const problem = error instanceof Error ? error.message : String(error);
-      problems.push(`${address}: ${problem}`);
+      problems.push(problemAt(address, problem));
       if (!(error instanceof Refusal) || !FINAL.has(error.reason)) continue;
       const hint = error.reason === 'NAME_IN_USE' ? ' (NAME_IN_USE): choose another with --name' : '';
       const refused = new ClusterStartError(`${address} refuses: ${problem}${hint}`, { cause: error });

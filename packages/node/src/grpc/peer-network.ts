@@ -129,7 +129,9 @@ function send(
 }
 
 function unreachable(address: string, error: ServiceError | null): Error {
-  const problem = error?.details || error?.message || 'an empty answer';
+  // gRPC ends what it says with a note that is mostly empty.
+  const details = error?.details.replace(/\.? Resolution note: *$/, '');
+  const problem = details || error?.message || 'an empty answer';
   // Without a reason of ours it is the server's own, which refuses messages beyond its bound unread.
   if (error?.code === status.RESOURCE_EXHAUSTED) {
     return new PeerMessageTooLong(`${address} does not take the message: ${problem}`, { cause: error });
