@@ -154,9 +154,11 @@ async function readyLine(child: ChildProcess, signal: AbortSignal): Promise<Addr
   const { promise, resolve, reject } = Promise.withResolvers<Addresses>();
   if (child.stdout === null) throw new TypeError('the standard output of the server is not a pipe');
   const lines = createInterface({ input: child.stdout });
-  lines.once('line', (line) => {
+  lines.on('line', (line) => {
     try {
-      resolve(JSON.parse(line) as Addresses);
+      const said = JSON.parse(line) as Addresses & { readonly ready?: boolean };
+      // A node that waits for others says so first.
+      if (said.ready !== false) resolve(said);
     } catch (error) {
       reject(error);
     }

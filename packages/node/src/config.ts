@@ -235,6 +235,10 @@ export const configSchema = z.strictObject({
         min: MIB,
         max: 64 * GIB,
       }),
+      compression: flag(
+        'Zstandard for tasks that stay: less disk space, about half as much CPU again for each task.',
+        false,
+      ),
     })
     .prefault({}),
   grpc: grpcSection,

@@ -12,8 +12,8 @@ import { openRocksStore, type RocksStoreOptions } from './store/rocks-store.ts';
 export interface EmbeddedOptions extends Partial<EngineConfig> {
   /** Directory of the data; created if it is missing. One process at a time can use it. */
   readonly dir: string;
-  /** Sizes of the store underneath. */
-  readonly store?: Pick<RocksStoreOptions, 'cacheBytes' | 'memtableBytes' | 'reserveBytes'>;
+  /** Sizes of the store underneath, and whether it compresses. */
+  readonly store?: Pick<RocksStoreOptions, 'cacheBytes' | 'memtableBytes' | 'reserveBytes' | 'compression'>;
   /** Of the client itself. */
   readonly client?: ClientOptions;
   /** Default: warnings and errors, as JSON lines on standard error. */

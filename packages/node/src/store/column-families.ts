@@ -45,7 +45,12 @@ export interface MemoryBudget {
   readonly memtableBytes: number;
 }
 
-const optionsOf = (share: Share, budget: MemoryBudget): ColumnOptions => ({
+export interface ColumnBudget extends MemoryBudget {
+  /** See `RocksStoreOptions`. */
+  readonly compression: boolean;
+}
+
+const optionsOf = (share: Share, budget: ColumnBudget): ColumnOptions => ({
   // Level compaction: space stays near the live data, which matters for tasks that are deleted soon after they are
   // written. Levels 0 and 1 are not compressed, for most tasks do not live to see a deeper one.
   compaction: 'level',
@@ -56,13 +61,14 @@ const optionsOf = (share: Share, budget: MemoryBudget): ColumnOptions => ({
   cacheSize: Math.max(LEAST_BYTES, Math.floor(budget.cacheBytes * (share.cache / 100))),
   // Otherwise indexes and filters are held for every file: memory that grows with the number of tasks.
   cacheIndexAndFilterBlocks: true,
-  // Zstd with a dictionary: tasks of one queue resemble each other.
-  compression: true,
+  // Zstd with a dictionary, as tasks of one queue resemble each other. Training it costs more than all else that becomes of
+  // a task once it is committed, and most tasks are gone before their space counts.
+  compression: budget.compression,
   ...(share.optimize && { optimize: share.optimize }),
 });
 
 /** Options of all column families, by name. Opening must name every family there is. */
-export const columnOptions = (budget: MemoryBudget): Record<string, ColumnOptions> => ({
+export const columnOptions = (budget: ColumnBudget): Record<string, ColumnOptions> => ({
   default: optionsOf(unused, budget),
   ...Object.fromEntries(familyNames.map((name) => [name, optionsOf(shares[name], budget)])),
 });

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import rocks, { type RocksLevel } from '@nxtedition/rocksdb';
 import { Family, StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
-import { columnOf, columnOptions, columnsOf, type MemoryBudget } from './column-families.ts';
+import { type ColumnBudget, columnOf, columnOptions, columnsOf } from './column-families.ts';
 import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
 import { ReserveFile } from './reserve-file.ts';
 import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
@@ -13,7 +13,7 @@ import { beginRecord, checkFiles } from './synced-files.ts';
 /** A file by this name, made by the operator, lets a database open that is known to have lost writes; once. */
 export const ACCEPT_LOSS_FILE = 'accept-loss';
 
-export interface OpenDatabaseOptions extends MemoryBudget {
+export interface OpenDatabaseOptions extends ColumnBudget {
   /** Must exist. */
   readonly dir: string;
   readonly warn: (message: string) => void;

@@ -45,6 +45,11 @@ export interface RocksStoreOptions {
    * 1 MiB; less than `memtableBytes` may not be enough for RocksDB to write again.
    */
   readonly reserveBytes?: number;
+  /**
+   * Compresses what is older than the two youngest levels of files. A store may be opened with another choice: what is
+   * rewritten changes. Default false.
+   */
+  readonly compression?: boolean;
   /** Longest time a write without `sync` stays unsynced, in ms. Default 100. */
   readonly flushIntervalMs?: number;
   readonly log?: StoreLog;
@@ -80,7 +85,8 @@ export async function openRocksStore(options: RocksStoreOptions): Promise<Store>
   const memtableBytes = options.memtableBytes ?? 128 * MIB;
   await makeDirectory(dir);
   const warn = (message: string) => options.log?.error({ dir }, message);
-  const database = await openDatabase({ dir, cacheBytes, memtableBytes, warn });
+  const { compression = false } = options;
+  const database = await openDatabase({ dir, cacheBytes, memtableBytes, compression, warn });
   open.add(database.db);
   const store = new RocksStore(database.db, dir, { reserveBytes, cacheBytes, memtableBytes, log: options.log });
   try {
