@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { InvalidConfig } from './config.ts';
 import { openEmbedded } from './embedded.ts';
+import { checkHealth } from './grpc/testing/check-health.ts';
 import { grpcClient } from './grpc/testing/grpc-client.ts';
 import { aLease, anEnqueue, anUpdate, bytes } from './grpc/testing/requests.ts';
 import { keptLog } from './grpc/testing/start-server.ts';
@@ -29,6 +30,11 @@ describe('a node', () => {
     await using node = await startNode(settings(), { log: keptLog() });
     using client = grpcClient(portOf(node.grpcAddress));
     expect((await client.leaseTasks(aLease())).tasks).toMatchObject([{ pid: bytes('a'), data: bytes('one') }]);
+  });
+
+  test('is healthy from the moment it is ready', async () => {
+    await using node = await startNode(settings(), { log: keptLog() });
+    expect(await checkHealth(portOf(node.grpcAddress))).toEqual({ status: 'SERVING' });
   });
 
   test('shows its queues over HTTP', async () => {

@@ -217,9 +217,13 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const httpAddress = hostPort(host, httpPort);
   const member = parts.member && describeMember(parts.member);
   const facts = { grpc: grpcAddress, http: httpAddress, dataDir: config.dataDir, version };
+  const serving = (): void => {
+    grpc.becameReady();
+    log.info(facts, 'serving');
+  };
   // Who never is confirmed says why elsewhere.
-  if (member) member.confirmed.then(() => log.info(facts, 'serving')).catch(() => {});
-  else log.info(facts, 'serving');
+  if (member) member.confirmed.then(serving).catch(() => {});
+  else serving();
   let stopped: Promise<void> | undefined;
   const stop = (): Promise<void> => {
     stopped ??= running.disposeAsync();

@@ -15,8 +15,8 @@ export class HealthService implements Disposable {
 
   constructor(isServing: () => boolean) {
     this.#isServing = isServing;
-    this.#show();
-    this.#timer = setInterval(() => this.#show(), POLL_MS).unref();
+    this.look();
+    this.#timer = setInterval(() => this.look(), POLL_MS).unref();
   }
 
   addTo(server: Server): void {
@@ -26,14 +26,15 @@ export class HealthService implements Disposable {
   /** NOT_SERVING from now on. */
   drain(): void {
     this.#draining = true;
-    this.#show();
+    this.look();
   }
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
   }
 
-  #show(): void {
+  /** Shows what is so now; otherwise that is noticed within a moment. */
+  look(): void {
     const status = !this.#draining && this.#isServing() ? 'SERVING' : 'NOT_SERVING';
     if (status === this.#shown) return;
     this.#shown = status;

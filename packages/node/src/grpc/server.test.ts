@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type Client, credentials, makeGenericClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import { EnqueueResult, limits, TaskMasterServiceService } from '@taskmaster/proto';
-import { service as healthService } from 'grpc-health-check';
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import type { LeasedTask, UpdateCommand } from '../engine/commands.ts';
 import { rawMethod } from './codec.ts';
+import { checkHealth } from './testing/check-health.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
 import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
 import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aPeek, bytes } from './testing/requests.ts';
@@ -249,20 +249,6 @@ describe('a reply', () => {
 });
 
 describe('a server', () => {
-  type Health = Client & Record<'Check', (request: object, callback: (e: Error | null, reply: object) => void) => void>;
-  const HealthClient = makeGenericClientConstructor(healthService, 'health');
-
-  async function checkHealth(port: number, service: string): Promise<unknown> {
-    const client = new HealthClient(`127.0.0.1:${port}`, credentials.createInsecure()) as unknown as Health;
-    try {
-      return await new Promise((resolve, reject) => {
-        client.Check({ service }, (error, reply) => (error ? reject(error) : resolve(reply)));
-      });
-    } finally {
-      client.close();
-    }
-  }
-
   test.each(['', 'taskmaster.v1.TaskMasterService'])('is healthy as the engine is: "%s"', async (service) => {
     const engine = fakeEngine();
     await using server = await startServer(engine);

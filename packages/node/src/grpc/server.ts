@@ -102,7 +102,13 @@ export class GrpcServer {
     this.#inject = injectConnection;
     this.#listener.listen({ host, port });
     await once(this.#listener, 'listening');
+    this.#health.look();
     return (this.#listener.address() as AddressInfo).port;
+  }
+
+  /** To be called when the node becomes ready: whoever is told so may ask grpc.health.v1 next. */
+  becameReady(): void {
+    this.#health.look();
   }
 
   /** Says NOT_SERVING and takes no more connections; calls on existing ones go on. */
