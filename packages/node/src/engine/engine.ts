@@ -145,35 +145,32 @@ export class Engine implements TaskEngine {
     });
   }
 
-  async leaseTasks(command: LeaseCommand, context: CallContext = {}): Promise<readonly LeasedTask[]> {
+  /** One frame: ten thousand of them may wait. */
+  async leaseTasks(command: LeaseCommand, { signal }: CallContext = {}): Promise<readonly LeasedTask[]> {
     this.#leasing.enter();
     try {
-      return await this.#lease(command, context.signal);
+      this.#writable();
+      const desk = this.#desk;
+      if (!desk) throw notReady(this.#health);
+      // A waiting request is not being worked on; the number of those has a bound of its own.
+      const waits = command.waitMs > 0;
+      if (!waits) this.#admission.enter('new', 0);
+      let leased: LeasedTask[];
+      try {
+        leased = await desk.lease(command, signal);
+      } finally {
+        if (!waits) this.#admission.leave(0);
+      }
+      if (!signal?.aborted) return leased;
+      // Nobody is there any more: what it would have got is available again, as if it had not been leased.
+      const memory = this.#memory;
+      if (memory) await giveBack((release) => updateTasks(memory, release), leased);
+      throw new Refusal('CANCELLED', 'the call was cancelled');
     } catch (error) {
       throw this.#refused(error);
     } finally {
       this.#leasing.leave();
     }
-  }
-
-  async #lease(command: LeaseCommand, signal: AbortSignal | undefined): Promise<readonly LeasedTask[]> {
-    this.#writable();
-    const desk = this.#desk;
-    if (!desk) throw notReady(this.#health);
-    // A waiting request is not being worked on; the number of those has a bound of its own.
-    const waits = command.waitMs > 0;
-    if (!waits) this.#admission.enter('new', 0);
-    let leased: LeasedTask[];
-    try {
-      leased = await desk.lease(command, signal);
-    } finally {
-      if (!waits) this.#admission.leave(0);
-    }
-    if (!signal?.aborted) return leased;
-    // Nobody is there any more: what it would have got is available again, as if it had not been leased.
-    const memory = this.#memory;
-    if (memory) await giveBack((release) => updateTasks(memory, release), leased);
-    throw new Refusal('CANCELLED', 'the call was cancelled');
   }
 
   listQueues(command: ListCommand): Promise<QueuePage> {

@@ -11,6 +11,7 @@ import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { WaitLines } from './wait-lines.ts';
 
+const ONCE = { once: true };
 const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled');
 
 type Attempt = 'served' | 'blocked' | 'empty';
@@ -87,27 +88,29 @@ export class LeaseDesk {
         retryDelayMs: 1000,
       });
     }
-    const waiter = new LeaseWaiter(command, this.#partitionsOf(command));
+    const waiter = new LeaseWaiter(command, this.#partitionsOf(command), signal);
     if (signal?.aborted) {
       waiter.fail(cancelled());
       return waiter.answered;
     }
     if (this.#attemptAhead(waiter) === 'served' || waiter.isAnswered) return waiter.answered;
 
-    const onAbort = (): void => waiter.fail(cancelled());
-    waiter.leave = (): void => {
-      this.#lines.leave(waiter);
-      signal?.removeEventListener('abort', onAbort);
-    };
+    waiter.leave = this.#leave;
     this.#lines.join(waiter);
     const blocked = new Set<LeaseWaiter>();
     for (const name of waiter.lines) this.#serve(name, blocked);
     if (waiter.impatient || !this.#lines.isWaiting(waiter)) return waiter.answered;
-    signal?.addEventListener('abort', onAbort, { once: true });
+    waiter.onAbort = () => waiter.fail(cancelled());
+    signal?.addEventListener('abort', waiter.onAbort, ONCE);
     waiter.cancelTimer = clock.at((clock.now() + waitMs) as Instant, () => waiter.answer(this.#nothing()));
     for (const name of waiter.lines) this.#armDueTimer(name);
     return waiter.answered;
   }
+
+  readonly #leave = (waiter: LeaseWaiter): void => {
+    this.#lines.leave(waiter);
+    if (waiter.onAbort) waiter.signal?.removeEventListener('abort', waiter.onAbort);
+  };
 
   /** Answers everybody: with nothing, or with an error. */
   dismiss(error?: Refusal): void {

@@ -4,9 +4,15 @@ import type { CancelTimer } from '../ports/clock.ts';
 import type { LeaseCommand, LeasedTask } from './commands.ts';
 import type { Waiting } from './wait-lines.ts';
 
-/** One lease request, until it is answered. Most are in the turn in which they come, so this is on a hot path. */
+const NOTHING = (): void => {};
+
+/**
+ * One lease request, until it is answered. Most are in the turn in which they come, so this is on a hot path; and many
+ * thousands may wait, so that every closure counts.
+ */
 export class LeaseWaiter implements Waiting {
   readonly command: LeaseCommand;
+  readonly signal: AbortSignal | undefined;
   /** Full names of the queues, each once. */
   readonly lines: readonly string[];
   /** Those of its queues; none where there is no cluster. */
@@ -20,13 +26,16 @@ export class LeaseWaiter implements Waiting {
   refills = 0;
   cancelTimer: CancelTimer | undefined;
   /** Called when it is answered. */
-  leave: (() => void) | undefined;
+  leave: ((waiter: LeaseWaiter) => void) | undefined;
+  onAbort: (() => void) | undefined;
   /** Of `lines`. */
   readonly #names: readonly QueueName[];
-  readonly #answer: PromiseWithResolvers<LeasedTask[]>;
+  #resolve: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void = NOTHING;
+  #reject: (error: unknown) => void = NOTHING;
 
-  constructor(command: LeaseCommand, partitions: ReadonlySet<PartitionId>) {
+  constructor(command: LeaseCommand, partitions: ReadonlySet<PartitionId>, signal: AbortSignal | undefined) {
     this.command = command;
+    this.signal = signal;
     this.partitions = partitions;
     const { queues } = command;
     const [only] = queues;
@@ -38,8 +47,10 @@ export class LeaseWaiter implements Waiting {
       this.lines = [...named.keys()];
       this.#names = [...named.values()];
     }
-    this.#answer = Promise.withResolvers();
-    this.answered = this.#answer.promise;
+    this.answered = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
   }
 
   /** Has no time to wait. */
@@ -58,17 +69,17 @@ export class LeaseWaiter implements Waiting {
 
   answer(tasks: Promise<LeasedTask[]> | LeasedTask[]): void {
     this.#end();
-    this.#answer.resolve(tasks);
+    this.#resolve(tasks);
   }
 
   fail(error: unknown): void {
     this.#end();
-    this.#answer.reject(error);
+    this.#reject(error);
   }
 
   #end(): void {
     this.isAnswered = true;
     this.cancelTimer?.();
-    this.leave?.();
+    this.leave?.(this);
   }
 }
