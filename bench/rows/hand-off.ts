@@ -78,6 +78,8 @@ async function moveLarge(
   await cluster.settled();
   const before = cluster.handOffs.length;
   const load = generator.run(loadOn(cluster, [queue]));
+  // Awaited below; where something else fails first, that is to be told.
+  load.catch(() => {});
   const began = performance.now();
   await cluster.beginDrain(holder);
   await cluster.handedOver(before + 1);
@@ -153,6 +155,7 @@ async function* many(bench: Bench): AsyncGenerator<Measurement> {
   let ms = 0;
   const whileMoving = async (move: () => Promise<unknown>): Promise<void> => {
     const load = generator.run(loadOn(cluster, queues));
+    load.catch(() => {});
     const began = performance.now();
     await move();
     await cluster.settled();
