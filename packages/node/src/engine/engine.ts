@@ -4,6 +4,7 @@ import type { Instant } from '../domain/ids.ts';
 import { writeCheckpoint } from '../log/checkpoint.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
+import { repeat } from '../ports/repeat.ts';
 import { type Store, StoreFull, type StoreState } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { Admission, weightOf } from './admission.ts';
@@ -31,6 +32,7 @@ import { giveBack } from './give-back.ts';
 import { Holdings } from './holdings.ts';
 import { LeaseDesk } from './lease-desk.ts';
 import { type Memory, type MemoryDeps, refusalOf } from './memory.ts';
+import { notReady } from './not-ready.ts';
 import { openMemory, openNode, readHolderRows } from './open-memory.ts';
 import { Partitions } from './partitions.ts';
 import type { Queue } from './queue.ts';
@@ -386,22 +388,8 @@ export class Engine implements TaskEngine {
 
   #every(intervalMs: number, work: () => Promise<void>): void {
     const { clock, log } = this.#deps;
-    let cancel: CancelTimer = () => {};
-    let stopped = false;
-    const arm = (): void => {
-      cancel = clock.at((clock.now() + intervalMs) as Instant, () => {
-        work()
-          .catch((error: unknown) => log.warn({ err: error }, 'background work failed'))
-          .finally(() => {
-            if (!stopped) arm();
-          });
-      });
-    };
-    this.#cancelTimers.push(() => {
-      stopped = true;
-      cancel();
-    });
-    arm();
+    const failed = (error: unknown): void => log.warn({ err: error }, 'background work failed');
+    this.#cancelTimers.push(repeat(clock, intervalMs, work, failed));
   }
 
   #tick(): Promise<void> {
@@ -433,22 +421,5 @@ export class Engine implements TaskEngine {
     this.#flushedAtoms = atoms;
     this.#flushPending = false;
     await this.#deps.store.write(new WriteBatch(), { sync: true });
-  }
-}
-
-function notReady(health: EngineHealth): Refusal {
-  switch (health.kind) {
-    case 'starting':
-    case 'serving':
-    case 'full':
-      return new Refusal('STARTING', 'the node is recovering', { retryDelayMs: 200 });
-    case 'stopping':
-      return new Refusal('SHUTTING_DOWN', 'the node is shutting down', { retryDelayMs: 1000 });
-    case 'failed':
-      return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', {
-        cause: health.cause,
-      });
-    default:
-      return health satisfies never;
   }
 }

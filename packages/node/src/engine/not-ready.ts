@@ -1,0 +1,20 @@
+import { Refusal } from '../domain/errors.ts';
+import type { EngineHealth } from './commands.ts';
+
+/** What callers of an engine are told that does not serve them now. */
+export function notReady(health: EngineHealth): Refusal {
+  switch (health.kind) {
+    case 'starting':
+    case 'serving':
+    case 'full':
+      return new Refusal('STARTING', 'the node is recovering', { retryDelayMs: 200 });
+    case 'stopping':
+      return new Refusal('SHUTTING_DOWN', 'the node is shutting down', { retryDelayMs: 1000 });
+    case 'failed':
+      return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', {
+        cause: health.cause,
+      });
+    default:
+      return health satisfies never;
+  }
+}
