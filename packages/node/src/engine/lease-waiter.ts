@@ -13,7 +13,9 @@ const NOTHING = (): void => {};
 export class LeaseWaiter implements Waiting {
   readonly command: LeaseCommand;
   readonly signal: AbortSignal | undefined;
-  /** Full names of the queues, each once. */
+  /** In the order in which the request names them, each once. */
+  readonly queues: readonly QueueName[];
+  /** Their full names. */
   readonly lines: readonly string[];
   /** Those of its queues; none where there is no cluster. */
   readonly partitions: ReadonlySet<PartitionId>;
@@ -28,8 +30,6 @@ export class LeaseWaiter implements Waiting {
   /** Called when it is answered. */
   leave: ((waiter: LeaseWaiter) => void) | undefined;
   onAbort: (() => void) | undefined;
-  /** Of `lines`. */
-  readonly #names: readonly QueueName[];
   #resolve: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void = NOTHING;
   #reject: (error: unknown) => void = NOTHING;
 
@@ -41,11 +41,11 @@ export class LeaseWaiter implements Waiting {
     const [only] = queues;
     if (queues.length === 1 && only) {
       this.lines = [formatQueueName(only)];
-      this.#names = queues;
+      this.queues = queues;
     } else {
       const named = new Map(queues.map((name) => [formatQueueName(name), name]));
       this.lines = [...named.keys()];
-      this.#names = [...named.values()];
+      this.queues = [...named.values()];
     }
     this.answered = new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -58,13 +58,8 @@ export class LeaseWaiter implements Waiting {
     return this.command.waitMs === 0;
   }
 
-  /** In the order in which the request names them, each once. */
-  get queues(): readonly QueueName[] {
-    return this.#names;
-  }
-
   queueOf(line: string): QueueName | undefined {
-    return this.#names[this.lines.indexOf(line)];
+    return this.queues[this.lines.indexOf(line)];
   }
 
   answer(tasks: Promise<LeasedTask[]> | LeasedTask[]): void {

@@ -82,20 +82,20 @@ export class TaskDraft {
   add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
     const { queueId } = queue.ledger;
     this.changes.push({ queue, change: { kind: 'enqueue', queueId, pid, after, data }, known: undefined });
+    this.#set(queue, pid, { state: after, data });
     if (this.#isLast) return;
     const largest = this.largestPid(queue);
     if (largest === undefined || pid > largest) {
       this.#largest ??= new Map();
       this.#largest.set(queue, pid);
     }
-    this.#set(queue, pid, { state: after, data });
   }
 
   change(queue: Queue, pid: Pid, known: CachedTask, after: TaskState, data?: Uint8Array): void {
     const { queueId } = queue.ledger;
     const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data };
     this.changes.push({ queue, change, known });
-    if (!this.#isLast) this.#set(queue, pid, { state: after, data: data ?? known.data });
+    this.#set(queue, pid, { state: after, data: data ?? known.data });
   }
 
   remove(queue: Queue, pid: Pid, known: CachedTask, completed: boolean): void {
@@ -105,7 +105,7 @@ export class TaskDraft {
       change: { kind: 'dequeue', queueId, pid, before: known.state, completed },
       known,
     });
-    if (!this.#isLast) this.#set(queue, pid, undefined);
+    this.#set(queue, pid, undefined);
   }
 
   /**
@@ -135,6 +135,7 @@ export class TaskDraft {
   }
 
   #set(queue: Queue, pid: Pid, task: CachedTask | undefined): void {
+    if (this.#isLast) return;
     this.#tasks ??= new Map();
     let tasks = this.#tasks.get(queue);
     if (!tasks) {
