@@ -4,6 +4,7 @@ import type { PartitionId } from '../domain/ids.ts';
 import {
   clusterOf,
   cutOff,
+  cutOffAtTake,
   DEATH_MS,
   expectOneHolderEach,
   fill,
@@ -12,6 +13,7 @@ import {
   givingUp,
   groupsOf,
   idsHeldBy,
+  partitionWithTasks,
   reportOn,
 } from '../testing/cluster-fixtures.ts';
 
@@ -23,12 +25,8 @@ describe('a member that is given up in the middle of something', () => {
     const cluster = await clusterOf(['a', 'b']);
     await fill(cluster, '1');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
-    const held = a.partitions.held().filter(({ tasks }) => tasks > 0)[0];
-    if (!held) throw new Error('node a holds nothing');
-    cluster.network.onArrival = ({ what, way }) => {
-      // It takes the partition, and nobody hears of it any more.
-      if (what === 'takePartition' && way === 'request') cutOff(cluster, 'b');
-    };
+    const held = partitionWithTasks(a);
+    cutOffAtTake(cluster, 'b');
     a.send(held.id, b).catch(() => {});
     await cluster.pass(5_000);
     expect(b.partitions.holding(held.id)?.kind).toBe('serving');
@@ -51,11 +49,8 @@ describe('a member that is given up in the middle of something', () => {
       const cluster = await clusterOf(['a', 'b', 'c']);
       await fill(cluster, '1');
       const [a, b] = [cluster.node('a'), cluster.node('b')];
-      const held = a.partitions.held().filter(({ tasks }) => tasks > 0)[0];
-      if (!held) throw new Error('node a holds nothing');
-      cluster.network.onArrival = ({ what, way }) => {
-        if (what === 'takePartition' && way === 'request') cutOff(cluster, 'b');
-      };
+      const held = partitionWithTasks(a);
+      cutOffAtTake(cluster, 'b');
       a.send(held.id, b).catch(() => {});
       await cluster.pass(5_000);
       await cluster.run(b.lose());
@@ -83,8 +78,7 @@ describe('a member that is given up in the middle of something', () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
-    const held = a.partitions.held().filter(({ tasks }) => tasks > 0)[0];
-    if (!held) throw new Error('node a holds nothing');
+    const held = partitionWithTasks(a);
     let stood = false;
     cluster.network.onArrival = ({ from, what, way }) => {
       if (stood || from !== 'a' || what !== 'sendRows' || way !== 'request') return;
@@ -175,8 +169,7 @@ describe('a member that is given up in the middle of something', () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const [b, c] = [cluster.node('b'), cluster.node('c')];
-    const held = b.partitions.held().filter(({ tasks }) => tasks > 0)[0];
-    if (!held) throw new Error('node b holds nothing');
+    const held = partitionWithTasks(b);
     // It stands still in the middle of a transfer, for so long that it is given up.
     let stood = false;
     cluster.network.onArrival = ({ what, way }) => {

@@ -3,6 +3,7 @@ import type { PartitionId } from '../domain/ids.ts';
 import {
   clusterOf,
   cutOff,
+  cutOffAtTake,
   DEATH_MS,
   expectOneHolderEach,
   fill,
@@ -11,6 +12,7 @@ import {
   givingUp,
   groupsOf,
   idsHeldBy,
+  partitionWithTasks,
   pidsIn,
   reportOn,
 } from '../testing/cluster-fixtures.ts';
@@ -112,11 +114,8 @@ describe('members that are lost together', () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
-    const held = a.partitions.held().filter(({ tasks }) => tasks > 0)[0];
-    if (!held) throw new Error('node a holds nothing');
-    cluster.network.onArrival = ({ what, way }) => {
-      if (what === 'takePartition' && way === 'request') cutOff(cluster, 'a');
-    };
+    const held = partitionWithTasks(a);
+    cutOffAtTake(cluster, 'a');
     a.send(held.id, b).catch(() => {});
     // Until it does not try any more to hand it back, as the ring wants it.
     await cluster.pass(60_000);

@@ -2,6 +2,7 @@ import { partitionOf, type RemoveMemberResponse } from '@taskmaster/proto';
 import { expect } from 'vitest';
 import { ClusterAdministration } from '../cluster/administration.ts';
 import type { PartitionId } from '../domain/ids.ts';
+import type { HeldPartition } from '../engine/partition-host.ts';
 import { pidsOf } from './engine-harness.ts';
 import { SimCluster, type SimClusterOptions, type SimNode } from './sim-cluster.ts';
 
@@ -33,6 +34,20 @@ export const groupsOf = (cluster: SimCluster, node: SimNode): string[] =>
   GROUPS.filter((group) => node.partitions.holds(partitionOf(group, cluster.partitions) as PartitionId));
 
 export const idsHeldBy = (node: SimNode): PartitionId[] => node.partitions.held().map(({ id }) => id);
+
+/** One of this node's partitions that has tasks. */
+export function partitionWithTasks(node: SimNode): HeldPartition {
+  const held = node.partitions.held().find(({ tasks }) => tasks > 0);
+  if (!held) throw new Error(`node ${node.name} holds no tasks`);
+  return held;
+}
+
+/** Cuts a node off when somebody is told to take a partition: whoever takes it, the other side does not hear of it. */
+export function cutOffAtTake(cluster: SimCluster, who: string): void {
+  cluster.network.onArrival = ({ what, way }) => {
+    if (what === 'takePartition' && way === 'request') cutOff(cluster, who);
+  };
+}
 
 /** What operators reach at the node. */
 export function administrationOf(cluster: SimCluster, name: string): ClusterAdministration {
