@@ -38,6 +38,7 @@ describe.skipIf(problem !== undefined)(
     let nodes: Map<string, RunningNode>;
     let relays: Map<string, Relay>;
     let client: TaskMasterClient;
+    let loads = 0;
 
     /** Each on a machine of its own, and the users on one more. */
     beforeAll(async () => {
@@ -71,6 +72,12 @@ describe.skipIf(problem !== undefined)(
     afterAll(() => opened.disposeAsync());
 
     const endpoints = (): string[] => [...relays.values()].map(({ endpoint }) => endpoint);
+
+    /** For one load: what is left of another that failed is none of its history. */
+    function newGroups(): string[] {
+      const load = ++loads;
+      return Array.from({ length: 8 }, (_, number) => `load ${load}, group ${number}`);
+    }
 
     async function settled(): Promise<void> {
       await eventually(async () => {
@@ -119,9 +126,8 @@ describe.skipIf(problem !== undefined)(
       ],
     ] as const)(
       '%s: each partition keeps its one holder, nothing is lost, and it is whole again within 5 s',
-      async (how, cuts) => {
-        // Of its own: what is left of another load is leased for long.
-        const groups = Array.from({ length: 8 }, (_, number) => `${how}-${number}`);
+      async (_how, cuts) => {
+        const groups = newGroups();
         const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
         const before = await holders();
         expect([...before.values()].map(({ length }) => length)).toEqual(Array.from({ length: 32 }, () => 1));
@@ -143,7 +149,7 @@ describe.skipIf(problem !== undefined)(
     );
 
     test('for calls only, while gossip sees all alive: nobody takes over, callers are told in time, and it heals', async () => {
-      const groups = Array.from({ length: 8 }, (_, number) => `calls-${number}`);
+      const groups = newGroups();
       const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
       const before = await holders();
       const groupOf = (name: string): string => {
