@@ -57,28 +57,28 @@ describe('a partition that comes back right after it was given up', () => {
 });
 
 describe('a partition whose holder row could not be written', () => {
-  /** Everything arrives; then a fsync fails. */
-  async function failedTake(failing: number): Promise<EngineHarness> {
+  /** Everything arrives; then the next fsync fails. */
+  async function failedTake(atomicBatches: boolean): Promise<EngineHarness> {
     const other = await holderAt(1);
     const { leaving, rows } = await snapshotOf(other);
-    const h = new EngineHarness({ clustered: true, syncMs: 1, config: { partitions: 4 } });
+    const h = new EngineHarness({ clustered: true, syncMs: 1, atomicBatches, config: { partitions: 4 } });
     await h.open();
     const { partitions } = h.engine;
     const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
     await h.clock.run(arriving.addRows(rows as never));
-    h.disk.failSync(failing);
+    h.disk.failSync(1);
     await expect(h.clock.run(partitions.take(arriving))).rejects.toThrow('failed to sync');
     return h;
   }
 
   test('is not said to be held nor not to be: only the next start finds out', async () => {
-    const h = await failedTake(2);
+    const h = await failedTake(true);
     expect(h.engine.partitions.holding(P)).toBeUndefined();
     await expect(h.clock.run(h.engine.partitions.settle(P))).rejects.toMatchObject({ reason: 'STORE_FAILED' });
   });
 
-  test('is known not to be held where the write before it failed', async () => {
-    const h = await failedTake(1);
+  test('is known not to be held where the write before it failed, as batches are not atomic', async () => {
+    const h = await failedTake(false);
     await h.clock.run(h.engine.partitions.settle(P));
     expect(h.engine.partitions.holding(P)).toBeUndefined();
   });

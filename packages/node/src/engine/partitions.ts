@@ -244,9 +244,13 @@ export class Partitions implements PartitionHost {
     const { partition, epoch, recovered } = arrived;
     if (this.#arriving.get(partition) !== arrived) throw new ImportBroken('another import of the partition began');
     const memory = writable();
-    // In two steps: on a store whose batches are not atomic, the holder's row must not survive alone.
-    await memory.log.appendRows((rows) => arrived.writeState(rows));
-    await this.#writeHolder(memory, arrived);
+    // Where batches are not atomic, the holder's row must not survive alone. Callers wait: no more writes than it takes.
+    const { atomicBatches } = this.#deps.store;
+    if (!atomicBatches) await memory.log.appendRows((rows) => arrived.writeState(rows));
+    await this.#writeHolder(memory, arrived, (rows) => {
+      if (atomicBatches) arrived.writeState(rows);
+      arrived.writeHolder(rows);
+    });
     this.#arriving.delete(partition);
     memory.adopt(partition, recovered);
     memory.requests.adopt(arrived.requests, !arrived.requestsLeftOut, memory.clock.now());
@@ -284,11 +288,10 @@ export class Partitions implements PartitionHost {
     }
   }
 
-  async #writeHolder(memory: Memory, arrived: PartitionImport): Promise<void> {
-    const { partition } = arrived;
+  async #writeHolder(memory: Memory, { partition }: PartitionImport, fill: (rows: WriteBatch) => void): Promise<void> {
     this.#uncertain.add(partition);
     try {
-      await memory.log.appendRows((rows) => arrived.writeHolder(rows));
+      await memory.log.appendRows(fill);
       this.#uncertain.delete(partition);
     } catch (error) {
       // The store promises that nothing of such a batch is there.

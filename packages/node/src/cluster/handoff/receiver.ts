@@ -86,7 +86,7 @@ export class Receiver implements TransferHandlers {
     const { transfer: id, sequence, atoms, lastTicket, tasks } = request;
     await this.#part(id, sequence, async (transfer) => {
       const { arriving } = transfer;
-      await arriving.addAtoms(atoms);
+      if (atoms.length > 0) await arriving.addAtoms(atoms);
       arriving.assertComplete(lastTicket, tasks);
       await this.#deps.partitions.take(arriving);
       this.#forget(transfer);

@@ -182,6 +182,8 @@ class Sender {
       // Nobody waits for it here: it would only grow.
       this.#deps.throttle.pay(await this.#sendLog());
     }
+    // Syncs what is there, while nobody waits.
+    await this.#sendAtoms([]);
   }
 
   /** What has gathered so far; more gathers while it is sent. Resolves with its bytes. */
@@ -217,9 +219,11 @@ class Sender {
       partitions.stall(partition);
       throw new HandOffUnresolved(`${address} may have taken partition ${partition}`, true, { cause: error });
     }
+    // Callers are sent on in this turn; what is written of that keeps nobody waiting.
+    const frozenMs = clock.now() - frozenAt;
     // Not where the target was given up meanwhile and the partition is served here again, at a later epoch.
     await partitions.supersede(partition, { nodeId, epoch });
-    return { frozenMs: clock.now() - frozenAt, rows: this.#progress.rows, bytes: this.#progress.bytes };
+    return { frozenMs, rows: this.#progress.rows, bytes: this.#progress.bytes };
   }
 
   /** Of a frozen partition: what the last call brings along, when everything else is at the target. */
