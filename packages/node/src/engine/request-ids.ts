@@ -1,3 +1,4 @@
+import { Deque } from '@js-sdsl/deque';
 import type { RecordedRequest } from '../domain/atom.ts';
 import { latin1Of } from '../domain/bytes.ts';
 import type { Instant, Key, PartitionId } from '../domain/ids.ts';
@@ -14,6 +15,7 @@ import { Family, type Store } from '../ports/store.ts';
 import type { EngineConfig } from './config.ts';
 
 interface Remembered {
+  readonly id: string;
   readonly at: Instant;
   readonly outcome: string;
   /** Commits of it that the store may not show yet (I2). */
@@ -48,8 +50,12 @@ export class RequestIds {
   readonly #store: Store;
   readonly #windowMs: number;
   readonly #budget: number;
-  /** By id, oldest first. */
   readonly #remembered = new Map<string, Remembered>();
+  /**
+   * What to forget first. Beside the map, because to walk a map from its front steps over all that were deleted there.
+   * What was remembered again is in it twice; the earlier does not count.
+   */
+  readonly #oldest = new Deque<Remembered>();
   /** By id, how many requests under way keep it from being forgotten (I2). */
   readonly #holds = new Map<string, number>();
   #completeSince: Instant;
@@ -155,16 +161,26 @@ export class RequestIds {
   #add(id: string, at: Instant, outcome: string, unapplied: number): void {
     const known = this.#remembered.get(id);
     if (known) this.#bytes -= costOf(id, known.outcome);
-    this.#remembered.set(id, { at, outcome, unapplied: unapplied + (known?.unapplied ?? 0) });
+    const remembered = { id, at, outcome, unapplied: unapplied + (known?.unapplied ?? 0) };
+    this.#remembered.set(id, remembered);
+    this.#oldest.pushBack(remembered);
     this.#bytes += costOf(id, outcome);
     this.#forget(at);
   }
 
   #forget(now: Instant): void {
-    for (const [id, { at, outcome, unapplied }] of this.#remembered) {
+    for (let left = this.#oldest.size(); left > 0; left--) {
+      const oldest = this.#oldest.front();
+      if (oldest === undefined) return;
+      const { id, at, outcome, unapplied } = oldest;
       const expired = now - at > this.#windowMs;
       if (!expired && this.#bytes <= this.#budget) return;
-      if (unapplied > 0 || this.#holds.has(id)) continue;
+      this.#oldest.popFront();
+      if (this.#remembered.get(id) !== oldest) continue;
+      if (unapplied > 0 || this.#holds.has(id)) {
+        this.#oldest.pushBack(oldest);
+        continue;
+      }
       this.#remembered.delete(id);
       this.#bytes -= costOf(id, outcome);
       if (!expired) this.#completeSince = Math.max(this.#completeSince, at) as Instant;
