@@ -15,6 +15,8 @@ export interface HandOff {
   /** Node id. */
   readonly to: string;
   readonly frozenMs: number;
+  /** Of these, until the target could be told to take it. */
+  readonly toldMs: number;
   readonly rows: number;
   readonly bytes: number;
   /** On this process's clock, in ms. */

@@ -131,6 +131,7 @@ function largeLine(
       ),
       frozen_max_ms: round(Math.max(...frozen), 1),
       all_frozen_ms: frozen.map((ms) => round(ms, 1)),
+      all_told_ms: moves.map((move) => round(move.handOff.toldMs, 1)),
       ...loadFields(moves.map((move) => move.load)),
       ...baselineFields(still),
     },

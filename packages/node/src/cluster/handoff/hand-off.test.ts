@@ -7,6 +7,7 @@ import { TwoNodes } from '../../testing/two-nodes.ts';
 
 const QUEUE = 'orders#new';
 const P = partitionOf('orders', 4) as PartitionId;
+const TO_A = { nodeId: 'a', address: 'a' };
 const TO_B = { nodeId: 'b', address: 'b' };
 
 async function open(options: ConstructorParameters<typeof TwoNodes>[0] = {}): Promise<TwoNodes> {
@@ -62,6 +63,29 @@ describe('a partition that is handed over', () => {
     expect(expired?.token).toBeGreaterThan(first?.token ?? 0);
     await nodes.time.advance(35_000);
     expect(await nodes.run(b.h.counts(QUEUE))).toMatchObject({ delayed: 0 });
+  });
+
+  test('is frozen when the disks are quick: while one of them is busy nobody waits for it', async () => {
+    const nodes = await open();
+    const { a, b } = nodes;
+    await nodes.run(a.h.enqueue(QUEUE, ['1']));
+    for (const disk of [a.h.disk, b.h.disk]) {
+      const busyUntil = nodes.time.now() + 1_500;
+      nodes.faults.request = () => {
+        if (nodes.time.now() < busyUntil) disk.stallWrite(300);
+      };
+      const [from, to] = nodes.serving(P)[0] === 'a' ? [a, TO_B] : [b, TO_A];
+      const handed = await nodes.run(Promise.resolve(from.handOffs?.send(P, to)));
+      expect(handed?.frozenMs).toBeLessThan(40);
+      expect(nodes.time.now()).toBeGreaterThanOrEqual(busyUntil);
+    }
+  });
+
+  test('moves all the same when a disk is never quick', async () => {
+    const nodes = await open();
+    nodes.faults.request = () => nodes.b.h.disk.stallWrite(300);
+    await handOver(nodes);
+    expect(nodes.serving(P)).toEqual(['b']);
   });
 
   test('is whole when it was changed all the time', async () => {
@@ -248,7 +272,7 @@ describe('a hand-off that fails', () => {
     const { a, b } = nodes;
     await nodes.run(a.h.enqueue(QUEUE, ['1']));
     nodes.faults.answer = (_, method) => {
-      if (method === 'sendRows') a.h.disk.space = 'none';
+      if (method === 'sendAtoms') a.h.disk.space = 'none';
     };
     await expect(handOver(nodes)).rejects.toThrow('could not be taken back');
     await nodes.time.advance(20);
@@ -270,7 +294,7 @@ describe('a hand-off that fails', () => {
     let stands = false;
     nodes.faults.stands = (method) => {
       // More than goes with the last call.
-      if (method === 'sendRows') {
+      if (method === 'sendAtoms' && nodes.serving(P).length > 0) {
         for (const pid of ['2', '3']) a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(100_000) }] });
       }
       stands ||= method === 'sendAtoms' && nodes.serving(P).length === 0;

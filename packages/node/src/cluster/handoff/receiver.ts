@@ -86,11 +86,14 @@ export class Receiver implements TransferHandlers {
     const { transfer: id, sequence, atoms, lastTicket, tasks } = request;
     await this.#part(id, sequence, async (transfer) => {
       const { arriving } = transfer;
+      const { partitions, clock, log } = this.#deps;
+      const began = clock.now();
       if (atoms.length > 0) await arriving.addAtoms(atoms);
       arriving.assertComplete(lastTicket, tasks);
-      await this.#deps.partitions.take(arriving);
+      await partitions.take(arriving);
       this.#forget(transfer);
-      this.#deps.log.debug({ partition: arriving.partition, epoch: arriving.epoch, tasks }, 'took over a partition');
+      const { partition, epoch } = arriving;
+      log.debug({ partition, epoch, tasks, tookMs: clock.now() - began }, 'took over a partition');
     });
     return {};
   };

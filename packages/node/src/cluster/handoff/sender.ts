@@ -41,6 +41,8 @@ export interface SenderDeps {
 export interface HandedOver {
   /** How long callers had to wait, in ms. */
   readonly frozenMs: number;
+  /** Of these, how long it took until the target could be told to take it. */
+  readonly toldMs: number;
   readonly rows: number;
   readonly bytes: number;
 }
@@ -69,6 +71,10 @@ const RETRY_MS = 200;
 const REST_BYTES = 64 * 1024;
 /** A partition that takes in faster than it is sent is frozen after so many rounds all the same. */
 const MAX_ROUNDS = 100;
+/** Callers may wait for about so long. */
+const QUICK_MS = 40;
+/** A disk that is always slow keeps nothing from moving. */
+const MOST_REHEARSALS = 10;
 /** What gathers in the log while a part is paid for is sent so often. */
 const LOG_MS = 1_000;
 /** While there is nothing to send the target hears so often that more will come; it forgets the transfer after 60 s. */
@@ -182,8 +188,21 @@ class Sender {
       // Nobody waits for it here: it would only grow.
       this.#deps.throttle.pay(await this.#sendLog());
     }
-    // Syncs what is there, while nobody waits.
-    await this.#sendAtoms([]);
+    await this.#rehearse();
+  }
+
+  /** Does what callers would wait for while nobody waits, until it is quick: a disk is busy now and then, not for long. */
+  async #rehearse(): Promise<void> {
+    const { clock } = this.#deps;
+    for (let rehearsal = 0; rehearsal < MOST_REHEARSALS; rehearsal++) {
+      const began = clock.now();
+      await this.#leaving.synced();
+      await this.#sendLog();
+      // Nothing: the target syncs what it has.
+      await this.#sendAtoms([]);
+      if (clock.now() - began <= QUICK_MS) return;
+      await sleep(clock, RETRY_MS, this.#signal);
+    }
   }
 
   /** What has gathered so far; more gathers while it is sent. Resolves with its bytes. */
@@ -211,6 +230,7 @@ class Sender {
     partitions.freeze(partition);
     this.#progress.phase = 'frozen';
     const request = await this.#sendRest().catch((error: unknown) => this.#takeBack(error));
+    const toldMs = clock.now() - frozenAt;
     try {
       // Once: a second attempt could not know what became of the first; the target is asked instead.
       await this.#deps.call(address, 'takePartition', request, { timeoutMs: TAKE_MS });
@@ -223,7 +243,7 @@ class Sender {
     const frozenMs = clock.now() - frozenAt;
     // Not where the target was given up meanwhile and the partition is served here again, at a later epoch.
     await partitions.supersede(partition, { nodeId, epoch });
-    return { frozenMs, rows: this.#progress.rows, bytes: this.#progress.bytes };
+    return { frozenMs, toldMs, rows: this.#progress.rows, bytes: this.#progress.bytes };
   }
 
   /** Of a frozen partition: what the last call brings along, when everything else is at the target. */

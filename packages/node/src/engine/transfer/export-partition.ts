@@ -64,10 +64,15 @@ export class PartitionExport implements Disposable {
     }));
   }
 
+  /** Resolves when all that was committed so far is on disk and can be read. */
+  synced(): Promise<void> {
+    return this.#memory.log.appendRows(() => {});
+  }
+
   /** The parts of the snapshot. Between two of them the atoms that came meanwhile are to be taken. */
   async *rows(): AsyncGenerator<TransferredRow[]> {
     // What is read must have the effects of all atoms up to the offer's ticket.
-    await this.#memory.log.appendRows(() => {});
+    await this.synced();
     let part: TransferredRow[] = [];
     let bytes = 0;
     // Whole pages: an atom taken between two rows of one page would be undone by the second.
