@@ -72,13 +72,15 @@ export class ClusterAdministration {
   };
 
   readonly drainMember = async ({ name }: DrainMemberRequest): Promise<DrainMemberResponse> => {
-    const { agent, call, clusterId } = this.#deps;
+    const { agent, call, clusterId, membership } = this.#deps;
     const { nodeId } = this.#memberNamed(name);
     if (nodeId === agent.nodeId) return { partitionsHeld: await agent.leave() };
     const address = agent.addressOf(nodeId);
     try {
       if (address === undefined) throw new Error('its address is not known');
-      return await call(address, 'leave', { clusterId, nodeId }, { timeoutMs: LEAVE_TIMEOUT_MS });
+      // Gossip knows of a start sooner than a connection that tries again now and then.
+      const waitForConnection = membership.peers().some((peer) => peer.nodeId === nodeId && peer.alive);
+      return await call(address, 'leave', { clusterId, nodeId }, { timeoutMs: LEAVE_TIMEOUT_MS, waitForConnection });
     } catch (error) {
       if (error instanceof Refusal) throw error;
       const message = `member ${name} does not answer: start it, or give it up if it will not come back`;

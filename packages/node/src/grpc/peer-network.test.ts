@@ -76,6 +76,17 @@ describe('calls between nodes', () => {
     await expect(unanswered).rejects.toBeInstanceOf(PeerUnreachable);
   });
 
+  test('wait for a node that is about to start where they are told to', async () => {
+    using peers = network('new');
+    const { port } = server;
+    await server[Symbol.asyncDispose]();
+    await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toBeInstanceOf(PeerUnreachable);
+    const answered = peers.call(address, 'exchange', ASKED, { ...WITHIN, waitForConnection: true });
+    const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(['new']))];
+    server = await startServer(fakeEngine(), { port }, undefined, others);
+    expect(await answered).toEqual(ANSWER);
+  });
+
   test.each([[[]], [['another']]])('are refused when they are sealed with %j', async (keys) => {
     using peers = network(...keys);
     await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toMatchObject({ reason: 'WRONG_KEY' });

@@ -60,7 +60,7 @@ export class PeerNetwork implements Disposable {
     address: string,
     method: M,
     request: PeerCalls[M][0],
-    { timeoutMs, signal }: PeerCallOptions,
+    { timeoutMs, waitForConnection = false, signal }: PeerCallOptions,
   ): Promise<PeerCalls[M][1]> {
     const service = PeerServiceService[method] as unknown as Method<PeerCalls[M][0], PeerCalls[M][1]>;
     const { path } = service;
@@ -69,7 +69,7 @@ export class PeerNetwork implements Disposable {
     for (;;) {
       signal?.throwIfAborted();
       const { client, sealed } = this.#channelOf(address);
-      const metadata = new Metadata();
+      const metadata = new Metadata({ waitForReady: waitForConnection });
       const call = sealed.seal(path.slice(path.lastIndexOf('/') + 1), bytes, metadata);
       const { error, message, trailers } = await send(client, path, bytes, metadata, deadline, signal);
       const refusal = error && wireErrorOf(error);

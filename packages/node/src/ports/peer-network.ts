@@ -39,6 +39,8 @@ export type PeerMethod = keyof PeerCalls;
 
 export interface PeerCallOptions {
   readonly timeoutMs: number;
+  /** As long as that, instead of failing at once, where there is no connection: the node may just have been started. */
+  readonly waitForConnection?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
