@@ -1,7 +1,12 @@
 import { partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
+import type { Instant } from '../domain/ids.ts';
 import { Family } from '../ports/store.ts';
 import { engineHarness } from '../testing/engine-harness.ts';
+import { SeededRandom } from '../testing/seeded-random.ts';
+import { SimDisk } from '../testing/sim-store.ts';
+import { DEFAULT_ENGINE_CONFIG } from './config.ts';
+import { RequestIds } from './request-ids.ts';
 
 /** Memory forgets an id as soon as it may. */
 const FORGETFUL = { requestIdBytes: 1 };
@@ -77,6 +82,38 @@ describe('a request that is repeated', () => {
       expect(await h.counts(`${low}#mail`)).toMatchObject({ available: 1 });
     },
   );
+});
+
+describe('request ids that came with a partition', () => {
+  const at = (ms: number) => ms as Instant;
+  const arrived = (ms: number, outcome: string, ...ids: readonly string[]) =>
+    new Map(ids.map((id) => [id, { id, at: at(ms), outcome }]));
+  const open = () => new RequestIds(new SimDisk({ random: new SeededRandom(1) }).open(), DEFAULT_ENGINE_CONFIG, at(0));
+
+  test('are known at once, and all the time while they are merged with those that follow', () => {
+    const requests = open();
+    const ids = Array.from({ length: 700 }, (_, i) => `id ${i}`);
+    requests.adopt(arrived(500, 'came along', ...ids), true, at(1000));
+    requests.adopt(arrived(500, 'came along', 'another'), true, at(1000));
+    for (let i = 0; i < 20; i++) {
+      for (const id of [...ids, 'another']) {
+        expect(requests.lookUp(id, at(1000))).toEqual({ kind: 'seen', outcome: 'came along' });
+      }
+      requests.remember(`new ${i}`, at(1000), 'new');
+    }
+  });
+
+  test('count where an earlier request had that id here, and not where a later one had', () => {
+    const requests = open();
+    requests.remember('id', at(10), 'earlier');
+    requests.adopt(arrived(20, 'came along', 'id'), true, at(20));
+    expect(requests.lookUp('id', at(20))).toMatchObject({ outcome: 'came along' });
+    requests.remember('id', at(30), 'later');
+    for (let i = 0; i < 3; i++) {
+      expect(requests.lookUp('id', at(30))).toMatchObject({ outcome: 'later' });
+      requests.remember(`new ${i}`, at(30), 'new');
+    }
+  });
 });
 
 describe('the rows of request ids', () => {

@@ -22,6 +22,11 @@ interface Remembered {
   unapplied: number;
 }
 
+/** A request that came with a partition. */
+export interface ArrivedRequest extends RecordedRequest {
+  readonly at: Instant;
+}
+
 /** What is known of a request id; `unknown` means that the store must be asked. */
 export type RequestKnowledge =
   | { readonly kind: 'seen'; readonly outcome: string }
@@ -33,6 +38,11 @@ const UNKNOWN: RequestKnowledge = { kind: 'unknown' };
 
 const LARGEST_STEP_ROWS = 1024;
 const LARGEST_STEP_BYTES = 4 * 1024 * 1024;
+
+/** Of those that came with partitions so many are merged with each partition that comes, */
+const MERGED_WITH_PARTITION = 500;
+/** and so many with each request that is remembered. */
+const MERGED_WITH_REQUEST = 16;
 
 /** Memory of a remembered id beside its outcome. Measured on Node 24. */
 const OVERHEAD_BYTES = 250;
@@ -56,6 +66,9 @@ export class RequestIds {
    * What was remembered again is in it twice; the earlier does not count.
    */
   readonly #oldest = new Deque<Remembered>();
+  /** By id, what came with partitions and is not in `remembered` yet, or only an earlier one; `rest` is still to be merged. */
+  readonly #arrived: { readonly byId: ReadonlyMap<string, ArrivedRequest>; readonly rest: Iterator<ArrivedRequest> }[] =
+    [];
   /** By id, how many requests under way keep it from being forgotten (I2). */
   readonly #holds = new Map<string, number>();
   #completeSince: Instant;
@@ -70,7 +83,7 @@ export class RequestIds {
   }
 
   lookUp(id: string, now: Instant): RequestKnowledge {
-    const known = this.#remembered.get(id);
+    const known = this.#latest(id);
     if (known && now - known.at <= this.#windowMs) return { kind: 'seen', outcome: known.outcome };
     return now - this.#completeSince > this.#windowMs ? NEW : UNKNOWN;
   }
@@ -88,6 +101,7 @@ export class RequestIds {
   /** Of a request that is about to be committed; `applied` must follow. */
   remember(id: string, at: Instant, outcome: string): void {
     this.#add(id, at, outcome, 1);
+    this.#mergeArrived(MERGED_WITH_REQUEST);
   }
 
   /** The store shows the request from now on. */
@@ -136,9 +150,13 @@ export class RequestIds {
     this.#completeSince = 0 as Instant;
   }
 
-  /** Takes over what came with a partition; `complete` says whether that is everything the store has of it. */
-  adopt(requests: Iterable<RecordedRequest & { readonly at: Instant }>, complete: boolean, now: Instant): void {
-    for (const { id, at, outcome } of requests) this.#add(id, at, outcome, 0);
+  /**
+   * Takes over what came with a partition; `complete` says whether that is everything the store has of it. Callers wait
+   * for the partition: there may be 100,000 of them, so they are merged later, a few at a time.
+   */
+  adopt(byId: ReadonlyMap<string, ArrivedRequest>, complete: boolean, now: Instant): void {
+    if (byId.size > 0) this.#arrived.push({ byId, rest: byId.values() });
+    this.#mergeArrived(MERGED_WITH_PARTITION);
     if (!complete) this.#completeSince = now;
   }
 
@@ -155,6 +173,28 @@ export class RequestIds {
       const passed = { gte: partition.gte, lt: requestKey(partitionOfRequestKey(first.key), window - 1, '') };
       if (first.key < passed.lt) await this.#store.deleteRange(Family.requests, passed);
       range = { gte: partition.lt, lt: range.lt };
+    }
+  }
+
+  #latest(id: string): Remembered | ArrivedRequest | undefined {
+    let latest: Remembered | ArrivedRequest | undefined = this.#remembered.get(id);
+    for (const { byId } of this.#arrived) {
+      const arrived = byId.get(id);
+      if (arrived && (latest === undefined || arrived.at > latest.at)) latest = arrived;
+    }
+    return latest;
+  }
+
+  #mergeArrived(most: number): void {
+    for (let left = most; left > 0; left--) {
+      const next = this.#arrived[0]?.rest.next();
+      if (next === undefined) return;
+      if (next.done) {
+        this.#arrived.shift();
+        continue;
+      }
+      const { id, at, outcome } = next.value;
+      if (at > (this.#remembered.get(id)?.at ?? -1)) this.#add(id, at, outcome, 0);
     }
   }
 

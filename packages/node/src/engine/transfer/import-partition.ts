@@ -11,19 +11,13 @@ import { newPartition, type RecoveredPartition, replayInto } from '../../log/rep
 import { Family, type Store } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
 import { decodeTaskRow } from '../reads.ts';
+import type { ArrivedRequest } from '../request-ids.ts';
 import { clearPartition } from './clear-partition.ts';
 import { shiftAtom, shiftInstant, shiftState } from './shift.ts';
 
 /** What arrived does not make the partition it should; nothing of it is held. */
 export class ImportBroken extends Error {
   override readonly name = 'ImportBroken';
-}
-
-/** The outcome of a request that a caller may repeat at this node. */
-export interface ImportedRequest {
-  readonly id: string;
-  readonly at: Instant;
-  readonly outcome: string;
 }
 
 export interface ImportOptions {
@@ -51,7 +45,8 @@ export class PartitionImport {
   readonly partition: PartitionId;
   readonly epoch: number;
   readonly recovered: RecoveredPartition;
-  readonly requests: ImportedRequest[] = [];
+  /** Outcomes of requests that a caller may repeat at this node, by id. */
+  readonly requests = new Map<string, ArrivedRequest>();
   /** There were more requests than are in `requests`. */
   requestsLeftOut = false;
   #requestBytes = 0;
@@ -182,9 +177,9 @@ export class PartitionImport {
     this.#remember({ id, at, outcome: latin1Of(value) });
   }
 
-  #remember(request: ImportedRequest): void {
+  #remember(request: ArrivedRequest): void {
     this.#requestBytes += request.id.length + request.outcome.length;
     if (this.#requestBytes > MAX_REQUEST_BYTES) this.requestsLeftOut = true;
-    else this.requests.push(request);
+    else this.requests.set(request.id, request);
   }
 }
