@@ -10,7 +10,7 @@ import { dequeueOf, leaseTasks, newTasks, updateTasks } from './stub-calls.ts';
 type JobOf<Kind extends Job['kind']> = Extract<Job, { readonly kind: Kind }>;
 
 /** A consumer is left alone for so long, so that its poll is waiting on the server when the task comes, in ms. */
-const IDLE_MS = 5;
+export const IDLE_MS = 5;
 const POLL_MS = 30_000;
 
 /** Completes tasks with a `Worker` whose handler does nothing. */

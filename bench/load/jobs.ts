@@ -60,6 +60,8 @@ export type Job =
       readonly inFlight: number;
       readonly ms: number;
       readonly maxTasks?: number;
+      /** After each operation; see `LoopOptions`. */
+      readonly pauseMs?: number;
     }
   /**
    * Enqueues, leases and completes tasks of several queues in turn, at a fixed rate whatever the answers take, until the time

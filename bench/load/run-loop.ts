@@ -1,4 +1,5 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { LoadResult } from '../measurement.ts';
 
 /** Does an operation once; resolves with the number of tasks it did. */
@@ -10,6 +11,8 @@ export interface LoopOptions {
   readonly ms: number;
   /** Ends when so many tasks are done. Default: never. */
   readonly maxTasks?: number | undefined;
+  /** After each operation, which does not count into what it takes: for what is to be measured idle. Default: none. */
+  readonly pauseMs?: number | undefined;
 }
 
 /**
@@ -17,7 +20,7 @@ export interface LoopOptions {
  * ends its lane. What is unfinished when the time is over is waited for, but does not count.
  */
 export async function runLoop(operate: Operate, options: LoopOptions): Promise<LoadResult> {
-  const { inFlight, ms, maxTasks = Number.POSITIVE_INFINITY } = options;
+  const { inFlight, ms, maxTasks = Number.POSITIVE_INFINITY, pauseMs = 0 } = options;
   const meter = new LoadMeter();
   const end = performance.now() + ms;
   let tasks = 0;
@@ -36,6 +39,9 @@ export async function runLoop(operate: Operate, options: LoopOptions): Promise<L
       if (now <= end) inTime += done;
       meter.record(done, now - began);
       began = now;
+      if (pauseMs === 0) continue;
+      await delay(pauseMs);
+      began = performance.now();
     }
   };
   await Promise.all(Array.from({ length: inFlight }, lane));

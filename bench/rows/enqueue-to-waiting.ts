@@ -1,4 +1,5 @@
 import { type Contestant, compete } from '../contest.ts';
+import { IDLE_MS } from '../load/consume.ts';
 import type { Operation, Via } from '../load/jobs.ts';
 import { round } from '../machine.ts';
 import { atMost, type Figures, type LoadResult, type Measurement, median } from '../measurement.ts';
@@ -74,7 +75,7 @@ function handOvers(bench: Bench, endpoint: string, serverPid: number, via: Via):
   };
 }
 
-/** One operation after the other: what it takes at least. */
+/** One operation after the other, as idle as the node is: to wake up takes a machine longer than to go on. */
 function oneAtATime(
   bench: Bench,
   name: string,
@@ -83,5 +84,9 @@ function oneAtATime(
   serverPids: readonly number[] = [],
 ): Contestant {
   const generator = bench.processes.generator();
-  return { name, serverPids, run: (ms) => generator.run({ kind: 'loop', endpoint, operation, inFlight: 1, ms }) };
+  return {
+    name,
+    serverPids,
+    run: (ms) => generator.run({ kind: 'loop', endpoint, operation, inFlight: 1, pauseMs: IDLE_MS, ms }),
+  };
 }
