@@ -13,69 +13,73 @@ const ESC = '\u001b';
 /** Part of util-linux; gives a program a terminal. */
 const hasScript = spawnSync('script', ['--version']).status === 0;
 
-describe.skipIf(!hasScript)('on a terminal', { timeout: 60_000 }, () => {
-  let node: RunningNode;
-  let client: TaskMasterClient;
-  let shell: UserShell;
-  beforeAll(async () => {
-    node = await startNode();
-    client = await connect(node.endpoint);
-    shell = await openShell(node.endpoint);
-  });
-  afterAll(async () => {
-    await client.close();
-    await node[Symbol.asyncDispose]();
-    await shell[Symbol.asyncDispose]();
-  });
-
-  function onTerminal(line: string, env: Readonly<Record<string, string>> = {}): Promise<Running> {
-    return startProcess('script', ['--quiet', '--return', '--command', line, '/dev/null'], {
-      cwd: shell.dir,
-      env: { ...shell.env, TERM: 'xterm', ...env },
+describe.skipIf(!hasScript)(
+  `on a terminal${hasScript ? '' : ' (skipped: needs script of util-linux)'}`,
+  { timeout: 60_000 },
+  () => {
+    let node: RunningNode;
+    let client: TaskMasterClient;
+    let shell: UserShell;
+    beforeAll(async () => {
+      node = await startNode();
+      client = await connect(node.endpoint);
+      shell = await openShell(node.endpoint);
     });
-  }
+    afterAll(async () => {
+      await client.close();
+      await node[Symbol.asyncDispose]();
+      await shell[Symbol.asyncDispose]();
+    });
 
-  test.each([
-    ['no', 'no', 1, 1],
-    ['no-answer', '', 1, 1],
-    ['yes', 'yes', 0, 0],
-  ])('a queue is deleted when the answer is yes: %s', async (name, answer, code, left) => {
-    const queue = client.queue(`terminal#${name}`);
-    await queue.enqueue('x');
-    await using running = await onTerminal(`taskmaster delete-queue terminal#${name}`);
-    await eventually(() => expect(running.stdout).toContain('Delete'));
-    running.process.stdin?.write(`${answer}\r`);
-    expect((await running.ended).code).toBe(code);
-    expect((await queue.stats()).available).toBe(left);
-  });
+    function onTerminal(line: string, env: Readonly<Record<string, string>> = {}): Promise<Running> {
+      return startProcess('script', ['--quiet', '--return', '--command', line, '/dev/null'], {
+        cwd: shell.dir,
+        env: { ...shell.env, TERM: 'xterm', ...env },
+      });
+    }
 
-  test('watch draws on a screen of its own, and leaves it when Ctrl-C is typed', async () => {
-    await client.queue('screen#q').enqueue('x');
-    await using running = await onTerminal('taskmaster watch --group screen --interval 10ms');
-    await eventually(() => expect(running.stdout.split('screen#q').length).toBeGreaterThan(2));
-    running.process.stdin?.write('\u0003');
-    const { code, stdout } = await running.ended;
-    expect(code).toBe(130);
-    expect(stdout.startsWith(`${ESC}[?1049h`)).toBe(true);
-    expect(stdout.endsWith(`${ESC}[?1049l`)).toBe(true);
-    expect(stdout).toContain(`${ESC}[1mQUEUE`);
-  });
+    test.each([
+      ['no', 'no', 1, 1],
+      ['no-answer', '', 1, 1],
+      ['yes', 'yes', 0, 0],
+    ])('a queue is deleted when the answer is yes: %s', async (name, answer, code, left) => {
+      const queue = client.queue(`terminal#${name}`);
+      await queue.enqueue('x');
+      await using running = await onTerminal(`taskmaster delete-queue terminal#${name}`);
+      await eventually(() => expect(running.stdout).toContain('Delete'));
+      running.process.stdin?.write(`${answer}\r`);
+      expect((await running.ended).code).toBe(code);
+      expect((await queue.stats()).available).toBe(left);
+    });
 
-  test('NO_COLOR leaves the words alone', async () => {
-    await using running = await onTerminal('taskmaster stats screen#q', { NO_COLOR: '1' });
-    const { code, stdout } = await running.ended;
-    expect(code).toBe(0);
-    expect(stdout).toContain('screen#q');
-    expect(stdout).not.toContain(ESC);
-  });
+    test('watch draws on a screen of its own, and leaves it when Ctrl-C is typed', async () => {
+      await client.queue('screen#q').enqueue('x');
+      await using running = await onTerminal('taskmaster watch --group screen --interval 10ms');
+      await eventually(() => expect(running.stdout.split('screen#q').length).toBeGreaterThan(2));
+      running.process.stdin?.write('\u0003');
+      const { code, stdout } = await running.ended;
+      expect(code).toBe(130);
+      expect(stdout.startsWith(`${ESC}[?1049h`)).toBe(true);
+      expect(stdout.endsWith(`${ESC}[?1049l`)).toBe(true);
+      expect(stdout).toContain(`${ESC}[1mQUEUE`);
+    });
 
-  test('lines are enqueued under a bar that goes away, with the summary after it', async () => {
-    await writeFile(join(shell.dir, 'lines.txt'), 'x\n'.repeat(20_000));
-    await using running = await onTerminal('taskmaster enqueue bar#q --lines --batch 20 --file lines.txt');
-    const { code, stdout } = await running.ended;
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/\[#* *\] +\d+% {2}[\d,]+ tasks/);
-    const [summary] = stdout.split(`\r${ESC}[K`).slice(-1);
-    expect(summary).toMatch(/^bar#q: 20,000 tasks \(20,000 created, 0 collapsed\)[^\r]*\r\n$/);
-  });
-});
+    test('NO_COLOR leaves the words alone', async () => {
+      await using running = await onTerminal('taskmaster stats screen#q', { NO_COLOR: '1' });
+      const { code, stdout } = await running.ended;
+      expect(code).toBe(0);
+      expect(stdout).toContain('screen#q');
+      expect(stdout).not.toContain(ESC);
+    });
+
+    test('lines are enqueued under a bar that goes away, with the summary after it', async () => {
+      await writeFile(join(shell.dir, 'lines.txt'), 'x\n'.repeat(20_000));
+      await using running = await onTerminal('taskmaster enqueue bar#q --lines --batch 20 --file lines.txt');
+      const { code, stdout } = await running.ended;
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/\[#* *\] +\d+% {2}[\d,]+ tasks/);
+      const [summary] = stdout.split(`\r${ESC}[K`).slice(-1);
+      expect(summary).toMatch(/^bar#q: 20,000 tasks \(20,000 created, 0 collapsed\)[^\r]*\r\n$/);
+    });
+  },
+);

@@ -116,6 +116,20 @@ describe('request ids that came with a partition', () => {
   });
 });
 
+describe('request ids that came with a partition and for which there is no room', () => {
+  test('are asked for in the store', async () => {
+    const disk = new SimDisk({ random: new SeededRandom(1) });
+    const config = { ...DEFAULT_ENGINE_CONFIG, requestIdBytes: 10_000 };
+    const requests = new RequestIds(disk.open(), config, 0 as Instant);
+    await requests.load(0 as Instant);
+    const now = (config.requestIdWindowMs + 1) as Instant;
+    expect(requests.lookUp('id', now)).toEqual({ kind: 'new' });
+    const ids = Array.from({ length: 1_000 }, (_, i) => `id ${i}`);
+    requests.adopt(new Map(ids.map((id) => [id, { id, at: now, outcome: '' }])), true, now);
+    for (const id of ids) expect(requests.lookUp(id, now)).toEqual({ kind: 'unknown' });
+  });
+});
+
 describe('the rows of request ids', () => {
   const WINDOW_MS = 1000;
   /** Five partitions. */

@@ -152,12 +152,15 @@ export class RequestIds {
 
   /**
    * Takes over what came with a partition; `complete` says whether that is everything the store has of it. Callers wait
-   * for the partition: there may be 100,000 of them, so they are merged later, a few at a time.
+   * for the partition: there may be 100,000 of them, so they are merged later, a few at a time. As many wait for that as
+   * there is room for, not counting outcomes; of others the store is asked.
    */
   adopt(byId: ReadonlyMap<string, ArrivedRequest>, complete: boolean, now: Instant): void {
-    if (byId.size > 0) this.#arrived.push({ byId, rest: byId.values() });
+    const waiting = this.#arrived.reduce((sum, arrived) => sum + arrived.byId.size, byId.size);
+    const hasRoom = waiting * OVERHEAD_BYTES <= this.#budget;
+    if (hasRoom && byId.size > 0) this.#arrived.push({ byId, rest: byId.values() });
     this.#mergeArrived(MERGED_WITH_PARTITION);
-    if (!complete) this.#completeSince = now;
+    if (!complete || !hasRoom) this.#completeSince = now;
   }
 
   /** Deletes the rows of windows that have passed. */

@@ -78,7 +78,9 @@ export class Receiver implements TransferHandlers {
   };
 
   readonly sendAtoms = async ({ transfer, sequence, atoms }: SendAtomsRequest): Promise<Record<string, never>> => {
-    await this.#part(transfer, sequence, ({ arriving }) => arriving.addAtoms(atoms));
+    await this.#part(transfer, sequence, ({ arriving }) =>
+      atoms.length > 0 ? arriving.addAtoms(atoms) : arriving.sync(),
+    );
     return {};
   };
 
@@ -88,7 +90,7 @@ export class Receiver implements TransferHandlers {
       const { arriving } = transfer;
       const { partitions, clock, log } = this.#deps;
       const began = clock.now();
-      if (atoms.length > 0) await arriving.addAtoms(atoms);
+      await arriving.addAtoms(atoms);
       arriving.assertComplete(lastTicket, tasks);
       await partitions.take(arriving);
       this.#forget(transfer);

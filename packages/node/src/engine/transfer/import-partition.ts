@@ -84,7 +84,6 @@ export class PartitionImport {
     if (batch.count > 0) await this.#options.store.write(batch, { sync: false });
   }
 
-  /** Without any: syncs what has come so far, so that what makes this node the holder has little left to sync. */
   async addAtoms(atoms: readonly TransferredAtom[]): Promise<void> {
     const { partition, shiftMs, requestWindowMs, store } = this.#options;
     const batch = new WriteBatch();
@@ -100,7 +99,12 @@ export class PartitionImport {
       for (const { queueId } of atom.dropped) this.#dropped.push(queueId);
       if (atom.request) this.#remember({ ...atom.request, at: atom.at });
     }
-    if (batch.count > 0 || atoms.length === 0) await store.write(batch, { sync: atoms.length === 0 });
+    if (batch.count > 0) await store.write(batch, { sync: false });
+  }
+
+  /** Makes durable what has come so far, so that what makes this node the holder has little left to sync. */
+  async sync(): Promise<void> {
+    await this.#options.store.write(new WriteBatch(), { sync: true });
   }
 
   /** Throws where what arrived is not the whole partition. */

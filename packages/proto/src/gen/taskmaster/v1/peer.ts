@@ -108,7 +108,10 @@ export interface SendAtomsRequest {
   transfer: string;
   /** As in SendRowsRequest. */
   sequence: number;
-  /** In the order of their tickets, without gaps. */
+  /**
+   * In the order of their tickets, without gaps. None: nothing is new, and all that came before is synced until it is
+   * answered; without it that is not before the target takes the partition.
+   */
   atoms: TransferredAtom[];
 }
 
