@@ -23,16 +23,21 @@ async function* measure(bench: Bench, via: Via): AsyncGenerator<Measurement> {
   const node = await processes.node();
   const noop = await processes.noopServer();
   const enqueue = { kind: 'enqueue', via: 'unary', queue: 'bench', batch: 1 } as const;
-  const [handOver, roundTrip, sync, store] = await compete(bench, [
+  const sync = { kind: 'sync-file' } as const;
+  const dir = await processes.directory();
+  const [handOver, roundTrip, synced, store, idleRoundTrip, idleSynced] = await compete(bench, [
     handOvers(bench, node.endpoint, node.pid, via),
     oneAtATime(bench, 'no-op unary', noop.endpoint, enqueue, [noop.pid]),
-    oneAtATime(bench, 'fsync', await processes.directory(), { kind: 'sync-file' }),
+    oneAtATime(bench, 'fsync', dir, sync),
     oneAtATime(bench, 'raw store', await processes.directory(), { kind: 'store-enqueue', batch: 1 }),
+    // As idle as the node is: to wake up takes a machine longer than to go on.
+    oneAtATime(bench, 'idle no-op unary', noop.endpoint, enqueue, [noop.pid], IDLE_MS),
+    oneAtATime(bench, 'idle fsync', dir, sync, [], IDLE_MS),
   ]);
   await node.stop();
   await noop.stop();
   for (const of of ['p50Ms', 'p99Ms'] as const) {
-    const ratio = toSum(handOver, [roundTrip, sync], of);
+    const ratio = toSum(handOver, [roundTrip, synced], of);
     yield {
       row: enqueueToWaiting.name,
       variant: `${via} ${of === 'p50Ms' ? 'p50' : 'p99'}`,
@@ -44,9 +49,12 @@ async function* measure(bench: Bench, via: Via): AsyncGenerator<Measurement> {
       load,
       more: {
         ...latencies('noop', roundTrip),
-        ...latencies('fsync', sync),
+        ...latencies('fsync', synced),
         ...latencies('raw_store', store),
         ratio_with_raw_store: round(toSum(handOver, [roundTrip, store], of), 3),
+        ...latencies('idle_noop', idleRoundTrip),
+        ...latencies('idle_fsync', idleSynced),
+        ratio_with_idle: round(toSum(handOver, [idleRoundTrip, idleSynced], of), 3),
       },
     };
   }
@@ -75,18 +83,19 @@ function handOvers(bench: Bench, endpoint: string, serverPid: number, via: Via):
   };
 }
 
-/** One operation after the other, as idle as the node is: to wake up takes a machine longer than to go on. */
+/** One operation after the other: what it takes at least. */
 function oneAtATime(
   bench: Bench,
   name: string,
   endpoint: string,
   operation: Operation,
   serverPids: readonly number[] = [],
+  pauseMs = 0,
 ): Contestant {
   const generator = bench.processes.generator();
   return {
     name,
     serverPids,
-    run: (ms) => generator.run({ kind: 'loop', endpoint, operation, inFlight: 1, pauseMs: IDLE_MS, ms }),
+    run: (ms) => generator.run({ kind: 'loop', endpoint, operation, inFlight: 1, pauseMs, ms }),
   };
 }

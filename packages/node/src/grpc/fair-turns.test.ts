@@ -4,8 +4,11 @@ import { FairTurns } from './fair-turns.ts';
 /** Turns that are taken by hand, and the order in which work was begun. */
 function fairTurns() {
   let next: (() => void) | undefined;
-  const turns = new FairTurns((turn) => {
-    next = turn;
+  const turns = new FairTurns({
+    later: (turn) => {
+      next = turn;
+    },
+    now: () => 0,
   });
   const begun: string[] = [];
   return {
@@ -13,7 +16,7 @@ function fairTurns() {
     /** Work of so many tasks. */
     ask: (caller: string, tasks: number, times = 1): void => {
       for (let time = 1; time <= times; time++) {
-        void turns.run(caller, tasks, async () => void begun.push(caller));
+        void turns.run(caller, { tasks, commits: false, start: async () => void begun.push(caller) });
       }
     },
     /** Returns whether there was one. */
@@ -27,14 +30,18 @@ function fairTurns() {
   };
 }
 
+const nextMacrotask = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+const failing = { tasks: 1, commits: false, start: () => Promise.reject(new Error('no')) };
+
 describe('fair turns', () => {
   test('do work at once while there is little', async () => {
     const { turns, begun, ask } = fairTurns();
     ask('a', 1);
     ask('b', 1);
     expect(begun).toEqual(['a', 'b']);
-    expect(await turns.run('a', 1, async () => 7)).toBe(7);
-    await expect(turns.run('a', 1, () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+    expect(await turns.run('a', { tasks: 1, commits: false, start: async () => 7 })).toBe(7);
+    await expect(turns.run('a', failing)).rejects.toThrow('no');
   });
 
   test('give a caller that comes later its turn before the many calls of another', () => {
@@ -72,7 +79,9 @@ describe('fair turns', () => {
   test('keep the order of each caller, do everything once, and end', async () => {
     const { turns, turn } = fairTurns();
     const seen: number[] = [];
-    const all = Array.from({ length: 500 }, (_, number) => turns.run('a', 3, async () => void seen.push(number)));
+    const all = Array.from({ length: 500 }, (_, number) =>
+      turns.run('a', { tasks: 3, commits: true, start: async () => void seen.push(number) }),
+    );
     while (turn());
     await Promise.all(all);
     expect(seen).toEqual(Array.from({ length: 500 }, (_, number) => number));
@@ -81,8 +90,67 @@ describe('fair turns', () => {
   test('pass errors of work that had to wait on', async () => {
     const { turns, ask, turn } = fairTurns();
     ask('a', 1_000);
-    const failing = turns.run('b', 1, () => Promise.reject(new Error('no')));
+    const failed = turns.run('b', failing);
     turn();
-    await expect(failing).rejects.toThrow('no');
+    await expect(failed).rejects.toThrow('no');
+  });
+
+  describe('while much is on its way to the disk', () => {
+    /** Callers whose updates stay on their way until they are let go. */
+    function loaded() {
+      const all = fairTurns();
+      const commits: (() => void)[] = [];
+      const update = (caller: string, tasks: number): void => {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        const start = () => {
+          all.begun.push(caller);
+          commits.push(resolve);
+          return promise;
+        };
+        void all.turns.run(caller, { tasks, commits: true, start });
+      };
+      const runAll = (): void => {
+        while (all.turn());
+      };
+      return { ...all, commits, update, runAll };
+    }
+
+    test('busy callers wait until room is made', async () => {
+      const { begun, commits, update, runAll } = loaded();
+      for (let time = 0; time < 50; time++) for (const caller of ['a', 'b']) update(caller, 50);
+      runAll();
+      const before = begun.length;
+      expect(before).toBeLessThan(20);
+      for (const settle of commits.splice(0)) settle();
+      await nextMacrotask();
+      runAll();
+      expect(begun.length).toBeGreaterThan(before);
+      expect(begun.length).toBeLessThan(50);
+    });
+
+    test('a caller that asks for little is served at once', () => {
+      const { begun, update, runAll } = loaded();
+      for (let time = 0; time < 50; time++) for (const caller of ['a', 'b']) update(caller, 50);
+      runAll();
+      update('worker', 1);
+      runAll();
+      expect(begun.at(-1)).toBe('worker');
+    });
+
+    test('a caller whose calls come one by one is busy with what it has on its way', () => {
+      const { begun, update, runAll } = loaded();
+      for (let time = 0; time < 100; time++) {
+        for (const caller of ['a', 'b']) update(caller, 50);
+        runAll();
+      }
+      expect(begun.length).toBeLessThan(20);
+    });
+
+    test('a caller that is alone does not wait', () => {
+      const { begun, update, runAll } = loaded();
+      for (let time = 0; time < 100; time++) update('a', 50);
+      runAll();
+      expect(begun).toHaveLength(100);
+    });
   });
 });

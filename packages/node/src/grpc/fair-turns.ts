@@ -1,13 +1,33 @@
+import { CommitWindow } from './commit-window.ts';
+
 /** Tasks worked on before the event loop reads again what others ask for: about a millisecond. */
 const TURN_TASKS = 128;
 /** As long as nobody else asks for anything longer turns cost nobody anything, and make larger groups. */
 const LONE_TURN_TASKS = 512;
 /** Tasks of one caller before it is the next one's turn. */
 const QUANTUM_TASKS = 32;
+/** For so long a caller is not alone after another one asked for something, in ms. */
+const COMPANY_MS = 250;
 
-interface Work {
+/** What a caller wants done. */
+export interface Work<T> {
+  /** How much it is: one for each task, and one for each KiB of payload. */
+  readonly tasks: number;
+  /** Whether it is done as soon as it is on disk. A lease may wait for long for other things. */
+  readonly commits: boolean;
+  readonly start: () => Promise<T>;
+}
+
+interface Waiting {
   readonly tasks: number;
   readonly start: () => void;
+}
+
+export interface FairTurnsDeps {
+  /** Runs a turn after what has arrived meanwhile has been read. */
+  readonly later: (turn: () => void) => void;
+  /** In ms, from any beginning. */
+  readonly now: () => number;
 }
 
 /**
@@ -16,38 +36,72 @@ interface Work {
  *
  *  F1  A turn of the event loop works on so many tasks; the rest waits, each caller's in its order.
  *  F2  Callers take turns, with about as many tasks each.
- *  F3  A caller without any work waiting comes before those that have some, with up to half of a turn: slow callers are
- *      answered at once, and many of them cannot keep busy ones from being served.
+ *  F3  A caller without any work waiting comes before those that have some, with up to half of a turn, unless it has
+ *      enough on its way to the disk: slow callers are answered at once, and many of them cannot keep busy ones from
+ *      being served.
+ *  F4  Busy callers wait while the commit window is full, unless there is one caller only: what was decided for them
+ *      would stand in line for the disk, before whatever slow callers ask for next.
  */
 export class FairTurns {
   readonly #later: (turn: () => void) => void;
+  readonly #now: () => number;
+  readonly #window: CommitWindow;
   /** Callers with work that waits, in the order of their turns: those that had none before, and the others. */
-  readonly #fresh = new Map<string, Work[]>();
-  readonly #busy = new Map<string, Work[]>();
+  readonly #fresh = new Map<string, Waiting[]>();
+  readonly #busy = new Map<string, Waiting[]>();
   /** Tasks worked on in this turn, and for whom; undefined: for several. */
   #used = 0;
   #only: string | undefined;
   #scheduled = false;
+  #latest: string | undefined;
+  /** When somebody else than `latest` asked for something. */
+  #companyAt = Number.NEGATIVE_INFINITY;
 
-  /** `later` runs a turn after what has arrived meanwhile has been read. */
-  constructor(later: (turn: () => void) => void = setImmediate) {
+  constructor({ later, now }: FairTurnsDeps = { later: setImmediate, now: () => performance.now() }) {
     this.#later = later;
+    this.#now = now;
+    this.#window = new CommitWindow(now);
   }
 
-  /** Does the work at once if this turn has room for it, else when it is the caller's turn. */
-  run<T>(caller: string, tasks: number, work: () => Promise<T>): Promise<T> {
+  /** Does the work at once if there is room for it, else when it is the caller's turn. */
+  run<T>(caller: string, work: Work<T>): Promise<T> {
+    this.#noteCompany(caller);
     if (this.#mayRun(caller)) {
-      this.#use(caller, tasks);
-      return work();
+      this.#use(caller, work.tasks);
+      return this.#start(caller, work);
     }
     return new Promise<T>((resolve, reject) => {
-      this.#line(caller).push({ tasks, start: () => work().then(resolve, reject) });
+      this.#line(caller).push({ tasks: work.tasks, start: () => this.#start(caller, work).then(resolve, reject) });
       this.#schedule();
     });
   }
 
+  #start<T>(caller: string, { tasks, commits, start }: Work<T>): Promise<T> {
+    const done = start();
+    if (commits) this.#window.count(caller, tasks, done, this.#roomMade);
+    return done;
+  }
+
+  readonly #roomMade = (): void => {
+    if (this.#busy.size > 0) this.#schedule();
+  };
+
+  #noteCompany(caller: string): void {
+    if (caller === this.#latest) return;
+    if (this.#latest !== undefined) this.#companyAt = this.#now();
+    this.#latest = caller;
+  }
+
+  get #hasCompany(): boolean {
+    return this.#now() - this.#companyAt < COMPANY_MS;
+  }
+
+  get #mustWait(): boolean {
+    return this.#window.isFull && this.#hasCompany;
+  }
+
   #mayRun(caller: string): boolean {
-    if (this.#fresh.size > 0 || this.#busy.size > 0) return false;
+    if (this.#fresh.size > 0 || this.#busy.size > 0 || this.#mustWait) return false;
     return this.#used < (this.#only === caller ? LONE_TURN_TASKS : TURN_TASKS);
   }
 
@@ -57,12 +111,13 @@ export class FairTurns {
     this.#schedule();
   }
 
-  #line(caller: string): Work[] {
+  #line(caller: string): Waiting[] {
     let line = this.#fresh.get(caller) ?? this.#busy.get(caller);
     if (line === undefined) {
       line = [];
-      // Whoever had all of this turn so far is not new.
-      (this.#only === caller ? this.#busy : this.#fresh).set(caller, line);
+      // Whoever had all of this turn so far, or has enough under way, is not new.
+      const isBusy = this.#only === caller || this.#window.of(caller) >= QUANTUM_TASKS;
+      (isBusy ? this.#busy : this.#fresh).set(caller, line);
     }
     return line;
   }
@@ -77,19 +132,27 @@ export class FairTurns {
     this.#scheduled = false;
     this.#used = 0;
     while (this.#used < this.#bound) {
-      const isFresh = this.#fresh.size > 0 && (this.#busy.size === 0 || this.#used < TURN_TASKS / 2);
-      const [next] = isFresh ? this.#fresh : this.#busy;
+      const next = this.#next();
       if (next === undefined) return;
       this.#serve(...next);
     }
     this.#schedule();
   }
 
+  /** Whose turn it is; undefined: nobody's, until room is made or work comes. */
+  #next(): [string, Waiting[]] | undefined {
+    const mustWait = this.#mustWait;
+    const isFresh = this.#fresh.size > 0 && (this.#busy.size === 0 || mustWait || this.#used < TURN_TASKS / 2);
+    if (!isFresh && mustWait) return undefined;
+    const [next] = isFresh ? this.#fresh : this.#busy;
+    return next;
+  }
+
   get #bound(): number {
     return this.#fresh.size + this.#busy.size > 1 ? TURN_TASKS : LONE_TURN_TASKS;
   }
 
-  #serve(caller: string, line: Work[]): void {
+  #serve(caller: string, line: Waiting[]): void {
     this.#fresh.delete(caller);
     this.#busy.delete(caller);
     let done = 0;

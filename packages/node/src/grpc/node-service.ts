@@ -107,19 +107,28 @@ interface Work {
 
 /** A lease counts for no more: what it asks for may not be there. */
 const MOST_LEASE_TASKS = 32;
+/** Payload that counts as one more task. */
+const PAYLOAD_BYTES = 1024;
 
 function inTurns(handlers: Handlers, turns: FairTurns): Work {
+  const updated = (request: UpdateTasksRequest): number => {
+    let bytes = 0;
+    for (const { data } of request.enqueue) bytes += data.length;
+    return countItems(request) + Math.floor(bytes / PAYLOAD_BYTES);
+  };
   const leased = ({ maxTasks }: LeaseTasksRequest): number => Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks));
   const sum = <T>(all: readonly T[], of: (one: T) => number): number => all.reduce((so, one) => so + of(one), 1);
+  const update = <T>(caller: Caller, tasks: number, start: () => Promise<T>): Promise<T> =>
+    turns.run(caller.address, { tasks, commits: true, start });
+  const lease = <T>(caller: Caller, tasks: number, start: () => Promise<T>): Promise<T> =>
+    turns.run(caller.address, { tasks, commits: false, start });
   return {
-    updateTasks: (request, caller) =>
-      turns.run(caller.address, countItems(request), () => handlers.updateTasks(request)),
-    leaseTasks: (request, caller) =>
-      turns.run(caller.address, leased(request), () => handlers.leaseTasks(request, caller)),
+    updateTasks: (request, caller) => update(caller, updated(request), () => handlers.updateTasks(request)),
+    leaseTasks: (request, caller) => lease(caller, leased(request), () => handlers.leaseTasks(request, caller)),
     batchUpdateTasks: (request, caller) =>
-      turns.run(caller.address, sum(request.requests, countItems), () => handlers.batchUpdateTasks(request)),
+      update(caller, sum(request.requests, updated), () => handlers.batchUpdateTasks(request)),
     batchLeaseTasks: (request, caller) =>
-      turns.run(caller.address, sum(request.requests, leased), () => handlers.batchLeaseTasks(request, caller)),
+      lease(caller, sum(request.requests, leased), () => handlers.batchLeaseTasks(request, caller)),
   };
 }
 

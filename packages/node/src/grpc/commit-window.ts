@@ -1,0 +1,85 @@
+/** What may be on its way to the disk at least and at most: tasks of up to 1 KiB. */
+const LEAST_TASKS = 64;
+const MOST_TASKS = 4096;
+const FIRST_TASKS = 256;
+/** How long a commit may take beyond what it takes on an idle node, and how many times that, in ms. */
+const WAIT_MS = 2.5;
+const WAIT_TIMES = 2;
+/** How much one commit changes the window, for each task of it up to so many. */
+const STEP = 1 / 8;
+const STEP_TASKS = 64;
+/** Commits of up to so many tasks show how long an idle node takes, */
+const SMALL_TASKS = 32;
+/** and how much each counts that took less than those before, or more. */
+const WEIGHT_OF_LESS = 1 / 2;
+const WEIGHT_OF_MORE = 1 / 64;
+
+/**
+ * How much may be on its way to the disk while several callers want something done. All of it stands in one line there:
+ * who comes later, and asks for little, waits for what was decided before. A small window keeps that line short, a large
+ * one makes large groups, which a disk with slow fsyncs needs. So commits may take a little longer than on an idle node,
+ * and the window follows from that.
+ */
+export class CommitWindow {
+  readonly #now: () => number;
+  readonly #byCaller = new Map<string, number>();
+  #tasks = FIRST_TASKS;
+  #committing = 0;
+  /** So far, and of these the last that filled the window. */
+  #commits = 0;
+  #fillingCommit = 0;
+  #idleMs: number | undefined;
+
+  /** `now` is in ms, from any beginning. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  get isFull(): boolean {
+    return this.#committing >= this.#tasks;
+  }
+
+  /** Tasks of the caller that are on their way to the disk. */
+  of(caller: string): number {
+    return this.#byCaller.get(caller) ?? 0;
+  }
+
+  /** Counts the tasks until the work is settled; `onSettled` follows. */
+  count(caller: string, tasks: number, work: Promise<unknown>, onSettled: () => void): void {
+    const wasIdle = this.#committing === 0;
+    const began = this.#now();
+    const commit = ++this.#commits;
+    this.#add(caller, tasks);
+    if (this.isFull) this.#fillingCommit = commit;
+    const settled = (): void => {
+      const wasAlone = wasIdle && commit === this.#commits;
+      const ms = this.#now() - began;
+      if (wasAlone && tasks <= SMALL_TASKS) this.#idleMs = this.#idleMsWith(ms);
+      // What is never full does not need to grow.
+      const wasFull = this.#fillingCommit >= commit || this.isFull;
+      this.#adapt(ms, tasks, wasFull);
+      this.#add(caller, -tasks);
+      onSettled();
+    };
+    work.then(settled, settled);
+  }
+
+  #add(caller: string, tasks: number): void {
+    this.#committing += tasks;
+    const all = this.of(caller) + tasks;
+    if (all === 0) this.#byCaller.delete(caller);
+    else this.#byCaller.set(caller, all);
+  }
+
+  #adapt(ms: number, tasks: number, wasFull: boolean): void {
+    const isLong = ms > WAIT_MS + WAIT_TIMES * (this.#idleMs ?? 0);
+    if (!isLong && !wasFull) return;
+    const step = Math.min(tasks, STEP_TASKS) * STEP;
+    this.#tasks = Math.max(LEAST_TASKS, Math.min(MOST_TASKS, this.#tasks + (isLong ? -step : step)));
+  }
+
+  #idleMsWith(ms: number): number {
+    if (this.#idleMs === undefined) return ms;
+    return this.#idleMs + (ms < this.#idleMs ? WEIGHT_OF_LESS : WEIGHT_OF_MORE) * (ms - this.#idleMs);
+  }
+}
