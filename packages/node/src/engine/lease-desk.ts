@@ -240,10 +240,10 @@ export class LeaseDesk {
     let served = false;
     const unblocked = new Set<string>();
     for (const waiter of this.#lines.line(name)) {
+      if (blocked?.has(waiter)) break;
       const queue = this.#queueNamed(waiter, name);
       const nothing = !queue || (queue.ledger.available === 0 && !mayBeDue(queue, this.#memory.clock.now()));
       if (nothing && !this.#lines.hasImpatient(name)) break;
-      if (blocked?.has(waiter)) break;
       const attempt = this.#attempt(waiter);
       if (attempt === 'blocked') {
         blocked?.add(waiter);
@@ -318,7 +318,11 @@ export class LeaseDesk {
       // Only those that begin now: an attempt may come while one is under way.
       if (!first.queue.refilling) waiter.refills++;
       for (const { queue, wanted } of selection.refills) this.#startRefill(queue, wanted);
-      return this.#holdUp(waiter, [first.queue]);
+      // Reads end in about the order in which they begin: whoever waits for the last of many is tried once for all of them.
+      // But only the first is sure to be in memory when its own read ends, so that is not for ever.
+      const isMany = waiter.refills <= queues.length / REFILLS_AT_ONCE;
+      const awaited = (isMany ? selection.refills.at(-1) : undefined) ?? first;
+      return this.#holdUp(waiter, [awaited.queue]);
     }
     if (selection.picks.length === 0) return expiring.length > 0 ? this.#holdUp(waiter, expiring) : 'empty';
     const room = memory.admission.tryAnswer(selection.bytes);

@@ -6,6 +6,9 @@ import type { Waiting } from './wait-lines.ts';
 
 const NOTHING = (): void => {};
 
+/** From so many queues on a map finds one sooner than a walk; below it would be memory for nothing. */
+const MANY_QUEUES = 16;
+
 /**
  * One lease request, until it is answered. Most are in the turn in which they come, so this is on a hot path; and many
  * thousands may wait, so that every closure counts.
@@ -30,6 +33,7 @@ export class LeaseWaiter implements Waiting {
   /** Called when it is answered. */
   leave: ((waiter: LeaseWaiter) => void) | undefined;
   onAbort: (() => void) | undefined;
+  #byLine: ReadonlyMap<string, QueueName> | undefined;
   #resolve: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void = NOTHING;
   #reject: (error: unknown) => void = NOTHING;
 
@@ -46,6 +50,7 @@ export class LeaseWaiter implements Waiting {
       const named = new Map(queues.map((name) => [formatQueueName(name), name]));
       this.lines = [...named.keys()];
       this.queues = [...named.values()];
+      if (named.size >= MANY_QUEUES) this.#byLine = named;
     }
     this.answered = new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -59,7 +64,7 @@ export class LeaseWaiter implements Waiting {
   }
 
   queueOf(line: string): QueueName | undefined {
-    return this.queues[this.lines.indexOf(line)];
+    return this.#byLine ? this.#byLine.get(line) : this.queues[this.lines.indexOf(line)];
   }
 
   answer(tasks: Promise<LeasedTask[]> | LeasedTask[]): void {
