@@ -42,7 +42,7 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
   for (const queue of queues) {
     if (queue.ledger.available === 0) continue;
     const cache = queue.warmCache;
-    for (const [pid, task] of cache.head()) {
+    for (const { pid, task } of cache.head()) {
       if (maxPid !== undefined && pid > maxPid) break;
       const taskBytes = task.state.dataBytes + pid.length + REST_BYTES;
       // The first task comes whatever its size: it would never come otherwise.

@@ -36,10 +36,7 @@ export type UpdatePlan =
  * renewals and releases speak of the tasks as they were; enqueues come last, in order.
  */
 export function planUpdate(command: UpdateCommand, view: UpdateView): UpdatePlan {
-  const { enqueue, dequeue, renew, release } = command;
-  // A release may move its task to another queue, and look there.
-  const isOne = enqueue.length + dequeue.length + renew.length === 1 && release.length === 0;
-  return new UpdatePlanner(view, isOne).plan(command);
+  return new UpdatePlanner(view).plan(command);
 }
 
 class UpdatePlanner {
@@ -49,9 +46,9 @@ class UpdatePlanner {
   /** Moved when all other items have found their tasks as they were. */
   readonly #dead: DeadTask[] = [];
 
-  constructor(view: UpdateView, isOne: boolean) {
+  constructor(view: UpdateView) {
     this.#view = view;
-    this.#draft = new TaskDraft(view, isOne);
+    this.#draft = new TaskDraft(view);
   }
 
   plan(command: UpdateCommand): UpdatePlan {

@@ -1,19 +1,29 @@
-import { OrderedMap } from '@js-sdsl/ordered-map';
+import { OrderedSet } from '@js-sdsl/ordered-set';
 import type { QueueName } from '@taskmaster/proto';
 import type { Queue } from './queue.ts';
 
 const utf8AsLatin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** Orders queues by group, then by name, bytewise; a NUL within a group must not end it. */
 const sortKey = ({ group, name }: QueueName): string =>
   `${utf8AsLatin1(group).replaceAll('\0', '\0\xff')}\0\0${utf8AsLatin1(name)}`;
 
+interface Entry {
+  readonly key: string;
+  readonly queue: Queue | undefined;
+}
+
+const compare = (a: Entry, b: Entry): number => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+
+/** What an entry is sought by. */
+const keyOf = (name: QueueName): Entry => ({ key: sortKey(name), queue: undefined });
+
 /** The queues that exist, by name and in order. */
 export class QueueTable {
   readonly #byGroup = new Map<string, Map<string, Queue>>();
   readonly #all = new Set<Queue>();
-  readonly #ordered = new OrderedMap<string, Queue>([], compare);
+  /** A set, for the iterators of the map make a proxy for each step. */
+  readonly #ordered = new OrderedSet<Entry>([], compare);
 
   get size(): number {
     return this.#all.size;
@@ -32,7 +42,7 @@ export class QueueTable {
     }
     group.set(name.name, queue);
     this.#all.add(queue);
-    this.#ordered.setElement(sortKey(name), queue);
+    this.#ordered.insert({ key: sortKey(name), queue });
   }
 
   remove(queue: Queue): void {
@@ -41,13 +51,16 @@ export class QueueTable {
     group?.delete(name.name);
     if (group?.size === 0) this.#byGroup.delete(name.group);
     this.#all.delete(queue);
-    this.#ordered.eraseElementByKey(sortKey(name));
+    this.#ordered.eraseElementByKey(keyOf(name));
   }
 
   /** In order of names, behind `after`. The table must not change meanwhile. */
   *inOrder(after?: QueueName): Generator<Queue> {
-    const from = after ? this.#ordered.upperBound(sortKey(after)) : this.#ordered.begin();
-    for (const end = this.#ordered.end(); !from.equals(end); from.next()) yield from.pointer[1];
+    const from = after ? this.#ordered.upperBound(keyOf(after)) : this.#ordered.begin();
+    for (const end = this.#ordered.end(); !from.equals(end); from.next()) {
+      const { queue } = from.pointer;
+      if (queue) yield queue;
+    }
   }
 
   [Symbol.iterator](): Iterator<Queue> {

@@ -68,7 +68,7 @@ async function headPids(memory: Memory, queue: Queue, limit: number): Promise<Pi
 
 function firstOf(queue: Queue, limit: number): Pid[] {
   const pids: Pid[] = [];
-  for (const [pid] of queue.warmCache.head()) {
+  for (const { pid } of queue.warmCache.head()) {
     pids.push(pid);
     if (pids.length === limit) break;
   }

@@ -40,15 +40,15 @@ export class TaskDraft {
   readonly needs: Need[] = [];
   deadLettered = 0;
   readonly #view: DraftView;
-  /** Tasks as the changes so far leave them; undefined: gone. */
+  /** Tasks as the first so many changes leave them; undefined: gone. Most updates never look, so it is made when one does. */
   #tasks: Map<Queue, Map<Pid, CachedTask | undefined>> | undefined;
+  #indexed = 0;
+  /** Of the queue that was added to last, and of those before. */
+  #latest: { readonly queue: Queue; readonly largest: Pid } | undefined;
   #largest: Map<Queue, Pid> | undefined;
-  readonly #isLast: boolean;
 
-  /** `isLast`: nothing is looked up after the first change; for hot paths. */
-  constructor(view: DraftView, isLast = false) {
+  constructor(view: DraftView) {
     this.#view = view;
-    this.#isLast = isLast;
   }
 
   /** The queue of that name; one that does not exist is created with the atom. */
@@ -63,12 +63,13 @@ export class TaskDraft {
   }
 
   largestPid(queue: Queue): Pid | undefined {
+    if (this.#latest?.queue === queue) return this.#latest.largest;
     return this.#largest?.get(queue) ?? queue.ledger.largestPid;
   }
 
   /** The task as the changes so far leave it; undefined where there is none, or where it must be read first. */
   find(queue: Queue, pid: Pid): CachedTask | undefined {
-    const tasks = this.#tasks?.get(queue);
+    const tasks = this.#changed(queue);
     if (tasks?.has(pid)) return tasks.get(pid);
     const knowledge = this.#view.known(queue, pid);
     if (knowledge.kind === 'unknown') this.need(queue, pid, 0);
@@ -82,20 +83,19 @@ export class TaskDraft {
   add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
     const { queueId } = queue.ledger;
     this.changes.push({ queue, change: { kind: 'enqueue', queueId, pid, after, data }, known: undefined });
-    this.#set(queue, pid, { state: after, data });
-    if (this.#isLast) return;
     const largest = this.largestPid(queue);
-    if (largest === undefined || pid > largest) {
+    if (largest !== undefined && pid <= largest) return;
+    if (this.#latest && this.#latest.queue !== queue) {
       this.#largest ??= new Map();
-      this.#largest.set(queue, pid);
+      this.#largest.set(this.#latest.queue, this.#latest.largest);
     }
+    this.#latest = { queue, largest: pid };
   }
 
   change(queue: Queue, pid: Pid, known: CachedTask, after: TaskState, data?: Uint8Array): void {
     const { queueId } = queue.ledger;
     const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data };
     this.changes.push({ queue, change, known });
-    this.#set(queue, pid, { state: after, data: data ?? known.data });
   }
 
   remove(queue: Queue, pid: Pid, known: CachedTask, completed: boolean): void {
@@ -105,7 +105,6 @@ export class TaskDraft {
       change: { kind: 'dequeue', queueId, pid, before: known.state, completed },
       known,
     });
-    this.#set(queue, pid, undefined);
   }
 
   /**
@@ -134,15 +133,24 @@ export class TaskDraft {
     return data;
   }
 
-  #set(queue: Queue, pid: Pid, task: CachedTask | undefined): void {
-    if (this.#isLast) return;
+  /** Tasks of the queue as all changes so far leave them. */
+  #changed(queue: Queue): ReadonlyMap<Pid, CachedTask | undefined> | undefined {
+    for (; this.#indexed < this.changes.length; this.#indexed++) {
+      const planned = this.changes[this.#indexed];
+      if (planned) this.#index(planned);
+    }
+    return this.#tasks?.get(queue);
+  }
+
+  #index({ queue, change, known }: PlannedChange): void {
     this.#tasks ??= new Map();
     let tasks = this.#tasks.get(queue);
     if (!tasks) {
       tasks = new Map();
       this.#tasks.set(queue, tasks);
     }
-    tasks.set(pid, task);
+    const isGone = change.kind === 'dequeue';
+    tasks.set(change.pid, isGone ? undefined : { state: change.after, data: change.data ?? known?.data });
   }
 }
 

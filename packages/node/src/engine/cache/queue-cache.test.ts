@@ -17,7 +17,7 @@ const hiddenState: TaskState = { ...state, visibility: { kind: 'hidden', until: 
 const task = (data = new Uint8Array(10)) => ({ state, data });
 
 /** The PIDs of the known head, in order. */
-const headOf = (cache: QueueCache): Pid[] => Array.from(cache.head(), ([pid]) => pid);
+const headOf = (cache: QueueCache): Pid[] => Array.from(cache.head(), ({ pid }) => pid);
 
 const FIRST = '' as Pid;
 const pids = fc.constantFrom(...(['a', 'b', 'b\0', 'c', 'd', '\xfe', '\xff', '\xff\xff'] as Pid[]));

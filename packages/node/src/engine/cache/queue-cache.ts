@@ -1,4 +1,4 @@
-import { OrderedMap } from '@js-sdsl/ordered-map';
+import { OrderedSet } from '@js-sdsl/ordered-set';
 import type { Pid } from '../../domain/ids.ts';
 import type { TaskState } from '../../domain/task.ts';
 import { PayloadSlabs } from './payload-slabs.ts';
@@ -12,7 +12,21 @@ export interface CachedTask {
 /** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
 const TASK_OVERHEAD_BYTES = 400;
 
-const comparePids = (a: Pid, b: Pid): number => (a < b ? -1 : a > b ? 1 : 0);
+/** An available task in its place. */
+interface ReadyTask {
+  pid: Pid;
+  task: CachedTask;
+}
+
+const compare = (a: ReadyTask, b: ReadyTask): number => (a.pid < b.pid ? -1 : a.pid > b.pid ? 1 : 0);
+
+/** What a task is sought by; one for all, as it is looked at only during the search. */
+const sought: ReadyTask = { pid: '' as Pid, task: { state: undefined as never, data: undefined } };
+
+function keyOf(pid: Pid): ReadyTask {
+  sought.pid = pid;
+  return sought;
+}
 
 /**
  * What is in memory of one queue's tasks (the paper, 5.4).
@@ -23,7 +37,8 @@ const comparePids = (a: Pid, b: Pid): number => (a < b ? -1 : a > b ? 1 : 0);
  * Eviction keeps H1 by lowering `firstMissing`, never by leaving a gap.
  */
 export class QueueCache {
-  readonly #ready = new OrderedMap<Pid, CachedTask>([], comparePids);
+  /** A set, for the iterators of the library's map make a proxy for each step. */
+  readonly #ready = new OrderedSet<ReadyTask>([], compare);
   readonly #hidden = new Map<Pid, TaskState>();
   readonly #payloads = new PayloadSlabs();
   #firstMissing: Pid | undefined;
@@ -53,7 +68,7 @@ export class QueueCache {
 
   /** The lowest PID known to be available. */
   get firstReady(): Pid | undefined {
-    return this.#ready.front()?.[0];
+    return this.#ready.front()?.pid;
   }
 
   /** Whether all available tasks with PIDs up to `pid` are in memory; without `pid`, all available tasks. */
@@ -62,16 +77,16 @@ export class QueueCache {
   }
 
   ready(pid: Pid): CachedTask | undefined {
-    return this.#ready.getElementByKey(pid);
+    return this.#find(pid)?.task;
   }
 
   hidden(pid: Pid): TaskState | undefined {
     return this.#hidden.get(pid);
   }
 
-  /** Available tasks in order, from the head. A pair is valid until the next one is taken; the cache must not change. */
-  *head(): Generator<readonly [Pid, CachedTask]> {
-    // Not `for of` over the map, which would copy all of it first.
+  /** Available tasks in order, from the head. The cache must not change meanwhile. */
+  *head(): Generator<Readonly<ReadyTask>> {
+    // Not `for of` over the set, which would copy all of it first.
     const at = this.#ready.begin();
     for (const end = this.#ready.end(); !at.equals(end); at.next()) yield at.pointer;
   }
@@ -85,10 +100,16 @@ export class QueueCache {
     if (!this.knowsReadyUpTo(pid)) return;
     // First: it may be the same payload.
     const data = task.data && this.#payloads.keep(task.data);
-    const known = this.#ready.getElementByKey(pid);
-    if (known?.data) this.#payloads.drop(known.data);
-    if (!known) this.#taskBytes += costOf(pid);
-    this.#ready.setElement(pid, data === task.data ? task : { state: task.state, data });
+    const kept = data === task.data ? task : { state: task.state, data };
+    // Most are new, and then this is the only search.
+    const before = this.#ready.size();
+    if (this.#ready.insert({ pid, task: kept }) > before) {
+      this.#taskBytes += costOf(pid);
+      return;
+    }
+    const known = this.#find(pid);
+    if (known?.task.data) this.#payloads.drop(known.task.data);
+    if (known) known.task = kept;
   }
 
   putHidden(pid: Pid, state: TaskState): void {
@@ -97,11 +118,12 @@ export class QueueCache {
   }
 
   removeReady(pid: Pid): void {
-    const known = this.#ready.getElementByKey(pid);
-    if (!known) return;
+    const at = this.#ready.find(keyOf(pid));
+    if (!at.isAccessible()) return;
+    const { data } = at.pointer.task;
     this.#taskBytes -= costOf(pid);
-    if (known.data) this.#payloads.drop(known.data);
-    this.#ready.eraseElementByKey(pid);
+    if (data) this.#payloads.drop(data);
+    this.#ready.eraseElementByIterator(at);
   }
 
   removeHidden(pid: Pid): void {
@@ -121,10 +143,15 @@ export class QueueCache {
       this.removeHidden(pid);
     }
     for (let last = this.#ready.back(); last && this.bytes > target; last = this.#ready.back()) {
-      const [pid] = last;
+      const { pid } = last;
       this.removeReady(pid);
       this.#firstMissing = pid;
     }
+  }
+
+  #find(pid: Pid): ReadyTask | undefined {
+    const at = this.#ready.find(keyOf(pid));
+    return at.isAccessible() ? at.pointer : undefined;
   }
 }
 
