@@ -53,9 +53,9 @@ export class Queue implements CacheOwner {
   #cache: QueueCache | undefined;
   #recent: Map<Pid, RecentChange> | undefined;
   /** Reads under way, in the order in which they began; so the first one is the one that knows least. */
-  readonly #holds = new Set<Hold>();
+  #holds: Set<Hold> | undefined;
   /** Applied changes that are kept for the sake of reads, in the order of their tickets. */
-  #kept: { readonly ticket: Ticket; readonly pid: Pid }[] = [];
+  #kept: { readonly ticket: Ticket; readonly pid: Pid }[] | undefined;
   #appliedTicket = 0 as Ticket;
 
   constructor(partition: PartitionId, ledger: QueueLedger, fullName: string) {
@@ -137,8 +137,12 @@ export class Queue implements CacheOwner {
   /** The store shows all changes up to this ticket that touched these tasks. */
   applied(ticket: Ticket, pid: Pid): void {
     if (ticket > this.#appliedTicket) this.#appliedTicket = ticket;
-    if (this.#holds.size > 0) this.#kept.push({ ticket, pid });
-    else this.#forgetRecent(ticket, pid);
+    if (!this.#holds) {
+      this.#forgetRecent(ticket, pid);
+      return;
+    }
+    this.#kept ??= [];
+    this.#kept.push({ ticket, pid });
   }
 
   /** The latest change of a task, if the store may not show it yet. */
@@ -153,20 +157,23 @@ export class Queue implements CacheOwner {
   /** Q2: keeps what is not applied yet, until the hold is released. */
   hold(): Hold {
     const hold = { since: this.#appliedTicket };
+    this.#holds ??= new Set();
     this.#holds.add(hold);
     return hold;
   }
 
   release(hold: Hold): void {
-    this.#holds.delete(hold);
-    const [oldest] = this.#holds;
+    this.#holds?.delete(hold);
+    if (this.#holds?.size === 0) this.#holds = undefined;
+    const [oldest] = this.#holds ?? [];
+    const kept = this.#kept ?? [];
     let free = 0;
-    for (const { ticket, pid } of this.#kept) {
+    for (const { ticket, pid } of kept) {
       if (oldest && ticket > oldest.since) break;
       this.#forgetRecent(ticket, pid);
       free++;
     }
-    if (free > 0) this.#kept = this.#kept.slice(free);
+    this.#kept = free < kept.length ? kept.slice(free) : undefined;
   }
 
   #forgetRecent(applied: Ticket, pid: Pid): void {

@@ -13,16 +13,17 @@ const FINEST_MS = 1000;
  *      so an instant is taken out of the bucket it was counted in.
  */
 export class AgeHistogram {
-  readonly #from: number[] = [];
-  readonly #count: number[] = [];
+  #from: number[] = [];
+  #count: number[] = [];
   #latest = 0;
 
   add(at: Instant): void {
     const first = this.#from[0];
     const last = this.#from.at(-1);
     if (first === undefined || last === undefined) {
-      this.#from.push(at);
-      this.#count.push(1);
+      // A literal has room for one, which is all that most queues need; an array that is pushed to has room for more.
+      this.#from = [at];
+      this.#count = [1];
     } else if (at < first) {
       this.#from.unshift(at);
       this.#count.unshift(1);

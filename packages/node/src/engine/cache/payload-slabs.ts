@@ -19,7 +19,8 @@ const LARGE_PART = 4;
  *  P1  `bytes` is what the payloads kept here keep in memory: of slabs all, until the last payload in it is dropped.
  */
 export class PayloadSlabs {
-  readonly #slabs = new Map<ArrayBufferLike, Slab>();
+  /** All but the one with room: most queues have one slab only. */
+  #full: Map<ArrayBufferLike, Slab> | undefined;
   /** The slab with room. */
   #open: Slab | undefined;
   #openBytes = SMALLEST_SLAB_BYTES;
@@ -33,7 +34,7 @@ export class PayloadSlabs {
   keep(data: Uint8Array): Uint8Array {
     const { byteLength, buffer } = data;
     if (byteLength === 0) return data;
-    const slab = this.#slabs.get(buffer);
+    const slab = this.#slabOf(buffer);
     if (slab) {
       slab.payloads++;
       return data;
@@ -48,9 +49,13 @@ export class PayloadSlabs {
   /** Ends what `keep` began, once for each time. */
   drop(kept: Uint8Array): void {
     if (kept.byteLength === 0) return;
-    const slab = this.#slabs.get(kept.buffer);
+    const slab = this.#slabOf(kept.buffer);
     if (slab === undefined) this.#bytes -= kept.buffer.byteLength;
     else if (--slab.payloads === 0) this.#forget(slab);
+  }
+
+  #slabOf(memory: ArrayBufferLike): Slab | undefined {
+    return this.#open?.memory.buffer === memory ? this.#open : this.#full?.get(memory);
   }
 
   #copy(data: Uint8Array): Uint8Array {
@@ -68,15 +73,19 @@ export class PayloadSlabs {
   #openSlab(atLeast: number): Slab {
     const slab = { memory: Buffer.allocUnsafeSlow(Math.max(this.#openBytes, atLeast)), used: 0, payloads: 0 };
     this.#openBytes = Math.min(LARGEST_SLAB_BYTES, 2 * this.#openBytes);
-    this.#slabs.set(slab.memory.buffer, slab);
+    if (this.#open) {
+      this.#full ??= new Map();
+      this.#full.set(this.#open.memory.buffer, this.#open);
+    }
     this.#bytes += slab.memory.byteLength;
     this.#open = slab;
     return slab;
   }
 
   #forget(slab: Slab): void {
-    this.#slabs.delete(slab.memory.buffer);
     this.#bytes -= slab.memory.byteLength;
     if (this.#open === slab) this.#open = undefined;
+    else this.#full?.delete(slab.memory.buffer);
+    if (this.#full?.size === 0) this.#full = undefined;
   }
 }

@@ -115,7 +115,11 @@ describe('shedding', () => {
 
   test('takes the available tasks furthest from the head, and says what is missing from then on', () => {
     const cache = filled();
-    cache.shed(cache.bytes / 2);
+    const all = cache.bytes;
+    for (const pid of ['x', 'y'] as Pid[]) cache.removeHidden(pid);
+    const available = cache.bytes;
+    for (const pid of ['x', 'y'] as Pid[]) cache.putHidden(pid, hiddenState);
+    cache.shed(all - available + 1);
     expect(headOf(cache)).toEqual(['a', 'b']);
     expect(cache.firstMissing).toBe('c');
     expect([cache.knowsReadyUpTo('b' as Pid), cache.knowsReadyUpTo('c' as Pid)]).toEqual([true, false]);
@@ -128,4 +132,15 @@ test('counts a task that is put again once, with its new payload', () => {
   const { bytes } = cache;
   cache.putReady('a' as Pid, task(new Uint8Array(110)));
   expect(cache.bytes).toBe(bytes + 100);
+});
+
+test('counts what a cache itself takes, beside its tasks, while it holds any', () => {
+  const bytesOf = (pids: readonly string[]): number => {
+    const cache = new QueueCache(undefined);
+    for (const pid of pids) cache.putReady(pid as Pid, task());
+    return cache.bytes;
+  };
+  const [none = 0, one = 0, two = 0] = [bytesOf([]), bytesOf(['a']), bytesOf(['a', 'b'])];
+  expect(none).toBe(0);
+  expect(one).toBeGreaterThan(2 * (two - one));
 });

@@ -11,6 +11,8 @@ export interface CachedTask {
 
 /** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
 const TASK_OVERHEAD_BYTES = 400;
+/** Of a cache that holds few tasks, beside those. Measured on Node 24. */
+const CACHE_OVERHEAD_BYTES = 2_000;
 
 /** An available task in its place. */
 interface ReadyTask {
@@ -39,7 +41,7 @@ function keyOf(pid: Pid): ReadyTask {
 export class QueueCache {
   /** A set, for the iterators of the library's map make a proxy for each step. */
   readonly #ready = new OrderedSet<ReadyTask>([], compare);
-  readonly #hidden = new Map<Pid, TaskState>();
+  #hidden: Map<Pid, TaskState> | undefined;
   readonly #payloads = new PayloadSlabs();
   #firstMissing: Pid | undefined;
   /** Without the payloads. */
@@ -49,8 +51,12 @@ export class QueueCache {
     this.#firstMissing = firstMissing;
   }
 
-  /** What the tasks known here keep in memory. */
+  /** What the tasks known here keep in memory. Without any the cache is not worth its place, and counts for nothing. */
   get bytes(): number {
+    return this.#taskBytes === 0 ? 0 : CACHE_OVERHEAD_BYTES + this.#heldBytes;
+  }
+
+  get #heldBytes(): number {
     return this.#taskBytes + this.#payloads.bytes;
   }
 
@@ -59,7 +65,7 @@ export class QueueCache {
   }
 
   get hiddenCount(): number {
-    return this.#hidden.size;
+    return this.#hidden?.size ?? 0;
   }
 
   get firstMissing(): Pid | undefined {
@@ -81,7 +87,7 @@ export class QueueCache {
   }
 
   hidden(pid: Pid): TaskState | undefined {
-    return this.#hidden.get(pid);
+    return this.#hidden?.get(pid);
   }
 
   /** Available tasks in order, from the head. The cache must not change meanwhile. */
@@ -92,7 +98,7 @@ export class QueueCache {
   }
 
   hiddenTasks(): Iterable<[Pid, TaskState]> {
-    return this.#hidden;
+    return this.#hidden ?? [];
   }
 
   /** Notes a task that is available now. Ignored beyond `firstMissing`, where knowledge has gaps anyway. */
@@ -113,6 +119,7 @@ export class QueueCache {
   }
 
   putHidden(pid: Pid, state: TaskState): void {
+    this.#hidden ??= new Map();
     if (!this.#hidden.has(pid)) this.#taskBytes += costOf(pid);
     this.#hidden.set(pid, state);
   }
@@ -127,7 +134,7 @@ export class QueueCache {
   }
 
   removeHidden(pid: Pid): void {
-    if (this.#hidden.delete(pid)) this.#taskBytes -= costOf(pid);
+    if (this.#hidden?.delete(pid)) this.#taskBytes -= costOf(pid);
   }
 
   /** A refill has read everything below `firstMissing`. */
@@ -137,12 +144,12 @@ export class QueueCache {
 
   /** Frees about so many bytes: hidden tasks first, oldest first, then the available ones furthest from the head. */
   shed(bytes: number): void {
-    const target = Math.max(0, this.bytes - bytes);
-    for (const pid of this.#hidden.keys()) {
-      if (this.bytes <= target) return;
+    const target = Math.max(0, this.#heldBytes - bytes);
+    for (const pid of this.#hidden?.keys() ?? []) {
+      if (this.#heldBytes <= target) return;
       this.removeHidden(pid);
     }
-    for (let last = this.#ready.back(); last && this.bytes > target; last = this.#ready.back()) {
+    for (let last = this.#ready.back(); last && this.#heldBytes > target; last = this.#ready.back()) {
       const { pid } = last;
       this.removeReady(pid);
       this.#firstMissing = pid;
