@@ -6,24 +6,20 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Running } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
 import { type RunningNode, startNode } from '../support/start-node.ts';
-import { openShell, type UserShell } from './shell.ts';
+import { type NodeUser, openNodeUser, openShell, type UserShell } from './shell.ts';
 
 const MINUTE_MS = 60_000;
 
 describe('a command that is interrupted', { timeout: MINUTE_MS }, () => {
+  let user: NodeUser;
   let node: RunningNode;
   let client: TaskMasterClient;
   let shell: UserShell;
   beforeAll(async () => {
-    node = await startNode();
-    client = await connect(node.endpoint);
-    shell = await openShell(node.endpoint);
+    user = await openNodeUser();
+    ({ node, client, shell } = user);
   });
-  afterAll(async () => {
-    await client.close();
-    await node[Symbol.asyncDispose]();
-    await shell[Symbol.asyncDispose]();
-  });
+  afterAll(() => user[Symbol.asyncDispose]());
 
   async function available(queue: string): Promise<number> {
     return (await client.queue(queue).stats()).available;

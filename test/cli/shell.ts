@@ -1,7 +1,9 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
+import { connect, type TaskMasterClient } from '@taskmaster/client';
 import { type Ended, type Running, startProcess } from '../support/child-process.ts';
+import { type RunningNode, startNode } from '../support/start-node.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 const require = createRequire(import.meta.url);
@@ -51,4 +53,20 @@ export async function openShell(endpoint: string): Promise<UserShell> {
       startProcess(process.execPath, [taskmasterCli, ...args], { cwd: dir, env: { ...userEnv, ...env } }),
     [Symbol.asyncDispose]: () => home[Symbol.asyncDispose](),
   };
+}
+
+/** A node of its own, a client, and a shell that talks to it. */
+export interface NodeUser extends AsyncDisposable {
+  readonly node: RunningNode;
+  readonly client: TaskMasterClient;
+  readonly shell: UserShell;
+}
+
+export async function openNodeUser(): Promise<NodeUser> {
+  await using opening = new AsyncDisposableStack();
+  const node = opening.use(await startNode());
+  const client = opening.use(await connect(node.endpoint));
+  const shell = opening.use(await openShell(node.endpoint));
+  const opened = opening.move();
+  return { node, client, shell, [Symbol.asyncDispose]: () => opened.disposeAsync() };
 }

@@ -1,12 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { connect, type TaskMasterClient } from '@taskmaster/client';
+import type { TaskMasterClient } from '@taskmaster/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Running, startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
-import { type RunningNode, startNode } from '../support/start-node.ts';
-import { openShell, type UserShell } from './shell.ts';
+import { type NodeUser, openNodeUser, type UserShell } from './shell.ts';
 
 const ESC = '\u001b';
 
@@ -17,19 +16,14 @@ describe.skipIf(!hasScript)(
   `on a terminal${hasScript ? '' : ' (skipped: needs script of util-linux)'}`,
   { timeout: 60_000 },
   () => {
-    let node: RunningNode;
+    let user: NodeUser;
     let client: TaskMasterClient;
     let shell: UserShell;
     beforeAll(async () => {
-      node = await startNode();
-      client = await connect(node.endpoint);
-      shell = await openShell(node.endpoint);
+      user = await openNodeUser();
+      ({ client, shell } = user);
     });
-    afterAll(async () => {
-      await client.close();
-      await node[Symbol.asyncDispose]();
-      await shell[Symbol.asyncDispose]();
-    });
+    afterAll(() => user[Symbol.asyncDispose]());
 
     function onTerminal(line: string, env: Readonly<Record<string, string>> = {}): Promise<Running> {
       return startProcess('script', ['--quiet', '--return', '--command', line, '/dev/null'], {

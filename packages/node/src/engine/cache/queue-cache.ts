@@ -1,6 +1,7 @@
 import { OrderedSet } from '@js-sdsl/ordered-set';
-import type { Pid } from '../../domain/ids.ts';
-import type { TaskState } from '../../domain/task.ts';
+import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
+import { AVAILABLE, type TaskState } from '../../domain/task.ts';
+import { FIRST_PID } from '../../log/queue-ledger.ts';
 import { PayloadSlabs } from './payload-slabs.ts';
 
 /** A task in memory; its payload may not be. */
@@ -22,8 +23,21 @@ interface ReadyTask {
 
 const compare = (a: ReadyTask, b: ReadyTask): number => (a.pid < b.pid ? -1 : a.pid > b.pid ? 1 : 0);
 
-/** What a task is sought by; one for all, as it is looked at only during the search. */
-const sought: ReadyTask = { pid: '' as Pid, task: { state: undefined as never, data: undefined } };
+/** Only the PID of what is sought is looked at, and only during the search: one serves all. */
+const sought: ReadyTask = {
+  pid: FIRST_PID,
+  task: {
+    state: {
+      enqueuedAt: 0 as Instant,
+      dataBytes: 0,
+      attempts: 0,
+      token: 0 as LeaseToken,
+      retry: undefined,
+      visibility: AVAILABLE,
+    },
+    data: undefined,
+  },
+};
 
 function keyOf(pid: Pid): ReadyTask {
   sought.pid = pid;
