@@ -124,7 +124,11 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   opened.defer(() => http.stop());
 
   const rocks = await openRocksStore({ dir: config.dataDir, ...config.store, log, ...flushOf(config) });
-  const store = new MeteredStore(rocks, (bytes, durationMs) => metrics.committed(bytes, durationMs));
+  const turns = new FairTurns();
+  const store = new MeteredStore(rocks, (bytes, durationMs) => {
+    metrics.committed(bytes, durationMs);
+    turns.synced(durationMs);
+  });
   opened.use(store);
   parts.store = store;
 
@@ -188,7 +192,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   }
   parts.engine = engine;
 
-  const own = createNodeService(createHandlers(engine, log), new FairTurns());
+  const own = createNodeService(createHandlers(engine, log), turns);
   const routes = new LateRoutes();
   const address = (): string | undefined => parts.member?.rpcAddress;
   const front = clustered && config.withProxy ? options.front?.(own, { address, routes, log }) : undefined;

@@ -21,20 +21,34 @@ function commitWindow() {
     window,
     begin,
     settled: () => settled,
-    /** Counts commits of a task each until the window is full, takes the time for the lot, and returns how many. */
-    async fill(ms: number): Promise<number> {
+    later: (ms: number): void => {
+      now += ms;
+    },
+    /** Counts commits of a task each until the window is full, lets the disk write the lot, and returns how many. */
+    async fill(disk: Disk): Promise<number> {
       const ends: ((ms: number) => Promise<void>)[] = [];
       while (!window.isFull) ends.push(begin(1));
-      await ends[0]?.(ms);
+      await ends[0]?.(disk.syncMs + disk.taskMs * ends.length);
       for (const end of ends.slice(1)) await end(0);
+      window.synced(disk.syncMs + disk.taskMs * ends.length);
       return ends.length;
     },
   };
 }
 
-async function filled(commits: ReturnType<typeof commitWindow>, ms: number, times: number): Promise<number> {
+/** What one fsync takes, and each task written with it. */
+interface Disk {
+  readonly syncMs: number;
+  readonly taskMs: number;
+}
+
+const QUICK: Disk = { syncMs: 1, taskMs: 0.001 };
+const BUSY: Disk = { syncMs: 1, taskMs: 0.1 };
+const SLOW: Disk = { syncMs: 30, taskMs: 0.1 };
+
+async function filled(commits: ReturnType<typeof commitWindow>, disk: Disk, times: number): Promise<number> {
   let size = 0;
-  for (let time = 0; time < times; time++) size = await commits.fill(ms);
+  for (let time = 0; time < times; time++) size = await commits.fill(disk);
   return size;
 }
 
@@ -51,39 +65,43 @@ describe('the commit window', () => {
 
   test('shrinks while commits take long, and grows while they do not', async () => {
     const commits = commitWindow();
-    const first = await commits.fill(1);
-    const narrow = await filled(commits, 100, 50);
-    expect(narrow).toBeLessThan(first);
+    commits.window.synced(BUSY.syncMs);
+    const first = await commits.fill(BUSY);
+    const narrow = await filled(commits, BUSY, 50);
+    expect(narrow).toBeLessThan(first / 2);
     expect(narrow).toBeGreaterThan(0);
-    expect(await filled(commits, 1, 200)).toBeGreaterThan(first);
+    expect(await filled(commits, QUICK, 200)).toBeGreaterThan(first);
   });
 
   test('is bounded both ways', async () => {
-    const slow = commitWindow();
-    expect(await filled(slow, 1_000, 300)).toBe(await slow.fill(1_000));
-    const quick = commitWindow();
-    expect(await filled(quick, 0, 300)).toBe(await quick.fill(0));
-  });
-
-  test('is larger on a disk whose fsyncs take long even when it has nothing else to do', async () => {
-    const quick = commitWindow();
-    const slow = commitWindow();
-    for (let time = 0; time < 10; time++) {
-      await quick.begin(1)(1);
-      await slow.begin(1)(30);
-    }
-    expect(await filled(slow, 40, 100)).toBeGreaterThan(await filled(quick, 40, 100));
-  });
-
-  test('does not take a busy disk for a slow one', async () => {
     const busy = commitWindow();
-    for (let time = 0; time < 10; time++) await busy.begin(1)(1);
-    const before = await filled(busy, 40, 100);
-    for (let time = 0; time < 20; time++) {
-      const others = busy.begin(50);
-      await busy.begin(1)(40);
-      await others(40);
+    const overwhelmed: Disk = { syncMs: 0, taskMs: 100 };
+    expect(await filled(busy, overwhelmed, 300)).toBe(await busy.fill(overwhelmed));
+    const idle = commitWindow();
+    const instant: Disk = { syncMs: 0, taskMs: 0 };
+    expect(await filled(idle, instant, 300)).toBe(await idle.fill(instant));
+  });
+
+  test('is larger on a disk whose fsyncs take long even when there is little to write', async () => {
+    const quick = commitWindow();
+    const slow = commitWindow();
+    quick.window.synced(BUSY.syncMs);
+    slow.window.synced(SLOW.syncMs);
+    expect(await filled(slow, SLOW, 200)).toBeGreaterThan(2 * (await filled(quick, BUSY, 200)));
+  });
+
+  test('learns that from a node that is never idle, too', async () => {
+    expect(await filled(commitWindow(), SLOW, 200)).toBeGreaterThan(2 * (await filled(commitWindow(), BUSY, 200)));
+  });
+
+  test('forgets a disk that was slow', async () => {
+    const commits = commitWindow();
+    commits.window.synced(SLOW.syncMs);
+    const wide = await filled(commits, SLOW, 200);
+    for (let time = 0; time < 3; time++) {
+      commits.later(10_000);
+      commits.window.synced(BUSY.syncMs);
     }
-    expect(await filled(busy, 40, 100)).toBeLessThanOrEqual(before);
+    expect(await filled(commits, BUSY, 200)).toBeLessThan(wide / 2);
   });
 });

@@ -76,6 +76,11 @@ export class FairTurns {
     });
   }
 
+  /** A write to the disk took so long until it was synced, in ms: what commits take follows from that. */
+  synced(ms: number): void {
+    this.#window.synced(ms);
+  }
+
   #start<T>(caller: string, { tasks, commits, start }: Work<T>): Promise<T> {
     const done = start();
     if (commits) this.#window.count(caller, tasks, done, this.#roomMade);
