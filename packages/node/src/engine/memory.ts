@@ -98,6 +98,8 @@ export class Memory {
   readonly admission: Admission;
   readonly holdings: Holdings;
   readonly table = new QueueTable();
+  /** Queues that have hidden tasks. */
+  readonly hiding = new Set<Queue>();
   readonly cache: TaskCache;
   readonly requests: RequestIds;
   readonly log: CommitLog;
@@ -214,7 +216,7 @@ export class Memory {
     this.#partitions.set(id, partition);
     for (const ledger of ledgers.values()) {
       const queue = new Queue(id, ledger, formatQueueName(ledger.name));
-      this.#noteSize(queue, this.clock.now());
+      this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
       if (changed.has(ledger)) partition.changed.add(queue);
     }
@@ -328,6 +330,7 @@ export class Memory {
     this.table.remove(queue);
     this.cache.forget(queue);
     this.#empty.delete(queue);
+    this.hiding.delete(queue);
     partition.changed.delete(queue);
     this.#movedOn.add(partition);
   }
@@ -336,10 +339,12 @@ export class Memory {
     if (queue.dropped) return;
     partition.changed.add(queue);
     this.cache.touch(queue);
-    this.#noteSize(queue, now);
+    this.#noteCounts(queue, now);
   }
 
-  #noteSize(queue: Queue, now: Instant): void {
+  #noteCounts(queue: Queue, now: Instant): void {
+    if (queue.ledger.hidden > 0) this.hiding.add(queue);
+    else this.hiding.delete(queue);
     if (queue.ledger.size > 0) {
       if (queue.emptySince !== undefined) this.#empty.delete(queue);
       queue.emptySince = undefined;

@@ -24,8 +24,8 @@ export async function listQueues(memory: Memory, { filter, limit, after }: ListC
   const now = memory.clock.now();
   const queues: QueueStats[] = [];
   let more = false;
-  for (const queue of memory.table.inOrder(after)) {
-    if (!isNamed(queue, filter) || !isWithin(queue, filter)) continue;
+  for (const queue of memory.table.inOrder(filter.matches, after)) {
+    if (!isWithin(queue, filter)) continue;
     more = queues.length === limit;
     if (more) break;
     queues.push(statsOf(queue, now));
@@ -68,8 +68,8 @@ async function filteredStats(
   const now = memory.clock.now();
   const totals = new Totals();
   const queues: QueueStats[] = [];
-  for (const queue of memory.table.inOrder()) {
-    if (!isNamed(queue, filter) || !isWithin(queue, filter)) continue;
+  for (const queue of memory.table.inOrder(filter.matches)) {
+    if (!isWithin(queue, filter)) continue;
     const stats = statsOf(queue, now);
     totals.add(stats);
     if (queues.length < limit) queues.push(stats);
@@ -104,20 +104,23 @@ async function countAsItStands(shown: Promise<void>): Promise<void> {
 }
 
 /** Instants are compared before names: that costs next to nothing, and most queues have nothing due. */
-function* dueQueues(memory: Memory, filter: QueueFilter): Generator<Queue> {
+function* dueQueues(memory: Memory, { group, matches }: QueueFilter): Generator<Queue> {
   const now = memory.clock.now();
-  for (const queue of memory.table) if (mayBeDue(queue, now) && isNamed(queue, filter)) yield queue;
+  for (const queue of memory.hiding) {
+    if (!mayBeDue(queue, now) || !isOfGroup(queue, group)) continue;
+    if (matches === undefined || matches(queue.fullName)) yield queue;
+  }
 }
 
-function isNamed(queue: Queue, { group, matches }: QueueFilter): boolean {
-  if (group !== undefined && queue.ledger.name.group !== group) return false;
-  return matches === undefined || matches(queue.fullName);
-}
+const isOfGroup = ({ ledger }: Queue, group: string | undefined): boolean =>
+  group === undefined || ledger.name.group === group;
 
 /** Queues exist while they hold tasks (the paper, 2). */
-function isWithin({ ledger }: Queue, filter: QueueFilter): boolean {
+function isWithin(queue: Queue, filter: QueueFilter): boolean {
+  const { ledger } = queue;
   return (
     ledger.size > 0 &&
+    isOfGroup(queue, filter.group) &&
     within(ledger.available, filter.minAvailable, filter.maxAvailable) &&
     within(ledger.leased, filter.minLeased, filter.maxLeased) &&
     within(ledger.delayed, filter.minDelayed, filter.maxDelayed)

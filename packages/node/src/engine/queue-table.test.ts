@@ -53,9 +53,39 @@ describe('the queue table', () => {
     fc.assert(
       fc.property(queueNames, fc.record({ group: part, name: part }), (names, after) => {
         const behind = names.filter((name) => compareNames(name, after) > 0);
-        expect(namesOf(tableOf(names).inOrder(after))).toEqual(behind.toSorted(compareNames));
+        expect(namesOf(tableOf(names).inOrder(undefined, after))).toEqual(behind.toSorted(compareNames));
       }),
     );
+  });
+
+  test('keeps the order while queues come and go', () => {
+    const steps = fc.array(fc.record({ name: fc.nat(8), listed: fc.boolean() }), { maxLength: 60 });
+    fc.assert(
+      fc.property(steps, (taken) => {
+        const table = new QueueTable();
+        const there = new Map<number, Queue>();
+        for (const [id, { name, listed }] of taken.entries()) {
+          const known = there.get(name);
+          if (known) {
+            table.remove(known);
+            there.delete(name);
+          } else {
+            const queue = newQueue({ group: 'g', name: `q${name}` }, id + 1);
+            table.add(queue);
+            there.set(name, queue);
+          }
+          if (!listed) continue;
+          const expected = [...there].toSorted(([a], [b]) => a - b).map(([, queue]) => queue);
+          expect([...table.inOrder()]).toEqual(expected);
+        }
+      }),
+    );
+  });
+
+  test('names those that match only', () => {
+    const table = tableOf(['b1', 'a', 'b0'].map((name) => ({ group: '', name })));
+    const listed = namesOf(table.inOrder((fullName) => fullName.startsWith('b')));
+    expect(listed.map(({ name }) => name)).toEqual(['b0', 'b1']);
   });
 
   test('finds queues by name until they are removed', () => {

@@ -1,4 +1,3 @@
-import { OrderedSet } from '@js-sdsl/ordered-set';
 import type { QueueName } from '@taskmaster/proto';
 import type { Queue } from './queue.ts';
 
@@ -8,22 +7,31 @@ const utf8AsLatin1 = (text: string): string => Buffer.from(text, 'utf8').toStrin
 const sortKey = ({ group, name }: QueueName): string =>
   `${utf8AsLatin1(group).replaceAll('\0', '\0\xff')}\0\0${utf8AsLatin1(name)}`;
 
+/** So many new queues are put in their places at once. Putting 100,000 there would hold up everybody for long. */
+const ADDED_AT_MOST = 1_000;
+
+/** With the full name: to look into the queues for it takes several times as long, which of 100,000 is much. */
 interface Entry {
   readonly key: string;
-  readonly queue: Queue | undefined;
+  readonly fullName: string;
+  readonly queue: Queue;
 }
 
-const compare = (a: Entry, b: Entry): number => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+const entryOf = (queue: Queue): Entry => ({ key: sortKey(queue.ledger.name), fullName: queue.fullName, queue });
 
-/** What an entry is sought by. */
-const keyOf = (name: QueueName): Entry => ({ key: sortKey(name), queue: undefined });
+const compare = (a: Entry, b: Entry): number => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
 
 /** The queues that exist, by name and in order. */
 export class QueueTable {
   readonly #byGroup = new Map<string, Map<string, Queue>>();
   readonly #all = new Set<Queue>();
-  /** A set, for the iterators of the map make a proxy for each step. */
-  readonly #ordered = new OrderedSet<Entry>([], compare);
+  /**
+   * All queues in order, but for those that came and went lately. An array takes a tenth of the memory of a tree, and of
+   * the time to walk it.
+   */
+  #ordered: readonly Entry[] = [];
+  #added: Queue[] = [];
+  #removed = 0;
 
   get size(): number {
     return this.#all.size;
@@ -42,7 +50,8 @@ export class QueueTable {
     }
     group.set(name.name, queue);
     this.#all.add(queue);
-    this.#ordered.insert({ key: sortKey(name), queue });
+    this.#added.push(queue);
+    if (this.#added.length >= ADDED_AT_MOST) this.#sort();
   }
 
   remove(queue: Queue): void {
@@ -51,19 +60,68 @@ export class QueueTable {
     group?.delete(name.name);
     if (group?.size === 0) this.#byGroup.delete(name.group);
     this.#all.delete(queue);
-    this.#ordered.eraseElementByKey(keyOf(name));
+    this.#removed++;
+    // Gone ones must not gather where nobody ever lists.
+    if (this.#removed > this.#all.size) this.#dropRemoved();
   }
 
-  /** In order of names, behind `after`. The table must not change meanwhile. */
-  *inOrder(after?: QueueName): Generator<Queue> {
-    const from = after ? this.#ordered.upperBound(keyOf(after)) : this.#ordered.begin();
-    for (const end = this.#ordered.end(); !from.equals(end); from.next()) {
-      const { queue } = from.pointer;
-      if (queue) yield queue;
+  /** Those with such a full name, in order of names, behind `after`. The table must not change meanwhile. */
+  *inOrder(isNamed: (fullName: string) => boolean = () => true, after?: QueueName): Generator<Queue> {
+    this.#sort();
+    const ordered = this.#ordered;
+    for (let at = after ? placeBehind(ordered, sortKey(after)) : 0; at < ordered.length; at++) {
+      const entry = ordered[at];
+      if (entry && isNamed(entry.fullName)) yield entry.queue;
     }
   }
 
   [Symbol.iterator](): Iterator<Queue> {
     return this.#all.values();
   }
+
+  #sort(): void {
+    if (this.#removed > 0) this.#dropRemoved();
+    if (this.#added.length === 0) return;
+    this.#ordered = merge(this.#ordered, this.#added.map(entryOf).sort(compare));
+    this.#added = [];
+  }
+
+  #dropRemoved(): void {
+    this.#ordered = this.#ordered.filter(({ queue }) => this.#all.has(queue));
+    this.#added = this.#added.filter((queue) => this.#all.has(queue));
+    this.#removed = 0;
+  }
+}
+
+function merge(ordered: readonly Entry[], added: readonly Entry[]): Entry[] {
+  const merged: Entry[] = [];
+  let from = 0;
+  for (const entry of added) {
+    const to = placeBehind(ordered, entry.key, from);
+    copy(ordered, from, to, merged);
+    merged.push(entry);
+    from = to;
+  }
+  copy(ordered, from, ordered.length, merged);
+  return merged;
+}
+
+function copy(entries: readonly Entry[], from: number, to: number, into: Entry[]): void {
+  for (let at = from; at < to; at++) {
+    const entry = entries[at];
+    if (entry) into.push(entry);
+  }
+}
+
+/** Where, from an index on, what is behind the key begins. */
+function placeBehind(ordered: readonly Entry[], key: string, from = 0): number {
+  let low = from;
+  let high = ordered.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const entry = ordered[middle];
+    if (entry && entry.key <= key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
