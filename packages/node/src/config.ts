@@ -179,7 +179,7 @@ export const configSchema = z.strictObject({
         max: 24 * 3600 * 1000,
       }),
       requestIdBytes: bytes({
-        about: 'Memory for request ids; older ones within the window are looked up on disk.',
+        about: 'Memory for request ids; when older ones within the window come again, they are looked up on disk.',
         default: engine.requestIdBytes,
         min: MIB,
         max: 16 * GIB,

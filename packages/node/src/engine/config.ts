@@ -36,7 +36,7 @@ export const DEFAULT_ENGINE_CONFIG: EngineConfig = {
   maxInFlightBytes: 128 * 1024 * 1024,
   maxWaiters: 100_000,
   requestIdWindowMs: 2 * 60 * 1000,
-  requestIdBytes: 64 * 1024 * 1024,
+  requestIdBytes: 32 * 1024 * 1024,
   checkpointIntervalMs: 500,
   refillMinTasks: 100,
   refillMaxTasks: 5_000,

@@ -130,6 +130,21 @@ describe('request ids that came with a partition and for which there is no room'
   });
 });
 
+describe('request ids that memory forgot', () => {
+  test('are asked for in the store, and no others', async () => {
+    await using h = await engineHarness({ config: FORGETFUL, readMs: 100 });
+    const enqueue = (id: string) => h.update({ enqueue: [{ queue: 'mail', pid: id }], id });
+    const timed = async (id: string) => {
+      const began = h.clock.now();
+      await h.clock.run(enqueue(id));
+      return h.clock.now() - began;
+    };
+    const ids = Array.from({ length: 20 }, (_, i) => `${i}`);
+    for (const id of ids) expect(await timed(id), `${id} comes for the first time: ms; a read takes 100`).toBe(0);
+    for (const id of ids.slice(0, -1)) expect(await timed(id), `${id} comes again`).toBe(100);
+  });
+});
+
 describe('the rows of request ids', () => {
   const WINDOW_MS = 1000;
   /** Five partitions. */

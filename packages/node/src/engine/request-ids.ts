@@ -13,6 +13,7 @@ import { windowOf } from '../log/atom-rows.ts';
 import { WHOLE_FAMILY } from '../log/scan-all.ts';
 import { Family, type Store } from '../ports/store.ts';
 import type { EngineConfig } from './config.ts';
+import { ForgottenIds } from './forgotten-ids.ts';
 
 interface Remembered {
   readonly id: string;
@@ -49,10 +50,10 @@ const OVERHEAD_BYTES = 250;
 
 /**
  * The outcomes of recent requests. Each is a row, committed with the atom it is the outcome of; memory holds as many as
- * its budget allows, and knows since when it holds them all. Ids begin with the name of their group, so that no two
- * partitions have the same.
+ * its budget allows, and knows which others there may be and since when it knows that. Ids begin with the name of their
+ * group, so that no two partitions have the same.
  *
- *  I1  Every id recorded since `completeSince` is in memory.
+ *  I1  Every id recorded since `completeSince` is in memory or among the forgotten ones.
  *  I2  An id is in memory while the store may not show it, and while a request with it is under way: whoever found it
  *      neither in memory nor in the store can trust that until it commits, if it looks into memory once more.
  */
@@ -71,6 +72,7 @@ export class RequestIds {
     [];
   /** By id, how many requests under way keep it from being forgotten (I2). */
   readonly #holds = new Map<string, number>();
+  readonly #forgotten: ForgottenIds;
   #completeSince: Instant;
   #bytes = 0;
   #trimmedWindow = 0;
@@ -79,13 +81,15 @@ export class RequestIds {
     this.#store = store;
     this.#windowMs = config.requestIdWindowMs;
     this.#budget = config.requestIdBytes;
+    this.#forgotten = new ForgottenIds(config.requestIdWindowMs);
     this.#completeSince = now;
   }
 
   lookUp(id: string, now: Instant): RequestKnowledge {
     const known = this.#latest(id);
     if (known && now - known.at <= this.#windowMs) return { kind: 'seen', outcome: known.outcome };
-    return now - this.#completeSince > this.#windowMs ? NEW : UNKNOWN;
+    const isNew = now - this.#completeSince > this.#windowMs && !this.#forgotten.mayHave(id, now);
+    return isNew ? NEW : UNKNOWN;
   }
 
   /** Asks the store: the windows that the retry window can reach into. */
@@ -226,7 +230,8 @@ export class RequestIds {
       }
       this.#remembered.delete(id);
       this.#bytes -= costOf(id, outcome);
-      if (!expired) this.#completeSince = Math.max(this.#completeSince, at) as Instant;
+      const since = expired ? undefined : this.#forgotten.add(id, at);
+      if (since !== undefined) this.#completeSince = Math.max(this.#completeSince, since) as Instant;
     }
   }
 }
