@@ -4,6 +4,8 @@ import {
   LeaseTasksResponse,
   ResultField,
   type StreamEntry,
+  StreamResponse,
+  type StreamResult,
   UpdateTasksResponse,
   Error as WireError,
 } from '@taskmaster/proto';
@@ -20,7 +22,13 @@ const MESSAGE_BYTES = 1024 * 1024;
 
 /** A StreamResponse. */
 export function encodeAnswers(answers: readonly StreamAnswer[]): Buffer {
-  return encodeStreamEntries(answers.map(entryOf));
+  // Written in one go without a copy of each answer, unless some come from other nodes and are bytes already.
+  const results: StreamResult[] = [];
+  for (const { id, reply } of answers) {
+    if (reply.$case === 'encoded') return encodeStreamEntries(answers.map(entryOf));
+    results.push({ id, result: reply });
+  }
+  return encodeToBuffer(StreamResponse, { results });
 }
 
 function entryOf({ id, reply }: StreamAnswer): StreamEntry {

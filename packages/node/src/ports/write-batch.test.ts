@@ -87,4 +87,12 @@ describe('a write batch', () => {
     const batch = batchOf([small]);
     expect(asPlain(changesOf((visitor) => batch.visit(visitor)))).toEqual(asPlain([small]));
   });
+
+  test('leaves memory that is larger than it needs to larger ones', () => {
+    const sizes = [200_000, 10_000, 400_000];
+    const memories = sizes.map((bytes) => new ArrayBuffer(bytes));
+    for (const memory of memories) reuseMemory(memory);
+    expect(new WriteBatch(150_000).take().buffer).toBe(memories[0]);
+    expect(new WriteBatch(9_000).take().buffer).toBe(memories[1]);
+  });
 });

@@ -11,10 +11,19 @@ const MOST_SPARE = 4;
 const LARGEST_SPARE_BYTES = 8 * 1024 * 1024;
 const spare: ArrayBuffer[] = [];
 
-/** Memory that was written once, if some is large enough: new memory costs page faults, a good part of filling it. */
+/**
+ * Memory that was written once, if some is large enough: new memory costs page faults, a good part of filling it. The
+ * smallest that is: a small batch must not take what the next large one needs.
+ */
 function memoryFor(bytes: number): Buffer<ArrayBuffer> {
-  const at = spare.findIndex(({ byteLength }) => byteLength >= bytes);
-  const [found] = at < 0 ? [] : spare.splice(at, 1);
+  let best = -1;
+  let bestBytes = Number.POSITIVE_INFINITY;
+  for (const [at, { byteLength }] of spare.entries()) {
+    if (byteLength < bytes || byteLength >= bestBytes) continue;
+    best = at;
+    bestBytes = byteLength;
+  }
+  const [found] = best < 0 ? [] : spare.splice(best, 1);
   return found ? Buffer.from(found) : Buffer.allocUnsafeSlow(bytes);
 }
 

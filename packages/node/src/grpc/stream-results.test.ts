@@ -1,0 +1,28 @@
+import { EnqueueResult, encodeToBuffer, ResultField, StreamResponse, UpdateTasksResponse } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import { encodeAnswers, type StreamAnswer } from './stream-results.ts';
+
+const updated = {
+  enqueued: [{ pid: Buffer.from('a'), result: EnqueueResult.ENQUEUE_RESULT_CREATED }],
+  renewed: [],
+  released: [],
+};
+const answers: readonly StreamAnswer[] = [
+  { id: 1, reply: { $case: 'update', value: updated } },
+  { id: 300, reply: { $case: 'lease', value: { tasks: [] } } },
+];
+const results = answers.map(({ id, reply }) => ({ id, result: reply }));
+
+describe('the answers of a turn', () => {
+  test('are one StreamResponse', () => {
+    expect(StreamResponse.decode(encodeAnswers(answers))).toEqual({ results });
+  });
+
+  test('are one StreamResponse too when other nodes gave some of them', () => {
+    const bytes = encodeToBuffer(UpdateTasksResponse, updated);
+    const passedOn: StreamAnswer = { id: 2, reply: { $case: 'encoded', field: ResultField.update, bytes } };
+    expect(StreamResponse.decode(encodeAnswers([...answers, passedOn]))).toEqual({
+      results: [...results, { id: 2, result: { $case: 'update', value: updated } }],
+    });
+  });
+});
