@@ -77,7 +77,10 @@ export interface Store extends AsyncDisposable {
    */
   write(batch: WriteBatch, options: { readonly sync: boolean }): Promise<void>;
 
-  /** Values by key, undefined where there is none. Sees every write that was resolved before the call. */
+  /**
+   * Values by key, undefined where there is none. Sees every write that was resolved before the call. Here and in a scan
+   * values may be views of memory that all of them share: whoever keeps one for long copies it.
+   */
   get(family: Family, keys: readonly Key[]): Promise<(Uint8Array | undefined)[]>;
 
   /** Rows in key order, as they were at one instant after the call. Sees every write resolved before the call. */

@@ -91,16 +91,13 @@ export class RocksReader {
   }
 }
 
-/**
- * Cuts the block into its parts. Values are copied: a caller that keeps one must not keep the memory of all that were
- * read with it.
- */
+/** Cuts the block into its parts, views of it. */
 function unpackValues({ block, lengths }: Found): (Uint8Array | undefined)[] {
   const bytes = asBuffer(block);
   const values: (Uint8Array | undefined)[] = [];
   let at = 0;
   for (const length of lengths) {
-    values.push(length < 0 ? undefined : Buffer.from(bytes.subarray(at, at + length)));
+    values.push(length < 0 ? undefined : bytes.subarray(at, at + length));
     at += Math.max(length, 0);
   }
   return values;
@@ -113,10 +110,7 @@ function unpackRows({ block, lengths }: Found): Row[] {
   for (let index = 0; index + 1 < lengths.length; index += 2) {
     const keyEnd = at + (lengths[index] ?? 0);
     const valueEnd = keyEnd + (lengths[index + 1] ?? 0);
-    rows.push({
-      key: bytes.toString('latin1', at, keyEnd) as Key,
-      value: Buffer.from(bytes.subarray(keyEnd, valueEnd)),
-    });
+    rows.push({ key: bytes.toString('latin1', at, keyEnd) as Key, value: bytes.subarray(keyEnd, valueEnd) });
     at = valueEnd;
   }
   return rows;
