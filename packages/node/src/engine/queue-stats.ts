@@ -24,7 +24,7 @@ export async function listQueues(memory: Memory, { filter, limit, after }: ListC
   const now = memory.clock.now();
   const queues: QueueStats[] = [];
   let more = false;
-  for (const queue of memory.table.inOrder(filter.matches, after)) {
+  for (const queue of memory.table.inOrder(filter, after)) {
     if (!isWithin(queue, filter)) continue;
     more = queues.length === limit;
     if (more) break;
@@ -68,7 +68,7 @@ async function filteredStats(
   const now = memory.clock.now();
   const totals = new Totals();
   const queues: QueueStats[] = [];
-  for (const queue of memory.table.inOrder(filter.matches)) {
+  for (const queue of memory.table.inOrder(filter)) {
     if (!isWithin(queue, filter)) continue;
     const stats = statsOf(queue, now);
     totals.add(stats);
@@ -107,20 +107,15 @@ async function countAsItStands(shown: Promise<void>): Promise<void> {
 function* dueQueues(memory: Memory, { group, matches }: QueueFilter): Generator<Queue> {
   const now = memory.clock.now();
   for (const queue of memory.hiding) {
-    if (!mayBeDue(queue, now) || !isOfGroup(queue, group)) continue;
+    if (!mayBeDue(queue, now) || (group !== undefined && queue.ledger.name.group !== group)) continue;
     if (matches === undefined || matches(queue.fullName)) yield queue;
   }
 }
 
-const isOfGroup = ({ ledger }: Queue, group: string | undefined): boolean =>
-  group === undefined || ledger.name.group === group;
-
 /** Queues exist while they hold tasks (the paper, 2). */
-function isWithin(queue: Queue, filter: QueueFilter): boolean {
-  const { ledger } = queue;
+function isWithin({ ledger }: Queue, filter: QueueFilter): boolean {
   return (
     ledger.size > 0 &&
-    isOfGroup(queue, filter.group) &&
     within(ledger.available, filter.minAvailable, filter.maxAvailable) &&
     within(ledger.leased, filter.minLeased, filter.maxLeased) &&
     within(ledger.delayed, filter.minDelayed, filter.maxDelayed)

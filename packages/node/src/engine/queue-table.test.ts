@@ -53,7 +53,7 @@ describe('the queue table', () => {
     fc.assert(
       fc.property(queueNames, fc.record({ group: part, name: part }), (names, after) => {
         const behind = names.filter((name) => compareNames(name, after) > 0);
-        expect(namesOf(tableOf(names).inOrder(undefined, after))).toEqual(behind.toSorted(compareNames));
+        expect(namesOf(tableOf(names).inOrder({}, after))).toEqual(behind.toSorted(compareNames));
       }),
     );
   });
@@ -82,9 +82,30 @@ describe('the queue table', () => {
     );
   });
 
+  test('walks one group only, also from a name on', () => {
+    const groupOf = fc.oneof(part, fc.constantFrom('a', 'a\0'));
+    fc.assert(
+      fc.property(queueNames, groupOf, fc.record({ group: part, name: part }), (names, group, after) => {
+        const asked: string[] = [];
+        const matches = (fullName: string) => asked.push(fullName) > 0;
+        const ofGroup = names.filter((name) => name.group === group).toSorted(compareNames);
+        const table = tableOf(names);
+        expect(namesOf(table.inOrder({ group, matches }))).toEqual(ofGroup);
+        expect(asked.length, 'names looked at').toBe(ofGroup.length);
+        const behind = ofGroup.filter((name) => compareNames(name, after) > 0);
+        expect(namesOf(table.inOrder({ group }, after))).toEqual(behind);
+      }),
+      {
+        examples: [
+          [['a', 'a\0', 'a\0b', 'a\u0001'].map((group) => ({ group, name: '' })), 'a', { group: '', name: 'z' }],
+        ],
+      },
+    );
+  });
+
   test('names those that match only', () => {
     const table = tableOf(['b1', 'a', 'b0'].map((name) => ({ group: '', name })));
-    const listed = namesOf(table.inOrder((fullName) => fullName.startsWith('b')));
+    const listed = namesOf(table.inOrder({ matches: (fullName) => fullName.startsWith('b') }));
     expect(listed.map(({ name }) => name)).toEqual(['b0', 'b1']);
   });
 

@@ -1,11 +1,14 @@
 import type { QueueName } from '@taskmaster/proto';
+import type { QueueFilter } from './commands.ts';
 import type { Queue } from './queue.ts';
 
 const utf8AsLatin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
 
-/** Orders queues by group, then by name, bytewise; a NUL within a group must not end it. */
-const sortKey = ({ group, name }: QueueName): string =>
-  `${utf8AsLatin1(group).replaceAll('\0', '\0\xff')}\0\0${utf8AsLatin1(name)}`;
+/** What the keys of a group's queues begin with, but for a NUL; a NUL within the group must not end it. */
+const groupKey = (group: string): string => `${utf8AsLatin1(group).replaceAll('\0', '\0\xff')}\0`;
+
+/** Orders queues by group, then by name, bytewise. */
+const sortKey = ({ group, name }: QueueName): string => `${groupKey(group)}\0${utf8AsLatin1(name)}`;
 
 /** So many new queues are put in their places at once. Putting 100,000 there would hold up everybody for long. */
 const ADDED_AT_MOST = 1_000;
@@ -20,6 +23,9 @@ interface Entry {
 const entryOf = (queue: Queue): Entry => ({ key: sortKey(queue.ledger.name), fullName: queue.fullName, queue });
 
 const compare = (a: Entry, b: Entry): number => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+
+/** Which queues are wanted, by name; without both, all. */
+type NameFilter = Partial<Pick<QueueFilter, 'group' | 'matches'>>;
 
 /** The queues that exist, by name and in order. */
 export class QueueTable {
@@ -65,13 +71,16 @@ export class QueueTable {
     if (this.#removed > this.#all.size) this.#dropRemoved();
   }
 
-  /** Those with such a full name, in order of names, behind `after`. The table must not change meanwhile. */
-  *inOrder(isNamed: (fullName: string) => boolean = () => true, after?: QueueName): Generator<Queue> {
+  /** Those of the group with such full names, in order, behind `after`. The table must not change meanwhile. */
+  *inOrder({ group, matches }: NameFilter = {}, after?: QueueName): Generator<Queue> {
     this.#sort();
     const ordered = this.#ordered;
-    for (let at = after ? placeBehind(ordered, sortKey(after)) : 0; at < ordered.length; at++) {
+    const first = group === undefined ? 0 : placeOf(ordered, `${groupKey(group)}\0`);
+    const end = group === undefined ? ordered.length : placeOf(ordered, `${groupKey(group)}\x01`, first);
+    const begin = after ? placeOf(ordered, `${sortKey(after)}\0`, first) : first;
+    for (let at = begin; at < end; at++) {
       const entry = ordered[at];
-      if (entry && isNamed(entry.fullName)) yield entry.queue;
+      if (entry && (matches === undefined || matches(entry.fullName))) yield entry.queue;
     }
   }
 
@@ -97,7 +106,7 @@ function merge(ordered: readonly Entry[], added: readonly Entry[]): Entry[] {
   const merged: Entry[] = [];
   let from = 0;
   for (const entry of added) {
-    const to = placeBehind(ordered, entry.key, from);
+    const to = placeOf(ordered, entry.key, from);
     copy(ordered, from, to, merged);
     merged.push(entry);
     from = to;
@@ -113,14 +122,14 @@ function copy(entries: readonly Entry[], from: number, to: number, into: Entry[]
   }
 }
 
-/** Where, from an index on, what is behind the key begins. */
-function placeBehind(ordered: readonly Entry[], key: string, from = 0): number {
+/** Where, from an index on, the first entry is that does not come before the key. */
+function placeOf(ordered: readonly Entry[], key: string, from = 0): number {
   let low = from;
   let high = ordered.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
     const entry = ordered[middle];
-    if (entry && entry.key <= key) low = middle + 1;
+    if (entry && entry.key < key) low = middle + 1;
     else high = middle;
   }
   return low;
