@@ -1,6 +1,6 @@
 import { OrderedSet } from '@js-sdsl/ordered-set';
-import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
-import { AVAILABLE, type TaskState } from '../../domain/task.ts';
+import type { Pid } from '../../domain/ids.ts';
+import type { TaskState } from '../../domain/task.ts';
 import { FIRST_PID } from '../../log/queue-ledger.ts';
 import { PayloadSlabs } from './payload-slabs.ts';
 
@@ -15,31 +15,25 @@ const TASK_OVERHEAD_BYTES = 400;
 /** Of a cache that holds few tasks, beside those. Measured on Node 24. */
 const CACHE_OVERHEAD_BYTES = 2_000;
 
-/** An available task in its place. */
-interface ReadyTask {
+/** An available task in its place; without a task, what is sought. */
+interface Place {
   pid: Pid;
+  task: CachedTask | undefined;
+}
+
+/** An available task. */
+interface ReadyTask extends Place {
   task: CachedTask;
 }
 
-const compare = (a: ReadyTask, b: ReadyTask): number => (a.pid < b.pid ? -1 : a.pid > b.pid ? 1 : 0);
+const compare = (a: Place, b: Place): number => (a.pid < b.pid ? -1 : a.pid > b.pid ? 1 : 0);
 
-/** Only the PID of what is sought is looked at, and only during the search: one serves all. */
-const sought: ReadyTask = {
-  pid: FIRST_PID,
-  task: {
-    state: {
-      enqueuedAt: 0 as Instant,
-      dataBytes: 0,
-      attempts: 0,
-      token: 0 as LeaseToken,
-      retry: undefined,
-      visibility: AVAILABLE,
-    },
-    data: undefined,
-  },
-};
+const isTask = (place: Place): place is ReadyTask => place.task !== undefined;
 
-function keyOf(pid: Pid): ReadyTask {
+/** Looked at only during the search: one serves all. */
+const sought: Place = { pid: FIRST_PID, task: undefined };
+
+function keyOf(pid: Pid): Place {
   sought.pid = pid;
   return sought;
 }
@@ -54,7 +48,7 @@ function keyOf(pid: Pid): ReadyTask {
  */
 export class QueueCache {
   /** A set, for the iterators of the library's map make a proxy for each step. */
-  readonly #ready = new OrderedSet<ReadyTask>([], compare);
+  readonly #ready = new OrderedSet<Place>([], compare);
   #hidden: Map<Pid, TaskState> | undefined;
   readonly #payloads = new PayloadSlabs();
   #firstMissing: Pid | undefined;
@@ -108,7 +102,7 @@ export class QueueCache {
   *head(): Generator<Readonly<ReadyTask>> {
     // Not `for of` over the set, which would copy all of it first.
     const at = this.#ready.begin();
-    for (const end = this.#ready.end(); !at.equals(end); at.next()) yield at.pointer;
+    for (const end = this.#ready.end(); !at.equals(end); at.next()) if (isTask(at.pointer)) yield at.pointer;
   }
 
   hiddenTasks(): Iterable<[Pid, TaskState]> {
@@ -128,7 +122,7 @@ export class QueueCache {
       return;
     }
     const known = this.#find(pid);
-    if (known?.task.data) this.#payloads.drop(known.task.data);
+    if (known?.task?.data) this.#payloads.drop(known.task.data);
     if (known) known.task = kept;
   }
 
@@ -141,7 +135,7 @@ export class QueueCache {
   removeReady(pid: Pid): void {
     const at = this.#ready.find(keyOf(pid));
     if (!at.isAccessible()) return;
-    const { data } = at.pointer.task;
+    const data = at.pointer.task?.data;
     this.#taskBytes -= costOf(pid);
     if (data) this.#payloads.drop(data);
     this.#ready.eraseElementByIterator(at);
@@ -170,7 +164,7 @@ export class QueueCache {
     }
   }
 
-  #find(pid: Pid): ReadyTask | undefined {
+  #find(pid: Pid): Place | undefined {
     const at = this.#ready.find(keyOf(pid));
     return at.isAccessible() ? at.pointer : undefined;
   }
