@@ -42,10 +42,10 @@ export class ForgottenIds {
     filter.ids++;
     if (at > filter.latest) filter.latest = at;
     const { bits } = filter;
-    const first = hashOf(id);
-    const step = stepOf(first);
-    for (let probe = 0, hash = first; probe < PROBES; probe++, hash += step) {
-      const bit = hash & (bits.length * 32 - 1);
+    const hash = hashOf(id);
+    const step = stepOf(hash);
+    for (let probe = 0; probe < PROBES; probe++) {
+      const bit = bitOf(bits, hash, step, probe);
       bits[bit >>> 5] = (bits[bit >>> 5] ?? 0) | (1 << (bit & 31));
     }
     return this.#bytes > MOST_BYTES ? this.#dropOldest() : undefined;
@@ -84,11 +84,13 @@ export class ForgottenIds {
   }
 }
 
-function hasAll(bits: Uint32Array, first: number): boolean {
-  const mask = bits.length * 32 - 1;
-  const step = stepOf(first);
-  for (let probe = 0, hash = first; probe < PROBES; probe++, hash += step) {
-    const bit = hash & mask;
+const bitOf = (bits: Uint32Array, hash: number, step: number, probe: number): number =>
+  (hash + probe * step) & (bits.length * 32 - 1);
+
+function hasAll(bits: Uint32Array, hash: number): boolean {
+  const step = stepOf(hash);
+  for (let probe = 0; probe < PROBES; probe++) {
+    const bit = bitOf(bits, hash, step, probe);
     if (((bits[bit >>> 5] ?? 0) & (1 << (bit & 31))) === 0) return false;
   }
   return true;
