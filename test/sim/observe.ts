@@ -57,10 +57,13 @@ function showTask({ pid, state, data }: TaskView): string {
   return `${pid} ${until} attempts=${state?.attempts} token=${state?.token} at=${state?.enqueuedAt} ${text}`;
 }
 
+/** Longer than from one checkpoint to the next, which writes the rows of tasks. */
+const CHECKPOINTED_MS = 1000;
+
 /** The rows of the disk agree with each other and with the counts, once everything under way has ended. */
 export async function expectSoundDisk(h: EngineHarness): Promise<void> {
   const counts = await h.clock.run(countsOf(h));
-  await h.clock.advance(50);
+  await h.clock.advance(CHECKPOINTED_MS);
   expect(diskFaults(h.disk, counts)).toEqual([]);
 }
 

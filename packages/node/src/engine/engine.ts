@@ -31,7 +31,7 @@ import { Counts } from './counts.ts';
 import { giveBack } from './give-back.ts';
 import { Holdings } from './holdings.ts';
 import { LeaseDesk } from './lease-desk.ts';
-import { type Memory, type MemoryDeps, refusalOf } from './memory.ts';
+import type { Memory, MemoryDeps } from './memory.ts';
 import { notReady } from './not-ready.ts';
 import { openMemory, openNode, readHolderRows } from './open-memory.ts';
 import { Partitions } from './partitions.ts';
@@ -40,6 +40,7 @@ import { listQueues, queueStats } from './queue-stats.ts';
 import { Reaper } from './reaper.ts';
 import { resetLeases } from './reset-leases.ts';
 import { getTasks, peekTasks } from './show-tasks.ts';
+import { refusalOf } from './store-refusal.ts';
 import { Tally } from './tally.ts';
 import { updateTasks } from './update-tasks.ts';
 
@@ -406,6 +407,7 @@ export class Engine implements TaskEngine {
   }
 
   async #writeCheckpoint(memory: Memory): Promise<void> {
+    await memory.writeTasks();
     const changed = memory.takeChanged();
     if (changed.length === 0) return;
     this.#flushPending = true;

@@ -1,17 +1,17 @@
 import { formatQueueName, partitionOf, type QueueName } from '@taskmaster/proto';
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from '../domain/atom.ts';
-import { UnreadableBytes } from '../domain/bytes.ts';
-import { Refusal } from '../domain/errors.ts';
+import type { Refusal } from '../domain/errors.ts';
 import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
 import { isLeased } from '../domain/task.ts';
 import type { CheckpointedPartition } from '../log/checkpoint.ts';
 import { CommitLog, localDisk } from '../log/commit-log.ts';
-import { LogTail } from '../log/log-tail.ts';
+import type { LogTail } from '../log/log-tail.ts';
+import { LogTails } from '../log/log-tails.ts';
 import { QueueLedger } from '../log/queue-ledger.ts';
 import type { Recovered, RecoveredPartition } from '../log/replay.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
-import { type Store, StoreClosed, StoreCorrupt, StoreFailed, StoreFull } from '../ports/store.ts';
+import type { Store } from '../ports/store.ts';
 import type { Admission } from './admission.ts';
 import type { CachedTask } from './cache/queue-cache.ts';
 import { TaskCache } from './cache/task-cache.ts';
@@ -22,6 +22,8 @@ import { Queue } from './queue.ts';
 import { QueueTable } from './queue-table.ts';
 import { QueueRates } from './rates.ts';
 import { RequestIds } from './request-ids.ts';
+import { refusalOf, storeRefusal } from './store-refusal.ts';
+import { type ChangedTask, UnwrittenTasks } from './unwritten-tasks.ts';
 
 export interface MemoryDeps {
   readonly store: Store;
@@ -39,6 +41,9 @@ const NONE: readonly never[] = [];
 
 /** Statistics of so many empty queues are kept, at most. */
 const MAX_EMPTY_QUEUES = 10_000;
+
+/** Rows of so many changed tasks join a group, when they are not written all at once. */
+const TASKS_PER_GROUP = 512;
 
 /** Who wants to know what happens to queues: the lease desk. */
 export interface MemoryListener {
@@ -110,9 +115,13 @@ export class Memory {
   readonly #movedOn = new Set<Partition>();
   /** Queues without tasks, by how long they have been so. */
   readonly #empty = new Set<Queue>();
-  /** What the log has not applied yet, in order: it reports atoms, these know their queues. */
-  readonly #unapplied: { readonly ticket: Ticket; readonly changes: readonly PlannedChange[] }[] = [];
-  readonly #tails = new Set<LogTail>();
+  readonly #unwritten = new UnwrittenTasks();
+  /** New tasks of each atom that is not applied yet, in order: their rows are written with it. */
+  readonly #unapplied: { readonly ticket: Ticket; readonly added: readonly ChangedTask[] }[] = [];
+  readonly #tails = new LogTails();
+  /** Atoms since the beginning: committed, and those of them that the store shows but for the rows of tasks. */
+  #committed = 0;
+  #applied = 0;
   #failure: Error | undefined;
 
   constructor(deps: MemoryDeps, recovered: Recovered) {
@@ -130,7 +139,14 @@ export class Memory {
       sync: deps.config.durability.kind === 'synced',
       durability: localDisk,
       requestWindowMs: deps.config.requestIdWindowMs,
-      onApplied: (atoms) => this.#applied(atoms),
+      onApplied: (atoms) => this.#onApplied(atoms),
+      writeTasks: (rows, most) => {
+        const written = this.#unwritten.write(rows, most);
+        return () => {
+          written();
+          this.#tellTails();
+        };
+      },
       told: (cause) => storeRefusal(cause) ?? cause,
       onFailed: (cause) => {
         this.#failure = cause;
@@ -192,19 +208,18 @@ export class Memory {
     return this.#partition(id).queues;
   }
 
-  /** Every atom of the partition that is committed from now on, once it is applied. */
+  /** Every atom of the partition that is committed from now on, once the store shows all of it. */
   followLog(id: PartitionId): LogTail {
-    const tail = new LogTail(id, this.ticketsOf(id).lastTicket);
-    this.#tails.add(tail);
-    return tail;
+    return this.#tails.follow(id, this.ticketsOf(id).lastTicket);
   }
 
   unfollowLog(tail: LogTail): void {
-    this.#tails.delete(tail);
+    this.#tails.unfollow(tail);
   }
 
   /** A partition that recovery or a transfer brought here. */
-  adopt(id: PartitionId, { lastTicket, nextQueueId, trimmedTicket, ledgers, changed }: RecoveredPartition): void {
+  adopt(id: PartitionId, recovered: RecoveredPartition): void {
+    const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind } = recovered;
     const partition: Partition = {
       id,
       lastTicket,
@@ -219,6 +234,7 @@ export class Memory {
       this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
       if (changed.has(ledger)) partition.changed.add(queue);
+      for (const [pid, task] of behind.get(ledger.queueId) ?? []) this.#unwritten.note(queue, queue.restore(pid, task));
     }
   }
 
@@ -247,17 +263,23 @@ export class Memory {
       request: plan.request,
     };
     this.log.append(atom);
-    this.#unapplied.push({ ticket, changes: plan.changes });
     partition.lastTicket = ticket;
     for (const queue of plan.created ?? NONE) {
       partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
       this.#add(partition, queue);
     }
+    const added: ChangedTask[] = [];
     for (const { queue, change, known } of plan.changes) {
-      queue.apply(ticket, change, known);
+      const recent = queue.apply(ticket, change, known);
+      if (change.kind === 'enqueue' && !recent.isUnwritten) added.push({ queue, recent });
+      else this.#unwritten.note(queue, recent);
       this.#countChange(queue, change, plan.at);
     }
+    this.#unapplied.push({ ticket, added });
     for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
+    this.#tails.committed(atom, { atoms: ++this.#committed, tasks: this.#unwritten.noted });
+    const { excess } = this.#unwritten;
+    if (excess > 0) void this.log.writeTasks(excess);
     let noted: Queue | undefined;
     for (const { queue } of plan.changes) {
       if (queue === noted) continue;
@@ -268,12 +290,19 @@ export class Memory {
     return ticket;
   }
 
+  /** Writes the rows that are behind, a part in each group: one write of all would hold up those who wait for it. */
+  async writeTasks(): Promise<void> {
+    for (let left = this.#unwritten.size; left > 0; left -= TASKS_PER_GROUP) await this.log.writeTasks(TASKS_PER_GROUP);
+  }
+
   /** Ends queues that have been empty for long: a queue exists while it holds tasks (the paper, 2). */
   dropEmpty(): void {
     const now = this.clock.now();
     for (const queue of this.#empty) {
       const lingered = now - (queue.emptySince ?? now) >= this.config.emptyQueueLingerMs;
       if (!lingered && this.#empty.size <= MAX_EMPTY_QUEUES) return;
+      // Rows of its last tasks may still have to be deleted.
+      if (queue.hasRecent) continue;
       if (this.holdings.canCommit(queue.partition)) this.dropQueue(queue, false);
     }
   }
@@ -385,34 +414,18 @@ export class Memory {
     }
   }
 
-  #applied(atoms: readonly ApplyAtom[]): void {
-    for (const { ticket, changes } of this.#unapplied.splice(0, atoms.length)) {
-      for (const { queue, change } of changes) queue.applied(ticket, change.pid);
+  #onApplied(atoms: readonly ApplyAtom[]): void {
+    this.#applied += atoms.length;
+    for (const { ticket, added } of this.#unapplied.splice(0, atoms.length)) {
+      for (const { queue, recent } of added) queue.applied(recent, ticket);
     }
-    for (const atom of atoms) {
-      if (atom.request) this.requests.applied(atom.request.id);
-      for (const tail of this.#tails) tail.push(atom);
-    }
+    for (const { request } of atoms) if (request) this.requests.applied(request.id);
+    this.#tellTails();
+  }
+
+  #tellTails(): void {
+    this.#tails.applied({ atoms: this.#applied, tasks: this.#unwritten.shown });
   }
 }
 
 const createdQueue = ({ ledger: { queueId, name } }: Queue): CreatedQueue => ({ queueId, name });
-
-/** What a caller is told of a store that failed. Throws what no store fails with. */
-export function refusalOf(cause: unknown): Refusal {
-  const refusal = storeRefusal(cause);
-  if (refusal === undefined) throw cause;
-  return refusal;
-}
-
-function storeRefusal(cause: unknown): Refusal | undefined {
-  if (cause instanceof Refusal) return cause;
-  if (cause instanceof StoreFull) {
-    return new Refusal('DISK_FULL', 'the disk is full; nothing was changed', { retryDelayMs: 1000, cause });
-  }
-  if (cause instanceof StoreCorrupt || cause instanceof UnreadableBytes) {
-    return new Refusal('CORRUPT_DATA', 'rows on disk are damaged; see the log of the node', { cause });
-  }
-  if (!(cause instanceof StoreFailed || cause instanceof StoreClosed)) return undefined;
-  return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', { cause });
-}

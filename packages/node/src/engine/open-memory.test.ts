@@ -1,4 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { metaKeys } from '../domain/keys.ts';
+import { Family } from '../ports/store.ts';
+import { WriteBatch } from '../ports/write-batch.ts';
 import { engineHarness, pidsOf } from '../testing/engine-harness.ts';
 
 const HOUR = 3_600_000;
@@ -19,4 +22,29 @@ describe('the clock of a node that starts again', () => {
       expect(pidsOf(await h.lease('mail'))).toEqual(['a']);
     },
   );
+});
+
+describe('a store that another release wrote', () => {
+  const reopened = async (nodeVersion: number) => {
+    const h = await engineHarness({ config: { partitions: 16 } });
+    await h.enqueue('mail', ['a']);
+    const row = new WriteBatch();
+    row.put(Family.meta, metaKeys.node, Uint8Array.of(nodeVersion, 16));
+    await h.store?.write(row, { sync: true });
+    h.lose();
+    return h;
+  };
+
+  test('is read, and that one reads it no more', async () => {
+    await using h = await reopened(1);
+    await h.open();
+    expect(pidsOf(await h.lease('mail'))).toEqual(['a']);
+    const [row] = (await h.store?.get(Family.meta, [metaKeys.node])) ?? [];
+    expect([...(row ?? [])]).toEqual([2, 16]);
+  });
+
+  test('is refused where it is not known what its rows mean', async () => {
+    const h = await reopened(3);
+    await expect(h.open()).rejects.toThrow('node row has version 3; this release reads 2');
+  });
 });

@@ -1,7 +1,7 @@
 import type { Key, PartitionId } from '../domain/ids.ts';
 import { afterPrefix, metaKeys, partitionOfMetaKey } from '../domain/keys.ts';
 import { decodeHolderRow, type HolderRow } from '../log/holder-row.ts';
-import { decodeClockMark, decodeNodeRow, encodeClockMark, encodeNodeRow } from '../log/node-row.ts';
+import { decodeClockMark, decodeNodeRow, encodeClockMark, encodeNodeRow, isEarlierNodeRow } from '../log/node-row.ts';
 import { recover } from '../log/replay.ts';
 import { scanAll } from '../log/scan-all.ts';
 import { Family, type Store, StoreCorrupt, StoreFull } from '../ports/store.ts';
@@ -15,7 +15,9 @@ export async function openNode(store: Store, clock: MemoryDeps['clock'], partiti
   if (earlier) clock.resume(earlier);
   const mark = clock.mark();
   const first = new WriteBatch();
-  if (!nodeRow) first.put(Family.meta, metaKeys.node, encodeNodeRow({ partitions }));
+  const row = nodeRow ? decodeNodeRow(nodeRow) : { partitions };
+  const isCurrent = nodeRow !== undefined && !isEarlierNodeRow(nodeRow);
+  if (!isCurrent) first.put(Family.meta, metaKeys.node, encodeNodeRow(row));
   // Before the first lease of a boot: a crash before the first checkpoint must not leave the time to the system's clock.
   if (earlier?.bootId === undefined || earlier.bootId !== mark.bootId) {
     first.put(Family.meta, metaKeys.clock, encodeClockMark(mark));
@@ -24,9 +26,9 @@ export async function openNode(store: Store, clock: MemoryDeps['clock'], partiti
     if (first.count > 0) await store.write(first, { sync: true });
   } catch (error) {
     // A full disk keeps nobody from starting; the next checkpoint writes the mark.
-    if (!nodeRow || !(error instanceof StoreFull)) throw error;
+    if (!isCurrent || !(error instanceof StoreFull)) throw error;
   }
-  return nodeRow ? decodeNodeRow(nodeRow).partitions : partitions;
+  return row.partitions;
 }
 
 /** Every key of a family begins with two bytes of a partition. */

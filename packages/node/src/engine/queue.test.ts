@@ -22,8 +22,8 @@ function setUp() {
     /** Commits and applies an enqueue. */
     enqueue(pid: string): void {
       ticket++;
-      queue.apply(ticket as Ticket, { kind: 'enqueue', queueId, pid: pid as Pid, after, data: undefined }, undefined);
-      queue.applied(ticket as Ticket, pid as Pid);
+      const change = { kind: 'enqueue', queueId, pid: pid as Pid, after, data: undefined } as const;
+      queue.applied(queue.apply(ticket as Ticket, change, undefined), ticket as Ticket);
     },
     recent: () => [...queue.recentChanges()].map(([pid]) => pid),
   };

@@ -1,20 +1,48 @@
 import type { TaskChange } from '../domain/atom.ts';
 import type { Instant, PartitionId, Pid, Ticket } from '../domain/ids.ts';
 import { pidAfter, queuePrefix } from '../domain/keys.ts';
+import type { TaskState } from '../domain/task.ts';
+import type { BehindRows } from '../log/atom-rows.ts';
 import type { QueueLedger } from '../log/queue-ledger.ts';
+import type { RecoveredTask } from '../log/replay.ts';
 import { type CachedTask, QueueCache } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
 import type { QueueRates } from './rates.ts';
 
-/** A change that the store may not show yet. `task` is undefined when the task is gone. */
-interface RecentChange {
-  readonly ticket: Ticket;
-  readonly task: CachedTask | undefined;
+/** What changed of a task and the store may not show yet. */
+export class RecentChange implements BehindRows {
+  readonly pid: Pid;
+  /** Of the latest atom that changed it. */
+  ticket: Ticket;
+  /** Undefined when it is gone. */
+  task: CachedTask | undefined;
+  earlier: readonly TaskState[];
+  /** Of `UnwrittenTasks`: whether its rows are still to be written, and the bytes of the payload it holds. */
+  isUnwritten = false;
+  unwrittenBytes = 0;
+
+  constructor(pid: Pid, ticket: Ticket, task: CachedTask | undefined, earlier: readonly TaskState[]) {
+    this.pid = pid;
+    this.ticket = ticket;
+    this.task = task;
+    this.earlier = earlier;
+  }
+
+  get now(): TaskState | undefined {
+    return this.task?.state;
+  }
+
+  /** Its rows are on their way to the store. */
+  wrote(): void {
+    this.earlier = this.task ? [this.task.state] : NONE;
+  }
 }
 
-/** A read of the store that is under way; it shows everything applied up to `since`. */
+const NONE: readonly never[] = [];
+
+/** A read of the store that is under way; it shows the first so many of the changes that were applied to the queue. */
 export interface Hold {
-  readonly since: Ticket;
+  readonly since: number;
 }
 
 /** What memory knows of one task; `unknown` means that the store must be asked. */
@@ -30,8 +58,8 @@ const UNKNOWN: Knowledge = { kind: 'unknown' };
  * One generation of a queue in memory: its ledger, what is cached of its tasks, and the changes that are on their way to
  * the store.
  *
- *  Q1  `recent` holds the latest change of every task whose change the store may not show yet, so memory and store
- *      together always give the present state.
+ *  Q1  `recent` holds every task whose last change the store may not show yet, so memory and store together always give
+ *      the present state.
  *  Q2  While somebody reads the store, no change leaves `recent` that was applied after the read began: the read may be
  *      joined with it afterwards, whatever was committed meanwhile. What was applied before, every read shows.
  * This stands in for the paper's locks (5.5): nobody waits for anybody, reads are corrected when they arrive.
@@ -54,9 +82,10 @@ export class Queue implements CacheOwner {
   #recent: Map<Pid, RecentChange> | undefined;
   /** Reads under way, in the order in which they began; so the first one is the one that knows least. */
   #holds: Set<Hold> | undefined;
-  /** Applied changes that are kept for the sake of reads, in the order of their tickets. */
-  #kept: { readonly ticket: Ticket; readonly pid: Pid }[] | undefined;
-  #appliedTicket = 0 as Ticket;
+  /** Applied changes that are kept for the sake of reads, in the order in which they were applied. */
+  #kept: { readonly at: number; readonly change: RecentChange; readonly ticket: Ticket }[] | undefined;
+  /** How many changes were applied so far. */
+  #applied = 0;
 
   constructor(partition: PartitionId, ledger: QueueLedger, fullName: string) {
     this.partition = partition;
@@ -111,7 +140,7 @@ export class Queue implements CacheOwner {
   }
 
   /** Makes a committed change visible to everything in memory. `known` is what was in memory of the task before. */
-  apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined): void {
+  apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined): RecentChange {
     // Before the ledger counts the change: an empty queue's cache is complete.
     const cache = this.warmCache;
     this.ledger.apply(ticket, change);
@@ -130,24 +159,34 @@ export class Queue implements CacheOwner {
       cache.removeHidden(change.pid);
     }
     if (this.ledger.available === cache.readyCount) cache.extendTo(undefined);
-    this.#recent ??= new Map();
-    this.#recent.set(change.pid, { ticket, task });
+    const recent = this.#noteRecent(change.pid, ticket, task, change.kind === 'enqueue' ? NONE : [change.before]);
+    if (change.kind === 'enqueue') recent.earlier = [...recent.earlier, change.after];
+    return recent;
   }
 
-  /** The store shows all changes up to this ticket that touched these tasks. */
-  applied(ticket: Ticket, pid: Pid): void {
-    if (ticket > this.#appliedTicket) this.#appliedTicket = ticket;
+  /** As `apply`, of what memory has counted already: a task whose rows a crash may have left behind. */
+  restore(pid: Pid, { ticket, earlier, now }: RecoveredTask): RecentChange {
+    return this.#noteRecent(pid, ticket, now && { state: now, data: undefined }, earlier);
+  }
+
+  /** The store shows what a task was when that atom had changed it. */
+  applied(change: RecentChange, ticket: Ticket): void {
+    this.#applied++;
     if (!this.#holds) {
-      this.#forgetRecent(ticket, pid);
+      this.#forgetRecent(change, ticket);
       return;
     }
     this.#kept ??= [];
-    this.#kept.push({ ticket, pid });
+    this.#kept.push({ at: this.#applied, change, ticket });
   }
 
   /** The latest change of a task, if the store may not show it yet. */
   recent(pid: Pid): RecentChange | undefined {
     return this.#recent?.get(pid);
+  }
+
+  get hasRecent(): boolean {
+    return this.#recent !== undefined;
   }
 
   recentChanges(): Iterable<[Pid, RecentChange]> {
@@ -156,7 +195,7 @@ export class Queue implements CacheOwner {
 
   /** Q2: keeps what is not applied yet, until the hold is released. */
   hold(): Hold {
-    const hold = { since: this.#appliedTicket };
+    const hold = { since: this.#applied };
     this.#holds ??= new Set();
     this.#holds.add(hold);
     return hold;
@@ -168,18 +207,30 @@ export class Queue implements CacheOwner {
     const [oldest] = this.#holds ?? [];
     const kept = this.#kept ?? [];
     let free = 0;
-    for (const { ticket, pid } of kept) {
-      if (oldest && ticket > oldest.since) break;
-      this.#forgetRecent(ticket, pid);
+    for (const { at, change, ticket } of kept) {
+      if (oldest && at > oldest.since) break;
+      this.#forgetRecent(change, ticket);
       free++;
     }
     this.#kept = free < kept.length ? kept.slice(free) : undefined;
   }
 
-  #forgetRecent(applied: Ticket, pid: Pid): void {
-    const recent = this.#recent?.get(pid);
-    if (!recent || recent.ticket > applied) return;
-    this.#recent?.delete(pid);
-    if (this.#recent?.size === 0) this.#recent = undefined;
+  #noteRecent(pid: Pid, ticket: Ticket, task: CachedTask | undefined, earlier: readonly TaskState[]): RecentChange {
+    this.#recent ??= new Map();
+    const known = this.#recent.get(pid);
+    if (known) {
+      known.ticket = ticket;
+      known.task = task;
+      return known;
+    }
+    const recent = new RecentChange(pid, ticket, task, earlier);
+    this.#recent.set(pid, recent);
+    return recent;
+  }
+
+  #forgetRecent(change: RecentChange, applied: Ticket): void {
+    if (change.ticket > applied || this.#recent?.get(change.pid) !== change) return;
+    this.#recent.delete(change.pid);
+    if (this.#recent.size === 0) this.#recent = undefined;
   }
 }

@@ -1,4 +1,4 @@
-import type { ApplyAtom, TaskChange } from '../domain/atom.ts';
+import type { ApplyAtom } from '../domain/atom.ts';
 import { ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Key, Pid, QueueId } from '../domain/ids.ts';
 import { dueKey, metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../domain/keys.ts';
@@ -18,18 +18,23 @@ export const TASK_ROW_VERSION = VERSION;
 export const windowOf = (at: Instant, windowMs: number): number => Math.floor(at / windowMs);
 
 /**
- * Adds the row changes of an atom to a batch: for commit and for replay alike, so writing them twice must be harmless.
- * It is: every change writes whole rows.
+ * Adds the rows that are written with an atom: payloads, the states of new tasks, the ends of queues, the outcome of its
+ * request. What becomes of tasks that were there follows later, by `writeTaskRows`. Writing them twice, at a replay, is
+ * harmless where all atoms behind the first are written again, with their payloads.
  */
 export function writeRows(atom: ApplyAtom, batch: WriteBatch, requestWindowMs: number): void {
   let queueId: QueueId | undefined;
   let prefix = '';
   for (const change of atom.changes) {
+    if (change.kind === 'change' && !change.data) continue;
     if (change.queueId !== queueId) {
       queueId = change.queueId;
       prefix = queuePrefix(atom.partition, queueId);
     }
-    writeChange(batch, prefix, change);
+    const key = taskKey(prefix, change.pid);
+    if (change.kind === 'dequeue') batch.delete(Family.data, key);
+    else if (change.data) batch.put(Family.data, key, change.data);
+    if (change.kind === 'enqueue') putState(batch, prefix, key, change.pid, change.after);
   }
   for (const { queueId, reap } of atom.dropped) {
     batch.delete(Family.queues, queueKey(atom.partition, queueId));
@@ -41,29 +46,46 @@ export function writeRows(atom: ApplyAtom, batch: WriteBatch, requestWindowMs: n
   }
 }
 
-function writeChange(batch: WriteBatch, prefix: string, change: TaskChange): void {
-  const key = taskKey(prefix, change.pid);
-  const before = change.kind === 'enqueue' ? undefined : change.before;
-  const after = change.kind === 'dequeue' ? undefined : change.after;
-  const isHidden = after?.visibility.kind === 'hidden';
-
-  if (before?.visibility.kind === 'hidden') {
-    if (!isHidden) batch.delete(Family.hidden, key);
-    batch.delete(Family.due, dueKey(prefix, before.visibility.until, change.pid));
-  } else if (before && (after === undefined || isHidden)) {
-    batch.delete(Family.ready, key);
-  }
-  if (after) writeState(batch, prefix, key, change.pid, after);
-  if (change.kind === 'dequeue') batch.delete(Family.data, key);
-  else if (change.data) batch.put(Family.data, key, change.data);
+/** What the rows of one task may say, and what they are to say; undefined: there is no such task. */
+export interface BehindRows {
+  /** Each state whose rows may be there. None where the task was not there either. */
+  readonly earlier: readonly TaskState[];
+  readonly now: TaskState | undefined;
 }
+
+/**
+ * Brings the rows of one task up to what it is now. Writing them twice is harmless, and so is writing them where they are
+ * further already, if all changes up to there follow.
+ */
+export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { earlier, now }: BehindRows): void {
+  const key = taskKey(prefix, pid);
+  const until = untilOf(now);
+  const isHidden = until !== undefined;
+  let ready = now !== undefined && !isHidden;
+  let hidden = isHidden;
+  for (const state of earlier) {
+    const earlierUntil = untilOf(state);
+    if (earlierUntil === undefined) {
+      if (!ready) batch.delete(Family.ready, key);
+      ready = true;
+      continue;
+    }
+    if (!hidden) batch.delete(Family.hidden, key);
+    hidden = true;
+    if (earlierUntil !== until) batch.delete(Family.due, dueKey(prefix, earlierUntil, pid));
+  }
+  if (now) putState(batch, prefix, key, pid, now);
+}
+
+const untilOf = (state: TaskState | undefined): Instant | undefined =>
+  state?.visibility.kind === 'hidden' ? state.visibility.until : undefined;
 
 /** The row of a task, and its place in the index by instant. */
 export function writeTaskRow(batch: WriteBatch, prefix: string, pid: Pid, state: TaskState): void {
-  writeState(batch, prefix, taskKey(prefix, pid), pid, state);
+  putState(batch, prefix, taskKey(prefix, pid), pid, state);
 }
 
-function writeState(batch: WriteBatch, prefix: string, key: Key, pid: Pid, state: TaskState): void {
+function putState(batch: WriteBatch, prefix: string, key: Key, pid: Pid, state: TaskState): void {
   writer.byte(VERSION);
   writeTaskState(writer, state);
   const { visibility } = state;

@@ -4,6 +4,7 @@ import type { Instant, LeaseToken, PartitionId, Pid, QueueId, Ticket } from '../
 import { pidOfTaskKey, queueKey, ticketOfLogKey } from '../domain/keys.ts';
 import { AVAILABLE } from '../domain/task.ts';
 import { Family, StoreFailed } from '../ports/store.ts';
+import type { WriteBatch } from '../ports/write-batch.ts';
 import { SeededRandom } from '../testing/seeded-random.ts';
 import { SimDisk, type SimDiskOptions } from '../testing/sim-store.ts';
 import { settle, VirtualTime } from '../testing/virtual-clock.ts';
@@ -42,6 +43,7 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
     sync: true,
     durability: localDisk,
     requestWindowMs: 60_000,
+    writeTasks: () => () => {},
     onApplied: (atoms) => applied.push(...atoms.map(({ ticket }) => ticket)),
     onFailed,
     ...options,
@@ -138,6 +140,29 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     await log.appendRows((batch) => batch.put(Family.queues, QUEUE_ROW, Uint8Array.of(1)));
     disk.crash();
     expect(disk.rowsOf(Family.queues).map(({ key }) => key)).toEqual([QUEUE_ROW]);
+  });
+
+  test('rows of changed tasks come before those that follow from them', async () => {
+    const put = (value: number) => (rows: WriteBatch) => rows.put(Family.queues, QUEUE_ROW, Uint8Array.of(value));
+    const written = vi.fn();
+    const { log, disk } = setUp({
+      atomicBatches,
+      writeTasks: (rows) => {
+        put(1)(rows);
+        return written;
+      },
+    });
+    await log.appendRows(put(2));
+    expect(written).toHaveBeenCalledOnce();
+    disk.crash();
+    expect(disk.rowsOf(Family.queues).map(({ value }) => [...value])).toEqual([[2]]);
+  });
+
+  test('nobody waits for rows of changed tasks', async () => {
+    const { log, time } = setUp({ atomicBatches, writeMs: 10 });
+    const written = log.writeTasks(10);
+    await expect(log.durable()).resolves.toBeUndefined();
+    await time.run(written);
   });
 
   test('a crash anywhere leaves no row without the log entry that repeats it', async () => {

@@ -20,8 +20,13 @@ export interface CommitLogOptions {
   readonly sync: boolean;
   readonly durability: DurabilityPolicy;
   readonly requestWindowMs: number;
-  /** The rows of these atoms can be read from the store from now on. */
+  /** These atoms are durable, and the rows that were written with them can be read from the store. */
   readonly onApplied: (atoms: readonly ApplyAtom[]) => void;
+  /**
+   * Writes rows of tasks that atoms appended before have changed, of so many tasks at most, those first that have waited
+   * longest. Returns what is to be called when they can be read.
+   */
+  readonly writeTasks: (rows: WriteBatch, most: number) => () => void;
   /** What those are told who wait for a group that will never be durable. */
   readonly told: (cause: Error) => Error;
   /** A write failed: nothing appended since the last durable group will ever be. Called once; the log is dead. */
@@ -49,6 +54,8 @@ class Group {
   readonly rows: WriteBatch;
   /** The rows hold a checkpoint, which must be on disk before it counts. */
   syncRows = false;
+  /** Of tasks that earlier atoms changed. */
+  readonly tasksWritten: (() => void)[] = [];
   readonly entriesWritten = Promise.withResolvers<void>();
   readonly durable = Promise.withResolvers<void>();
   readonly applied = Promise.withResolvers<void>();
@@ -60,17 +67,25 @@ class Group {
     for (const { promise } of [this.entriesWritten, this.durable, this.applied]) promise.catch(() => {});
   }
 
+  /** Nobody waits for the others to be durable. */
+  get matters(): boolean {
+    return this.atoms.length > 0 || this.syncRows;
+  }
+
   get isEmpty(): boolean {
-    return this.atoms.length === 0 && !this.syncRows;
+    return !this.matters && this.tasksWritten.length === 0;
   }
 }
 
 /**
- * Orders ApplyAtoms and commits them in groups (the paper, 5.3).
+ * Orders ApplyAtoms and commits them in groups (the paper, 5.3). What is written for an atom is its entry, the rows of new
+ * tasks and the outcome of its request. The rows of tasks that were there come later: until the next checkpoint the entries
+ * say the same, and a task that is leased and completed meanwhile needs no more than the deletion of its first row.
  *
  *  C1  Groups become durable in the order they were appended: an atom is durable only when all earlier ones are.
  *  C2  Where batches are not atomic, rows are written only after the log entries that can repeat them are durable.
- *  C3  After a failed write nothing later is written: the caller's memory is ahead of the disk and must be rebuilt.
+ *  C3  Rows that `appendRows` takes are behind those of all tasks that earlier atoms changed.
+ *  C4  After a failed write nothing later is written: the caller's memory is ahead of the disk and must be rebuilt.
  */
 export class CommitLog {
   readonly #options: CommitLogOptions;
@@ -102,20 +117,32 @@ export class CommitLog {
     this.#queueFlush();
   }
 
-  /** Takes rows that follow from the atoms appended so far; resolves when they are on disk. */
-  appendRows(fill: (rows: WriteBatch) => void): Promise<void> {
+  /** Writes rows of so many changed tasks at most; resolves when they can be read. Nothing else waits for them. */
+  writeTasks(most: number): Promise<void> {
     if (this.#failure) return Promise.reject(this.#failure);
+    const group = this.#gathering;
+    group.tasksWritten.push(this.#options.writeTasks(group.rows, most));
+    this.#queueFlush();
+    return group.applied.promise;
+  }
+
+  /**
+   * Takes rows that follow from the atoms appended so far; resolves when they are on disk, and everything that those atoms
+   * changed can be read.
+   */
+  appendRows(fill: (rows: WriteBatch) => void): Promise<void> {
+    const applied = this.writeTasks(Number.POSITIVE_INFINITY);
+    if (this.#failure) return applied;
     const group = this.#gathering;
     fill(group.rows);
     group.syncRows = true;
-    this.#queueFlush();
-    return group.applied.promise;
+    return applied;
   }
 
   /** Resolves when everything appended so far is durable; rejects when it never will be. */
   durable(): Promise<void> {
     if (this.#failure) return Promise.reject(this.#options.told(this.#failure));
-    const last = this.#gathering.isEmpty ? this.#unfinished.at(-1) : this.#gathering;
+    const last = this.#gathering.matters ? this.#gathering : this.#unfinished.at(-1);
     return last ? last.durable.promise : Promise.resolve();
   }
 
@@ -149,7 +176,7 @@ export class CommitLog {
   async #write(group: Group, previous: Group | undefined): Promise<void> {
     const { store, sync, durability } = this.#options;
     if (store.atomicBatches) {
-      await durability(store.write(group.entries, { sync: sync || group.syncRows }), group.atoms);
+      await durability(store.write(group.entries, { sync: (sync && group.matters) || group.syncRows }), group.atoms);
       await previous?.applied.promise;
       group.durable.resolve();
       return;
@@ -157,7 +184,7 @@ export class CommitLog {
     // C1: a later group's entries must not survive where an earlier group's are lost.
     await previous?.entriesWritten.promise;
     // C2: whether or not anybody waits for the fsync, the rows must.
-    const entries = store.write(group.entries, { sync: true });
+    const entries = group.atoms.length > 0 ? store.write(group.entries, { sync: true }) : Promise.resolve();
     entries.then(group.entriesWritten.resolve, group.entriesWritten.reject);
     await durability(entries, group.atoms);
     await previous?.applied.promise;
@@ -169,6 +196,7 @@ export class CommitLog {
     if (this.#failure) return;
     this.#unfinished.shift();
     this.#options.onApplied(group.atoms);
+    for (const written of group.tasksWritten) written();
     group.applied.resolve();
     this.#flush();
   }

@@ -3,6 +3,8 @@ import type { Instant } from '../domain/ids.ts';
 import type { ClockMark } from '../ports/clock.ts';
 
 const VERSION = 1;
+/** From 2 on the rows of tasks may be behind the log: a release that reads 1 only would miss what is there alone. */
+const NODE_VERSION = 2;
 const writer = new ByteWriter();
 
 /** What is fixed when a store is created. */
@@ -12,14 +14,17 @@ export interface NodeRow {
 }
 
 export function encodeNodeRow(row: NodeRow): Uint8Array {
-  writer.byte(VERSION);
+  writer.byte(NODE_VERSION);
   writer.number(row.partitions);
   return Uint8Array.from(writer.view());
 }
 
+/** Whether an earlier release wrote the row, so that it has to be written again before the store is used. */
+export const isEarlierNodeRow = (bytes: Uint8Array): boolean => bytes[0] === VERSION;
+
 export function decodeNodeRow(bytes: Uint8Array): NodeRow {
   const from = new ByteReader(bytes);
-  from.version(VERSION, 'node row');
+  from.version(isEarlierNodeRow(bytes) ? VERSION : NODE_VERSION, 'node row');
   const partitions = from.number();
   if (partitions < 1) throw new UnreadableBytes('node row without partitions');
   return { partitions };

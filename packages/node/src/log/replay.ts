@@ -1,14 +1,22 @@
 import type { ApplyAtom } from '../domain/atom.ts';
 import { decodeAtom } from '../domain/atom-codec.ts';
 import { UnreadableBytes } from '../domain/bytes.ts';
-import type { Key, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
-import { afterPrefix, partitionOfLogKey, partitionOfMetaKey, ticketOfLogKey } from '../domain/keys.ts';
+import type { Key, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
+import { afterPrefix, partitionOfLogKey, partitionOfMetaKey, queuePrefix, ticketOfLogKey } from '../domain/keys.ts';
+import type { TaskState } from '../domain/task.ts';
 import { Family, type Store, StoreCorrupt } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
-import { writeRows } from './atom-rows.ts';
+import { type BehindRows, writeRows, writeTaskRows } from './atom-rows.ts';
 import { decodePartitionRow } from './partition-row.ts';
 import { QueueLedger } from './queue-ledger.ts';
 import { scanAll, WHOLE_FAMILY } from './scan-all.ts';
+
+/** A task that atoms behind the checkpoint changed: any of its states since then, the last too, may be in its rows. */
+export interface RecoveredTask extends BehindRows {
+  readonly earlier: TaskState[];
+  now: TaskState | undefined;
+  ticket: Ticket;
+}
 
 /** A partition as the disk has it. */
 export interface RecoveredPartition {
@@ -19,6 +27,8 @@ export interface RecoveredPartition {
   readonly ledgers: Map<QueueId, QueueLedger>;
   /** Ledgers that atoms behind the checkpoint changed. */
   readonly changed: Set<QueueLedger>;
+  /** Tasks whose rows may be behind, by queue. */
+  readonly behind: Map<QueueId, Map<Pid, RecoveredTask>>;
 }
 
 export interface Recovered {
@@ -109,9 +119,14 @@ async function replayLog(
     }
     const atom = decodeAtom(id, ticket, value);
     replayInto(partition, atom);
+    noteBehind(partition, atom);
     replayed++;
-    if (store.atomicBatches) continue;
+    if (store.atomicBatches) {
+      for (const { queueId } of atom.dropped) partition.behind.delete(queueId);
+      continue;
+    }
     writeRows(atom, rows, requestWindowMs);
+    writeLastRows(partition, atom, rows);
     if (rows.byteLength > REPLAY_BATCH_BYTES) {
       await store.write(rows, { sync: false });
       rows = new WriteBatch();
@@ -120,6 +135,39 @@ async function replayLog(
   // On disk before anything is served: atoms behind a gap must not come back, rows must not be older than replies.
   if (rows.count > 0 || (replayed > 0 && !store.atomicBatches)) await store.write(rows, { sync: true });
   return replayed;
+}
+
+/**
+ * Takes note of the tasks that an atom changed: their rows are written with the next checkpoint, as if nothing had
+ * happened. Those of new tasks came with the atom.
+ */
+function noteBehind({ behind }: RecoveredPartition, { ticket, changes }: ApplyAtom): void {
+  for (const change of changes) {
+    let tasks = behind.get(change.queueId);
+    if (!tasks) {
+      tasks = new Map();
+      behind.set(change.queueId, tasks);
+    }
+    const now = change.kind === 'dequeue' ? undefined : change.after;
+    let task = tasks.get(change.pid);
+    if (!task) {
+      if (change.kind === 'enqueue') continue;
+      task = { ticket, now, earlier: [change.before] };
+      tasks.set(change.pid, task);
+    }
+    task.ticket = ticket;
+    task.now = now;
+    if (now) task.earlier.push(now);
+  }
+}
+
+/** Where batches are not atomic, an atom that ends a queue may have outlived the rows of its last tasks. */
+function writeLastRows({ behind }: RecoveredPartition, { partition, dropped }: ApplyAtom, rows: WriteBatch): void {
+  for (const { queueId } of dropped) {
+    const prefix = queuePrefix(partition, queueId);
+    for (const [pid, task] of behind.get(queueId) ?? []) writeTaskRows(rows, prefix, pid, task);
+    behind.delete(queueId);
+  }
 }
 
 /** Applies an atom to what memory must know of its partition. */
@@ -163,4 +211,5 @@ export const newPartition = (): RecoveredPartition => ({
   nextQueueId: 1 as QueueId,
   ledgers: new Map(),
   changed: new Set(),
+  behind: new Map(),
 });

@@ -1,9 +1,10 @@
 import { type TransferredAtom, type TransferredRow, TransferredRowKind } from '@taskmaster/proto';
+import type { ApplyAtom } from '../../domain/atom.ts';
 import { decodeAtom } from '../../domain/atom-codec.ts';
 import { latin1Of } from '../../domain/bytes.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from '../../domain/ids.ts';
 import { metaKeys, queueKey, queuePrefix, requestKey, taskKey } from '../../domain/keys.ts';
-import { windowOf, writeRows, writeTaskRow } from '../../log/atom-rows.ts';
+import { windowOf, writeRows, writeTaskRow, writeTaskRows } from '../../log/atom-rows.ts';
 import { encodeHolderRow } from '../../log/holder-row.ts';
 import { encodePartitionRow } from '../../log/partition-row.ts';
 import { QueueLedger } from '../../log/queue-ledger.ts';
@@ -96,6 +97,7 @@ export class PartitionImport {
       const atom = shiftAtom(decodeAtom(partition, ticket as Ticket, whole), shiftMs);
       replayInto(this.recovered, atom);
       writeRows(atom, batch, requestWindowMs);
+      writeStates(batch, atom);
       for (const { queueId } of atom.dropped) this.#dropped.push(queueId);
       if (atom.request) this.#remember({ ...atom.request, at: atom.at });
     }
@@ -185,5 +187,14 @@ export class PartitionImport {
     this.#requestBytes += request.id.length + request.outcome.length;
     if (this.#requestBytes > MAX_REQUEST_BYTES) this.requestsLeftOut = true;
     else this.requests.set(request.id, request);
+  }
+}
+
+/** What an atom made of tasks that were there. */
+function writeStates(batch: WriteBatch, { partition, changes }: ApplyAtom): void {
+  for (const change of changes) {
+    if (change.kind === 'enqueue') continue;
+    const now = change.kind === 'dequeue' ? undefined : change.after;
+    writeTaskRows(batch, queuePrefix(partition, change.queueId), change.pid, { earlier: [change.before], now });
   }
 }

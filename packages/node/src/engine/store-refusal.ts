@@ -1,0 +1,23 @@
+import { UnreadableBytes } from '../domain/bytes.ts';
+import { Refusal } from '../domain/errors.ts';
+import { StoreClosed, StoreCorrupt, StoreFailed, StoreFull } from '../ports/store.ts';
+
+/** What a caller is told of a store that failed. Throws what no store fails with. */
+export function refusalOf(cause: unknown): Refusal {
+  const refusal = storeRefusal(cause);
+  if (refusal === undefined) throw cause;
+  return refusal;
+}
+
+/** The same; undefined for what no store fails with. */
+export function storeRefusal(cause: unknown): Refusal | undefined {
+  if (cause instanceof Refusal) return cause;
+  if (cause instanceof StoreFull) {
+    return new Refusal('DISK_FULL', 'the disk is full; nothing was changed', { retryDelayMs: 1000, cause });
+  }
+  if (cause instanceof StoreCorrupt || cause instanceof UnreadableBytes) {
+    return new Refusal('CORRUPT_DATA', 'rows on disk are damaged; see the log of the node', { cause });
+  }
+  if (!(cause instanceof StoreFailed || cause instanceof StoreClosed)) return undefined;
+  return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', { cause });
+}
