@@ -275,7 +275,8 @@ export class Memory {
       else this.#unwritten.note(queue, recent);
       this.#countChange(queue, change, plan.at);
     }
-    this.#unapplied.push({ ticket, added });
+    // What the same atom changed once more is not shown by the row that is written with it.
+    this.#unapplied.push({ ticket, added: added.filter(({ recent }) => !recent.isUnwritten) });
     for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
     this.#tails.committed(atom, { atoms: ++this.#committed, tasks: this.#unwritten.noted });
     const { excess } = this.#unwritten;

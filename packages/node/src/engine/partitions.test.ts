@@ -56,6 +56,35 @@ describe('a partition that comes back right after it was given up', () => {
   });
 });
 
+test.each([
+  ['available', 0],
+  ['leased, then delayed', 50],
+])('a task that one update puts in place of another of its PID comes along with the log: %s', async (_, delay) => {
+  const from = await holderAt(1);
+  const to = await holderAt(1);
+  await to.clock.run(to.engine.partitions.release(P, 'a', 2));
+  const { leaving, rows } = await snapshotOf(from);
+  if (delay > 0) await from.clock.run(from.lease(QUEUE));
+  const [pid = ''] = PIDS;
+  await from.clock.run(
+    from.update({ dequeue: [{ queue: QUEUE, pid }], enqueue: [{ queue: QUEUE, pid, data: 'new', delay }] }),
+  );
+  await from.clock.run(leaving.synced());
+  const { partitions } = to.engine;
+  const arrive = async (): Promise<void> => {
+    const arriving = await partitions.import({ id: P, epoch: 3, ...leaving.offer, now: to.clock.now() });
+    await arriving.addRows(rows as never);
+    await arriving.addAtoms(leaving.takeAtoms());
+    await partitions.take(arriving);
+  };
+  await to.clock.run(arrive());
+  await to.clock.advance(1000);
+  expect(await to.clock.run(to.counts(QUEUE))).toEqual({ available: PIDS.length, leased: 0, delayed: 0 });
+  const leased = await to.clock.run(to.lease(QUEUE, { max: 9 }));
+  expect(leased.map((task) => [task.pid, Buffer.from(task.data).toString()])).toContainEqual([pid, 'new']);
+  expect(leased).toHaveLength(PIDS.length);
+});
+
 describe('a partition whose holder row could not be written', () => {
   /** Everything arrives; then the next fsync fails. */
   async function failedTake(atomicBatches: boolean): Promise<EngineHarness> {

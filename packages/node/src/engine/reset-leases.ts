@@ -28,7 +28,10 @@ export async function resetLeases(memory: Memory, name: QueueName): Promise<numb
   // Those whose lease is not in the store yet, and then what the store has.
   const recent: Pid[] = [];
   for (const [pid, { task }] of queue.recentChanges()) if (task && isLeased(task.state)) recent.push(pid);
-  let reset = await resetSome(memory, queue, recent, reads);
+  let reset = 0;
+  for (let at = 0; at < recent.length; at += TASKS_PER_ATOM) {
+    reset += await resetSome(memory, queue, recent.slice(at, at + TASKS_PER_ATOM), reads);
+  }
   let gte = dueKey(queue.prefix, FIRST, '' as Pid);
   for (;;) {
     const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };

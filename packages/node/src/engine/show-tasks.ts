@@ -77,14 +77,21 @@ function firstOf(queue: Queue, limit: number): Pid[] {
 
 async function hiddenPids(memory: Memory, queue: Queue, limit: number): Promise<Pid[]> {
   const { prefix } = queue;
-  const range = { gte: dueKey(prefix, FIRST, '' as Pid), lt: afterPrefix(prefix) };
-  const rows = await memory.store.scan(Family.due, range, { rows: limit, bytes: Number.MAX_SAFE_INTEGER });
-  const pids = new Set(rows.map(({ key }) => pidOfDueKey(key)));
-  for (const [pid, { task }] of queue.recentChanges()) {
-    if (pids.size >= limit) break;
-    if (task?.state.visibility.kind === 'hidden') pids.add(pid);
+  const hold = queue.hold();
+  try {
+    const range = { gte: dueKey(prefix, FIRST, '' as Pid), lt: afterPrefix(prefix) };
+    // As above; a task may have a row for an earlier instant, and its present one.
+    const rows = limit + 2 * [...queue.recentChanges()].length;
+    const read = await memory.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+    const pids = new Set(read.map(({ key }) => pidOfDueKey(key)));
+    for (const [pid, { task }] of queue.recentChanges()) {
+      if (task?.state.visibility.kind === 'hidden') pids.add(pid);
+      else pids.delete(pid);
+    }
+    return [...pids].slice(0, limit);
+  } finally {
+    queue.release(hold);
   }
-  return [...pids];
 }
 
 async function view(

@@ -1,3 +1,4 @@
+import { EnqueueMode } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Family } from '../ports/store.ts';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
@@ -51,6 +52,23 @@ describe.each([true, false])('the rows of tasks that changed (atomic batches: %s
     }
   });
 
+  test('are of the last of two states that one update gave a task', async () => {
+    const config = { ...disk.config, cacheBytes: 1 };
+    await using h = await engineHarness({ ...disk, config });
+    const mode = EnqueueMode.ENQUEUE_MODE_REPLACE;
+    await h.enqueue('mail', ['a', 'b']);
+    const enqueue = [
+      { queue: 'mail', pid: 'c', data: '' },
+      { queue: 'mail', pid: 'c', data: 'second', mode },
+    ];
+    await h.update({ enqueue });
+    for (const pid of ['a', 'b', 'c']) {
+      const [task] = await h.lease('mail');
+      expect(task?.pid).toBe(pid);
+      if (pid === 'c') expect(Buffer.from(task?.data ?? []).toString()).toBe('second');
+    }
+  });
+
   test('are deleted before their queue ends', async () => {
     const config = { ...disk.config, emptyQueueLingerMs: 1 };
     await using h = await engineHarness({ ...disk, config });
@@ -86,4 +104,24 @@ test('only so many bytes of payloads wait for one', async () => {
   const [, hidden = 0] = rowsOf(h);
   expect(hidden).toBeGreaterThan(4);
   expect(hidden).toBeLessThan(16);
+});
+
+test('who looks at leased tasks sees them, whatever the rows still say of others', async () => {
+  await using h = await engineHarness({ config: { checkpointIntervalMs: CHECKPOINT_MS } });
+  await h.enqueue(
+    'mail',
+    Array.from({ length: 250 }, (_, i) => name(i)),
+  );
+  const first = await h.lease('mail', { max: 200 });
+  await h.clock.advance(CHECKPOINT_MS);
+  await h.update({ dequeue: first.map(({ pid, token }) => ({ queue: 'mail', pid, token })) });
+  const second = await h.lease('mail', { max: 50 });
+  const seen = await h.engine.peekTasks({
+    kind: 'leased',
+    queue: { group: '', name: 'mail' },
+    limit: 10,
+    includeData: false,
+  });
+  expect(seen).toHaveLength(10);
+  expect(pidsOf(second)).toEqual(expect.arrayContaining(pidsOf(seen)));
 });

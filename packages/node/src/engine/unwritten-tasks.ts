@@ -1,4 +1,5 @@
 import { Deque } from '@js-sdsl/deque';
+import { takeFirst } from '../domain/deques.ts';
 import type { Ticket } from '../domain/ids.ts';
 import { writeTaskRows } from '../log/atom-rows.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
@@ -19,7 +20,7 @@ export interface ChangedTask {
  * reads are corrected by `Queue.recentChanges`.
  */
 export class UnwrittenTasks {
-  readonly #tasks = new Deque<ChangedTask>();
+  readonly #tasks = new Deque<ChangedTask | undefined>();
   #bytes = 0;
   #noted = 0;
   #shown = 0;
@@ -60,7 +61,7 @@ export class UnwrittenTasks {
   write(rows: WriteBatch, most: number): () => void {
     const written: (ChangedTask & { readonly ticket: Ticket })[] = [];
     for (let count = Math.min(most, this.size); count > 0; count--) {
-      const task = this.#tasks.popFront();
+      const task = takeFirst(this.#tasks);
       if (task === undefined) break;
       const { queue, recent } = task;
       this.#bytes -= recent.unwrittenBytes;

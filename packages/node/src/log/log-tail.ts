@@ -38,10 +38,14 @@ export class LogTail {
     return this.#overflown;
   }
 
+  /** Whether it is one of those that are kept. What was committed before is in the snapshot, though it is applied only now. */
+  isOf({ partition, ticket }: ApplyAtom): boolean {
+    return !this.#overflown && partition === this.#partition && ticket > this.#after;
+  }
+
   /** Takes note of an atom, if it is one of those. */
   push(atom: ApplyAtom): void {
-    // What was committed before is in the snapshot, though it is applied only now.
-    if (this.#overflown || atom.partition !== this.#partition || atom.ticket <= this.#after) return;
+    if (!this.isOf(atom)) return;
     writeAtom(writer, atom, true);
     const entry = Buffer.from(writer.view());
     for (let from = 0, to = 0; to < entry.byteLength; from = to) {

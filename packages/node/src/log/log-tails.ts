@@ -1,5 +1,6 @@
 import { Deque } from '@js-sdsl/deque';
 import type { ApplyAtom } from '../domain/atom.ts';
+import { takeFirst } from '../domain/deques.ts';
 import type { PartitionId, Ticket } from '../domain/ids.ts';
 import { LogTail } from './log-tail.ts';
 
@@ -21,7 +22,7 @@ interface Untold {
  */
 export class LogTails {
   readonly #tails = new Set<LogTail>();
-  readonly #untold = new Deque<Untold>();
+  readonly #untold = new Deque<Untold | undefined>();
 
   /** Every atom of the partition that is committed from now on. */
   follow(id: PartitionId, lastTicket: Ticket): LogTail {
@@ -36,14 +37,18 @@ export class LogTails {
   }
 
   committed(atom: ApplyAtom, shown: Shown): void {
-    if (this.#tails.size > 0) this.#untold.pushBack({ atom, shown });
+    for (const tail of this.#tails) {
+      if (!tail.isOf(atom)) continue;
+      this.#untold.pushBack({ atom, shown });
+      return;
+    }
   }
 
   applied({ atoms, tasks }: Shown): void {
     for (;;) {
       const first = this.#untold.front();
       if (first === undefined || first.shown.atoms > atoms || first.shown.tasks > tasks) return;
-      this.#untold.popFront();
+      takeFirst(this.#untold);
       for (const tail of this.#tails) tail.push(first.atom);
     }
   }

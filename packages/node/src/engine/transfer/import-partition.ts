@@ -190,11 +190,11 @@ export class PartitionImport {
   }
 }
 
-/** What an atom made of tasks that were there. */
+/** What an atom made of its tasks, change by change: one may take a task away and put another of its PID there. */
 function writeStates(batch: WriteBatch, { partition, changes }: ApplyAtom): void {
   for (const change of changes) {
-    if (change.kind === 'enqueue') continue;
+    const earlier = change.kind === 'enqueue' ? [] : [change.before];
     const now = change.kind === 'dequeue' ? undefined : change.after;
-    writeTaskRows(batch, queuePrefix(partition, change.queueId), change.pid, { earlier: [change.before], now });
+    writeTaskRows(batch, queuePrefix(partition, change.queueId), change.pid, { earlier, now });
   }
 }
