@@ -1,5 +1,5 @@
 import type { HistoryEvent, LeaseCall, LeasedReply } from '../support/history.ts';
-import { isOverdue, type Setting, sweeps } from './rules.ts';
+import { deadLetterQueueOf, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
 interface Picked {
@@ -49,7 +49,7 @@ export function explainLease(
 function explainAllGone(world: World, event: HistoryEvent<LeaseCall>, span: Span, setting: Setting): World[] {
   return grantsToNobody(world, event, span, setting)
     .filter(({ picked }) => picked.length > 0)
-    .filter(({ picked }) => picked.every(({ queue, task }) => mayHaveGone(event, queue, task.pid, setting)))
+    .filter(({ picked }) => picked.every(({ queue, task }) => mayHaveGone(world, event, queue, task.pid, setting)))
     .map(({ after }) => after);
 }
 
@@ -115,7 +115,7 @@ function grant(
       continue;
     }
     // … or where it was taken away again before the reply left.
-    if (!mayHaveGone(event, queue, task.pid, setting)) return undefined;
+    if (!mayHaveGone(world, event, queue, task.pid, setting)) return undefined;
     next = lease(
       next,
       queue,
@@ -160,8 +160,13 @@ function lease(
   return world.put(queue, leased, setting.lingerMs);
 }
 
-function mayHaveGone(event: HistoryEvent, queue: string, pid: string, setting: Setting): boolean {
-  return setting.besides(event).some(({ call }) => {
+function mayHaveGone(world: World, event: HistoryEvent, queue: string, pid: string, setting: Setting): boolean {
+  const others = setting.besides(event);
+  // Whoever looks at a queue moves the dead of it, in place of what is where they go.
+  const mayDie = ({ retry }: ModelTask, from: string): boolean => deadLetterQueueOf(from, retry) === queue;
+  const sources = world.queueNames.map((from) => ({ from, task: world.task(from, pid) }));
+  if (others.length > 0 && sources.some(({ from, task }) => task && mayDie(task, from))) return true;
+  return others.some(({ call }) => {
     if (call.kind === 'delete' || call.kind === 'reset') return call.queue === queue;
     return call.kind === 'update' && call.dequeue.some((item) => item.queue === queue && item.pid === pid);
   });

@@ -124,8 +124,8 @@ const EMPTY = new Uint8Array(0);
 export const isToBeRead = ({ data, state }: LeasedPick): boolean => data === undefined && state.dataBytes > 0;
 
 /**
- * Resolves when the leases are durable and the payloads read. A task that was dequeued meanwhile is left out. `room` is
- * the answer's, and given back with it.
+ * Resolves when the leases are durable and the payloads read. A task that was dequeued or replaced meanwhile is left out.
+ * `room` is the answer's, and given back with it.
  */
 export async function deliver(memory: Memory, granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
   using _room = room;
@@ -162,16 +162,25 @@ function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array): L
 
 async function readPayloads(memory: Memory, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Uint8Array>> {
   memory.counts.coldReads += missing.length;
-  const rows = await memory.store.get(
-    Family.data,
-    missing.map(({ queue, pid }) => taskKey(queue.prefix, pid)),
-  );
-  const payloads = new Map<LeasedPick, Uint8Array>();
-  for (const [i, pick] of missing.entries()) {
-    const row = rows[i];
-    if (row) payloads.set(pick, row);
+  const keys = missing.map(({ queue, pid }) => taskKey(queue.prefix, pid));
+  const holds = [...new Set(missing.map(({ queue }) => queue))].map((queue) => ({ queue, hold: queue.hold() }));
+  try {
+    const rows = await memory.store.get(Family.data, keys);
+    const payloads = new Map<LeasedPick, Uint8Array>();
+    for (const [i, pick] of missing.entries()) {
+      const row = rows[i];
+      if (row && !isTakenAway(pick)) payloads.set(pick, row);
+    }
+    return payloads;
+  } finally {
+    for (const { queue, hold } of holds) queue.release(hold);
   }
-  return payloads;
+}
+
+/** Of a queue that was held since the lease: whether what was read may be the payload of another task of that PID. */
+function isTakenAway({ queue, pid, state }: LeasedPick): boolean {
+  const recent = queue.recent(pid);
+  return recent !== undefined && recent.task?.state.token !== state.token;
 }
 
 function stillLeased({ queue, pid, state }: LeasedPick): boolean {
