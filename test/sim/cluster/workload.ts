@@ -134,6 +134,13 @@ export class Workload {
       await client.update(this.#update({ release: [{ ...item, delayMs, refund: random.chance(0.5) }] }, random));
       return rest;
     }
+    if (kind < 10) {
+      // It starts over: a fresh task in its place.
+      const fresh = this.#newTask(random, groupOf(queue), stageOf(queue));
+      const enqueue = [{ ...fresh, pid, mode: 'collapse', retry: undefined } as const];
+      await client.update(this.#update({ enqueue, dequeue: [item] }, random));
+      return rest;
+    }
     const [group, next] = [groupOf(queue), NEXT_STAGE[stageOf(queue)]];
     const enqueue = next === undefined ? [] : [this.#newTask(random, group, next)];
     // Without a PID nothing can collapse: the whole step must be seen.
