@@ -15,13 +15,10 @@ type BatchModule = typeof import('../../packages/node/dist/ports/write-batch.js'
 /** Little to fill, as for the nodes. */
 const RESERVE_BYTES = 1024 * 1024;
 const STATE_BYTES = 24;
-const LEASE_STATE_BYTES = 64;
 const LOG_BYTES = 80;
 const PID_BYTES = 16;
 /** Partition and queue id. */
 const PREFIX = '\0\x01\0\0\0\0\0\x01';
-const UNTIL = '\x01\x9a\0\0\0\0';
-const EMPTY = new Uint8Array(0);
 
 /** How many groups are with the store at once, as in the node's commit log. */
 const GROUPS_IN_FLIGHT = 2;
@@ -29,7 +26,7 @@ const GROUPS_IN_FLIGHT = 2;
 export interface RawStore {
   /** Writes a payload, a state and a log entry for each task. */
   enqueue(tasks: number): Promise<number>;
-  /** Moves the states of the first tasks, then deletes them; two groups. Resolves with how many there were. */
+  /** A log entry for the lease of the first tasks, then deletes them; two groups. Resolves with how many there were. */
   leaseAndComplete(tasks: number): Promise<number>;
 }
 
@@ -78,19 +75,12 @@ async function open(dir: string): Promise<RawStore> {
       const last = Math.min(head + tasks, tail);
       if (first === last) return 0;
       head = last;
+      // The node writes no rows of leases that end before the next checkpoint.
+      await group.write(log);
       await group.write((batch) => {
         log(batch);
         for (let i = first; i < last; i++) {
           batch.delete(Family.ready, taskKey(i));
-          batch.put(Family.hidden, taskKey(i), new Uint8Array(LEASE_STATE_BYTES));
-          batch.put(Family.due, dueKey(i), EMPTY);
-        }
-      });
-      await group.write((batch) => {
-        log(batch);
-        for (let i = first; i < last; i++) {
-          batch.delete(Family.hidden, taskKey(i));
-          batch.delete(Family.due, dueKey(i));
           batch.delete(Family.data, taskKey(i));
         }
       });
@@ -135,7 +125,6 @@ class GroupCommit {
 
 const pidOf = (task: number): string => task.toString(16).padStart(PID_BYTES, '0');
 const taskKey = (task: number): Key => key(pidOf(task));
-const dueKey = (task: number): Key => key(UNTIL + pidOf(task));
 const key = (rest: string): Key => (PREFIX + rest) as Key;
 
 const inNode = (file: string): string => new URL(file, import.meta.resolve('@taskmaster/node')).href;
