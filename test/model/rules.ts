@@ -63,7 +63,7 @@ export function backoffMs({ attempts, retry }: ModelTask, jitter: number): numbe
 
 /** A task after its last attempt: in its dead-letter queue, in place of one of the same PID. */
 export function buryIn(world: World, target: string, task: ModelTask, setting: Setting): World {
-  return world.put(target, { ...task, retry: undefined, hidden: undefined }, setting.lingerMs);
+  return world.put(target, { ...task, token: 0, retry: undefined, hidden: undefined }, setting.lingerMs);
 }
 
 /** Tasks that may show by `at`, though nobody has looked yet. */

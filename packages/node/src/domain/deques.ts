@@ -6,5 +6,7 @@ export function takeFirst<T>(deque: Deque<T | undefined>): T | undefined {
   const first = deque.front();
   deque.setElementByPos(0, undefined);
   deque.popFront();
+  // Having grown, it keeps some in two places.
+  if (deque.empty()) deque.clear();
   return first;
 }

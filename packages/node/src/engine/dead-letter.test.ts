@@ -26,6 +26,23 @@ test('a task may be dead-lettered onto one that the same update changes', async 
   expect(Buffer.from(left?.data ?? []).toString()).toBe('from q');
 });
 
+test('a dead letter is not ended by a lease of the task that it replaced', async () => {
+  await using h = await engineHarness();
+  await h.update({
+    enqueue: [
+      { queue: 'g#q', pid: 'p', data: 'from q', retry: once('d') },
+      { queue: 'g#d', pid: 'p', data: 'in d' },
+    ],
+  });
+  // Leased together they have the same token.
+  const [q, d] = await h.lease(['g#q', 'g#d'], { max: 2 });
+  await h.update({ release: [{ queue: 'g#q', pid: 'p', token: q?.token }] });
+  const late = h.update({ dequeue: [{ queue: 'g#d', pid: 'p', token: d?.token }] });
+  await expect(late).rejects.toMatchObject({ reason: 'LEASE_LOST' });
+  const [left] = await h.lease('g#d');
+  expect(Buffer.from(left?.data ?? []).toString()).toBe('from q');
+});
+
 test('a task that is dead-lettered makes room for another one', async () => {
   await using h = await engineHarness();
   await h.update({

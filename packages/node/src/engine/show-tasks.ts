@@ -1,6 +1,6 @@
 import { limits } from '@taskmaster/proto';
 import type { Instant, Key, Pid } from '../domain/ids.ts';
-import { afterPrefix, dueKey, pidOfDueKey, pidOfTaskKey, taskKey } from '../domain/keys.ts';
+import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey, pidOfTaskKey, taskKey } from '../domain/keys.ts';
 import { isLeased } from '../domain/task.ts';
 import { Family } from '../ports/store.ts';
 import type { CachedTask } from './cache/queue-cache.ts';
@@ -80,15 +80,18 @@ async function hiddenPids(memory: Memory, queue: Queue, limit: number): Promise<
   const hold = queue.hold();
   try {
     const range = { gte: dueKey(prefix, FIRST, '' as Pid), lt: afterPrefix(prefix) };
-    // As above; a task may have a row for an earlier instant, and its present one.
-    const rows = limit + 2 * [...queue.recentChanges()].length;
+    // As above; of a task that changed there may be a row for each state it was in.
+    let rows = limit;
+    for (const [, { earlier }] of queue.recentChanges()) rows += 1 + earlier.length;
     const read = await memory.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
-    const pids = new Set(read.map(({ key }) => pidOfDueKey(key)));
+    const shown = new Map(read.map(({ key }) => [pidOfDueKey(key), instantOfDueKey(key)]));
     for (const [pid, { task }] of queue.recentChanges()) {
-      if (task?.state.visibility.kind === 'hidden') pids.add(pid);
-      else pids.delete(pid);
+      const visibility = task?.state.visibility;
+      if (visibility?.kind === 'hidden') shown.set(pid, visibility.until);
+      else shown.delete(pid);
     }
-    return [...pids].slice(0, limit);
+    const first = [...shown].sort(([, a], [, b]) => a - b).slice(0, limit);
+    return first.map(([pid]) => pid);
   } finally {
     queue.release(hold);
   }

@@ -1,5 +1,5 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { Pid } from '../domain/ids.ts';
+import type { LeaseToken, Pid } from '../domain/ids.ts';
 import { AVAILABLE, type TaskState } from '../domain/task.ts';
 import type { CachedTask } from './cache/queue-cache.ts';
 import type { PlannedChange } from './memory.ts';
@@ -108,8 +108,9 @@ export class TaskDraft {
   }
 
   /**
-   * Moves tasks to their dead-letter queues, each in place of one of the same PID there. All leave before any arrives: a
-   * task may make room for another one.
+   * Moves tasks to their dead-letter queues, each in place of one of the same PID there, and without its token: who holds
+   * that by a lease of the one it replaces must not end it. All leave before any arrives: a task may make room for another
+   * one.
    */
   deadLetter(tasks: readonly DeadTask[]): void {
     if (tasks.length === 0) return;
@@ -118,7 +119,7 @@ export class TaskDraft {
     for (const { queue, pid, task } of moves) this.remove(queue, pid, task, false);
     for (const { queue, pid, task, data } of moves) {
       const target = this.queueFor(deadLetterQueueOf(queue.ledger.name, task.state));
-      const after = { ...task.state, retry: undefined, visibility: AVAILABLE };
+      const after = { ...task.state, token: NO_TOKEN, retry: undefined, visibility: AVAILABLE };
       const there = this.find(target, pid);
       if (there) this.change(target, pid, there, after, data);
       else this.add(target, pid, after, data ?? EMPTY);
@@ -155,3 +156,4 @@ export class TaskDraft {
 }
 
 const EMPTY = new Uint8Array(0);
+const NO_TOKEN = 0 as LeaseToken;

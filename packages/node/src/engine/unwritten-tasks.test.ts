@@ -125,3 +125,15 @@ test('who looks at leased tasks sees them, whatever the rows still say of others
   expect(seen).toHaveLength(10);
   expect(pidsOf(second)).toEqual(expect.arrayContaining(pidsOf(seen)));
 });
+
+test('who looks at leased tasks sees those first whose leases end first, whatever the rows say of others', async () => {
+  await using h = await engineHarness({ config: { checkpointIntervalMs: CHECKPOINT_MS } });
+  const pids = Array.from({ length: 130 }, (_, i) => name(i));
+  await h.enqueue('mail', pids);
+  await h.lease('mail', { max: 120, for: NEVER_MS });
+  await h.clock.advance(CHECKPOINT_MS);
+  const soon = await h.lease('mail', { max: 5, for: 1000 });
+  const queue = { group: '', name: 'mail' };
+  const seen = await h.engine.peekTasks({ kind: 'leased', queue, limit: 5, includeData: false });
+  expect(pidsOf(seen)).toEqual(pidsOf(soon));
+});
