@@ -16,7 +16,7 @@ export class RecentChange implements BehindRows {
   ticket: Ticket;
   /** Undefined when it is gone. */
   task: CachedTask | undefined;
-  earlier: readonly TaskState[];
+  readonly earlier: TaskState[];
   /** Of `UnwrittenTasks`: whether its rows are still to be written, and the bytes of the payload it holds. */
   isUnwritten = false;
   unwrittenBytes = 0;
@@ -25,7 +25,7 @@ export class RecentChange implements BehindRows {
     this.pid = pid;
     this.ticket = ticket;
     this.task = task;
-    this.earlier = earlier;
+    this.earlier = [...earlier];
   }
 
   get now(): TaskState | undefined {
@@ -34,7 +34,8 @@ export class RecentChange implements BehindRows {
 
   /** Its rows are on their way to the store. */
   wrote(): void {
-    this.earlier = this.task ? [this.task.state] : NONE;
+    this.earlier.length = 0;
+    if (this.task) this.earlier.push(this.task.state);
   }
 }
 
@@ -160,7 +161,8 @@ export class Queue implements CacheOwner {
     }
     if (this.ledger.available === cache.readyCount) cache.extendTo(undefined);
     const recent = this.#noteRecent(change.pid, ticket, task, change.kind === 'enqueue' ? NONE : [change.before]);
-    if (change.kind === 'enqueue') recent.earlier = [...recent.earlier, change.after];
+    // Its row is written with the atom.
+    if (change.kind === 'enqueue') recent.earlier.push(change.after);
     return recent;
   }
 

@@ -143,17 +143,13 @@ async function replayLog(
  */
 function noteBehind({ behind }: RecoveredPartition, { ticket, changes }: ApplyAtom): void {
   for (const change of changes) {
-    let tasks = behind.get(change.queueId);
-    if (!tasks) {
-      tasks = new Map();
-      behind.set(change.queueId, tasks);
-    }
     const now = change.kind === 'dequeue' ? undefined : change.after;
-    let task = tasks.get(change.pid);
+    let task = behind.get(change.queueId)?.get(change.pid);
     if (!task) {
       if (change.kind === 'enqueue') continue;
       task = { ticket, now, earlier: [change.before] };
-      tasks.set(change.pid, task);
+      const tasks = behind.get(change.queueId) ?? new Map<Pid, RecoveredTask>();
+      behind.set(change.queueId, tasks.set(change.pid, task));
     }
     task.ticket = ticket;
     task.now = now;
