@@ -1,17 +1,23 @@
 import { expect, test } from 'vitest';
-import { engineHarness, pidsOf } from '../testing/engine-harness.ts';
+import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
+import type { LeasedTask } from './commands.ts';
 
 const once = (deadLetterQueue: string) => ({ maxAttempts: 1, deadLetterQueue });
 
-test('a task may be dead-lettered onto one that the same update changes', async () => {
-  await using h = await engineHarness();
+/** A task in its last attempt and one of the same PID where it goes then, leased together. */
+async function leasedBoth(h: EngineHarness): Promise<readonly LeasedTask[]> {
   await h.update({
     enqueue: [
       { queue: 'g#q', pid: 'p', data: 'from q', retry: once('d') },
       { queue: 'g#d', pid: 'p', data: 'in d' },
     ],
   });
-  const [q, d] = await h.lease(['g#q', 'g#d'], { max: 2 });
+  return h.lease(['g#q', 'g#d'], { max: 2 });
+}
+
+test('a task may be dead-lettered onto one that the same update changes', async () => {
+  await using h = await engineHarness();
+  const [q, d] = await leasedBoth(h);
   await h.update({
     release: [
       { queue: 'g#q', pid: 'p', token: q?.token },
@@ -28,14 +34,8 @@ test('a task may be dead-lettered onto one that the same update changes', async 
 
 test('a dead letter is not ended by a lease of the task that it replaced', async () => {
   await using h = await engineHarness();
-  await h.update({
-    enqueue: [
-      { queue: 'g#q', pid: 'p', data: 'from q', retry: once('d') },
-      { queue: 'g#d', pid: 'p', data: 'in d' },
-    ],
-  });
-  // Leased together they have the same token.
-  const [q, d] = await h.lease(['g#q', 'g#d'], { max: 2 });
+  const [q, d] = await leasedBoth(h);
+  expect(d?.token).toBe(q?.token);
   await h.update({ release: [{ queue: 'g#q', pid: 'p', token: q?.token }] });
   const late = h.update({ dequeue: [{ queue: 'g#d', pid: 'p', token: d?.token }] });
   await expect(late).rejects.toMatchObject({ reason: 'LEASE_LOST' });
