@@ -1,5 +1,5 @@
 import type { HistoryEvent, LeaseCall, LeasedReply } from '../support/history.ts';
-import { deadLetterQueueOf, isOverdue, type Setting, sweeps } from './rules.ts';
+import { deadLetterQueueOf, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
 interface Picked {
@@ -163,7 +163,8 @@ function lease(
 function mayHaveGone(world: World, event: HistoryEvent, queue: string, pid: string, setting: Setting): boolean {
   const others = setting.besides(event);
   // Whoever looks at a queue moves the dead of it, in place of what is where they go.
-  const mayDie = ({ retry }: ModelTask, from: string): boolean => deadLetterQueueOf(from, retry) === queue;
+  const mayDie = (task: ModelTask, from: string): boolean =>
+    isLastAttempt(task) && deadLetterQueueOf(from, task.retry) === queue;
   const sources = world.queueNames.map((from) => ({ from, task: world.task(from, pid) }));
   if (others.length > 0 && sources.some(({ from, task }) => task && mayDie(task, from))) return true;
   return others.some(({ call }) => {
