@@ -1,6 +1,7 @@
 import { Deque } from '@js-sdsl/deque';
 import type { RecordedRequest } from '../domain/atom.ts';
 import { latin1Of } from '../domain/bytes.ts';
+import { takeFirst } from '../domain/deques.ts';
 import type { Instant, Key, PartitionId } from '../domain/ids.ts';
 import {
   partitionOfRequestKey,
@@ -66,7 +67,7 @@ export class RequestIds {
    * What to forget first. Beside the map, because to walk a map from its front steps over all that were deleted there.
    * What was remembered again is in it twice; the earlier does not count.
    */
-  readonly #oldest = new Deque<Remembered>();
+  readonly #oldest = new Deque<Remembered | undefined>();
   /** By id, what came with partitions and is not in `remembered` yet, or only an earlier one; `rest` is still to be merged. */
   readonly #arrived: { readonly byId: ReadonlyMap<string, ArrivedRequest>; readonly rest: Iterator<ArrivedRequest> }[] =
     [];
@@ -222,7 +223,7 @@ export class RequestIds {
       const { id, at, outcome, unapplied } = oldest;
       const expired = now - at > this.#windowMs;
       if (!expired && this.#bytes <= this.#budget) return;
-      this.#oldest.popFront();
+      takeFirst(this.#oldest);
       if (this.#remembered.get(id) !== oldest) continue;
       if (unapplied > 0 || this.#holds.has(id)) {
         this.#oldest.pushBack(oldest);
