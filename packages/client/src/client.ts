@@ -17,6 +17,7 @@ import { assertRuntime } from './runtime.ts';
 import { systemTiming, type Timing } from './timing.ts';
 import type { Transport } from './transport.ts';
 import { Update } from './update.ts';
+import { UpdateJoiner } from './update-joiner.ts';
 import { Worker } from './worker.ts';
 import type { Handler, WorkerOptions } from './worker-options.ts';
 
@@ -143,12 +144,14 @@ export function clientOver(
   const settings = clientSettings(options);
   const timing = parts.timing ?? systemTiming;
   const random = parts.random ?? Math.random;
+  const caller = new Caller({ transport, settings, timing, random });
+  const requestIds = new RequestIds();
   return new TaskMasterClient({
-    caller: new Caller({ transport, settings, timing, random }),
+    caller,
+    updates: new UpdateJoiner({ caller, requestIds, timing, timeoutMs: settings.timeoutMs }),
     settings,
     timing,
     random,
-    requestIds: new RequestIds(),
     keeper: new LeaseKeeper({ transport, timing, random }),
     loop: new LoopWatch(timing),
     background: new Set(),

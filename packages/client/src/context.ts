@@ -2,8 +2,8 @@ import type { Caller } from './caller.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import type { LoopWatch } from './loop-watch.ts';
 import type { ClientSettings } from './options.ts';
-import type { RequestIds } from './request-ids.ts';
 import type { Timing } from './timing.ts';
+import type { UpdateJoiner } from './update-joiner.ts';
 
 /** What the parts of one client share. */
 export interface ClientContext {
@@ -12,7 +12,8 @@ export interface ClientContext {
   readonly timing: Timing;
   /** Uniform in [0, 1). */
   readonly random: () => number;
-  readonly requestIds: RequestIds;
+  /** Carries updates out. */
+  readonly updates: UpdateJoiner;
   readonly keeper: LeaseKeeper;
   readonly loop: LoopWatch;
   /** Work that nobody awaits, but that the client finishes before it closes. */

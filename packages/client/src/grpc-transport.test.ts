@@ -30,7 +30,9 @@ describe('over a stream', () => {
     await using server = await FakeServer.start();
     await using client = await connect(server.endpoint);
     const queue = client.queue<number>('q');
-    const outcomes = await Promise.all(Array.from({ length: 100 }, (_, i) => queue.enqueue(i)));
+    // With request ids of their own they stay calls of their own.
+    const calls = Array.from({ length: 100 }, (_, i) => queue.enqueue(i, { requestId: `${i}` }));
+    const outcomes = await Promise.all(calls);
     expect(outcomes.every(({ result }) => result === 'created')).toBe(true);
     expect(server.messages).toEqual([100]);
     expect(server.unaryCalls).toEqual([]);

@@ -16,7 +16,7 @@ import type { CallOptions, UpdateOptions } from './options.ts';
 import { type PidLike, pidBytes } from './pid.ts';
 import { type TaskInfo, taskInfo } from './task-info.ts';
 import type { TransportCallOptions } from './transport.ts';
-import { type EnqueueOutcome, enqueueOutcome, requestIdOf } from './update.ts';
+import { type EnqueueOutcome, enqueueOutcome } from './update.ts';
 import { emptyRequest } from './update-request.ts';
 import { brokenReply } from './wire-errors.ts';
 
@@ -70,7 +70,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   }
 
   /**
-   * Adds a task; resolves when it is on disk. Concurrent calls are joined into few messages.
+   * Adds a task; resolves when it is on disk. Concurrent calls are joined into few requests, each as if it were alone.
    * @throws InvalidData before anything is sent; TaskExists with `mode: 'fail'`; Overloaded, DiskFull, Unavailable,
    * DeadlineExceeded, Cancelled.
    */
@@ -78,8 +78,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const item = prepareEnqueue(this, data, options);
     const request = emptyRequest();
     request.enqueue.push(item instanceof Promise ? await item : item);
-    request.requestId = requestIdOf(options) ?? this.#context.requestIds.next();
-    const { enqueued } = await this.#context.caller.update(request, options);
+    const { enqueued } = await this.#context.updates.send(request, options);
     return onlyOutcome(enqueued.map(enqueueOutcome));
   }
 
@@ -95,10 +94,10 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     let batch: Enqueue[] = [];
     let bytes = 0;
     const send = async (): Promise<void> => {
-      const request = { ...emptyRequest(), enqueue: batch, requestId: this.#context.requestIds.next() };
+      const request = { ...emptyRequest(), enqueue: batch };
       batch = [];
       bytes = 0;
-      const { enqueued } = await this.#context.caller.update(request, options);
+      const { enqueued } = await this.#context.updates.send(request, options);
       for (const outcome of enqueued) outcomes.push(enqueueOutcome(outcome));
     };
     for (const item of items) {

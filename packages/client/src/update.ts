@@ -135,9 +135,8 @@ export class Update {
         const item = task.prepare();
         request.enqueue.push(item instanceof Promise ? await item : item);
       }
-      request.requestId = requestIdOf(options) ?? this.#context.requestIds.next();
       const sentAt = this.#context.timing.now();
-      const reply = await this.#context.caller.update(request, options);
+      const reply = await this.#context.updates.send(request, options);
       for (const lease of this.#completed) lease.settle('completed');
       for (const lease of this.#released) lease.settle('released');
       for (const { lease, leaseMs } of this.#renewed) lease.renewed(sentAt, leaseMs);
@@ -194,13 +193,6 @@ export class Update {
     }
     if (count === 0) throw new InvalidRequest('the update has no items', { reason: 'EMPTY_REQUEST' });
   }
-}
-
-/** The caller's own request id. @throws TypeError when it is empty. */
-export function requestIdOf({ requestId }: UpdateOptions): Uint8Array | undefined {
-  if (requestId === undefined) return undefined;
-  if (requestId.length === 0) throw new TypeError('requestId: it is empty; leave it out instead');
-  return typeof requestId === 'string' ? Buffer.from(requestId, 'utf8') : requestId;
 }
 
 export function enqueueOutcome({ pid, result }: UpdateTasksResponse['enqueued'][number]): EnqueueOutcome {
