@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { createRequire } from 'node:module';
 import { run } from '@taskmaster/node/cli';
 import { colocate } from './colocated.ts';

@@ -11,3 +11,4 @@ export { configOf, type Flags, withSettings } from './setting-flags.ts';
 export { type SettingsTable, settingsTable } from './settings.ts';
 export { explainStartError } from './start-errors.ts';
 export { untilSignal } from './until-signal.ts';
+export { boundYoungGeneration } from './young-generation.ts';

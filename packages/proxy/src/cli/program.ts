@@ -1,4 +1,11 @@
-import { configAsYaml, configOf, type Flags, runProgram, withSettings } from '@taskmaster/node/cli';
+import {
+  boundYoungGeneration,
+  configAsYaml,
+  configOf,
+  type Flags,
+  runProgram,
+  withSettings,
+} from '@taskmaster/node/cli';
 import { Command } from 'commander';
 import { proxySettings } from '../config.ts';
 
@@ -21,6 +28,7 @@ function createProgram(version: string, ended: (code: number) => void): Command 
     .option('--json', 'say that the proxy is ready in one line of JSON')
     .action(async (options: Flags) => {
       const config = configOf(proxySettings, options);
+      boundYoungGeneration();
       // Help and complaints about settings come at once, without loading a server first.
       const { serve } = await import('./serve.ts');
       ended(await serve({ config, json: options.json === true }));

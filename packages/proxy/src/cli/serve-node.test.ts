@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,8 +13,10 @@ import { describe, expect, test } from 'vitest';
 const CLI = fileURLToPath(new URL('../node-cli.ts', import.meta.url));
 
 /** Runs the command from its source; whatever of it still runs at the end is killed. */
-function command(...args: string[]): { readonly child: ChildProcess; readonly ended: Promise<Ended> } & Disposable {
-  const child = spawn(process.execPath, ['--conditions=source', CLI, ...args], {
+const command = (...args: string[]): Command => commandWith([], ...args);
+
+function commandWith(execArgv: readonly string[], ...args: string[]): Command {
+  const child = spawn(process.execPath, ['--conditions=source', ...execArgv, CLI, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env.PATH },
   });
@@ -24,6 +26,11 @@ function command(...args: string[]): { readonly child: ChildProcess; readonly en
     stderr,
   }));
   return { child, ended, [Symbol.dispose]: () => void child.kill('SIGKILL') };
+}
+
+interface Command extends Disposable {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
 }
 
 interface Ended {
@@ -53,6 +60,19 @@ async function readyLine(child: ChildProcess): Promise<{ grpc: string; http: str
 const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1));
 
 describe('taskmaster-node', () => {
+  test('bounds its young generation, as the same process, unless told otherwise', async () => {
+    const optionsOf = async (...execArgv: string[]): Promise<readonly string[]> => {
+      using dir = temporaryDirectory();
+      using node = commandWith(execArgv, ...onFreePorts(dir.path), '--json');
+      await readyLine(node.child);
+      return readFileSync(`/proc/${node.child.pid}/cmdline`, 'latin1')
+        .split('\0')
+        .filter((arg) => /semi-space/.test(arg));
+    };
+    expect(await optionsOf()).toEqual(['--max-semi-space-size=8']);
+    expect(await optionsOf('--max-semi-space-size=4')).toEqual(['--max-semi-space-size=4']);
+  });
+
   test('says where it serves, serves, and ends cleanly when told to', async () => {
     using dir = temporaryDirectory();
     using node = command(...onFreePorts(dir.path), '--json');
