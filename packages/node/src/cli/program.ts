@@ -1,10 +1,10 @@
 import { Command } from 'commander';
 import type { StartNodeOptions } from '../node.ts';
+import { boundMemory } from './memory-bounds.ts';
 import { configAsYaml } from './print-config.ts';
 import { runProgram } from './run-program.ts';
 import { configOf, type Flags, withSettings } from './setting-flags.ts';
 import { nodeSettings } from './settings.ts';
-import { boundYoungGeneration } from './young-generation.ts';
 
 /** Runs the command line of a node, whose router is `front`. Resolves with the exit code: 0 done, 1 failed, 2 the command line or the settings are wrong. */
 export function run(args: readonly string[], version: string, front?: StartNodeOptions['front']): Promise<number> {
@@ -25,7 +25,7 @@ function createProgram(version: string, front: StartNodeOptions['front'], ended:
     .option('--json', 'say that the node is ready in one line of JSON')
     .action(async (options: Flags) => {
       const config = configOf(nodeSettings, options);
-      boundYoungGeneration();
+      boundMemory();
       // Help and complaints about settings come at once, without loading a server and a database first.
       const { serve } = await import('./serve.ts');
       ended(await serve({ config, front, json: options.json === true }));

@@ -1,11 +1,4 @@
-import {
-  boundYoungGeneration,
-  configAsYaml,
-  configOf,
-  type Flags,
-  runProgram,
-  withSettings,
-} from '@taskmaster/node/cli';
+import { boundMemory, configAsYaml, configOf, type Flags, runProgram, withSettings } from '@taskmaster/node/cli';
 import { Command } from 'commander';
 import { proxySettings } from '../config.ts';
 
@@ -28,7 +21,7 @@ function createProgram(version: string, ended: (code: number) => void): Command 
     .option('--json', 'say that the proxy is ready in one line of JSON')
     .action(async (options: Flags) => {
       const config = configOf(proxySettings, options);
-      boundYoungGeneration();
+      boundMemory();
       // Help and complaints about settings come at once, without loading a server first.
       const { serve } = await import('./serve.ts');
       ended(await serve({ config, json: options.json === true }));

@@ -60,17 +60,18 @@ async function readyLine(child: ChildProcess): Promise<{ grpc: string; http: str
 const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1));
 
 describe('taskmaster-node', () => {
-  test('bounds its young generation, as the same process, unless told otherwise', async () => {
-    const optionsOf = async (...execArgv: string[]): Promise<readonly string[]> => {
+  test('bounds its memory, as the same process, unless told otherwise', async () => {
+    const boundsOf = async (...execArgv: string[]): Promise<readonly string[]> => {
       using dir = temporaryDirectory();
       using node = commandWith(execArgv, ...onFreePorts(dir.path), '--json');
       await readyLine(node.child);
-      return readFileSync(`/proc/${node.child.pid}/cmdline`, 'latin1')
-        .split('\0')
-        .filter((arg) => /semi-space/.test(arg));
+      const [options = '', environment = ''] = ['cmdline', 'environ'].map((file) =>
+        readFileSync(`/proc/${node.child.pid}/${file}`, 'latin1'),
+      );
+      return `${options}${environment}`.split('\0').filter((text) => /semi-space|ARENA/.test(text));
     };
-    expect(await optionsOf()).toEqual(['--max-semi-space-size=8']);
-    expect(await optionsOf('--max-semi-space-size=4')).toEqual(['--max-semi-space-size=4']);
+    expect(await boundsOf()).toEqual(['--max-semi-space-size=8', 'MALLOC_ARENA_MAX=2']);
+    expect(await boundsOf('--max-semi-space-size=4')).toEqual(['--max-semi-space-size=4', 'MALLOC_ARENA_MAX=2']);
   });
 
   test('says where it serves, serves, and ends cleanly when told to', async () => {
