@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { GCProfiler, getHeapStatistics } from 'node:v8';
@@ -26,6 +27,8 @@ if (isMainThread) listen(new URL(import.meta.url).search.slice(1));
 function listen(dir: string): void {
   if (dir === '') return; // imported for its types
   const path = join(decodeURIComponent(dir), `${process.pid}-${SOCKET}`);
+  // Nodes begin themselves anew, as the same process.
+  rmSync(path, { force: true });
   let profiler = begin();
   let heapBytes = usedBytes();
   let cpu = process.cpuUsage();

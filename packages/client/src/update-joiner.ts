@@ -38,7 +38,7 @@ interface Join {
 }
 
 /**
- * Makes one request of the updates that callers ask for in one turn of the event loop: most of what an update costs, here
+ * Makes one request of the updates that callers ask for at the same time: most of what an update costs, here
  * and on the node, it costs however little is in it.
  *
  *  U1  An update takes effect wholly or not at all, as if it had been sent alone: a joined request that is refused has
@@ -50,8 +50,6 @@ interface Join {
 export class UpdateJoiner {
   readonly #parts: UpdateJoinerParts;
   readonly #joins = new Map<string, Join>();
-  /** Requests that are not answered. While there are none nothing is gained by waiting for the end of the turn. */
-  #underWay = 0;
   #flushing = false;
   /** At most so many updates in one request. */
   #most = MOST_UPDATES;
@@ -69,20 +67,15 @@ export class UpdateJoiner {
     if (requestId !== undefined) return this.#parts.caller.update({ ...update, requestId }, options);
     const bytes = updateSizeBound(update);
     const items = update.enqueue.length + update.dequeue.length;
-    if (this.#underWay === 0 || !isJoinable(update, options) || bytes > MOST_BYTES / 4 || items > MOST_ITEMS / 4) {
+    if (!isJoinable(update, options) || bytes > MOST_BYTES / 4 || items > MOST_ITEMS / 4) {
       return this.#sendAlone(update, options);
     }
     return new Promise((resolve, reject) => this.#join({ update, resolve, reject }, items, bytes));
   }
 
-  async #sendAlone(update: UpdateTasksRequest, options: CallOptions): Promise<UpdateTasksResponse> {
-    this.#underWay++;
-    try {
-      const { caller, requestIds } = this.#parts;
-      return await caller.update({ ...update, requestId: requestIds.next() }, options);
-    } finally {
-      this.#underWay--;
-    }
+  #sendAlone(update: UpdateTasksRequest, options: CallOptions): Promise<UpdateTasksResponse> {
+    const { caller, requestIds } = this.#parts;
+    return caller.update({ ...update, requestId: requestIds.next() }, options);
   }
 
   #join(joined: Joined, items: number, bytes: number): void {
@@ -106,10 +99,11 @@ export class UpdateJoiner {
     return join.updates.length < this.#most && join.items + items <= MOST_ITEMS && join.bytes + bytes <= MOST_BYTES;
   }
 
+  /** Once those have asked who go on because of the same message; waiting longer would cost a turn. */
   #flushSoon(): void {
     if (this.#flushing) return;
     this.#flushing = true;
-    setImmediate(() => {
+    queueMicrotask(() => {
       this.#flushing = false;
       const joins = [...this.#joins.values()];
       this.#joins.clear();
