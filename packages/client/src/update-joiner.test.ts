@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { makeError } from './errors.ts';
 import { clientSetUp } from './testing/client-set-up.ts';
 import type { FakeEngine } from './testing/fake-engine.ts';
 import { connectionLost, overloaded } from './testing/fake-transport.ts';
@@ -57,7 +58,7 @@ describe('are not joined', () => {
       queue.enqueue(1),
       queue.enqueue(2),
     ]);
-    expect(sizes(engine)).toEqual([1, 1, 1, 3]);
+    expect(sizes(engine)).toEqual([1, 1, 1, 1, 2]);
   });
 
   test('updates of different groups, large ones, renewals and releases', async () => {
@@ -74,8 +75,8 @@ describe('are not joined', () => {
       first?.renew('1m'),
       second?.release(),
     ]);
-    expect(sizes(engine).slice(1)).toEqual([1, 1, 1, 2, 2]);
-    const { renew, release } = engine.updates[2] ?? {};
+    expect(sizes(engine).slice(1)).toEqual([1, 2, 1, 1, 2]);
+    const { renew, release } = engine.updates[3] ?? {};
     expect([renew?.length, release?.length]).toEqual([1, 0]);
   });
 
@@ -94,6 +95,38 @@ describe('are not joined', () => {
       [3, 0],
       [0, 2],
     ]);
+  });
+});
+
+describe('the order of one caller', () => {
+  test('is kept where a task is put in the place of one that is removed', async () => {
+    const { client, engine } = clientSetUp();
+    const queue = client.queue<number>('q');
+    await queue.enqueue(1, { pid: 'k' });
+    const [task] = await queue.lease();
+    const [, , outcome] = await Promise.all([queue.enqueue(2), task?.complete(), queue.enqueue(3, { pid: 'k' })]);
+    expect(outcome.result).toBe('created');
+    expect(engine.pids('q')).toContain('k');
+  });
+
+  test('is kept beside what is not joined', async () => {
+    const { client, engine } = clientSetUp();
+    const queue = client.queue<string>('q');
+    await Promise.all([queue.enqueue('small'), queue.enqueue('x'.repeat(20_000))]);
+    expect(engine.updates.map(({ enqueue }) => enqueue[0]?.data.byteLength)).toEqual([7, 20_002]);
+  });
+
+  test('two steps into the places of each other exclude each other, as they would alone', async () => {
+    const { client } = clientSetUp();
+    const [ping, pong] = [client.queue<number>('ping'), client.queue<number>('pong')];
+    await Promise.all([ping.enqueue(1, { pid: 'k' }), pong.enqueue(2, { pid: 'k' })]);
+    const [first] = await ping.lease();
+    const [second] = await pong.lease();
+    const settled = await Promise.allSettled([
+      first?.complete({ enqueue: [pong.task(3, { pid: 'k', mode: 'fail' })] }),
+      second?.complete({ enqueue: [ping.task(4, { pid: 'k', mode: 'fail' })] }),
+    ]);
+    expect(settled).toMatchObject(times(2, () => ({ reason: { name: 'TaskExists' } })));
   });
 });
 
@@ -144,6 +177,17 @@ describe('a joined request', () => {
     expect(sizes(engine)).toEqual([10, 10]);
     expect(engine.updates[0]?.requestId).toEqual(engine.updates[1]?.requestId);
     expect(engine.pids('q')).toHaveLength(10);
+  });
+
+  test('whose failure is not of what is in it is not divided: it might have taken effect', async () => {
+    const { client, engine, transport } = clientSetUp();
+    const queue = client.queue<number>('q');
+    const error = makeError('no answer came in time', { reason: 'DEADLINE_EXCEEDED' });
+    transport.faults.updateTasks.push({ when: 'after', error });
+    const settled = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
+    expect(settled).toMatchObject(times(3, () => ({ reason: { name: 'DeadlineExceeded' } })));
+    expect(sizes(engine)).toEqual([3]);
+    expect(engine.pids('q')).toHaveLength(3);
   });
 
   test('that fails for all tells all of them, and whether it may have taken effect', async () => {

@@ -1,3 +1,4 @@
+import { status } from '@grpc/grpc-js';
 import { parseQueueName, type UpdateTasksRequest, type UpdateTasksResponse } from '@taskmaster/proto';
 import type { Caller } from './caller.ts';
 import type { TaskMasterError } from './errors.ts';
@@ -22,6 +23,8 @@ const MOST_UPDATES = 100;
 const FEWEST_UPDATES = 4;
 const MOST_ITEMS = 200;
 const MOST_BYTES = 64 * 1024;
+/** What is sent again alone has so long at least, in ms: nobody fails because others were refused late. */
+const LEAST_TIMEOUT_MS = 1_000;
 
 /** A caller's update that waits for its turn. */
 interface Joined {
@@ -35,6 +38,9 @@ interface Join {
   readonly updates: Joined[];
   items: number;
   bytes: number;
+  /** Whether it enqueues tasks whose PIDs callers chose. */
+  named: boolean;
+  readonly removes: boolean;
 }
 
 /**
@@ -46,6 +52,8 @@ interface Join {
  *  U2  A request that may have taken effect is repeated as it was, under its id, or fails for all.
  *  U3  Nobody fails for the sake of others: updates of different groups, with other deadlines, with ids of their own, and
  *      those that a full disk refuses beside those that it does not, are not joined.
+ *  U4  What one caller asks for without waiting leaves in that order where it could make a difference: before a request that
+ *      is not joined, and between chosen PIDs and dequeues.
  */
 export class UpdateJoiner {
   readonly #parts: UpdateJoinerParts;
@@ -64,12 +72,19 @@ export class UpdateJoiner {
    */
   send(update: UpdateTasksRequest, options: UpdateOptions): Promise<UpdateTasksResponse> {
     const requestId = requestIdOf(options);
-    if (requestId !== undefined) return this.#parts.caller.update({ ...update, requestId }, options);
+    if (requestId !== undefined) {
+      this.#sendBefore(update, () => true);
+      return this.#parts.caller.update({ ...update, requestId }, options);
+    }
     const bytes = updateSizeBound(update);
     const items = update.enqueue.length + update.dequeue.length;
     if (!isJoinable(update, options) || bytes > MOST_BYTES / 4 || items > MOST_ITEMS / 4) {
+      this.#sendBefore(update, () => true);
       return this.#sendAlone(update, options);
     }
+    // U4
+    if (namesPids(update)) this.#sendBefore(update, ({ removes }) => removes);
+    if (update.dequeue.length > 0) this.#sendBefore(update, ({ named }) => named);
     return new Promise((resolve, reject) => this.#join({ update, resolve, reject }, items, bytes));
   }
 
@@ -86,13 +101,26 @@ export class UpdateJoiner {
       join = undefined;
     }
     if (join === undefined) {
-      join = { updates: [], items: 0, bytes: 0 };
+      join = { updates: [], items: 0, bytes: 0, named: false, removes: joined.update.dequeue.length > 0 };
+      this.#joins.delete(key);
       this.#joins.set(key, join);
     }
     join.updates.push(joined);
+    join.named ||= namesPids(joined.update);
     join.items += items;
     join.bytes += bytes;
     this.#flushSoon();
+  }
+
+  /** Sends what waits of the group, as far as it must not come after the update. */
+  #sendBefore(update: UpdateTasksRequest, mustGo: (join: Join) => boolean): void {
+    if (this.#joins.size === 0) return;
+    const group = groupOf(update);
+    for (const [key, join] of this.#joins) {
+      if (key.slice(1) !== group || !mustGo(join)) continue;
+      this.#joins.delete(key);
+      void this.#send(join.updates);
+    }
   }
 
   #hasRoom(join: Join, items: number, bytes: number): boolean {
@@ -119,26 +147,39 @@ export class UpdateJoiner {
       if (updates.length >= this.#most) this.#most = Math.min(MOST_UPDATES, this.#most + 1);
     } catch (thrown) {
       const error = asTaskMasterError(thrown);
-      if (updates.length === 1 || isOfAll(error)) {
+      if (updates.length === 1 || !isOfOne(error)) {
         for (const { reject } of updates) reject(error);
         return;
       }
       this.#most = Math.max(FEWEST_UPDATES, updates.length >> 1);
-      const timeout = Math.max(1, dueAt - timing.now());
+      const timeout = Math.max(LEAST_TIMEOUT_MS, dueAt - timing.now());
       for (const { update, resolve, reject } of updates) this.#sendAlone(update, { timeout }).then(resolve, reject);
     }
   }
 }
 
-/** Renewals and releases are left alone: few are made at once, and one lost lease among them is nothing unusual. */
-function isJoinable({ renew, release }: UpdateTasksRequest, { signal, timeout }: UpdateOptions): boolean {
-  return renew.length === 0 && release.length === 0 && signal === undefined && timeout === undefined;
+/**
+ * Renewals and releases are left alone: few are made at once, and one lost lease among them is nothing unusual. In a joined
+ * request all dequeues come before all enqueues: where somebody chose a PID, that would be another order (U1).
+ */
+function isJoinable(update: UpdateTasksRequest, { signal, timeout }: UpdateOptions): boolean {
+  const { dequeue, renew, release } = update;
+  if (renew.length > 0 || release.length > 0 || signal !== undefined || timeout !== undefined) return false;
+  return dequeue.length === 0 || !namesPids(update);
 }
 
-/** U3: a full disk takes no new tasks, but completions. */
+const namesPids = ({ enqueue }: UpdateTasksRequest): boolean => enqueue.some(({ pid }) => pid.byteLength > 0);
+
+function groupOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string {
+  const [item] = [enqueue, dequeue, renew, release].flatMap(([first]) => first ?? []);
+  return parseQueueName(item?.queue ?? '').group;
+}
+
+/** U3: a full disk takes no new tasks, but completions. U1: chosen PIDs are in requests without dequeues. */
 function joinKey({ enqueue: [added], dequeue: [removed] }: UpdateTasksRequest): string {
   const { group } = parseQueueName((added ?? removed)?.queue ?? '');
-  return added === undefined ? `-${group}` : `+${group}`;
+  if (added === undefined) return `-${group}`;
+  return removed === undefined ? `+${group}` : `=${group}`;
 }
 
 function joinedUpdate(updates: readonly Joined[]): UpdateTasksRequest {
@@ -161,5 +202,9 @@ function share({ enqueued }: UpdateTasksResponse, updates: readonly Joined[]): v
   }
 }
 
-/** Whether the failure says nothing of any one update: no answer, or no node that would take any. */
-const isOfAll = ({ maybeApplied, retryable }: TaskMasterError): boolean => maybeApplied || retryable;
+/**
+ * Whether the node refused because of what is in the request, and so changed nothing. After any other failure it might have
+ * taken effect, or nothing would.
+ */
+const isOfOne = ({ maybeApplied, items, code }: TaskMasterError): boolean =>
+  !maybeApplied && (items.length > 0 || code === status.INVALID_ARGUMENT);
