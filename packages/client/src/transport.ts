@@ -26,7 +26,7 @@ import type {
 } from '@taskmaster/proto';
 import type { Routing, TlsOptions } from './options.ts';
 
-export { isTaskMasterError, TaskMasterError } from './errors.ts';
+export { isTaskMasterError, TaskMasterError, withMaybeApplied } from './errors.ts';
 export { errorFromWire, wireErrorOf } from './wire-errors.ts';
 
 export interface TransportCallOptions {

@@ -69,6 +69,16 @@ describe('a call in process', () => {
     await expect(transport.deleteQueue({ queue: 'mail' }, { timeoutMs: 1 })).rejects.toBeInstanceOf(DeadlineExceeded);
   });
 
+  test('that is given up while the engine works on it may have taken effect', async () => {
+    const { transport } = setUp({ updateTasks: never });
+    const abort = new AbortController();
+    const update = transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] }), { signal: abort.signal });
+    abort.abort();
+    await expect(update).rejects.toMatchObject({ name: 'Cancelled', maybeApplied: true });
+    const late = transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] }), { signal: AbortSignal.abort() });
+    await expect(late).rejects.toMatchObject({ name: 'Cancelled', maybeApplied: false });
+  });
+
   test('that is a waiting lease has its waiting time on top', async () => {
     const granted = Promise.withResolvers<readonly LeasedTask[]>();
     const { transport } = setUp({ leaseTasks: () => granted.promise });

@@ -1,4 +1,9 @@
-import { errorFromWire, type Transport, type TransportCallOptions } from '@taskmaster/client/transport';
+import {
+  errorFromWire,
+  type Transport,
+  type TransportCallOptions,
+  withMaybeApplied,
+} from '@taskmaster/client/transport';
 import type {
   DeleteQueueRequest,
   DeleteQueueResponse,
@@ -99,12 +104,16 @@ export class InProcessTransport implements Transport {
     const { handlers, log } = this.#options;
     const call = new InProcessCall();
     this.#calls.add(call);
+    let hasBegun = false;
     try {
       if (this.#closed !== undefined) throw closed();
       using _limits = call.limitBy(options, waitMs);
-      return await (call.gone ? call.givenUp : Promise.race([call.givenUp, run(handlers, call)]));
+      if (call.gone) return await call.givenUp;
+      hasBegun = true;
+      return await Promise.race([call.givenUp, run(handlers, call)]);
     } catch (thrown) {
-      throw errorFromWire(toWireError(refusalOf(thrown, log)));
+      // What is given up goes on nevertheless.
+      throw withMaybeApplied(errorFromWire(toWireError(refusalOf(thrown, log))), hasBegun && call.gone);
     } finally {
       this.#calls.delete(call);
     }
