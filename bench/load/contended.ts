@@ -22,7 +22,8 @@ export function openContended(client: TaskMasterClient, operation: Contended): O
   const update: Operate = async () => {
     const queue = queues[next++ % queues.length];
     const pid = Math.random() < operation.collide ? MEETING_PID : `own-${unique++}`;
-    await queue?.enqueue(payload(), { pid, mode: 'replace' });
+    // Its own request id: the client would make one request of several otherwise, which then cannot collide.
+    await queue?.enqueue(payload(), { pid, mode: 'replace', requestId: `${operation.queue} ${next}` });
     return 1;
   };
   return operation.sequential ? oneAfterTheOther(update) : update;

@@ -26,6 +26,15 @@ const MOST_BYTES = 64 * 1024;
 /** What is sent again alone has so long at least, in ms: nobody fails because others were refused late. */
 const LEAST_TIMEOUT_MS = 1_000;
 
+/** What of an update decides what it may be joined with. */
+interface Traits {
+  readonly group: string;
+  readonly items: number;
+  readonly bytes: number;
+  /** Whether it enqueues tasks whose PIDs the caller chose. */
+  readonly named: boolean;
+}
+
 /** A caller's update that waits for its turn. */
 interface Joined {
   readonly update: UpdateTasksRequest;
@@ -35,6 +44,7 @@ interface Joined {
 
 /** Updates of one group that will be one request. */
 interface Join {
+  readonly group: string;
   readonly updates: Joined[];
   items: number;
   bytes: number;
@@ -72,20 +82,19 @@ export class UpdateJoiner {
    */
   send(update: UpdateTasksRequest, options: UpdateOptions): Promise<UpdateTasksResponse> {
     const requestId = requestIdOf(options);
+    const traits = traitsOf(update);
     if (requestId !== undefined) {
-      this.#sendBefore(update, () => true);
+      this.#sendBefore(traits, () => true);
       return this.#parts.caller.update({ ...update, requestId }, options);
     }
-    const bytes = updateSizeBound(update);
-    const items = update.enqueue.length + update.dequeue.length;
-    if (!isJoinable(update, options) || bytes > MOST_BYTES / 4 || items > MOST_ITEMS / 4) {
-      this.#sendBefore(update, () => true);
+    if (!isJoinable(update, traits, options)) {
+      this.#sendBefore(traits, () => true);
       return this.#sendAlone(update, options);
     }
     // U4
-    if (namesPids(update)) this.#sendBefore(update, ({ removes }) => removes);
-    if (update.dequeue.length > 0) this.#sendBefore(update, ({ named }) => named);
-    return new Promise((resolve, reject) => this.#join({ update, resolve, reject }, items, bytes));
+    if (traits.named) this.#sendBefore(traits, ({ removes }) => removes);
+    if (update.dequeue.length > 0) this.#sendBefore(traits, ({ named }) => named);
+    return new Promise((resolve, reject) => this.#join({ update, resolve, reject }, traits));
   }
 
   #sendAlone(update: UpdateTasksRequest, options: CallOptions): Promise<UpdateTasksResponse> {
@@ -93,37 +102,37 @@ export class UpdateJoiner {
     return caller.update({ ...update, requestId: requestIds.next() }, options);
   }
 
-  #join(joined: Joined, items: number, bytes: number): void {
-    const key = joinKey(joined.update);
+  #join(joined: Joined, traits: Traits): void {
+    const { group, items, bytes, named } = traits;
+    const key = joinKey(joined.update, group);
     let join = this.#joins.get(key);
-    if (join !== undefined && !this.#hasRoom(join, items, bytes)) {
+    if (join !== undefined && !this.#hasRoom(join, traits)) {
+      // Deleted, so that what follows it takes its place behind those that were asked for before.
+      this.#joins.delete(key);
       void this.#send(join.updates);
       join = undefined;
     }
     if (join === undefined) {
-      join = { updates: [], items: 0, bytes: 0, named: false, removes: joined.update.dequeue.length > 0 };
-      this.#joins.delete(key);
+      join = { group, updates: [], items: 0, bytes: 0, named: false, removes: joined.update.dequeue.length > 0 };
       this.#joins.set(key, join);
     }
     join.updates.push(joined);
-    join.named ||= namesPids(joined.update);
+    join.named ||= named;
     join.items += items;
     join.bytes += bytes;
     this.#flushSoon();
   }
 
   /** Sends what waits of the group, as far as it must not come after the update. */
-  #sendBefore(update: UpdateTasksRequest, mustGo: (join: Join) => boolean): void {
-    if (this.#joins.size === 0) return;
-    const group = groupOf(update);
+  #sendBefore({ group }: Traits, mustGo: (join: Join) => boolean): void {
     for (const [key, join] of this.#joins) {
-      if (key.slice(1) !== group || !mustGo(join)) continue;
+      if (join.group !== group || !mustGo(join)) continue;
       this.#joins.delete(key);
       void this.#send(join.updates);
     }
   }
 
-  #hasRoom(join: Join, items: number, bytes: number): boolean {
+  #hasRoom(join: Join, { items, bytes }: Traits): boolean {
     return join.updates.length < this.#most && join.items + items <= MOST_ITEMS && join.bytes + bytes <= MOST_BYTES;
   }
 
@@ -162,24 +171,31 @@ export class UpdateJoiner {
  * Renewals and releases are left alone: few are made at once, and one lost lease among them is nothing unusual. In a joined
  * request all dequeues come before all enqueues: where somebody chose a PID, that would be another order (U1).
  */
-function isJoinable(update: UpdateTasksRequest, { signal, timeout }: UpdateOptions): boolean {
-  const { dequeue, renew, release } = update;
+function isJoinable(
+  { dequeue, renew, release }: UpdateTasksRequest,
+  { items, bytes, named }: Traits,
+  { signal, timeout }: UpdateOptions,
+): boolean {
   if (renew.length > 0 || release.length > 0 || signal !== undefined || timeout !== undefined) return false;
-  return dequeue.length === 0 || !namesPids(update);
+  if (dequeue.length > 0 && named) return false;
+  return items <= MOST_ITEMS / 4 && bytes <= MOST_BYTES / 4;
 }
 
-const namesPids = ({ enqueue }: UpdateTasksRequest): boolean => enqueue.some(({ pid }) => pid.byteLength > 0);
-
-function groupOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string {
-  const [item] = [enqueue, dequeue, renew, release].flatMap(([first]) => first ?? []);
-  return parseQueueName(item?.queue ?? '').group;
+function traitsOf(update: UpdateTasksRequest): Traits {
+  const { enqueue, dequeue, renew, release } = update;
+  const first = enqueue[0] ?? dequeue[0] ?? renew[0] ?? release[0];
+  return {
+    group: parseQueueName(first?.queue ?? '').group,
+    items: enqueue.length + dequeue.length,
+    bytes: updateSizeBound(update),
+    named: enqueue.some(({ pid }) => pid.byteLength > 0),
+  };
 }
 
 /** U3: a full disk takes no new tasks, but completions. U1: chosen PIDs are in requests without dequeues. */
-function joinKey({ enqueue: [added], dequeue: [removed] }: UpdateTasksRequest): string {
-  const { group } = parseQueueName((added ?? removed)?.queue ?? '');
-  if (added === undefined) return `-${group}`;
-  return removed === undefined ? `+${group}` : `=${group}`;
+function joinKey({ enqueue, dequeue }: UpdateTasksRequest, group: string): string {
+  if (enqueue.length === 0) return `-${group}`;
+  return dequeue.length === 0 ? `+${group}` : `=${group}`;
 }
 
 function joinedUpdate(updates: readonly Joined[]): UpdateTasksRequest {

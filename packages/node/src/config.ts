@@ -236,7 +236,7 @@ export const configSchema = z.strictObject({
         max: 64 * GIB,
       }),
       compression: flag(
-        'Zstandard for tasks that stay: less disk space, about half as much CPU again for each task.',
+        'Dictionaries for the compression of tasks that stay: less disk space, about half as much CPU again for each task.',
         false,
       ),
     })

@@ -6,6 +6,7 @@ import { type Repetition, type RoutedCaller, Router, type RouterLimits } from '.
 import { unarySender } from './sender.ts';
 import { FakeUpstream, lost, refused, unsent } from './testing/fake-upstream.ts';
 import { FixedRoutes } from './testing/fixed-routes.ts';
+import { Lost } from './upstream.ts';
 
 const LIMITS: RouterLimits = { holdMs: 2_000, heldCalls: 100, fanOutMs: 1_000 };
 const DONE = Buffer.from('done');
@@ -184,6 +185,17 @@ describe('a connection that breaks', () => {
     upstream.answer = () =>
       Promise.reject(upstream.asked.length === 1 ? lost() : refused('OVERLOADED', status.RESOURCE_EXHAUSTED));
     expect((await refusalOf(call('once'))).reason).toBe('OUTCOME_UNKNOWN');
+  });
+
+  test.each([
+    ['harmless', 'INTERNAL'],
+    ['once', 'OUTCOME_UNKNOWN'],
+    ['unsafe', 'OUTCOME_UNKNOWN'],
+  ] as const)('with an answer that cannot be understood: %s, %s', async (repetition, reason) => {
+    const { upstream, call } = setUp();
+    upstream.answer = () => Promise.reject(new Lost('the node sent a damaged answer', 'broken', true));
+    expect((await refusalOf(call(repetition))).reason).toBe(reason);
+    expect(upstream.asked).toHaveLength(1);
   });
 
   test('of a read says only that nobody was reached', async () => {

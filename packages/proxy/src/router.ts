@@ -289,10 +289,10 @@ class Attempts {
     this.#failed++;
     if (this.caller.gone) throw cancelled();
     if (failure instanceof Lost) {
-      if (failure.kind !== 'connection' && failure.kind !== 'deadline') throw refusalFor(failure);
+      if (failure.kind === 'cancelled') throw refusalFor(failure);
       if (failure.maybeApplied && this.call.repetition !== 'harmless') this.#maybeApplied = true;
-      if (failure.maybeApplied && this.call.repetition === 'unsafe') throw this.#unknown(failure.message);
-      if (failure.kind === 'deadline') throw this.#maybeApplied ? this.#unknown(failure.message) : refusalFor(failure);
+      const isLast = failure.kind !== 'connection' || (failure.maybeApplied && this.call.repetition === 'unsafe');
+      if (isLast) throw this.#maybeApplied ? this.#unknown(failure.message) : refusalFor(failure);
     } else if (failure?.error.reason === 'NOT_HOLDER') {
       this.#router.learnFrom(failure);
       const now = this.#router.routes.holderOf(this.partition);

@@ -15,9 +15,8 @@ const ARENAS = 2;
  */
 export function boundMemory(): void {
   const { execArgv, execPath, env, platform } = process;
-  const flags = [...execArgv, env.NODE_OPTIONS ?? ''].some((options) => options.includes(YOUNG_FLAG))
-    ? []
-    : [`${YOUNG_FLAG}=${YOUNG_MIB}`];
+  const chosen = [...execArgv, env.NODE_OPTIONS ?? ''].join(' ').replaceAll('_', '-');
+  const flags = chosen.includes(YOUNG_FLAG) ? [] : [`${YOUNG_FLAG}=${YOUNG_MIB}`];
   const isBounded = flags.length === 0 && env.MALLOC_ARENA_MAX !== undefined;
   if (isBounded || platform === 'win32') return;
   const args = [process.argv0, ...flags, ...execArgv, ...process.argv.slice(1)];

@@ -46,8 +46,8 @@ export interface RocksStoreOptions {
    */
   readonly reserveBytes?: number;
   /**
-   * Compresses what is older than the two youngest levels of files. A store may be opened with another choice: what is
-   * rewritten changes. Default false.
+   * Compresses what is older than the two youngest levels of files with dictionaries, and not each block by itself. A store
+   * may be opened with another choice: what is rewritten changes. Default false.
    */
   readonly compression?: boolean;
   /** Longest time a write without `sync` stays unsynced, in ms. Default 100. */
