@@ -42,13 +42,14 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
   for (const queue of queues) {
     if (queue.ledger.available === 0) continue;
     const cache = queue.warmCache;
-    for (const { pid, task } of cache.head()) {
+    for (const ready of cache.head()) {
+      const { pid, state } = ready;
       if (maxPid !== undefined && pid > maxPid) break;
-      const taskBytes = task.state.dataBytes + pid.length + REST_BYTES;
+      const taskBytes = state.dataBytes + pid.length + REST_BYTES;
       // The first task comes whatever its size: it would never come otherwise.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;
-      picks.push({ queue, pid, task });
+      picks.push({ queue, pid, task: ready.task });
       if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
     }
     const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);

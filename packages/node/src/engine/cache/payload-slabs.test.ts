@@ -1,70 +1,92 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PayloadSlabs } from './payload-slabs.ts';
+import { type Kept, PayloadSlabs, payloadIn } from './payload-slabs.ts';
 
 /** A payload within a message of so many bytes. */
 const within = (messageBytes: number, bytes: number, fill = 'x'): Uint8Array =>
   Buffer.from(new ArrayBuffer(messageBytes)).fill(fill).subarray(0, bytes);
-const text = (data: Uint8Array): string => Buffer.from(data).toString();
+
+const LARGE = 20_000;
+
+function keep(slabs: PayloadSlabs, data: Uint8Array): Kept {
+  const kept: Kept = { slab: undefined, at: 0 };
+  slabs.keep(data, kept);
+  return kept;
+}
+
+const memoryOf = ({ slab }: Kept): ArrayBufferLike | undefined => slab?.memory.buffer;
 
 describe('the memory of payloads', () => {
   test('counts all of a slab while one payload in it is kept', () => {
     const slabs = new PayloadSlabs();
-    const kept = Array.from({ length: 200 }, () => slabs.keep(within(64 * 1024, 100)));
-    for (const [i, data] of kept.entries()) if (i !== 100) slabs.drop(data);
-    const [left = new Uint8Array()] = kept.slice(100);
-    expect(slabs.bytes).toBe(left.buffer.byteLength);
-    slabs.drop(left);
+    const kept = Array.from({ length: 2_000 }, () => keep(slabs, within(64 * 1024, 100)));
+    const left = kept.splice(1_000, 1);
+    const memory = left.map((each) => memoryOf(each)?.byteLength);
+    for (const each of kept) slabs.drop(each);
+    expect([slabs.bytes]).toEqual(memory);
+    for (const each of left) slabs.drop(each);
     expect(slabs.bytes).toBe(0);
   });
 
   test('is little for a queue with one small task', () => {
     const slabs = new PayloadSlabs();
-    slabs.keep(within(64 * 1024, 100));
+    keep(slabs, within(64 * 1024, 100));
+    expect(slabs.bytes).toBeLessThanOrEqual(256);
+  });
+
+  test('is little again for a queue that was long and has one small task now and then', () => {
+    const slabs = new PayloadSlabs();
+    const kept = Array.from({ length: 2_000 }, () => keep(slabs, within(64 * 1024, 100)));
+    expect(kept.some((each) => memoryOf(each)?.byteLength === 64 * 1024)).toBe(true);
+    for (const each of kept) slabs.drop(each);
+    for (let i = 0; i < 10; i++) slabs.drop(keep(slabs, within(64 * 1024, 100)));
+    keep(slabs, within(64 * 1024, 100));
     expect(slabs.bytes).toBeLessThanOrEqual(256);
   });
 
   test('is the message itself where the payload is most of it', () => {
     const slabs = new PayloadSlabs();
     const data = within(150, 100);
-    expect(slabs.keep(data)).toBe(data);
+    const kept = keep(slabs, data);
+    expect(memoryOf(kept)).toBe(data.buffer);
+    expect(payloadIn(kept, 100)).toEqual(data);
     expect(slabs.bytes).toBe(150);
   });
 
   test('is its own for a large payload within a message', () => {
     const slabs = new PayloadSlabs();
-    expect(slabs.keep(within(64 * 1024, 5000)).buffer.byteLength).toBe(5000);
-    expect(slabs.bytes).toBe(5000);
+    expect(memoryOf(keep(slabs, within(64 * 1024, LARGE)))?.byteLength).toBe(LARGE);
+    expect(slabs.bytes).toBe(LARGE);
   });
 
-  test('is kept once for a payload that comes back while it is kept', () => {
+  test('is given to no other payload, though nothing is kept in it any more', () => {
     const slabs = new PayloadSlabs();
-    const data = slabs.keep(within(64 * 1024, 100));
-    const { bytes } = slabs;
-    expect(slabs.keep(data)).toBe(data);
-    slabs.drop(data);
-    expect(slabs.bytes).toBe(bytes);
-    slabs.drop(data);
-    expect(slabs.bytes).toBe(0);
+    const kept = keep(slabs, within(64 * 1024, 100, 'a'));
+    const read = payloadIn(kept, 100);
+    slabs.drop(kept);
+    keep(slabs, within(64 * 1024, 100, 'b'));
+    expect(read).toEqual(within(100, 100, 'a'));
   });
 
   test('is what the payloads keep alive, whichever come and go', () => {
-    const sizes = fc.constantFrom(0, 1, 30, 100, 255, 300, 2047, 2048, 9000);
+    const sizes = fc.constantFrom(0, 1, 30, 100, 255, 300, 2047, 2048, LARGE);
     const steps = fc.array(fc.oneof(fc.record({ keep: sizes }), fc.record({ drop: fc.nat() })), { maxLength: 100 });
     fc.assert(
       fc.property(steps, (all) => {
         const slabs = new PayloadSlabs();
-        const kept: { readonly data: Uint8Array; readonly fill: string }[] = [];
+        const payloads: { readonly kept: Kept; readonly bytes: number; readonly fill: string }[] = [];
         for (const [i, step] of all.entries()) {
           if ('keep' in step) {
             const fill = String.fromCharCode(97 + (i % 26));
-            kept.push({ data: slabs.keep(within(10_000, step.keep, fill)), fill });
-          } else if (kept.length > 0) {
-            for (const { data } of kept.splice(step.drop % kept.length, 1)) slabs.drop(data);
+            payloads.push({ kept: keep(slabs, within(50_000, step.keep, fill)), bytes: step.keep, fill });
+          } else if (payloads.length > 0) {
+            for (const { kept } of payloads.splice(step.drop % payloads.length, 1)) slabs.drop(kept);
           }
-          for (const { data, fill } of kept) expect(text(data)).toBe(fill.repeat(data.byteLength));
-          const alive = new Set(kept.filter(({ data }) => data.byteLength > 0).map(({ data }) => data.buffer));
-          expect(slabs.bytes).toBe([...alive].reduce((sum, { byteLength }) => sum + byteLength, 0));
+          for (const { kept, bytes, fill } of payloads) {
+            expect(Buffer.from(payloadIn(kept, bytes) ?? []).toString()).toBe(fill.repeat(bytes));
+          }
+          const alive = new Set(payloads.map(({ kept }) => memoryOf(kept)));
+          expect(slabs.bytes).toBe([...alive].reduce((sum, memory) => sum + (memory?.byteLength ?? 0), 0));
         }
       }),
     );

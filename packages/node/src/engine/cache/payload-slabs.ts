@@ -1,26 +1,33 @@
 /** A piece of memory shared by payloads. It lives as long as any of them. */
 interface Slab {
-  readonly memory: Buffer;
+  readonly memory: Uint8Array;
   used: number;
   payloads: number;
 }
 
+/** Where a payload is kept; of how many bytes it is, its task knows. */
+export interface Kept {
+  /** Undefined: nowhere, or there is nothing of it. */
+  slab: Slab | undefined;
+  at: number;
+}
+
 const SMALLEST_SLAB_BYTES = 256;
-/** As Node's own pool: below it memory of its own costs a payload more than its bytes. */
-const LARGEST_SLAB_BYTES = 8 * 1024;
+/** Larger ones would save little more, and stay as a whole for the last payload in them. */
+const LARGEST_SLAB_BYTES = 64 * 1024;
 /** Payloads that would fill this part of the largest slab have memory of their own. */
 const LARGE_PART = 4;
 
 /**
  * The memory of one queue's payloads. A payload that came in a message is a view into it and would keep all of it, so it
  * is copied: large ones into memory of their own, small ones into slabs. Node's pool would do, but it is shared with
- * everything else in the process, and one waiting task would keep 8 KiB that nobody has counted.
+ * everything else in the process, and one waiting task would keep 8 KiB that nobody has counted. What is kept is no view
+ * either: a view takes V8 as much memory as the rest of a task, and as long to mark.
  *
  *  P1  `bytes` is what the payloads kept here keep in memory: of slabs all, until the last payload in it is dropped.
+ *  P2  Memory that was given to a payload is given to no other: those who read it may do so for longer than it is kept.
  */
 export class PayloadSlabs {
-  /** All but the one with room: most queues have one slab only. */
-  #full: Map<ArrayBufferLike, Slab> | undefined;
   /** The slab with room. */
   #open: Slab | undefined;
   #openBytes = SMALLEST_SLAB_BYTES;
@@ -30,62 +37,47 @@ export class PayloadSlabs {
     return this.#bytes;
   }
 
-  /** Keeps a payload; returns it as it is to be kept, and dropped. */
-  keep(data: Uint8Array): Uint8Array {
-    const { byteLength, buffer } = data;
-    if (byteLength === 0) return data;
-    const slab = this.#slabOf(buffer);
-    if (slab) {
-      slab.payloads++;
-      return data;
-    }
-    if (byteLength * LARGE_PART < LARGEST_SLAB_BYTES && byteLength * 2 < buffer.byteLength) return this.#copy(data);
-    const own = byteLength * 2 >= buffer.byteLength ? data : Buffer.allocUnsafeSlow(byteLength);
-    if (own !== data) own.set(data);
-    this.#bytes += own.buffer.byteLength;
-    return own;
-  }
-
-  /** Ends what `keep` began, once for each time. */
-  drop(kept: Uint8Array): void {
-    if (kept.byteLength === 0) return;
-    const slab = this.#slabOf(kept.buffer);
-    if (slab === undefined) this.#bytes -= kept.buffer.byteLength;
-    else if (--slab.payloads === 0) this.#forget(slab);
-  }
-
-  #slabOf(memory: ArrayBufferLike): Slab | undefined {
-    return this.#open?.memory.buffer === memory ? this.#open : this.#full?.get(memory);
-  }
-
-  #copy(data: Uint8Array): Uint8Array {
-    let slab = this.#open;
-    if (slab === undefined || slab.used + data.byteLength > slab.memory.byteLength)
-      slab = this.#openSlab(data.byteLength);
-    const own = slab.memory.subarray(slab.used, slab.used + data.byteLength);
-    own.set(data);
-    slab.used += data.byteLength;
+  /** Keeps a payload and notes where. */
+  keep(data: Uint8Array, kept: Kept): void {
+    const { byteLength } = data;
+    kept.slab = byteLength === 0 ? undefined : this.#slabFor(data);
+    kept.at = kept.slab === undefined ? 0 : kept.slab.used;
+    if (kept.slab === undefined) return;
+    const { slab } = kept;
+    if (slab.memory !== data) slab.memory.set(data, slab.used);
+    slab.used += byteLength;
     slab.payloads++;
-    return own;
   }
 
-  /** Slabs grow with the queue: most queues hold few tasks. */
-  #openSlab(atLeast: number): Slab {
-    const slab = { memory: Buffer.allocUnsafeSlow(Math.max(this.#openBytes, atLeast)), used: 0, payloads: 0 };
-    this.#openBytes = Math.min(LARGEST_SLAB_BYTES, 2 * this.#openBytes);
-    if (this.#open) {
-      this.#full ??= new Map();
-      this.#full.set(this.#open.memory.buffer, this.#open);
-    }
-    this.#bytes += slab.memory.byteLength;
-    this.#open = slab;
-    return slab;
+  /** Ends what `keep` began. */
+  drop(kept: Kept): void {
+    const { slab } = kept;
+    kept.slab = undefined;
+    if (slab === undefined || --slab.payloads > 0) return;
+    this.#bytes -= slab.memory.buffer.byteLength;
+    if (slab !== this.#open) return;
+    this.#open = undefined;
+    this.#openBytes = Math.max(SMALLEST_SLAB_BYTES, this.#openBytes / 2);
   }
 
-  #forget(slab: Slab): void {
-    this.#bytes -= slab.memory.byteLength;
-    if (this.#open === slab) this.#open = undefined;
-    else this.#full?.delete(slab.memory.buffer);
-    if (this.#full?.size === 0) this.#full = undefined;
+  #slabFor(data: Uint8Array): Slab {
+    const { byteLength, buffer } = data;
+    if (byteLength * 2 >= buffer.byteLength) return this.#counted(data);
+    if (byteLength * LARGE_PART >= LARGEST_SLAB_BYTES) return this.#counted(Buffer.allocUnsafeSlow(byteLength));
+    const open = this.#open;
+    if (open !== undefined && open.used + byteLength <= open.memory.byteLength) return open;
+    // As large as the queue is long: twice the one that was filled, half of one whose tasks were all taken before.
+    if (open !== undefined) this.#openBytes = Math.min(LARGEST_SLAB_BYTES, 2 * this.#openBytes);
+    this.#open = this.#counted(Buffer.allocUnsafeSlow(Math.max(this.#openBytes, byteLength)));
+    return this.#open;
+  }
+
+  #counted(memory: Uint8Array): Slab {
+    this.#bytes += memory.buffer.byteLength;
+    return { memory, used: 0, payloads: 0 };
   }
 }
+
+/** The payload, which is so long, as a view of where it is kept. */
+export const payloadIn = ({ slab, at }: Kept, bytes: number): Uint8Array | undefined =>
+  slab?.memory.subarray(at, at + bytes);

@@ -14,7 +14,7 @@ const state: TaskState = {
   visibility: AVAILABLE,
 };
 const hiddenState: TaskState = { ...state, visibility: { kind: 'hidden', until: 1 as Instant, lease: undefined } };
-const task = (data = new Uint8Array(10)) => ({ state, data });
+const task = (data = new Uint8Array(10)) => ({ state: { ...state, dataBytes: data.byteLength }, data });
 
 /** The PIDs of the known head, in order. */
 const headOf = (cache: QueueCache): Pid[] => Array.from(cache.head(), ({ pid }) => pid);

@@ -1,8 +1,8 @@
 import { OrderedSet } from '@js-sdsl/ordered-set';
 import type { Pid } from '../../domain/ids.ts';
-import type { TaskState } from '../../domain/task.ts';
+import { AVAILABLE, type TaskState } from '../../domain/task.ts';
 import { FIRST_PID } from '../../log/queue-ledger.ts';
-import { PayloadSlabs } from './payload-slabs.ts';
+import { type Kept, PayloadSlabs, payloadIn } from './payload-slabs.ts';
 
 /** A task in memory; its payload may not be. */
 export interface CachedTask {
@@ -11,27 +11,47 @@ export interface CachedTask {
 }
 
 /** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
-const TASK_OVERHEAD_BYTES = 400;
+const TASK_OVERHEAD_BYTES = 260;
 /** Of a cache that holds few tasks, beside those. Measured on Node 24. */
 const CACHE_OVERHEAD_BYTES = 2_000;
 
-/** An available task in its place; without a task, what is sought. */
-interface Place {
+const NO_DATA = new Uint8Array(0);
+
+/** An available task in its place. One flat object: there are hundreds of thousands, and V8 marks every one. */
+class Place implements Kept {
   pid: Pid;
-  task: CachedTask | undefined;
+  state: TaskState;
+  slab: Kept['slab'];
+  at = 0;
+
+  constructor(pid: Pid, state: TaskState) {
+    this.pid = pid;
+    this.state = state;
+    this.slab = undefined;
+  }
+
+  /** Made for each who asks. */
+  get task(): CachedTask {
+    const { dataBytes } = this.state;
+    return { state: this.state, data: dataBytes === 0 ? NO_DATA : payloadIn(this, dataBytes) };
+  }
 }
 
-/** An available task. */
-interface ReadyTask extends Place {
-  task: CachedTask;
-}
+export type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
 
 const compare = (a: Place, b: Place): number => (a.pid < b.pid ? -1 : a.pid > b.pid ? 1 : 0);
 
-const isTask = (place: Place): place is ReadyTask => place.task !== undefined;
+const NO_STATE: TaskState = {
+  enqueuedAt: 0 as TaskState['enqueuedAt'],
+  dataBytes: 0,
+  attempts: 0,
+  token: 0 as TaskState['token'],
+  retry: undefined,
+  visibility: AVAILABLE,
+};
 
-/** Looked at only during the search: one serves all. */
-const sought: Place = { pid: FIRST_PID, task: undefined };
+/** What is sought; looked at only during the search: one serves all. */
+const sought = new Place(FIRST_PID, NO_STATE);
 
 function keyOf(pid: Pid): Place {
   sought.pid = pid;
@@ -99,10 +119,10 @@ export class QueueCache {
   }
 
   /** Available tasks in order, from the head. The cache must not change meanwhile. */
-  *head(): Generator<Readonly<ReadyTask>> {
+  *head(): Generator<ReadyTask> {
     // Not `for of` over the set, which would copy all of it first.
     const at = this.#ready.begin();
-    for (const end = this.#ready.end(); !at.equals(end); at.next()) if (isTask(at.pointer)) yield at.pointer;
+    for (const end = this.#ready.end(); !at.equals(end); at.next()) yield at.pointer;
   }
 
   hiddenTasks(): Iterable<[Pid, TaskState]> {
@@ -112,18 +132,16 @@ export class QueueCache {
   /** Notes a task that is available now. Ignored beyond `firstMissing`, where knowledge has gaps anyway. */
   putReady(pid: Pid, task: CachedTask): void {
     if (!this.knowsReadyUpTo(pid)) return;
-    // First: it may be the same payload.
-    const data = task.data && this.#payloads.keep(task.data);
-    const kept = data === task.data ? task : { state: task.state, data };
+    const place = new Place(pid, task.state);
     // Most are new, and then this is the only search.
     const before = this.#ready.size();
-    if (this.#ready.insert({ pid, task: kept }) > before) {
-      this.#taskBytes += costOf(pid);
-      return;
-    }
-    const known = this.#find(pid);
-    if (known?.task?.data) this.#payloads.drop(known.task.data);
-    if (known) known.task = kept;
+    const isNew = this.#ready.insert(place) > before;
+    const known = isNew ? place : this.#find(pid);
+    if (isNew) this.#taskBytes += costOf(pid);
+    if (known === undefined) return;
+    known.state = task.state;
+    this.#payloads.drop(known);
+    if (task.data) this.#payloads.keep(task.data, known);
   }
 
   putHidden(pid: Pid, state: TaskState): void {
@@ -135,9 +153,8 @@ export class QueueCache {
   removeReady(pid: Pid): void {
     const at = this.#ready.find(keyOf(pid));
     if (!at.isAccessible()) return;
-    const data = at.pointer.task?.data;
     this.#taskBytes -= costOf(pid);
-    if (data) this.#payloads.drop(data);
+    this.#payloads.drop(at.pointer);
     this.#ready.eraseElementByIterator(at);
   }
 
