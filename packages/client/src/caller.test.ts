@@ -49,6 +49,23 @@ test('an answer that was lost leaves it open whether the update was applied, wha
   await call;
 });
 
+test.each([
+  ['TASK_NOT_FOUND', true],
+  ['EMPTY_REQUEST', false],
+])(
+  'a repetition that is refused (%s) leaves it open whether what was lost may still come: %s',
+  async (reason, maybe) => {
+    const { timing, transport, caller } = setUp();
+    transport.faults.updateTasks.push(
+      { when: 'late', error: connectionLost() },
+      { when: 'before', error: makeError('no', { reason }) },
+    );
+    const call = expect(caller.update(withId, {})).rejects.toMatchObject({ reason, maybeApplied: maybe });
+    await timing.advance(1_000);
+    await call;
+  },
+);
+
 test('repetitions share the deadline of their call', async () => {
   const { timing, transport, caller } = setUp();
   transport.faults.updateTasks.push({ when: 'before', error: overloaded(3_000) });

@@ -128,7 +128,10 @@ export class Caller {
   }
 }
 
-/** A node that was not reached this time says nothing of an answer that was lost before. */
+/**
+ * No refusal of a later attempt says what became of one whose answer was lost: it may still be on its way, as a cut network
+ * delivers it late, and meet other tasks than the later one did. Only what no node would ever take cannot take effect.
+ */
 function withDoubt(failure: TaskMasterError, maybeAppliedBefore: boolean): TaskMasterError {
-  return maybeAppliedBefore && failure.retryable ? withMaybeApplied(failure, true) : failure;
+  return maybeAppliedBefore && failure.code !== status.INVALID_ARGUMENT ? withMaybeApplied(failure, true) : failure;
 }

@@ -190,6 +190,55 @@ describe('a joined request', () => {
     expect(engine.pids('q')).toHaveLength(3);
   });
 
+  test('that is refused while its first attempt is still on its way: that takes effect no more', async () => {
+    const { client, engine, timing, transport } = clientSetUp();
+    const queue = client.queue<number>('q');
+    await queue.enqueue(0, { pid: 'there' });
+    transport.faults.updateTasks.push({ when: 'late', error: connectionLost() });
+    const fail = { pid: 'there', mode: 'fail' } as const;
+    const settling = Promise.allSettled(times(4, (i) => queue.enqueue(i, i === 0 || i === 2 ? fail : {})));
+    await endOfTurn();
+    await timing.advance(1_000);
+    const settled = await settling;
+    expect(settled.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'rejected', 'fulfilled']);
+    expect(settled[0]).toMatchObject({ reason: { name: 'TaskExists', maybeApplied: false } });
+    const [task] = await queue.lease();
+    await task?.complete();
+    const pids = engine.pids('q');
+    for (const deliver of transport.stragglers) expect(deliver).toThrow('the id was used');
+    expect(engine.pids('q')).toEqual(pids);
+  });
+
+  test('that is refused, and whose first attempt comes before it is divided, took effect as a whole', async () => {
+    const { client, engine, timing, transport } = clientSetUp();
+    const queue = client.queue<number>('q');
+    await queue.enqueue(0, { pid: 'there' });
+    const [there] = await queue.lease();
+    transport.faults.updateTasks.push({ when: 'late', error: connectionLost() }, undefined, {
+      when: 'before',
+      error: overloaded(5_000),
+    });
+    const settling = Promise.all(times(3, (i) => queue.enqueue(i, i === 1 ? { pid: 'there', mode: 'fail' } : {})));
+    await endOfTurn();
+    await timing.advance(1_000);
+    await there?.complete();
+    for (const deliver of transport.stragglers) deliver();
+    await timing.advance(10_000);
+    expect((await settling).map(({ result }) => result)).toEqual(times(3, () => 'created'));
+    expect(engine.pids('q')).toHaveLength(3);
+  });
+
+  test('of which nothing is taken leaves open what becomes of its first attempt', async () => {
+    const { client, timing, transport } = clientSetUp();
+    const queue = client.queue<number>('q');
+    await queue.enqueue(0, { pid: 'there' });
+    transport.faults.updateTasks.push({ when: 'late', error: connectionLost() });
+    const settling = Promise.allSettled(times(3, () => queue.enqueue(1, { pid: 'there', mode: 'fail' })));
+    await endOfTurn();
+    await timing.advance(1_000);
+    expect(await settling).toMatchObject(times(3, () => ({ reason: { name: 'TaskExists', maybeApplied: true } })));
+  });
+
   test('that fails for all tells all of them, and whether it may have taken effect', async () => {
     const { client, engine, transport } = clientSetUp({ retry: { maxAttempts: 1 } });
     const queue = client.queue<number>('q');

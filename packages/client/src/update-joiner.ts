@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { parseQueueName, type UpdateTasksRequest, type UpdateTasksResponse } from '@taskmaster/proto';
 import type { Caller } from './caller.ts';
-import type { TaskMasterError } from './errors.ts';
+import { type TaskMasterError, withMaybeApplied } from './errors.ts';
 import type { CallOptions, UpdateOptions } from './options.ts';
 import type { RequestIds } from './request-ids.ts';
 import { updateSizeBound } from './request-size.ts';
@@ -25,6 +25,8 @@ const MOST_ITEMS = 200;
 const MOST_BYTES = 64 * 1024;
 /** What is sent again alone has so long at least, in ms: nobody fails because others were refused late. */
 const LEAST_TIMEOUT_MS = 1_000;
+/** A node's reason: a request with this id, but with something else in it, took effect. */
+const ID_USED = 'REQUEST_ID_REUSED';
 
 /** What of an update decides what it may be joined with. */
 interface Traits {
@@ -59,7 +61,9 @@ interface Join {
  *
  *  U1  An update takes effect wholly or not at all, as if it had been sent alone: a joined request that is refused has
  *      changed nothing, and each of its updates is sent again alone, so that only those fail that would have.
- *  U2  A request that may have taken effect is repeated as it was, under its id, or fails for all.
+ *  U2  A request that may have taken effect is repeated as it was, under its id, or fails for all. Refused then, an earlier
+ *      attempt of it may still be on its way: a cut network delivers it late. It is fenced off before anything is sent
+ *      in its place.
  *  U3  Nobody fails for the sake of others: updates of different groups, with other deadlines, with ids of their own, and
  *      those that a full disk refuses beside those that it does not, are not joined.
  *  U4  What one caller asks for without waiting leaves in that order where it could make a difference: before a request that
@@ -149,20 +153,70 @@ export class UpdateJoiner {
   }
 
   async #send(updates: readonly Joined[]): Promise<void> {
-    const { timing, timeoutMs } = this.#parts;
+    const { caller, requestIds, timing, timeoutMs } = this.#parts;
     const dueAt = timing.now() + timeoutMs;
+    const requestId = requestIds.next();
     try {
-      share(await this.#sendAlone(joinedUpdate(updates), {}), updates);
+      share(await caller.update({ ...joinedUpdate(updates), requestId }, {}), updates);
       if (updates.length >= this.#most) this.#most = Math.min(MOST_UPDATES, this.#most + 1);
     } catch (thrown) {
       const error = asTaskMasterError(thrown);
       if (updates.length === 1 || !isOfOne(error)) {
-        for (const { reject } of updates) reject(error);
+        rejectAll(updates, error);
         return;
       }
       this.#most = Math.max(FEWEST_UPDATES, updates.length >> 1);
-      const timeout = Math.max(LEAST_TIMEOUT_MS, dueAt - timing.now());
-      for (const { update, resolve, reject } of updates) this.#sendAlone(update, { timeout }).then(resolve, reject);
+      if (error.maybeApplied) await this.#sendFenced(updates, requestId, dueAt);
+      else this.#sendEach(updates, dueAt);
+    }
+  }
+
+  #sendEach(updates: readonly Joined[], dueAt: number): void {
+    const options = this.#until(dueAt);
+    for (const { update, resolve, reject } of updates) this.#sendAlone(update, options).then(resolve, reject);
+  }
+
+  #until(dueAt: number): CallOptions {
+    return { timeout: Math.max(LEAST_TIMEOUT_MS, dueAt - this.#parts.timing.now()) };
+  }
+
+  /**
+   * Sends updates alone of which an earlier attempt, joined, may still be on its way (U2). The id of that is used up by the
+   * first of them that the node takes: it is refused from then on, whenever it comes. If it came before, the node says
+   * that the id was used, and the joined request is what took effect.
+   */
+  async #sendFenced(updates: readonly Joined[], requestId: Uint8Array, dueAt: number): Promise<void> {
+    const { caller } = this.#parts;
+    const refused: { readonly joined: Joined; readonly error: TaskMasterError }[] = [];
+    for (const [index, joined] of updates.entries()) {
+      try {
+        const reply = await caller.update({ ...joined.update, requestId }, this.#until(dueAt));
+        for (const { joined: one, error } of refused) one.reject(error);
+        joined.resolve(reply);
+        this.#sendEach(updates.slice(index + 1), dueAt);
+        return;
+      } catch (thrown) {
+        const error = asTaskMasterError(thrown);
+        if (error.reason === ID_USED) {
+          await this.#shareLate(updates, requestId, dueAt);
+          return;
+        }
+        if (error.maybeApplied) {
+          rejectAll(updates, error);
+          return;
+        }
+        refused.push({ joined, error });
+      }
+    }
+    for (const { joined, error } of refused) joined.reject(withMaybeApplied(error, true));
+  }
+
+  /** Asks for the outcome of what took effect after all. */
+  async #shareLate(updates: readonly Joined[], requestId: Uint8Array, dueAt: number): Promise<void> {
+    try {
+      share(await this.#parts.caller.update({ ...joinedUpdate(updates), requestId }, this.#until(dueAt)), updates);
+    } catch (thrown) {
+      rejectAll(updates, withMaybeApplied(asTaskMasterError(thrown), true));
     }
   }
 }
@@ -218,9 +272,9 @@ function share({ enqueued }: UpdateTasksResponse, updates: readonly Joined[]): v
   }
 }
 
-/**
- * Whether the node refused because of what is in the request, and so changed nothing. After any other failure it might have
- * taken effect, or nothing would.
- */
-const isOfOne = ({ maybeApplied, items, code }: TaskMasterError): boolean =>
-  !maybeApplied && (items.length > 0 || code === status.INVALID_ARGUMENT);
+function rejectAll(updates: readonly Joined[], error: TaskMasterError): void {
+  for (const { reject } of updates) reject(error);
+}
+
+/** Whether the node refused because of what is in the request: not all of it need be at fault. */
+const isOfOne = ({ items, code }: TaskMasterError): boolean => items.length > 0 || code === status.INVALID_ARGUMENT;

@@ -188,6 +188,15 @@ describe('a connection that breaks', () => {
   });
 
   test.each([
+    ['TASK_NOT_FOUND', status.NOT_FOUND, 'OUTCOME_UNKNOWN'],
+    ['EMPTY_REQUEST', status.INVALID_ARGUMENT, 'EMPTY_REQUEST'],
+  ])('may deliver the call late: a later %s is no final word', async (reason, code, told) => {
+    const { upstream, call } = setUp();
+    upstream.answer = () => Promise.reject(upstream.asked.length === 1 ? lost() : refused(reason, code));
+    expect((await refusalOf(call('once'))).reason).toBe(told);
+  });
+
+  test.each([
     ['harmless', 'INTERNAL'],
     ['once', 'OUTCOME_UNKNOWN'],
     ['unsafe', 'OUTCOME_UNKNOWN'],

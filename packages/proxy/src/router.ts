@@ -322,9 +322,9 @@ class Attempts {
       return this.#maybeApplied ? this.#unknown(refusal.message) : refusal;
     }
     if (failure instanceof Refused) {
-      // It may have been refused this time because it is being carried out since the last.
-      const passing = failure.error.code === status.UNAVAILABLE || failure.error.code === status.RESOURCE_EXHAUSTED;
-      return this.#maybeApplied && passing ? this.#unknown(failure.message) : refusalFor(failure);
+      // The attempt whose answer was lost may still be on its way, and no node would take what is no valid request.
+      const isNeverTaken = failure.error.code === status.INVALID_ARGUMENT;
+      return this.#maybeApplied && !isNeverTaken ? this.#unknown(failure.message) : refusalFor(failure);
     }
     if (this.#maybeApplied) return this.#unknown(failure.message);
     return unreachable(`the node that holds partition ${this.partition}`, failure.message, metadata);

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   EnqueueMode,
   EnqueueResult,
@@ -52,7 +53,7 @@ export class FakeEngine {
   readonly leases: LeaseTasksRequest[] = [];
   readonly #timing: Timing;
   readonly #queues = new Map<string, Map<string, FakeTask>>();
-  readonly #outcomes = new Map<string, UpdateTasksResponse>();
+  readonly #outcomes = new Map<string, { readonly of: UpdateTasksRequest; readonly outcome: UpdateTasksResponse }>();
   readonly #completed = new Map<string, number>();
   #waiters: Waiter[] = [];
   #lastToken = 0;
@@ -67,12 +68,15 @@ export class FakeEngine {
     this.updates.push(request);
     const requestId = Buffer.from(request.requestId).toString('latin1');
     const before = this.#outcomes.get(requestId);
-    if (requestId !== '' && before !== undefined) return before;
+    if (requestId !== '' && before !== undefined) {
+      if (isDeepStrictEqual(before.of, request)) return before.outcome;
+      throw makeError('the id was used for a different request', { reason: 'REQUEST_ID_REUSED' });
+    }
     const refused = this.#refusedItems(request);
     const [first] = refused;
     if (first !== undefined) throw updateRefused(first, refused);
     const outcome = this.#apply(request);
-    if (requestId !== '') this.#outcomes.set(requestId, outcome);
+    if (requestId !== '') this.#outcomes.set(requestId, { of: request, outcome });
     this.#serveWaiters();
     return outcome;
   }

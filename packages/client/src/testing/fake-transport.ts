@@ -4,9 +4,12 @@ import type { Timing } from '../timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from '../transport.ts';
 import { FakeEngine } from './fake-engine.ts';
 
-/** What becomes of one attempt of a call: refused before, or lost after it took effect, with this error. */
+/**
+ * What becomes of one attempt of a call: it fails with this error, before or after it took effect, or without having come
+ * yet: then it is among the `stragglers`.
+ */
 export interface Fault {
-  readonly when: 'before' | 'after';
+  readonly when: 'before' | 'after' | 'late';
   readonly error: TaskMasterError;
 }
 
@@ -22,6 +25,8 @@ export class FakeTransport implements Transport {
   } = { updateTasks: [], leaseTasks: [], getTasks: [] };
   /** Options of every update attempt. */
   readonly updateOptions: TransportCallOptions[] = [];
+  /** Attempts that failed and are still on their way; calling one delivers it. */
+  readonly stragglers: (() => unknown)[] = [];
   closed = false;
 
   constructor(timing: Timing) {
@@ -60,9 +65,10 @@ export class FakeTransport implements Transport {
 
   async #attempt<Reply>(name: keyof FakeTransport['faults'], act: () => Reply | Promise<Reply>): Promise<Reply> {
     const fault = this.faults[name].shift();
-    if (fault?.when === 'before') throw fault.error;
+    if (fault?.when === 'late') this.stragglers.push(act);
+    if (fault !== undefined && fault.when !== 'after') throw fault.error;
     const reply = await act();
-    if (fault?.when === 'after') throw fault.error;
+    if (fault !== undefined) throw fault.error;
     return reply;
   }
 }
