@@ -62,7 +62,10 @@ export class TaskMasterError extends Error {
   readonly retryDelayMs: number | undefined;
   /** Whether the same request may succeed later. */
   readonly retryable: boolean;
-  /** The request may have been carried out although no answer came. False: it changed nothing. */
+  /**
+   * An attempt of the request got no answer: it may have been carried out, or may still be, whatever later ones were refused
+   * for. False: it changed nothing.
+   */
   readonly maybeApplied: boolean;
   /** The items that made an update impossible; empty for other errors. */
   readonly items: readonly RefusedItem[];
