@@ -224,8 +224,8 @@ export const configSchema = z.strictObject({
       }),
       memtableBytes: bytes({
         about:
-          'Memory of RocksDB for what is not yet in files, at its worst. Its log grows to about four times as much. Below 192 MiB payloads are compressed, for more CPU.',
-        default: 192 * MIB,
+          'Memory of RocksDB for what is not yet in files, at its worst. Its log grows to about four times as much.',
+        default: 96 * MIB,
         min: 8 * MIB,
         max: 16 * GIB,
       }),
@@ -236,7 +236,7 @@ export const configSchema = z.strictObject({
         max: 64 * GIB,
       }),
       compression: flag(
-        'Compression of tasks that stay: less disk space, about half as much CPU again for each task.',
+        'Dictionaries for the compression of tasks that stay: less disk space, about half as much CPU again for each task.',
         false,
       ),
     })

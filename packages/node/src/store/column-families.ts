@@ -50,29 +50,14 @@ export interface ColumnBudget extends MemoryBudget {
   readonly compression: boolean;
 }
 
-/*
- * Level compaction: space stays near the live data, which matters for tasks that are deleted soon after they are written.
- * Where the binding is told so, it sets memtables to a part of a budget, and compresses all levels but the first two. Where
- * it is not told, it leaves everything as RocksDB has it: level compaction too, two memtables of 64 MiB, tables as large,
- * and no compression. For payloads that is half of the work that becomes of a task once it is committed.
- */
-const PLAIN_PAYLOAD_BYTES = 128 * 1024 * 1024;
-/** Fewer and larger blocks than the 4 KiB that are the default: an index of a table of 64 MiB would be as large as a small table. */
-const PLAIN_BLOCK_BYTES = 16 * 1024;
-/** From here on payloads may have that much of the memtables. */
-export const PLAIN_MEMTABLE_BYTES = 1.5 * PLAIN_PAYLOAD_BYTES;
-
-function compactionOf(name: keyof typeof Family | undefined, share: Share, budget: ColumnBudget): ColumnOptions {
-  const isPlain = !budget.compression && budget.memtableBytes >= PLAIN_MEMTABLE_BYTES;
-  if (isPlain && name === 'data') return { blockSize: PLAIN_BLOCK_BYTES };
-  const percent = isPlain ? 100 - shares.data.memtables : 100;
-  const bytes = isPlain ? budget.memtableBytes - PLAIN_PAYLOAD_BYTES : budget.memtableBytes;
-  const memtables = (bytes / MEMTABLES_PER_BUDGET) * (share.memtables / percent);
-  return { compaction: 'level', memtableMemoryBudget: Math.max(LEAST_BYTES, Math.floor(memtables)) };
-}
-
-const optionsOf = (name: keyof typeof Family | undefined, share: Share, budget: ColumnBudget): ColumnOptions => ({
-  ...compactionOf(name, share, budget),
+const optionsOf = (share: Share, budget: ColumnBudget): ColumnOptions => ({
+  // Level compaction: space stays near the live data, which matters for tasks that are deleted soon after they are
+  // written. Levels 0 and 1 are not compressed, for most tasks do not live to see a deeper one.
+  compaction: 'level',
+  memtableMemoryBudget: Math.max(
+    LEAST_BYTES,
+    Math.floor((budget.memtableBytes / MEMTABLES_PER_BUDGET) * (share.memtables / 100)),
+  ),
   cacheSize: Math.max(LEAST_BYTES, Math.floor(budget.cacheBytes * (share.cache / 100))),
   // Otherwise indexes and filters are held for every file: memory that grows with the number of tasks.
   cacheIndexAndFilterBlocks: true,
@@ -84,8 +69,8 @@ const optionsOf = (name: keyof typeof Family | undefined, share: Share, budget: 
 
 /** Options of all column families, by name. Opening must name every family there is. */
 export const columnOptions = (budget: ColumnBudget): Record<string, ColumnOptions> => ({
-  default: optionsOf(undefined, unused, budget),
-  ...Object.fromEntries(familyNames.map((name) => [name, optionsOf(name, shares[name], budget)])),
+  default: optionsOf(unused, budget),
+  ...Object.fromEntries(familyNames.map((name) => [name, optionsOf(shares[name], budget)])),
 });
 
 /** The column of each family, by the family's number. */

@@ -13,7 +13,7 @@ import {
   type StoreState,
 } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
-import { type MemoryBudget, PLAIN_MEMTABLE_BYTES } from './column-families.ts';
+import type { MemoryBudget } from './column-families.ts';
 import { DiskGuard } from './disk-guard.ts';
 import { type OpenDatabase, openDatabase } from './open-database.ts';
 import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
@@ -34,9 +34,9 @@ export interface RocksStoreOptions {
   /** Block caches of all families together. Default 128 MiB: an eighth of a machine with 1 GB. */
   readonly cacheBytes?: number;
   /**
-   * Memtables of all families together, at their worst. Default 192 MiB. The write-ahead log, which is replayed at open, may
-   * grow to about four times as much, or more for a moment. With less than 192 MiB payloads go through smaller
-   * memtables and tables (a fortieth of it), and are compressed, which costs more CPU for each task.
+   * Memtables of all families together, at their worst. Default 128 MiB. More of it makes larger files on
+   * disk (a table of payloads is a fortieth of it), which counts with many millions of tasks; but the write-ahead log,
+   * which is replayed at open, may grow to four times as much.
    */
   readonly memtableBytes?: number;
   /**
@@ -46,8 +46,8 @@ export interface RocksStoreOptions {
    */
   readonly reserveBytes?: number;
   /**
-   * Compresses what is older than the two youngest levels of files, with dictionaries. A store may be opened with another
-   * choice: what is rewritten changes. Default false.
+   * Compresses what is older than the two youngest levels of files with dictionaries, and not each block by itself. A store
+   * may be opened with another choice: what is rewritten changes. Default false.
    */
   readonly compression?: boolean;
   /** Longest time a write without `sync` stays unsynced, in ms. Default 100. */
@@ -82,7 +82,7 @@ export async function openRocksStore(options: RocksStoreOptions): Promise<Store>
   const reserveBytes = options.reserveBytes ?? 256 * MIB;
   if (reserveBytes < LEAST_RESERVE_BYTES) throw new RangeError(`reserveBytes is ${reserveBytes}, less than 1 MiB`);
   const cacheBytes = options.cacheBytes ?? 128 * MIB;
-  const memtableBytes = options.memtableBytes ?? PLAIN_MEMTABLE_BYTES;
+  const memtableBytes = options.memtableBytes ?? 128 * MIB;
   await makeDirectory(dir);
   const warn = (message: string) => options.log?.error({ dir }, message);
   const { compression = false } = options;

@@ -4,15 +4,12 @@ declare module '@nxtedition/rocksdb' {
   export type Column = { readonly opaque: unique symbol };
 
   export interface ColumnOptions {
-    /** Without it RocksDB's own defaults stand: level compaction, memtables of 64 MiB, no compression. */
     readonly compaction?: 'level' | 'universal';
     /** In bytes; read only where `compaction` is set. A memtable takes a quarter of it, six may exist. */
     readonly memtableMemoryBudget?: number;
     /** Block cache of this family, in bytes. */
     readonly cacheSize?: number;
     readonly cacheIndexAndFilterBlocks?: boolean;
-    /** In bytes, of what is read at once. Default 4 KiB. */
-    readonly blockSize?: number;
     readonly compression?: boolean;
     readonly optimize?: 'point-lookup';
   }
