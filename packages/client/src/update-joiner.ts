@@ -56,8 +56,8 @@ interface Join {
 }
 
 /**
- * Makes one request of the updates that callers ask for at the same time: most of what an update costs, here
- * and on the node, it costs however little is in it.
+ * Makes one request of the updates that callers ask for at the same time: most of what an update costs, here and on the
+ * node, it costs however little is in it.
  *
  *  U1  An update takes effect wholly or not at all, as if it had been sent alone: a joined request that is refused has
  *      changed nothing, and each of its updates is sent again alone, so that only those fail that would have.

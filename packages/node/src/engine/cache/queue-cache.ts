@@ -37,7 +37,7 @@ class Place implements Kept {
   }
 }
 
-export type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
+type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
 
 const compare = (a: Place, b: Place): number => (a.pid < b.pid ? -1 : a.pid > b.pid ? 1 : 0);
 
