@@ -30,6 +30,14 @@ function numbersOf64Bits(source) {
     : numbers.replace(/^import \{/m, 'import { readInt64, writeInt64 } from "../../../int64.ts";\nimport {');
 }
 
+/** A decoder makes an array for each field of bytes before it reads any: for a task of two such fields a tenth of its cost. */
+function shareNoBytes(source) {
+  const shared = source.replaceAll('new Uint8Array(0)', 'NO_BYTES');
+  return shared === source
+    ? source
+    : shared.replace(/^import \{/m, 'import { NO_BYTES } from "../../../no-bytes.ts";\nimport {');
+}
+
 export function generate(out = here) {
   buf('generate', '-o', out);
   buf('build', '-o', join(out, 'descriptor.binpb'));
@@ -37,7 +45,7 @@ export function generate(out = here) {
   for (const name of readdirSync(gen, { recursive: true })) {
     if (!name.endsWith('.ts')) continue;
     const file = join(gen, name);
-    writeFileSync(file, numbersOf64Bits(shareWriter(readFileSync(file, 'utf8'))));
+    writeFileSync(file, shareNoBytes(numbersOf64Bits(shareWriter(readFileSync(file, 'utf8')))));
   }
 }
 

@@ -4,7 +4,7 @@ const YOUNG_FLAG = '--max-semi-space-size';
  * What V8's young generation may take is three times this. It grows to 32 by default, and then is collected so rarely that
  * the memory of received messages, which is not in it but kept by what is, adds up to where V8 collects everything.
  */
-const YOUNG_MIB = 8;
+const YOUNG_MIB = 16;
 
 /** Of glibc, which has up to eight for each core otherwise, and keeps in each what the threads that use it have freed. */
 const ARENAS = 2;

@@ -45,7 +45,14 @@ function pidOfInstant(now: Instant): Pid {
   return latest.pid;
 }
 
-const pidOfValue = (value: number): Pid => value.toString(16).padStart(DIGITS, '0') as Pid;
+const bytes = Buffer.alloc(DIGITS / 2);
+
+/** A third of what `Number.toString(16)` takes beyond 2^31. */
+function pidOfValue(value: number): Pid {
+  bytes.writeUInt32BE(Math.floor(value / 2 ** 32));
+  bytes.writeUInt32BE(value >>> 0, 4);
+  return bytes.toString('hex') as Pid;
+}
 
 /** Numbers are exact far beyond any time in microseconds; only users' own digits can be larger. */
 function plusOne(counter: string): string {

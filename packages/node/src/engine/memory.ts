@@ -33,6 +33,7 @@ export interface MemoryDeps {
   readonly counts: Counts;
   readonly admission: Admission;
   readonly holdings: Holdings;
+  readonly later: (commit: () => void) => void;
   /** A write failed: this memory is ahead of the disk and of no more use. */
   readonly onFailed: (cause: Error) => void;
 }
@@ -139,6 +140,7 @@ export class Memory {
       sync: deps.config.durability.kind === 'synced',
       durability: localDisk,
       requestWindowMs: deps.config.requestIdWindowMs,
+      later: deps.later,
       onApplied: (atoms) => this.#onApplied(atoms),
       writeTasks: (rows, most) => {
         const written = this.#unwritten.write(rows, most);

@@ -43,6 +43,7 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
     sync: true,
     durability: localDisk,
     requestWindowMs: 60_000,
+    later: queueMicrotask,
     writeTasks: () => () => {},
     onApplied: (atoms) => applied.push(...atoms.map(({ ticket }) => ticket)),
     onFailed,
@@ -56,6 +57,21 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
   test('commits what came in one turn as one group', async () => {
     const { log, applied } = setUp({ atomicBatches });
     for (const ticket of [1, 2, 3]) log.append(atom(ticket));
+    await log.durable();
+    await settle();
+    expect(log.figures).toMatchObject({ groups: 1, atoms: 3 });
+    expect(applied).toEqual([1, 2, 3]);
+  });
+
+  test('commits what came in several turns as one group where it is told to wait for them', async () => {
+    const asked: (() => void)[] = [];
+    const { log, applied } = setUp({ atomicBatches, later: (flush) => void asked.push(flush) });
+    for (const ticket of [1, 2, 3]) {
+      log.append(atom(ticket));
+      await settle();
+    }
+    expect([asked.length, log.figures.groups]).toEqual([1, 0]);
+    for (const flush of asked) flush();
     await log.durable();
     await settle();
     expect(log.figures).toMatchObject({ groups: 1, atoms: 3 });

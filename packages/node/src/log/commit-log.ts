@@ -20,6 +20,8 @@ export interface CommitLogOptions {
   readonly sync: boolean;
   readonly durability: DurabilityPolicy;
   readonly requestWindowMs: number;
+  /** Calls back when what is appended now should be a group. */
+  readonly later: (flush: () => void) => void;
   /** These atoms are durable, and the rows that were written with them can be read from the store. */
   readonly onApplied: (atoms: readonly ApplyAtom[]) => void;
   /**
@@ -150,7 +152,7 @@ export class CommitLog {
   #queueFlush(): void {
     if (this.#flushQueued || this.#unfinished.length >= GROUPS_IN_FLIGHT) return;
     this.#flushQueued = true;
-    queueMicrotask(() => {
+    this.#options.later(() => {
       this.#flushQueued = false;
       this.#flush();
     });

@@ -70,7 +70,7 @@ describe('taskmaster-node', () => {
       );
       return `${options}${environment}`.split('\0').filter((text) => /semi.space|ARENA/.test(text));
     };
-    expect(await boundsOf()).toEqual(['--max-semi-space-size=8', 'MALLOC_ARENA_MAX=2']);
+    expect(await boundsOf()).toEqual(['--max-semi-space-size=16', 'MALLOC_ARENA_MAX=2']);
     for (const chosen of ['--max-semi-space-size=4', '--max_semi_space_size=4']) {
       expect(await boundsOf(chosen)).toEqual([chosen, 'MALLOC_ARENA_MAX=2']);
     }

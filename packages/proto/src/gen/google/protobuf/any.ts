@@ -2,6 +2,7 @@
 // source: google/protobuf/any.proto
 
 /* eslint-disable */
+import { NO_BYTES } from "../../../no-bytes.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /**
@@ -74,7 +75,7 @@ export interface Any {
 }
 
 function createBaseAny(): Any {
-  return { typeUrl: "", value: new Uint8Array(0) };
+  return { typeUrl: "", value: NO_BYTES };
 }
 
 export const Any: MessageFns<Any> = {

@@ -2,6 +2,7 @@
 // source: taskmaster/v1/peer.proto
 
 /* eslint-disable */
+import { NO_BYTES } from "../../../no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../int64.ts";
 import { encodeToBuffer } from "../../../encode-to-buffer.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
@@ -549,7 +550,7 @@ export const SendRowsRequest: MessageFns<SendRowsRequest> = {
 };
 
 function createBaseTransferredRow(): TransferredRow {
-  return { kind: 0, queueId: 0, key: new Uint8Array(0), value: new Uint8Array(0), window: 0 };
+  return { kind: 0, queueId: 0, key: NO_BYTES, value: NO_BYTES, window: 0 };
 }
 
 export const TransferredRow: MessageFns<TransferredRow> = {
@@ -742,7 +743,7 @@ export const SendAtomsRequest: MessageFns<SendAtomsRequest> = {
 };
 
 function createBaseTransferredAtom(): TransferredAtom {
-  return { ticket: 0, entry: new Uint8Array(0), continues: false };
+  return { ticket: 0, entry: NO_BYTES, continues: false };
 }
 
 export const TransferredAtom: MessageFns<TransferredAtom> = {

@@ -2,6 +2,7 @@
 // source: taskmaster/v1/tasks.proto
 
 /* eslint-disable */
+import { NO_BYTES } from "../../../no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
@@ -459,7 +460,7 @@ export interface TaskInfo {
 }
 
 function createBaseUpdateTasksRequest(): UpdateTasksRequest {
-  return { enqueue: [], dequeue: [], renew: [], release: [], requestId: new Uint8Array(0) };
+  return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES };
 }
 
 export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
@@ -549,7 +550,7 @@ export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
 };
 
 function createBaseEnqueue(): Enqueue {
-  return { queue: "", pid: new Uint8Array(0), data: new Uint8Array(0), mode: 0, delayMs: 0, retry: undefined };
+  return { queue: "", pid: NO_BYTES, data: NO_BYTES, mode: 0, delayMs: 0, retry: undefined };
 }
 
 export const Enqueue: MessageFns<Enqueue> = {
@@ -729,7 +730,7 @@ export const RetryPolicy: MessageFns<RetryPolicy> = {
 };
 
 function createBaseDequeue(): Dequeue {
-  return { queue: "", pid: new Uint8Array(0), leaseToken: 0 };
+  return { queue: "", pid: NO_BYTES, leaseToken: 0 };
 }
 
 export const Dequeue: MessageFns<Dequeue> = {
@@ -797,7 +798,7 @@ export const Dequeue: MessageFns<Dequeue> = {
 };
 
 function createBaseRenew(): Renew {
-  return { queue: "", pid: new Uint8Array(0), leaseToken: 0, leaseMs: 0 };
+  return { queue: "", pid: NO_BYTES, leaseToken: 0, leaseMs: 0 };
 }
 
 export const Renew: MessageFns<Renew> = {
@@ -876,7 +877,7 @@ export const Renew: MessageFns<Renew> = {
 };
 
 function createBaseRelease(): Release {
-  return { queue: "", pid: new Uint8Array(0), leaseToken: 0, delayMs: undefined, refundAttempt: false };
+  return { queue: "", pid: NO_BYTES, leaseToken: 0, delayMs: undefined, refundAttempt: false };
 }
 
 export const Release: MessageFns<Release> = {
@@ -1034,7 +1035,7 @@ export const UpdateTasksResponse: MessageFns<UpdateTasksResponse> = {
 };
 
 function createBaseEnqueueOutcome(): EnqueueOutcome {
-  return { pid: new Uint8Array(0), result: 0 };
+  return { pid: NO_BYTES, result: 0 };
 }
 
 export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
@@ -1194,7 +1195,7 @@ export const ReleaseOutcome: MessageFns<ReleaseOutcome> = {
 };
 
 function createBaseLeaseTasksRequest(): LeaseTasksRequest {
-  return { queues: [], maxTasks: 0, leaseMs: 0, maxPid: new Uint8Array(0), waitMs: 0, worker: "", maxBytes: 0 };
+  return { queues: [], maxTasks: 0, leaseMs: 0, maxPid: NO_BYTES, waitMs: 0, worker: "", maxBytes: 0 };
 }
 
 export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
@@ -1354,8 +1355,8 @@ export const LeaseTasksResponse: MessageFns<LeaseTasksResponse> = {
 function createBaseLeasedTask(): LeasedTask {
   return {
     queue: "",
-    pid: new Uint8Array(0),
-    data: new Uint8Array(0),
+    pid: NO_BYTES,
+    data: NO_BYTES,
     leaseToken: 0,
     leaseUntilUnixMs: 0,
     attempt: 0,
@@ -1959,7 +1960,7 @@ export const Error_MetadataEntry: MessageFns<Error_MetadataEntry> = {
 };
 
 function createBaseItemRefusal(): ItemRefusal {
-  return { kind: 0, index: 0, queue: "", pid: new Uint8Array(0), reason: "" };
+  return { kind: 0, index: 0, queue: "", pid: NO_BYTES, reason: "" };
 }
 
 export const ItemRefusal: MessageFns<ItemRefusal> = {
@@ -2336,9 +2337,9 @@ export const GetTasksResponse: MessageFns<GetTasksResponse> = {
 function createBaseTaskInfo(): TaskInfo {
   return {
     queue: "",
-    pid: new Uint8Array(0),
+    pid: NO_BYTES,
     state: 0,
-    data: new Uint8Array(0),
+    data: NO_BYTES,
     attempts: 0,
     enqueuedUnixMs: 0,
     hiddenUntilUnixMs: 0,
