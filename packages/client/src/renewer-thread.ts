@@ -1,6 +1,7 @@
 import { workerData } from 'node:worker_threads';
 import { GrpcTransport } from './grpc-transport.ts';
 import { Renewer } from './renewer.ts';
+import { receiveLease } from './sent-lease.ts';
 import type { RenewerCommand, RenewerReport, RenewerThreadData } from './threaded-renewer.ts';
 import { systemTiming } from './timing.ts';
 
@@ -20,6 +21,6 @@ const renewer = new Renewer({
 });
 
 port.on('message', (command: RenewerCommand) => {
-  if (command.kind === 'keep') renewer.keep(command.leases);
+  if (command.kind === 'keep') renewer.keep(command.leases.map(receiveLease));
   else for (const id of command.ids) renewer.forget(id);
 });

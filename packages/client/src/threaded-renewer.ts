@@ -4,6 +4,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker as Threa
 import type { Error as WireError } from '@taskmaster/proto';
 import type { TaskMasterError } from './errors.ts';
 import type { KeptLease } from './renewer.ts';
+import { type SentLease, sendLease } from './sent-lease.ts';
 import type { Reachable } from './transport.ts';
 import { errorFromWire } from './wire-errors.ts';
 
@@ -15,7 +16,7 @@ export interface RenewerThreadData {
 
 /** To the thread. */
 export type RenewerCommand =
-  | { readonly kind: 'keep'; readonly leases: readonly KeptLease[] }
+  | { readonly kind: 'keep'; readonly leases: readonly SentLease[] }
   | { readonly kind: 'forget'; readonly ids: readonly number[] };
 
 /** From the thread. */
@@ -58,9 +59,7 @@ export class ThreadedRenewer {
   }
 
   keep(leases: readonly KeptLease[]): void {
-    // A PID is a view into a received message, and cloning a view clones all the memory behind it.
-    const copied = leases.map((lease) => ({ ...lease, pid: new Uint8Array(lease.pid) }));
-    this.#post({ kind: 'keep', leases: copied });
+    this.#post({ kind: 'keep', leases: leases.map(sendLease) });
   }
 
   /** Told to the thread at the end of the turn, together with others: tasks end one by one, but many at a time. */
