@@ -78,6 +78,14 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     expect(applied).toEqual([1, 2, 3]);
   });
 
+  test('waits for nothing with a group that is large', async () => {
+    const { log } = setUp({ atomicBatches, later: () => {} });
+    const changes = atom(1).changes.map((change) => ({ ...change, data: new Uint8Array(100_000) }));
+    log.append(atom(1, { changes }));
+    await log.durable();
+    expect(log.figures.groups).toBe(1);
+  });
+
   test('gathers what comes while the disk is busy', async () => {
     const { log, time, applied } = setUp({ atomicBatches, syncMs: 10 });
     for (let ticket = 1; ticket <= 20; ticket++) {

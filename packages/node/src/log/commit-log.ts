@@ -20,7 +20,7 @@ export interface CommitLogOptions {
   readonly sync: boolean;
   readonly durability: DurabilityPolicy;
   readonly requestWindowMs: number;
-  /** Calls back when what is appended now should be a group. */
+  /** Calls back when what is appended now should be a group, if that is small. Others are made after the microtasks. */
   readonly later: (flush: () => void) => void;
   /** These atoms are durable, and the rows that were written with them can be read from the store. */
   readonly onApplied: (atoms: readonly ApplyAtom[]) => void;
@@ -48,6 +48,9 @@ const MOST_EXPECTED_BYTES = 4 * 1024 * 1024;
 
 /** How many groups are with the store at once: one on the disk, one ready when that is done. */
 const GROUPS_IN_FLIGHT = 2;
+
+/** Smaller groups cost more by themselves than for what is in them. */
+const SMALL_GROUP_BYTES = 32 * 1024;
 
 class Group {
   readonly atoms: ApplyAtom[] = [];
@@ -152,7 +155,9 @@ export class CommitLog {
   #queueFlush(): void {
     if (this.#flushQueued || this.#unfinished.length >= GROUPS_IN_FLIGHT) return;
     this.#flushQueued = true;
-    this.#options.later(() => {
+    const isSmall = this.#gathering.entries.byteLength < SMALL_GROUP_BYTES;
+    const soon = isSmall ? this.#options.later : queueMicrotask;
+    soon(() => {
       this.#flushQueued = false;
       this.#flush();
     });
