@@ -9,7 +9,7 @@ import { dequeueOf, leaseTasks, newTasks, updateTasks } from './stub-calls.ts';
 
 type JobOf<Kind extends Job['kind']> = Extract<Job, { readonly kind: Kind }>;
 
-/** A consumer is left alone for so long, so that its poll is waiting on the server when the task comes, in ms. */
+/** Long enough for a poll to be waiting on the server, and for every thread to have gone to sleep, in ms. */
 export const IDLE_MS = 5;
 const POLL_MS = 30_000;
 
@@ -51,45 +51,66 @@ export async function runWorker(connections: Connections, job: JobOf<'worker'>):
   return meter.result();
 }
 
-/** Hands tasks to a consumer that waits for them, one at a time on an otherwise idle server. */
+/**
+ * Hands tasks to a consumer that waits for them, one at a time on a server that does nothing else. Two polls are open: one
+ * that has waited since the hand-over before gets the task, while the other one is renewed behind it.
+ */
 export async function runHandOver(connections: Connections, job: JobOf<'hand-over'>): Promise<LoadResult> {
+  const ends = job.via === 'unary' ? await stubEnds(connections, job) : await clientEnds(connections, job);
+  const open = (index: number): Promise<Received> => ends.poll().then((complete) => ({ index, complete }));
+  const polls = [0, 1].map(open);
+  await delay(IDLE_MS); // until they wait on the server
   const meter = new LoadMeter();
-  const handOver = job.via === 'unary' ? await stubHandOver(connections, job) : await clientHandOver(connections, job);
-  for (let i = 0; i < job.count; i++) meter.record(1, await handOver());
+  for (let i = 0; i < job.count; i++) {
+    if (job.pauseMs > 0) await delay(job.pauseMs);
+    const began = performance.now();
+    const enqueueing = ends.enqueue();
+    const { index, complete } = await Promise.race(polls);
+    meter.record(1, performance.now() - began);
+    await enqueueing;
+    polls[index] = open(index);
+    await complete();
+  }
+  // What is left open would take the tasks of the next run.
+  for (const poll of polls) {
+    await ends.enqueue();
+    await (await poll).complete();
+  }
   return meter.result();
 }
 
-/** Resolves with the time from the enqueue to the consumer's reply, in ms. */
-type HandOver = () => Promise<number>;
+/** A task that the poll of this number got. */
+interface Received {
+  readonly index: number;
+  readonly complete: () => Promise<unknown>;
+}
 
-async function stubHandOver(connections: Connections, { endpoint, queue }: JobOf<'hand-over'>): Promise<HandOver> {
+/** Of a hand-over: who enqueues one task, and who waits for one, and completes it. */
+interface Ends {
+  readonly enqueue: () => Promise<unknown>;
+  readonly poll: () => Promise<Received['complete']>;
+}
+
+async function stubEnds(connections: Connections, { endpoint, queue }: JobOf<'hand-over'>): Promise<Ends> {
   const producer = await connections.stub(endpoint, 'producer');
   const consumer = await connections.stub(endpoint, 'consumer');
-  return async () => {
-    const waiting = leaseTasks(consumer, queue, 1, { waitMs: POLL_MS });
-    await delay(IDLE_MS);
-    const began = performance.now();
-    const enqueueing = updateTasks(producer, { enqueue: newTasks(queue, 1) });
-    const tasks = await waiting;
-    const ms = performance.now() - began;
-    await enqueueing;
-    await updateTasks(consumer, { dequeue: tasks.map(dequeueOf) });
-    return ms;
+  return {
+    enqueue: () => updateTasks(producer, { enqueue: newTasks(queue, 1) }),
+    poll: async () => {
+      const tasks = await leaseTasks(consumer, queue, 1, { waitMs: POLL_MS });
+      return () => updateTasks(consumer, { dequeue: tasks.map(dequeueOf) });
+    },
   };
 }
 
-async function clientHandOver(connections: Connections, job: JobOf<'hand-over'>): Promise<HandOver> {
+async function clientEnds(connections: Connections, job: JobOf<'hand-over'>): Promise<Ends> {
   const producer = (await connections.client(job.endpoint, 'producer')).queue(job.queue, { codec: bytesCodec });
   const consumer = (await connections.client(job.endpoint, 'consumer')).queue(job.queue, { codec: bytesCodec });
-  return async () => {
-    const waiting = consumer.lease({ wait: POLL_MS });
-    await delay(IDLE_MS);
-    const began = performance.now();
-    const enqueueing = producer.enqueue(payload());
-    const [task] = await waiting;
-    const ms = performance.now() - began;
-    await enqueueing;
-    await task?.complete();
-    return ms;
+  return {
+    enqueue: () => producer.enqueue(payload()),
+    poll: async () => {
+      const [task] = await consumer.lease({ wait: POLL_MS });
+      return async () => await task?.complete();
+    },
   };
 }

@@ -98,6 +98,8 @@ export type Job =
       readonly via: Via;
       readonly queue: string;
       readonly count: number;
+      /** Before each, in ms. */
+      readonly pauseMs: number;
     }
   /** Opens so many more long polls, over so many connections, and leaves them open. */
   | {

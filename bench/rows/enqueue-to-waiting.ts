@@ -8,31 +8,31 @@ import type { Bench, Row } from '../row.ts';
 /** Of a bare round trip and a bare sync, one after the other. */
 const MOST_RATIO = 1.5;
 
-/** Latency from an enqueue to the reply of a consumer that waits for it in a long poll, on an idle node. */
+/**
+ * Latency from an enqueue to the reply of a consumer that waits for it in a long poll, one at a time. To wake up takes a
+ * machine longer than to go on, so the parts it is compared with follow each other like it: at once, or after a rest.
+ */
 export const enqueueToWaiting: Row = {
   name: 'B7',
   about: 'latency from enqueue to a consumer that waits in a long poll, idle node, against a round trip and an fsync',
   when: 'always',
   async *run(bench) {
-    for (const via of ['unary', 'client'] as const) yield* measure(bench, via);
+    for (const via of ['unary', 'client'] as const) {
+      for (const restMs of [0, IDLE_MS]) yield* measure(bench, via, restMs);
+    }
   },
 };
 
-async function* measure(bench: Bench, via: Via): AsyncGenerator<Measurement> {
+async function* measure(bench: Bench, via: Via, restMs: number): AsyncGenerator<Measurement> {
   const { processes, load } = bench;
   const node = await processes.node();
   const noop = await processes.noopServer();
   const enqueue = { kind: 'enqueue', via: 'unary', queue: 'bench', batch: 1 } as const;
-  const sync = { kind: 'sync-file' } as const;
-  const dir = await processes.directory();
-  const [handOver, roundTrip, synced, store, idleRoundTrip, idleSynced] = await compete(bench, [
-    handOvers(bench, node.endpoint, node.pid, via),
-    oneAtATime(bench, 'no-op unary', noop.endpoint, enqueue, [noop.pid]),
-    oneAtATime(bench, 'fsync', dir, sync),
-    oneAtATime(bench, 'raw store', await processes.directory(), { kind: 'store-enqueue', batch: 1 }),
-    // As idle as the node is: to wake up takes a machine longer than to go on.
-    oneAtATime(bench, 'idle no-op unary', noop.endpoint, enqueue, [noop.pid], IDLE_MS),
-    oneAtATime(bench, 'idle fsync', dir, sync, [], IDLE_MS),
+  const [handOver, roundTrip, synced, store] = await compete(bench, [
+    handOvers(bench, node.endpoint, node.pid, via, restMs),
+    oneAtATime(bench, 'no-op unary', noop.endpoint, enqueue, restMs, [noop.pid]),
+    oneAtATime(bench, 'fsync', await processes.directory(), { kind: 'sync-file' }, restMs),
+    oneAtATime(bench, 'raw store', await processes.directory(), { kind: 'store-enqueue', batch: 1 }, restMs),
   ]);
   await node.stop();
   await noop.stop();
@@ -40,7 +40,7 @@ async function* measure(bench: Bench, via: Via): AsyncGenerator<Measurement> {
     const ratio = toSum(handOver, [roundTrip, synced], of);
     yield {
       row: enqueueToWaiting.name,
-      variant: `${via} ${of === 'p50Ms' ? 'p50' : 'p99'}`,
+      variant: `${via}${restMs > 0 ? ' rested' : ''} ${of === 'p50Ms' ? 'p50' : 'p99'}`,
       p50Ms: handOver.p50Ms,
       p99Ms: handOver.p99Ms,
       baseline: 'no-op unary + fsync',
@@ -52,9 +52,6 @@ async function* measure(bench: Bench, via: Via): AsyncGenerator<Measurement> {
         ...latencies('fsync', synced),
         ...latencies('raw_store', store),
         ratio_with_raw_store: round(toSum(handOver, [roundTrip, store], of), 3),
-        ...latencies('idle_noop', idleRoundTrip),
-        ...latencies('idle_fsync', idleSynced),
-        ratio_with_idle: round(toSum(handOver, [idleRoundTrip, idleSynced], of), 3),
       },
     };
   }
@@ -73,13 +70,13 @@ function latencies(name: string, { p50Ms = 0, p99Ms = 0 }: Figures): Record<stri
   return { [`${name}_p50_ms`]: round(p50Ms, 3), [`${name}_p99_ms`]: round(p99Ms, 3) };
 }
 
-function handOvers(bench: Bench, endpoint: string, serverPid: number, via: Via): Contestant {
+function handOvers(bench: Bench, endpoint: string, serverPid: number, via: Via, pauseMs: number): Contestant {
   const generator = bench.processes.generator();
   const count = bench.scale.handOvers;
   return {
     name: 'node',
     serverPids: [serverPid],
-    run: () => generator.run({ kind: 'hand-over', endpoint, via, queue: 'bench', count }),
+    run: () => generator.run({ kind: 'hand-over', endpoint, via, queue: 'bench', count, pauseMs }),
   };
 }
 
@@ -89,8 +86,8 @@ function oneAtATime(
   name: string,
   endpoint: string,
   operation: Operation,
+  pauseMs: number,
   serverPids: readonly number[] = [],
-  pauseMs = 0,
 ): Contestant {
   const generator = bench.processes.generator();
   return {
