@@ -13,7 +13,7 @@ export function figureFour(all: readonly Point[]): Section {
       'The paper: leases in batches of 50 from 500 queues, 50 workers of 10 threads, tasks of 100 bytes. Here the same, and ' +
       'every lease is followed by the dequeue of its tasks, so that the heads of the queues move. The node has started with ' +
       'nothing in memory before each point. A read is a refill of a queue’s head, or the lookup of a single task that ' +
-      'the cache had to let go. The cache counts 400 bytes beside the payload and the PID of a task, which is what it takes in memory: 47 MB of payload are about 250 MB.',
+      'the cache had to let go. The cache counts what a task takes in memory, 260 bytes beside its payload and PID: 47 MB of payload are about 180 MB.',
     charts: [
       [
         'figure-4',
