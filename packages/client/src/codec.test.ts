@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { LeasedTask } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { bytesCodec, type DataFormat, decodeData, encodeData, jsonCodec, textCodec } from './codec.ts';
@@ -16,6 +17,15 @@ test('text and bytes are themselves', () => {
   expect(textCodec.decode(textCodec.encode('grün'))).toBe('grün');
   const bytes = utf8('x');
   expect(bytesCodec.decode(bytesCodec.encode(bytes))).toBe(bytes);
+});
+
+test('empty data that somebody transfers to a thread takes nothing from other messages', () => {
+  const message = LeasedTask.decode(new Uint8Array(0));
+  const data = bytesCodec.decode(message.data);
+  const { buffer } = data;
+  if (!(buffer instanceof ArrayBuffer)) throw new Error('shared memory');
+  structuredClone(buffer, { transfer: [buffer] });
+  expect(() => Buffer.from(message.data.buffer)).not.toThrow();
 });
 
 test.each([

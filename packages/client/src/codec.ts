@@ -25,10 +25,11 @@ export const textCodec: Codec<string> = {
   decode: utf8,
 };
 
-/** Bytes as they are. */
+/** Bytes as they are. Those received are a view of a message: copy them before you transfer their memory to a thread. */
 export const bytesCodec: Codec<Uint8Array> = {
   encode: (bytes) => bytes,
-  decode: (bytes) => bytes,
+  // Messages without bytes share one empty array, which nobody may detach.
+  decode: (bytes) => (bytes.byteLength === 0 ? new Uint8Array(0) : bytes),
 };
 
 /** How the data of one queue becomes bytes and back. */

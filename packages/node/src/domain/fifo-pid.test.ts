@@ -56,6 +56,16 @@ describe('the next FIFO PID', () => {
     expect(assigned).toEqual(['0006474846204000', '0006474846204001', '0006474846204002']);
   });
 
+  test('counts on beyond the numbers that are exact', () => {
+    let largest = '001ffffffffffff8' as Pid;
+    for (let i = 0; i < 20; i++) {
+      const next = nextFifoPid(largest, NOW) ?? ('' as Pid);
+      expect(next > largest, `${next} behind ${largest}`).toBe(true);
+      largest = next;
+    }
+    expect(largest).toBe('002000000000000c');
+  });
+
   test.each([
     ['a word', 'zebra', 'zebra0000000000000001'],
     ['a counter behind a word', 'zebra0000000000000009', 'zebra000000000000000a'],

@@ -19,7 +19,7 @@ const FAR = Number.MAX_SAFE_INTEGER - 1;
 export function nextFifoPid(largest: Pid | undefined, now: Instant): Pid | undefined {
   const byTime = pidOfInstant(now);
   if (largest === undefined || largest < byTime) return byTime;
-  if (largest === last.pid) return assigned(last.value + 1);
+  if (largest === last.pid && last.value < FAR) return assigned(last.value + 1);
 
   const counter = largest.slice(-DIGITS);
   if (COUNTER.test(counter) && counter !== LAST) {

@@ -59,8 +59,8 @@ export interface EngineDeps {
   /** Whether partitions come and go: the engine serves those only that it is known to hold. Default: it holds all. */
   readonly clustered?: boolean;
   /**
-   * Calls back when all is decided that should be committed together, for as long as that is little: the more it is, the
-   * fewer groups there are. Default: after the current microtasks.
+   * Calls back when all is decided that should be committed together with a first small update: the more it is, the fewer
+   * groups there are. Default: after the current microtasks.
    */
   readonly later?: (commit: () => void) => void;
   readonly log?: EngineLog;

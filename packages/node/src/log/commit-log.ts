@@ -20,7 +20,7 @@ export interface CommitLogOptions {
   readonly sync: boolean;
   readonly durability: DurabilityPolicy;
   readonly requestWindowMs: number;
-  /** Calls back when what is appended now should be a group, if that is small. Others are made after the microtasks. */
+  /** Calls back when a group that begins small should end. Others end with the current microtasks. */
   readonly later: (flush: () => void) => void;
   /** These atoms are durable, and the rows that were written with them can be read from the store. */
   readonly onApplied: (atoms: readonly ApplyAtom[]) => void;
