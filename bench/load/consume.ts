@@ -72,10 +72,8 @@ export async function runHandOver(connections: Connections, job: JobOf<'hand-ove
     await complete();
   }
   // What is left open would take the tasks of the next run.
-  for (const poll of polls) {
-    await ends.enqueue();
-    await (await poll).complete();
-  }
+  await Promise.all(polls.map(() => ends.enqueue()));
+  await Promise.all(polls.map(async (poll) => await (await poll).complete()));
   return meter.result();
 }
 
