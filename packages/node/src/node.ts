@@ -180,15 +180,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const clustered = standing.kind === 'member';
   if (clustered) parts.joining = 'it takes its place';
   const engineConfig = engineConfigOf(config, clustered ? standing.partitions : undefined);
-  const engine = await openEngine({
-    store,
-    clock,
-    random: systemRandom,
-    config: engineConfig,
-    clustered,
-    later: setImmediate, // one read of a connection may bring a hundred calls, each with its own microtasks
-    log,
-  });
+  const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfig, clustered, log });
   opened.defer(() => engine.stop());
   warnOfPartitions(config.engine.partitions, engine.partitions.count, log);
   // Nothing is committed before the agent watches over what is held.

@@ -58,11 +58,6 @@ export interface EngineDeps {
   readonly config?: Partial<EngineConfig>;
   /** Whether partitions come and go: the engine serves those only that it is known to hold. Default: it holds all. */
   readonly clustered?: boolean;
-  /**
-   * Calls back when all is decided that should be committed together with a first small update: the more it is, the fewer
-   * groups there are. Default: after the current microtasks.
-   */
-  readonly later?: (commit: () => void) => void;
   readonly log?: EngineLog;
 }
 
@@ -71,11 +66,11 @@ const RELOAD_DELAY_MS = 1000;
 
 /** Opens the engine of a store: recovers what was committed, then serves. Throws `StoreCorrupt` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
-  const { store, clock, random, clustered = false, later = queueMicrotask, log = SILENT } = deps;
+  const { store, clock, random, clustered = false, log = SILENT } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
   const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions) };
   const holdings = new Holdings(clustered ? await readHolderRows(store) : undefined);
-  const engine = new Engine({ store, clock, random, later, log, config, holdings });
+  const engine = new Engine({ store, clock, random, log, config, holdings });
   await engine.start();
   return engine;
 }
@@ -317,19 +312,9 @@ export class Engine implements TaskEngine {
   }
 
   #memoryDeps(): MemoryDeps {
-    const { store, clock, random, config, holdings, later } = this.#deps;
+    const { store, clock, random, config, holdings } = this.#deps;
     const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
-    return {
-      store,
-      clock,
-      random,
-      config,
-      holdings,
-      later,
-      counts: this.#counts,
-      admission: this.#admission,
-      onFailed,
-    };
+    return { store, clock, random, config, holdings, counts: this.#counts, admission: this.#admission, onFailed };
   }
 
   #onStoreState(state: StoreState): void {

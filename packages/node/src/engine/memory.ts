@@ -33,7 +33,6 @@ export interface MemoryDeps {
   readonly counts: Counts;
   readonly admission: Admission;
   readonly holdings: Holdings;
-  readonly later: (commit: () => void) => void;
   /** A write failed: this memory is ahead of the disk and of no more use. */
   readonly onFailed: (cause: Error) => void;
 }
@@ -140,7 +139,6 @@ export class Memory {
       sync: deps.config.durability.kind === 'synced',
       durability: localDisk,
       requestWindowMs: deps.config.requestIdWindowMs,
-      later: deps.later,
       onApplied: (atoms) => this.#onApplied(atoms),
       writeTasks: (rows, most) => {
         const written = this.#unwritten.write(rows, most);

@@ -43,7 +43,6 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
     sync: true,
     durability: localDisk,
     requestWindowMs: 60_000,
-    later: queueMicrotask,
     writeTasks: () => () => {},
     onApplied: (atoms) => applied.push(...atoms.map(({ ticket }) => ticket)),
     onFailed,
@@ -61,29 +60,6 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     await settle();
     expect(log.figures).toMatchObject({ groups: 1, atoms: 3 });
     expect(applied).toEqual([1, 2, 3]);
-  });
-
-  test('commits what came in several turns as one group where it is told to wait for them', async () => {
-    const asked: (() => void)[] = [];
-    const { log, applied } = setUp({ atomicBatches, later: (flush) => void asked.push(flush) });
-    for (const ticket of [1, 2, 3]) {
-      log.append(atom(ticket));
-      await settle();
-    }
-    expect([asked.length, log.figures.groups]).toEqual([1, 0]);
-    for (const flush of asked) flush();
-    await log.durable();
-    await settle();
-    expect(log.figures).toMatchObject({ groups: 1, atoms: 3 });
-    expect(applied).toEqual([1, 2, 3]);
-  });
-
-  test('waits for nothing with a group that is large', async () => {
-    const { log } = setUp({ atomicBatches, later: () => {} });
-    const changes = atom(1).changes.map((change) => ({ ...change, data: new Uint8Array(100_000) }));
-    log.append(atom(1, { changes }));
-    await log.durable();
-    expect(log.figures.groups).toBe(1);
   });
 
   test('gathers what comes while the disk is busy', async () => {

@@ -20,8 +20,6 @@ export interface CommitLogOptions {
   readonly sync: boolean;
   readonly durability: DurabilityPolicy;
   readonly requestWindowMs: number;
-  /** Calls back when a group that begins small should end. Others end with the current microtasks. */
-  readonly later: (flush: () => void) => void;
   /** These atoms are durable, and the rows that were written with them can be read from the store. */
   readonly onApplied: (atoms: readonly ApplyAtom[]) => void;
   /**
@@ -48,9 +46,6 @@ const MOST_EXPECTED_BYTES = 4 * 1024 * 1024;
 
 /** How many groups are with the store at once: one on the disk, one ready when that is done. */
 const GROUPS_IN_FLIGHT = 2;
-
-/** Smaller groups cost more by themselves than for what is in them. */
-const SMALL_GROUP_BYTES = 32 * 1024;
 
 class Group {
   readonly atoms: ApplyAtom[] = [];
@@ -155,9 +150,7 @@ export class CommitLog {
   #queueFlush(): void {
     if (this.#flushQueued || this.#unfinished.length >= GROUPS_IN_FLIGHT) return;
     this.#flushQueued = true;
-    const isSmall = this.#gathering.entries.byteLength < SMALL_GROUP_BYTES;
-    const soon = isSmall ? this.#options.later : queueMicrotask;
-    soon(() => {
+    queueMicrotask(() => {
       this.#flushQueued = false;
       this.#flush();
     });
