@@ -91,9 +91,9 @@ async function showSome(memory: Memory, queue: Queue, pids: readonly Pid[], now:
       continue;
     }
     if (draft.changes.length === 0) return done;
+    memory.commit({ partition: queue.partition, at: now, changes: draft.changes, created: draft.created });
     memory.counts.leasesExpired += expired;
     memory.counts.tasksDeadLettered += draft.deadLettered;
-    memory.commit({ partition: queue.partition, at: now, changes: draft.changes, created: draft.created });
     return done;
   }
 }

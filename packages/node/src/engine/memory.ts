@@ -246,10 +246,13 @@ export class Memory {
     this.#partitions.delete(id);
   }
 
-  /** Commits an atom: visible to later operations at once, to callers when `durable()` resolves. */
+  /**
+   * Commits an atom: visible to later operations at once, to callers when `durable()` resolves. When it throws nothing has
+   * changed: whoever was allowed to commit may not be any more, if the process stood still in between.
+   */
   commit(plan: PlannedAtom): Ticket {
     this.assertCurrent();
-    // Whoever decides asks the gate in the same turn; this is for whoever forgot.
+    // Whoever decides asks the gate in the same turn; but a turn can last for long.
     if (!this.holdings.canCommit(plan.partition)) throw this.holdings.notHolder(plan.partition);
     const partition = this.#partition(plan.partition);
     const ticket = (partition.lastTicket + 1) as Ticket;
@@ -263,6 +266,8 @@ export class Memory {
       request: plan.request,
     };
     this.log.append(atom);
+    // Not before: what is remembered is answered as done.
+    if (plan.request) this.requests.remember(plan.request.id, plan.at, plan.request.outcome);
     partition.lastTicket = ticket;
     for (const queue of plan.created ?? NONE) {
       partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;

@@ -122,3 +122,18 @@ test('partitions that are claimed together are told of together: whoever hears o
   await h.clock.run(h.engine.partitions.claim(ids.map((id) => ({ id, epoch: 3 }))));
   expect(told).toEqual([ids]);
 });
+
+describe('a node that stands still between being allowed to commit and committing', () => {
+  const mail = { enqueue: [{ queue: QUEUE, data: 'hello' }], id: 'once' };
+
+  test('applies the update when it is repeated, and does not take it for one that was', async () => {
+    const h = await holderAt(1);
+    // Asked twice in the turn, it notices at the second time.
+    let asked = 0;
+    h.engine.partitions.guard(() => (++asked === 2 ? new Promise<void>(() => {}) : undefined));
+    await expect(h.clock.run(h.update(mail))).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+    const repeated = await h.clock.run(h.update(mail));
+    const leased = await h.clock.run(h.lease(QUEUE, { max: 9 }));
+    expect(pidsOf(leased)).toEqual([...PIDS, ...repeated.enqueued.map(({ pid }) => pid)]);
+  });
+});

@@ -103,12 +103,10 @@ function commit(
 ): void {
   // An update that only collapsed into existing tasks changes nothing; its id is remembered all the same.
   if (plan.changes.length === 0 && requestName === undefined) return;
-  let request: RecordedRequest | undefined;
-  if (requestName !== undefined) {
-    request = { id: requestName, outcome: encodeOutcome(fingerprintOf(command), plan.outcome) };
-    // Before the commit: it may hand tasks to waiting callers, and all of it is one turn.
-    memory.requests.remember(requestName, at, request.outcome);
-  }
+  const request: RecordedRequest | undefined =
+    requestName === undefined
+      ? undefined
+      : { id: requestName, outcome: encodeOutcome(fingerprintOf(command), plan.outcome) };
   memory.commit({ partition, at, changes: plan.changes, created: plan.created, request });
 }
 
