@@ -7,6 +7,7 @@ export const FAULTS = [
   ...(['power loss', 'kill', 'stop', 'crash in a hand-off', 'crash at a durable step', 'crash while leaving'] as const),
   ...([
     'pause',
+    'pause in a turn',
     'partition',
     'one-way partition',
     'lost hand-off message',
@@ -31,6 +32,11 @@ const SWITCH_RATE = 0.1;
 const HAND_OFF_RATE = 0.02;
 /** What a disk does that fails is seen within so long. */
 const FAILING_MS = 2_000;
+
+/** After so long a node asks whether it is still a member. */
+const NOTICED_MS = 5_100;
+/** An update looks at the clock twice. */
+const MOST_READINGS = 10;
 
 export interface FaultsOptions {
   readonly cluster: SimCluster;
@@ -100,6 +106,7 @@ export class Faults {
     else if (chance < 0.69 && node) this.#drain(node);
     else if (chance < 0.7 && node) this.#loseForGood(node);
     else if (chance < 0.72 && node) this.#failDisk(node);
+    else if (chance < 0.82 && node) this.#pauseInTurn(node);
     for (let moves = random.int(4); moves > 0; moves--) this.#move();
   }
 
@@ -246,6 +253,14 @@ export class Faults {
     this.#count('pause', `${node.name} for ${ms} ms`);
     clock.standStill();
     this.#after(ms, () => clock.goOn());
+  }
+
+  /** The process stands still between two looks at the clock, of one turn maybe: to the second, much time has passed. */
+  #pauseInTurn(node: SimNode): void {
+    const { clock } = node.h;
+    const ms = NOTICED_MS + this.#random.int(3_000);
+    this.#count('pause in a turn', `${node.name} for ${ms} ms`);
+    clock.leapAtReading(1 + this.#random.int(MOST_READINGS), ms);
   }
 
   #cut(): void {

@@ -6,6 +6,7 @@ import type { CancelTimer, Clock, ClockMark } from '../ports/clock.ts';
 const nextTurn = setImmediate;
 
 const START_MS = Date.UTC(2026, 0, 1);
+const LEAP_MS = 100;
 
 interface Timer {
   readonly atMs: number;
@@ -103,6 +104,8 @@ export class VirtualTime {
 /** What outlives a process: the machine's clock as set by its operator, and its boot. */
 interface Machine {
   wallAheadMs: number;
+  /** The system clock is to be ahead by so much more when it has been read so often, and not for long. */
+  leap: { readings: number; readonly ms: number } | undefined;
   boots: number;
   bootedAtMs: number;
   readonly name: string;
@@ -167,6 +170,7 @@ export class VirtualClock implements Clock {
     this.time = options.time ?? new VirtualTime();
     this.#machine = machine ?? {
       wallAheadMs: options.wallAheadMs ?? 0,
+      leap: undefined,
       boots: 1,
       bootedAtMs: this.time.now(),
       name: options.machine ?? 'machine',
@@ -180,6 +184,8 @@ export class VirtualClock implements Clock {
   }
 
   wall(): number {
+    const { leap } = this.#machine;
+    if (leap && --leap.readings <= 0) this.#leap(leap.ms);
     return this.time.now() + this.#machine.wallAheadMs;
   }
 
@@ -224,6 +230,14 @@ export class VirtualClock implements Clock {
   /** Sets the machine's system clock forward or, with a negative number, back. */
   stepWall(ms: number): void {
     this.#machine.wallAheadMs += ms;
+  }
+
+  /**
+   * The system clock is ahead by so much more from when it is read for the so-manieth time, for a moment: as a process sees it
+   * that stood still in the middle of what it did then.
+   */
+  leapAtReading(readings: number, ms: number): void {
+    this.#machine.leap = { readings, ms };
   }
 
   /**
@@ -275,6 +289,12 @@ export class VirtualClock implements Clock {
     this.#machine.boots++;
     this.#machine.bootedAtMs = this.time.now();
     return this.restart();
+  }
+
+  #leap(ms: number): void {
+    this.#machine.leap = undefined;
+    this.stepWall(ms);
+    this.time.at((this.time.now() + LEAP_MS) as Instant, () => this.stepWall(-ms));
   }
 
   get #bootId(): string {
