@@ -4,7 +4,7 @@ export { readClusterKeys } from '../cluster-settings.ts';
 export { clusterFields, grpcSection, InvalidConfig } from '../config.ts';
 export { addresses, bytes, choice, count, flag, ms, optionalText, port, text } from '../config-fields.ts';
 export { createLogger } from '../logging.ts';
-export { boundMemory } from './memory-bounds.ts';
+export { boundMemory, type MemoryBounds } from './memory-bounds.ts';
 export { configAsYaml } from './print-config.ts';
 export { run } from './program.ts';
 export { runProgram } from './run-program.ts';

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import type { StartNodeOptions } from '../node.ts';
-import { boundMemory } from './memory-bounds.ts';
+import { boundMemory, NODE_BOUNDS } from './memory-bounds.ts';
 import { configAsYaml } from './print-config.ts';
 import { runProgram } from './run-program.ts';
 import { configOf, type Flags, withSettings } from './setting-flags.ts';
@@ -25,7 +25,7 @@ function createProgram(version: string, front: StartNodeOptions['front'], ended:
     .option('--json', 'say that the node is ready in one line of JSON')
     .action(async (options: Flags) => {
       const config = configOf(nodeSettings, options);
-      boundMemory();
+      boundMemory(NODE_BOUNDS);
       // Help and complaints about settings come at once, without loading a server and a database first.
       const { serve } = await import('./serve.ts');
       ended(await serve({ config, front, json: options.json === true }));
