@@ -1,8 +1,9 @@
 import { Queue, textCodec } from '@taskmaster/client';
 import { openEmbedded } from '@taskmaster/node';
 import { afterEach, expect, test, vi } from 'vitest';
+import { type EnqueueCall, History, type Outcome } from '../support/history.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-import { drain } from './verify-load.ts';
+import { drain, verifyLoad } from './verify-load.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -24,4 +25,29 @@ test('a task whose last lease ends while queues are looked at is found among the
   });
   const found = await drain(client, ['load#dead', 'load#in']);
   expect(found).toEqual([{ queue: 'load#dead', pid: 'own 1', data: 'last attempt' }]);
+});
+
+test('a task of an update whose answer was lost is counted, though no history tells its PID', async () => {
+  await using dir = await temporaryDirectory();
+  await using client = await openEmbedded({ dir: dir.path });
+  const queue = client.queue('load#in', { codec: textCodec });
+  const history = new History();
+  /** Enqueues with a PID that the node chooses. */
+  const enqueue = async (data: string, isAnswered: boolean): Promise<void> => {
+    const item: EnqueueCall = {
+      ...{ queue: queue.name, data, mode: 'collapse', delayMs: 0 },
+      ...{ pid: undefined, retry: undefined },
+    };
+    const none = { dequeue: [], renew: [], release: [], requestId: undefined };
+    const recording = history.begin({ kind: 'update', enqueue: [item], ...none }, Date.now());
+    const { pid } = await queue.enqueue(data);
+    const told: Outcome = {
+      ...{ kind: 'updated', renewed: [], released: [] },
+      enqueued: [{ pid: Buffer.from(pid).toString('latin1'), result: 'created' }],
+    };
+    recording.end(isAnswered ? told : { kind: 'unknown' }, Date.now());
+  };
+  await enqueue('answered', true);
+  await enqueue('lost', false);
+  expect(await verifyLoad(client, history)).toEqual({ summary: expect.stringContaining('1 unknown'), problem: '' });
 });
