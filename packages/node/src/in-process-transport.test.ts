@@ -1,5 +1,5 @@
 import { Cancelled, DeadlineExceeded, DiskFull } from '@taskmaster/client';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Refusal } from './domain/errors.ts';
 import type { Instant, LeaseToken, Pid } from './domain/ids.ts';
 import type { LeasedTask, TaskEngine, UpdateCommand } from './engine/commands.ts';
@@ -80,10 +80,12 @@ describe('a call in process', () => {
   });
 
   test('that is a waiting lease has its waiting time on top', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
     const granted = Promise.withResolvers<readonly LeasedTask[]>();
     const { transport } = setUp({ leaseTasks: () => granted.promise });
     const leased = transport.leaseTasks(aLease({ waitMs: 60_000 }), { timeoutMs: 1 });
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await vi.advanceTimersByTimeAsync(60_000);
     granted.resolve([]);
     expect(await leased).toEqual({ tasks: [] });
   });

@@ -5,6 +5,8 @@ import type { PartitionLocation } from './partition-host.ts';
 
 /** How long callers are asked to stay away from a partition whose move hangs. */
 const MOVING_RETRY_MS = 100;
+/** How long from a node that asks whether it is still a member. */
+const PAUSED_RETRY_MS = 500;
 
 type Freeze = {
   readonly epoch: number;
@@ -139,6 +141,14 @@ export class Holdings {
     if (at) Object.assign(metadata, { holder: at.address, node_id: at.nodeId, epoch: String(at.epoch) });
     const whose = at ? `${at.address} does` : 'its holder is not known';
     return new Refusal('NOT_HOLDER', `this node does not hold partition ${id}: ${whose}`, { metadata });
+  }
+
+  /** Why the partition may not be changed in this turn; of one that is served, because the process has just stood still. */
+  refusal(id: PartitionId): Refusal {
+    if (this.get(id)?.kind !== 'serving') return this.notHolder(id);
+    return new Refusal('STARTING', 'this node stood still, and asks whether it is still a member', {
+      retryDelayMs: PAUSED_RETRY_MS,
+    });
   }
 
   #set(id: PartitionId, next: Holding): void {

@@ -253,7 +253,7 @@ export class Memory {
   commit(plan: PlannedAtom): Ticket {
     this.assertCurrent();
     // Whoever decides asks the gate in the same turn; but a turn can last for long.
-    if (!this.holdings.canCommit(plan.partition)) throw this.holdings.notHolder(plan.partition);
+    if (!this.holdings.canCommit(plan.partition)) throw this.holdings.refusal(plan.partition);
     const partition = this.#partition(plan.partition);
     const ticket = (partition.lastTicket + 1) as Ticket;
     const atom: ApplyAtom = {

@@ -131,7 +131,7 @@ describe('a node that stands still between being allowed to commit and committin
     // Asked twice in the turn, it notices at the second time.
     let asked = 0;
     h.engine.partitions.guard(() => (++asked === 2 ? new Promise<void>(() => {}) : undefined));
-    await expect(h.clock.run(h.update(mail))).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+    await expect(h.clock.run(h.update(mail))).rejects.toMatchObject({ reason: 'STARTING' });
     const repeated = await h.clock.run(h.update(mail));
     const leased = await h.clock.run(h.lease(QUEUE, { max: 9 }));
     expect(pidsOf(leased)).toEqual([...PIDS, ...repeated.enqueued.map(({ pid }) => pid)]);

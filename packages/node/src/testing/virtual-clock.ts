@@ -104,7 +104,7 @@ export class VirtualTime {
 /** What outlives a process: the machine's clock as set by its operator, and its boot. */
 interface Machine {
   wallAheadMs: number;
-  /** The system clock is to be ahead by so much more when it has been read so often, and not for long. */
+  /** See `leapAtReading`. */
   leap: { readings: number; readonly ms: number } | undefined;
   boots: number;
   bootedAtMs: number;
@@ -233,8 +233,8 @@ export class VirtualClock implements Clock {
   }
 
   /**
-   * The system clock is ahead by so much more from when it is read for the so-manieth time, for a moment: as a process sees it
-   * that stood still in the middle of what it did then.
+   * The system clock is ahead by so much more from its n-th reading on, for a moment: as a process sees it that stood still in
+   * the middle of what it did then.
    */
   leapAtReading(readings: number, ms: number): void {
     this.#machine.leap = { readings, ms };
