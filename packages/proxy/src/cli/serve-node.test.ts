@@ -1,43 +1,16 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { aLease, anEnqueue, anUpdate, grpcClient } from '@taskmaster/node/grpc/testing';
 import { describe, expect, test } from 'vitest';
+import { type Command, memoryBoundsOf, readyLine, runCommand } from '../testing/run-command.ts';
 
 const CLI = fileURLToPath(new URL('../node-cli.ts', import.meta.url));
 
-/** Runs the command from its source; whatever of it still runs at the end is killed. */
-const command = (...args: string[]): Command => commandWith([], ...args);
-
-function commandWith(execArgv: readonly string[], ...args: string[]): Command {
-  const child = spawn(process.execPath, ['--conditions=source', ...execArgv, CLI, ...args], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH },
-  });
-  const ended = Promise.all([once(child, 'exit'), text(child.stderr)]).then(([[code, signal], stderr]) => ({
-    code,
-    signal,
-    stderr,
-  }));
-  return { child, ended, [Symbol.dispose]: () => void child.kill('SIGKILL') };
-}
-
-interface Command extends Disposable {
-  readonly child: ChildProcess;
-  readonly ended: Promise<Ended>;
-}
-
-interface Ended {
-  readonly code: number | null;
-  readonly signal: string | null;
-  readonly stderr: string;
-}
+const command = (...args: string[]): Command => runCommand(CLI, args);
 
 function temporaryDirectory(): { readonly path: string } & Disposable {
   const path = mkdtempSync(join(tmpdir(), 'taskmaster-serve-'));
@@ -51,24 +24,15 @@ const onFreePorts = (dir: string): string[] => [
   '--store-reserve-bytes=1MiB',
 ];
 
-async function readyLine(child: ChildProcess): Promise<{ grpc: string; http: string; ready: boolean }> {
-  if (child.stdout === null) throw new TypeError('the child has no standard output');
-  for await (const line of createInterface(child.stdout)) return JSON.parse(line);
-  throw new Error('the node ended before it was ready');
-}
-
 const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1));
 
 describe('taskmaster-node', () => {
   test('bounds its memory, as the same process, unless told otherwise', async () => {
     const boundsOf = async (...execArgv: string[]): Promise<readonly string[]> => {
       using dir = temporaryDirectory();
-      using node = commandWith(execArgv, ...onFreePorts(dir.path), '--json');
-      await readyLine(node.child);
-      const [options = '', environment = ''] = ['cmdline', 'environ'].map((file) =>
-        readFileSync(`/proc/${node.child.pid}/${file}`, 'latin1'),
-      );
-      return `${options}${environment}`.split('\0').filter((text) => /semi.space|ARENA/.test(text));
+      using node = runCommand(CLI, [...onFreePorts(dir.path), '--json'], { execArgv });
+      await readyLine(node);
+      return memoryBoundsOf(node);
     };
     expect(await boundsOf()).toEqual(['--max-semi-space-size=16', 'MALLOC_ARENA_MAX=2']);
     for (const chosen of ['--max-semi-space-size=4', '--max_semi_space_size=4']) {
@@ -79,7 +43,7 @@ describe('taskmaster-node', () => {
   test('says where it serves, serves, and ends cleanly when told to', async () => {
     using dir = temporaryDirectory();
     using node = command(...onFreePorts(dir.path), '--json');
-    const ready = await readyLine(node.child);
+    const ready = await readyLine(node);
     expect(ready).toMatchObject({ ready: true, grpc: expect.stringMatching(/^127\.0\.0\.1:\d+$/) });
     using client = grpcClient(portOf(ready.grpc));
     await client.updateTasks(anUpdate({ enqueue: [anEnqueue()] }));
@@ -98,7 +62,7 @@ describe('taskmaster-node', () => {
   test('refuses a directory that another node has', async () => {
     using dir = temporaryDirectory();
     using first = command(...onFreePorts(dir.path), '--json');
-    await readyLine(first.child);
+    await readyLine(first);
     using second = command(...onFreePorts(dir.path), '--log-level=silent');
     const { code, stderr } = await second.ended;
     expect(code).toBe(1);

@@ -1,0 +1,53 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stderr: string;
+}
+
+export interface Command extends Disposable {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+}
+
+export interface CommandOptions {
+  /** Node's own. */
+  readonly execArgv?: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** Runs a command from its source; if it still runs at the end it is killed. */
+export function runCommand(
+  program: string,
+  args: readonly string[],
+  { execArgv = [], env = {} }: CommandOptions = {},
+): Command {
+  const child = spawn(process.execPath, ['--conditions=source', ...execArgv, program, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH, ...env },
+  });
+  const ended = Promise.all([once(child, 'exit'), text(child.stderr)]).then(([[code, signal], stderr]) => ({
+    code,
+    signal,
+    stderr,
+  }));
+  return { child, ended, [Symbol.dispose]: () => void child.kill('SIGKILL') };
+}
+
+/** What the command says once it serves, with `--json`. */
+export async function readyLine({ child }: Command): Promise<{ grpc: string; http: string; ready: boolean }> {
+  if (child.stdout === null) throw new TypeError('the child has no standard output');
+  for await (const line of createInterface(child.stdout)) return JSON.parse(line);
+  throw new Error('the command ended before it was ready');
+}
+
+/** The memory that the process of a command was told to take. */
+export function memoryBoundsOf({ child }: Command): string[] {
+  const read = (file: string): string[] => readFileSync(`/proc/${child.pid}/${file}`, 'latin1').split('\0');
+  return [...read('cmdline'), ...read('environ')].filter((text) => /^--.*(semi.space|growing)|^MALLOC/.test(text));
+}
