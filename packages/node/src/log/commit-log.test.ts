@@ -70,7 +70,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     }
     await time.run(log.durable());
     await settle();
-    expect(log.figures.groups).toBe(3);
+    expect(log.figures.groups).toBe(2);
     expect(applied).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
   });
 

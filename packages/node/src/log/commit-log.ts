@@ -44,9 +44,6 @@ const entry = new ByteWriter();
 /** A burst must not make every later group large. */
 const MOST_EXPECTED_BYTES = 4 * 1024 * 1024;
 
-/** How many groups are with the store at once: one on the disk, one ready when that is done. */
-const GROUPS_IN_FLIGHT = 2;
-
 class Group {
   readonly atoms: ApplyAtom[] = [];
   /** Log entries; on a store with atomic batches the rows too. */
@@ -56,7 +53,6 @@ class Group {
   syncRows = false;
   /** Of tasks that earlier atoms changed. */
   readonly tasksWritten: (() => void)[] = [];
-  readonly entriesWritten = Promise.withResolvers<void>();
   readonly durable = Promise.withResolvers<void>();
   readonly applied = Promise.withResolvers<void>();
 
@@ -64,7 +60,7 @@ class Group {
     this.entries = new WriteBatch(expectedBytes);
     this.rows = atomicBatches ? this.entries : new WriteBatch();
     // Not everybody waits for a group; whoever does still gets the rejection.
-    for (const { promise } of [this.entriesWritten, this.durable, this.applied]) promise.catch(() => {});
+    for (const { promise } of [this.durable, this.applied]) promise.catch(() => {});
   }
 
   /** Nobody waits for the others to be durable. */
@@ -82,15 +78,16 @@ class Group {
  * tasks and the outcome of its request. The rows of tasks that were there come later: until the next checkpoint the entries
  * say the same, and a task that is leased and completed meanwhile needs no more than the deletion of its first row.
  *
- *  C1  Groups become durable in the order they were appended: an atom is durable only when all earlier ones are.
+ *  C1  Groups are with the store one at a time: an atom is durable only when all earlier ones are. What comes meanwhile
+ *      makes the next group larger, and shares its fsync.
  *  C2  Where batches are not atomic, rows are written only after the log entries that can repeat them are durable.
  *  C3  Rows that `appendRows` takes are behind those of all tasks that earlier atoms changed.
  *  C4  After a failed write nothing later is written: the caller's memory is ahead of the disk and must be rebuilt.
  */
 export class CommitLog {
   readonly #options: CommitLogOptions;
-  /** With the store, oldest first. */
-  readonly #unfinished: Group[] = [];
+  /** With the store. */
+  #writing: Group | undefined;
   #gathering: Group;
   #flushQueued = false;
   #failure: Error | undefined;
@@ -142,13 +139,13 @@ export class CommitLog {
   /** Resolves when everything appended so far is durable; rejects when it never will be. */
   durable(): Promise<void> {
     if (this.#failure) return Promise.reject(this.#options.told(this.#failure));
-    const last = this.#gathering.matters ? this.#gathering : this.#unfinished.at(-1);
+    const last = this.#gathering.matters ? this.#gathering : this.#writing;
     return last ? last.durable.promise : Promise.resolve();
   }
 
   /** Once per turn, so that what arrived together is committed together. */
   #queueFlush(): void {
-    if (this.#flushQueued || this.#unfinished.length >= GROUPS_IN_FLIGHT) return;
+    if (this.#flushQueued || this.#writing) return;
     this.#flushQueued = true;
     queueMicrotask(() => {
       this.#flushQueued = false;
@@ -158,56 +155,49 @@ export class CommitLog {
 
   #flush(): void {
     const group = this.#gathering;
-    if (this.#failure || group.isEmpty) return;
-    const previous = this.#unfinished.at(-1);
+    if (this.#failure || this.#writing || group.isEmpty) return;
     // Under steady load the next group is about as large as this one.
     const expectedBytes = Math.min(MOST_EXPECTED_BYTES, group.entries.byteLength * 1.25);
     this.#gathering = new Group(this.#options.store.atomicBatches, expectedBytes);
-    this.#unfinished.push(group);
+    this.#writing = group;
     this.#figures.groups++;
     this.#figures.atoms += group.atoms.length;
     this.#figures.bytes += group.entries.byteLength;
-    this.#write(group, previous).then(
+    this.#write(group).then(
       () => this.#written(group),
       (error: unknown) => this.#fail(error instanceof Error ? error : new Error(String(error))),
     );
   }
 
-  async #write(group: Group, previous: Group | undefined): Promise<void> {
+  async #write(group: Group): Promise<void> {
     const { store, sync, durability } = this.#options;
     if (store.atomicBatches) {
       await durability(store.write(group.entries, { sync: (sync && group.matters) || group.syncRows }), group.atoms);
-      await previous?.applied.promise;
-      group.durable.resolve();
       return;
     }
-    // C1: a later group's entries must not survive where an earlier group's are lost.
-    await previous?.entriesWritten.promise;
     // C2: whether or not anybody waits for the fsync, the rows must.
-    const entries = group.atoms.length > 0 ? store.write(group.entries, { sync: true }) : Promise.resolve();
-    entries.then(group.entriesWritten.resolve, group.entriesWritten.reject);
-    await durability(entries, group.atoms);
-    await previous?.applied.promise;
+    if (group.atoms.length > 0) await durability(store.write(group.entries, { sync: true }), group.atoms);
     group.durable.resolve();
     await store.write(group.rows, { sync: group.syncRows });
   }
 
   #written(group: Group): void {
     if (this.#failure) return;
-    this.#unfinished.shift();
+    this.#writing = undefined;
+    // Before anybody is answered, so that the disk is busy meanwhile.
+    this.#flush();
     this.#options.onApplied(group.atoms);
     for (const written of group.tasksWritten) written();
+    group.durable.resolve();
     group.applied.resolve();
-    this.#flush();
   }
 
   #fail(cause: Error): void {
     if (this.#failure) return;
     this.#failure = cause;
-    for (const group of [...this.#unfinished, this.#gathering]) {
-      group.durable.reject(this.#options.told(cause));
-      group.applied.reject(cause);
-      group.entriesWritten.reject(cause);
+    for (const group of [this.#writing, this.#gathering]) {
+      group?.durable.reject(this.#options.told(cause));
+      group?.applied.reject(cause);
     }
     this.#options.onFailed(cause);
   }
