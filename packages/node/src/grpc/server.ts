@@ -16,6 +16,7 @@ import {
   type RequestStreamDeps,
   type RequestStreamLimits,
 } from './request-stream.ts';
+import { StreamWindows } from './stream-windows.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
 
@@ -63,6 +64,7 @@ export class GrpcServer {
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
   readonly #server: Server;
+  readonly #windows = new StreamWindows(TaskMasterServiceService.stream.path);
   readonly #sockets = new Map<string, Socket>();
   /** Resolves when the last connection of a draining server closes. */
   readonly #allClosed = Promise.withResolvers<void>();
@@ -136,6 +138,7 @@ export class GrpcServer {
     if (this.#sockets.size > 0) await this.#allClosed.promise;
     clearTimeout(force);
     this.#health[Symbol.dispose]();
+    this.#windows[Symbol.dispose]();
   }
 
   #createServer(): Server {

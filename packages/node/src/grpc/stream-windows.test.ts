@@ -1,0 +1,49 @@
+import { once } from 'node:events';
+import { type ClientHttp2Session, connect } from 'node:http2';
+import { promisify } from 'node:util';
+import { TaskMasterServiceService } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import { STREAM_WINDOW_BYTES } from './stream-windows.ts';
+import { fakeEngine } from './testing/fake-engine.ts';
+import { startServer } from './testing/start-server.ts';
+
+const HTTP2_WINDOW_BYTES = 65_535;
+
+/** Opens a call and leaves it open. */
+const call = (session: ClientHttp2Session, { path }: { readonly path: string }) =>
+  session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' });
+
+/** Resolves when everything the server has sent so far has arrived. */
+const pinged = (session: ClientHttp2Session) =>
+  promisify((done: (error: Error | null) => void) => session.ping(done))();
+
+/** What the server lets this connection, and each call of it, have on its way. */
+const windowsOf = ({ state, remoteSettings }: ClientHttp2Session) => ({
+  connection: state.remoteWindowSize,
+  call: remoteSettings.initialWindowSize,
+});
+
+describe('the receive windows', () => {
+  test('are wide where a stream is', async () => {
+    await using server = await startServer(fakeEngine({}));
+    const session = connect(`http://127.0.0.1:${server.port}`);
+    await once(session, 'remoteSettings');
+    call(session, TaskMasterServiceService.stream);
+    await once(session, 'remoteSettings');
+    await pinged(session);
+    expect(windowsOf(session)).toEqual({ connection: STREAM_WINDOW_BYTES, call: STREAM_WINDOW_BYTES });
+    session.destroy();
+  });
+
+  test('are as HTTP/2 has them where there are other calls only', async () => {
+    await using server = await startServer(fakeEngine({}));
+    const session = connect(`http://127.0.0.1:${server.port}`);
+    await once(session, 'remoteSettings');
+    const leaseTasks = call(session, TaskMasterServiceService.leaseTasks);
+    leaseTasks.end();
+    // Not a message of gRPC: answered with an error.
+    await once(leaseTasks.resume(), 'end');
+    expect(windowsOf(session)).toEqual({ connection: HTTP2_WINDOW_BYTES, call: HTTP2_WINDOW_BYTES });
+    session.destroy();
+  });
+});
