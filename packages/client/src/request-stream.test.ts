@@ -79,7 +79,7 @@ test('calls of one turn go out in one message, and answers come in any order', a
 
 test('large payloads are divided over several messages', async () => {
   const { update, sent } = setUp();
-  for (const bytes of [40_000, 40_000, 3_000_000, 10]) void update(bigUpdate(bytes));
+  for (const bytes of [160_000, 160_000, 3_000_000, 10]) void update(bigUpdate(bytes));
   await settled();
   expect(sent.map(({ ids }) => ids)).toEqual([[1], [2], [3], [4]]);
 });

@@ -58,7 +58,7 @@ export interface RequestStreamParts {
  * Calls are joined into messages of about this size: large enough that the cost of a message is spread thin, and far
  * fewer calls than a node takes at once.
  */
-const MESSAGE_BYTES = 64 * 1024;
+const MESSAGE_BYTES = 256 * 1024;
 /** How long a lease that was given up waits to hear whether it was served first, in ms. */
 const GIVE_UP_MS = 1_000;
 
