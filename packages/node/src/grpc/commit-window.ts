@@ -3,7 +3,7 @@ const LEAST_TASKS = 64;
 const MOST_TASKS = 4096;
 const FIRST_TASKS = 256;
 /** How long a commit may take beyond the quickest write to the disk, and how many times that, in ms. */
-const WAIT_MS = 1;
+const WAIT_MS = 0.75;
 const WAIT_TIMES = 2;
 /** Of the writes of this time and of that before, in ms. */
 const QUICKEST_OF_MS = 10_000;

@@ -64,7 +64,7 @@ export class GrpcServer {
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
   readonly #server: Server;
-  readonly #windows = new StreamWindows(TaskMasterServiceService.stream.path);
+  #windows: StreamWindows | undefined;
   readonly #sockets = new Map<string, Socket>();
   /** Resolves when the last connection of a draining server closes. */
   readonly #allClosed = Promise.withResolvers<void>();
@@ -104,6 +104,7 @@ export class GrpcServer {
     this.#inject = injectConnection;
     this.#listener.listen({ host, port });
     await once(this.#listener, 'listening');
+    this.#windows = new StreamWindows(TaskMasterServiceService.stream.path);
     this.#health.look();
     return (this.#listener.address() as AddressInfo).port;
   }
@@ -138,7 +139,7 @@ export class GrpcServer {
     if (this.#sockets.size > 0) await this.#allClosed.promise;
     clearTimeout(force);
     this.#health[Symbol.dispose]();
-    this.#windows[Symbol.dispose]();
+    this.#windows?.[Symbol.dispose]();
   }
 
   #createServer(): Server {

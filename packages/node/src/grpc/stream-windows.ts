@@ -4,7 +4,7 @@ import type { Http2Session, IncomingHttpHeaders, ServerHttp2Stream } from 'node:
 /** Node's own, for whoever is not the one who created the HTTP/2 server; here that is grpc-js, which has no option for this. */
 const STREAM_CREATED = 'http2.server.stream.created';
 
-/** What may be on its way to one connection, in bytes. More gained nothing. */
+/** What a peer may send on one call, and at first on one connection, before it is read, in bytes. More gained nothing. */
 export const STREAM_WINDOW_BYTES = 1024 * 1024;
 
 /** Of all servers of this process, so that each session is told once. */
