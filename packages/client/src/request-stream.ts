@@ -63,8 +63,8 @@ const MESSAGE_BYTES = 256 * 1024;
 const GIVE_UP_MS = 1_000;
 
 /**
- * Updates and leases over one stream: calls made in one turn of the event loop go out in one message, answers come in any
- * order.
+ * Updates and leases over one stream: calls made in one turn of the event loop go out in as few messages as hold them,
+ * answers come in any order.
  *  S1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered, given up or lost.
  *  S2  A call settles once, and is out of the wheel from then on.
  *  S3  No more than `maxCallsInFlight` counted calls are unanswered; the others keep their order in `#queue`.
