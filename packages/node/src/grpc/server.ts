@@ -9,6 +9,7 @@ import type { CallObserver } from './call-observer.ts';
 import { rawMethod } from './codec.ts';
 import { HealthService } from './health.ts';
 import type { RawService } from './raw-service.ts';
+import { ReceiveWindows } from './receive-windows.ts';
 import { createReflection } from './reflection.ts';
 import {
   DEFAULT_STREAM_LIMITS,
@@ -16,7 +17,6 @@ import {
   type RequestStreamDeps,
   type RequestStreamLimits,
 } from './request-stream.ts';
-import { StreamWindows } from './stream-windows.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
 
@@ -64,7 +64,7 @@ export class GrpcServer {
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
   readonly #server: Server;
-  #windows: StreamWindows | undefined;
+  #windows: ReceiveWindows | undefined;
   readonly #sockets = new Map<string, Socket>();
   /** Resolves when the last connection of a draining server closes. */
   readonly #allClosed = Promise.withResolvers<void>();
@@ -104,7 +104,7 @@ export class GrpcServer {
     this.#inject = injectConnection;
     this.#listener.listen({ host, port });
     await once(this.#listener, 'listening');
-    this.#windows = new StreamWindows(TaskMasterServiceService.stream.path);
+    this.#windows = new ReceiveWindows(TaskMasterServiceService.stream.path);
     this.#health.look();
     return (this.#listener.address() as AddressInfo).port;
   }

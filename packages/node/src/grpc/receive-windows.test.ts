@@ -3,11 +3,12 @@ import { type ClientHttp2Session, connect } from 'node:http2';
 import { promisify } from 'node:util';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { STREAM_WINDOW_BYTES } from './stream-windows.ts';
+import { CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES } from './receive-windows.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
 import { startServer } from './testing/start-server.ts';
 
-const HTTP2_WINDOW_BYTES = 65_535;
+/** What HTTP/2 gives each call. */
+const CALL_WINDOW_BYTES = 65_535;
 
 /** Opens a call and leaves it open. */
 const call = (session: ClientHttp2Session, { path }: { readonly path: string }) =>
@@ -35,7 +36,7 @@ describe('the receive windows', () => {
     session.destroy();
   });
 
-  test('are as HTTP/2 has them where there are other calls only', async () => {
+  test('are a little more than one read of a socket where there are other calls only', async () => {
     await using server = await startServer(fakeEngine({}));
     const session = connect(`http://127.0.0.1:${server.port}`);
     await once(session, 'remoteSettings');
@@ -43,7 +44,20 @@ describe('the receive windows', () => {
     leaseTasks.end();
     // Not a message of gRPC: answered with an error.
     await once(leaseTasks.resume(), 'end');
-    expect(windowsOf(session)).toEqual({ connection: HTTP2_WINDOW_BYTES, call: HTTP2_WINDOW_BYTES });
+    await pinged(session);
+    expect(windowsOf(session)).toEqual({ connection: CONNECTION_WINDOW_BYTES, call: CALL_WINDOW_BYTES });
+    session.destroy();
+  });
+
+  test('grow with the first stream of a connection, and stay', async () => {
+    await using server = await startServer(fakeEngine({}));
+    const session = connect(`http://127.0.0.1:${server.port}`);
+    await once(session, 'remoteSettings');
+    for (const method of ['leaseTasks', 'stream', 'leaseTasks'] as const) {
+      call(session, TaskMasterServiceService[method]);
+      await pinged(session);
+    }
+    expect(windowsOf(session)).toEqual({ connection: STREAM_WINDOW_BYTES, call: STREAM_WINDOW_BYTES });
     session.destroy();
   });
 });
