@@ -405,15 +405,15 @@ export class Memory {
     queue.rates ??= new QueueRates();
     const { rates } = queue;
     if (change.kind === 'enqueue') {
-      rates.enqueue.count(1, now);
+      rates.enqueued(now);
       this.counts.tasksEnqueued++;
     } else if (change.kind === 'change') {
       if (isLeased(change.after) && change.after.token !== change.before.token) {
-        rates.lease.count(1, now);
+        rates.leased(now);
         this.counts.tasksLeased++;
       }
     } else if (change.completed) {
-      rates.complete.count(1, now);
+      rates.completed(now);
       this.counts.tasksCompleted++;
       const { visibility } = change.before;
       if (visibility.kind === 'hidden' && visibility.lease) rates.leaseLasted(now - visibility.lease.since);

@@ -132,9 +132,9 @@ function statsOf({ ledger, rates }: Queue, now: Instant): QueueStats {
     leased: ledger.leased,
     delayed: ledger.delayed,
     completed: ledger.completed,
-    enqueueRate: rates?.enqueue.perSecond(now) ?? 0,
-    leaseRate: rates?.lease.perSecond(now) ?? 0,
-    completeRate: rates?.complete.perSecond(now) ?? 0,
+    enqueueRate: rates?.enqueueRate(now) ?? 0,
+    leaseRate: rates?.leaseRate(now) ?? 0,
+    completeRate: rates?.completeRate(now) ?? 0,
     meanLeaseMs: rates?.meanLeaseMs ?? 0,
     oldestAgeMs: ledger.oldest === undefined ? 0 : Math.max(0, now - ledger.oldest),
   };

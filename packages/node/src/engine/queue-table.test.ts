@@ -82,6 +82,21 @@ describe('the queue table', () => {
     );
   });
 
+  test('keeps the order of many that come in any order, also beside those that are gone', () => {
+    const many = 10_000;
+    const names = Array.from({ length: many }, (_, i) => ({ group: '', name: `q${(i * 7_919) % many}` }));
+    const table = tableOf(names.slice(0, 9_500));
+    const isGone = (_: QueueName, i: number) => i % 3 === 0;
+    for (const name of names.filter(isGone)) {
+      const queue = table.get(name);
+      if (queue) table.remove(queue);
+    }
+    for (const [i, name] of names.slice(9_500).entries()) table.add(newQueue(name, many + i));
+    const there = names.filter((name, i) => i >= 9_500 || !isGone(name, i));
+    expect(namesOf(table.inOrder())).toEqual(there.toSorted(compareNames));
+    expect(table.size).toBe(there.length);
+  });
+
   test('walks one group only, also from a name on', () => {
     const groupOf = fc.oneof(part, fc.constantFrom('a', 'a\0'));
     fc.assert(
@@ -114,7 +129,10 @@ describe('the queue table', () => {
       fc.property(queueNames, fc.nat(), (names, seed) => {
         const table = tableOf(names);
         const isGone = (i: number) => (seed >> (i % 31)) % 2 === 1;
-        for (const [i, queue] of [...table].entries()) if (isGone(i)) table.remove(queue);
+        for (const [i, name] of names.entries()) {
+          const queue = table.get(name);
+          if (queue && isGone(i)) table.remove(queue);
+        }
         for (const [i, name] of names.entries()) {
           const there = isGone(i) ? undefined : name;
           expect(table.get(name)?.ledger.name).toEqual(there);

@@ -30,17 +30,18 @@ type NameFilter = Partial<Pick<QueueFilter, 'group' | 'matches'>>;
 /** The queues that exist, by name and in order. */
 export class QueueTable {
   readonly #byGroup = new Map<string, Map<string, Queue>>();
-  readonly #all = new Set<Queue>();
+  #size = 0;
   /**
    * All queues in order, but for those that came and went lately. An array takes a tenth of the memory of a tree, and of
-   * the time to walk it.
+   * the time to walk it. They are several, each less than half as long as the one before, until somebody lists: to put
+   * each thousand into one array of all would leave behind as many arrays as there are thousands.
    */
-  #ordered: readonly Entry[] = [];
+  #ordered: (readonly Entry[])[] = [];
   #added: Queue[] = [];
   #removed = 0;
 
   get size(): number {
-    return this.#all.size;
+    return this.#size;
   }
 
   get({ group, name }: QueueName): Queue | undefined {
@@ -55,9 +56,9 @@ export class QueueTable {
       this.#byGroup.set(name.group, group);
     }
     group.set(name.name, queue);
-    this.#all.add(queue);
+    this.#size++;
     this.#added.push(queue);
-    if (this.#added.length >= ADDED_AT_MOST) this.#sort();
+    if (this.#added.length >= ADDED_AT_MOST) this.#orderAdded();
   }
 
   remove(queue: Queue): void {
@@ -65,16 +66,15 @@ export class QueueTable {
     const group = this.#byGroup.get(name.group);
     group?.delete(name.name);
     if (group?.size === 0) this.#byGroup.delete(name.group);
-    this.#all.delete(queue);
+    this.#size--;
     this.#removed++;
     // Gone ones must not gather where nobody ever lists.
-    if (this.#removed > this.#all.size) this.#dropRemoved();
+    if (this.#removed > this.#size) this.#dropRemoved();
   }
 
   /** Those of the group with such full names, in order, behind `after`. The table must not change meanwhile. */
   *inOrder({ group, matches }: NameFilter = {}, after?: QueueName): Generator<Queue> {
-    this.#sort();
-    const ordered = this.#ordered;
+    const ordered = this.#orderAll();
     const first = group === undefined ? 0 : placeOf(ordered, `${groupKey(group)}\0`);
     const end = group === undefined ? ordered.length : placeOf(ordered, `${groupKey(group)}\x01`, first);
     const begin = after ? placeOf(ordered, `${sortKey(after)}\0`, first) : first;
@@ -84,34 +84,46 @@ export class QueueTable {
     }
   }
 
-  [Symbol.iterator](): Iterator<Queue> {
-    return this.#all.values();
+  #orderAll(): readonly Entry[] {
+    if (this.#removed > 0) this.#dropRemoved();
+    if (this.#added.length > 0) this.#orderAdded();
+    while (this.#ordered.length > 1) this.#mergeLastTwo();
+    return this.#ordered[0] ?? [];
   }
 
-  #sort(): void {
-    if (this.#removed > 0) this.#dropRemoved();
-    if (this.#added.length === 0) return;
-    this.#ordered = merge(this.#ordered, this.#added.map(entryOf).sort(compare));
+  #orderAdded(): void {
+    this.#ordered.push(this.#added.map(entryOf).sort(compare));
     this.#added = [];
+    for (;;) {
+      const [longer, shorter] = this.#ordered.slice(-2);
+      if (longer === undefined || shorter === undefined || longer.length > 2 * shorter.length) return;
+      this.#mergeLastTwo();
+    }
+  }
+
+  #mergeLastTwo(): void {
+    const [longer = [], shorter = []] = this.#ordered.splice(-2);
+    this.#ordered.push(merge(longer, shorter));
   }
 
   #dropRemoved(): void {
-    this.#ordered = this.#ordered.filter(({ queue }) => this.#all.has(queue));
-    this.#added = this.#added.filter((queue) => this.#all.has(queue));
+    const isThere = (queue: Queue): boolean => this.get(queue.ledger.name) === queue;
+    this.#ordered = this.#ordered.map((entries) => entries.filter(({ queue }) => isThere(queue)));
+    this.#added = this.#added.filter(isThere);
     this.#removed = 0;
   }
 }
 
-function merge(ordered: readonly Entry[], added: readonly Entry[]): Entry[] {
+function merge(longer: readonly Entry[], shorter: readonly Entry[]): Entry[] {
   const merged: Entry[] = [];
   let from = 0;
-  for (const entry of added) {
-    const to = placeOf(ordered, entry.key, from);
-    copy(ordered, from, to, merged);
+  for (const entry of shorter) {
+    const to = placeAhead(longer, entry.key, from);
+    copy(longer, from, to, merged);
     merged.push(entry);
     from = to;
   }
-  copy(ordered, from, ordered.length, merged);
+  copy(longer, from, longer.length, merged);
   return merged;
 }
 
@@ -122,10 +134,17 @@ function copy(entries: readonly Entry[], from: number, to: number, into: Entry[]
   }
 }
 
-/** Where, from an index on, the first entry is that does not come before the key. */
-function placeOf(ordered: readonly Entry[], key: string, from = 0): number {
+/** As `placeOf`; quick where the place is near `from`. */
+function placeAhead(ordered: readonly Entry[], key: string, from: number): number {
+  let step = 1;
+  while ((ordered[from + step]?.key ?? key) < key) step *= 2;
+  return placeOf(ordered, key, from, Math.min(ordered.length, from + step));
+}
+
+/** Where, between two indices, the first entry is that does not come before the key. */
+function placeOf(ordered: readonly Entry[], key: string, from = 0, end = ordered.length): number {
   let low = from;
-  let high = ordered.length;
+  let high = end;
   while (low < high) {
     const middle = (low + high) >>> 1;
     const entry = ordered[middle];

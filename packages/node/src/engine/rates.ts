@@ -27,18 +27,46 @@ export class RateMeter {
 /** How much one more value moves the mean. */
 const WEIGHT = 0.05;
 
-/** What a queue's users want to see of its pace (the paper, 3.5). Soft state. */
+/** What a queue's users want to see of its pace (the paper, 3.5). Soft state; most of many queues have little of it. */
 export class QueueRates {
-  readonly enqueue = new RateMeter();
-  readonly lease = new RateMeter();
-  readonly complete = new RateMeter();
+  #enqueue: RateMeter | undefined;
+  #lease: RateMeter | undefined;
+  #complete: RateMeter | undefined;
   #meanLeaseMs: number | undefined;
 
-  get meanLeaseMs(): number {
-    return this.#meanLeaseMs ?? 0;
+  enqueued(now: Instant): void {
+    this.#enqueue ??= new RateMeter();
+    this.#enqueue.count(1, now);
+  }
+
+  leased(now: Instant): void {
+    this.#lease ??= new RateMeter();
+    this.#lease.count(1, now);
+  }
+
+  completed(now: Instant): void {
+    this.#complete ??= new RateMeter();
+    this.#complete.count(1, now);
   }
 
   leaseLasted(ms: number): void {
     this.#meanLeaseMs = this.#meanLeaseMs === undefined ? ms : this.#meanLeaseMs + WEIGHT * (ms - this.#meanLeaseMs);
+  }
+
+  /** Each per second. */
+  enqueueRate(now: Instant): number {
+    return this.#enqueue?.perSecond(now) ?? 0;
+  }
+
+  leaseRate(now: Instant): number {
+    return this.#lease?.perSecond(now) ?? 0;
+  }
+
+  completeRate(now: Instant): number {
+    return this.#complete?.perSecond(now) ?? 0;
+  }
+
+  get meanLeaseMs(): number {
+    return this.#meanLeaseMs ?? 0;
   }
 }

@@ -4,108 +4,111 @@ import type { Instant } from '../domain/ids.ts';
 const MAX_BUCKETS = 64;
 const FINEST_MS = 1000;
 
+/** Numbers of a bucket: the instant it begins at, and how many there are in it. */
+const PER_BUCKET = 2;
+
 /**
  * How many tasks were enqueued when: tells the age of the oldest one without an index by time, in bounded memory. It is
  * told too great by a second or by a thirtieth of the greatest age there was when its bucket was made, at most.
  *
- *  A1  Buckets are in order; bucket i counts the instants from `from[i]` up to `from[i + 1]`.
+ *  A1  Buckets are in order; each counts the instants from its beginning up to that of the next.
  *  A2  A bucket is only ever added before the first or, for an instant later than all there are, behind the last one:
  *      so an instant is taken out of the bucket it was counted in.
  */
 export class AgeHistogram {
-  #from: number[] = [];
-  #count: number[] = [];
+  /** All buckets in one array, and never more room than needed for one: there are 100,000 queues. */
+  #buckets: number[] = [];
   #latest = 0;
 
   add(at: Instant): void {
-    const first = this.#from[0];
-    const last = this.#from.at(-1);
-    if (first === undefined || last === undefined) {
-      // A literal has room for one, which is all that most queues need; an array that is pushed to has room for more.
-      this.#from = [at];
-      this.#count = [1];
+    const buckets = this.#buckets;
+    const { length } = buckets;
+    const first = this.#fromOf(0);
+    const last = this.#fromOf(length - PER_BUCKET);
+    if (length === 0) {
+      this.#buckets = [at, 1];
     } else if (at < first) {
-      this.#from.unshift(at);
-      this.#count.unshift(1);
+      buckets.unshift(at, 1);
     } else if (at > this.#latest && at - last >= Math.max(FINEST_MS, (at - first) / MAX_BUCKETS)) {
-      this.#from.push(at);
-      this.#count.push(1);
+      buckets.push(at, 1);
     } else {
       this.#change(this.#bucketOf(at), 1);
     }
     this.#latest = Math.max(this.#latest, at);
-    if (this.#from.length > MAX_BUCKETS) this.#mergeNarrowestPair();
+    if (this.#buckets.length > PER_BUCKET * MAX_BUCKETS) this.#mergeNarrowestPair();
   }
 
   remove(at: Instant): void {
     const bucket = this.#bucketOf(at);
     this.#change(bucket, -1);
-    if ((this.#count[bucket] ?? 0) > 0) return;
-    const [from = 0] = this.#from.splice(bucket, 1);
-    this.#count.splice(bucket, 1);
+    if (this.#countOf(bucket) > 0) return;
+    const [from = 0] = this.#buckets.splice(bucket, PER_BUCKET);
     // All that are left came before it: a task of this very instant may begin a bucket again.
-    if (bucket === this.#from.length) this.#latest = Math.max(0, from - 1);
+    if (bucket === this.#buckets.length) this.#latest = Math.max(0, from - 1);
   }
 
   /** When the oldest task was enqueued, or a little earlier; undefined without tasks. */
   get oldest(): Instant | undefined {
-    return this.#from[0] as Instant | undefined;
+    return this.#buckets[0] as Instant | undefined;
   }
 
   /** Moves all instants by so many ms. */
   shift(byMs: number): void {
-    for (const [i, from] of this.#from.entries()) this.#from[i] = Math.max(0, from + byMs);
+    for (let i = 0; i < this.#buckets.length; i += PER_BUCKET) {
+      this.#buckets[i] = Math.max(0, this.#fromOf(i) + byMs);
+    }
     this.#latest = Math.max(0, this.#latest + byMs);
   }
 
   write(out: ByteWriter): void {
     out.number(this.#latest);
-    out.number(this.#from.length);
-    for (const [i, from] of this.#from.entries()) {
-      out.number(from);
-      out.number(this.#count[i] ?? 0);
-    }
+    out.number(this.#buckets.length / PER_BUCKET);
+    for (const number of this.#buckets) out.number(number);
   }
 
   static read(from: ByteReader): AgeHistogram {
     const ages = new AgeHistogram();
     ages.#latest = from.number();
-    const buckets = from.number();
-    for (let i = 0; i < buckets; i++) {
-      ages.#from.push(from.number());
-      ages.#count.push(from.number());
-    }
+    // An array that is pushed to would have room for more.
+    ages.#buckets = Array.from({ length: from.number() * PER_BUCKET }, () => from.number());
     return ages;
+  }
+
+  #fromOf(bucket: number): number {
+    return this.#buckets[bucket] ?? 0;
+  }
+
+  #countOf(bucket: number): number {
+    return this.#buckets[bucket + 1] ?? 0;
   }
 
   /** The last bucket that begins at or before the instant; the first one for instants before all. */
   #bucketOf(at: number): number {
     let low = 0;
-    let high = this.#from.length - 1;
+    let high = this.#buckets.length / PER_BUCKET - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if ((this.#from[middle] ?? 0) <= at) low = middle;
+      if (this.#fromOf(middle * PER_BUCKET) <= at) low = middle;
       else high = middle - 1;
     }
-    return low;
+    return low * PER_BUCKET;
   }
 
   #change(bucket: number, by: number): void {
-    this.#count[bucket] = (this.#count[bucket] ?? 0) + by;
+    this.#buckets[bucket + 1] = this.#countOf(bucket) + by;
   }
 
   /** The two that are narrowest together, so that all stay about as wide as they are when they begin. */
   #mergeNarrowestPair(): void {
     let narrowest = 0;
     let width = Number.POSITIVE_INFINITY;
-    for (let i = 0; i + 1 < this.#from.length; i++) {
-      const together = (this.#from[i + 2] ?? this.#latest) - (this.#from[i] ?? 0);
+    for (let i = 0; i + PER_BUCKET < this.#buckets.length; i += PER_BUCKET) {
+      const together = (this.#buckets[i + 2 * PER_BUCKET] ?? this.#latest) - this.#fromOf(i);
       if (together >= width) continue;
       width = together;
       narrowest = i;
     }
-    this.#change(narrowest, this.#count[narrowest + 1] ?? 0);
-    this.#from.splice(narrowest + 1, 1);
-    this.#count.splice(narrowest + 1, 1);
+    this.#change(narrowest, this.#countOf(narrowest + PER_BUCKET));
+    this.#buckets.splice(narrowest + PER_BUCKET, PER_BUCKET);
   }
 }

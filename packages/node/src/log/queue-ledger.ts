@@ -124,7 +124,9 @@ export class QueueLedger {
     ledger.delayed = from.number();
     ledger.completed = from.number();
     if (from.byte() === WITH_PID) ledger.largestPid = from.latin1() as Pid;
-    ledger.readyFloor = from.latin1() as Pid;
+    const floor = from.latin1() as Pid;
+    // Of a queue with one task they are the same: one string serves both.
+    ledger.readyFloor = floor === ledger.largestPid ? ledger.largestPid : floor;
     ledger.dueFloor = from.number() as Instant;
     ledger.#ages = AgeHistogram.read(from);
     return ledger;

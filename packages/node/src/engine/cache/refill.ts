@@ -23,7 +23,7 @@ export function prefetchTasks(wanted: number, leasesPerSecond: number, bounds: {
 
 /** How many tasks the next refill of a queue would read. */
 export function prefetchSize(memory: Memory, queue: Queue, wanted: number): number {
-  const rate = queue.rates?.lease.perSecond(memory.clock.now()) ?? 0;
+  const rate = queue.rates?.leaseRate(memory.clock.now()) ?? 0;
   const { refillMinTasks, refillMaxTasks } = memory.config;
   return prefetchTasks(wanted, rate, { min: refillMinTasks, max: refillMaxTasks });
 }
