@@ -4,7 +4,7 @@ import { taskKey } from '../domain/keys.ts';
 import type { TaskState } from '../domain/task.ts';
 import { Family, StoreCorrupt } from '../ports/store.ts';
 import type { AnswerRoom } from './admission.ts';
-import type { CachedTask } from './cache/queue-cache.ts';
+import type { CachedTask } from './cache/places.ts';
 import type { LeaseCommand, LeasedTask } from './commands.ts';
 import type { Memory, PlannedChange } from './memory.ts';
 import type { Queue } from './queue.ts';

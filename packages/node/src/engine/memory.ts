@@ -13,7 +13,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
 import type { Store } from '../ports/store.ts';
 import type { Admission } from './admission.ts';
-import type { CachedTask } from './cache/queue-cache.ts';
+import type { CachedTask } from './cache/places.ts';
 import { TaskCache } from './cache/task-cache.ts';
 import type { EngineConfig } from './config.ts';
 import type { Counts } from './counts.ts';

@@ -5,7 +5,7 @@ import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { AVAILABLE, isLeased, type TaskState } from '../domain/task.ts';
 import type { Random } from '../ports/random.ts';
 import { afterFailedAttempt, hiddenUntil } from './attempts.ts';
-import type { CachedTask } from './cache/queue-cache.ts';
+import type { CachedTask } from './cache/places.ts';
 import type { DequeueItem, EnqueueItem, ReleaseItem, RenewItem, UpdateCommand, UpdateOutcome } from './commands.ts';
 import type { PlannedChange } from './memory.ts';
 import type { Queue } from './queue.ts';

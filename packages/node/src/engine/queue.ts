@@ -5,7 +5,8 @@ import type { TaskState } from '../domain/task.ts';
 import type { BehindRows } from '../log/atom-rows.ts';
 import type { QueueLedger } from '../log/queue-ledger.ts';
 import type { RecoveredTask } from '../log/replay.ts';
-import { type CachedTask, QueueCache } from './cache/queue-cache.ts';
+import type { CachedTask } from './cache/places.ts';
+import { QueueCache } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
 import type { QueueRates } from './rates.ts';
 
@@ -68,7 +69,6 @@ const UNKNOWN: Knowledge = { kind: 'unknown' };
 export class Queue implements CacheOwner {
   readonly partition: PartitionId;
   readonly ledger: QueueLedger;
-  readonly prefix: string;
   readonly fullName: string;
   rates: QueueRates | undefined;
   /** The running refill, shared by all who need it. */
@@ -79,6 +79,7 @@ export class Queue implements CacheOwner {
   dropped = false;
   /** When the last task left. */
   emptySince: Instant | undefined;
+  #prefix: string | undefined;
   #cache: QueueCache | undefined;
   #recent: Map<Pid, RecentChange> | undefined;
   /** Reads under way, in the order in which they began; so the first one is the one that knows least. */
@@ -92,7 +93,12 @@ export class Queue implements CacheOwner {
     this.partition = partition;
     this.ledger = ledger;
     this.fullName = fullName;
-    this.prefix = queuePrefix(partition, ledger.queueId);
+  }
+
+  /** What the keys of its rows begin with. */
+  get prefix(): string {
+    this.#prefix ??= queuePrefix(this.partition, this.ledger.queueId);
+    return this.#prefix;
   }
 
   get cache(): QueueCache | undefined {

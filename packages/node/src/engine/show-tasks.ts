@@ -3,7 +3,7 @@ import type { Instant, Key, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey, pidOfTaskKey, taskKey } from '../domain/keys.ts';
 import { isLeased } from '../domain/task.ts';
 import { Family } from '../ports/store.ts';
-import type { CachedTask } from './cache/queue-cache.ts';
+import type { CachedTask } from './cache/places.ts';
 import type { GetCommand, PeekCommand, TaskView } from './commands.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';

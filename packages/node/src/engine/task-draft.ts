@@ -1,7 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { LeaseToken, Pid } from '../domain/ids.ts';
 import { AVAILABLE, type TaskState } from '../domain/task.ts';
-import type { CachedTask } from './cache/queue-cache.ts';
+import type { CachedTask } from './cache/places.ts';
 import type { PlannedChange } from './memory.ts';
 import type { Knowledge, Queue } from './queue.ts';
 import type { Need } from './reads.ts';

@@ -1,7 +1,7 @@
 import type { Key } from '../domain/ids.ts';
 import type { Family, KeyRange, Row, Store } from '../ports/store.ts';
 
-const PAGE = { rows: 1000, bytes: 4 * 1024 * 1024 };
+const PAGE = { rows: 1000, bytes: 4 * 1024 * 1024, once: true };
 
 /** Every key of a family. */
 export const WHOLE_FAMILY: KeyRange = { gte: '' as Key, lt: '\xff\xff\xff\xff' as Key };

@@ -36,6 +36,8 @@ export interface ScanLimit {
   readonly rows: number;
   /** Sum of key and value bytes. */
   readonly bytes: number;
+  /** It will hardly be read again: what the store keeps in memory should stay. */
+  readonly once?: boolean;
 }
 
 export interface Row {

@@ -15,6 +15,7 @@ export type Read =
       readonly lt: string;
       readonly rows: number;
       readonly bytes: number;
+      readonly once?: boolean;
     };
 
 /** Reads that one turn of the event loop gave; answered together, in order. */

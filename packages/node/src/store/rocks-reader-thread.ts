@@ -37,7 +37,7 @@ function scan(read: Read & { kind: 'scan' }): ReadResult {
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
     // The head of a queue is read again and again; without this each time from the file system.
-    fillCache: true,
+    fillCache: read.once !== true,
     column: columnOf(columns, read.family),
   });
   return pack(withinBytes(flat, read.bytes));

@@ -30,7 +30,8 @@ const LARGE_PART = 4;
 export class PayloadSlabs {
   /** The slab with room. */
   #open: Slab | undefined;
-  #openBytes = SMALLEST_SLAB_BYTES;
+  /** How large it is; 0: as large as the first payload, which is the only one in most of many queues. */
+  #openBytes = 0;
   #bytes = 0;
 
   get bytes(): number {
@@ -57,7 +58,7 @@ export class PayloadSlabs {
     this.#bytes -= slab.memory.buffer.byteLength;
     if (slab !== this.#open) return;
     this.#open = undefined;
-    this.#openBytes = Math.max(SMALLEST_SLAB_BYTES, this.#openBytes / 2);
+    this.#openBytes = this.#openBytes > SMALLEST_SLAB_BYTES ? this.#openBytes / 2 : 0;
   }
 
   #slabFor(data: Uint8Array): Slab {
@@ -67,7 +68,9 @@ export class PayloadSlabs {
     const open = this.#open;
     if (open !== undefined && open.used + byteLength <= open.memory.byteLength) return open;
     // As large as the queue is long: twice the one that was filled, half of one whose tasks were all taken before.
-    if (open !== undefined) this.#openBytes = Math.min(LARGEST_SLAB_BYTES, 2 * this.#openBytes);
+    if (open !== undefined) {
+      this.#openBytes = Math.min(LARGEST_SLAB_BYTES, Math.max(SMALLEST_SLAB_BYTES, 2 * this.#openBytes));
+    }
     this.#open = this.#counted(Buffer.allocUnsafeSlow(Math.max(this.#openBytes, byteLength)));
     return this.#open;
   }

@@ -1,62 +1,14 @@
-import { OrderedSet } from '@js-sdsl/ordered-set';
 import type { Pid } from '../../domain/ids.ts';
-import { AVAILABLE, type TaskState } from '../../domain/task.ts';
-import { FIRST_PID } from '../../log/queue-ledger.ts';
-import { type Kept, PayloadSlabs, payloadIn } from './payload-slabs.ts';
-
-/** A task in memory; its payload may not be. */
-export interface CachedTask {
-  readonly state: TaskState;
-  readonly data: Uint8Array | undefined;
-}
+import type { TaskState } from '../../domain/task.ts';
+import { PayloadSlabs } from './payload-slabs.ts';
+import { type CachedTask, Place, Places } from './places.ts';
 
 /** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
 const TASK_OVERHEAD_BYTES = 260;
 /** Of a cache that holds few tasks, beside those. Measured on Node 24. */
-const CACHE_OVERHEAD_BYTES = 2_000;
-
-const NO_DATA = new Uint8Array(0);
-
-/** An available task in its place. One flat object: there are hundreds of thousands, and V8 marks every one. */
-class Place implements Kept {
-  pid: Pid;
-  state: TaskState;
-  slab: Kept['slab'];
-  at = 0;
-
-  constructor(pid: Pid, state: TaskState) {
-    this.pid = pid;
-    this.state = state;
-    this.slab = undefined;
-  }
-
-  /** Made for each who asks. */
-  get task(): CachedTask {
-    const { dataBytes } = this.state;
-    return { state: this.state, data: dataBytes === 0 ? NO_DATA : payloadIn(this, dataBytes) };
-  }
-}
+const CACHE_OVERHEAD_BYTES = 1_500;
 
 type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
-
-const compare = (a: Place, b: Place): number => (a.pid < b.pid ? -1 : a.pid > b.pid ? 1 : 0);
-
-const NO_STATE: TaskState = {
-  enqueuedAt: 0 as TaskState['enqueuedAt'],
-  dataBytes: 0,
-  attempts: 0,
-  token: 0 as TaskState['token'],
-  retry: undefined,
-  visibility: AVAILABLE,
-};
-
-/** What is sought; looked at only during the search: one serves all. */
-const sought = new Place(FIRST_PID, NO_STATE);
-
-function keyOf(pid: Pid): Place {
-  sought.pid = pid;
-  return sought;
-}
 
 /**
  * What is in memory of one queue's tasks (the paper, 5.4).
@@ -67,8 +19,7 @@ function keyOf(pid: Pid): Place {
  * Eviction keeps H1 by lowering `firstMissing`, never by leaving a gap.
  */
 export class QueueCache {
-  /** A set, for the iterators of the library's map make a proxy for each step. */
-  readonly #ready = new OrderedSet<Place>([], compare);
+  readonly #ready = new Places();
   #hidden: Map<Pid, TaskState> | undefined;
   readonly #payloads = new PayloadSlabs();
   #firstMissing: Pid | undefined;
@@ -89,7 +40,7 @@ export class QueueCache {
   }
 
   get readyCount(): number {
-    return this.#ready.size();
+    return this.#ready.size;
   }
 
   get hiddenCount(): number {
@@ -102,7 +53,7 @@ export class QueueCache {
 
   /** The lowest PID known to be available. */
   get firstReady(): Pid | undefined {
-    return this.#ready.front()?.pid;
+    return this.#ready.first?.pid;
   }
 
   /** Whether all available tasks with PIDs up to `pid` are in memory; without `pid`, all available tasks. */
@@ -111,7 +62,7 @@ export class QueueCache {
   }
 
   ready(pid: Pid): CachedTask | undefined {
-    return this.#find(pid)?.task;
+    return this.#ready.find(pid)?.task;
   }
 
   hidden(pid: Pid): TaskState | undefined {
@@ -119,10 +70,8 @@ export class QueueCache {
   }
 
   /** Available tasks in order, from the head. The cache must not change meanwhile. */
-  *head(): Generator<ReadyTask> {
-    // Not `for of` over the set, which would copy all of it first.
-    const at = this.#ready.begin();
-    for (const end = this.#ready.end(); !at.equals(end); at.next()) yield at.pointer;
+  head(): Iterable<ReadyTask> {
+    return this.#ready;
   }
 
   hiddenTasks(): Iterable<[Pid, TaskState]> {
@@ -133,12 +82,8 @@ export class QueueCache {
   putReady(pid: Pid, task: CachedTask): void {
     if (!this.knowsReadyUpTo(pid)) return;
     const place = new Place(pid, task.state);
-    // Most are new, and then this is the only search.
-    const before = this.#ready.size();
-    const isNew = this.#ready.insert(place) > before;
-    const known = isNew ? place : this.#find(pid);
-    if (isNew) this.#taskBytes += costOf(pid);
-    if (known === undefined) return;
+    const known = this.#ready.insert(place);
+    if (known === place) this.#taskBytes += costOf(pid);
     known.state = task.state;
     this.#payloads.drop(known);
     if (task.data) this.#payloads.keep(task.data, known);
@@ -151,11 +96,10 @@ export class QueueCache {
   }
 
   removeReady(pid: Pid): void {
-    const at = this.#ready.find(keyOf(pid));
-    if (!at.isAccessible()) return;
+    const place = this.#ready.remove(pid);
+    if (place === undefined) return;
     this.#taskBytes -= costOf(pid);
-    this.#payloads.drop(at.pointer);
-    this.#ready.eraseElementByIterator(at);
+    this.#payloads.drop(place);
   }
 
   removeHidden(pid: Pid): void {
@@ -174,16 +118,12 @@ export class QueueCache {
       if (this.#heldBytes <= target) return;
       this.removeHidden(pid);
     }
-    for (let last = this.#ready.back(); last && this.#heldBytes > target; last = this.#ready.back()) {
-      const { pid } = last;
+    while (this.#heldBytes > target) {
+      const pid = this.#ready.last?.pid;
+      if (pid === undefined) return;
       this.removeReady(pid);
       this.#firstMissing = pid;
     }
-  }
-
-  #find(pid: Pid): Place | undefined {
-    const at = this.#ready.find(keyOf(pid));
-    return at.isAccessible() ? at.pointer : undefined;
   }
 }
 

@@ -8,7 +8,7 @@ import type { Queue } from '../queue.ts';
 
 /** Rows of one part of a snapshot take about so many bytes. */
 const PART_BYTES = 256 * 1024;
-const PAGE = { rows: 2000, bytes: PART_BYTES };
+const PAGE = { rows: 2000, bytes: PART_BYTES, once: true };
 
 const TASK_FAMILIES = [
   [TransferredRowKind.TRANSFERRED_ROW_KIND_DATA, Family.data],
