@@ -263,8 +263,11 @@ class RoutedStreamSession implements StreamSession {
     switch (field) {
       case CallField.update:
         return { kind: 'update', id, run: (caller) => this.#update(bytes, route, caller) };
-      case CallField.lease:
-        return { kind: 'lease', id, run: (caller) => this.#lease(bytes, caller) };
+      case CallField.lease: {
+        // Of its own: the message would stay in memory for as long as it waits.
+        const request = new Uint8Array(bytes);
+        return { kind: 'lease', id, bytes: request.length, run: (caller) => this.#lease(request, caller) };
+      }
       case CallField.cancel:
         return { kind: 'cancel', id };
       default:

@@ -141,7 +141,7 @@ class NodeStreamSession implements StreamSession {
 
   read(message: Buffer): readonly StreamOperation[] {
     const { calls } = decodeRequest(StreamRequest, message, entryBounds.stream);
-    return calls.map((call) => this.#operationOf(call));
+    return calls.map((call) => this.#operationOf(call, message));
   }
 
   /** What is answered is there already. */
@@ -149,12 +149,14 @@ class NodeStreamSession implements StreamSession {
 
   close(): void {}
 
-  #operationOf({ id, call }: StreamCall): StreamOperation {
+  #operationOf({ id, call }: StreamCall, message: Buffer): StreamOperation {
     switch (call?.$case) {
       case 'update':
         return { kind: 'update', id, run: (caller) => this.#update(call.value, caller) };
-      case 'lease':
-        return { kind: 'lease', id, run: (caller) => this.#lease(call.value, caller) };
+      case 'lease': {
+        const request = apartFrom(message, call.value);
+        return { kind: 'lease', id, bytes: leaseBytes(request), run: (caller) => this.#lease(request, caller) };
+      }
       case 'cancel':
         return { kind: 'cancel', id };
       case undefined:
@@ -170,3 +172,11 @@ class NodeStreamSession implements StreamSession {
     return { $case: 'lease' as const, value: await this.#handlers.leaseTasks(request, caller) };
   }
 }
+
+/** A view would keep all of the message in memory for as long as the lease waits. */
+const apartFrom = ({ buffer }: Buffer, request: LeaseTasksRequest): LeaseTasksRequest =>
+  request.maxPid.buffer === buffer ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
+
+/** About as long as it was in its message. */
+const leaseBytes = ({ queues, maxPid, worker }: LeaseTasksRequest): number =>
+  queues.reduce((bytes, queue) => bytes + 2 + queue.length, 24 + maxPid.length + worker.length);

@@ -26,9 +26,16 @@ export type StreamReply =
 /** One call read from a stream. */
 export type StreamOperation =
   | {
-      readonly kind: 'update' | 'lease';
+      readonly kind: 'update';
       readonly id: number;
       /** Rejects like a `UnaryHandler`. */
+      readonly run: (caller: Caller) => Promise<StreamReply>;
+    }
+  | {
+      readonly kind: 'lease';
+      readonly id: number;
+      /** What it keeps in memory until it is answered, which may be for long: nothing of its message. About. */
+      readonly bytes: number;
       readonly run: (caller: Caller) => Promise<StreamReply>;
     }
   | { readonly kind: 'cancel'; readonly id: number }

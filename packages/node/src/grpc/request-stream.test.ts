@@ -7,7 +7,7 @@ import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import type { LeaseCommand, LeasedTask, TaskEngine, UpdateCommand } from '../engine/commands.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
 import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
-import { aDequeue, aLease, anUpdate, bytes } from './testing/requests.ts';
+import { aDequeue, aLease, anEnqueue, anUpdate, bytes } from './testing/requests.ts';
 import { SleepingClient } from './testing/sleeping-client.ts';
 import { startServer } from './testing/start-server.ts';
 
@@ -241,6 +241,19 @@ describe('a stream whose client asks more than it may', () => {
     await expect.poll(() => it.engine.asked.length).toBe(3);
     release.resolve();
     expect((await answers(it.stream, 5)).flat().map(({ id }) => id)).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  test('is read on while the leases wait that came with large updates', async () => {
+    const streamLimits = { callsInFlight: 1_000, requestBytes: 1e6, unreadBytes: 1e6 };
+    await using it = await setUp({ leaseTasks: waitForEver, updateTasks: applied }, { streamLimits });
+    const large = (id: number): StreamCall => ({
+      id,
+      call: { $case: 'update', value: anUpdate({ enqueue: [anEnqueue({ data: Buffer.alloc(300_000) })] }) },
+    });
+    for (let id = 0; id < 10; id += 2) {
+      it.stream.write({ calls: [lease(id, 60_000), large(id + 1)] });
+      expect((await answers(it.stream, 1)).flat()).toMatchObject([{ id: id + 1, result: { $case: 'update' } }]);
+    }
   });
 
   const data = Buffer.alloc(500_000);

@@ -15,7 +15,7 @@ type NextCall = Parameters<ServerInterceptor>[1];
 export interface RequestStreamLimits {
   /** Most calls of one stream being served, waiting for tasks, or answered and not yet sent; more stay unread. */
   readonly callsInFlight: number;
-  /** Most bytes of the messages whose calls are being served; more stay unread. */
+  /** Most bytes of what is kept for calls that are being served; more stay unread. */
   readonly requestBytes: number;
   /** Unread bytes of answers from which on no further call is served. */
   readonly unreadBytes: number;
@@ -42,8 +42,11 @@ export interface RequestStreamDeps {
   readonly onClose: (stream: RequestStream) => void;
 }
 
-/** A message received; its bytes stay in memory until the last of its calls is answered. */
-interface Received {
+/**
+ * What is in memory until calls are answered: a message until the last of its updates is, and each lease by itself, for it
+ * may wait for long and must not count for the updates that came with it.
+ */
+interface Kept {
   readonly bytes: number;
   unanswered: number;
 }
@@ -56,7 +59,7 @@ type Work =
 interface StreamedCall {
   readonly id: number;
   readonly work: Work;
-  readonly received: Received;
+  readonly kept: Kept;
   readonly began: number;
 }
 
@@ -148,16 +151,16 @@ export class RequestStream extends ServerInterceptingCall {
       return;
     }
     const began = performance.now();
-    const received: Received = { bytes: message.length, unanswered: 0 };
+    const updates: Kept = { bytes: message.length, unanswered: 0 };
     for (const call of calls) {
       if (call.kind === 'cancel') {
         this.#leases.get(call.id)?.cancel();
       } else {
-        received.unanswered++;
-        this.#parked.push({ id: call.id, work: this.#workOf(call), received, began });
+        const kept = call.kind === 'lease' ? { bytes: call.bytes, unanswered: 0 } : updates;
+        if (kept.unanswered++ === 0) this.#requestBytes += kept.bytes;
+        this.#parked.push({ id: call.id, work: this.#workOf(call), kept, began });
       }
     }
-    if (received.unanswered > 0) this.#requestBytes += received.bytes;
     this.#pump();
   }
 
@@ -243,8 +246,8 @@ export class RequestStream extends ServerInterceptingCall {
 
   #answer(call: StreamedCall, reply: StreamReply, refusal: Refusal | undefined): void {
     this.#inFlight--;
-    const { work, received, began, id } = call;
-    if (--received.unanswered === 0) this.#requestBytes -= received.bytes;
+    const { work, kept, began, id } = call;
+    if (--kept.unanswered === 0) this.#requestBytes -= kept.bytes;
     // One that was refused as it was read has the id of another lease, or no method.
     if (work.kind === 'lease') this.#leases.delete(id);
     if (work.kind !== 'refused') {
