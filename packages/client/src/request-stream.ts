@@ -171,10 +171,7 @@ export class RequestStream {
     }
   }
 
-  /**
-   * Takes calls off the queue, up to a message's size, as many as may be in flight, and gives them their ids. Leases that
-   * wait travel by themselves: the server keeps a message, and counts it, until the last call in it is answered.
-   */
+  /** Takes calls off the queue, up to a message's size, as many as may be in flight, and gives them their ids. */
   #nextBatch(): StreamedCall[] {
     const batch: StreamedCall[] = [];
     const { maxCallsInFlight } = this.#parts;
@@ -185,7 +182,6 @@ export class RequestStream {
       if (!call.settled) {
         if (call.counted && this.#inFlight >= maxCallsInFlight) break;
         if (bytes > 0 && bytes + call.sizeBound > MESSAGE_BYTES) break;
-        if (batch[0] !== undefined && batch[0].counted !== call.counted) break;
         bytes += call.sizeBound;
         call.id = ++this.#lastId;
         this.#sent.set(call.id, call);
