@@ -263,16 +263,19 @@ class RoutedStreamSession implements StreamSession {
     switch (field) {
       case CallField.update:
         return { kind: 'update', id, run: (caller) => this.#update(bytes, route, caller) };
-      case CallField.lease: {
-        // Of its own: the message would stay in memory for as long as it waits.
-        const request = new Uint8Array(bytes);
-        return { kind: 'lease', id, bytes: request.length, run: (caller) => this.#lease(request, caller) };
-      }
+      case CallField.lease:
+        return this.#leaseOf(id, bytes);
       case CallField.cancel:
         return { kind: 'cancel', id };
       default:
         return { kind: 'none', id };
     }
+  }
+
+  /** Nothing that may wait for long keeps its message: a copy, in a function without closures that see the message. */
+  #leaseOf(id: number, bytes: Uint8Array): StreamOperation {
+    const request = new Uint8Array(bytes);
+    return { kind: 'lease', id, bytes: request.length, run: (caller) => this.#lease(request, caller) };
   }
 
   async #update(bytes: Uint8Array, route: UpdateRoute | undefined, caller: Caller): Promise<StreamReply> {

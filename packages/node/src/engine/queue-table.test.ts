@@ -87,13 +87,18 @@ describe('the queue table', () => {
     const names = Array.from({ length: many }, (_, i) => ({ group: '', name: `q${(i * 7_919) % many}` }));
     const table = tableOf(names.slice(0, 9_500));
     const isGone = (_: QueueName, i: number) => i % 3 === 0;
-    for (const name of names.filter(isGone)) {
+    for (const name of names.slice(0, 9_500).filter(isGone)) {
       const queue = table.get(name);
       if (queue) table.remove(queue);
     }
-    for (const [i, name] of names.slice(9_500).entries()) table.add(newQueue(name, many + i));
-    const there = names.filter((name, i) => i >= 9_500 || !isGone(name, i));
-    expect(namesOf(table.inOrder())).toEqual(there.toSorted(compareNames));
+    const again = names.slice(0, 9_500).filter(isGone).slice(0, 2_000);
+    const added = [...names.slice(9_500), ...again].map((name, i) => newQueue(name, many + i + 1));
+    for (const queue of added) table.add(queue);
+    const there = [...names.filter((name, i) => i >= 9_500 || !isGone(name, i)), ...again];
+    const listed = [...table.inOrder()];
+    expect(namesOf(listed)).toEqual(there.toSorted(compareNames));
+    const found = new Set(listed);
+    expect(added.every((queue) => found.has(queue))).toBe(true);
     expect(table.size).toBe(there.length);
   });
 

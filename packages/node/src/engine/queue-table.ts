@@ -33,12 +33,13 @@ export class QueueTable {
   #size = 0;
   /**
    * All queues in order, but for those that came and went lately. An array takes a tenth of the memory of a tree, and of
-   * the time to walk it. They are several, each less than half as long as the one before, until somebody lists: to put
-   * each thousand into one array of all would leave behind as many arrays as there are thousands.
+   * the time to walk it. Until somebody lists they are several, longer ones first, and those of about the same length become
+   * one: to put each thousand into one array of all would leave behind as many arrays as there are thousands.
    */
   #ordered: (readonly Entry[])[] = [];
   #added: Queue[] = [];
-  #removed = 0;
+  /** Still in those. */
+  readonly #removed = new Set<Queue>();
 
   get size(): number {
     return this.#size;
@@ -67,9 +68,9 @@ export class QueueTable {
     group?.delete(name.name);
     if (group?.size === 0) this.#byGroup.delete(name.group);
     this.#size--;
-    this.#removed++;
+    this.#removed.add(queue);
     // Gone ones must not gather where nobody ever lists.
-    if (this.#removed > this.#size) this.#dropRemoved();
+    if (this.#removed.size > this.#size) this.#dropRemoved();
   }
 
   /** Those of the group with such full names, in order, behind `after`. The table must not change meanwhile. */
@@ -85,7 +86,7 @@ export class QueueTable {
   }
 
   #orderAll(): readonly Entry[] {
-    if (this.#removed > 0) this.#dropRemoved();
+    if (this.#removed.size > 0) this.#dropRemoved();
     if (this.#added.length > 0) this.#orderAdded();
     while (this.#ordered.length > 1) this.#mergeLastTwo();
     return this.#ordered[0] ?? [];
@@ -107,10 +108,10 @@ export class QueueTable {
   }
 
   #dropRemoved(): void {
-    const isThere = (queue: Queue): boolean => this.get(queue.ledger.name) === queue;
+    const isThere = (queue: Queue): boolean => !this.#removed.has(queue);
     this.#ordered = this.#ordered.map((entries) => entries.filter(({ queue }) => isThere(queue)));
     this.#added = this.#added.filter(isThere);
-    this.#removed = 0;
+    this.#removed.clear();
   }
 }
 

@@ -141,7 +141,7 @@ class NodeStreamSession implements StreamSession {
 
   read(message: Buffer): readonly StreamOperation[] {
     const { calls } = decodeRequest(StreamRequest, message, entryBounds.stream);
-    return calls.map((call) => this.#operationOf(call, message));
+    return calls.map((call) => this.#operationOf(call, message.buffer));
   }
 
   /** What is answered is there already. */
@@ -149,19 +149,22 @@ class NodeStreamSession implements StreamSession {
 
   close(): void {}
 
-  #operationOf({ id, call }: StreamCall, message: Buffer): StreamOperation {
+  #operationOf({ id, call }: StreamCall, memory: ArrayBufferLike): StreamOperation {
     switch (call?.$case) {
       case 'update':
         return { kind: 'update', id, run: (caller) => this.#update(call.value, caller) };
-      case 'lease': {
-        const request = apartFrom(message, call.value);
-        return { kind: 'lease', id, bytes: leaseBytes(request), run: (caller) => this.#lease(request, caller) };
-      }
+      case 'lease':
+        return this.#leaseOf(id, apartFrom(memory, call.value));
       case 'cancel':
         return { kind: 'cancel', id };
       case undefined:
         return { kind: 'none', id };
     }
+  }
+
+  /** A function of its own: closures see all that others made beside them see, and this one may wait for long. */
+  #leaseOf(id: number, request: LeaseTasksRequest): StreamOperation {
+    return { kind: 'lease', id, bytes: leaseBytes(request), run: (caller) => this.#lease(request, caller) };
   }
 
   async #update(request: UpdateTasksRequest, caller: Caller) {
@@ -174,8 +177,8 @@ class NodeStreamSession implements StreamSession {
 }
 
 /** A view would keep all of the message in memory for as long as the lease waits. */
-const apartFrom = ({ buffer }: Buffer, request: LeaseTasksRequest): LeaseTasksRequest =>
-  request.maxPid.buffer === buffer ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
+const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTasksRequest =>
+  request.maxPid.buffer === memory ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
 
 /** About as long as it was in its message. */
 const leaseBytes = ({ queues, maxPid, worker }: LeaseTasksRequest): number =>

@@ -17,7 +17,7 @@ export const CONNECTION_WINDOW_BYTES = 96 * 1024;
  */
 export const STREAM_WINDOW_BYTES = 1024 * 1024;
 
-/** Of all servers of this process, so that each session is told once. */
+/** What sessions were told by any server of this process; they are never told less. */
 const bytesOf = new WeakMap<Http2Session, number>();
 
 /** Sets how much the peers of all HTTP/2 connections may send ahead, by whether a connection carries calls of one method. */

@@ -256,6 +256,20 @@ describe('a stream whose client asks more than it may', () => {
     }
   });
 
+  test('is not read on while the leases that wait name too much', async () => {
+    const release = Promise.withResolvers<void>();
+    const streamLimits = { callsInFlight: 1_000, requestBytes: 10_000, unreadBytes: 1e6 };
+    const leaseTasks = () => release.promise.then(() => []);
+    await using it = await setUp({ leaseTasks }, { streamLimits });
+    const queues = Array.from({ length: 10 }, (_, i) => `shop#${'q'.repeat(200)}${i}`);
+    for (let id = 1; id <= 8; id++) {
+      it.stream.write({ calls: [{ id, call: { $case: 'lease', value: aLease({ queues, waitMs: 60_000 }) } }] });
+    }
+    await expect.poll(() => it.engine.asked.length).toBe(5);
+    release.resolve();
+    expect((await answers(it.stream, 8)).flat().map(({ id }) => id)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  });
+
   const data = Buffer.alloc(500_000);
   const engine = () => fakeEngine({ leaseTasks: async () => [aTask(data)] });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ByteReader, ByteWriter } from '../domain/bytes.ts';
+import { ByteReader, ByteWriter, UnreadableBytes } from '../domain/bytes.ts';
 import type { Instant } from '../domain/ids.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
@@ -100,6 +100,12 @@ test('a year of tasks takes a few hundred bytes', () => {
   const tasks = new Tasks();
   for (let i = 0; i < 10_000; i++) tasks.enqueue((365 * 24 * 3600 * 1000) / 10_000);
   expect(encode(tasks.ages).length).toBeLessThan(700);
+});
+
+test('a damaged histogram is refused before memory is taken for it', () => {
+  const writer = new ByteWriter();
+  for (const number of [0, 2 ** 40]) writer.number(number);
+  expect(() => AgeHistogram.read(new ByteReader(writer.view()))).toThrow(UnreadableBytes);
 });
 
 test('a histogram that was written and read goes on as if nothing had happened', () => {

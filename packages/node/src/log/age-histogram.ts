@@ -1,4 +1,4 @@
-import type { ByteReader, ByteWriter } from '../domain/bytes.ts';
+import { type ByteReader, type ByteWriter, UnreadableBytes } from '../domain/bytes.ts';
 import type { Instant } from '../domain/ids.ts';
 
 const MAX_BUCKETS = 64;
@@ -16,20 +16,18 @@ const PER_BUCKET = 2;
  *      so an instant is taken out of the bucket it was counted in.
  */
 export class AgeHistogram {
-  /** All buckets in one array, and never more room than needed for one: there are 100,000 queues. */
+  /** All buckets in one array, which has no room to spare while there is one: there are 100,000 queues. */
   #buckets: number[] = [];
   #latest = 0;
 
   add(at: Instant): void {
     const buckets = this.#buckets;
-    const { length } = buckets;
-    const first = this.#fromOf(0);
-    const last = this.#fromOf(length - PER_BUCKET);
-    if (length === 0) {
+    const [first] = buckets;
+    if (first === undefined) {
       this.#buckets = [at, 1];
     } else if (at < first) {
       buckets.unshift(at, 1);
-    } else if (at > this.#latest && at - last >= Math.max(FINEST_MS, (at - first) / MAX_BUCKETS)) {
+    } else if (this.#isBeyond(at, first)) {
       buckets.push(at, 1);
     } else {
       this.#change(this.#bucketOf(at), 1);
@@ -69,9 +67,18 @@ export class AgeHistogram {
   static read(from: ByteReader): AgeHistogram {
     const ages = new AgeHistogram();
     ages.#latest = from.number();
+    const buckets = from.number();
+    if (buckets > MAX_BUCKETS) throw new UnreadableBytes(`a queue's tasks are of ${buckets} times`);
     // An array that is pushed to would have room for more.
-    ages.#buckets = Array.from({ length: from.number() * PER_BUCKET }, () => from.number());
+    ages.#buckets = Array.from({ length: buckets * PER_BUCKET }, () => from.number());
     return ages;
+  }
+
+  /** Later than all there are, and too late for the last bucket. */
+  #isBeyond(at: number, first: number): boolean {
+    if (at <= this.#latest) return false;
+    const last = this.#fromOf(this.#buckets.length - PER_BUCKET);
+    return at - last >= Math.max(FINEST_MS, (at - first) / MAX_BUCKETS);
   }
 
   #fromOf(bucket: number): number {

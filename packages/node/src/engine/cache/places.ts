@@ -106,7 +106,8 @@ export class Places {
   remove(pid: Pid): Place | undefined {
     if (this.#many === undefined) {
       const place = this.find(pid);
-      if (place !== undefined) this.#few = this.#few.length === 1 ? NONE : this.#few.filter((each) => each !== place);
+      if (place === undefined) return undefined;
+      this.#few = this.#few.length === 1 ? NONE : this.#few.toSpliced(this.#few.indexOf(place), 1);
       return place;
     }
     const at = this.#many.find(keyOf(pid));

@@ -5,3 +5,4 @@ export { detailsOf, errorInfoOf, type GrpcClient, grpcClient } from './grpc-clie
 export * from './requests.ts';
 export { SleepingClient } from './sleeping-client.ts';
 export { type KeptLog, keptLog, startServer, type TestServer } from './start-server.ts';
+export { waitingLeaseKeepsMessage } from './waiting-lease.ts';
