@@ -108,6 +108,8 @@ export interface Filled {
   readonly queues: number | undefined;
   readonly tasks: number;
   readonly bytes: number;
+  /** Tasks of an update. Default: as many as are quick, but not more than there are in a queue. */
+  readonly batch?: number;
 }
 
 /** Enqueues about so many tasks, evenly over queues, in steps that people can follow. Resolves with how many. */
@@ -115,9 +117,8 @@ export async function fillSpread(
   bench: Bench,
   generator: LoadGenerator,
   { endpoint }: Pick<ServerProcess, 'endpoint'>,
-  { queue, queues, tasks, bytes }: Filled,
+  { queue, queues, tasks, bytes, batch = Math.min(FILL_BATCH, Math.ceil(tasks / (queues ?? 1))) }: Filled,
 ): Promise<number> {
-  const batch = Math.min(FILL_BATCH, Math.ceil(tasks / (queues ?? 1)));
   const spread = queues === undefined ? {} : { spread: queues };
   const operation: Operation = { kind: 'enqueue', via: 'unary', queue, ...spread, batch, bytes };
   const inFlight = tasks > batch * FILL_IN_FLIGHT ? FILL_IN_FLIGHT : 1;
