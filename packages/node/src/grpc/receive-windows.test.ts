@@ -24,40 +24,48 @@ const windowsOf = ({ state, remoteSettings }: ClientHttp2Session) => ({
   call: remoteSettings.initialWindowSize,
 });
 
+/** A connection to a server. */
+async function setUp() {
+  const server = await startServer(fakeEngine({}));
+  const session = connect(`http://127.0.0.1:${server.port}`);
+  await once(session, 'remoteSettings');
+  return {
+    session,
+    async [Symbol.asyncDispose]() {
+      session.destroy();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
 describe('the receive windows', () => {
   test('are wide where a stream is', async () => {
-    await using server = await startServer(fakeEngine({}));
-    const session = connect(`http://127.0.0.1:${server.port}`);
-    await once(session, 'remoteSettings');
+    await using it = await setUp();
+    const { session } = it;
     call(session, TaskMasterServiceService.stream);
     await once(session, 'remoteSettings');
     await pinged(session);
     expect(windowsOf(session)).toEqual({ connection: STREAM_WINDOW_BYTES, call: STREAM_WINDOW_BYTES });
-    session.destroy();
   });
 
   test('are a little more than one read of a socket where there are other calls only', async () => {
-    await using server = await startServer(fakeEngine({}));
-    const session = connect(`http://127.0.0.1:${server.port}`);
-    await once(session, 'remoteSettings');
+    await using it = await setUp();
+    const { session } = it;
     const leaseTasks = call(session, TaskMasterServiceService.leaseTasks);
     leaseTasks.end();
     // Not a message of gRPC: answered with an error.
     await once(leaseTasks.resume(), 'end');
     await pinged(session);
     expect(windowsOf(session)).toEqual({ connection: CONNECTION_WINDOW_BYTES, call: CALL_WINDOW_BYTES });
-    session.destroy();
   });
 
   test('grow with the first stream of a connection, and stay', async () => {
-    await using server = await startServer(fakeEngine({}));
-    const session = connect(`http://127.0.0.1:${server.port}`);
-    await once(session, 'remoteSettings');
+    await using it = await setUp();
+    const { session } = it;
     for (const method of ['leaseTasks', 'stream', 'leaseTasks'] as const) {
       call(session, TaskMasterServiceService[method]);
       await pinged(session);
     }
     expect(windowsOf(session)).toEqual({ connection: STREAM_WINDOW_BYTES, call: STREAM_WINDOW_BYTES });
-    session.destroy();
   });
 });

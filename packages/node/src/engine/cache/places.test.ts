@@ -1,17 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
-import { AVAILABLE, type TaskState } from '../../domain/task.ts';
+import type { Pid } from '../../domain/ids.ts';
 import { Place, Places } from './places.ts';
-
-const state: TaskState = {
-  enqueuedAt: 0 as Instant,
-  dataBytes: 0,
-  attempts: 0,
-  token: 0 as LeaseToken,
-  retry: undefined,
-  visibility: AVAILABLE,
-};
+import { availableState } from './test-support.ts';
 
 /** More than are kept as few, so that all of them come to be many, and none again. */
 const pids = fc.constantFrom(...(Array.from('acegikmoqsuwy') as Pid[]));
@@ -31,7 +22,7 @@ describe('places', () => {
             expect(places.remove(pid)).toBe(there.get(pid));
             there.delete(pid);
           } else {
-            const place = new Place(pid, state);
+            const place = new Place(pid, availableState);
             expect(places.insert(place)).toBe(there.get(pid) ?? place);
             if (!there.has(pid)) there.set(pid, place);
           }
@@ -49,11 +40,11 @@ describe('places', () => {
   test('that were many are few again once none was left', () => {
     const places = new Places();
     const all = Array.from('abcdefghijkl') as Pid[];
-    for (const pid of all) places.insert(new Place(pid, state));
+    for (const pid of all) places.insert(new Place(pid, availableState));
     for (const pid of all) places.remove(pid);
     expect([places.size, places.first, places.last, [...places]]).toEqual([0, undefined, undefined, []]);
-    places.insert(new Place('b' as Pid, state));
-    places.insert(new Place('a' as Pid, state));
+    places.insert(new Place('b' as Pid, availableState));
+    places.insert(new Place('a' as Pid, availableState));
     expect(Array.from(places, ({ pid }) => pid)).toEqual(['a', 'b']);
   });
 });

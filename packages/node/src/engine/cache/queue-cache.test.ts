@@ -1,20 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
+import type { Instant, Pid } from '../../domain/ids.ts';
 import { pidAfter } from '../../domain/keys.ts';
-import { AVAILABLE, type TaskState } from '../../domain/task.ts';
+import type { TaskState } from '../../domain/task.ts';
 import { QueueCache } from './queue-cache.ts';
+import { availableState } from './test-support.ts';
 
-const state: TaskState = {
-  enqueuedAt: 0 as Instant,
-  dataBytes: 0,
-  attempts: 0,
-  token: 0 as LeaseToken,
-  retry: undefined,
-  visibility: AVAILABLE,
+const hiddenState: TaskState = {
+  ...availableState,
+  visibility: { kind: 'hidden', until: 1 as Instant, lease: undefined },
 };
-const hiddenState: TaskState = { ...state, visibility: { kind: 'hidden', until: 1 as Instant, lease: undefined } };
-const task = (data = new Uint8Array(10)) => ({ state: { ...state, dataBytes: data.byteLength }, data });
+const task = (data = new Uint8Array(10)) => ({ state: { ...availableState, dataBytes: data.byteLength }, data });
 
 /** The PIDs of the known head, in order. */
 const headOf = (cache: QueueCache): Pid[] => Array.from(cache.head(), ({ pid }) => pid);

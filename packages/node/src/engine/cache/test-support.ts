@@ -1,0 +1,12 @@
+import type { Instant, LeaseToken } from '../../domain/ids.ts';
+import { AVAILABLE, type TaskState } from '../../domain/task.ts';
+
+/** Of an available task without a payload. */
+export const availableState: TaskState = {
+  enqueuedAt: 0 as Instant,
+  dataBytes: 0,
+  attempts: 0,
+  token: 0 as LeaseToken,
+  retry: undefined,
+  visibility: AVAILABLE,
+};
