@@ -34,9 +34,10 @@ describe('taskmaster-node', () => {
       await readyLine(node);
       return memoryBoundsOf(node);
     };
-    expect(await boundsOf()).toEqual(['--max-semi-space-size=16', 'MALLOC_ARENA_MAX=2']);
+    const old = ['--heap-growing-percent=60', '--initial-old-space-size=128'];
+    expect(await boundsOf()).toEqual(['--max-semi-space-size=16', ...old, 'MALLOC_ARENA_MAX=2']);
     for (const chosen of ['--max-semi-space-size=4', '--max_semi_space_size=4']) {
-      expect(await boundsOf(chosen)).toEqual([chosen, 'MALLOC_ARENA_MAX=2']);
+      expect(await boundsOf(chosen)).toEqual([...old, chosen, 'MALLOC_ARENA_MAX=2']);
     }
   });
 

@@ -49,5 +49,7 @@ export async function readyLine({ child }: Command): Promise<{ grpc: string; htt
 /** The memory that the process of a command was told to take. */
 export function memoryBoundsOf({ child }: Command): string[] {
   const read = (file: string): string[] => readFileSync(`/proc/${child.pid}/${file}`, 'latin1').split('\0');
-  return [...read('cmdline'), ...read('environ')].filter((text) => /^--.*(semi.space|growing)|^MALLOC/.test(text));
+  return [...read('cmdline'), ...read('environ')].filter((text) =>
+    /^--.*(semi.space|growing|old.space)|^MALLOC/.test(text),
+  );
 }

@@ -1,0 +1,17 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+
+const PROGRAM = fileURLToPath(new URL('fixtures/count-collections.mjs', import.meta.url));
+
+async function collectionsOf(...args: string[]): Promise<number> {
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [PROGRAM, ...args]);
+  expect(stderr).toBe('');
+  return Number(stdout);
+}
+
+test('buffers that come and go are no reason to collect everything', async () => {
+  expect(await collectionsOf('count buffers')).toBeLessThan(5);
+  expect(await collectionsOf('as V8 does')).toBeGreaterThan(15);
+});
