@@ -6,6 +6,7 @@ import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Child, killAll, type ReadyLine } from './child.ts';
 import type { Job, JobReply, JobRequest, JobResults } from './load/jobs.ts';
+import { LOAD_FLAGS } from './load-flags.ts';
 
 /** How long a job may take beyond its own time, in ms. */
 const JOB_GRACE_MS = 60_000;
@@ -96,7 +97,7 @@ export class Processes implements AsyncDisposable {
       // Of its own process group: Ctrl-C must not end it before its results are discarded in order.
       detached: true,
       serialization: 'advanced',
-      execArgv: this.#execArgv(),
+      execArgv: [...LOAD_FLAGS, ...this.#execArgv()],
     });
     const running = new Child('load generator', child);
     this.#children.push(running);

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Child } from '../child.ts';
+import { LOAD_FLAGS } from '../load-flags.ts';
 import type { Processes } from '../processes.ts';
 import type { PeerReply, PeerRequest } from './load-process.ts';
 import type { Peer } from './peers.ts';
@@ -39,6 +40,7 @@ export class PeerUnderLoad {
     const load = fork(program, {
       detached: true,
       serialization: 'advanced',
+      execArgv: [...process.execArgv, ...LOAD_FLAGS],
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     });
     const running = new Child(`load generator of ${peer.name}`, load);
