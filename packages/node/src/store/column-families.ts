@@ -9,9 +9,10 @@ interface Share {
 }
 
 /*
- * Memtables take what is written: a task of 1 KB writes its payload to `data` and, in its atom, to `log`; the rows that
- * follow its state are a tenth of that. A family that is written little must not get much, because its memtable keeps
- * the write-ahead log alive until it is flushed.
+ * Memtables take what is written: a task of 1 KB writes its payload to `data` and a tenth of that to `log`; the rows that
+ * follow its state are as little. A family that is written little must not get much, because its memtable keeps the
+ * write-ahead log alive until it is flushed. One that is written much must get enough: with five memtables waiting to be
+ * flushed RocksDB writes 16 MB a second, and payloads may come at 300.
  *
  * The cache takes what is read at random: payloads, then the state of tasks. The log is read in order, at recovery.
  *
@@ -19,13 +20,13 @@ interface Share {
  * families that are read by key only.
  */
 const shares: Readonly<Record<keyof typeof Family, Share>> = {
-  data: { memtables: 40, cache: 40, optimize: 'point-lookup' },
-  ready: { memtables: 12, cache: 20 },
-  hidden: { memtables: 12, cache: 15 },
-  due: { memtables: 6, cache: 6 },
-  queues: { memtables: 4, cache: 6 },
-  log: { memtables: 17, cache: 4 },
-  requests: { memtables: 7, cache: 7, optimize: 'point-lookup' },
+  data: { memtables: 56, cache: 40, optimize: 'point-lookup' },
+  ready: { memtables: 10, cache: 20 },
+  hidden: { memtables: 9, cache: 15 },
+  due: { memtables: 4, cache: 6 },
+  queues: { memtables: 3, cache: 6 },
+  log: { memtables: 10, cache: 4 },
+  requests: { memtables: 6, cache: 7, optimize: 'point-lookup' },
   meta: { memtables: 1, cache: 1 },
 };
 
