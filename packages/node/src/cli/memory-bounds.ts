@@ -7,6 +7,11 @@ const ARENAS = 2;
 const COUNTING_V8 = /^13\./;
 const COUNT_BUFFERS = 'external-memory-accounted-in-global-limit';
 
+/** Read whenever an isolate is made: the main thread's at the start, those of further threads with them. */
+const LEAST_OLD = '--initial-old-space-size';
+/** For each further thread, in MiB: their heaps are small, and there are several. */
+const THREAD_LEAST_MIB = 32;
+
 /** What V8 is told. */
 export interface MemoryBounds {
   /** A part of the young generation, which may take three times this, in MiB. V8's own bound is 32. */
@@ -38,10 +43,11 @@ export function boundMemory({ youngMib, oldGrowthPercent, oldLeastMib, countsBuf
   if (countsBuffers && COUNTING_V8.test(versions.v8) && !chosen.includes(COUNT_BUFFERS)) {
     setFlagsFromString(`--${COUNT_BUFFERS}`);
   }
+  if (oldLeastMib !== undefined) setFlagsFromString(`${LEAST_OLD}=${Math.min(oldLeastMib, THREAD_LEAST_MIB)}`);
   const wanted = {
     '--max-semi-space-size': youngMib,
     '--heap-growing-percent': oldGrowthPercent,
-    '--initial-old-space-size': oldLeastMib,
+    [LEAST_OLD]: oldLeastMib,
   };
   const flags = Object.entries(wanted).flatMap(([flag, value]) =>
     value === undefined || chosen.includes(flag) ? [] : [`${flag}=${value}`],
