@@ -9,7 +9,7 @@ const COUNT_BUFFERS = 'external-memory-accounted-in-global-limit';
 
 /** Read whenever an isolate is made: the main thread's at the start, those of further threads with them. */
 const LEAST_OLD = '--initial-old-space-size';
-/** For each further thread, in MiB: their heaps are small, and there are several. */
+/** For each further thread, whatever was chosen for the main one, in MiB: their heaps are small, and there are several. */
 const THREAD_LEAST_MIB = 32;
 
 /** What V8 is told. */
@@ -29,7 +29,8 @@ export interface MemoryBounds {
 
 /**
  * A large young generation is collected so rarely that the memory of received messages, which is not in it but kept by what
- * is, adds up to where V8 collects everything. That moment is far off, and no further for a heap that is large.
+ * is, adds up to where V8 collects everything. The old one may grow by three fifths before that: with less, others wait for
+ * the collector beside tasks of 1 MB; with more, large heaps keep much garbage.
  */
 export const NODE_BOUNDS: MemoryBounds = { youngMib: 16, oldGrowthPercent: 60, oldLeastMib: 128, countsBuffers: true };
 
