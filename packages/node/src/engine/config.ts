@@ -21,7 +21,7 @@ export interface EngineConfig {
   readonly requestIdBytes: number;
   /** How often counters and minimum tickets are written (the paper, 5.3). */
   readonly checkpointIntervalMs: number;
-  /** Bounds of the number of tasks read ahead by one refill (the paper, 5.4.1). */
+  /** Bounds of the number of tasks read ahead by one refill (the paper, 5.4.1); they join the cache in one turn. */
   readonly refillMinTasks: number;
   readonly refillMaxTasks: number;
   /** How long an empty queue's statistics are kept. */
@@ -39,6 +39,6 @@ export const DEFAULT_ENGINE_CONFIG: EngineConfig = {
   requestIdBytes: 32 * 1024 * 1024,
   checkpointIntervalMs: 500,
   refillMinTasks: 100,
-  refillMaxTasks: 5_000,
+  refillMaxTasks: 2_500,
   emptyQueueLingerMs: 60_000,
 };

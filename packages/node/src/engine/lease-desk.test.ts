@@ -112,3 +112,17 @@ describe('a lease request that waits', () => {
     expect(await h.clock.run(newcomer)).toEqual([]);
   });
 });
+
+test('a busy queue is read ahead early enough that nobody waits for the store', async () => {
+  await using h = await engineHarness({ readMs: 20, config: { refillMinTasks: 10, refillMaxTasks: 10 } });
+  const pids = Array.from({ length: 60 }, (_, at) => String(at).padStart(2, '0'));
+  await h.clock.run(h.enqueue('mail', pids));
+  await h.crash();
+  await h.clock.run(h.lease('mail'));
+  for (const pid of pids.slice(1)) {
+    await h.clock.advance(4);
+    const asked = h.clock.now();
+    expect(pidsOf(await h.clock.run(h.lease('mail')))).toEqual([pid]);
+    expect(h.clock.now() - asked).toBe(0);
+  }
+});
