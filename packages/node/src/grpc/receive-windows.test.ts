@@ -3,7 +3,7 @@ import { type ClientHttp2Session, connect } from 'node:http2';
 import { promisify } from 'node:util';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES } from './receive-windows.ts';
+import { AVERAGED_CALLS, CONNECTION_WINDOW_BYTES, LARGE_CALL_BYTES, WIDE_WINDOW_BYTES } from './receive-windows.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
 import { startServer } from './testing/start-server.ts';
 
@@ -13,6 +13,15 @@ const CALL_WINDOW_BYTES = 65_535;
 /** Opens a call and leaves it open. */
 const call = (session: ClientHttp2Session, { path }: { readonly path: string }) =>
   session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' });
+
+/** Makes a call with a message of so many bytes that mean nothing, which is answered with an error. */
+async function callWith(session: ClientHttp2Session, bytes: number): Promise<void> {
+  const message = Buffer.alloc(5 + bytes);
+  message.writeUInt32BE(bytes, 1);
+  const made = call(session, TaskMasterServiceService.updateTasks);
+  made.end(message);
+  await once(made.resume(), 'end');
+}
 
 /** Resolves when everything the server has sent so far has arrived. */
 const pinged = (session: ClientHttp2Session) =>
@@ -45,7 +54,7 @@ describe('the receive windows', () => {
     call(session, TaskMasterServiceService.stream);
     await once(session, 'remoteSettings');
     await pinged(session);
-    expect(windowsOf(session)).toEqual({ connection: STREAM_WINDOW_BYTES, call: STREAM_WINDOW_BYTES });
+    expect(windowsOf(session)).toEqual({ connection: WIDE_WINDOW_BYTES, call: WIDE_WINDOW_BYTES });
   });
 
   test('are a little more than one read of a socket where there are other calls only', async () => {
@@ -66,6 +75,27 @@ describe('the receive windows', () => {
       call(session, TaskMasterServiceService[method]);
       await pinged(session);
     }
-    expect(windowsOf(session)).toEqual({ connection: STREAM_WINDOW_BYTES, call: STREAM_WINDOW_BYTES });
+    expect(windowsOf(session)).toEqual({ connection: WIDE_WINDOW_BYTES, call: WIDE_WINDOW_BYTES });
+  });
+
+  test('grow where calls are large', async () => {
+    await using it = await setUp();
+    const { session } = it;
+    for (let made = 0; made < 2 * AVERAGED_CALLS; made++) await callWith(session, LARGE_CALL_BYTES);
+    await pinged(session);
+    const { connection, call } = windowsOf(session);
+    expect(call).toBe(WIDE_WINDOW_BYTES);
+    // Less than half of it is used up without a word.
+    expect(connection).toBeGreaterThan(WIDE_WINDOW_BYTES / 2);
+  });
+
+  test('stay as they are where calls are many but small', async () => {
+    await using it = await setUp();
+    const { session } = it;
+    for (let made = 0; made < 10 * AVERAGED_CALLS; made++) await callWith(session, 1024);
+    await pinged(session);
+    const { connection, call } = windowsOf(session);
+    expect(call).toBe(CALL_WINDOW_BYTES);
+    expect(connection).toBeLessThanOrEqual(CONNECTION_WINDOW_BYTES);
   });
 });

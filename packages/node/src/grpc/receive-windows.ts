@@ -12,19 +12,30 @@ const STREAM_CREATED = 'http2.server.stream.created';
 export const CONNECTION_WINDOW_BYTES = 96 * 1024;
 
 /**
- * The same where there is a stream, which carries what many callers ask for; also of the stream itself, that is of each
- * call of the connection. More gained nothing.
+ * The same where there is a stream, which carries what many callers ask for, or where calls are large: two of 50 KB would
+ * have to wait for each other. Also of each call of the connection. More gained nothing.
  */
-export const STREAM_WINDOW_BYTES = 1024 * 1024;
+export const WIDE_WINDOW_BYTES = 1024 * 1024;
+
+/** Calls are large from so many bytes on, on the average of so many of one connection. */
+export const LARGE_CALL_BYTES = 16 * 1024;
+export const AVERAGED_CALLS = 16;
 
 /** What sessions were told by any server of this process; they are never told less. */
-const bytesOf = new WeakMap<Http2Session, number>();
+const toldBytes = new WeakMap<Http2Session, number>();
 
-/** Sets how much the peers of all HTTP/2 connections may send ahead, by whether a connection carries calls of one method. */
+/** Calls of a session since their size was last looked at, and what its socket had read then. */
+interface CallsSeen {
+  calls: number;
+  socketBytes: number;
+}
+
+/** Sets how much the peers of all HTTP/2 connections may send ahead, by what kind of calls a connection carries. */
 export class ReceiveWindows implements Disposable {
   readonly #streamPath: string;
+  readonly #seen = new WeakMap<Http2Session, CallsSeen>();
 
-  /** `streamPath` is the method's, as in its HTTP/2 requests. */
+  /** `streamPath` is that of the method which is a stream, as in its HTTP/2 requests. */
   constructor(streamPath: string) {
     this.#streamPath = streamPath;
     subscribe(STREAM_CREATED, this.#created);
@@ -37,13 +48,29 @@ export class ReceiveWindows implements Disposable {
     };
     const { session } = stream;
     if (session === undefined) return;
-    const isStream = headers[':path'] === this.#streamPath;
-    const bytes = isStream ? STREAM_WINDOW_BYTES : CONNECTION_WINDOW_BYTES;
-    if (bytes <= (bytesOf.get(session) ?? 0)) return;
-    bytesOf.set(session, bytes);
+    const told = toldBytes.get(session) ?? 0;
+    if (told === WIDE_WINDOW_BYTES) return;
+    const isWide = headers[':path'] === this.#streamPath || this.#sendsLargeCalls(session);
+    const bytes = isWide ? WIDE_WINDOW_BYTES : CONNECTION_WINDOW_BYTES;
+    if (bytes === told) return;
+    toldBytes.set(session, bytes);
     session.setLocalWindowSize(bytes);
-    if (isStream) session.settings({ initialWindowSize: bytes });
+    if (isWide) session.settings({ initialWindowSize: bytes });
   };
+
+  #sendsLargeCalls(session: Http2Session): boolean {
+    const { bytesRead } = session.socket;
+    const seen = this.#seen.get(session);
+    if (seen === undefined) {
+      this.#seen.set(session, { calls: 0, socketBytes: bytesRead });
+      return false;
+    }
+    if (++seen.calls < AVERAGED_CALLS) return false;
+    const isLarge = bytesRead - seen.socketBytes >= LARGE_CALL_BYTES * seen.calls;
+    seen.calls = 0;
+    seen.socketBytes = bytesRead;
+    return isLarge;
+  }
 
   [Symbol.dispose](): void {
     unsubscribe(STREAM_CREATED, this.#created);
