@@ -59,13 +59,13 @@ export class ReceiveWindows implements Disposable {
   };
 
   #sendsLargeCalls(session: Http2Session): boolean {
-    const { bytesRead } = session.socket;
     const seen = this.#seen.get(session);
     if (seen === undefined) {
-      this.#seen.set(session, { calls: 0, socketBytes: bytesRead });
+      this.#seen.set(session, { calls: 0, socketBytes: session.socket.bytesRead });
       return false;
     }
     if (++seen.calls < AVERAGED_CALLS) return false;
+    const { bytesRead } = session.socket;
     const isLarge = bytesRead - seen.socketBytes >= LARGE_CALL_BYTES * seen.calls;
     seen.calls = 0;
     seen.socketBytes = bytesRead;
