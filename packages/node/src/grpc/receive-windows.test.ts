@@ -14,13 +14,15 @@ const CALL_WINDOW_BYTES = 65_535;
 const call = (session: ClientHttp2Session, { path }: { readonly path: string }) =>
   session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' });
 
-/** Makes a call with a message of so many bytes that mean nothing, which is answered with an error. */
-async function callWith(session: ClientHttp2Session, bytes: number): Promise<void> {
+/** Opens so many calls, then sends a message with each, of so many bytes that mean nothing: they are answered with errors. */
+async function callsWith(session: ClientHttp2Session, count: number, bytes: number): Promise<void> {
   const message = Buffer.alloc(5 + bytes);
   message.writeUInt32BE(bytes, 1);
-  const made = call(session, TaskMasterServiceService.updateTasks);
-  made.end(message);
-  await once(made.resume(), 'end');
+  const calls = Array.from({ length: count }, () => call(session, TaskMasterServiceService.updateTasks));
+  await pinged(session);
+  const ended = calls.map((made) => once(made.resume(), 'end'));
+  for (const made of calls) made.end(message);
+  await Promise.all(ended);
 }
 
 /** Resolves when everything the server has sent so far has arrived. */
@@ -81,7 +83,7 @@ describe('the receive windows', () => {
   test('grow where calls are large', async () => {
     await using it = await setUp();
     const { session } = it;
-    for (let made = 0; made < 2 * AVERAGED_CALLS; made++) await callWith(session, LARGE_CALL_BYTES);
+    for (let made = 0; made <= AVERAGED_CALLS; made += 50) await callsWith(session, 50, LARGE_CALL_BYTES);
     await pinged(session);
     const { connection, call } = windowsOf(session);
     expect(call).toBe(WIDE_WINDOW_BYTES);
@@ -89,10 +91,10 @@ describe('the receive windows', () => {
     expect(connection).toBeGreaterThan(WIDE_WINDOW_BYTES / 2);
   });
 
-  test('stay as they are where calls are many but small', async () => {
+  test('stay as they are where calls are small, though many are opened before the first of them is sent', async () => {
     await using it = await setUp();
     const { session } = it;
-    for (let made = 0; made < 10 * AVERAGED_CALLS; made++) await callWith(session, 1024);
+    for (let made = 0; made < 3_000; made += 500) await callsWith(session, 500, 1024);
     await pinged(session);
     const { connection, call } = windowsOf(session);
     expect(call).toBe(CALL_WINDOW_BYTES);

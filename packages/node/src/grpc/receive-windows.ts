@@ -17,9 +17,10 @@ export const CONNECTION_WINDOW_BYTES = 96 * 1024;
  */
 export const WIDE_WINDOW_BYTES = 1024 * 1024;
 
-/** Calls are large from so many bytes on, on the average of so many of one connection. */
+/** Calls are large from so many bytes on, on average. */
 export const LARGE_CALL_BYTES = 16 * 1024;
-export const AVERAGED_CALLS = 16;
+/** Of so many: hundreds of small ones may be opened at once, and what they send comes before the next one is. */
+export const AVERAGED_CALLS = 1_000;
 
 /** What sessions were told by any server of this process; they are never told less. */
 const toldBytes = new WeakMap<Http2Session, number>();
