@@ -48,7 +48,7 @@ export class ReceiveWindows implements Disposable {
       readonly headers: IncomingHttpHeaders;
     };
     const { session } = stream;
-    if (session === undefined) return;
+    if (session === undefined || session.destroyed) return;
     const told = toldBytes.get(session) ?? 0;
     if (told === WIDE_WINDOW_BYTES) return;
     const isWide = headers[':path'] === this.#streamPath || this.#sendsLargeCalls(session);
