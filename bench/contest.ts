@@ -43,7 +43,10 @@ export async function compete<const Names extends readonly Contestant[]>(
     for (const one of runs) {
       bench.progress(`${one.contestant.name}: run ${repetition} of ${repetitions}`);
       const result = await one.measure(runMs);
-      if (one.contestant.profiled === true) bench.measured(result);
+      if (one.contestant.profiled === true) {
+        const { beganUs, endedUs, tasks } = result;
+        bench.measured({ of: one.label, beganUs, endedUs, tasks });
+      }
     }
   }
   return runs.map((one) => one.figures()) as { [K in keyof Names]: Figures };
@@ -59,6 +62,12 @@ class Runs {
 
   constructor(contestant: Contestant) {
     this.contestant = contestant;
+  }
+
+  /** Tells it from the others of its row, whose names may be the same. */
+  get label(): string {
+    const { name, serverPids } = this.contestant;
+    return serverPids.length === 0 ? name : `${name} (process ${serverPids.join(', ')})`;
   }
 
   async warmUp({ warmUpMs, warmUpTasks }: Scale): Promise<void> {

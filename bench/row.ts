@@ -68,6 +68,8 @@ export interface Bench {
 
 /** A time in which load ran against the node, on the monotonic clock, in µs. */
 export interface LoadWindow {
+  /** What the load was and ran against: times with the same one are added up. */
+  readonly of: string;
   readonly beganUs: number;
   readonly endedUs: number;
   readonly tasks: number;

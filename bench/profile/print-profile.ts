@@ -1,21 +1,18 @@
-import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { LoadWindow } from '../row.ts';
-import { readProfile, type ThreadTimes } from './cpu-profile.ts';
+import type { ThreadTimes } from './cpu-profile.ts';
+import { readLoadProfiles } from './load-profile.ts';
 
 const FUNCTIONS_SHOWN = 25;
 /** Threads that did less than this for each task are left out, in µs. */
 const LEAST_US = 0.5;
 
-/** Says where the time of one task went, thread by thread, from the profiles that the row's processes left. */
+/** Says where the time of one task went, load by load and thread by thread, from the profiles that the row's processes left. */
 export async function printProfile(row: string, dir: string, windows: readonly LoadWindow[]): Promise<void> {
-  const tasks = windows.reduce((sum, window) => sum + window.tasks, 0);
-  if (tasks === 0) return;
-  const files = (await readdir(dir)).filter((file) => file.endsWith('.cpuprofile'));
-  const threads = await Promise.all(files.map((file) => readProfile(join(dir, file), windows)));
-  const shown = threads.filter(({ busyUs }) => busyUs / tasks >= LEAST_US).sort((a, b) => b.busyUs - a.busyUs);
-  print(`\nprofile of ${row}: ${tasks.toLocaleString('en')} tasks; µs for each; files in ${dir}`);
-  for (const thread of shown) printThread(thread, tasks);
+  for (const { of, tasks, threads } of await readLoadProfiles(dir, windows)) {
+    if (tasks === 0) continue;
+    print(`\nprofile of ${row}, ${of}: ${tasks.toLocaleString('en')} tasks; µs for each; files in ${dir}`);
+    for (const thread of threads) if (thread.busyUs / tasks >= LEAST_US) printThread(thread, tasks);
+  }
 }
 
 function printThread({ thread, pid, idleUs, busyUs, areas, functions }: ThreadTimes, tasks: number): void {
