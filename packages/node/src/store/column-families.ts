@@ -6,6 +6,8 @@ interface Share {
   readonly memtables: number;
   readonly cache: number;
   readonly optimize?: 'point-lookup';
+  /** Bytes of rows that are read, checked and compressed together; RocksDB's default is 4 KiB. */
+  readonly blockBytes?: number;
 }
 
 /*
@@ -18,9 +20,13 @@ interface Share {
  *
  * `point-lookup` (hash index in the blocks, filters on whole keys in the memtable, smaller filters on disk) fits the
  * families that are read by key only.
+ *
+ * Of payloads of 1 KB four fit into a block of the default size, each with an entry of the file's index and a compression of
+ * its own: a quarter to a fifth of what compactions cost. Heads of queues are read in order, so that larger blocks cost
+ * reads nothing.
  */
 const shares: Readonly<Record<keyof typeof Family, Share>> = {
-  data: { memtables: 56, cache: 40, optimize: 'point-lookup' },
+  data: { memtables: 56, cache: 40, optimize: 'point-lookup', blockBytes: 16 * 1024 },
   ready: { memtables: 10, cache: 20 },
   hidden: { memtables: 9, cache: 15 },
   due: { memtables: 4, cache: 6 },
@@ -66,6 +72,7 @@ const optionsOf = (share: Share, budget: ColumnBudget): ColumnOptions => ({
   // a task once it is committed, and most tasks are gone before their space counts.
   compression: budget.compression,
   ...(share.optimize && { optimize: share.optimize }),
+  ...(share.blockBytes && { blockSize: share.blockBytes }),
 });
 
 /** Options of all column families, by name. Opening must name every family there is. */

@@ -12,6 +12,8 @@ declare module '@nxtedition/rocksdb' {
     readonly cacheIndexAndFilterBlocks?: boolean;
     readonly compression?: boolean;
     readonly optimize?: 'point-lookup';
+    /** In bytes. Default 4 KiB. */
+    readonly blockSize?: number;
   }
 
   export interface OpenOptions {
