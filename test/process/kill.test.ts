@@ -13,6 +13,9 @@ import { verifyLoad } from './verify-load.ts';
 const KILLS = Number(process.env.TASKMASTER_KILLS ?? 20);
 const SEED = Number(process.env.TASKMASTER_SEED ?? 1);
 
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+
 test(`a node killed ${KILLS} times under load loses nothing, doubles nothing, tears nothing`, {
   timeout: 60_000 + KILLS * 15_000,
 }, async () => {
@@ -23,11 +26,14 @@ test(`a node killed ${KILLS} times under load loses nothing, doubles nothing, te
   await using _last = { [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
   const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED });
   const untilServed: number[] = [];
+  // Along the way: the speed of a machine that others use is another one at the end.
+  const slownesses: number[] = [];
   for (let kill = 1; kill <= KILLS; kill++) {
     const enough = load.acknowledged + 50 + random.int(300);
     await eventually(() => expect(load.acknowledged).toBeGreaterThan(enough), { withinMs: 60_000 });
     await delay(random.int(100)); // Any moment will do, as long as it is not always the same.
     await node.kill();
+    slownesses.push(await slowness());
     const served = load.acknowledged;
     const began = performance.now();
     node = await startNode({ dir: dir.path, grpcPort });
@@ -38,13 +44,14 @@ test(`a node killed ${KILLS} times under load loses nothing, doubles nothing, te
 
   await using client = await connect(node.endpoint);
   const { summary, problem } = await verifyLoad(client, load.history);
-  const [median, worst] = [untilServed.toSorted((a, b) => a - b)[Math.floor(KILLS / 2)] ?? 0, Math.max(...untilServed)];
+  const [restartMs, slow] = [median(untilServed), median(slownesses)];
   console.log(
     `${KILLS} kills, seed ${SEED}: ${summary}; from start to the first served call: ` +
-      `median ${median.toFixed(0)} ms, worst ${worst.toFixed(0)} ms`,
+      `median ${restartMs.toFixed(0)} ms, worst ${Math.max(...untilServed).toFixed(0)} ms, ` +
+      `on a machine ${slow.toFixed(1)} times slower than an idle one`,
   );
   expect(problem).toBe('');
-  expect(median).toBeLessThan(3_000 * (await slowness()));
+  expect(restartMs).toBeLessThan(3_000 * slow);
 });
 
 test('a killed node with 50,000 tasks is back within 3 s', { timeout: 120_000 }, async () => {
