@@ -33,10 +33,25 @@ interface Place {
   readonly label: string;
 }
 
-/** Reads the profile of one thread, as Node leaves it with --cpu-prof, and adds up what lies within the windows. */
-export async function readProfile(file: string, windows: readonly LoadWindow[]): Promise<ThreadTimes> {
+/**
+ * Reads the profile of one thread, as Node leaves it with --cpu-prof, and adds up what lies within the windows of each load.
+ * Files are large, so each is read once for all loads.
+ */
+export async function readProfile(
+  file: string,
+  loads: readonly (readonly LoadWindow[])[],
+): Promise<readonly ThreadTimes[]> {
   const profile = JSON.parse(await readFile(file, 'utf8')) as CpuProfile;
   const places = placesOf(profile);
+  const who = { thread: threadOf(profile), pid: Number(basename(file).split('.')[3]) };
+  return loads.map((windows) => ({ ...who, ...timesWithin(profile, places, windows) }));
+}
+
+function timesWithin(
+  profile: CpuProfile,
+  places: ReadonlyMap<number, Place>,
+  windows: readonly LoadWindow[],
+): Omit<ThreadTimes, 'thread' | 'pid'> {
   const areas = new Map<string, number>();
   const functions = new Map<string, number>();
   let at = profile.startTime;
@@ -53,8 +68,6 @@ export async function readProfile(file: string, windows: readonly LoadWindow[]):
   areas.delete(IDLE);
   functions.delete(IDLE);
   return {
-    thread: threadOf(profile),
-    pid: Number(basename(file).split('.')[3]),
     idleUs,
     busyUs: [...areas.values()].reduce((sum, us) => sum + us, 0),
     areas: sorted(areas),

@@ -17,11 +17,18 @@ export interface LoadProfile {
  */
 export async function readLoadProfiles(dir: string, windows: readonly LoadWindow[]): Promise<LoadProfile[]> {
   const files = (await readdir(dir)).filter((file) => file.endsWith('.cpuprofile')).sort();
-  const profiles: LoadProfile[] = [];
-  for (const [of, ofLoad] of Map.groupBy(windows, (window) => window.of)) {
-    const threads = await Promise.all(files.map((file) => readProfile(join(dir, file), ofLoad)));
-    const tasks = ofLoad.reduce((sum, window) => sum + window.tasks, 0);
-    profiles.push({ of, tasks, threads: threads.sort((a, b) => b.busyUs - a.busyUs) });
-  }
-  return profiles;
+  const loads = [...Map.groupBy(windows, (window) => window.of)];
+  const byFile = await Promise.all(
+    files.map((file) =>
+      readProfile(
+        join(dir, file),
+        loads.map(([, ofLoad]) => ofLoad),
+      ),
+    ),
+  );
+  return loads.map(([of, ofLoad], load) => ({
+    of,
+    tasks: ofLoad.reduce((sum, { tasks }) => sum + tasks, 0),
+    threads: byFile.flatMap((times) => times[load] ?? []).sort((a, b) => b.busyUs - a.busyUs),
+  }));
 }

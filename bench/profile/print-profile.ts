@@ -9,7 +9,6 @@ const LEAST_US = 0.5;
 /** Says where the time of one task went, load by load and thread by thread, from the profiles that the row's processes left. */
 export async function printProfile(row: string, dir: string, windows: readonly LoadWindow[]): Promise<void> {
   for (const { of, tasks, threads } of await readLoadProfiles(dir, windows)) {
-    if (tasks === 0) continue;
     print(`\nprofile of ${row}, ${of}: ${tasks.toLocaleString('en')} tasks; µs for each; files in ${dir}`);
     for (const thread of threads) if (thread.busyUs / tasks >= LEAST_US) printThread(thread, tasks);
   }
