@@ -22,7 +22,7 @@ interface Share {
  * families that are read by key only.
  *
  * Of payloads of 1 KB four fit into a block of the default size, each with an entry of the file's index and a compression of
- * its own: a quarter to a fifth of what compactions cost. Heads of queues are read in order, so that larger blocks cost
+ * its own: about a fifth of what compactions cost. Heads of queues are read in order, so that larger blocks cost
  * reads nothing.
  */
 const shares: Readonly<Record<keyof typeof Family, Share>> = {
