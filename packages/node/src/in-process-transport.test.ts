@@ -8,6 +8,7 @@ import { fakeEngine } from './grpc/testing/fake-engine.ts';
 import { aLease, anEnqueue, anUpdate, bytes } from './grpc/testing/requests.ts';
 import { keptLog } from './grpc/testing/start-server.ts';
 import { InProcessTransport } from './in-process-transport.ts';
+import type { CallSignal } from './ports/call-signal.ts';
 
 function setUp(does: Partial<TaskEngine>) {
   const engine = fakeEngine(does);
@@ -91,7 +92,7 @@ describe('a call in process', () => {
   });
 
   test('ends when its signal says so, and tells the engine', async () => {
-    const signals: (AbortSignal | undefined)[] = [];
+    const signals: (CallSignal | undefined)[] = [];
     const { transport } = setUp({
       leaseTasks: (_command, context) => {
         signals.push(context?.signal);

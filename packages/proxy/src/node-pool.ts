@@ -177,7 +177,7 @@ function call(
       },
     );
     const onAbort = (): void => made.cancel();
-    signal?.addEventListener('abort', onAbort, { once: true });
+    signal?.addEventListener('abort', onAbort);
   });
 }
 

@@ -1,5 +1,6 @@
 import {
   type Caller,
+  type CallSignal,
   CLUSTER_SERVICE,
   checkEntries,
   decodeRequest,
@@ -204,7 +205,7 @@ class ServedCaller implements RoutedCaller {
     return this.#caller.gone;
   }
 
-  get signal(): AbortSignal | undefined {
+  get signal(): CallSignal | undefined {
     return this.#caller.signal;
   }
 }
@@ -231,7 +232,7 @@ class StreamedCaller implements RoutedCaller {
     return this.caller.gone;
   }
 
-  get signal(): AbortSignal | undefined {
+  get signal(): CallSignal | undefined {
     return this.caller.signal;
   }
 }

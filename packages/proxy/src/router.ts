@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { type Clock, type Log, type Random, type Refusal, sleep } from '@taskmaster/node/grpc';
+import { type CallSignal, type Clock, type Log, type Random, type Refusal, sleep } from '@taskmaster/node/grpc';
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
 import { cancelled, outcomeUnknown, refusalFor, unreachable } from './refusals.ts';
 import type { Holder, RoutedNode, Routes } from './routes.ts';
@@ -32,7 +32,7 @@ export interface RoutedCaller {
   /** Nobody waits for the answer any more. */
   readonly gone: boolean;
   /** Aborted once `gone`. */
-  readonly signal: AbortSignal | undefined;
+  readonly signal: CallSignal | undefined;
   /** When the caller's time is over, by the router's clock; undefined: never. */
   readonly until: number | undefined;
 }
@@ -48,7 +48,7 @@ export interface RoutedCall {
   readonly request: () => Uint8Array;
   readonly repetition: Repetition;
   /** Gives the call up; default: the caller's. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: CallSignal | undefined;
 }
 
 /** What a router has done so far, for metrics. */
@@ -280,7 +280,7 @@ class Attempts {
     this.#holdUntil = Math.min(began + router.limits.holdMs, caller.until ?? Number.POSITIVE_INFINITY);
   }
 
-  get signal(): AbortSignal | undefined {
+  get signal(): CallSignal | undefined {
     return this.call.signal ?? this.caller.signal;
   }
 

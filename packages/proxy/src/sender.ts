@@ -1,7 +1,8 @@
+import type { CallSignal } from '@taskmaster/node/grpc';
 import type { Lost, Refused, UnaryMethod, Upstream } from './upstream.ts';
 
 export interface SendOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: CallSignal | undefined;
   /** From now, in ms. */
   readonly timeoutMs?: number | undefined;
 }

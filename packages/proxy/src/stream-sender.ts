@@ -1,3 +1,4 @@
+import type { CallSignal } from '@taskmaster/node/grpc';
 import {
   CallField,
   encodeStreamEntries,
@@ -160,7 +161,7 @@ class Link {
     this.#onEnd();
   }
 
-  #watch(call: Call, signal: AbortSignal | undefined, timeoutMs: number | undefined): void {
+  #watch(call: Call, signal: CallSignal | undefined, timeoutMs: number | undefined): void {
     if (signal === undefined && timeoutMs === undefined) return;
     let cancelTimer: (() => void) | undefined;
     const over = (kind: 'deadline' | 'cancelled') => (): void => {
@@ -176,7 +177,7 @@ class Link {
     };
     if (timeoutMs !== undefined) cancelTimer = this.#deps.after(timeoutMs, over('deadline'));
     const onAbort = over('cancelled');
-    signal?.addEventListener('abort', onAbort, { once: true });
+    signal?.addEventListener('abort', onAbort);
     call.settled = () => {
       cancelTimer?.();
       signal?.removeEventListener('abort', onAbort);

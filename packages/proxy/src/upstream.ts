@@ -1,3 +1,4 @@
+import type { CallSignal } from '@taskmaster/node/grpc';
 import type { Error as WireError } from '@taskmaster/proto';
 
 /** Methods of one request and one answer. */
@@ -21,7 +22,7 @@ export const clusterMethods = ['ListMembers', 'ListPartitions', 'DrainMember', '
 
 export interface UpstreamCallOptions {
   /** Gives the call up: it rejects with `Lost`. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: CallSignal | undefined;
   /** From now, in ms. */
   readonly timeoutMs?: number | undefined;
   /** Whoever asks, `host:port`: what the node shows of a worker. */

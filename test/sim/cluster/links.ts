@@ -41,7 +41,7 @@ export class SimUpstream implements Upstream {
     // Giving up travels as well; the node may have answered by then.
     const givenUp = new AbortController();
     const giveUp = (): void => network.send(this.#from, to, () => givenUp.abort());
-    signal?.addEventListener('abort', giveUp, { once: true });
+    signal?.addEventListener('abort', giveUp);
     const wait = Math.min(timeoutMs, SILENCE_MS);
     try {
       return await network.carry({ from: this.#from, to, what: method, timeoutMs: wait, signal }, () =>

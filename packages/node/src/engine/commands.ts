@@ -1,6 +1,7 @@
 import type { EnqueueMode, EnqueueResult, QueueName } from '@taskmaster/proto';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import type { RetryPolicy, TaskState } from '../domain/task.ts';
+import type { CallSignal } from '../ports/call-signal.ts';
 
 /** What the engine is asked and what it answers. Commands are valid by construction: the transports validate. */
 
@@ -155,7 +156,7 @@ export interface TaskView {
 /** What every operation may be given. */
 export interface CallContext {
   /** Gives up waiting; nothing is leased afterwards. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: CallSignal | undefined;
 }
 
 /** Soft figures of the whole engine, for metrics. Counts are since the start. */

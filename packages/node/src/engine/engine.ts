@@ -2,6 +2,7 @@ import type { QueueName } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant } from '../domain/ids.ts';
 import { writeCheckpoint } from '../log/checkpoint.ts';
+import type { CallSignal } from '../ports/call-signal.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
 import type { Random } from '../ports/random.ts';
 import { repeat } from '../ports/repeat.ts';
@@ -148,24 +149,38 @@ export class Engine implements TaskEngine {
     });
   }
 
-  /** One frame: ten thousand of them may wait. */
-  async leaseTasks(command: LeaseCommand, { signal }: CallContext = {}): Promise<readonly LeasedTask[]> {
+  /** Without a frame, which ten thousand that wait would keep. */
+  leaseTasks(command: LeaseCommand, { signal }: CallContext = {}): Promise<readonly LeasedTask[]> {
     this.#leasing.enter();
+    return this.#lease(command, signal).then(
+      (leased) => {
+        if (signal?.aborted) return this.#takeBack(leased);
+        this.#leasing.leave();
+        return leased;
+      },
+      (error: unknown) => {
+        this.#leasing.leave();
+        throw this.#refused(error);
+      },
+    );
+  }
+
+  #lease(command: LeaseCommand, signal: CallSignal | undefined): Promise<LeasedTask[]> {
     try {
       this.#writable();
       const desk = this.#desk;
       if (!desk) throw notReady(this.#health);
       // A waiting request is not being worked on; the number of those has a bound of its own.
-      const waits = command.waitMs > 0;
-      if (!waits) this.#admission.enter('new', 0);
-      let leased: LeasedTask[];
-      try {
-        leased = await desk.lease(command, signal);
-      } finally {
-        if (!waits) this.#admission.leave(0);
-      }
-      if (!signal?.aborted) return leased;
-      // Nobody is there any more: what it would have got is available again, as if it had not been leased.
+      if (command.waitMs > 0) return desk.lease(command, signal);
+      return this.#admission.run('new', 0, () => desk.lease(command, signal));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Nobody is there any more: what it would have got is available again, as if it had not been leased. */
+  async #takeBack(leased: readonly LeasedTask[]): Promise<never> {
+    try {
       const memory = this.#memory;
       if (memory) await giveBack((release) => updateTasks(memory, release), leased);
       throw new Refusal('CANCELLED', 'the call was cancelled');

@@ -1,9 +1,11 @@
 import { Refusal } from '../domain/errors.ts';
 import type { Instant, PartitionId } from '../domain/ids.ts';
+import type { CallSignal } from '../ports/call-signal.ts';
 import type { CancelTimer } from '../ports/clock.ts';
 import type { AnswerRoom } from './admission.ts';
 import { prefetchSize, refill } from './cache/refill.ts';
 import type { LeaseCommand, LeasedTask } from './commands.ts';
+import { Deadlines } from './deadlines.ts';
 import { mayBeDue, showDue } from './expire.ts';
 import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './lease-tasks.ts';
 import { LeaseWaiter } from './lease-waiter.ts';
@@ -11,7 +13,6 @@ import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { WaitLines } from './wait-lines.ts';
 
-const ONCE = { once: true };
 const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled');
 
 type Attempt = 'served' | 'blocked' | 'empty';
@@ -29,6 +30,7 @@ const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
  */
 export class LeaseDesk {
   readonly #lines = new WaitLines<LeaseWaiter>();
+  readonly #deadlines: Deadlines<LeaseWaiter>;
   /** Wake-ups for queues that somebody waits for and that have hidden tasks. */
   readonly #dueTimers = new Map<string, { readonly at: Instant; readonly cancel: CancelTimer }>();
   /** Lines that stand still until a read of a queue ends, other queues' lines too: a waiter stands in several. */
@@ -45,6 +47,7 @@ export class LeaseDesk {
 
   constructor(memory: Memory) {
     this.#memory = memory;
+    this.#deadlines = new Deadlines(memory.clock, (waiter) => waiter.answer(this.#nothing()));
     this.#listen(memory);
   }
 
@@ -78,7 +81,7 @@ export class LeaseDesk {
     }
   }
 
-  lease(command: LeaseCommand, signal: AbortSignal | undefined): Promise<LeasedTask[]> {
+  lease(command: LeaseCommand, signal: CallSignal | undefined): Promise<LeasedTask[]> {
     const { clock, config } = this.#memory;
     const { waitMs } = command;
     if (waitMs > 0 && this.#lines.size >= config.maxWaiters) {
@@ -86,7 +89,7 @@ export class LeaseDesk {
         retryDelayMs: 1000,
       });
     }
-    const waiter = new LeaseWaiter(command, this.#partitionsOf(command), signal);
+    const waiter = new LeaseWaiter(command, this.#partitionsOf(command), clock.now(), signal);
     if (signal?.aborted) {
       waiter.fail(cancelled());
       return waiter.answered;
@@ -99,14 +102,15 @@ export class LeaseDesk {
     for (const name of waiter.lines) this.#serve(name, blocked);
     if (waiter.impatient || !this.#lines.isWaiting(waiter)) return waiter.answered;
     waiter.onAbort = () => waiter.fail(cancelled());
-    signal?.addEventListener('abort', waiter.onAbort, ONCE);
-    waiter.cancelTimer = clock.at((clock.now() + waitMs) as Instant, () => waiter.answer(this.#nothing()));
+    signal?.addEventListener('abort', waiter.onAbort);
+    this.#deadlines.add(waiter);
     for (const name of waiter.lines) this.#armDueTimer(name);
     return waiter.answered;
   }
 
   readonly #leave = (waiter: LeaseWaiter): void => {
     this.#lines.leave(waiter);
+    this.#deadlines.remove(waiter);
     if (waiter.onAbort) waiter.signal?.removeEventListener('abort', waiter.onAbort);
   };
 

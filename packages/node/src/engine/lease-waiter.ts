@@ -1,7 +1,8 @@
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
-import type { PartitionId } from '../domain/ids.ts';
-import type { CancelTimer } from '../ports/clock.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
+import type { CallSignal } from '../ports/call-signal.ts';
 import type { LeaseCommand, LeasedTask } from './commands.ts';
+import type { Due } from './deadlines.ts';
 import type { Waiting } from './wait-lines.ts';
 
 const NOTHING = (): void => {};
@@ -13,15 +14,18 @@ const MANY_QUEUES = 16;
  * One lease request, until it is answered. Most are in the turn in which they come, so this is on a hot path; and many
  * thousands may wait, so that every closure counts.
  */
-export class LeaseWaiter implements Waiting {
+export class LeaseWaiter implements Waiting, Due {
   readonly command: LeaseCommand;
-  readonly signal: AbortSignal | undefined;
+  readonly signal: CallSignal | undefined;
   /** In the order in which the request names them, each once. */
   readonly queues: readonly QueueName[];
   /** Their full names. */
   readonly lines: readonly string[];
   /** Those of its queues; none where there is no cluster. */
   readonly partitions: ReadonlySet<PartitionId>;
+  /** When it has waited for as long as it may. */
+  readonly deadline: Instant;
+  order = 0;
   readonly answered: Promise<LeasedTask[]>;
   /** It waits until a partition may be changed again. */
   gated = false;
@@ -29,7 +33,6 @@ export class LeaseWaiter implements Waiting {
   isAnswered = false;
   /** Refills it has waited for since it last saw a head that suffices. */
   refills = 0;
-  cancelTimer: CancelTimer | undefined;
   /** Called when it is answered. */
   leave: ((waiter: LeaseWaiter) => void) | undefined;
   onAbort: (() => void) | undefined;
@@ -37,8 +40,14 @@ export class LeaseWaiter implements Waiting {
   #resolve: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void = NOTHING;
   #reject: (error: unknown) => void = NOTHING;
 
-  constructor(command: LeaseCommand, partitions: ReadonlySet<PartitionId>, signal: AbortSignal | undefined) {
+  constructor(
+    command: LeaseCommand,
+    partitions: ReadonlySet<PartitionId>,
+    now: Instant,
+    signal: CallSignal | undefined,
+  ) {
     this.command = command;
+    this.deadline = (now + command.waitMs) as Instant;
     this.signal = signal;
     this.partitions = partitions;
     const { queues } = command;
@@ -79,7 +88,6 @@ export class LeaseWaiter implements Waiting {
 
   #end(): void {
     this.isAnswered = true;
-    this.cancelTimer?.();
     this.leave?.(this);
   }
 }

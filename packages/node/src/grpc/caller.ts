@@ -1,9 +1,11 @@
+import type { CallSignal } from '../ports/call-signal.ts';
+
 /** Whoever made a call. */
 export interface Caller {
   /** `host:port`. */
   readonly address: string;
   /** Whether nobody waits for the answer any more. */
   readonly gone: boolean;
-  /** Aborted once `gone`. Made when asked for, which only calls that wait do. */
-  readonly signal: AbortSignal | undefined;
+  /** Aborted once `gone`. Asked for only by calls that wait. */
+  readonly signal: CallSignal | undefined;
 }

@@ -20,7 +20,7 @@ import type {
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from '@taskmaster/proto';
-import type { TaskEngine } from '../engine/commands.ts';
+import type { LeaseCommand, TaskEngine } from '../engine/commands.ts';
 import type { Log } from '../ports/log.ts';
 import { batchLease, batchUpdate } from './batch.ts';
 import { leaseReply, listReply, REPLY_BYTES, statsReply, updateReply } from './build-reply.ts';
@@ -55,8 +55,15 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
     async updateTasks(request) {
       return updateReply(await engine.updateTasks(parseUpdate(request)));
     },
-    async leaseTasks(request, caller) {
-      return leaseReply(await leaseWithin(engine, log, parseLease(request, caller.address), caller, REPLY_BYTES));
+    leaseTasks(request, caller) {
+      let command: LeaseCommand;
+      try {
+        command = parseLease(request, caller.address);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+      // No frame, which would keep the request too: ten thousand of them may wait.
+      return leaseWithin(engine, log, command, caller, REPLY_BYTES).then(leaseReply);
     },
     batchUpdateTasks: (request) => batchUpdate(engine, log, request),
     batchLeaseTasks: (request, caller) => batchLease(engine, log, request, caller),

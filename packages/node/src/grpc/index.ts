@@ -2,6 +2,7 @@
 
 export { Refusal } from '../domain/errors.ts';
 export type { Instant } from '../domain/ids.ts';
+export type { CallSignal } from '../ports/call-signal.ts';
 export type { CancelTimer, Clock } from '../ports/clock.ts';
 export type { Log } from '../ports/log.ts';
 export { PeerUnreachable } from '../ports/peer-network.ts';

@@ -51,22 +51,28 @@ interface UnaryOptions<Q> {
 export function createNodeService(handlers: Handlers, turns?: FairTurns): RawService {
   const work: Work = turns ? inTurns(handlers, turns) : handlers;
   const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
-  const unary =
-    <Q, R>(
-      request: MessageType<Q>,
-      response: MessageType<R>,
-      run: (request: Q, caller: Caller) => Promise<R>,
-      { bounds = [], isLarge = () => false }: UnaryOptions<Q> = {},
-    ): UnaryHandler =>
-    async (bytes, caller) => {
-      const decoded = decodeRequest(request, bytes, bounds);
-      const answer = async () => encodeToBuffer(response, await run(decoded, caller));
-      if (!isLarge(decoded)) return answer();
-      return largeLooks.pass(() => {
+  const unary = <Q, R>(
+    request: MessageType<Q>,
+    response: MessageType<R>,
+    run: (request: Q, caller: Caller) => Promise<R>,
+    { bounds = [], isLarge = () => false }: UnaryOptions<Q> = {},
+  ): UnaryHandler => {
+    const encode = (reply: R): Buffer => encodeToBuffer(response, reply);
+    const runLarge = (decoded: Q, caller: Caller): Promise<R> =>
+      largeLooks.pass(() => {
         if (caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled');
-        return answer();
+        return run(decoded, caller);
       });
+    // Neither a frame nor a closure of its own for a call: ten thousand long polls would keep them.
+    return (bytes, caller) => {
+      try {
+        const decoded = decodeRequest(request, bytes, bounds);
+        return (isLarge(decoded) ? runLarge(decoded, caller) : run(decoded, caller)).then(encode);
+      } catch (error) {
+        return Promise.reject(error);
+      }
     };
+  };
 
   return {
     unary: {

@@ -5,7 +5,8 @@ import { EnqueueResult, limits, TaskMasterServiceService } from '@taskmaster/pro
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
-import type { LeasedTask, UpdateCommand } from '../engine/commands.ts';
+import type { CallContext, LeasedTask, UpdateCommand } from '../engine/commands.ts';
+import type { CallSignal } from '../ports/call-signal.ts';
 import { rawMethod } from './codec.ts';
 import { checkHealth } from './testing/check-health.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
@@ -24,6 +25,13 @@ const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
   retry: undefined,
   ...change,
 });
+
+/** Resolves once the caller is gone. */
+const aborted = (signal: CallSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', resolve);
+  });
 
 const noOutcome = async () => ({ enqueued: [], renewed: [], released: [] });
 
@@ -80,8 +88,8 @@ describe('a call', () => {
   });
 
   test('that is given up aborts its wait', async () => {
-    const waiting = Promise.withResolvers<AbortSignal>();
-    const leaseTasks = (_command: unknown, context?: { readonly signal?: AbortSignal | undefined }) =>
+    const waiting = Promise.withResolvers<CallSignal>();
+    const leaseTasks = (_command: unknown, context?: CallContext) =>
       new Promise<never>((_resolve, reject) => {
         context?.signal?.addEventListener('abort', () => reject(new Refusal('CANCELLED', 'given up')));
         if (context?.signal) waiting.resolve(context.signal);
@@ -91,13 +99,13 @@ describe('a call', () => {
     const call = client.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
     const signal = await waiting.promise;
     call.cancel();
-    if (!signal.aborted) await once(signal, 'abort');
+    await aborted(signal);
     expect(signal.aborted).toBe(true);
   });
 
   test('that is given up while its lease was granted gives the tasks back', async () => {
     const granted = Promise.withResolvers<readonly LeasedTask[]>();
-    const asked = Promise.withResolvers<AbortSignal>();
+    const asked = Promise.withResolvers<CallSignal>();
     const givenBack = Promise.withResolvers<UpdateCommand>();
     const engine = fakeEngine({
       leaseTasks: (_command, context) => {
@@ -114,7 +122,7 @@ describe('a call', () => {
     const call = client.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
     const signal = await asked.promise;
     call.cancel();
-    await once(signal, 'abort');
+    await aborted(signal);
     granted.resolve([aTask(), aTask({ pid: 'b' as Pid })]);
     expect(await givenBack.promise).toMatchObject({
       group: 'shop',

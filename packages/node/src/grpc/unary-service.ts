@@ -6,7 +6,9 @@ import {
   status as Status,
   type sendUnaryData,
 } from '@grpc/grpc-js';
+import type { Reason } from '@taskmaster/proto';
 import type { Refusal } from '../domain/errors.ts';
+import type { CallSignal } from '../ports/call-signal.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import { rawMethod } from './codec.ts';
@@ -55,44 +57,22 @@ export function createUnaryService({ name, unary, admit }: UnaryService, deps: U
   const definition: Record<string, MethodDefinition<Buffer, Buffer>> = {};
   const implementation: Record<string, handleUnaryCall<Buffer, Buffer>> = {};
   for (const [method, handler] of Object.entries(unary)) {
-    const answer: Answer = (call) => handler(call.request, new GrpcCaller(call));
+    const served: ServedMethod = { ...deps, method };
     definition[method] = rawMethod(`/${name}/${method}`, false);
     implementation[method] = (call, callback) => {
-      const admission = admit?.(method, call.request, call.metadata) ?? EVERYBODY;
-      void serve(deps, method, call, callback, answer, admission);
+      const { refusal, sign } = admit?.(method, call.request, call.metadata) ?? EVERYBODY;
+      const one = new UnaryCall(served, call, callback, sign);
+      if (refusal === undefined) one.answerWith(handler(call.request, one));
+      else one.refuse(refusal);
     };
   }
   return { definition, implementation };
 }
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
-type Answer = (call: Call) => Promise<Uint8Array>;
 
-async function serve(
-  { log, observer, unread }: UnaryServiceDeps,
-  method: string,
-  call: Call,
-  callback: sendUnaryData<Buffer>,
-  ask: Answer,
-  { refusal, sign }: Admission,
-): Promise<void> {
-  const began = performance.now();
-  const answer = await (refusal === undefined ? ask(call) : Promise.reject(refusal)).then(
-    ({ buffer, byteOffset, byteLength }) => ({
-      bytes: Buffer.from(buffer, byteOffset, byteLength),
-      refusal: undefined,
-    }),
-    (thrown: unknown) => ({ bytes: undefined, refusal: refusalOf(thrown, log) }),
-  );
-  if (answer.refusal !== undefined) {
-    const status = toCallStatus(answer.refusal);
-    sign?.(status.metadata, status.code, detailsIn(status.metadata) ?? NO_DETAILS);
-    callback(status);
-  } else {
-    if (answer.bytes.length >= COUNTED_REPLY_BYTES) countUntilRead(unread, call, answer.bytes.length);
-    callback(null, answer.bytes, sign && signed(sign, answer.bytes));
-  }
-  observer.callEnded(method, answer.refusal?.reason, performance.now() - began);
+interface ServedMethod extends UnaryServiceDeps {
+  readonly method: string;
 }
 
 function signed(sign: NonNullable<Admission['sign']>, body: Uint8Array): Metadata {
@@ -109,13 +89,48 @@ function countUntilRead(unread: UnreadReplies, call: Call, bytes: number): void 
   call.once('cancelled', () => unread.remove(connection, bytes));
 }
 
-class GrpcCaller implements UnaryCaller {
+/** A call until it is answered: also whoever made it, and whether they are gone, for ten thousand of them may wait. */
+class UnaryCall implements UnaryCaller, CallSignal {
+  readonly #served: ServedMethod;
   readonly #call: Call;
-  #abort: AbortController | undefined;
+  readonly #callback: sendUnaryData<Buffer>;
+  readonly #sign: Admission['sign'];
+  readonly #began = performance.now();
   #origin: Origin | undefined;
 
-  constructor(call: Call) {
+  constructor(served: ServedMethod, call: Call, callback: sendUnaryData<Buffer>, sign: Admission['sign']) {
+    this.#served = served;
     this.#call = call;
+    this.#callback = callback;
+    this.#sign = sign;
+  }
+
+  /** To be called once, or `refuse`. */
+  answerWith(answer: Promise<Uint8Array>): void {
+    answer.then(
+      (bytes) => this.#answer(bytes),
+      (thrown: unknown) => this.refuse(thrown),
+    );
+  }
+
+  refuse(thrown: unknown): void {
+    const refusal = refusalOf(thrown, this.#served.log);
+    const status = toCallStatus(refusal);
+    this.#sign?.(status.metadata, status.code, detailsIn(status.metadata) ?? NO_DETAILS);
+    this.#callback(status);
+    this.#ended(refusal.reason);
+  }
+
+  #answer({ buffer, byteOffset, byteLength }: Uint8Array): void {
+    const bytes = Buffer.from(buffer, byteOffset, byteLength);
+    if (byteLength >= COUNTED_REPLY_BYTES) countUntilRead(this.#served.unread, this.#call, byteLength);
+    this.#callback(null, bytes, this.#sign && signed(this.#sign, bytes));
+    this.#ended(undefined);
+  }
+
+  #ended(reason: Reason | undefined): void {
+    const { observer, method } = this.#served;
+    observer.callEnded(method, reason, performance.now() - this.#began);
   }
 
   get address(): string {
@@ -135,14 +150,20 @@ class GrpcCaller implements UnaryCaller {
     return this.#call.cancelled;
   }
 
-  get signal(): AbortSignal {
-    if (this.#abort === undefined) {
-      const abort = new AbortController();
-      this.#abort = abort;
-      if (this.#call.cancelled) abort.abort();
-      else this.#call.once('cancelled', () => abort.abort());
-    }
-    return this.#abort.signal;
+  get signal(): CallSignal {
+    return this;
+  }
+
+  get aborted(): boolean {
+    return this.gone;
+  }
+
+  addEventListener(_type: 'abort', listener: () => void): void {
+    this.#call.on('cancelled', listener);
+  }
+
+  removeEventListener(_type: 'abort', listener: () => void): void {
+    this.#call.off('cancelled', listener);
   }
 
   get #whence(): Origin {

@@ -1,8 +1,9 @@
 import type { Instant } from '../domain/ids.ts';
+import type { CallSignal } from './call-signal.ts';
 import type { Clock } from './clock.ts';
 
-/** Resolves after so many ms; rejects with the signal's reason when it is aborted before. */
-export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+/** Resolves after so many ms; rejects with the signal's reason, if it has one, when it is aborted before. */
+export function sleep(clock: Clock, ms: number, signal?: CallSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
     const onAbort = (): void => {
@@ -13,6 +14,6 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
       signal?.removeEventListener('abort', onAbort);
       resolve();
     });
-    signal?.addEventListener('abort', onAbort, { once: true });
+    signal?.addEventListener('abort', onAbort);
   });
 }

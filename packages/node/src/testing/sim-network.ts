@@ -1,4 +1,5 @@
 import type { Instant } from '../domain/ids.ts';
+import type { CallSignal } from '../ports/call-signal.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
 import type { SeededRandom } from './seeded-random.ts';
 
@@ -43,7 +44,7 @@ export interface CarryOptions {
   readonly timeoutMs: number;
   /** Whose timers end with the caller's process. Default: true time. */
   readonly caller?: Timers;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: CallSignal | undefined;
   /** Whether chance may carry it out twice. */
   readonly mayDouble?: boolean;
 }
@@ -141,7 +142,7 @@ class SimCall<T> {
     const { timeoutMs, signal } = options;
     this.#cancelTimeout = caller.at(after(caller, timeoutMs), () => this.#fail(`no answer in ${timeoutMs} ms`, true));
     if (signal?.aborted) this.#onAbort();
-    else signal?.addEventListener('abort', this.#onAbort, { once: true });
+    else signal?.addEventListener('abort', this.#onAbort);
   }
 
   arrive(host: Host | undefined): void {
