@@ -1,4 +1,4 @@
-import { formatQueueName, partitionOf, type QueueName } from '@taskmaster/proto';
+import { partitionOf, type QueueName } from '@taskmaster/proto';
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from '../domain/atom.ts';
 import type { Refusal } from '../domain/errors.ts';
 import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
@@ -196,7 +196,7 @@ export class Memory {
   draftQueue(name: QueueName, drafts: number): Queue {
     const id = this.partitionOf(name.group);
     const queueId = (this.#partition(id).nextQueueId + drafts) as QueueId;
-    return new Queue(id, new QueueLedger(queueId, name), formatQueueName(name));
+    return new Queue(id, new QueueLedger(queueId, name));
   }
 
   /** Where the partition's log and numbering stand. */
@@ -230,7 +230,7 @@ export class Memory {
     };
     this.#partitions.set(id, partition);
     for (const ledger of ledgers.values()) {
-      const queue = new Queue(id, ledger, formatQueueName(ledger.name));
+      const queue = new Queue(id, ledger);
       this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
       if (changed.has(ledger)) partition.changed.add(queue);

@@ -1,4 +1,4 @@
-import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import type { QueueName } from '@taskmaster/proto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { PartitionId, QueueId } from '../domain/ids.ts';
@@ -9,8 +9,7 @@ import { QueueTable } from './queue-table.ts';
 
 const PARTITION = 1 as PartitionId;
 
-const newQueue = (name: QueueName, id: number): Queue =>
-  new Queue(PARTITION, new QueueLedger(id as QueueId, name), formatQueueName(name));
+const newQueue = (name: QueueName, id: number): Queue => new Queue(PARTITION, new QueueLedger(id as QueueId, name));
 
 function tableOf(names: readonly QueueName[]): QueueTable {
   const table = new QueueTable();

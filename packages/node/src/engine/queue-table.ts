@@ -50,13 +50,16 @@ export class QueueTable {
   }
 
   add(queue: Queue): void {
-    const { name } = queue.ledger;
-    let group = this.#byGroup.get(name.group);
-    if (!group) {
-      group = new Map();
-      this.#byGroup.set(name.group, group);
+    const { group, name } = queue.ledger.name;
+    let queues = this.#byGroup.get(group);
+    if (!queues) {
+      queues = new Map();
+      this.#byGroup.set(group, queues);
     }
-    group.set(name.name, queue);
+    // Each came with a string of its own.
+    const sameGroup = queues.values().next().value?.ledger.name.group ?? group;
+    queue.ledger.name = { group: sameGroup, name };
+    queues.set(name, queue);
     this.#size++;
     this.#added.push(queue);
     if (this.#added.length >= ADDED_AT_MOST) this.#orderAdded();

@@ -15,7 +15,7 @@ const after = {
 
 function setUp() {
   const queueId = 1 as QueueId;
-  const queue = new Queue(0 as PartitionId, new QueueLedger(queueId, { group: '', name: 'q' }), 'q');
+  const queue = new Queue(0 as PartitionId, new QueueLedger(queueId, { group: '', name: 'q' }));
   let ticket = 0;
   return {
     queue,

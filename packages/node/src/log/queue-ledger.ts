@@ -26,7 +26,8 @@ const writer = new ByteWriter();
  */
 export class QueueLedger {
   readonly queueId: QueueId;
-  readonly name: QueueName;
+  /** Its strings may be exchanged for equal ones. */
+  name: QueueName;
   available = 0;
   leased = 0;
   delayed = 0;

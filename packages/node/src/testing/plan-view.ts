@@ -1,4 +1,4 @@
-import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import type { QueueName } from '@taskmaster/proto';
 import type { Instant, LeaseToken, PartitionId, Pid, QueueId } from '../domain/ids.ts';
 import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
 import { planUpdate, type UpdatePlan, type UpdateView } from '../engine/plan-update.ts';
@@ -12,7 +12,7 @@ const MAIL = { group: '', name: 'mail' };
 export const DATA = Buffer.from('data');
 
 const newQueue = (name: QueueName, id: number): Queue =>
-  new Queue(1 as PartitionId, new QueueLedger(id as QueueId, name), formatQueueName(name));
+  new Queue(1 as PartitionId, new QueueLedger(id as QueueId, name));
 
 const lease = (until: number): Visibility => {
   const holder = { worker: 'w', workerAddress: '127.0.0.1:1', since: 0 as Instant };

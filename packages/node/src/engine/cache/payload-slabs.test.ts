@@ -9,12 +9,13 @@ const within = (messageBytes: number, bytes: number, fill = 'x'): Uint8Array =>
 const LARGE = 20_000;
 
 function keep(slabs: PayloadSlabs, data: Uint8Array): Kept {
-  const kept: Kept = { slab: undefined, at: 0 };
+  const kept: Kept = { memory: undefined, at: 0 };
   slabs.keep(data, kept);
   return kept;
 }
 
-const memoryOf = ({ slab }: Kept): ArrayBufferLike | undefined => slab?.memory.buffer;
+const memoryOf = ({ memory }: Kept): ArrayBufferLike | undefined =>
+  typeof memory === 'string' ? undefined : memory?.memory.buffer;
 
 describe('the memory of payloads', () => {
   test('counts all of a slab while one payload in it is kept', () => {

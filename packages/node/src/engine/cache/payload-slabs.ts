@@ -7,8 +7,9 @@ interface Slab {
 
 /** Where a payload is kept; of how many bytes it is, its task knows. */
 export interface Kept {
-  /** Undefined: nowhere, or there is nothing of it. */
-  slab: Slab | undefined;
+  /** A string: the bytes themselves, as latin1. Undefined: nowhere, or there is nothing of it. */
+  memory: Slab | string | undefined;
+  /** In a slab. */
   at: number;
 }
 
@@ -30,7 +31,7 @@ const LARGE_PART = 4;
 export class PayloadSlabs {
   /** The slab with room. */
   #open: Slab | undefined;
-  /** How large it is; 0: as large as the first payload, which is the only one in most of many queues. */
+  /** How large it is; 0: as large as the first payload, which may be the only one. */
   #openBytes = 0;
   #bytes = 0;
 
@@ -41,10 +42,10 @@ export class PayloadSlabs {
   /** Keeps a payload and notes where. */
   keep(data: Uint8Array, kept: Kept): void {
     const { byteLength } = data;
-    kept.slab = byteLength === 0 ? undefined : this.#slabFor(data);
-    kept.at = kept.slab === undefined ? 0 : kept.slab.used;
-    if (kept.slab === undefined) return;
-    const { slab } = kept;
+    if (byteLength === 0) return;
+    const slab = this.#slabFor(data);
+    kept.memory = slab;
+    kept.at = slab.used;
     if (slab.memory !== data) slab.memory.set(data, slab.used);
     slab.used += byteLength;
     slab.payloads++;
@@ -52,9 +53,9 @@ export class PayloadSlabs {
 
   /** Ends what `keep` began. */
   drop(kept: Kept): void {
-    const { slab } = kept;
-    kept.slab = undefined;
-    if (slab === undefined || --slab.payloads > 0) return;
+    const { memory: slab } = kept;
+    kept.memory = undefined;
+    if (slab === undefined || typeof slab === 'string' || --slab.payloads > 0) return;
     this.#bytes -= slab.memory.buffer.byteLength;
     if (slab !== this.#open) return;
     this.#open = undefined;
@@ -81,6 +82,17 @@ export class PayloadSlabs {
   }
 }
 
-/** The payload, which is so long, as a view of where it is kept. */
-export const payloadIn = ({ slab, at }: Kept, bytes: number): Uint8Array | undefined =>
-  slab?.memory.subarray(at, at + bytes);
+/** The payload, which is so long: a view of where it is kept, or a copy. */
+export const payloadIn = ({ memory, at }: Kept, bytes: number): Uint8Array | undefined =>
+  typeof memory === 'string' ? fromString(memory) : memory?.memory.subarray(at, at + bytes);
+
+/** A slab with nothing else in it takes 400 bytes beside them, and V8 has its objects to mark. */
+export const asString = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
+  Buffer.from(buffer, byteOffset, byteLength).toString('latin1');
+
+/** Of memory of its own, as that of a slab is: whoever reads it may keep it. */
+function fromString(text: string): Uint8Array {
+  const bytes = Buffer.allocUnsafeSlow(text.length);
+  bytes.write(text, 'latin1');
+  return bytes;
+}

@@ -16,13 +16,13 @@ const NO_DATA = new Uint8Array(0);
 export class Place implements Kept {
   pid: Pid;
   state: TaskState;
-  slab: Kept['slab'];
+  memory: Kept['memory'];
   at = 0;
 
   constructor(pid: Pid, state: TaskState) {
     this.pid = pid;
     this.state = state;
-    this.slab = undefined;
+    this.memory = undefined;
   }
 
   /** Made for each who asks. */
@@ -53,30 +53,34 @@ function keyOf(pid: Pid): Place {
 
 /** So many are kept in an array of just their number, which takes less memory than a tree without any. */
 const FEW = 8;
+/** One needs no array. */
+type Few = Place | readonly Place[];
 const NONE: readonly Place[] = [];
+
+const listOf = (few: Few): readonly Place[] => (few instanceof Place ? [few] : few);
 
 /** Available tasks in order. Most of many queues have few. */
 export class Places {
-  #few: readonly Place[] = NONE;
+  #few: Few = NONE;
   /** Instead, from the moment they were more until none is left. A set: the iterators of the library's map make proxies. */
   #many: OrderedSet<Place> | undefined;
 
   get size(): number {
-    return this.#many?.size() ?? this.#few.length;
+    if (this.#many) return this.#many.size();
+    return this.#few instanceof Place ? 1 : this.#few.length;
   }
 
   get first(): Place | undefined {
-    return this.#many ? this.#many.front() : this.#few[0];
+    return this.#many ? this.#many.front() : listOf(this.#few)[0];
   }
 
   get last(): Place | undefined {
-    return this.#many ? this.#many.back() : this.#few.at(-1);
+    return this.#many ? this.#many.back() : listOf(this.#few).at(-1);
   }
 
   find(pid: Pid): Place | undefined {
     if (this.#many === undefined) {
-      for (const place of this.#few) if (place.pid === pid) return place;
-      return undefined;
+      return listOf(this.#few).find((place) => place.pid === pid);
     }
     const at = this.#many.find(keyOf(pid));
     return at.isAccessible() ? at.pointer : undefined;
@@ -91,10 +95,11 @@ export class Places {
     }
     const known = this.find(place.pid);
     if (known !== undefined) return known;
-    const behind = this.#few.findIndex(({ pid }) => pid > place.pid);
-    const few = this.#few.toSpliced(behind < 0 ? this.#few.length : behind, 0, place);
+    const before = listOf(this.#few);
+    const behind = before.findIndex(({ pid }) => pid > place.pid);
+    const few = before.toSpliced(behind < 0 ? before.length : behind, 0, place);
     if (few.length <= FEW) {
-      this.#few = few;
+      this.#setFew(few);
     } else {
       this.#few = NONE;
       this.#many = new OrderedSet(few, compare);
@@ -107,7 +112,7 @@ export class Places {
     if (this.#many === undefined) {
       const place = this.find(pid);
       if (place === undefined) return undefined;
-      this.#few = this.#few.length === 1 ? NONE : this.#few.toSpliced(this.#few.indexOf(place), 1);
+      this.#setFew(listOf(this.#few).filter((other) => other !== place));
       return place;
     }
     const at = this.#many.find(keyOf(pid));
@@ -118,10 +123,15 @@ export class Places {
     return place;
   }
 
+  #setFew(few: readonly Place[]): void {
+    const [first] = few;
+    this.#few = first !== undefined && few.length === 1 ? first : few;
+  }
+
   /** They must not change meanwhile. */
   *[Symbol.iterator](): Generator<Place> {
     if (this.#many === undefined) {
-      yield* this.#few;
+      yield* listOf(this.#few);
       return;
     }
     // Not `for of` over the set, which would copy all of it first.

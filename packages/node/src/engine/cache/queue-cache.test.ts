@@ -140,3 +140,17 @@ test('counts what a cache itself takes, beside its tasks, while it holds any', (
   expect(none).toBe(0);
   expect(one).toBeGreaterThan(2 * (two - one));
 });
+
+test('keeps the payload of a small task that is alone as it is, and counts it while it is there', () => {
+  const cache = new QueueCache(undefined);
+  const every = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+  cache.putReady('b' as Pid, task(every));
+  const alone = cache.bytes;
+  cache.putReady('a' as Pid, task(every));
+  for (const pid of ['a', 'b'] as Pid[]) expect(Buffer.from(cache.ready(pid)?.data ?? [])).toEqual(Buffer.from(every));
+  expect(cache.bytes).toBeGreaterThan(alone);
+  cache.removeReady('a' as Pid);
+  expect(cache.bytes).toBe(alone);
+  cache.removeReady('b' as Pid);
+  expect(cache.bytes).toBe(0);
+});

@@ -1,12 +1,16 @@
 import type { Pid } from '../../domain/ids.ts';
 import type { TaskState } from '../../domain/task.ts';
-import { PayloadSlabs } from './payload-slabs.ts';
+import { asString, PayloadSlabs } from './payload-slabs.ts';
 import { type CachedTask, Place, Places } from './places.ts';
 
 /** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
 const TASK_OVERHEAD_BYTES = 260;
-/** Of a cache that holds few tasks, beside those. Measured on Node 24. */
-const CACHE_OVERHEAD_BYTES = 1_500;
+/** Of a cache that holds some twenty tasks, beside those; with fewer it is less. Measured on Node 24. */
+const CACHE_OVERHEAD_BYTES = 1_000;
+/** Up to so many bytes, the payload of the only task there is is a string: most of many queues have one. */
+const LONGEST_STRING_BYTES = 256;
+/** Beside its bytes. */
+const STRING_OVERHEAD_BYTES = 16;
 
 type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
 
@@ -21,7 +25,7 @@ type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
 export class QueueCache {
   readonly #ready = new Places();
   #hidden: Map<Pid, TaskState> | undefined;
-  readonly #payloads = new PayloadSlabs();
+  #payloads: PayloadSlabs | undefined;
   #firstMissing: Pid | undefined;
   /** Without the payloads. */
   #taskBytes = 0;
@@ -36,7 +40,7 @@ export class QueueCache {
   }
 
   get #heldBytes(): number {
-    return this.#taskBytes + this.#payloads.bytes;
+    return this.#taskBytes + (this.#payloads?.bytes ?? 0);
   }
 
   get readyCount(): number {
@@ -85,8 +89,8 @@ export class QueueCache {
     const known = this.#ready.insert(place);
     if (known === place) this.#taskBytes += costOf(pid);
     known.state = task.state;
-    this.#payloads.drop(known);
-    if (task.data) this.#payloads.keep(task.data, known);
+    this.#dropPayload(known);
+    if (task.data) this.#keepPayload(task.data, known);
   }
 
   putHidden(pid: Pid, state: TaskState): void {
@@ -99,7 +103,7 @@ export class QueueCache {
     const place = this.#ready.remove(pid);
     if (place === undefined) return;
     this.#taskBytes -= costOf(pid);
-    this.#payloads.drop(place);
+    this.#dropPayload(place);
   }
 
   removeHidden(pid: Pid): void {
@@ -124,6 +128,24 @@ export class QueueCache {
       this.removeReady(pid);
       this.#firstMissing = pid;
     }
+  }
+
+  #keepPayload(data: Uint8Array, place: Place): void {
+    const isAlone = this.#payloads === undefined && this.#ready.size === 1;
+    if (isAlone && data.byteLength > 0 && data.byteLength <= LONGEST_STRING_BYTES) {
+      place.memory = asString(data);
+      this.#taskBytes += STRING_OVERHEAD_BYTES + data.byteLength;
+      return;
+    }
+    this.#payloads ??= new PayloadSlabs();
+    this.#payloads.keep(data, place);
+  }
+
+  #dropPayload(place: Place): void {
+    if (typeof place.memory === 'string') {
+      this.#taskBytes -= STRING_OVERHEAD_BYTES + place.memory.length;
+      place.memory = undefined;
+    } else this.#payloads?.drop(place);
   }
 }
 
