@@ -17,7 +17,7 @@ export class Deadlines<W extends Due> {
   readonly #onDue: (waiter: W) => void;
   readonly #waiting = new OrderedSet<W>([], compare);
   #added = 0;
-  /** When the timer is due. Once the first has left that is too early, and it is set anew. */
+  /** When the timer is due; too early where the first has left meanwhile, and then it is set anew. */
   #at: Instant | undefined;
   #cancel: CancelTimer = () => {};
 

@@ -24,12 +24,19 @@ const entryOf = (queue: Queue): Entry => ({ key: sortKey(queue.ledger.name), ful
 
 const compare = (a: Entry, b: Entry): number => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
 
+interface Group {
+  /** Its name. */
+  readonly group: string;
+  /** By their names within the group. */
+  readonly queues: Map<string, Queue>;
+}
+
 /** Which queues are wanted, by name; without both, all. */
 type NameFilter = Partial<Pick<QueueFilter, 'group' | 'matches'>>;
 
 /** The queues that exist, by name and in order. */
 export class QueueTable {
-  readonly #byGroup = new Map<string, Map<string, Queue>>();
+  readonly #byGroup = new Map<string, Group>();
   #size = 0;
   /**
    * All queues in order, but for those that came and went lately. An array takes a tenth of the memory of a tree, and of
@@ -46,20 +53,19 @@ export class QueueTable {
   }
 
   get({ group, name }: QueueName): Queue | undefined {
-    return this.#byGroup.get(group)?.get(name);
+    return this.#byGroup.get(group)?.queues.get(name);
   }
 
   add(queue: Queue): void {
-    const { group, name } = queue.ledger.name;
-    let queues = this.#byGroup.get(group);
-    if (!queues) {
-      queues = new Map();
-      this.#byGroup.set(group, queues);
+    const { name } = queue.ledger.name;
+    let group = this.#byGroup.get(queue.ledger.name.group);
+    if (!group) {
+      group = { group: queue.ledger.name.group, queues: new Map() };
+      this.#byGroup.set(group.group, group);
     }
-    // Each came with a string of its own.
-    const sameGroup = queues.values().next().value?.ledger.name.group ?? group;
-    queue.ledger.name = { group: sameGroup, name };
-    queues.set(name, queue);
+    // Every queue came with a copy of its group's name; one is enough for all.
+    queue.ledger.name = { group: group.group, name };
+    group.queues.set(name, queue);
     this.#size++;
     this.#added.push(queue);
     if (this.#added.length >= ADDED_AT_MOST) this.#orderAdded();
@@ -68,8 +74,8 @@ export class QueueTable {
   remove(queue: Queue): void {
     const { name } = queue.ledger;
     const group = this.#byGroup.get(name.group);
-    group?.delete(name.name);
-    if (group?.size === 0) this.#byGroup.delete(name.group);
+    group?.queues.delete(name.name);
+    if (group?.queues.size === 0) this.#byGroup.delete(name.group);
     this.#size--;
     this.#removed.add(queue);
     // Gone ones must not gather where nobody ever lists.

@@ -43,7 +43,7 @@ export class RecentChange implements BehindRows {
 
 const NONE: readonly never[] = [];
 
-/** A string that was put together keeps its parts, which is twice the memory where there are 100,000. */
+/** A string that was put together keeps its parts beside itself, which is much where there are 100,000. */
 function inOnePiece(name: QueueName): string {
   const full = formatQueueName(name);
   return full === name.name ? full : Buffer.from(full).toString();
@@ -102,7 +102,7 @@ export class Queue implements CacheOwner {
     this.fullName = inOnePiece(ledger.name);
   }
 
-  /** What the keys of its rows begin with; kept while some are to be written. */
+  /** What the keys of its rows begin with; remembered until the last change that is to be written was. */
   get prefix(): string {
     this.#prefix ??= queuePrefix(this.partition, this.ledger.queueId);
     return this.#prefix;

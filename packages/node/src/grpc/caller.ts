@@ -6,6 +6,6 @@ export interface Caller {
   readonly address: string;
   /** Whether nobody waits for the answer any more. */
   readonly gone: boolean;
-  /** Aborted once `gone`. Asked for only by calls that wait. */
+  /** Aborted once `gone`. */
   readonly signal: CallSignal | undefined;
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { type Client, credentials, makeGenericClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import { EnqueueResult, limits, TaskMasterServiceService } from '@taskmaster/proto';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import type { CallContext, LeasedTask, UpdateCommand } from '../engine/commands.ts';
@@ -101,6 +101,31 @@ describe('a call', () => {
     call.cancel();
     await aborted(signal);
     expect(signal.aborted).toBe(true);
+  });
+
+  test('in which many leases wait is heard by all of them, without a warning', async () => {
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error) => void warnings.push(message);
+    process.on('warning', onWarning);
+    onTestFinished(() => void process.off('warning', onWarning));
+    let [waiting, givenUp] = [0, 0];
+    const all = { wait: Promise.withResolvers<void>(), end: Promise.withResolvers<void>() };
+    const leaseTasks = (_command: unknown, context?: CallContext) =>
+      new Promise<never>((_resolve, reject) => {
+        context?.signal?.addEventListener('abort', () => {
+          reject(new Refusal('CANCELLED', 'given up'));
+          if (++givenUp === 50) all.end.resolve();
+        });
+        if (++waiting === 50) all.wait.resolve();
+      });
+    await using server = await startServer(fakeEngine({ leaseTasks }));
+    using client = grpcClient(server.port);
+    const requests = Array.from({ length: 50 }, () => aLease({ waitMs: 60_000 }));
+    const call = client.raw.batchLeaseTasks({ requests }, () => {});
+    await all.wait.promise;
+    call.cancel();
+    await all.end.promise;
+    expect(warnings).toEqual([]);
   });
 
   test('that is given up while its lease was granted gives the tasks back', async () => {

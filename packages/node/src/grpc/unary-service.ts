@@ -89,7 +89,10 @@ function countUntilRead(unread: UnreadReplies, call: Call, bytes: number): void 
   call.once('cancelled', () => unread.remove(connection, bytes));
 }
 
-/** A call until it is answered: also whoever made it, and whether they are gone, for ten thousand of them may wait. */
+/**
+ * A call until it is answered. It is the caller too, and the signal that tells whether the caller is gone: ten thousand calls
+ * may wait, and every object of each counts.
+ */
 class UnaryCall implements UnaryCaller, CallSignal {
   readonly #served: ServedMethod;
   readonly #call: Call;
@@ -159,7 +162,8 @@ class UnaryCall implements UnaryCaller, CallSignal {
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
-    this.#call.on('cancelled', listener);
+    // One call may ask for much at once, a listener each; more than ten would count as a leak.
+    this.#call.setMaxListeners(0).on('cancelled', listener);
   }
 
   removeEventListener(_type: 'abort', listener: () => void): void {

@@ -39,7 +39,7 @@ export class PayloadSlabs {
     return this.#bytes;
   }
 
-  /** Keeps a payload and notes where. */
+  /** Keeps a payload and notes where. What was kept there before is to be dropped first. */
   keep(data: Uint8Array, kept: Kept): void {
     const { byteLength } = data;
     if (byteLength === 0) return;
@@ -86,7 +86,7 @@ export class PayloadSlabs {
 export const payloadIn = ({ memory, at }: Kept, bytes: number): Uint8Array | undefined =>
   typeof memory === 'string' ? fromString(memory) : memory?.memory.subarray(at, at + bytes);
 
-/** A slab with nothing else in it takes 400 bytes beside them, and V8 has its objects to mark. */
+/** What `Kept` may have instead of a slab: one with a single payload takes 400 bytes beside it, in objects to be marked. */
 export const asString = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('latin1');
 

@@ -112,7 +112,8 @@ export class Places {
     if (this.#many === undefined) {
       const place = this.find(pid);
       if (place === undefined) return undefined;
-      this.#setFew(listOf(this.#few).filter((other) => other !== place));
+      const few = listOf(this.#few);
+      this.#setFew(few.toSpliced(few.indexOf(place), 1));
       return place;
     }
     const at = this.#many.find(keyOf(pid));
@@ -124,8 +125,8 @@ export class Places {
   }
 
   #setFew(few: readonly Place[]): void {
-    const [first] = few;
-    this.#few = first !== undefined && few.length === 1 ? first : few;
+    const [first = NONE] = few;
+    this.#few = few.length > 1 ? few : first;
   }
 
   /** They must not change meanwhile. */

@@ -27,7 +27,7 @@ export class QueueCache {
   #hidden: Map<Pid, TaskState> | undefined;
   #payloads: PayloadSlabs | undefined;
   #firstMissing: Pid | undefined;
-  /** Without the payloads. */
+  /** Without the payloads in slabs. */
   #taskBytes = 0;
 
   constructor(firstMissing: Pid | undefined) {
