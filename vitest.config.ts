@@ -3,6 +3,16 @@ import { defineConfig } from 'vitest/config';
 /** What starts real processes, and waits for them with real clocks. */
 const processes = ['test/{process,cli,e2e}/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts'];
 
+/** Of those, what has a bound on time that other tests beside it would take from it. Run after all others. */
+const alone = ['test/process/kill.test.ts'];
+
+const processTests = {
+  // These wait for real processes: on a machine that stands still for seconds, what must be there in time is late, however
+  // generous the bound (crowds, full-disk, idle-polls, kill, start-and-stop, test/cli/terminal). A failure counts when it
+  // comes again; Vitest names the tests it repeated.
+  retry: process.env.CI ? 1 : 0,
+};
+
 export default defineConfig({
   // Unit tests run on the sources; process tests start what the build made.
   ssr: { resolve: { conditions: ['source'] } },
@@ -28,11 +38,13 @@ export default defineConfig({
         test: {
           name: 'processes',
           include: processes,
-          // These wait for real processes: on a machine that stands still for seconds, what must be there in time is late,
-          // however generous the bound (crowds, full-disk, idle-polls, kill, start-and-stop, test/cli/terminal). A failure
-          // counts when it comes again; Vitest names the tests it repeated.
-          retry: process.env.CI ? 1 : 0,
+          exclude: ['**/node_modules/**', '**/dist/**', ...alone],
+          ...processTests,
         },
+      },
+      {
+        extends: true,
+        test: { name: 'alone', include: alone, sequence: { groupOrder: 1 }, ...processTests },
       },
     ],
   },
