@@ -30,7 +30,7 @@ export default defineConfig({
         test: {
           name: 'deterministic',
           include: ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', '**/dist/**', ...processes],
+          exclude: processes,
         },
       },
       {
@@ -38,7 +38,7 @@ export default defineConfig({
         test: {
           name: 'processes',
           include: processes,
-          exclude: ['**/node_modules/**', '**/dist/**', ...alone],
+          exclude: alone,
           ...processTests,
         },
       },
