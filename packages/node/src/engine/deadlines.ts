@@ -5,7 +5,7 @@ import type { CancelTimer, Clock } from '../ports/clock.ts';
 /** Somebody who waits until an instant. */
 export interface Due {
   readonly deadline: Instant;
-  /** In which it came among those of the same instant; given by `Deadlines`. */
+  /** In which it came among those of the same instant; given by `Deadlines`. 0: it did not come yet. */
   order: number;
 }
 
@@ -34,6 +34,7 @@ export class Deadlines<W extends Due> {
 
   /** Harmless for one who was not added, or whose time is over. */
   remove(waiter: W): void {
+    if (waiter.order === 0) return;
     this.#waiting.eraseElementByKey(waiter);
     if (this.#waiting.empty()) this.#disarm();
   }

@@ -89,7 +89,7 @@ export class LeaseDesk {
         retryDelayMs: 1000,
       });
     }
-    const waiter = new LeaseWaiter(command, this.#partitionsOf(command), clock.now(), signal);
+    const waiter = new LeaseWaiter(command, this.#partitionsOf(command), signal);
     if (signal?.aborted) {
       waiter.fail(cancelled());
       return waiter.answered;
@@ -103,6 +103,7 @@ export class LeaseDesk {
     if (waiter.impatient || !this.#lines.isWaiting(waiter)) return waiter.answered;
     waiter.onAbort = () => waiter.fail(cancelled());
     signal?.addEventListener('abort', waiter.onAbort);
+    waiter.deadline = (clock.now() + waitMs) as Instant;
     this.#deadlines.add(waiter);
     for (const name of waiter.lines) this.#armDueTimer(name);
     return waiter.answered;

@@ -23,8 +23,8 @@ export class LeaseWaiter implements Waiting, Due {
   readonly lines: readonly string[];
   /** Those of its queues; none where there is no cluster. */
   readonly partitions: ReadonlySet<PartitionId>;
-  /** When it has waited for as long as it may. */
-  readonly deadline: Instant;
+  /** When it has waited for as long as it may; given to those that begin to wait. */
+  deadline = 0 as Instant;
   order = 0;
   readonly answered: Promise<LeasedTask[]>;
   /** It waits until a partition may be changed again. */
@@ -40,14 +40,8 @@ export class LeaseWaiter implements Waiting, Due {
   #resolve: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void = NOTHING;
   #reject: (error: unknown) => void = NOTHING;
 
-  constructor(
-    command: LeaseCommand,
-    partitions: ReadonlySet<PartitionId>,
-    now: Instant,
-    signal: CallSignal | undefined,
-  ) {
+  constructor(command: LeaseCommand, partitions: ReadonlySet<PartitionId>, signal: CallSignal | undefined) {
     this.command = command;
-    this.deadline = (now + command.waitMs) as Instant;
     this.signal = signal;
     this.partitions = partitions;
     const { queues } = command;

@@ -22,8 +22,8 @@ interface Share {
  * families that are read by key only.
  *
  * Of payloads of 1 KB four fit into a block of the default size, each with an entry of the file's index and a compression of
- * its own: about a fifth of what compactions cost. Heads of queues are read in order, so that larger blocks cost
- * reads nothing.
+ * its own: about a fifth of what compactions cost. Heads of queues are read in order, so that larger blocks cost reads
+ * nothing.
  */
 const shares: Readonly<Record<keyof typeof Family, Share>> = {
   data: { memtables: 56, cache: 40, optimize: 'point-lookup', blockBytes: 16 * 1024 },

@@ -1,3 +1,5 @@
+import { writeLatin1 } from '../../domain/bytes.ts';
+
 /** A piece of memory shared by payloads. It lives as long as any of them. */
 interface Slab {
   readonly memory: Uint8Array;
@@ -7,7 +9,10 @@ interface Slab {
 
 /** Where a payload is kept; of how many bytes it is, its task knows. */
 export interface Kept {
-  /** A string: the bytes themselves, as latin1. Undefined: nowhere, or there is nothing of it. */
+  /**
+   * A string: the bytes themselves, as latin1; a slab with a single payload takes 400 bytes beside it, in objects to be
+   * marked. Undefined: nowhere, or there is nothing of it.
+   */
   memory: Slab | string | undefined;
   /** In a slab. */
   at: number;
@@ -86,13 +91,9 @@ export class PayloadSlabs {
 export const payloadIn = ({ memory, at }: Kept, bytes: number): Uint8Array | undefined =>
   typeof memory === 'string' ? fromString(memory) : memory?.memory.subarray(at, at + bytes);
 
-/** What `Kept` may have instead of a slab: one with a single payload takes 400 bytes beside it, in objects to be marked. */
-export const asString = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
-  Buffer.from(buffer, byteOffset, byteLength).toString('latin1');
-
 /** Of memory of its own, as that of a slab is: whoever reads it may keep it. */
 function fromString(text: string): Uint8Array {
   const bytes = Buffer.allocUnsafeSlow(text.length);
-  bytes.write(text, 'latin1');
+  writeLatin1(bytes, text, 0);
   return bytes;
 }

@@ -1,6 +1,7 @@
+import { latin1Of } from '../../domain/bytes.ts';
 import type { Pid } from '../../domain/ids.ts';
 import type { TaskState } from '../../domain/task.ts';
-import { asString, PayloadSlabs } from './payload-slabs.ts';
+import { PayloadSlabs } from './payload-slabs.ts';
 import { type CachedTask, Place, Places } from './places.ts';
 
 /** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
@@ -133,7 +134,7 @@ export class QueueCache {
   #keepPayload(data: Uint8Array, place: Place): void {
     const isAlone = this.#payloads === undefined && this.#ready.size === 1;
     if (isAlone && data.byteLength > 0 && data.byteLength <= LONGEST_STRING_BYTES) {
-      place.memory = asString(data);
+      place.memory = latin1Of(data);
       this.#taskBytes += STRING_OVERHEAD_BYTES + data.byteLength;
       return;
     }
