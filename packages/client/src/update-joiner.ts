@@ -23,6 +23,12 @@ const MOST_UPDATES = 100;
 const FEWEST_UPDATES = 4;
 const MOST_ITEMS = 200;
 const MOST_BYTES = 64 * 1024;
+/**
+ * An update with more in it gains little. All that were joined are answered together, and what their callers ask for next
+ * comes together again: node and client would wait for each other in turn.
+ */
+const SMALL_ITEMS = 16;
+const SMALL_BYTES = MOST_BYTES / 4;
 /** What is sent again alone has so long at least, in ms: nobody fails because others were refused late. */
 const LEAST_TIMEOUT_MS = 1_000;
 /** A node's reason: a request with this id, but with something else in it, took effect. */
@@ -232,7 +238,7 @@ function isJoinable(
 ): boolean {
   if (renew.length > 0 || release.length > 0 || signal !== undefined || timeout !== undefined) return false;
   if (dequeue.length > 0 && named) return false;
-  return items <= MOST_ITEMS / 4 && bytes <= MOST_BYTES / 4;
+  return items <= SMALL_ITEMS && bytes <= SMALL_BYTES;
 }
 
 function traitsOf(update: UpdateTasksRequest): Traits {

@@ -2,8 +2,12 @@ import { CommitWindow } from './commit-window.ts';
 
 /** Tasks worked on before the event loop reads again what others ask for: about a millisecond. */
 const TURN_TASKS = 128;
-/** As long as nobody else asks for anything longer turns cost nobody anything, and make larger groups. */
-const LONE_TURN_TASKS = 512;
+/**
+ * As long as nobody else asks for anything longer turns cost nobody anything, and make larger groups. But not so long that
+ * all that a caller may have in flight is decided in one turn: it would be written, answered and asked for anew as one, with
+ * event loop, disk and caller waiting for each other. In two halves one is decided while the other is on its way.
+ */
+const LONE_TURN_TASKS = 256;
 /** Tasks of one caller before it is the next one's turn. */
 const QUANTUM_TASKS = 32;
 /** For so long a caller is not alone after another one asked for something, in ms. */
@@ -70,8 +74,8 @@ export class FairTurns {
       this.#use(caller, work.tasks);
       return this.#start(caller, work);
     }
-    return new Promise<T>((resolve, reject) => {
-      this.#line(caller).push({ tasks: work.tasks, start: () => this.#start(caller, work).then(resolve, reject) });
+    return new Promise<T>((resolve) => {
+      this.#line(caller).push({ tasks: work.tasks, start: () => resolve(this.#start(caller, work)) });
       this.#schedule();
     });
   }
