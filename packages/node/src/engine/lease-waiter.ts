@@ -38,7 +38,6 @@ export class LeaseWaiter implements Waiting, Due {
   onAbort: (() => void) | undefined;
   #byLine: ReadonlyMap<string, QueueName> | undefined;
   #resolve: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void = NOTHING;
-  #reject: (error: unknown) => void = NOTHING;
 
   constructor(command: LeaseCommand, partitions: ReadonlySet<PartitionId>, signal: CallSignal | undefined) {
     this.command = command;
@@ -55,9 +54,8 @@ export class LeaseWaiter implements Waiting, Due {
       this.queues = [...named.values()];
       if (named.size >= MANY_QUEUES) this.#byLine = named;
     }
-    this.answered = new Promise((resolve, reject) => {
+    this.answered = new Promise((resolve) => {
       this.#resolve = resolve;
-      this.#reject = reject;
     });
   }
 
@@ -77,7 +75,7 @@ export class LeaseWaiter implements Waiting, Due {
 
   fail(error: unknown): void {
     this.#end();
-    this.#reject(error);
+    this.#resolve(Promise.reject(error));
   }
 
   #end(): void {

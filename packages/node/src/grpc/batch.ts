@@ -60,7 +60,7 @@ export async function batchLease(
     try {
       const command = parseLease(request, caller.address);
       const bounded = { ...command, maxBytes: Math.min(command.maxBytes, share) };
-      return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES);
+      return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES, (tasks) => tasks);
     } catch (error) {
       return errorIn(requests.length, error, log);
     }

@@ -63,7 +63,7 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
         return Promise.reject(error);
       }
       // No frame, which would keep the request too: ten thousand of them may wait.
-      return leaseWithin(engine, log, command, caller, REPLY_BYTES).then(leaseReply);
+      return leaseWithin(engine, log, command, caller, REPLY_BYTES, leaseReply);
     },
     batchUpdateTasks: (request) => batchUpdate(engine, log, request),
     batchLeaseTasks: (request, caller) => batchLease(engine, log, request, caller),

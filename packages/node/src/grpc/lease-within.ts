@@ -9,23 +9,24 @@ import type { Caller } from './caller.ts';
  * Leases tasks for a caller who is there to get them, no more than fit into so many bytes of a reply. What was leased
  * beyond that, or for a caller who left meanwhile, is given back at once: nobody should wait for those leases to end.
  */
-export function leaseWithin(
+export function leaseWithin<Reply>(
   engine: TaskEngine,
   log: Log,
   command: LeaseCommand,
   caller: Caller,
   bytes: number,
-): Promise<readonly LeasedTask[]> {
-  // No frame: ten thousand that wait would keep it.
+  reply: (tasks: readonly LeasedTask[]) => Reply,
+): Promise<Reply> {
+  // No frame, and one promise only: ten thousand that wait would keep them.
   return engine.leaseTasks(command, command.waitMs > 0 ? { signal: caller.signal } : undefined).then((tasks) => {
     if (caller.gone) {
       giveBack(engine, log, tasks);
       throw new Refusal('CANCELLED', 'the caller left before the lease was granted');
     }
     const { count } = fittingTasks(tasks, bytes);
-    if (count === tasks.length) return tasks;
+    if (count === tasks.length) return reply(tasks);
     giveBack(engine, log, tasks.slice(count));
-    return tasks.slice(0, count);
+    return reply(tasks.slice(0, count));
   });
 }
 
