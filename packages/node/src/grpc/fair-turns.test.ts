@@ -16,7 +16,7 @@ function fairTurns() {
     /** Work of so many tasks. */
     ask: (caller: string, tasks: number, times = 1): void => {
       for (let time = 1; time <= times; time++) {
-        void turns.run(caller, { tasks, commits: false, start: async () => void begun.push(caller) });
+        void turns.run(caller, { tasks, kib: 0, commits: false, start: async () => void begun.push(caller) });
       }
     },
     /** Returns whether there was one. */
@@ -32,7 +32,7 @@ function fairTurns() {
 
 const nextMacrotask = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-const failing = { tasks: 1, commits: false, start: () => Promise.reject(new Error('no')) };
+const failing = { tasks: 1, kib: 0, commits: false, start: () => Promise.reject(new Error('no')) };
 
 describe('fair turns', () => {
   test('do work at once while there is little', async () => {
@@ -40,7 +40,7 @@ describe('fair turns', () => {
     ask('a', 1);
     ask('b', 1);
     expect(begun).toEqual(['a', 'b']);
-    expect(await turns.run('a', { tasks: 1, commits: false, start: async () => 7 })).toBe(7);
+    expect(await turns.run('a', { tasks: 1, kib: 0, commits: false, start: async () => 7 })).toBe(7);
     await expect(turns.run('a', failing)).rejects.toThrow('no');
   });
 
@@ -80,11 +80,20 @@ describe('fair turns', () => {
     const { turns, turn } = fairTurns();
     const seen: number[] = [];
     const all = Array.from({ length: 500 }, (_, number) =>
-      turns.run('a', { tasks: 3, commits: true, start: async () => void seen.push(number) }),
+      turns.run('a', { tasks: 3, kib: 0, commits: true, start: async () => void seen.push(number) }),
     );
     while (turn());
     await Promise.all(all);
     expect(seen).toEqual(Array.from({ length: 500 }, (_, number) => number));
+  });
+
+  test('do for a caller that is alone about half of what it has in flight, that one half is written while the other is decided', () => {
+    const { begun, ask, turn } = fairTurns();
+    ask('a', 50, 10);
+    expect(begun.length).toBeGreaterThan(3);
+    expect(begun.length).toBeLessThan(8);
+    turn();
+    expect(begun).toHaveLength(10);
   });
 
   test('pass errors of work that had to wait on', async () => {
@@ -107,7 +116,7 @@ describe('fair turns', () => {
           commits.push(resolve);
           return promise;
         };
-        void all.turns.run(caller, { tasks, commits: true, start });
+        void all.turns.run(caller, { tasks, kib: 0, commits: true, start });
       };
       const runAll = (): void => {
         while (all.turn());

@@ -1,31 +1,37 @@
 import { CommitWindow } from './commit-window.ts';
 
-/** Tasks worked on before the event loop reads again what others ask for: about a millisecond. */
-const TURN_TASKS = 128;
+/** How much is worked on before the event loop reads again what others ask for: about a millisecond. */
+const TURN_SIZE = 128;
 /**
- * As long as nobody else asks for anything longer turns cost nobody anything, and make larger groups. But not so long that
- * all that a caller may have in flight is decided in one turn: it would be written, answered and asked for anew as one, with
- * event loop, disk and caller waiting for each other. In two halves one is decided while the other is on its way.
+ * As long as nobody else asks for anything longer turns cost nobody anything, and make larger groups. But if all of the
+ * several hundred tasks that a busy caller has in flight were decided in one turn, they would be written, answered and asked
+ * for anew as one, with event loop, disk and caller waiting for each other: of two halves one is decided while the other is on
+ * its way.
  */
+const LONE_TURN_SIZE = 512;
 const LONE_TURN_TASKS = 256;
-/** Tasks of one caller before it is the next one's turn. */
-const QUANTUM_TASKS = 32;
+/** How much is done for one caller before it is the next one's turn. */
+const QUANTUM_SIZE = 32;
 /** For so long a caller is not alone after another one asked for something, in ms. */
 const COMPANY_MS = 250;
 
 /** What a caller wants done. */
 export interface Work<T> {
-  /** How much it is: one for each task, and one for each KiB of payload. */
   readonly tasks: number;
+  /** Of payload. */
+  readonly kib: number;
   /** Whether it is done as soon as it is on disk. A lease may wait for long for other things. */
   readonly commits: boolean;
   readonly start: () => Promise<T>;
 }
 
 interface Waiting {
-  readonly tasks: number;
+  readonly work: Pick<Work<unknown>, 'tasks' | 'kib'>;
   readonly start: () => void;
 }
+
+/** How long it takes, about. */
+const sizeOf = ({ tasks, kib }: Waiting['work']): number => tasks + kib;
 
 export interface FairTurnsDeps {
   /** Runs a turn after what has arrived meanwhile has been read. */
@@ -38,8 +44,8 @@ export interface FairTurnsDeps {
  * Takes work fairly from all callers, not first come first served: whoever sends a thousand tasks at once would have
  * everybody else wait for all of them (the paper, 6.2).
  *
- *  F1  A turn of the event loop works on so many tasks; the rest waits, each caller's in its order.
- *  F2  Callers take turns, with about as many tasks each.
+ *  F1  A turn of the event loop works on so much; the rest waits, each caller's in its order.
+ *  F2  Callers take turns, with about as much each.
  *  F3  A caller without any work waiting comes before those that have some, with up to half of a turn, unless it has
  *      enough on its way to the disk: slow callers are answered at once, and many of them cannot keep busy ones from
  *      being served.
@@ -53,8 +59,9 @@ export class FairTurns {
   /** Callers with work that waits, in the order of their turns: those that had none before, and the others. */
   readonly #fresh = new Map<string, Waiting[]>();
   readonly #busy = new Map<string, Waiting[]>();
-  /** Tasks worked on in this turn, and for whom; undefined: for several. */
+  /** How much was worked on in this turn, how many tasks of one caller, and whose; undefined: for several. */
   #used = 0;
+  #tasks = 0;
   #only: string | undefined;
   #scheduled = false;
   #latest: string | undefined;
@@ -71,11 +78,11 @@ export class FairTurns {
   run<T>(caller: string, work: Work<T>): Promise<T> {
     this.#noteCompany(caller);
     if (this.#mayRun(caller)) {
-      this.#use(caller, work.tasks);
+      this.#use(caller, work);
       return this.#start(caller, work);
     }
     return new Promise<T>((resolve) => {
-      this.#line(caller).push({ tasks: work.tasks, start: () => resolve(this.#start(caller, work)) });
+      this.#line(caller).push({ work, start: () => resolve(this.#start(caller, work)) });
       this.#schedule();
     });
   }
@@ -85,9 +92,9 @@ export class FairTurns {
     this.#window.synced(ms);
   }
 
-  #start<T>(caller: string, { tasks, commits, start }: Work<T>): Promise<T> {
-    const done = start();
-    if (commits) this.#window.count(caller, tasks, done, this.#roomMade);
+  #start<T>(caller: string, work: Work<T>): Promise<T> {
+    const done = work.start();
+    if (work.commits) this.#window.count(caller, sizeOf(work), done, this.#roomMade);
     return done;
   }
 
@@ -111,12 +118,17 @@ export class FairTurns {
 
   #mayRun(caller: string): boolean {
     if (this.#fresh.size > 0 || this.#busy.size > 0 || this.#mustWait) return false;
-    return this.#used < (this.#only === caller ? LONE_TURN_TASKS : TURN_TASKS);
+    return this.#hasTime(this.#only === caller);
   }
 
-  #use(caller: string, tasks: number): void {
+  #hasTime(isLone: boolean): boolean {
+    return isLone ? this.#used < LONE_TURN_SIZE && this.#tasks < LONE_TURN_TASKS : this.#used < TURN_SIZE;
+  }
+
+  #use(caller: string, work: Waiting['work']): void {
     this.#only = this.#used === 0 || this.#only === caller ? caller : undefined;
-    this.#used += tasks;
+    this.#used += sizeOf(work);
+    this.#tasks += work.tasks;
     this.#schedule();
   }
 
@@ -125,7 +137,7 @@ export class FairTurns {
     if (line === undefined) {
       line = [];
       // Whoever had all of this turn so far, or has enough under way, is not new.
-      const isBusy = this.#only === caller || this.#window.of(caller) >= QUANTUM_TASKS;
+      const isBusy = this.#only === caller || this.#window.of(caller) >= QUANTUM_SIZE;
       (isBusy ? this.#busy : this.#fresh).set(caller, line);
     }
     return line;
@@ -140,7 +152,8 @@ export class FairTurns {
   #turn(): void {
     this.#scheduled = false;
     this.#used = 0;
-    while (this.#used < this.#bound) {
+    this.#tasks = 0;
+    while (this.#hasTime(this.#fresh.size + this.#busy.size <= 1)) {
       const next = this.#next();
       if (next === undefined) return;
       this.#serve(...next);
@@ -151,14 +164,10 @@ export class FairTurns {
   /** Whose turn it is; undefined: nobody's, until room is made or work comes. */
   #next(): [string, Waiting[]] | undefined {
     const mustWait = this.#mustWait;
-    const isFresh = this.#fresh.size > 0 && (this.#busy.size === 0 || mustWait || this.#used < TURN_TASKS / 2);
+    const isFresh = this.#fresh.size > 0 && (this.#busy.size === 0 || mustWait || this.#used < TURN_SIZE / 2);
     if (!isFresh && mustWait) return undefined;
     const [next] = isFresh ? this.#fresh : this.#busy;
     return next;
-  }
-
-  get #bound(): number {
-    return this.#fresh.size + this.#busy.size > 1 ? TURN_TASKS : LONE_TURN_TASKS;
   }
 
   #serve(caller: string, line: Waiting[]): void {
@@ -166,13 +175,13 @@ export class FairTurns {
     this.#busy.delete(caller);
     let done = 0;
     let served = 0;
-    for (const { tasks, start } of line) {
-      if (done >= QUANTUM_TASKS) break;
-      done += tasks;
+    for (const { work, start } of line) {
+      if (done >= QUANTUM_SIZE) break;
+      done += sizeOf(work);
       served++;
+      this.#use(caller, work);
       start();
     }
-    this.#use(caller, done);
     if (served === line.length) return;
     // What came while it was served is in a new line.
     const rest = line.slice(served);

@@ -113,28 +113,35 @@ interface Work {
 
 /** A lease counts for no more: what it asks for may not be there. */
 const MOST_LEASE_TASKS = 32;
-/** Payload that counts as one more task. */
-const PAYLOAD_BYTES = 1024;
+/** How much a request is. */
+type Size = Pick<Parameters<FairTurns['run']>[1], 'tasks' | 'kib'>;
+
+const all = (sizes: readonly Size[]): Size => ({
+  tasks: sizes.reduce((so, { tasks }) => so + tasks, 1),
+  kib: sizes.reduce((so, { kib }) => so + kib, 0),
+});
 
 function inTurns(handlers: Handlers, turns: FairTurns): Work {
-  const updated = (request: UpdateTasksRequest): number => {
+  const updated = (request: UpdateTasksRequest): Size => {
     let bytes = 0;
     for (const { data } of request.enqueue) bytes += data.length;
-    return countItems(request) + Math.floor(bytes / PAYLOAD_BYTES);
+    return { tasks: countItems(request), kib: Math.floor(bytes / 1024) };
   };
-  const leased = ({ maxTasks }: LeaseTasksRequest): number => Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks));
-  const sum = <T>(all: readonly T[], of: (one: T) => number): number => all.reduce((so, one) => so + of(one), 1);
-  const update = <T>(caller: Caller, tasks: number, start: () => Promise<T>): Promise<T> =>
-    turns.run(caller.address, { tasks, commits: true, start });
-  const lease = <T>(caller: Caller, tasks: number, start: () => Promise<T>): Promise<T> =>
-    turns.run(caller.address, { tasks, commits: false, start });
+  const leased = ({ maxTasks }: LeaseTasksRequest): Size => ({
+    tasks: Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks)),
+    kib: 0,
+  });
+  const update = <T>(caller: Caller, { tasks, kib }: Size, start: () => Promise<T>): Promise<T> =>
+    turns.run(caller.address, { tasks, kib, commits: true, start });
+  const lease = <T>(caller: Caller, { tasks, kib }: Size, start: () => Promise<T>): Promise<T> =>
+    turns.run(caller.address, { tasks, kib, commits: false, start });
   return {
     updateTasks: (request, caller) => update(caller, updated(request), () => handlers.updateTasks(request)),
     leaseTasks: (request, caller) => lease(caller, leased(request), () => handlers.leaseTasks(request, caller)),
     batchUpdateTasks: (request, caller) =>
-      update(caller, sum(request.requests, updated), () => handlers.batchUpdateTasks(request)),
+      update(caller, all(request.requests.map(updated)), () => handlers.batchUpdateTasks(request)),
     batchLeaseTasks: (request, caller) =>
-      lease(caller, sum(request.requests, leased), () => handlers.batchLeaseTasks(request, caller)),
+      lease(caller, all(request.requests.map(leased)), () => handlers.batchLeaseTasks(request, caller)),
   };
 }
 
