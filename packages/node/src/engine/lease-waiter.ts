@@ -38,6 +38,7 @@ export class LeaseWaiter implements Waiting, Due {
   onAbort: (() => void) | undefined;
   #byLine: ReadonlyMap<string, QueueName> | undefined;
   #resolve: (tasks: Promise<LeasedTask[]> | LeasedTask[]) => void = NOTHING;
+  #reject: (error: unknown) => void = NOTHING;
 
   constructor(command: LeaseCommand, partitions: ReadonlySet<PartitionId>, signal: CallSignal | undefined) {
     this.command = command;
@@ -54,8 +55,9 @@ export class LeaseWaiter implements Waiting, Due {
       this.queues = [...named.values()];
       if (named.size >= MANY_QUEUES) this.#byLine = named;
     }
-    this.answered = new Promise((resolve) => {
+    this.answered = new Promise((resolve, reject) => {
       this.#resolve = resolve;
+      this.#reject = reject;
     });
   }
 
@@ -75,7 +77,7 @@ export class LeaseWaiter implements Waiting, Due {
 
   fail(error: unknown): void {
     this.#end();
-    this.#resolve(Promise.reject(error));
+    this.#reject(error);
   }
 
   #end(): void {
