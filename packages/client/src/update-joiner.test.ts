@@ -48,6 +48,14 @@ describe('updates of one turn', () => {
 });
 
 describe('are not joined', () => {
+  test('updates that have much in them already', async () => {
+    const { client, engine } = clientSetUp();
+    const queue = client.queue<number>('q');
+    const many = (count: number) => queue.enqueueMany(times(count, (data) => ({ data })));
+    await Promise.all([many(16), many(16), many(17), many(17)]);
+    expect(sizes(engine)).toEqual([32, 17, 17]);
+  });
+
   test('calls with a signal, a deadline or a request id of their own', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue('q');

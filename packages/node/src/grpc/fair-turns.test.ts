@@ -14,9 +14,9 @@ function fairTurns() {
   return {
     begun,
     /** Work of so many tasks. */
-    ask: (caller: string, tasks: number, times = 1): void => {
+    ask: (caller: string, tasks: number, times = 1, kib = 0): void => {
       for (let time = 1; time <= times; time++) {
-        void turns.run(caller, { tasks, kib: 0, commits: false, start: async () => void begun.push(caller) });
+        void turns.run(caller, { tasks, kib, commits: false, start: async () => void begun.push(caller) });
       }
     },
     /** Returns whether there was one. */
@@ -94,6 +94,15 @@ describe('fair turns', () => {
     expect(begun.length).toBeLessThan(8);
     turn();
     expect(begun).toHaveLength(10);
+  });
+
+  test('do as many tasks of 1 KiB for it, but less where payloads are large', () => {
+    const small = fairTurns();
+    small.ask('a', 50, 10, 50);
+    expect(small.begun).toHaveLength(6);
+    const large = fairTurns();
+    large.ask('a', 1, 10, 200);
+    expect(large.begun).toHaveLength(3);
   });
 
   test('pass errors of work that had to wait on', async () => {

@@ -59,7 +59,7 @@ export class FairTurns {
   /** Callers with work that waits, in the order of their turns: those that had none before, and the others. */
   readonly #fresh = new Map<string, Waiting[]>();
   readonly #busy = new Map<string, Waiting[]>();
-  /** How much was worked on in this turn, how many tasks of one caller, and whose; undefined: for several. */
+  /** How much was worked on in this turn, how many tasks of it, and for whom; undefined: for several. */
   #used = 0;
   #tasks = 0;
   #only: string | undefined;

@@ -113,6 +113,7 @@ interface Work {
 
 /** A lease counts for no more: what it asks for may not be there. */
 const MOST_LEASE_TASKS = 32;
+
 /** How much a request is. */
 type Size = Pick<Parameters<FairTurns['run']>[1], 'tasks' | 'kib'>;
 
