@@ -15,23 +15,27 @@ const QUANTUM_SIZE = 32;
 /** For so long a caller is not alone after another one asked for something, in ms. */
 const COMPANY_MS = 250;
 
-/** What a caller wants done. */
-export interface Work<T> {
+/** How much a request is. */
+export interface Size {
   readonly tasks: number;
   /** Of payload. */
   readonly kib: number;
+}
+
+/** What a caller wants done. */
+export interface Work<T> extends Size {
   /** Whether it is done as soon as it is on disk. A lease may wait for long for other things. */
   readonly commits: boolean;
   readonly start: () => Promise<T>;
 }
 
 interface Waiting {
-  readonly work: Pick<Work<unknown>, 'tasks' | 'kib'>;
+  readonly size: Size;
   readonly start: () => void;
 }
 
 /** How long it takes, about. */
-const sizeOf = ({ tasks, kib }: Waiting['work']): number => tasks + kib;
+const effortOf = ({ tasks, kib }: Size): number => tasks + kib;
 
 export interface FairTurnsDeps {
   /** Runs a turn after what has arrived meanwhile has been read. */
@@ -82,7 +86,7 @@ export class FairTurns {
       return this.#start(caller, work);
     }
     return new Promise<T>((resolve) => {
-      this.#line(caller).push({ work, start: () => resolve(this.#start(caller, work)) });
+      this.#line(caller).push({ size: work, start: () => resolve(this.#start(caller, work)) });
       this.#schedule();
     });
   }
@@ -94,7 +98,7 @@ export class FairTurns {
 
   #start<T>(caller: string, work: Work<T>): Promise<T> {
     const done = work.start();
-    if (work.commits) this.#window.count(caller, sizeOf(work), done, this.#roomMade);
+    if (work.commits) this.#window.count(caller, effortOf(work), done, this.#roomMade);
     return done;
   }
 
@@ -125,10 +129,10 @@ export class FairTurns {
     return isLone ? this.#used < LONE_TURN_SIZE && this.#tasks < LONE_TURN_TASKS : this.#used < TURN_SIZE;
   }
 
-  #use(caller: string, work: Waiting['work']): void {
+  #use(caller: string, size: Size): void {
     this.#only = this.#used === 0 || this.#only === caller ? caller : undefined;
-    this.#used += sizeOf(work);
-    this.#tasks += work.tasks;
+    this.#used += effortOf(size);
+    this.#tasks += size.tasks;
     this.#schedule();
   }
 
@@ -175,11 +179,11 @@ export class FairTurns {
     this.#busy.delete(caller);
     let done = 0;
     let served = 0;
-    for (const { work, start } of line) {
+    for (const { size, start } of line) {
       if (done >= QUANTUM_SIZE) break;
-      done += sizeOf(work);
+      done += effortOf(size);
       served++;
-      this.#use(caller, work);
+      this.#use(caller, size);
       start();
     }
     if (served === line.length) return;

@@ -27,7 +27,7 @@ import { Refusal } from '../domain/errors.ts';
 import type { Caller } from './caller.ts';
 import { decodeRequest, type MessageType } from './codec.ts';
 import { type EntryBound, entryBounds } from './entry-bounds.ts';
-import type { FairTurns } from './fair-turns.ts';
+import type { FairTurns, Size } from './fair-turns.ts';
 import type { Handlers } from './handlers.ts';
 import { countItems } from './parse-update.ts';
 import type { RawService, StreamOperation, StreamSession, UnaryHandler } from './raw-service.ts';
@@ -114,9 +114,6 @@ interface Work {
 /** A lease counts for no more: what it asks for may not be there. */
 const MOST_LEASE_TASKS = 32;
 
-/** How much a request is. */
-type Size = Pick<Parameters<FairTurns['run']>[1], 'tasks' | 'kib'>;
-
 const all = (sizes: readonly Size[]): Size => ({
   tasks: sizes.reduce((so, { tasks }) => so + tasks, 1),
   kib: sizes.reduce((so, { kib }) => so + kib, 0),
@@ -132,10 +129,10 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
     tasks: Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks)),
     kib: 0,
   });
-  const update = <T>(caller: Caller, { tasks, kib }: Size, start: () => Promise<T>): Promise<T> =>
-    turns.run(caller.address, { tasks, kib, commits: true, start });
-  const lease = <T>(caller: Caller, { tasks, kib }: Size, start: () => Promise<T>): Promise<T> =>
-    turns.run(caller.address, { tasks, kib, commits: false, start });
+  const update = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
+    turns.run(caller.address, { ...size, commits: true, start });
+  const lease = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
+    turns.run(caller.address, { ...size, commits: false, start });
   return {
     updateTasks: (request, caller) => update(caller, updated(request), () => handlers.updateTasks(request)),
     leaseTasks: (request, caller) => lease(caller, leased(request), () => handlers.leaseTasks(request, caller)),
