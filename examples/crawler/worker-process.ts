@@ -9,6 +9,7 @@ import {
   type LeasedTask,
   LeaseExpired,
   LeaseLost,
+  pidText,
   type Queue,
   type TaskMasterClient,
   TaskNotFound,
@@ -110,7 +111,7 @@ function onError(error: unknown, task: LeasedTask<unknown> | undefined): void {
   if (task !== undefined) counts.failed++;
   if (usual.some((kind) => error instanceof kind)) return;
   if (isTaskMasterError(error) && error.retryable) return;
-  const where = task === undefined ? '' : ` (${task.queue}, ${Buffer.from(task.pid).toString()})`;
+  const where = task === undefined ? '' : ` (${task.queue}, ${pidText(task.pid)})`;
   tell({ kind: 'error', message: `${error instanceof Error ? error.message : String(error)}${where}` });
 }
 

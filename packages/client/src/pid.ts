@@ -1,12 +1,14 @@
-import { limits } from '@taskmaster/proto';
+import { bytesFromText, isMarked, limits } from '@taskmaster/proto';
+
+export { pidText } from '@taskmaster/proto';
 
 /**
- * Priority-id: 1 to 4096 bytes that name a task within its queue and order it, bytewise, lowest first. Show it with
- * `pidText`, compare it with `comparePids`.
+ * Priority-id: 1 to 4096 bytes that name a task within its queue and order it, bytewise, lowest first. `pidText` shows it,
+ * `pidFromText` reads what was shown, `comparePids` compares.
  */
 export type Pid = Uint8Array;
 
-/** A PID as callers may write it: bytes, or text that stands for its UTF-8. */
+/** A PID as callers may write it: bytes, or text that stands for its UTF-8. What `pidText` made is read by `pidFromText`. */
 export type PidLike = string | Uint8Array;
 
 /** What an ordered PID can be made of. */
@@ -51,20 +53,13 @@ export function comparePids(a: PidLike, b: PidLike): number {
 }
 
 /**
- * Shows a PID: as its text where it is printable UTF-8, else as `0x` and hexadecimal digits. `pidFromText` reads it back.
+ * Reads the text form of a PID, as `pidText` and everything else that shows PIDs write it. Text that does not begin with
+ * `hex:` or `base64:` stands for its UTF-8.
+ * @throws TypeError as `pidBytes`, and when something else follows the marker.
  */
-export function pidText(pid: Pid): string {
-  const bytes = Buffer.from(pid.buffer, pid.byteOffset, pid.byteLength);
-  const text = bytes.toString('utf8');
-  const readable = !text.startsWith('0x') && !/[\p{C}\p{Z}]/u.test(text.replaceAll(' ', '')) && utf8Of(text, bytes);
-  return readable ? text : `0x${bytes.toString('hex')}`;
-}
-
-/** Reads a PID as `pidText` shows it. @throws TypeError as `pidBytes`, and for a wrong hexadecimal number after `0x`. */
 export function pidFromText(text: string): Pid {
-  if (!text.startsWith('0x')) return pidBytes(text);
-  if (!/^0x(?:[0-9a-f]{2})+$/i.test(text)) throw new TypeError(`'${text}' is not a PID in hexadecimal digits`);
-  return pidBytes(Buffer.from(text.slice(2), 'hex'));
+  if (isMarked(text)) return pidBytes(bytesFromText(text));
+  return pidBytes(text);
 }
 
 function utf8(text: string): Buffer {
@@ -74,10 +69,6 @@ function utf8(text: string): Buffer {
     throw new TypeError('a PID is well-formed text: it has a lone surrogate');
   }
   return bytes;
-}
-
-function utf8Of(text: string, bytes: Buffer): boolean {
-  return Buffer.from(text, 'utf8').equals(bytes);
 }
 
 function isTuple(value: PidPart | readonly PidPart[]): value is readonly PidPart[] {

@@ -1,3 +1,4 @@
+export * from './bytes-text.ts';
 export * from './decode-whole.ts';
 export * from './encode-to-buffer.ts';
 export * from './entries.ts';

@@ -2,7 +2,7 @@ import { parseQueueName } from '@taskmaster/proto';
 import { InvalidArgumentError } from 'commander';
 import { durationMs } from '../duration.ts';
 import { canonicalName } from '../new-task.ts';
-import { type Pid, pidBytes } from '../pid.ts';
+import { type Pid, pidFromText } from '../pid.ts';
 import { bytesOf } from './bytes-text.ts';
 
 /*
@@ -53,7 +53,7 @@ export function queueName(text: string): string {
 
 export function pid(text: string): Pid {
   try {
-    return pidBytes(bytesOf(text));
+    return pidFromText(text);
   } catch (error) {
     throw invalid(error);
   }

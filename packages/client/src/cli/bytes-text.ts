@@ -1,15 +1,13 @@
 import { isUtf8 } from 'node:buffer';
+import { base64Text, bytesFromText, isMarked } from '@taskmaster/proto';
 import { UsageError } from './cli-errors.ts';
 
-/**
- * How bytes are written as text, in both directions: as themselves where they are UTF-8, else as `base64:...`. Text that
- * begins with a marker is itself encoded, so reading back what was written always gives the same bytes.
+/*
+ * Payloads as text: as themselves where they are UTF-8, else as `base64:...`. Text that begins with a marker is itself
+ * encoded, so reading back what was written always gives the same bytes. PIDs have a text form of their own, `pidText`.
  */
-const BASE64 = 'base64:';
-const HEX = 'hex:';
 
-/** What a terminal would not show as it is: control characters, separators of lines, changes of direction, spaces at an end. */
-const unprintable = /[\p{C}\p{Zl}\p{Zp}]|^\s|\s$/u;
+/** What a terminal would not show as it is: control characters, separators of lines, changes of direction. */
 const control = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
 const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
@@ -17,13 +15,7 @@ const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\
 /** For programs: any UTF-8 is left as it is. */
 export function textOf(bytes: Uint8Array): string {
   const text = utf8Of(bytes);
-  return text === undefined || isMarked(text) ? base64Of(bytes) : text;
-}
-
-/** For people, to be copied: one line that a terminal shows as it is. */
-export function printableOf(bytes: Uint8Array): string {
-  const text = utf8Of(bytes);
-  return text === undefined || isMarked(text) || unprintable.test(text) ? base64Of(bytes) : text;
+  return text === undefined || isMarked(text) ? base64Text(bytes) : text;
 }
 
 /** For people, to get an impression: at most `width` characters, control characters as escapes. */
@@ -32,7 +24,7 @@ export function previewOf(bytes: Uint8Array, width: number): string {
   const isLong = bytes.byteLength > 4 * (width + 1);
   const head = isLong ? withoutCutEnd(bytes.subarray(0, 4 * (width + 1))) : bytes;
   const text = utf8Of(head);
-  const shown = text === undefined || isMarked(text) ? base64Of(head) : escapeControls(text);
+  const shown = text === undefined || isMarked(text) ? base64Text(head) : escapeControls(text);
   const characters = [...shown];
   return isLong || characters.length > width ? `${characters.slice(0, width - 1).join('')}…` : shown;
 }
@@ -42,28 +34,14 @@ export function escapeControls(text: string): string {
   return text.replace(control, (char) => escapes[char] ?? `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
-/** Bytes as written on a command line or by `textOf`. @throws UsageError when what follows a marker is malformed. */
+/** A payload as written on a command line or by `textOf`. @throws UsageError when what follows a marker is malformed. */
 export function bytesOf(text: string): Buffer {
-  if (text.startsWith(BASE64)) {
-    const digits = text.slice(BASE64.length);
-    const bytes = Buffer.from(digits, 'base64');
-    if (bytes.toString('base64') !== digits) throw malformed(text, 'base64, with its padding');
-    return bytes;
+  try {
+    return bytesFromText(text);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new UsageError(`${escapeControls(why)}; to send text that begins like this, use a file or stdin`);
   }
-  if (text.startsWith(HEX)) {
-    const digits = text.slice(HEX.length);
-    if (!/^(?:[0-9a-f]{2})*$/i.test(digits)) throw malformed(text, 'pairs of hexadecimal digits');
-    return Buffer.from(digits, 'hex');
-  }
-  return Buffer.from(text, 'utf8');
-}
-
-function isMarked(text: string): boolean {
-  return text.startsWith(BASE64) || text.startsWith(HEX);
-}
-
-function base64Of(bytes: Uint8Array): string {
-  return BASE64 + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }
 
 function utf8Of(bytes: Uint8Array): string | undefined {
@@ -82,11 +60,4 @@ function withoutCutEnd(bytes: Uint8Array): Uint8Array {
     break;
   }
   return bytes.subarray(0, end);
-}
-
-function malformed(text: string, wanted: string): UsageError {
-  const shown = text.length > 40 ? `${text.slice(0, 40)}…` : text;
-  return new UsageError(
-    `'${escapeControls(shown)}' does not go on with ${wanted}; to send text that begins like this, use a file or stdin`,
-  );
 }

@@ -2,8 +2,8 @@ import type { TaskMasterClient } from '../client.ts';
 import { bytesCodec } from '../codec.ts';
 import { isTaskMasterError } from '../errors.ts';
 import type { TaskOptions } from '../new-task.ts';
+import { pidText } from '../pid.ts';
 import type { EnqueueOutcome } from '../update.ts';
-import { textOf } from './bytes-text.ts';
 import { InFlight } from './in-flight.ts';
 import { type PidSource, pidOfLine } from './pid-source.ts';
 import type { Line } from './read-input.ts';
@@ -47,7 +47,7 @@ export interface UnacknowledgedLines {
 export interface RefusedLine {
   readonly line: number;
   readonly reason: string;
-  /** As `textOf` writes it. */
+  /** As `pidText` writes it. */
   readonly pid: string;
 }
 
@@ -169,7 +169,7 @@ export class LineEnqueuer {
     if (!isTaskMasterError(error)) return;
     batch.maybeStored = error.maybeApplied;
     for (const { index, reason, pid } of error.items) {
-      this.#refused.push({ line: numberOf(batch.lines[index]), reason, pid: textOf(pid) });
+      this.#refused.push({ line: numberOf(batch.lines[index]), reason, pid: pidText(pid) });
     }
   }
 }

@@ -1,9 +1,8 @@
 import { limits } from '@taskmaster/proto';
 import type { Command } from 'commander';
 import { bytesCodec } from '../codec.ts';
-import type { Pid } from '../pid.ts';
+import { type Pid, pidText } from '../pid.ts';
 import { anyWholeNumber, payload, pid, queueName, wholeNumber } from './arguments.ts';
-import { escapeControls, printableOf, textOf } from './bytes-text.ts';
 import { UsageError } from './cli-errors.ts';
 import { LineEnqueuer, type LinesReport } from './enqueue-lines.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
@@ -96,8 +95,8 @@ async function enqueueOne(
   const queue = session.client.queue(name, { codec: bytesCodec });
   const options = { ...taskOptions(flags), pid: flags.pid, signal: session.signal };
   const { pid: assigned, result } = await queue.enqueue(content, options);
-  if (session.out.json) await session.out.object({ queue: queue.name, pid: textOf(assigned), result });
-  else await session.out.line(`${result}  ${queue.name}  ${printableOf(assigned)}`);
+  if (session.out.json) await session.out.object({ queue: queue.name, pid: pidText(assigned), result });
+  else await session.out.line(`${result}  ${queue.name}  ${pidText(assigned)}`);
   return exitCodes.ok;
 }
 
@@ -167,7 +166,7 @@ async function explain(
   if (out.json) return; // The summary says it in numbers.
   const { storedThroughLine, unacknowledged, refused } = report;
   for (const { line, reason, pid: refusedPid } of refused.slice(0, SHOWN_REFUSALS)) {
-    err.write(`Line ${count(line)}: ${reason} ${escapeControls(refusedPid)}\n`);
+    err.write(`Line ${count(line)}: ${reason} ${refusedPid}\n`);
   }
   if (refused.length > SHOWN_REFUSALS) err.write(`... and ${countOf(refused.length - SHOWN_REFUSALS, 'more line')}\n`);
   for (const { first, last, maybeStored } of unacknowledged) {

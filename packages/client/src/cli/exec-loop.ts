@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isTaskMasterError } from '../errors.ts';
 import type { LeasedTask } from '../leased-task.ts';
-import { escapeControls, printableOf, textOf } from './bytes-text.ts';
+import { pidText } from '../pid.ts';
+import { escapeControls } from './bytes-text.ts';
 import { duration } from './format.ts';
 import { errorLine, errorReport, mayPass } from './report-error.ts';
 import { type CommandEnd, runCommand } from './run-command.ts';
@@ -104,10 +105,10 @@ export class ExecLoop {
     const elapsedMs = performance.now() - start;
     if (out.json) {
       const { queue, pid, attempt } = task;
-      await out.object({ queue, pid: textOf(pid), attempt, result, ended: end, ms: Math.round(elapsedMs) });
+      await out.object({ queue, pid: pidText(pid), attempt, result, ended: end, ms: Math.round(elapsedMs) });
     } else {
       const why = isDone ? '' : ` (${describeEnd(end)})`;
-      const line = `${result}  ${task.queue}  ${printableOf(task.pid)}  in ${duration(elapsedMs)}${why}`;
+      const line = `${result}  ${task.queue}  ${pidText(task.pid)}  in ${duration(elapsedMs)}${why}`;
       err.write(`${escapeControls(line)}\n`);
     }
   }
@@ -123,7 +124,7 @@ export class ExecLoop {
       return await runCommand(command, task.bytes, {
         env: {
           TASKMASTER_QUEUE: task.queue,
-          TASKMASTER_PID: textOf(task.pid).replaceAll('\0', ''),
+          TASKMASTER_TASK_PID: pidText(task.pid),
           TASKMASTER_TOKEN: String(task.leaseToken),
           TASKMASTER_ATTEMPT: String(task.attempt),
         },

@@ -5,9 +5,9 @@ import { bytesCodec } from '../codec.ts';
 import { isTaskMasterError, type TaskMasterError } from '../errors.ts';
 import type { LeaseOptions } from '../lease-tasks.ts';
 import type { LeasedTask } from '../leased-task.ts';
-import type { Pid } from '../pid.ts';
+import { type Pid, pidText } from '../pid.ts';
 import { lengthOfTime, pid, queueName, wholeNumber } from './arguments.ts';
-import { escapeControls, textOf } from './bytes-text.ts';
+import { escapeControls } from './bytes-text.ts';
 import { UsageError } from './cli-errors.ts';
 import { ExecLoop } from './exec-loop.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
@@ -39,9 +39,10 @@ their leases end: complete, renew or release them with the token shown. Exits wi
 --raw writes the payload alone, byte for byte, with a newline after each when --max is more than 1; which task it was is
 written to stderr as a line for complete --task.
 
---exec runs a shell command for each task, with the payload on its stdin and TASKMASTER_QUEUE, TASKMASTER_PID,
-TASKMASTER_TOKEN and TASKMASTER_ATTEMPT set. The lease is renewed while the command runs. The task is completed when it
-exits with 0, else released; when the lease is lost, the command is ended. Exits with 1 when a command failed.
+--exec runs a shell command for each task, with the payload on its stdin and TASKMASTER_QUEUE,
+TASKMASTER_TASK_PID, TASKMASTER_TOKEN and TASKMASTER_ATTEMPT set. The lease is renewed while the command runs. The task is
+completed when it exits with 0, else released; when the lease is lost, the command is ended. Exits with 1 when a command
+failed.
 
 Examples:
   $ taskmaster lease shop#mail --for 5m --wait 30s
@@ -127,7 +128,7 @@ async function print(
       await out.write(task.bytes);
       if (max > 1) await out.line();
       const { queue, pid: leasedPid, leaseToken } = task;
-      err.write(`${JSON.stringify({ queue, pid: textOf(leasedPid), token: leaseToken })}\n`);
+      err.write(`${JSON.stringify({ queue, pid: pidText(leasedPid), token: leaseToken })}\n`);
     }
   } else if (out.json) {
     for (const task of tasks) await out.object(leasedObject(task));

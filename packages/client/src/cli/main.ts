@@ -21,8 +21,8 @@ import { addWatch } from './watch.ts';
 const intro = 'Enqueues, leases and completes the tasks of a TaskMaster node or cluster, shows its queues and members.';
 
 const notes = `
-A queue is named group#name, or name alone in the default group. PIDs and data are text; bytes that are not UTF-8 are
-written base64:... or hex:... Lengths of time are written 250ms, 1.5s, 5m, 2h or 7d.
+A queue is named group#name, or name alone in the default group. PIDs and data are text; other bytes are written hex:... or
+base64:..., and what is shown can be given again. Lengths of time are written 250ms, 1.5s, 5m, 2h or 7d.
 
 Examples:
   $ taskmaster enqueue shop#mail '{"to":"ann@example.com"}'

@@ -15,6 +15,16 @@ const column = (at: number, separator = '\t'): PidSource => ({
 });
 
 describe('the PID of a line', () => {
+  test('is the bytes of a column, whatever they are', () => {
+    const bytes = Buffer.of(0xff, 0x00, 0x68, 0x09, 0x61);
+    expect(pidOfLine({ number: 1, bytes, endsAt: 0 }, column(1))).toEqual(Buffer.of(0xff, 0x00, 0x68));
+  });
+
+  test('is not read from JSON that is not UTF-8: two of them could become one', () => {
+    const bytes = Buffer.from('{"id":"\u00e4"}', 'latin1');
+    expect(() => pidOfLine({ number: 1, bytes, endsAt: 0 }, field('id'))).toThrow(UsageError);
+  });
+
   test.each([
     ['none is given: the node assigns it', '{"id":1}', { kind: 'none' }, undefined],
     ['a field', '{"url":"https://a/ä"}', field('url'), 'https://a/ä'],
@@ -24,6 +34,8 @@ describe('the PID of a line', () => {
     ['the first column', 'a\tb', column(1), 'a'],
     ['the last column', 'a\tb', column(2), 'b'],
     ['a separator of several bytes', 'a::b::c', column(2, '::'), 'b'],
+    ['a field, as PIDs are shown', '{"pid":"hex:610a"}', field('pid'), 'a\n'],
+    ['a column, as PIDs are shown', 'hex:610a\tb', column(1), 'a\n'],
   ] as const)('%s', (_what, line, source, pid) => {
     expect(pidOf(line, source)).toBe(pid);
   });
@@ -36,6 +48,8 @@ describe('the PID of a line', () => {
     ['a field that is empty', '{"id":""}', field('id'), 'is empty'],
     // It would be read as 9007199254740992, the same as its neighbour.
     ['a number that is not read exactly', '{"id":9007199254740993}', field('id'), 'too large to be read exactly'],
+    ['a field with a lone surrogate', '{"id":"a\\ud800"}', field('id'), 'lone surrogate'],
+    ['a column that only begins like bytes', 'hex:order', column(1), "line 7: its PID 'hex:order' does not go on"],
     ['a column that is missing', 'a\tb', column(3), 'line 7 has 2 columns, not 3'],
     ['a PID that is too long', 'a'.repeat(4_097), column(1), 'has 4097 bytes'],
   ] as const)('is refused for %s', (_what, line, source, why) => {

@@ -1,4 +1,5 @@
-import { limits } from '@taskmaster/proto';
+import { isUtf8 } from 'node:buffer';
+import { bytesFromText, isMarked, limits } from '@taskmaster/proto';
 import type { Pid } from '../pid.ts';
 import { escapeControls } from './bytes-text.ts';
 import { UsageError } from './cli-errors.ts';
@@ -13,7 +14,9 @@ export type PidSource =
   /** A column, from 1, between separators. */
   | { readonly kind: 'column'; readonly column: number; readonly separator: Buffer };
 
-/** The PID of a line; undefined: the node assigns it. @throws UsageError that names the line. */
+/**
+ * The PID of a line, written as PIDs are everywhere; undefined: the node assigns it. @throws UsageError that names the line.
+ */
 export function pidOfLine({ bytes, number }: Line, source: PidSource): Pid | undefined {
   switch (source.kind) {
     case 'none':
@@ -30,6 +33,8 @@ export function pidOfLine({ bytes, number }: Line, source: PidSource): Pid | und
 function fieldPid(bytes: Buffer, line: number, path: string): Buffer {
   let value: unknown;
   try {
+    // Two texts that are not UTF-8 could be read as one.
+    if (!isUtf8(bytes)) throw new TypeError('it is not UTF-8');
     value = JSON.parse(bytes.toString('utf8'));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
@@ -39,7 +44,10 @@ function fieldPid(bytes: Buffer, line: number, path: string): Buffer {
     const isObject = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
     value = isObject ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
   }
-  if (typeof value === 'string') return Buffer.from(value, 'utf8');
+  if (typeof value === 'string') {
+    if (!value.isWellFormed()) throw new UsageError(`line ${line}: '${path}' has half a character (a lone surrogate)`);
+    return Buffer.from(value, 'utf8');
+  }
   if (typeof value === 'number') {
     // JSON.parse rounds larger ones: two tasks would become one.
     if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return Buffer.from(String(value), 'utf8');
@@ -59,8 +67,19 @@ function columnPid(bytes: Buffer, line: number, column: number, separator: Buffe
   }
 }
 
-function checked(pid: Buffer, line: number): Pid {
+function checked(given: Buffer, line: number): Pid {
+  const pid = isMarked(given.toString('latin1')) ? unmarked(given, line) : given;
   if (pid.byteLength > 0 && pid.byteLength <= limits.pidBytes) return pid;
   const size = pid.byteLength === 0 ? 'is empty' : `has ${pid.byteLength} bytes`;
   throw new UsageError(`line ${line}: its PID ${size}; a PID has 1 to ${limits.pidBytes} bytes`);
+}
+
+function unmarked(text: Buffer, line: number): Buffer {
+  try {
+    return bytesFromText(text.toString('latin1'));
+  } catch (error) {
+    throw new UsageError(
+      `line ${line}: its PID ${escapeControls(error instanceof Error ? error.message : String(error))}`,
+    );
+  }
 }

@@ -1,6 +1,7 @@
 import { CommanderError } from 'commander';
 import { DeadlineExceeded, isTaskMasterError, type TaskMasterError, Unavailable } from '../errors.ts';
-import { escapeControls, printableOf, textOf } from './bytes-text.ts';
+import { pidText } from '../pid.ts';
+import { escapeControls } from './bytes-text.ts';
 import { AlreadyReported, CommandFailed, Interrupted, UsageError } from './cli-errors.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
 import type { OutputStream } from './output.ts';
@@ -93,7 +94,7 @@ export function errorReport(thrown: unknown): ErrorReport {
 }
 
 function clientErrorReport(error: TaskMasterError): ErrorReport {
-  const items = error.items.map((item) => ({ ...item, pid: textOf(item.pid) }));
+  const items = error.items.map((item) => ({ ...item, pid: pidText(item.pid) }));
   return {
     reason: error.reason,
     // When to try again is not for people: whoever reads this, the client has tried long enough.
@@ -114,7 +115,7 @@ function hintOf({ reason, metadata }: TaskMasterError): string | undefined {
 /** The node's words, and which task they are of. */
 function messageOf(error: TaskMasterError): string {
   const [first] = error.items;
-  return first === undefined ? error.message : `${printableOf(first.pid)} of ${first.queue}: ${error.message}`;
+  return first === undefined ? error.message : `${pidText(first.pid)} of ${first.queue}: ${error.message}`;
 }
 
 /** Whether a command that goes on for ever waits until it is over: the node is gone, or has too much to do. */

@@ -1,6 +1,7 @@
 import { isTaskMasterError } from '../errors.ts';
+import { pidText } from '../pid.ts';
 import type { Update, UpdateOutcome } from '../update.ts';
-import { escapeControls, printableOf, textOf } from './bytes-text.ts';
+import { escapeControls } from './bytes-text.ts';
 import { AlreadyReported, UsageError } from './cli-errors.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
 import { countOf } from './format.ts';
@@ -89,18 +90,16 @@ async function settleAtOnce(session: Session, source: RefSource, settling: Settl
 async function report({ out }: Session, ref: TaskRef, settling: Settling, outcome: UpdateOutcome): Promise<void> {
   const { queue, pid } = ref;
   if (out.json) {
-    await out.object({ queue, pid: textOf(pid), result: settling.done, ...settling.describe(outcome) });
+    await out.object({ queue, pid: pidText(pid), result: settling.done, ...settling.describe(outcome) });
     return;
   }
   const note = settling.note?.(outcome);
-  await out.line(
-    escapeControls(`${settling.done}  ${queue}  ${printableOf(pid)}${note === undefined ? '' : `  ${note}`}`),
-  );
+  await out.line(escapeControls(`${settling.done}  ${queue}  ${pidText(pid)}${note === undefined ? '' : `  ${note}`}`));
 }
 
 function reportRefusal({ out, err }: Session, { queue, pid }: TaskRef, error: unknown): void {
   const refusal = errorReport(error);
-  if (out.json) err.write(`${JSON.stringify({ error: { ...refusal, queue, pid: textOf(pid) } })}\n`);
+  if (out.json) err.write(`${JSON.stringify({ error: { ...refusal, queue, pid: pidText(pid) } })}\n`);
   else err.write(`${errorLine(refusal)}\n`);
 }
 

@@ -1,11 +1,10 @@
-import { limits } from '@taskmaster/proto';
+import { limits, pidText } from '@taskmaster/proto';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { TaskMasterClient } from '../client.ts';
 import { bytesCodec } from '../codec.ts';
 import type { NewTask } from '../new-task.ts';
 import type { UpdateOutcome } from '../update.ts';
 import { leaseToken, lengthOfTime, payload, queueName } from './arguments.ts';
-import { textOf } from './bytes-text.ts';
 import { UsageError } from './cli-errors.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { duration } from './format.ts';
@@ -92,7 +91,7 @@ export function addSettling(program: Command, runner: Runner): void {
         },
         describe: ({ enqueued }) => ({
           enqueued:
-            enqueued.length === 0 ? undefined : enqueued.map(({ pid, result }) => ({ pid: textOf(pid), result })),
+            enqueued.length === 0 ? undefined : enqueued.map(({ pid, result }) => ({ pid: pidText(pid), result })),
         }),
       })),
     );

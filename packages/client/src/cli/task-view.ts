@@ -1,6 +1,7 @@
 import type { LeasedTask } from '../leased-task.ts';
+import { pidText } from '../pid.ts';
 import type { TaskInfo } from '../task-info.ts';
-import { previewOf, printableOf, textOf } from './bytes-text.ts';
+import { previewOf, textOf } from './bytes-text.ts';
 import { count, duration } from './format.ts';
 import type { Output } from './output.ts';
 import type { Column } from './table.ts';
@@ -19,7 +20,7 @@ export interface LeasedObject {
 export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
   return {
     queue: task.queue,
-    pid: textOf(task.pid),
+    pid: pidText(task.pid),
     token: task.leaseToken,
     attempt: task.attempt,
     enqueuedAt: task.enqueuedAt.toISOString(),
@@ -31,7 +32,7 @@ export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
 export function leasedColumns(out: Output, now: number): readonly Column<LeasedTask<Uint8Array>>[] {
   return [
     { title: 'QUEUE', cell: (task) => task.queue },
-    { title: 'PID', cell: (task) => printableOf(task.pid) },
+    { title: 'PID', cell: (task) => pidText(task.pid) },
     { title: 'TOKEN', align: 'right', cell: (task) => String(task.leaseToken) },
     { title: 'ATTEMPT', align: 'right', cell: (task) => count(task.attempt) },
     { title: 'AGE', align: 'right', cell: (task) => duration(now - task.enqueuedAt.getTime()) },
@@ -45,7 +46,7 @@ export function taskObject(task: TaskInfo<Uint8Array>): object {
   const { retry } = task;
   return {
     queue: task.queue,
-    pid: textOf(task.pid),
+    pid: pidText(task.pid),
     state: task.state,
     ...(task.state === 'not-found' ? {} : { attempts: task.attempts }),
     enqueuedAt: task.enqueuedAt?.toISOString(),
@@ -76,7 +77,7 @@ export function taskColumns(
   withData: boolean,
   now: number,
 ): readonly TaskColumn[] {
-  const columns: TaskColumn[] = [{ title: 'PID', cell: (task) => printableOf(task.pid) }];
+  const columns: TaskColumn[] = [{ title: 'PID', cell: (task) => pidText(task.pid) }];
   if (kind === 'any') columns.push({ title: 'STATE', cell: ({ state }) => state });
   columns.push(
     { title: 'AGE', align: 'right', cell: ({ enqueuedAt }) => since(enqueuedAt, now) },

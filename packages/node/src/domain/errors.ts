@@ -1,5 +1,15 @@
-import { formatQueueName, type ItemKind, type QueueName, type Reason, statusOfReason } from '@taskmaster/proto';
+import {
+  formatQueueName,
+  type ItemKind,
+  pidText,
+  type QueueName,
+  type Reason,
+  statusOfReason,
+} from '@taskmaster/proto';
 import type { Pid } from './ids.ts';
+
+/** Longer values of metadata are cut: they travel in headers. */
+export const METADATA_VALUE_CHARACTERS = 512;
 
 export interface RefusalOptions {
   /** For programs, shown in ErrorInfo. */
@@ -52,8 +62,14 @@ export class UpdateRefusal extends Refusal {
   constructor(items: readonly [RefusedItem, ...RefusedItem[]]) {
     const [first] = items;
     super(first.reason, items.length === 1 ? first.message : `${first.message} (and ${items.length - 1} more)`, {
-      metadata: { queue: formatQueueName(first.queue), pid: Buffer.from(first.pid, 'latin1').toString('base64') },
+      metadata: taskMetadata(first.queue, first.pid),
     });
     this.items = items;
   }
+}
+
+/** Which task a refusal is about. A PID that would be cut is left out: cut, it would be that of another task. */
+export function taskMetadata(queue: QueueName, pid: Pid): Readonly<Record<string, string>> {
+  const shown = pidText(Buffer.from(pid, 'latin1'));
+  return { queue: formatQueueName(queue), ...(shown.length <= METADATA_VALUE_CHARACTERS && { pid: shown }) };
 }

@@ -11,6 +11,7 @@ import {
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
 import { latin1Of } from '../domain/bytes.ts';
+import { taskMetadata } from '../domain/errors.ts';
 import type { Pid } from '../domain/ids.ts';
 import type { RetryPolicy } from '../domain/task.ts';
 import type { DequeueItem, EnqueueItem, ReleaseItem, RenewItem, UpdateCommand } from '../engine/commands.ts';
@@ -203,8 +204,7 @@ function refuseConflicts(
       if (other !== undefined) {
         refuse('CONFLICTING_ITEMS', place, `names the same task as ${pathOf(other)}`, {
           otherField: pathOf(other),
-          queue: formatQueueName(item.queue),
-          pid: Buffer.from(item.pid, 'latin1').toString('base64'),
+          ...taskMetadata(item.queue, item.pid),
         });
       }
       pids.set(item.pid, place);

@@ -82,7 +82,7 @@ describe('a refusal inside a message', () => {
       code: status.FAILED_PRECONDITION,
       reason: 'LEASE_LOST',
       message: 'lost 2',
-      metadata: { queue: 'shop#mail', pid: Buffer.from('pid-2').toString('base64'), items: '1' },
+      metadata: { queue: 'shop#mail', pid: 'pid-2', items: '1' },
       retryDelayMs: 0,
       items: [
         {
@@ -94,6 +94,18 @@ describe('a refusal inside a message', () => {
         },
       ],
     });
+  });
+});
+
+describe('the task that a refusal names', () => {
+  test.each([
+    ['in the text form of its PID', 'a\0\xff', 'hex:6100ff'],
+    ['by a long PID', 'x'.repeat(512), 'x'.repeat(512)],
+    // Cut, it would be the PID of another task.
+    ['without a PID too long to be shown whole', 'x'.repeat(513), undefined],
+    ['without bytes too long to be shown whole', '\xff'.repeat(255), undefined],
+  ])('is named %s', (_how, pid, shown) => {
+    expect(toWireError(new UpdateRefusal([item(0, pid)])).metadata.pid).toBe(shown);
   });
 });
 

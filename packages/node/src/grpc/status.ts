@@ -15,7 +15,7 @@ import {
   UpdateRefused,
   type Error as WireError,
 } from '@taskmaster/proto';
-import { Refusal, type RefusedItem, UpdateRefusal } from '../domain/errors.ts';
+import { METADATA_VALUE_CHARACTERS, Refusal, type RefusedItem, UpdateRefusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 
 /**
@@ -26,7 +26,6 @@ import type { Log } from '../ports/log.ts';
  */
 const DETAILS_BYTES = 4096;
 const MESSAGE_CHARACTERS = 512;
-const METADATA_VALUE_CHARACTERS = 512;
 /** Answers in streams and processes are messages: there the bound only keeps them below the 4 MiB a client takes. */
 const WIRE_ITEMS_BYTES = 256 * 1024;
 /** Longer PIDs are left out of the items in trailers; kind and index tell which item is meant. */
