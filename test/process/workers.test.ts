@@ -1,4 +1,4 @@
-import { connect, LeaseExpired, LeaseLost } from '@taskmaster/client';
+import { Cancelled, connect, type LeasedTask, LeaseExpired, LeaseLost } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { startNode } from '../support/start-node.ts';
@@ -53,6 +53,26 @@ describe('a worker whose handler blocks its event loop', { timeout: 120_000 }, (
     expect(worker.stdout.trim().split('\n')).toEqual(['began attempt 1', 'still leased: true', 'completed']);
     expect(await others).toEqual([]);
     expect(await jobs.stats()).toMatchObject({ available: 0, leased: 0, completed: 1 });
+  });
+});
+
+describe('a client that is closed while a handler goes on', { timeout: 120_000 }, () => {
+  test('gives its task to the next worker long before the lease ends, as if it had never been leased', async () => {
+    await using node = await startNode();
+    const client = await connect(node.endpoint);
+    await using other = await connect(node.endpoint);
+    await client.queue('jobs').enqueue('long', { retry: { maxAttempts: 1 } });
+    const begun = Promise.withResolvers<AbortSignal>();
+    const handler = ({ signal }: LeasedTask<unknown>): Promise<never> => {
+      begun.resolve(signal);
+      return new Promise(() => {});
+    };
+    client.worker('jobs', handler, { lease: '10m' }).start();
+    const signal = await begun.promise;
+    const next = other.queue('jobs').lease({ wait: '60s' });
+    await client.close({ timeout: '100ms' });
+    expect(signal.reason).toBeInstanceOf(Cancelled);
+    expect(await next).toMatchObject([{ data: 'long', attempt: 1 }]);
   });
 });
 

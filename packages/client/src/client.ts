@@ -4,17 +4,18 @@ import { Caller } from './caller.ts';
 import { Cluster } from './cluster.ts';
 import { type Codec, jsonCodec } from './codec.ts';
 import type { ClientContext } from './context.ts';
+import { durationMs } from './duration.ts';
 import { type ListOptions, listQueues, queueStats, type StatsOptions, type StatsReport } from './introspection.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
-import { type LeaseOptions, leaseTasks } from './lease-tasks.ts';
+import { GIVE_BACK_MS, type LeaseOptions, leaseTasks } from './lease-tasks.ts';
 import type { LeasedTask } from './leased-task.ts';
 import { LoopWatch } from './loop-watch.ts';
 import { type QueueRef, queueRef } from './new-task.ts';
-import { type ClientOptions, clientSettings } from './options.ts';
+import { type ClientOptions, clientSettings, DEFAULT_STOP_TIMEOUT, type StopOptions } from './options.ts';
 import { Queue } from './queue.ts';
 import { RequestIds } from './request-ids.ts';
 import { assertRuntime } from './runtime.ts';
-import { systemTiming, type Timing } from './timing.ts';
+import { systemTiming, type Timing, waitFor } from './timing.ts';
 import type { Transport } from './transport.ts';
 import { Update } from './update.ts';
 import { UpdateJoiner } from './update-joiner.ts';
@@ -115,20 +116,25 @@ export class TaskMasterClient implements AsyncDisposable {
     return listQueues(this.#context, options);
   }
 
-  /** Stops the workers, finishes what is under way in the background, and disconnects. Later calls are `Cancelled`. */
-  close(): Promise<void> {
-    this.#closed ??= this.#close();
-    return this.#closed;
+  /**
+   * Stops the workers as `Worker.stop()` does, gives back what leases that were given up have got, and disconnects. Later
+   * calls, and those without an answer by then, are `Cancelled`. Called again, the shorter timeout counts.
+   */
+  async close(options: StopOptions = {}): Promise<void> {
+    const timeoutMs = durationMs(options.timeout ?? DEFAULT_STOP_TIMEOUT, 'timeout');
+    const stopping = [...this.#context.workers].map((worker) => worker.stop(options));
+    this.#closed ??= this.#close(stopping, timeoutMs);
+    await this.#closed;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  async #close(): Promise<void> {
-    const { workers, background, keeper, caller } = this.#context;
-    await Promise.all([...workers].map((worker) => worker.stop()));
-    await Promise.allSettled(background);
+  async #close(stopping: readonly Promise<void>[], timeoutMs: number): Promise<void> {
+    const { background, keeper, caller, timing } = this.#context;
+    await Promise.all(stopping);
+    await waitFor(timing, Promise.allSettled(background), Math.max(timeoutMs, GIVE_BACK_MS));
     await keeper.close();
     await caller.transport.close();
   }

@@ -1,7 +1,7 @@
 import type { Caller } from './caller.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import type { LoopWatch } from './loop-watch.ts';
-import type { ClientSettings } from './options.ts';
+import type { ClientSettings, StopOptions } from './options.ts';
 import type { Timing } from './timing.ts';
 import type { UpdateJoiner } from './update-joiner.ts';
 
@@ -19,5 +19,5 @@ export interface ClientContext {
   /** Work that nobody awaits, but that the client finishes before it closes. */
   readonly background: Set<Promise<unknown>>;
   /** Workers that run; stopped before the client closes. */
-  readonly workers: Set<{ stop(): Promise<void> }>;
+  readonly workers: Set<{ stop(options: StopOptions): Promise<void> }>;
 }

@@ -71,6 +71,7 @@ export type {
   ReconnectEvent,
   RetryEvent,
   Routing,
+  StopOptions,
   TlsOptions,
   UpdateOptions,
 } from './options.ts';
@@ -88,4 +89,4 @@ export {
   type UpdateOutcome,
 } from './update.ts';
 export { Worker } from './worker.ts';
-export type { Handler, HandlerResult, WorkerOptions } from './worker-options.ts';
+export type { Handler, HandlerResult, RunOptions, WorkerOptions } from './worker-options.ts';

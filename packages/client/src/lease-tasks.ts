@@ -3,12 +3,12 @@ import { type Decoded, decodeData } from './codec.ts';
 import type { ClientContext } from './context.ts';
 import { type Duration, durationMs } from './duration.ts';
 import { cancelled } from './errors.ts';
-import { Lease, type LeaseTerms } from './lease.ts';
+import { Lease, type Leased, type LeaseTerms } from './lease.ts';
 import { LeasedTask } from './leased-task.ts';
 import { FORMAT, type QueueRef } from './new-task.ts';
 import type { CallOptions } from './options.ts';
 import { type PidLike, pidBytes } from './pid.ts';
-import { Update } from './update.ts';
+import { type LeaseRef, Update } from './update.ts';
 import { brokenReply } from './wire-errors.ts';
 
 /** What is leased, and for how long. */
@@ -84,8 +84,11 @@ export async function leaseUntilSettled<T>(
   return reading.some((one) => one instanceof Promise) ? Promise.all(reading) : (reading as LeasedTask<T>[]);
 }
 
-/** Gives tasks back that nobody has worked on; what fails comes back when its lease ends. */
-export async function giveBack(context: ClientContext, tasks: readonly LeasedTask<unknown>[]): Promise<void> {
+/** How long the end of a client or of a worker is held up by what it gives back, in ms. */
+export const GIVE_BACK_MS = 2_000;
+
+/** Gives tasks back as if they had never been leased; what fails comes back when its lease ends. */
+export async function giveBack(context: ClientContext, tasks: readonly (Leased | LeaseRef)[]): Promise<void> {
   // One update for each: they are joined on the wire, and one lost lease does not refuse the others.
   await Promise.allSettled(
     tasks.map((task) => new Update(context).release(task, { delay: 0, refundAttempt: true }).commit()),

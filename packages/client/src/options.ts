@@ -20,6 +20,17 @@ export interface UpdateOptions extends CallOptions {
   readonly requestId?: Uint8Array | string | undefined;
 }
 
+/** How a worker, or a client with its workers, ends. */
+export interface StopOptions {
+  /**
+   * How long handlers may go on; then their signals are aborted, and tasks whose handlers do not end are given back a second
+   * later, without counting the attempt. Default 30 s.
+   */
+  readonly timeout?: Duration | undefined;
+}
+
+export const DEFAULT_STOP_TIMEOUT = '30s';
+
 /** Of any client, over gRPC or in process. */
 export interface ClientOptions {
   /** Default deadline of every call, repetitions included; a lease's waiting time comes on top. Default 10 s. */

@@ -2,6 +2,7 @@ import { status } from '@grpc/grpc-js';
 import type { ClientContext } from './context.ts';
 import { isTaskMasterError } from './errors.ts';
 import { LEASE } from './lease.ts';
+import { giveBack } from './lease-tasks.ts';
 import type { LeasedTask } from './leased-task.ts';
 import { callHook } from './options.ts';
 import { backoffBound } from './retry.ts';
@@ -11,6 +12,8 @@ export interface RunTaskParts<T> {
   readonly context: ClientContext;
   readonly handler: Handler<T>;
   readonly settings: WorkerSettings<T>;
+  /** Aborted when the worker stops and waits no longer: failures are its doing, not the task's. */
+  readonly giveUp: AbortSignal;
 }
 
 /** Works on one task and settles it, whatever its handler does. Never rejects: hooks hear of what goes wrong. */
@@ -56,6 +59,7 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise
   const { context, settings } = parts;
   const lease = task[LEASE];
   if (!lease.isHeld) return;
+  if (parts.giveUp.aborted) return giveBack(context, [task]);
   try {
     if (task.hasRetryPolicy) {
       await task.release();

@@ -22,6 +22,14 @@ export const systemTiming: Timing = {
   },
 };
 
+/** Resolves when the work has settled, or after so many ms. What it rejects with is left to others. */
+export async function waitFor(timing: Timing, work: Promise<unknown>, atMostMs: number): Promise<void> {
+  const { promise: over, resolve } = Promise.withResolvers<void>();
+  const cancel = timing.after(atMostMs, resolve, true);
+  await Promise.race([Promise.allSettled([work]), over]);
+  cancel();
+}
+
 /** Resolves after so many ms, rejects with the signal's reason when it is aborted first. */
 export function sleep(timing: Timing, delayMs: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.reject(signal.reason);

@@ -48,8 +48,18 @@ export interface WorkerOptions<T = unknown> {
    * (without).
    */
   readonly onError?: ((error: unknown, task: LeasedTask<T> | undefined) => void) | undefined;
-  /** Called when a task in hand turns out to be somebody else's, or its lease has run out. */
+  /**
+   * Called when a task in hand turns out to be somebody else's, its lease has run out, or a stop gave it back because its
+   * handler did not end (`Cancelled`).
+   */
   readonly onLeaseLost?: ((task: LeasedTask<T>, error: TaskMasterError) => void) | undefined;
+}
+
+export interface RunOptions {
+  /** Stops the worker. */
+  readonly signal?: AbortSignal | undefined;
+  /** The `timeout` of that stop. Default 30 s. */
+  readonly stopTimeout?: Duration | undefined;
 }
 
 /** Worker options, read and with defaults. */

@@ -1,19 +1,25 @@
 import { status } from '@grpc/grpc-js';
 import { limits } from '@taskmaster/proto';
 import type { ClientContext } from './context.ts';
-import { type Duration, durationMs } from './duration.ts';
+import { durationMs } from './duration.ts';
 import { Cancelled } from './errors.ts';
 import { LEASE } from './lease.ts';
-import { giveBack, leaseUntilSettled } from './lease-tasks.ts';
+import { GIVE_BACK_MS, giveBack, leaseUntilSettled } from './lease-tasks.ts';
 import type { LeasedTask } from './leased-task.ts';
 import type { QueueRef } from './new-task.ts';
-import { callHook } from './options.ts';
+import { callHook, DEFAULT_STOP_TIMEOUT, type StopOptions } from './options.ts';
 import { movingMean, prefetchFor } from './prefetch.ts';
 import { backoffBound } from './retry.ts';
 import { type RunTaskParts, runTask } from './run-task.ts';
-import { sleep } from './timing.ts';
+import { sleep, waitFor } from './timing.ts';
 import { asTaskMasterError } from './wire-errors.ts';
-import { type Handler, type WorkerOptions, type WorkerSettings, workerSettings } from './worker-options.ts';
+import {
+  type Handler,
+  type RunOptions,
+  type WorkerOptions,
+  type WorkerSettings,
+  workerSettings,
+} from './worker-options.ts';
 
 type WorkerState =
   | { readonly kind: 'idle' }
@@ -25,6 +31,8 @@ type WorkerState =
 
 const LEASE_RETRY_INITIAL_MS = 100;
 const LEASE_RETRY_MAX_MS = 10_000;
+/** How long handlers may take to end once their signals are aborted, in ms. */
+const ABORTED_MS = 1_000;
 
 /**
  * Leases tasks, hands them to a handler, completes them, and gives back those that failed; keeps leases alive meanwhile.
@@ -37,6 +45,8 @@ export class Worker<T> implements AsyncDisposable {
   readonly #parts: RunTaskParts<T>;
   readonly #finished = Promise.withResolvers<void>();
   readonly #running = new Set<LeasedTask<T>>();
+  /** Aborted when the time of a stop is over. */
+  readonly #giveUp = new AbortController();
   #buffered: LeasedTask<T>[] = [];
   #state: WorkerState = { kind: 'idle' };
   #meanTaskMs: number | undefined;
@@ -47,7 +57,7 @@ export class Worker<T> implements AsyncDisposable {
     this.#context = context;
     this.#queues = queues;
     this.#settings = workerSettings(options);
-    this.#parts = { context, handler, settings: this.#settings };
+    this.#parts = { context, handler, settings: this.#settings, giveUp: this.#giveUp.signal };
     // Whoever only calls start() hears of the error from onError.
     this.#finished.promise.catch(() => {});
   }
@@ -70,9 +80,7 @@ export class Worker<T> implements AsyncDisposable {
    * @throws InvalidRequest when the node refuses what the worker asks for, such as a queue with a wrong name; Cancelled when
    * the client was closed before.
    */
-  async run(
-    options: { readonly signal?: AbortSignal | undefined; readonly stopTimeout?: Duration } = {},
-  ): Promise<void> {
+  async run(options: RunOptions = {}): Promise<void> {
     const { signal, stopTimeout } = options;
     const onAbort = (): void => void this.stop({ timeout: stopTimeout });
     this.start();
@@ -86,27 +94,19 @@ export class Worker<T> implements AsyncDisposable {
   }
 
   /**
-   * Leases no more, gives back at once what was not begun (those attempts do not count), and waits for what runs. Tasks
-   * that still run after `timeout` (default 30 s) have their signals aborted and are waited for no longer: their leases
-   * run out. Harmless when the worker does not run.
+   * Leases no more, gives back at once what was not begun, and waits for what runs. After `timeout` (default 30 s) the
+   * signals of tasks that still run are aborted. A handler that then returns completes its task; one that throws gives it
+   * back, as does the worker itself for one that goes on for another second. No attempt that ends so counts. Resolves at
+   * most 3 s after the timeout, whatever handlers and nodes do; called again, the shorter time counts. Harmless when the
+   * worker does not run.
    */
-  async stop(options: { readonly timeout?: Duration | undefined } = {}): Promise<void> {
-    const timeoutMs = durationMs(options.timeout ?? '30s', 'timeout');
-    const state = this.#state;
-    switch (state.kind) {
-      case 'idle':
-        this.#state = { kind: 'stopped' };
-        this.#finished.resolve();
-        return;
-      case 'running':
-        state.leasing.abort();
-        return this.#stopAfter(state.feeding, timeoutMs);
-      case 'stopping':
-        return state.stopped;
-      case 'stopped':
-        return;
-      default:
-        state satisfies never;
+  async stop(options: StopOptions = {}): Promise<void> {
+    const timeoutMs = durationMs(options.timeout ?? DEFAULT_STOP_TIMEOUT, 'timeout');
+    const cancelTimer = this.#context.timing.after(timeoutMs, () => this.#giveUp.abort(stopped()), true);
+    try {
+      await this.#stopped();
+    } finally {
+      cancelTimer();
     }
   }
 
@@ -114,31 +114,62 @@ export class Worker<T> implements AsyncDisposable {
     return this.stop();
   }
 
-  #stopAfter(feeding: Promise<void>, timeoutMs: number): Promise<void> {
-    const stopped = this.#drain(feeding, timeoutMs);
-    this.#state = { kind: 'stopping', stopped };
-    this.#wake?.();
-    return stopped;
+  /** Begins to stop, unless that was done before. Resolves when nothing runs any more. */
+  #stopped(): Promise<void> {
+    const state = this.#state;
+    switch (state.kind) {
+      case 'idle':
+        this.#state = { kind: 'stopped' };
+        this.#finished.resolve();
+        return Promise.resolve();
+      case 'running': {
+        state.leasing.abort();
+        const stopped = this.#drain(state.feeding);
+        this.#state = { kind: 'stopping', stopped };
+        this.#wake?.();
+        return stopped;
+      }
+      case 'stopping':
+        return state.stopped;
+      case 'stopped':
+        return Promise.resolve();
+      default:
+        return state satisfies never;
+    }
   }
 
-  async #drain(feeding: Promise<void>, timeoutMs: number): Promise<void> {
-    await feeding;
-    const unbegun = this.#buffered;
-    this.#buffered = [];
-    const timer = new AbortController();
-    const deadline = sleep(this.#context.timing, timeoutMs, timer.signal).catch(() => {});
-    await Promise.race([Promise.all([giveBack(this.#context, unbegun), this.#untilIdle()]), deadline]);
-    timer.abort();
-    for (const task of this.#running) {
-      task[LEASE].letGo(new Cancelled('the worker was stopped', { reason: 'CANCELLED' }));
+  async #drain(feeding: Promise<void>): Promise<void> {
+    const { timing, workers } = this.#context;
+    const ended = feeding.then(() => Promise.all([this.#giveBackUnbegun(), this.#untilIdle()]));
+    await Promise.race([ended, aborted(this.#giveUp.signal)]);
+    if (this.#running.size > 0) {
+      for (const task of this.#running) task[LEASE].letGo(stopped());
+      await waitFor(timing, ended, ABORTED_MS);
+      await waitFor(timing, this.#giveBackRunning(), GIVE_BACK_MS);
     }
     this.#state = { kind: 'stopped' };
-    this.#context.workers.delete(this);
+    workers.delete(this);
     this.#finished.resolve();
   }
 
   async #untilIdle(): Promise<void> {
     while (this.#running.size > 0) await this.#taskDone();
+  }
+
+  #giveBackUnbegun(): Promise<void> {
+    const unbegun = this.#buffered;
+    this.#buffered = [];
+    return giveBack(this.#context, unbegun);
+  }
+
+  /** Their handlers do not end. What they still want of their tasks is refused here. */
+  #giveBackRunning(): Promise<void> {
+    const held = [...this.#running].filter((task) => task[LEASE].isHeld);
+    for (const task of held) task[LEASE].lose(stopped());
+    return giveBack(
+      this.#context,
+      held.map(({ queue, pid, leaseToken }) => ({ queue, pid, leaseToken })),
+    );
   }
 
   #taskDone(): Promise<void> {
@@ -224,4 +255,13 @@ export class Worker<T> implements AsyncDisposable {
     this.#wake = undefined;
     wake?.();
   }
+}
+
+function stopped(): Cancelled {
+  return new Cancelled('the worker was stopped', { reason: 'CANCELLED' });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }

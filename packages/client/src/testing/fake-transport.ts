@@ -28,6 +28,8 @@ export class FakeTransport implements Transport {
   /** Attempts that failed and are still on their way; calling one delivers it. */
   readonly stragglers: (() => unknown)[] = [];
   closed = false;
+  /** Calls reach nobody, and are never answered. */
+  silent = false;
 
   constructor(timing: Timing) {
     this.engine = new FakeEngine(timing);
@@ -64,6 +66,7 @@ export class FakeTransport implements Transport {
   }
 
   async #attempt<Reply>(name: keyof FakeTransport['faults'], act: () => Reply | Promise<Reply>): Promise<Reply> {
+    if (this.silent) return new Promise(() => {});
     const fault = this.faults[name].shift();
     if (fault?.when === 'late') this.stragglers.push(act);
     if (fault !== undefined && fault.when !== 'after') throw fault.error;
