@@ -62,6 +62,31 @@ describe('enqueue', () => {
     expect(engine.updates.map(({ enqueue }) => enqueue.length)).toEqual([1_000, 1_000, 500]);
   });
 
+  test('of many under one request id can be repeated as a whole, wherever it was cut off', async () => {
+    const { client, transport, engine } = clientSetUp({ retry: { maxAttempts: 1 } });
+    const queue = client.queue<number>('q');
+    const items = Array.from({ length: 2_500 }, (_, data) => ({ data }));
+    const once = () => queue.enqueueMany(items, { requestId: 'import-17' });
+    transport.faults.updateTasks.push(undefined, { when: 'after', error: connectionLost() });
+    await expect(once()).rejects.toMatchObject({ maybeApplied: true });
+    transport.faults.updateTasks.push(undefined, undefined, { when: 'before', error: connectionLost() });
+    await expect(once()).rejects.toMatchObject({ reason: 'UNAVAILABLE' });
+    const outcomes = await once();
+    expect(outcomes.map(({ result }) => result)).toEqual(items.map(() => 'created'));
+    expect(await once()).toEqual(outcomes);
+    expect(engine.pids('q')).toEqual(outcomes.map(({ pid }) => pidText(pid)));
+  });
+
+  test('of many under the request id of other tasks is refused', async () => {
+    const { client } = clientSetUp();
+    const queue = client.queue<number>('q');
+    await queue.enqueueMany([{ data: 1 }], { requestId: 'import-17' });
+    const other = queue.enqueueMany([{ data: 2 }], { requestId: 'import-17' });
+    await expect(other).rejects.toMatchObject({ reason: 'REQUEST_ID_REUSED' });
+    await queue.enqueueMany([{ data: 2 }], { requestId: 'import-18' });
+    await expect(queue.enqueueMany([{ data: 3 }], { requestId: '' })).rejects.toBeInstanceOf(TypeError);
+  });
+
   test('of many divides large payloads too', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue('q', { codec: bytesCodec });

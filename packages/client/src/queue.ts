@@ -14,10 +14,11 @@ import {
 } from './new-task.ts';
 import type { CallOptions, UpdateOptions } from './options.ts';
 import { type PidLike, pidBytes } from './pid.ts';
+import { partId } from './request-ids.ts';
 import { type TaskInfo, taskInfo } from './task-info.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { type EnqueueOutcome, enqueueOutcome } from './update.ts';
-import { emptyRequest } from './update-request.ts';
+import { emptyRequest, requestIdOf } from './update-request.ts';
 import { brokenReply } from './wire-errors.ts';
 
 export interface EnqueueOptions extends TaskOptions, UpdateOptions {}
@@ -85,19 +86,25 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   /**
    * Adds many tasks, in order, with a request for each 1,000 of them or each MiB of payload, one after the other. Each
    * request is atomic, the whole is not: after an error some may have been added. Use `client.update()` for all or nothing.
+   *
+   * With a `requestId` the same items can be given again after an error: requests that took effect the first time get their
+   * first outcomes, the others are applied. That holds for as long as the node remembers the first request.
    */
   async enqueueMany(
     items: Iterable<TaskOptions & { readonly data: In }>,
-    options: CallOptions = {},
+    options: UpdateOptions = {},
   ): Promise<EnqueueOutcome[]> {
     const outcomes: EnqueueOutcome[] = [];
+    const wholeId = requestIdOf(options);
+    let requests = 0;
     let batch: Enqueue[] = [];
     let bytes = 0;
     const send = async (): Promise<void> => {
       const request = { ...emptyRequest(), enqueue: batch };
       batch = [];
       bytes = 0;
-      const { enqueued } = await this.#context.updates.send(request, options);
+      const requestId = wholeId === undefined ? undefined : partId(wholeId, requests++);
+      const { enqueued } = await this.#context.updates.send(request, { ...options, requestId });
       for (const outcome of enqueued) outcomes.push(enqueueOutcome(outcome));
     };
     for (const item of items) {

@@ -1,4 +1,4 @@
-import { randomFillSync } from 'node:crypto';
+import { createHash, randomFillSync } from 'node:crypto';
 
 const ID_BYTES = 16;
 const POOL_IDS = 256;
@@ -18,4 +18,9 @@ export class RequestIds {
     this.#at += ID_BYTES;
     return this.#pool.subarray(start, this.#at);
   }
+}
+
+/** The id of one of the requests that a caller's call goes in: always the same for the same call and place. */
+export function partId(whole: Uint8Array, index: number): Uint8Array {
+  return createHash('sha256').update(whole).update(`/${index}`).digest().subarray(0, ID_BYTES);
 }
