@@ -4,6 +4,7 @@ import { clientOver } from './client.ts';
 import { textCodec } from './codec.ts';
 import { InvalidData, LeaseLost } from './errors.ts';
 import type { LeasedTask } from './leased-task.ts';
+import type { TaskInfo, TaskSummary } from './task-info.ts';
 import { clientSetUp } from './testing/client-set-up.ts';
 import { only } from './testing/only.ts';
 
@@ -75,10 +76,30 @@ describe('looking at queues', () => {
       worker: 'w1',
       data: { to: 'ann' },
     });
-    const [found, missing] = await queue.get(['a', 'b'], { data: false });
-    expect(found).toMatchObject({ state: 'leased', attempts: 1, bytes: undefined });
-    expect(() => found?.data).toThrow(InvalidData);
-    expect(missing).toMatchObject({ state: 'not-found', hiddenUntil: undefined });
+    const [found, missing] = await queue.get(['a', 'b']);
+    expect(found).toMatchObject({ state: 'leased', attempts: 1, data: { to: 'ann' } });
+    expect(missing).toMatchObject({ state: 'not-found', hiddenUntil: undefined, bytes: undefined });
+    expect(() => missing?.data).toThrow(InvalidData);
+  });
+
+  test('has data only where that was asked for, in the types as well', async () => {
+    const { client } = clientSetUp();
+    const queue = client.queue<Mail>('q');
+    await queue.enqueue({ to: 'ann' }, { pid: 'a' });
+    const summaries = [...(await queue.peek({ data: false })), ...(await queue.get(['a', 'b'], { data: false }))];
+    expectTypeOf(summaries).toEqualTypeOf<TaskSummary[]>();
+    expectTypeOf<TaskSummary>().not.toHaveProperty('data');
+    expect(JSON.parse(JSON.stringify(summaries))).toMatchObject([{ queue: 'q' }, { queue: 'q' }, { queue: 'q' }]);
+    for (const summary of summaries) expect(summary).not.toHaveProperty('data');
+    for (const summary of summaries) expect(summary).not.toHaveProperty('bytes');
+
+    expectTypeOf(await queue.peek()).toEqualTypeOf<TaskInfo<Mail>[]>();
+    expectTypeOf(await queue.get(['a'], { data: true })).toEqualTypeOf<TaskInfo<Mail>[]>();
+    // Known only when it runs.
+    const data: boolean = Boolean(summaries.length);
+    const either = await queue.peek({ data });
+    expectTypeOf(either).toEqualTypeOf<(TaskInfo<Mail> | TaskSummary)[]>();
+    expect(either.map((task) => ('data' in task ? task.data : undefined))).toEqual([{ to: 'ann' }]);
   });
 
   test('counts them', async () => {

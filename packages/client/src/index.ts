@@ -78,7 +78,7 @@ export type {
 export { comparePids, type Pid, type PidLike, type PidPart, pidBytes, pidFromText, pidOf, pidText } from './pid.ts';
 export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './queue.ts';
 export type { RetryOptions } from './retry.ts';
-export type { TaskInfo, TaskRetryPolicy } from './task-info.ts';
+export type { TaskInfo, TaskRetryPolicy, TaskSummary } from './task-info.ts';
 export type { Transport } from './transport.ts';
 export {
   type EnqueueOutcome,

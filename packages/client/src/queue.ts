@@ -1,4 +1,4 @@
-import { type Enqueue, limits, PeekKind, type QueueStats } from '@taskmaster/proto';
+import { type Enqueue, limits, PeekKind, type QueueStats, type TaskInfo as WireInfo } from '@taskmaster/proto';
 import type { DataFormat } from './codec.ts';
 import type { ClientContext } from './context.ts';
 import { type LeaseOptions, leaseTasks } from './lease-tasks.ts';
@@ -15,7 +15,7 @@ import {
 import type { CallOptions, UpdateOptions } from './options.ts';
 import { type PidLike, pidBytes } from './pid.ts';
 import { partId } from './request-ids.ts';
-import { type TaskInfo, taskInfo } from './task-info.ts';
+import { type TaskInfo, type TaskSummary, taskInfo, taskSummary } from './task-info.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { type EnqueueOutcome, enqueueOutcome } from './update.ts';
 import { emptyRequest, requestIdOf } from './update-request.ts';
@@ -143,8 +143,11 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     return stats;
   }
 
-  /** Shows tasks without leasing them. */
-  async peek(options: PeekOptions = {}): Promise<TaskInfo<T>[]> {
+  /** Shows tasks without leasing them; with `data: false` without their data. */
+  peek(options?: PeekOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
+  peek(options: PeekOptions & { readonly data: false }): Promise<TaskSummary[]>;
+  peek(options: PeekOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
+  async peek(options: PeekOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
     const includeData = options.data ?? true;
     const kind = peekKinds[options.kind ?? 'head'];
     if (kind === undefined) throw new TypeError(`kind: '${options.kind}' is not 'head', 'leased' or 'delayed'`);
@@ -152,17 +155,20 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const { tasks } = await this.#read('peekTasks', options, (attempt) =>
       this.#context.caller.transport.peekTasks(request, attempt),
     );
-    return Promise.all(tasks.map((task) => taskInfo(this, task, includeData)));
+    return this.#shown(tasks, includeData);
   }
 
-  /** The state of the tasks of these PIDs, at most 1,000, in their order. */
-  async get(pids: readonly PidLike[], options: GetOptions = {}): Promise<TaskInfo<T>[]> {
+  /** The state of the tasks of these PIDs, at most 1,000, in their order; with `data: false` without their data. */
+  get(pids: readonly PidLike[], options?: GetOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
+  get(pids: readonly PidLike[], options: GetOptions & { readonly data: false }): Promise<TaskSummary[]>;
+  get(pids: readonly PidLike[], options: GetOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
+  async get(pids: readonly PidLike[], options: GetOptions = {}): Promise<(TaskInfo<T> | TaskSummary)[]> {
     const includeData = options.data ?? true;
     const request = { queue: this.name, pids: pids.map(pidBytes), includeData };
     const { tasks } = await this.#read('getTasks', options, (attempt) =>
       this.#context.caller.transport.getTasks(request, attempt),
     );
-    return Promise.all(tasks.map((task) => taskInfo(this, task, includeData)));
+    return this.#shown(tasks, includeData);
   }
 
   /** Deletes the queue with all its tasks, leased ones too, in constant time. Resolves with how many there were. */
@@ -181,6 +187,10 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
       caller.transport.resetLeases({ queue: this.name }, attempt),
     );
     return resetTasks;
+  }
+
+  async #shown(tasks: readonly WireInfo[], withData: boolean): Promise<(TaskInfo<T> | TaskSummary)[]> {
+    return withData ? Promise.all(tasks.map((task) => taskInfo(this, task))) : tasks.map(taskSummary);
   }
 
   #read<Reply>(

@@ -7,15 +7,11 @@ import type { Pid } from './pid.ts';
 /** A task's retry policy as the node has it; times in ms, 0 where there is no limit or no backoff. */
 export type TaskRetryPolicy = Readonly<WirePolicy>;
 
-/** A task seen without leasing it. Instants are by the node's clock. */
-export interface TaskInfo<T> {
+/** A task seen without leasing it, and without its payload. Instants are by the node's clock. */
+export interface TaskSummary {
   readonly queue: string;
   readonly pid: Pid;
   readonly state: 'available' | 'leased' | 'delayed' | 'not-found';
-  /** The data. Throws `InvalidData` when it cannot be read, or was not asked for. */
-  readonly data: T;
-  /** The payload; undefined when it was not asked for. */
-  readonly bytes: Uint8Array | undefined;
   /** How many times it has been leased. */
   readonly attempts: number;
   readonly enqueuedAt: Date | undefined;
@@ -32,27 +28,41 @@ export interface TaskInfo<T> {
   readonly retry: TaskRetryPolicy | undefined;
 }
 
-const states: Readonly<Record<number, TaskInfo<unknown>['state']>> = {
+/** A task seen without leasing it. */
+export interface TaskInfo<T> extends TaskSummary {
+  /** The data. Throws `InvalidData` when it cannot be read, or there is no such task. */
+  readonly data: T;
+  /** The payload; undefined when there is no such task. */
+  readonly bytes: Uint8Array | undefined;
+}
+
+const states: Readonly<Record<number, TaskSummary['state']>> = {
   [TaskState.TASK_STATE_AVAILABLE]: 'available',
   [TaskState.TASK_STATE_LEASED]: 'leased',
   [TaskState.TASK_STATE_DELAYED]: 'delayed',
 };
 
-export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo, withData: boolean): Promise<TaskInfo<T>> {
-  const state = states[info.state] ?? 'not-found';
-  const hasData = withData && state !== 'not-found';
-  const decoded: Decoded<T> = hasData
+export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo): Promise<TaskInfo<T>> {
+  const summary = taskSummary(info);
+  const isThere = summary.state !== 'not-found';
+  const decoded: Decoded<T> = isThere
     ? await decodeData(queue[FORMAT], info.data)
-    : { ok: false, error: new InvalidData(withData ? 'there is no such task' : 'the payload was not asked for') };
+    : { ok: false, error: new InvalidData('there is no such task') };
   return {
-    queue: info.queue,
-    pid: info.pid,
-    state,
+    ...summary,
     get data(): T {
       if (!decoded.ok) throw decoded.error;
       return decoded.value;
     },
-    bytes: hasData ? info.data : undefined,
+    bytes: isThere ? info.data : undefined,
+  };
+}
+
+export function taskSummary(info: WireInfo): TaskSummary {
+  return {
+    queue: info.queue,
+    pid: info.pid,
+    state: states[info.state] ?? 'not-found',
     attempts: info.attempts,
     enqueuedAt: instant(info.enqueuedUnixMs),
     hiddenUntil: instant(info.hiddenUntilUnixMs),

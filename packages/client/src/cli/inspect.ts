@@ -4,7 +4,6 @@ import { bytesCodec } from '../codec.ts';
 import { isTaskMasterError } from '../errors.ts';
 import type { Pid } from '../pid.ts';
 import type { GetOptions, Queue } from '../queue.ts';
-import type { TaskInfo } from '../task-info.ts';
 import { pid, queueName, wholeNumber } from './arguments.ts';
 import { CommandFailed, UsageError } from './cli-errors.ts';
 import { type ExitCode, exitCodes } from './exit-codes.ts';
@@ -12,7 +11,7 @@ import { count } from './format.ts';
 import { notesOf } from './help.ts';
 import type { Runner, Session } from './session.ts';
 import { tableOf } from './table.ts';
-import { taskColumns, taskObject } from './task-view.ts';
+import { type SeenTask, taskColumns, taskObject } from './task-view.ts';
 
 const peekNotes = `
 Nothing is leased by looking. Exits with 4 when there is no such task.
@@ -118,11 +117,7 @@ async function get(session: Session, name: string, given: readonly string[], fla
 }
 
 /** The state of these tasks, in as many requests as their payloads need: a reply that would be too large is refused. */
-async function getTasks(
-  queue: Queue<Uint8Array>,
-  pids: readonly Pid[],
-  options: GetOptions,
-): Promise<TaskInfo<Uint8Array>[]> {
+async function getTasks(queue: Queue<Uint8Array>, pids: readonly Pid[], options: GetOptions): Promise<SeenTask[]> {
   try {
     return await queue.get(pids, options);
   } catch (error) {

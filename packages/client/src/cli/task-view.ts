@@ -1,6 +1,6 @@
 import type { LeasedTask } from '../leased-task.ts';
 import { pidText } from '../pid.ts';
-import type { TaskInfo } from '../task-info.ts';
+import type { TaskSummary } from '../task-info.ts';
 import { previewOf, textOf } from './bytes-text.ts';
 import { count, duration } from './format.ts';
 import type { Output } from './output.ts';
@@ -41,8 +41,13 @@ export function leasedColumns(out: Output, now: number): readonly Column<LeasedT
   ];
 }
 
+/** A task seen without a lease, with its payload where that was asked for. */
+export interface SeenTask extends TaskSummary {
+  readonly bytes?: Uint8Array | undefined;
+}
+
 /** A task seen without a lease, for programs. What is not known or not asked for is left out. */
-export function taskObject(task: TaskInfo<Uint8Array>): object {
+export function taskObject(task: SeenTask): object {
   const { retry } = task;
   return {
     queue: task.queue,
@@ -68,11 +73,11 @@ export function taskObject(task: TaskInfo<Uint8Array>): object {
   };
 }
 
-type TaskColumn = Column<TaskInfo<Uint8Array>>;
+type TaskColumn = Column<SeenTask>;
 
 /** Columns for tasks that are all in the same state, or in any. */
 export function taskColumns(
-  kind: TaskInfo<Uint8Array>['state'] | 'any',
+  kind: TaskSummary['state'] | 'any',
   out: Output,
   withData: boolean,
   now: number,
