@@ -1,14 +1,28 @@
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { type AddressInfo, connect as connectSocket, createServer } from 'node:net';
+import { type AddressInfo, connect as connectSocket, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { connect, isTaskMasterError } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
-import type { Ended } from '../support/child-process.ts';
+import { type Ended, startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
+import { nodeCli } from '../support/paths.ts';
 import { slowness } from '../support/slowness.ts';
-import { runNode, startNode } from '../support/start-node.ts';
+import { type RunningNode, runNode, startNode } from '../support/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+/** Part of util-linux; gives a program a terminal. */
+const hasScript = spawnSync('script', ['--version']).status === 0;
+
+/** Half a request, whose other half never comes, is something in flight. */
+async function halfARequest({ grpcPort }: RunningNode): Promise<Socket> {
+  const socket = connectSocket(grpcPort, '127.0.0.1').on('error', () => {});
+  await once(socket, 'connect');
+  socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+  await once(socket, 'data');
+  return socket;
+}
 
 /** One line for people beside the log, which has no errors; no stack. */
 function expectOneClearLine({ stderr }: Ended, ...says: string[]): void {
@@ -90,6 +104,16 @@ describe('a node whose settings are wrong ends with 2 and names them', { timeout
   });
 });
 
+describe('a node whose log cannot be written', { timeout: 60_000 }, () => {
+  test.skipIf(process.platform !== 'linux')('as the disk that it is on is full, serves', async () => {
+    // Every write to it fails as one to a full disk does.
+    await using node = await startNode({ behind: ['sh', '-c', 'exec "$0" "$@" 2> /dev/full'] });
+    await using client = await connect(node.endpoint);
+    await client.queue('jobs').enqueue('x');
+    expect((await node.stop()).code).toBe(0);
+  });
+});
+
 describe('a node that is told to stop', { timeout: 60_000 }, () => {
   test('under load: finishes what is in flight, exits with 0, has lost nothing, is back at once', async () => {
     await using dir = await temporaryDirectory();
@@ -163,11 +187,8 @@ describe('a node that is told to stop', { timeout: 60_000 }, () => {
 
   test('waits for clients that hold on only for a time, and a second signal ends it at once', async () => {
     await using node = await startNode({ flags: ['--stop-grace-ms=60000'] });
-    const socket = connectSocket(node.grpcPort, '127.0.0.1').on('error', () => {});
-    await once(socket, 'connect');
-    // Half a request, whose other half never comes, is something in flight.
-    socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
-    await once(socket, 'data');
+    await using socket = await halfARequest(node);
+    expect(socket.destroyed).toBe(false);
     const told = performance.now();
     process.kill(node.pid, 'SIGINT');
     await eventually(async () => {
@@ -180,11 +201,49 @@ describe('a node that is told to stop', { timeout: 60_000 }, () => {
     const ended = await node.stop('SIGINT');
     expect(performance.now() - told).toBeLessThan(30_000);
     expect(ended.code).not.toBe(0);
-    socket.destroy();
   });
 
+  test('by a terminal that closes, takes its time though that is said twice', async () => {
+    await using node = await startNode({ flags: ['--stop-grace-ms=500'] });
+    await using socket = await halfARequest(node);
+    expect(socket.destroyed).toBe(false);
+    process.kill(node.pid, 'SIGHUP');
+    await eventually(() => expect(node.process.stderr).toContain('"msg":"stopping'));
+    expect(await node.stop('SIGHUP')).toMatchObject({ code: 0, stderr: expect.stringContaining('"msg":"stopped"') });
+  });
+
+  test.skipIf(!hasScript)(
+    `by a terminal that closes, stops cleanly though its log is gone${hasScript ? '' : ' (skipped: needs script of util-linux)'}`,
+    async () => {
+      await using dir = await temporaryDirectory();
+      // Only a clean stop writes a checkpoint in this time.
+      const flags = [
+        '--json',
+        `--data-dir=${dir.path}`,
+        '--grpc-port=0',
+        '--http-port=0',
+        '--engine-checkpoint-interval-ms=60000',
+      ];
+      const line = [process.execPath, nodeCli, ...flags].join(' ');
+      await using terminal = await startProcess('script', ['--quiet', '--command', line, '/dev/null']);
+      const ready = await eventually(() => {
+        const said = /^\{"ready":true.*\}/m.exec(terminal.stdout)?.[0];
+        expect(said).toBeDefined();
+        return JSON.parse(said ?? '') as { readonly grpc: string; readonly pid: number };
+      });
+      {
+        await using client = await connect(ready.grpc);
+        await client.queue('jobs').enqueue('x');
+      }
+      await terminal.kill('SIGKILL');
+      await eventually(() => expect(() => process.kill(ready.pid, 0)).toThrow('ESRCH'));
+      await using again = await startNode({ dir: dir.path });
+      expect(again.process.stderr).toContain('"replayedAtoms":0,"queues":1');
+    },
+  );
+
   test('with nothing to do, ends at once', async () => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       await using node = await startNode();
       const slow = await slowness();
       const told = performance.now();

@@ -30,7 +30,7 @@ export interface RunningNode extends AsyncDisposable {
   readonly readyMs: number;
   readonly process: Running;
   /** As Ctrl-C or an orchestrator stops it. Resolves when it has ended. */
-  stop(signal?: 'SIGTERM' | 'SIGINT'): Promise<Ended>;
+  stop(signal?: 'SIGTERM' | 'SIGINT' | 'SIGHUP'): Promise<Ended>;
   /** `kill -9`. Resolves when it has ended. */
   kill(): Promise<Ended>;
 }

@@ -1,4 +1,4 @@
-import { type ExitCode, exitCodes } from './exit-codes.ts';
+import { type EndingSignal, type ExitCode, exitCodes } from './exit-codes.ts';
 
 /** The command line, or what it was to read, makes no sense; nothing was asked of a node. */
 export class UsageError extends Error {
@@ -31,12 +31,12 @@ export class AlreadyReported extends Error {
   override readonly name = 'AlreadyReported';
 }
 
-/** Ctrl-C or SIGTERM ended the command. */
+/** A signal ended the command. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted';
-  readonly signalName: 'SIGINT' | 'SIGTERM';
+  readonly signalName: EndingSignal;
 
-  constructor(signalName: 'SIGINT' | 'SIGTERM') {
+  constructor(signalName: EndingSignal) {
     super(`interrupted by ${signalName}`);
     this.signalName = signalName;
   }

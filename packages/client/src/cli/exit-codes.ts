@@ -9,13 +9,13 @@ export const exitCodes = {
   unreachable: 3,
   /** What was asked for is not there. */
   nothing: 4,
-  /** Ctrl-C, as shells count it: 128 + SIGINT. */
-  interrupted: 130,
-  /** 128 + SIGTERM. */
-  terminated: 143,
 } as const;
 
-export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+/** What ends a command before its time (Ctrl-C, an orchestrator, a terminal that closes), and how, as shells count it. */
+export const signalExitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+
+export type EndingSignal = keyof typeof signalExitCodes;
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes] | (typeof signalExitCodes)[EndingSignal];
 
 export const exitCodesHelp = `Exit codes:
   0    done
@@ -23,4 +23,4 @@ export const exitCodesHelp = `Exit codes:
   2    the command line or its input makes no sense
   3    no node could be reached, or none was ready or answered in time
   4    nothing there: no task to lease or to show, or no such task
-  130  interrupted by Ctrl-C (143 by SIGTERM)`;
+  130  interrupted by Ctrl-C (143 by SIGTERM, 129 by SIGHUP: the terminal was closed)`;

@@ -4,7 +4,7 @@ import { addAdministration } from './administer.ts';
 import { Interrupted } from './cli-errors.ts';
 import { addCompletion } from './completion.ts';
 import { addEnqueue } from './enqueue.ts';
-import { type ExitCode, exitCodes, exitCodesHelp } from './exit-codes.ts';
+import { type EndingSignal, type ExitCode, exitCodes, exitCodesHelp, signalExitCodes } from './exit-codes.ts';
 import { helpWidth, notesOf } from './help.ts';
 import { addInspection } from './inspect.ts';
 import { addLease } from './lease.ts';
@@ -47,10 +47,12 @@ export async function main(args: readonly string[]): Promise<ExitCode> {
     err: process.stderr,
     signal: interrupt.signal,
   };
-  for (const name of ['SIGINT', 'SIGTERM'] as const) {
+  // A terminal that is gone takes no remarks; what is under way is finished all the same.
+  process.stderr.on('error', () => {});
+  for (const name of Object.keys(signalExitCodes) as EndingSignal[]) {
     process.on(name, () => {
-      // The second time whatever is being finished is given up.
-      if (interrupt.signal.aborted) process.exit(name === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated);
+      // The second time what is being finished is given up; but both a terminal and its shell may send SIGHUP.
+      if (interrupt.signal.aborted && name !== 'SIGHUP') process.exit(signalExitCodes[name]);
       interrupt.abort(new Interrupted(name));
     });
   }

@@ -3,7 +3,7 @@ import { DeadlineExceeded, isTaskMasterError, type TaskMasterError, Unavailable 
 import { pidText } from '../pid.ts';
 import { escapeControls } from './bytes-text.ts';
 import { AlreadyReported, CommandFailed, Interrupted, UsageError } from './cli-errors.ts';
-import { type ExitCode, exitCodes } from './exit-codes.ts';
+import { type ExitCode, exitCodes, signalExitCodes } from './exit-codes.ts';
 import type { OutputStream } from './output.ts';
 
 /** An error as it is shown: `{"error": ...}` with `--json`, else one line. */
@@ -56,9 +56,7 @@ export function reportError(
   stderr: OutputStream,
   { json, debug }: { readonly json: boolean; readonly debug: boolean },
 ): ExitCode {
-  if (thrown instanceof Interrupted) {
-    return thrown.signalName === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated;
-  }
+  if (thrown instanceof Interrupted) return signalExitCodes[thrown.signalName];
   if (thrown instanceof AlreadyReported) return exitCodes.failed;
   const report = errorReport(thrown);
   stderr.write(json ? `${JSON.stringify({ error: report })}\n` : `${errorLine(report)}\n`);

@@ -11,6 +11,8 @@ export async function runProgram(
   args: readonly string[],
   create: (ended: (code: number) => void) => Command,
 ): Promise<number> {
+  // What nobody reads any more, as its terminal or pipe is gone, is no reason to end in the midst of work.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   let code = 0;
   const program = create((ended) => {
     code = ended;

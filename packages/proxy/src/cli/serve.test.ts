@@ -16,6 +16,16 @@ describe('the command', () => {
     expect(stderr).toContain(problem);
   });
 
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('ends cleanly by %s', async (signal) => {
+    const args = ['--join=127.0.0.1:1', '--grpc-port=0', '--http-port=0', '--gossip-port=0', '--json'];
+    using proxy = runCommand(CLI, args);
+    await readyLine(proxy);
+    proxy.child.kill(signal);
+    const { code, stderr } = await proxy.ended;
+    expect(code).toBe(0);
+    expect(stderr).toContain('"msg":"stopped"');
+  });
+
   test.each([
     ['unless told otherwise', '', ['--max-semi-space-size=4', '--heap-growing-percent=300']],
     ['as far as nothing else is chosen', '--max_semi_space_size=8', ['--heap-growing-percent=300']],
