@@ -55,7 +55,10 @@ export interface RetryEvent {
   readonly elapsedMs: number;
 }
 
-/** Keys and certificates, in PEM. Plain data, so that the thread that renews leases can connect too. */
+/**
+ * Keys and certificates, in PEM. Plain data, so that the thread that renews leases can connect too. Nodes and proxies speak
+ * plain text themselves: for endpoints behind something that ends TLS.
+ */
 export interface TlsOptions {
   /** Certificate authorities to trust. Default: Node's. */
   readonly ca?: Uint8Array | undefined;
@@ -72,7 +75,7 @@ export interface TlsOptions {
  *   group go there.
  * - `direct`: straight to the node that holds the group, of which the client keeps a table; to the endpoints while the holder
  *   is not known or cannot be reached. Saves the way over a proxy. Nodes must be reachable at the addresses that they tell
- *   each other (`taskmaster members` shows them), and with `tls` have certificates for these.
+ *   each other (`taskmaster members` shows them), in plain text: with `tls` calls go to the endpoints.
  */
 export type Routing = 'any' | 'direct';
 
@@ -82,7 +85,7 @@ export interface GrpcOptions {
   readonly endpoints: string | readonly string[];
   /** Which of the endpoints, or which other nodes of their cluster, calls go to. Default `any`. */
   readonly routing?: Routing | undefined;
-  /** Encrypts. Default: plain text. */
+  /** Encrypts, towards something in front of nodes that ends TLS. Default: plain text. */
   readonly tls?: TlsOptions | undefined;
   /**
    * Credentials made by hand, instead of `tls`. They cannot be handed to another thread, so leases are renewed on the

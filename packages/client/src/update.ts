@@ -26,7 +26,7 @@ export interface ReleaseOutcome {
 }
 
 export interface ReleaseOptions {
-  /** Keeps the task hidden for so long. Default: as the task's retry policy says, at once without one. */
+  /** Keeps the task hidden for so long. Default: as its retry policy says, at once without one or with `refundAttempt`. */
   readonly delay?: Duration | undefined;
   /** The attempt does not count: the task was not worked on. Default false. */
   readonly refundAttempt?: boolean | undefined;

@@ -38,7 +38,7 @@ One task is read from DATA, from --file, or from stdin (-, or neither given), by
 With --lines each line of the file or of stdin is a task; empty lines are left out. Lines are sent in batches: a batch is
 stored entirely or not at all, the whole file is not. It takes bounded memory, whatever the size. Without PIDs the tasks
 are queued in the order of the lines. With PIDs an interrupted run can simply be repeated, as what is there already
-collapses; without, go on with --from-line.
+collapses (what was completed in between is enqueued again); without, go on with --from-line.
 
 Examples:
   $ taskmaster enqueue shop#mail '{"to":"ann@example.com"}'
@@ -74,7 +74,7 @@ export function addEnqueue(program: Command, runner: Runner): void {
       'batches under way at once (default: 8; 1 without PIDs, to keep the order)',
       wholeNumber(1, 64),
     )
-    .option('--from-line <n>', 'leave out the lines before this one', anyWholeNumber)
+    .option('--from-line <n>', 'leave out the lines before this one (default: 1)', anyWholeNumber)
     .addHelpText('after', notesOf(notes))
     .action((queue: string, data: string | undefined, flags: EnqueueFlags) => {
       assertConsistent(data, flags);

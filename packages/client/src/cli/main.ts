@@ -74,9 +74,7 @@ export async function mainIn(shell: Shell, args: readonly string[]): Promise<Exi
 }
 
 async function run(args: readonly string[], shell: Shell): Promise<ExitCode> {
-  const program = createProgram();
-  const runner = new Runner(program, shell);
-  addCommands(program, runner);
+  const { program, runner } = createProgram((made) => new Runner(made, shell));
   if (args.length === 0) {
     program.outputHelp({ error: true });
     return exitCodes.usage;
@@ -91,7 +89,8 @@ async function run(args: readonly string[], shell: Shell): Promise<ExitCode> {
   return runner.exitCode;
 }
 
-function createProgram(): Command {
+/** The commands, and what runs them. */
+export function createProgram(runnerOf: (program: Command) => Runner): { program: Command; runner: Runner } {
   const program = new Command('taskmaster')
     .description(intro)
     .version(version(), '-V, --version', 'show the version')
@@ -106,7 +105,9 @@ function createProgram(): Command {
     })
     .exitOverride();
   addGlobalOptions(program);
-  return program;
+  const runner = runnerOf(program);
+  addCommands(program, runner);
+  return { program, runner };
 }
 
 function addCommands(program: Command, runner: Runner): void {

@@ -62,7 +62,7 @@ Examples:
 
 const releaseNotes = `${taskNotes}
 
-Without --delay the task is hidden as its retry policy says, or is available at once.
+Without --delay the task is hidden as its retry policy says; without a policy, or with --refund, it is available at once.
 
 Examples:
   $ taskmaster release shop#mail order-17 --token 3

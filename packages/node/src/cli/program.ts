@@ -11,7 +11,12 @@ export function run(args: readonly string[], version: string, front?: StartNodeO
   return runProgram(args, (ended) => createProgram(version, front, ended));
 }
 
-function createProgram(version: string, front: StartNodeOptions['front'], ended: (code: number) => void): Command {
+/** The commands of a node. */
+export function createProgram(
+  version: string,
+  front: StartNodeOptions['front'],
+  ended: (code: number) => void,
+): Command {
   const program = new Command('taskmaster-node')
     .description('A node of TaskMaster: a durable, priority-ordered task queue.')
     .version(version, '-V, --version', 'print the version')

@@ -1,5 +1,5 @@
 import type { Reason } from '@taskmaster/proto';
-import { Histogram } from 'prom-client';
+import { Histogram, type Registry } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
 import type { EngineFigures, TaskEngine } from '../engine/commands.ts';
 import type { StoreSize } from '../ports/store.ts';
@@ -84,6 +84,10 @@ export class NodeMetrics {
 
   get contentType(): string {
     return this.#rpcs.contentType;
+  }
+
+  get registry(): Registry {
+    return this.#rpcs.registry;
   }
 
   text(): Promise<string> {

@@ -22,7 +22,8 @@ export function run(args: readonly string[], version: string): Promise<number> {
   return runProgram(args, (ended) => createProgram(version, ended));
 }
 
-function createProgram(version: string, ended: (code: number) => void): Command {
+/** The commands of a proxy. */
+export function createProgram(version: string, ended: (code: number) => void): Command {
   const program = new Command('taskmaster-proxy')
     .description('A proxy of TaskMaster: one address for all nodes of a cluster.')
     .version(version, '-V, --version', 'print the version')

@@ -1,0 +1,71 @@
+import { describe, expect, test } from 'vitest';
+import { createProgram } from '../../../packages/client/src/cli/main.ts';
+import { Runner } from '../../../packages/client/src/cli/session.ts';
+import { documentAt, rowsOf } from './documents.ts';
+import { noShell } from './no-shell.ts';
+
+type Command = ReturnType<typeof createProgram>['program'];
+
+const { program } = createProgram((made) => new Runner(made, noShell()));
+
+/** Of a command, in the guide: the text below its heading, up to the next one. */
+function sectionOf(heading: string): { readonly text: string; readonly rows: Readonly<Record<string, string>>[] } {
+  const guide = documentAt('docs/cli.md').text;
+  const [, text] = new RegExp(`^#+ ${heading}\\n(.*?)(?=^#+ |$(?![\\s\\S]))`, 'ms').exec(guide) ?? [];
+  if (text === undefined) throw new Error(`the guide has no section ${heading}`);
+  return { text, rows: rowsOf({ path: heading, text }).filter((row) => 'option' in row) };
+}
+
+/** By long name, what the guide's table says the default is; undefined where it has no such column. */
+function optionsIn(heading: string): Map<string, string | undefined> {
+  const { text, rows } = sectionOf(heading);
+  const own = rows.flatMap(({ option = '', default: byDefault }) =>
+    [...option.matchAll(/--[a-z-]+/g)].map(([long]): [string, string | undefined] => [long, byDefault]),
+  );
+  // `the conditions of [queues](#queues-1)`, `chosen as for [stats](#stats)`.
+  const others = [...text.matchAll(/\b(?:conditions of|chosen as for) \[([a-z-]+)\]/g)].flatMap(([, name = '']) => [
+    ...optionsIn(name),
+  ]);
+  return new Map([...others.map(([long]): [string, undefined] => [long, undefined]), ...own]);
+}
+
+/** What help says the default is. */
+function defaultOf({ description, defaultValue, defaultValueDescription }: Command['options'][number]): string {
+  const [, told] = /\(default: (.*)\)$/.exec(description) ?? [];
+  return told ?? defaultValueDescription ?? (defaultValue === undefined ? '' : String(defaultValue));
+}
+
+const plain = (text: string): string => text.replaceAll('`', '').toLowerCase();
+
+const commands = [
+  ...program.commands
+    .filter(({ commands }) => commands.length === 0)
+    .map((one): [string, Command] => [one.name(), one]),
+  ...program.commands.flatMap((parent) =>
+    parent.commands.map((one): [string, Command] => {
+      // What a command does without a command of its own is described under its name.
+      return [one.name() === 'list' ? parent.name() : `${parent.name()} ${one.name()}`, one];
+    }),
+  ),
+];
+
+describe('the guide of the command line', () => {
+  test.each(commands)('has the options of %s, no others, and their defaults', (heading, { options }) => {
+    const told = optionsIn(heading);
+    const longs = options.map(({ long }) => long ?? '');
+    expect([...told.keys()].toSorted()).toEqual(longs.toSorted());
+    for (const option of options) {
+      const inGuide = told.get(option.long ?? '');
+      if (inGuide === undefined) continue;
+      const inHelp = plain(defaultOf(option));
+      const isSame = inHelp === '' || plain(inGuide).includes(inHelp) || inHelp.includes(plain(inGuide));
+      expect(isSame, `${option.long}: '${inGuide}' in the guide, '${inHelp}' in help`).toBe(true);
+      if (/^\d/.test(inGuide)) expect(inHelp, `${option.long} in help`).not.toBe('');
+    }
+  });
+
+  test('has the options of all commands', () => {
+    const told = [...optionsIn('For all commands').keys()];
+    expect(told.toSorted()).toEqual([...program.options.map(({ long }) => long ?? ''), '--help'].toSorted());
+  });
+});

@@ -1,0 +1,150 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as client from '@taskmaster/client';
+import { parseSync } from 'oxc-parser';
+import { describe, expect, test } from 'vitest';
+import { connectTimeoutMs } from '../../../packages/client/src/grpc-transport.ts';
+import { clientSettings } from '../../../packages/client/src/options.ts';
+import { workerSettings } from '../../../packages/client/src/worker-options.ts';
+import { root } from '../imports.ts';
+import { documentAt, inlineCodeOf, rowsOf } from './documents.ts';
+
+const readme = documentAt('packages/client/README.md');
+
+/** What an interface of the client's sources has, each with its comment. */
+function membersOf(file: string, name: string): Map<string, string> {
+  const path = join(root, 'packages/client/src', file);
+  const source = readFileSync(path, 'utf8');
+  const { program, comments } = parseSync(path, source);
+  for (const node of program.body) {
+    const declared = node.type === 'ExportNamedDeclaration' ? node.declaration : node;
+    if (declared?.type !== 'TSInterfaceDeclaration' || declared.id.name !== name) continue;
+    return new Map(
+      declared.body.body.flatMap((member): [string, string][] => {
+        if (member.type !== 'TSPropertySignature' || member.key.type !== 'Identifier') return [];
+        const comment = comments.findLast(({ end }) => end <= member.start);
+        return [[member.key.name, comment?.value ?? '']];
+      }),
+    );
+  }
+  throw new Error(`${file} has no interface ${name}`);
+}
+
+/** The table of options below a line that begins like this: option → default. */
+function optionsBelow(line: string): Map<string, string> {
+  const from = readme.text.indexOf(`\n${line}`);
+  if (from < 0) throw new Error(`the README has no line that begins with ${line}`);
+  const [table = ''] = /^\|.*?(?=\n\n|$(?![\s\S]))/ms.exec(readme.text.slice(from)) ?? [];
+  const rows = rowsOf({ path: line, text: table });
+  return new Map(
+    rows.flatMap(({ option = '', default: byDefault = '' }) =>
+      [...option.matchAll(/`(\w+)`/g)].map(([, name = '']): [string, string] => [name, byDefault]),
+    ),
+  );
+}
+
+function lengthOf(ms: number): string {
+  if (ms >= 3_600_000) return `${ms / 3_600_000} h`;
+  if (ms >= 60_000) return `${ms / 60_000} min`;
+  return ms >= 1_000 ? `${ms / 1_000} s` : `${ms} ms`;
+}
+
+const settings = clientSettings({});
+const worker = workerSettings({});
+
+describe("the client's README", () => {
+  test.each([
+    [
+      '`connect(endpoints)` or',
+      [
+        ['options.ts', 'GrpcOptions'],
+        ['options.ts', 'ClientOptions'],
+      ],
+    ],
+    ['`queue.enqueue(data, { … })`', [['new-task.ts', 'TaskOptions']]],
+    ['`queue.lease({ … })`', [['lease-tasks.ts', 'LeaseOptions']]],
+    ['`client.worker(queues, handler, { … })`', [['worker-options.ts', 'WorkerOptions']]],
+  ] as const)('has the options of %s, and no others', (line, interfaces) => {
+    const inCode = interfaces.flatMap(([file, name]) => [...membersOf(file, name).keys()]);
+    expect([...optionsBelow(line).keys()].toSorted()).toEqual(inCode.toSorted());
+  });
+
+  test('has the defaults that the code has', () => {
+    const { retry } = settings;
+    const expected: readonly (readonly [line: string, option: string, told: string])[] = [
+      ['`connect(endpoints)`', 'timeout', lengthOf(settings.timeoutMs)],
+      ['`connect(endpoints)`', 'connectTimeout', lengthOf(connectTimeoutMs({ endpoints: 'a:1' }))],
+      [
+        '`connect(endpoints)`',
+        'retry',
+        `${retry.maxAttempts} attempts, ${lengthOf(retry.initialBackoffMs)} up to ${lengthOf(retry.maxBackoffMs)}`,
+      ],
+      ['`client.worker(', 'concurrency', String(worker.concurrency)],
+      ['`client.worker(', 'lease', lengthOf(worker.leaseMs)],
+      ['`client.worker(', 'maxLeaseTime', lengthOf(worker.maxLeaseMs)],
+      ['`client.worker(', 'wait', lengthOf(worker.waitMs)],
+      ['`client.worker(', 'backoff', `${lengthOf(worker.backoffInitialMs)} up to ${lengthOf(worker.backoffMaxMs)}`],
+    ];
+    for (const [line, option, told] of expected) expect(optionsBelow(line).get(option), option).toBe(told);
+    expect(workerSettings({ concurrency: 7 }).prefetch).toBe(7);
+    expect(optionsBelow('`client.worker(').get('prefetch')).toBe('`concurrency`');
+  });
+
+  test('has the defaults that comments in the code tell', () => {
+    const differing: string[] = [];
+    for (const [line, file, name] of [
+      ['`connect(endpoints)`', 'options.ts', 'GrpcOptions'],
+      ['`connect(endpoints)`', 'options.ts', 'ClientOptions'],
+      ['`queue.lease({', 'lease-tasks.ts', 'LeaseOptions'],
+      ['`client.worker(', 'worker-options.ts', 'WorkerOptions'],
+    ] as const) {
+      for (const [option, comment] of membersOf(file, name)) {
+        const told = optionsBelow(line).get(option)?.replaceAll('`', '') ?? '';
+        const [, inCode] =
+          /Default:? `?([\d,.]+(?: (?:ms|s|min|h|MiB))?|true|false|any)\b/.exec(comment.replace(/\s*\*\s*/g, ' ')) ??
+          [];
+        if (inCode !== undefined && !told.startsWith(inCode))
+          differing.push(`${option}: ${told}, ${inCode} in the code`);
+      }
+    }
+    expect(differing).toEqual([]);
+  });
+
+  test('names every class of errors, and what all of them have', () => {
+    const classes = Object.entries(client).flatMap(([name, value]) =>
+      typeof value === 'function' && value.prototype instanceof client.TaskMasterError ? [name] : [],
+    );
+    const [, told = ''] = /Catch classes:(.*?)Misuse/s.exec(readme.text) ?? [];
+    expect(
+      [...told.matchAll(/`(\w+)`/g)]
+        .map(([, name]) => name)
+        .filter((name) => name !== 'client')
+        .toSorted(),
+    ).toEqual(classes.toSorted());
+    const [, fields = ''] = /a `TaskMasterError` with (.*?)\. `/s.exec(readme.text) ?? [];
+    const has = Object.keys(new client.TaskMasterError('', { reason: 'INTERNAL' })).filter((key) => key !== 'name');
+    expect([...fields.matchAll(/`(\w+)`/g)].map(([, name]) => name).toSorted()).toEqual(has.toSorted());
+  });
+
+  test('names calls, fields and functions that there are', () => {
+    const of: Readonly<Record<string, readonly string[]>> = {
+      client: namesOf(client.TaskMasterClient),
+      queue: namesOf(client.Queue),
+      task: namesOf(client.LeasedTask),
+      worker: [...namesOf(client.Worker)],
+    };
+    const wrong = inlineCodeOf(readme).flatMap((code) => {
+      const [, object = '', member = ''] = /^(client|queue|task|worker)\.(\w+)/.exec(code) ?? [];
+      return object === '' || of[object]?.includes(member) ? [] : [code];
+    });
+    expect(wrong).toEqual([]);
+    const functions = inlineCodeOf(readme).flatMap((code) => /^(pid\w+|connect|\w+Codec)\b/.exec(code)?.slice(1) ?? []);
+    expect(functions.filter((name) => !(name in client) && name !== 'pid')).toEqual([]);
+  });
+});
+
+/** Methods and getters of a class, and the fields that it declares. */
+function namesOf(type: abstract new (...args: never[]) => object): string[] {
+  const fields = [...String(type).matchAll(/^\s+(?:readonly )?([a-z]\w*);?$/gm)].map(([, name = '']) => name);
+  return [...Object.getOwnPropertyNames(type.prototype), ...fields];
+}

@@ -1,0 +1,70 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from '../imports.ts';
+
+/** A document for people who use or change TaskMaster. */
+export interface Document {
+  /** Relative to the root. */
+  readonly path: string;
+  readonly text: string;
+}
+
+/** What stands between fences. */
+export interface Block {
+  readonly document: string;
+  /** `sh`, `ts`, ...; empty where none is named. */
+  readonly language: string;
+  readonly text: string;
+}
+
+const PATTERNS = ['*.md', 'docs/*.md', 'packages/*/README.md', 'examples/README.md', 'bench/**/README.md'];
+
+export const documents: readonly Document[] = globSync(PATTERNS, {
+  cwd: root,
+  exclude: (path) => /node_modules/.test(path),
+})
+  .sort()
+  .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
+
+/** @throws when there is no such document. */
+export function documentAt(path: string): Document {
+  const document = documents.find((one) => one.path === path);
+  if (document === undefined) throw new Error(`there is no document ${path}`);
+  return document;
+}
+
+const FENCED = /^```(\w*)\n(.*?)^```$/gms;
+
+export function blocksOf({ path, text }: Document): Block[] {
+  return [...text.matchAll(FENCED)].map(([, language = '', inner = '']) => ({
+    document: path,
+    language,
+    text: inner,
+  }));
+}
+
+/** Code within sentences and tables, without its backticks. */
+export function inlineCodeOf({ text }: Document): string[] {
+  const prose = text.replace(FENCED, '');
+  return [...prose.matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code.replaceAll('\\|', '|'));
+}
+
+/** The cells of the tables of a document, row by row, each with the titles of its columns. */
+export function rowsOf({ text }: Document): Readonly<Record<string, string>>[] {
+  const rows: Record<string, string>[] = [];
+  let titles: readonly string[] | undefined;
+  let before: readonly string[] = [];
+  for (const line of text.split('\n')) {
+    const cells = line.startsWith('|')
+      ? line
+          .split(/(?<!\\)\|/)
+          .slice(1, -1)
+          .map((cell) => cell.trim())
+      : undefined;
+    if (cells === undefined) titles = undefined;
+    else if (cells.every((cell) => /^:?-+:?$/.test(cell))) titles = before;
+    else if (titles !== undefined) rows.push(Object.fromEntries(titles.map((title, at) => [title, cells[at] ?? ''])));
+    before = cells ?? [];
+  }
+  return rows;
+}

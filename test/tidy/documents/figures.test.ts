@@ -1,0 +1,139 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { limits } from '@taskmaster/proto';
+import { expect, test } from 'vitest';
+import { NODE_BOUNDS } from '../../../packages/node/src/cli/memory-bounds.ts';
+import { DEFAULT_ENGINE_CONFIG as engine } from '../../../packages/node/src/engine/config.ts';
+import { familyNames } from '../../../packages/node/src/ports/store.ts';
+import { ACCEPT_LOSS_FILE } from '../../../packages/node/src/store/open-database.ts';
+import { RESERVE_FILE } from '../../../packages/node/src/store/reserve-file.ts';
+import { SYNC_MARK_FILE } from '../../../packages/node/src/store/sync-mark.ts';
+import { KEPT_LOGS, SYNCED_FILES } from '../../../packages/node/src/store/synced-files.ts';
+import { DEFAULT_ROUTER_LIMITS as router } from '../../../packages/proxy/src/router.ts';
+import { root } from '../imports.ts';
+import { documentAt } from './documents.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const count = new Intl.NumberFormat('en-US').format;
+
+/** A number that a source gives a name, as `512 * 1024`. */
+function constant(file: string, name: string): number {
+  const source = readFileSync(join(root, 'packages', file), 'utf8');
+  const [, factors] = new RegExp(`const ${name}(?:: \\w+)? = ([\\d_ *./]+);`).exec(source) ?? [];
+  if (factors === undefined) throw new Error(`${file} has no number ${name}`);
+  return factors.split('*').reduce((product, factor) => product * Number(factor.replaceAll('_', '')), 1);
+}
+
+const SPELLED: Readonly<Record<number, string>> = {
+  [SECOND / 2]: 'half a second',
+  [SECOND]: 'another second',
+  [5 * SECOND]: 'five seconds',
+  [MINUTE]: 'a minute',
+  [365 * 24 * 60 * MINUTE]: 'a year',
+};
+
+/** The least Node that a package runs on. */
+function enginesOf(folder: string): string {
+  const { engines } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'));
+  return engines.node.replace('>=', '');
+}
+
+/** A length of time as a sentence has it. */
+const spelled = (ms: number): string => SPELLED[ms] ?? `${ms} ms, which nobody has spelled`;
+
+const stopped = constant('client/src/worker.ts', 'ABORTED_MS');
+const givenBack = constant('client/src/lease-tasks.ts', 'GIVE_BACK_MS');
+const joined = constant('client/src/update-joiner.ts', 'SMALL_ITEMS');
+const joinedBytes = constant('client/src/update-joiner.ts', 'MOST_BYTES') / 4;
+const unwritten = constant('node/src/engine/unwritten-tasks.ts', 'MOST_TASKS');
+const unwrittenBytes = constant('node/src/engine/unwritten-tasks.ts', 'MOST_BYTES');
+const many = constant('client/src/queue.ts', 'MANY_TASKS');
+const ahead = constant('client/src/prefetch.ts', 'AHEAD_MS');
+
+/** What documents say, made of what the code has. */
+const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
+  [
+    'docs/contract.md',
+    `at most ${limits.dataBytes / MIB} MiB`,
+    `Each part is UTF-8, at most ${limits.nameBytes} bytes`,
+    `1 to ${limits.pidBytes} bytes`,
+    `within the window (${engine.requestIdWindowMs / MINUTE} minutes by default)`,
+    `are kept for ${spelled(engine.emptyQueueLingerMs)} after it empties`,
+  ],
+  [
+    'docs/errors.md',
+    `longer than ${limits.nameBytes} bytes, or not UTF-8`,
+    `a PID is missing or longer than ${limits.pidBytes} bytes`,
+    `longer than ${limits.regexBytes} bytes or not RE2`,
+    `a payload is larger than ${limits.dataBytes / MIB} MiB`,
+    `has more than ${constant('node/src/domain/errors.ts', 'METADATA_VALUE_CHARACTERS')} characters`,
+  ],
+  [
+    'docs/cli.md',
+    `at most ${limits.dataBytes / MIB} MiB`,
+    `the leases last, at most ${spelled(limits.leaseMs)}`,
+    `at most ${limits.waitMs / MINUTE}m |`,
+    `up to ${count(limits.peekTasks)}; fewer come`,
+    `a batch also ends at ${constant('client/src/cli/enqueue-lines.ts', 'BATCH_BYTES') / KIB} KiB`,
+    `SIGKILL after ${constant('client/src/cli/run-command.ts', 'GRACE_MS') / SECOND} s`,
+    `at most ${constant('client/src/cli/partitions.ts', 'SHOWN_UNASKED')} of them`,
+  ],
+  [
+    'packages/client/README.md',
+    `${count(many)} or ${limits.requestBytes / 4 / MIB} MiB to a request`,
+    `${limits.replyDataBytes / MIB} MiB | payload in the reply`,
+    `more than ${joined} items or ${joinedBytes / KIB} KiB`,
+    `read again every ${constant('client/src/holder-routes.ts', 'REFRESH_MS') / SECOND} s`,
+    `(${ahead / SECOND} s worth)`,
+    `goes on for ${spelled(stopped)}`,
+    `at most ${(stopped + givenBack) / SECOND} s after its timeout`,
+    `${count(constant('client/src/grpc-transport.ts', 'DEFAULT_CALLS_IN_FLIGHT'))} | unanswered calls`,
+  ],
+  [
+    'README.md',
+    `Node ${enginesOf('.')} or newer and npm`,
+    `Node ${enginesOf('packages/client')} or newer does; a node, a proxy and the embedded mode need Node ${enginesOf('packages/node')}`,
+  ],
+  [
+    'docs/data-on-disk.md',
+    ...familyNames.map((family) => `| \`${family}\` | `),
+    ...['node', 'clock', 'partition/', 'reap/', 'holder/', 'clear/', 'identity', 'member/'].map(
+      (key) => `| \`${key}\` `,
+    ),
+    ...[SYNC_MARK_FILE, SYNCED_FILES, KEPT_LOGS, RESERVE_FILE, ACCEPT_LOSS_FILE].map((file) => `| \`${file}\` |`),
+    `more than ${count(unwritten)} tasks or ${unwrittenBytes / MIB} MiB of payloads`,
+    `Every ${engine.checkpointIntervalMs} ms`,
+  ],
+  [
+    'docs/proxy.md',
+    `Updates of up to ${constant('proxy/src/sender.ts', 'SHARED_BYTES') / KIB} KiB in calls of their own`,
+    `holds the call for up to ${router.holdMs / SECOND} s`,
+    `no more than ${constant('proxy/src/leases.ts', 'STRICT_STEPS')} times`,
+  ],
+  [
+    'docs/operations.md',
+    `engine cache (${engine.cacheBytes / MIB} MiB)`,
+    `request ids (${engine.requestIdBytes / MIB} MiB, and up to ${constant('node/src/engine/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB`,
+    `in flight (${engine.maxInFlightBytes / MIB} MiB at most`,
+    `at most ${spelled(engine.checkpointIntervalMs)} of work`,
+    `\`--max-semi-space-size=${NODE_BOUNDS.youngMib}\``,
+    `\`--initial-old-space-size=${NODE_BOUNDS.oldLeastMib}\``,
+    `\`--heap-growing-percent=${NODE_BOUNDS.oldGrowthPercent}\``,
+    `a file \`${ACCEPT_LOSS_FILE}\` in the directory`,
+  ],
+  [
+    'docs/cluster.md',
+    `has answered for ${spelled(constant('node/src/cluster/standing.ts', 'LOOK_FIRST_MS'))}`,
+    `for more than ${spelled(constant('node/src/cluster/commit-guard.ts', 'PAUSE_MS'))}`,
+    `how far it is every ${spelled(constant('node/src/cluster/share-log.ts', 'PROGRESS_MS'))}`,
+    `at least ${constant('node/src/cluster-settings.ts', 'KEY_CHARACTERS')} characters`,
+  ],
+];
+
+test.each(sentences)('the figures in %s are those of the code', (path, ...told) => {
+  const text = documentAt(path).text.replace(/\s+/g, ' ');
+  expect(told.filter((sentence) => !text.includes(sentence))).toEqual([]);
+});

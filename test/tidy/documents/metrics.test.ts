@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { NodeMetrics } from '../../../packages/node/src/http/metrics.ts';
+import { createProxyHttp } from '../../../packages/proxy/src/proxy-http.ts';
+import { root } from '../imports.ts';
+import { documents } from './documents.ts';
+
+const nothing = { version: '0', connections: () => 0, unreadReplyBytes: () => 0 };
+
+const node = new NodeMetrics({
+  ...nothing,
+  engine: () => undefined,
+  health: () => ({ kind: 'starting' }),
+  storeSize: () => undefined,
+  cluster: () => undefined,
+  queues: 1,
+}).registry;
+
+const proxy = createProxyHttp(
+  { host: '127.0.0.1', port: 0 },
+  {
+    ...nothing,
+    routes: () => undefined,
+    figures: () => undefined,
+    service: () => undefined,
+    isReady: () => false,
+    reachable: () => 0,
+    problem: () => undefined,
+    log: { debug() {}, info() {}, warn() {}, error() {} },
+  },
+).metrics.registry;
+
+interface Metric {
+  readonly name: string;
+  readonly help: string;
+  readonly type: string;
+  readonly labels: readonly string[];
+}
+
+/** Ours; those of the process and of Node are the library's. */
+function metricsOf(registry: typeof node): Metric[] {
+  return registry
+    .getMetricsAsArray()
+    .map((metric) => ({
+      name: metric.name,
+      help: metric.help,
+      type: String(metric.type),
+      labels: 'labelNames' in metric && Array.isArray(metric.labelNames) ? metric.labelNames.map(String) : [],
+    }))
+    .filter(({ name }) => name.startsWith('taskmaster_'))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+const ofNodes = metricsOf(node);
+const ofProxies = metricsOf(proxy);
+
+function tableOf(metrics: readonly Metric[]): string {
+  const rows = metrics.map(({ name, labels, type, help }) => {
+    const shown = labels.length === 0 ? name : `${name}{${labels.join(',')}}`;
+    return `| \`${shown}\` | ${type} | ${help} |`;
+  });
+  return ['| metric | type | what it counts |', '| --- | --- | --- |', ...rows].join('\n');
+}
+
+describe('metrics in documents', () => {
+  test('docs/metrics.md has all of them (vitest -u writes it)', async () => {
+    const text = [
+      '# Metrics\n',
+      'What a node and a proxy show at `/metrics`, for Prometheus. A test writes this page. [operations.md](operations.md#what-to-watch)',
+      'tells what to watch. Beside these there are those of the process and of Node.js (`process_…`, `nodejs_…`). A histogram is the',
+      'usual three series, whose names end in `_bucket`, `_sum` and `_count`.\n',
+      '## A node\n',
+      tableOf(ofNodes),
+      '\n## A proxy\n',
+      tableOf(ofProxies),
+      '',
+    ].join('\n');
+    await expect(text).toMatchFileSnapshot(join(root, 'docs/metrics.md'));
+  });
+
+  test('exist, with the labels they are shown with', () => {
+    const known = new Map([...ofNodes, ...ofProxies].map((metric) => [metric.name, metric]));
+    const wrong = documents.flatMap(({ path, text }) =>
+      [...text.matchAll(/\b(taskmaster_[a-z_]*[a-z])(?:\{([^}]*)\})?/g)].flatMap(([shown, name = '', labels]) => {
+        const metric = known.get(name);
+        const named = labels?.split(',').map((label) => label.replace(/=.*/, '')) ?? [];
+        const isRight = metric !== undefined && named.every((label) => metric.labels.includes(label));
+        return isRight ? [] : [`${path}: ${shown}`];
+      }),
+    );
+    expect(wrong).toEqual([]);
+  });
+});

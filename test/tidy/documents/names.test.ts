@@ -1,0 +1,35 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { root } from '../imports.ts';
+import { documents, inlineCodeOf } from './documents.ts';
+
+const SOURCES = [
+  'packages/**/*.{ts,json,proto,mjs}',
+  '{test,bench,examples,scripts}/**/*.{ts,json,mjs,txt,py}',
+  '*.json',
+  '.ci/*',
+];
+
+const words = new Set(
+  globSync(SOURCES, { cwd: root, exclude: (path) => /node_modules|dist|tidy\/documents/.test(path) }).flatMap(
+    (path) => readFileSync(join(root, path), 'utf8').match(/[A-Za-z_][\w]*/g) ?? [],
+  ),
+);
+
+/** Of other programs. */
+const THEIRS = new Set(['malloc_trim', 'nodejs_', 'nohup', 'setsid']);
+/** What stands for something, metrics (a test of their own knows them), figures that the bench puts together, folders. */
+const ELSEWHERE = /^(?:[A-Z_]+|_\w+|taskmaster_\w+|server_\w+_us|e2e)$/;
+
+/** Names of code that a document uses: `task.complete({ enqueue })` has three. */
+test('what documents write as code is in the code', () => {
+  const unknown = documents.flatMap((document) =>
+    inlineCodeOf(document)
+      .filter((code) => !/^[./~]|^https?:|^npm |^\S+@/.test(code))
+      .flatMap((code) => code.match(/[A-Za-z_]\w{2,}/g) ?? [])
+      .filter((name) => !words.has(name) && !THEIRS.has(name) && !ELSEWHERE.test(name))
+      .map((name) => `${document.path}: ${name}`),
+  );
+  expect([...new Set(unknown)]).toEqual([]);
+});

@@ -1,0 +1,10 @@
+import { PassThrough } from 'node:stream';
+import { Output } from '../../../packages/client/src/cli/output.ts';
+import type { Shell } from '../../../packages/client/src/cli/shell.ts';
+
+/** For command lines that are looked at and not run: what looks like a terminal, and shows nothing. */
+export function noShell(): Shell {
+  const stream = () => Object.assign(new PassThrough(), { isTTY: true });
+  const { signal } = new AbortController();
+  return { stdin: stream(), out: new Output(stream(), { json: false }), err: stream(), signal };
+}

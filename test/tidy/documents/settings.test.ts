@@ -1,0 +1,126 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { HELP } from '../../../bench/arguments.ts';
+import { createProgram } from '../../../packages/client/src/cli/main.ts';
+import { Runner } from '../../../packages/client/src/cli/session.ts';
+import { configAsYaml } from '../../../packages/node/src/cli/print-config.ts';
+import { nodeSettings, type Setting, type SettingsTable } from '../../../packages/node/src/cli/settings.ts';
+import { proxySettings } from '../../../packages/proxy/src/config.ts';
+import { root } from '../imports.ts';
+import { documents, inlineCodeOf, rowsOf } from './documents.ts';
+import { noShell } from './no-shell.ts';
+
+function sectionOf<C>(title: string, table: SettingsTable<C>): string {
+  const defaults = table.safeParse({});
+  if (!defaults.success) throw defaults.error;
+  return `## ${title}\n\n\`\`\`yaml\n${configAsYaml(table, defaults.data)}\`\`\`\n`;
+}
+
+const all: readonly Setting[] = [...nodeSettings.all, ...proxySettings.all];
+const sections = new Set(all.flatMap(({ path }) => (path.length > 1 ? path.slice(0, 1) : [])));
+
+describe('settings in documents', () => {
+  test('docs/settings.md has all of them (vitest -u writes it)', async () => {
+    const text = [
+      '# Settings\n',
+      'Every setting of a node and of a proxy with its default, as `taskmaster-node config print` and `taskmaster-proxy config',
+      'print` write them: each block is a file for `--config`. A test writes this page. [operations.md](operations.md#settings)',
+      'tells how to set them.\n',
+      sectionOf('A node', nodeSettings),
+      sectionOf('A proxy', proxySettings),
+    ].join('\n');
+    await expect(text.trimEnd().concat('\n')).toMatchFileSnapshot(join(root, 'docs/settings.md'));
+  });
+
+  test('have names that exist', () => {
+    const names = new Set(all.flatMap(({ path, name }) => [name, path.at(-1) ?? '']));
+    const isSetting = (code: string): boolean => sections.has(code.split('.')[0] ?? '') && /^\w+\.\w+$/.test(code);
+    const unknown = documents.flatMap((document) =>
+      inlineCodeOf(document)
+        .filter((code) => (isSetting(code) || /^[a-z]+[A-Z]\w*(Ms|Bytes)$/.test(code)) && !names.has(code))
+        .filter((code) => !inClient.has(code))
+        .map((code) => `${document.path}: ${code}`),
+    );
+    expect(unknown).toEqual([]);
+  });
+
+  test('have flags that exist', () => {
+    const { program } = createProgram((made) => new Runner(made, noShell()));
+    const options = [program, ...program.commands, ...program.commands.flatMap(({ commands }) => commands)];
+    const flags = new Set([
+      ...all.map(({ flag }) => flag),
+      ...options.flatMap((command) => command.options.map(({ long }) => long ?? '')),
+      ...(HELP.match(/--[a-z-]+/g) ?? []),
+      ...['--config', '--help'],
+    ]);
+    const unknown = documents
+      .filter(({ path }) => !/performance|peers|bench|examples/.test(path))
+      .flatMap((document) =>
+        inlineCodeOf(document)
+          .flatMap((code) => (code.startsWith('--') ? [/^--[\w-]+/.exec(code)?.[0] ?? ''] : []))
+          .filter((flag) => !flags.has(flag) && !ofNode.test(flag) && !flag.startsWith('--grpc-'))
+          .map((flag) => `${document.path}: ${flag}`),
+      );
+    expect(unknown).toEqual([]);
+  });
+
+  test('have variables that something reads', () => {
+    const patterns = ['packages/*/src/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts', 'scripts/*.mjs'];
+    const sources = globSync(patterns, { cwd: root, exclude: (path) => /node_modules|documents/.test(path) });
+    const read = sources.map((path) => readFileSync(join(root, path), 'utf8')).join('\n');
+    const variables = new Set(all.map(({ env }) => env));
+    const unknown = documents.flatMap(({ path, text }) =>
+      [...text.matchAll(/TASKMASTER_[A-Z_]+[A-Z]/g)]
+        .filter(([variable]) => !variables.has(variable) && !read.includes(variable))
+        .map(([variable]) => `${path}: ${variable}`),
+    );
+    expect(unknown).toEqual([]);
+  });
+
+  test('have the defaults that tables say', () => {
+    const wrong: string[] = [];
+    let compared = 0;
+    for (const { path, table } of [
+      { path: 'docs/cluster.md', table: nodeSettings },
+      { path: 'docs/proxy.md', table: proxySettings },
+    ]) {
+      const document = documents.find((one) => one.path === path);
+      for (const { setting: cell = '', default: told = '' } of document === undefined ? [] : rowsOf(document)) {
+        const flags = [...cell.matchAll(/`(--[\w-]+)`/g)].map(([, flag]) => flag);
+        const shown = flags.length === 1 ? [told] : told.split(', ');
+        for (const [at, flag] of flags.entries()) {
+          const setting = table.all.find((one) => one.flag === flag);
+          if (setting === undefined) wrong.push(`${path}: ${flag} is none`);
+          else if (!isDefault(setting.default, shown[at] ?? '')) wrong.push(`${path}: ${flag}: ${shown[at]}`);
+          compared++;
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+    expect(compared).toBeGreaterThan(20);
+  });
+});
+
+/** Of Node itself. */
+const ofNode =
+  /^--(max-semi-space-size|initial-old-space-size|heap-growing-percent|external-memory-accounted-in-global-limit)$/;
+
+/** Fields that the client and its tests have. */
+const inClient = new Set(
+  globSync('packages/client/src/*.ts', { cwd: root }).flatMap(
+    (path) => readFileSync(join(root, path), 'utf8').match(/\b[a-z]+[A-Z]\w*(?:Ms|Bytes)(?=[?:])/g) ?? [],
+  ),
+);
+
+/** `64 MiB`, `false`, `7402 (proxy 7502)`; words and nothing stand for what is decided elsewhere. */
+function isDefault(value: unknown, told: string): boolean {
+  const plain = told.replaceAll('`', '').replace(/ \(.*\)$/, '');
+  if (typeof value === 'number') {
+    const [, digits = '', unit = ''] = /^([\d,]+)(?: ([KMG]iB))?$/.exec(plain) ?? [];
+    const bytes = { '': 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 }[unit] ?? Number.NaN;
+    return Number(digits.replaceAll(',', '')) * bytes === value;
+  }
+  if (value === '' || (Array.isArray(value) && value.length === 0)) return !/^[\d`]/.test(told);
+  return plain === String(value);
+}
