@@ -69,6 +69,11 @@ test('what pidText shows, pidFromText reads', () => {
   );
 });
 
+test('pidFromText says how text is written that only looks like bytes', () => {
+  expect(() => pidFromText('hex:zz')).toThrow('is written hex:6865783a7a7a');
+  expect(pidFromText('hex:6865783a7a7a')).toEqual(Buffer.from('hex:zz'));
+});
+
 test('pidFromText reads text that people write', () => {
   expect(pidFromText('invoice 17')).toEqual(Buffer.from('invoice 17'));
   expect(pidFromText('hex:00Ff')).toEqual(Buffer.of(0, 0xff));

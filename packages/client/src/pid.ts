@@ -1,6 +1,6 @@
-import { bytesFromText, isMarked, limits } from '@taskmaster/proto';
+import { bytesFromText, isMarked, limits, pidText } from '@taskmaster/proto';
 
-export { pidText } from '@taskmaster/proto';
+export { pidText };
 
 /**
  * Priority-id: 1 to 4096 bytes that name a task within its queue and order it, bytewise, lowest first. `pidText` shows it,
@@ -58,8 +58,15 @@ export function comparePids(a: PidLike, b: PidLike): number {
  * @throws TypeError as `pidBytes`, and when something else follows the marker.
  */
 export function pidFromText(text: string): Pid {
-  if (isMarked(text)) return pidBytes(bytesFromText(text));
-  return pidBytes(text);
+  if (!isMarked(text)) return pidBytes(text);
+  let bytes: Pid;
+  try {
+    bytes = bytesFromText(text);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new TypeError(`${why}; the PID of that very text is written ${pidText(utf8(text))}`, { cause });
+  }
+  return pidBytes(bytes);
 }
 
 function utf8(text: string): Buffer {

@@ -155,7 +155,8 @@ export const configSchema = z.strictObject({
         max: 64 * GIB,
       }),
       maxInFlightRequests: count({
-        about: 'Requests being worked on at once, waiting leases aside; more are refused as OVERLOADED.',
+        about:
+          'Requests being worked on at once, waiting leases aside; more are refused as OVERLOADED. The last fifth is for updates without enqueues.',
         default: engine.maxInFlightRequests,
         min: 1,
         max: 1_000_000,
@@ -185,7 +186,8 @@ export const configSchema = z.strictObject({
         max: 16 * GIB,
       }),
       checkpointIntervalMs: ms({
-        about: 'How often counters are written. Longer: less to write, more to replay after a crash.',
+        about:
+          'How often counters and what became of tasks are written. Longer: less to write, more to replay after a crash.',
         default: engine.checkpointIntervalMs,
         min: 10,
         max: 60_000,
