@@ -132,7 +132,7 @@ export class Overloaded extends TaskMasterError {
   override readonly name = 'Overloaded';
 }
 
-/** The node's disk is full: no new work is taken, completions and renewals go on. */
+/** The node's disk is full: updates that enqueue are refused, all others go on. */
 export class DiskFull extends TaskMasterError {
   override readonly name = 'DiskFull';
 }

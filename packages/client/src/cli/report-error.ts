@@ -32,7 +32,7 @@ const hints: Readonly<Record<string, string>> = {
   INVALID_REGEX: 'regular expressions are RE2: no look-around, no back references',
   OVERLOADED: 'the node has too much to do; try again later or with fewer requests at once',
   TOO_MANY_WAITERS: 'too many workers wait for tasks on this node; try again later',
-  DISK_FULL: 'make room on the disk of the node; completing, renewing and reading go on meanwhile',
+  DISK_FULL: 'make room on the disk of the node; all but enqueueing goes on meanwhile',
   NOT_HOLDER: 'another node serves this group; give --endpoint a proxy or that node',
   UNKNOWN_MEMBER: '`taskmaster members --all` shows who there is',
   MEMBER_LEFT: 'there is nothing left to do; `taskmaster members --all` shows it',
