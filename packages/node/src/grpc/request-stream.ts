@@ -1,16 +1,14 @@
-import { ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
+import { ServerInterceptingCall } from '@grpc/grpc-js';
 import { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import type { Caller } from './caller.ts';
 import { originOf } from './origin.ts';
 import type { RawService, StreamOperation, StreamReply, StreamSession } from './raw-service.ts';
+import type { NextCall } from './received-messages.ts';
 import { refusalOf, toCallStatus, toWireError } from './status.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
-
-/** What grpc-js gives an interceptor to act on: the call below it. */
-type NextCall = Parameters<ServerInterceptor>[1];
 
 export interface RequestStreamLimits {
   /** Most calls of one stream being served, waiting for tasks, or answered and not yet sent; more stay unread. */

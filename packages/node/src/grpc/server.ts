@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { Server, ServerCredentials, type ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
-import { limits, TaskMasterServiceService } from '@taskmaster/proto';
+import { TaskMasterServiceService } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
@@ -10,6 +10,7 @@ import { rawMethod } from './codec.ts';
 import { HealthService } from './health.ts';
 import type { RawService } from './raw-service.ts';
 import { ReceiveWindows } from './receive-windows.ts';
+import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
 import { createReflection } from './reflection.ts';
 import {
   DEFAULT_STREAM_LIMITS,
@@ -19,9 +20,6 @@ import {
 } from './request-stream.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
-
-/** Room above our own bound, so that requests a little too large get our reason and not grpc-js's. */
-const RECEIVE_BYTES = limits.requestBytes + 1024 * 1024;
 
 const TASK_SERVICE = TaskMasterServiceService.updateTasks.path.split('/')[1] ?? '';
 
@@ -155,7 +153,7 @@ export class GrpcServer {
       }),
       // Its counters cost two clock readings a message and nobody looks at them: the node has metrics of its own.
       'grpc.enable_channelz': 0,
-      interceptors: [this.#takeStreams()],
+      interceptors: [this.#intercept()],
     });
     const deps = { ...this.#deps, unread: this.#unread };
     const { unary } = this.#deps.service;
@@ -175,7 +173,7 @@ export class GrpcServer {
   }
 
   /** Hands calls of `Stream` to a `RequestStream`, which serves them below grpc-js's own streams. */
-  #takeStreams(): ServerInterceptor {
+  #intercept(): ServerInterceptor {
     const { path } = TaskMasterServiceService.stream;
     const deps: RequestStreamDeps = {
       ...this.#deps,
@@ -188,7 +186,10 @@ export class GrpcServer {
       },
     };
     // The declared type wants a class with private fields, but whatever has the methods of a call will do.
-    return (method, call) => (method.path === path ? new RequestStream(call, deps) : (call as ServerInterceptingCall));
+    return (method, call) => {
+      refuseWithReason(call);
+      return method.path === path ? new RequestStream(call, deps) : (call as ServerInterceptingCall);
+    };
   }
 
   #opened(stream: RequestStream): void {
