@@ -9,6 +9,7 @@ import { eventually } from '../support/eventually.ts';
 import { slowness } from '../support/slowness.ts';
 import { runNode, startNode } from '../support/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { watchAll } from '../support/watch-all.ts';
 
 /** One line for people beside the log, which has no errors; no stack. */
 function expectOneClearLine({ stderr }: Ended, ...says: string[]): void {
@@ -181,6 +182,16 @@ describe('a node that is told to stop', { timeout: 60_000 }, () => {
     expect(performance.now() - told).toBeLessThan(30_000);
     expect(ended.code).not.toBe(0);
     socket.destroy();
+  });
+
+  test('with clients that only watch it, tells them and ends at once', async () => {
+    await using node = await startNode();
+    const watching = await watchAll(node.grpcPort);
+    const slow = await slowness();
+    const told = performance.now();
+    expect((await node.stop()).code).toBe(0);
+    expect(performance.now() - told).toBeLessThan(1_000 * slow);
+    await watching.toldToEnd();
   });
 
   test('with nothing to do, ends at once', async () => {

@@ -8,7 +8,7 @@ import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import type { CallContext, LeasedTask, UpdateCommand } from '../engine/commands.ts';
 import type { CallSignal } from '../ports/call-signal.ts';
 import { rawMethod } from './codec.ts';
-import { checkHealth } from './testing/check-health.ts';
+import { checkHealth, listServices, watchHealth } from './testing/check-health.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
 import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
 import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aPeek, bytes } from './testing/requests.ts';
@@ -282,13 +282,16 @@ describe('a reply', () => {
 });
 
 describe('a server', () => {
-  test.each(['', 'taskmaster.v1.TaskMasterService'])('is healthy as the engine is: "%s"', async (service) => {
-    const engine = fakeEngine();
-    await using server = await startServer(engine);
-    expect(await checkHealth(server.port, service)).toEqual({ status: 'SERVING' });
-    engine.health = { kind: 'failed', cause: new Error('fsync') };
-    await expect.poll(() => checkHealth(server.port, service)).toEqual({ status: 'NOT_SERVING' });
-  });
+  test.each(['', 'taskmaster.v1.TaskMasterService', 'taskmaster.v1.ClusterService'])(
+    'is healthy as the engine is: "%s"',
+    async (service) => {
+      const engine = fakeEngine();
+      await using server = await startServer(engine);
+      expect(await checkHealth(server.port, service)).toEqual({ status: 'SERVING' });
+      engine.health = { kind: 'failed', cause: new Error('fsync') };
+      await expect.poll(() => checkHealth(server.port, service)).toEqual({ status: 'NOT_SERVING' });
+    },
+  );
 
   test('finishes what is in flight when it stops', async () => {
     const deleted = Promise.withResolvers<number>();
@@ -306,6 +309,41 @@ describe('a server', () => {
     expect(await call).toEqual({ deletedTasks: 5 });
     await stopped;
     expect(server.server.connections).toBe(0);
+  });
+
+  test('ends what only watches when it stops, and says before that it serves no more', async () => {
+    await using server = await startServer(fakeEngine());
+    using health = watchHealth(server.port);
+    using reflection = listServices(server.port);
+    await health.said('SERVING');
+    await reflection.answered;
+    // Longer than a test may take.
+    await server.server.stop(600_000);
+    await health.said('NOT_SERVING');
+    for (const { ended } of [health, reflection]) {
+      const error = await ended;
+      expect(error.code).toBe(status.UNAVAILABLE);
+      expect(errorInfoOf(error).reason).toBe('SHUTTING_DOWN');
+    }
+  });
+
+  test('says that it does not serve to those that begin to watch while it drains, and ends that', async () => {
+    const asked = Promise.withResolvers<void>();
+    const deleted = Promise.withResolvers<number>();
+    const deleteQueue = () => {
+      asked.resolve();
+      return deleted.promise;
+    };
+    await using server = await startServer(fakeEngine({ deleteQueue }));
+    using client = grpcClient(server.port);
+    const call = client.deleteQueue({ queue: 'mail' });
+    await asked.promise;
+    server.server.drain();
+    using health = watchHealth(client.raw);
+    await health.said('NOT_SERVING');
+    expect(errorInfoOf(await health.ended).reason).toBe('SHUTTING_DOWN');
+    deleted.resolve(1);
+    await call;
   });
 
   test('does not wait for what does not end', async () => {

@@ -7,6 +7,7 @@ import { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import { rawMethod } from './codec.ts';
+import { EndlessCalls } from './endless-calls.ts';
 import { HealthService } from './health.ts';
 import type { RawService } from './raw-service.ts';
 import { ReceiveWindows } from './receive-windows.ts';
@@ -61,6 +62,7 @@ export class GrpcServer {
   readonly #deps: GrpcServerDeps;
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
+  readonly #endless = new EndlessCalls();
   readonly #server: Server;
   #windows: ReceiveWindows | undefined;
   readonly #sockets = new Map<string, Socket>();
@@ -112,11 +114,12 @@ export class GrpcServer {
     this.#health.look();
   }
 
-  /** Says NOT_SERVING and takes no more connections; calls on existing ones go on. */
+  /** Says NOT_SERVING, ends what only watches, and takes no more connections; calls on existing ones go on. */
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
     this.#health.drain();
+    this.#endless.end(DRAINING);
     this.#listener.close();
     for (const stream of this.#streams.keys()) stream.stop(DRAINING);
   }
@@ -188,7 +191,8 @@ export class GrpcServer {
     // The declared type wants a class with private fields, but whatever has the methods of a call will do.
     return (method, call) => {
       refuseWithReason(call);
-      return method.path === path ? new RequestStream(call, deps) : (call as ServerInterceptingCall);
+      if (method.path === path) return new RequestStream(call, deps);
+      return method.responseStream ? this.#endless.add(call) : (call as ServerInterceptingCall);
     };
   }
 
