@@ -208,6 +208,10 @@ class ServedCaller implements RoutedCaller {
   get signal(): CallSignal | undefined {
     return this.#caller.signal;
   }
+
+  beginWaiting(): void {
+    this.#caller.beginWaiting?.();
+  }
 }
 
 /** Whoever made an update in a call of its own: it is carried out, whether or not somebody still waits for the answer. */
@@ -234,6 +238,10 @@ class StreamedCaller implements RoutedCaller {
 
   get signal(): CallSignal | undefined {
     return this.caller.signal;
+  }
+
+  beginWaiting(): void {
+    this.caller.beginWaiting?.();
   }
 }
 

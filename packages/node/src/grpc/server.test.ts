@@ -208,6 +208,42 @@ describe('bytes that are no request', () => {
   });
 });
 
+describe('calls that wait for tasks on one connection', () => {
+  const waitForEver = (_command: unknown, context?: CallContext) =>
+    new Promise<never>((_resolve, reject) => {
+      context?.signal?.addEventListener('abort', () => reject(new Refusal('CANCELLED', 'given up')));
+    });
+
+  test('leave room for others: those beyond half of its calls are refused, naming the bound', async () => {
+    const engine = fakeEngine({ leaseTasks: waitForEver, updateTasks: noOutcome });
+    await using server = await startServer(engine, { maxCallsPerConnection: 8 });
+    using client = grpcClient(server.port);
+    const poll = () => client.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
+    const polls = Array.from({ length: 3 }, poll);
+    const batch = client.raw.batchLeaseTasks({ requests: [1, 2, 3].map(() => aLease({ waitMs: 60_000 })) }, () => {});
+    await expect.poll(() => engine.asked.length).toBe(6);
+
+    const refused = (await client.leaseTasks(aLease({ waitMs: 60_000 })).catch((e: unknown) => e)) as ServiceError;
+    expect(refused).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: expect.stringContaining('connection') });
+    expect(errorInfoOf(refused)).toMatchObject({ reason: 'TOO_MANY_WAITERS', metadata: { limit: '4' } });
+    const { results } = await client.batchLeaseTasks({ requests: [aLease({ waitMs: 60_000 })] });
+    expect(results).toMatchObject([{ result: { $case: 'error', value: { reason: 'TOO_MANY_WAITERS' } } }]);
+    // Those that do not wait, and other connections, are none of it.
+    for (let i = 0; i < 20; i++) await client.updateTasks(anUpdate({ dequeue: [aDequeue()] }));
+    using other = grpcClient(server.port, { 'grpc.use_local_subchannel_pool': 1 });
+    other.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
+    await expect.poll(() => engine.asked.length).toBe(6 + 20 + 1);
+
+    // What ends makes room, however it ends.
+    polls[0]?.cancel();
+    batch.cancel();
+    await expect.poll(() => server.ended.length).toBe(2 + 20 + 2);
+    poll();
+    poll();
+    await expect.poll(() => engine.asked.length).toBe(6 + 20 + 1 + 2);
+  });
+});
+
 describe('a reply', () => {
   const large = Buffer.alloc(3 * 1024 * 1024);
   const state = (dataBytes: number) => ({

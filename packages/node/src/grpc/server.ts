@@ -21,6 +21,7 @@ import {
 } from './request-stream.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
+import { WaitingCalls } from './waiting-calls.ts';
 
 const TASK_SERVICE = TaskMasterServiceService.updateTasks.path.split('/')[1] ?? '';
 
@@ -38,7 +39,7 @@ export interface GrpcServerOptions {
   readonly maxConnectionAgeMs: number;
   /** What such a connection has in flight may still take so long, in ms. */
   readonly maxConnectionAgeGraceMs: number;
-  /** Calls at once on one connection; a `Stream` call counts as one. */
+  /** Calls at once on one connection, half of which may wait for tasks; a `Stream` call counts as one. */
   readonly maxCallsPerConnection: number;
   /** Replies kept for peers that do not read, over all connections, in bytes; a single one may have a quarter. */
   readonly maxUnreadReplyBytes: number;
@@ -158,7 +159,8 @@ export class GrpcServer {
       'grpc.enable_channelz': 0,
       interceptors: [this.#intercept()],
     });
-    const deps = { ...this.#deps, unread: this.#unread };
+    const waiting = new WaitingCalls(Math.ceil(options.maxCallsPerConnection / 2));
+    const deps = { ...this.#deps, unread: this.#unread, waiting };
     const { unary } = this.#deps.service;
     const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);
     const stream = rawMethod(TaskMasterServiceService.stream.path, true);
