@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { connect as connectHttp2, constants } from 'node:http2';
 import { connect } from 'node:net';
 import { type Client, credentials, makeGenericClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import { EnqueueResult, limits, TaskMasterServiceService } from '@taskmaster/proto';
@@ -242,6 +243,24 @@ describe('calls that wait for tasks on one connection', () => {
     poll();
     await expect.poll(() => engine.asked.length).toBe(6 + 20 + 1 + 2);
   });
+});
+
+test('a connection outlives the thousands of calls that it gives up', async () => {
+  await using server = await startServer(fakeEngine({ updateTasks: noOutcome }));
+  const session = connectHttp2(`http://127.0.0.1:${server.port}`);
+  const { path } = TaskMasterServiceService.leaseTasks;
+  const headers = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' };
+  // Below what may be open at once.
+  for (let wave = 0; wave < 10; wave++) {
+    const calls = Array.from({ length: 400 }, () => session.request(headers).on('error', () => {}));
+    for (const call of calls) call.close(constants.NGHTTP2_CANCEL);
+    await Promise.all(calls.map((call) => once(call, 'close')));
+  }
+  const call = session.request({ ...headers, ':path': TaskMasterServiceService.updateTasks.path });
+  call.end(Buffer.alloc(5));
+  const [answer] = await once(call, 'response');
+  expect(answer).toMatchObject({ 'grpc-status': String(status.INVALID_ARGUMENT) });
+  session.destroy();
 });
 
 describe('a reply', () => {

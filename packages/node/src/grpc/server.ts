@@ -19,6 +19,7 @@ import {
   type RequestStreamDeps,
   type RequestStreamLimits,
 } from './request-stream.ts';
+import { raiseResetLimit } from './reset-limit.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
 import { WaitingCalls } from './waiting-calls.ts';
@@ -159,6 +160,7 @@ export class GrpcServer {
       'grpc.enable_channelz': 0,
       interceptors: [this.#intercept()],
     });
+    raiseResetLimit(server);
     const waiting = new WaitingCalls(Math.ceil(options.maxCallsPerConnection / 2));
     const deps = { ...this.#deps, unread: this.#unread, waiting };
     const { unary } = this.#deps.service;
