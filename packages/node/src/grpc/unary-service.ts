@@ -167,11 +167,8 @@ class UnaryCall implements UnaryCaller, CallSignal {
   /** A batch does so for each of its leases, and is one call all the same. */
   beginWaiting(): void {
     if (this.#waits || this.gone) return;
-    const { waiting } = this.#served;
-    const connection = this.#call.getPeer();
-    waiting.add(connection);
+    this.#call.on('cancelled', this.#served.waiting.add(this.#call.getPeer()));
     this.#waits = true;
-    this.#call.once('cancelled', () => waiting.remove(connection));
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {

@@ -2,27 +2,39 @@ import { Refusal } from '../domain/errors.ts';
 
 const RETRY_MS = 1_000;
 
+interface Waiting {
+  calls: number;
+  readonly remove: () => void;
+}
+
 /** Calls that wait for tasks, by connection. They have some of a connection's calls only, so that it can make others. */
 export class WaitingCalls {
   readonly #most: number;
-  readonly #byConnection = new Map<string, number>();
+  readonly #byConnection = new Map<string, Waiting>();
 
   /** `most`: of one connection. */
   constructor(most: number) {
     this.#most = most;
   }
 
-  /** Throws a `Refusal` where too many wait already. */
-  add(connection: string): void {
-    const calls = this.#byConnection.get(connection) ?? 0;
-    if (calls >= this.#most) throw tooManyWait(this.#most, 'connection');
-    this.#byConnection.set(connection, calls + 1);
+  /**
+   * Returns what is to be called when the call is over, one function for all of a connection: thousands may wait. Throws a
+   * `Refusal` where too many wait already.
+   */
+  add(connection: string): () => void {
+    const waiting = this.#byConnection.get(connection) ?? this.#begin(connection);
+    if (waiting.calls >= this.#most) throw tooManyWait(this.#most, 'connection');
+    waiting.calls++;
+    return waiting.remove;
   }
 
-  remove(connection: string): void {
-    const calls = this.#byConnection.get(connection) ?? 0;
-    if (calls > 1) this.#byConnection.set(connection, calls - 1);
-    else this.#byConnection.delete(connection);
+  #begin(connection: string): Waiting {
+    const remove = (): void => {
+      if (--waiting.calls === 0) this.#byConnection.delete(connection);
+    };
+    const waiting: Waiting = { calls: 0, remove };
+    this.#byConnection.set(connection, waiting);
+    return waiting;
   }
 }
 
