@@ -1,5 +1,15 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { aLease, anEnqueue, anUpdate, errorInfoOf, type GrpcClient, grpcClient } from '@taskmaster/node/grpc/testing';
+import {
+  aLease,
+  anEnqueue,
+  anUpdate,
+  aPeek,
+  bytes,
+  errorInfoOf,
+  type GrpcClient,
+  grpcClient,
+} from '@taskmaster/node/grpc/testing';
+import { PeekKind } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { watchRoutedStreams } from './testing/routed-streams.ts';
 import { startTestCluster, type TestCluster } from './testing/test-cluster.ts';
@@ -106,6 +116,23 @@ describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', 
     expect(routed.reset).toEqual([]);
     // Of the leases, and of the updates.
     expect(routed.opened).toBe(2);
+  });
+
+  test('the nodes know the workers of unary leases by their own addresses', async () => {
+    await using it = await start();
+    const { port, group } = it;
+    const queue = `${group}#jobs`;
+    using client = connection(port);
+    using other = connection(port);
+    for (const [i, each] of [client, other, client].entries()) {
+      await each.updateTasks(anUpdate({ enqueue: [anEnqueue({ queue, pid: bytes(`${i}`) })] }));
+      expect((await each.leaseTasks(aLease({ queues: [queue] }))).tasks).toHaveLength(1);
+    }
+    const { tasks } = await client.peekTasks(aPeek({ queue, kind: PeekKind.PEEK_KIND_LEASED, limit: 10 }));
+    const [first, second, third] = tasks.map(({ workerAddress }) => workerAddress);
+    expect(first).toMatch(/^127\.0\.0\.1:\d+$/);
+    expect(second).not.toBe(first);
+    expect(third).toBe(first);
   });
 
   test('a client that closes its stream resets none at the nodes', async () => {
