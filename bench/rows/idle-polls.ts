@@ -8,7 +8,7 @@ const KIB = 1024;
 const MOST_KIB = 10;
 const MOST_CPU_PERCENT = 1;
 const MOST_WAKE_MS = 10;
-/** grpc-js takes 1,000 calls on one connection; streams take all. */
+/** A node lets 1,000 calls of one connection wait; streams take all. */
 const CONNECTIONS: Readonly<Record<Via, number>> = { unary: 12, client: 1, direct: 1 };
 const QUEUE = 'bench';
 

@@ -7,6 +7,7 @@ import { SeededRandom } from '@taskmaster/node/testing';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
+import { figuresOf, hasFigures } from '../support/process-figures.ts';
 import { type RunningNode, startNode } from '../support/start-node.ts';
 
 /* Whatever comes in: a status, or a closed connection; nothing changed; the node lives and serves others meanwhile. */
@@ -195,6 +196,29 @@ describe('a call that breaks gRPC is refused', () => {
   ])('%s', async (_case, body) => {
     const answer = await post(session, update, body);
     expect(answer.grpc).not.toBe(status.OK);
+  });
+
+  test.skipIf(!hasFigures).each([
+    ['an update', update],
+    ['a stream', TaskMasterServiceService.stream.path],
+  ])('%s of 4 GiB, of which nothing stays in memory', async (_case, path) => {
+    const MIB = 1024 * 1024;
+    const before = figuresOf(node.pid).rssBytes;
+    const stream = session.request({
+      [constants.HTTP2_HEADER_METHOD]: 'POST',
+      [constants.HTTP2_HEADER_PATH]: path,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+    });
+    stream.on('error', () => {}).resume();
+    const answered = once(stream, 'response');
+    stream.write(Buffer.from([0, 0xff, 0xff, 0xff, 0xff]));
+    for (let sent = 0; sent < 512; sent++) {
+      if (!stream.write(Buffer.alloc(MIB))) await once(stream, 'drain');
+    }
+    expect((await answered)[0]).toMatchObject({ 'grpc-status': String(status.INVALID_ARGUMENT) });
+    stream.close();
+    expect(figuresOf(node.pid).rssBytes - before).toBeLessThan(128 * MIB);
   });
 
   test.each([

@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { connect } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
+import { slowness } from '../support/slowness.ts';
 import { TestCluster } from '../support/start-cluster.ts';
 import { runProxy, startProxy } from '../support/start-proxy.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { watchAll } from '../support/watch-all.ts';
 
 const readyz = async (http: string): Promise<number> => (await fetch(`http://${http}/readyz`)).status;
 
@@ -32,6 +34,18 @@ describe('a proxy', { timeout: 60_000 }, () => {
     proxy.process.process.kill('SIGTERM');
     expect(await poll).toEqual([]);
     expect((await proxy.process.ended).code).toBe(0);
+  });
+
+  test('tells clients that only watch it, and ends at once', async () => {
+    await using cluster = await TestCluster.start({ nodes: 1 });
+    await using proxy = await startProxy(cluster.endpoints);
+    await eventually(async () => expect(await readyz(proxy.http)).toBe(200));
+    const watching = await watchAll(Number(proxy.endpoint.split(':')[1]));
+    const slow = await slowness();
+    const told = performance.now();
+    expect((await proxy.process.kill('SIGTERM')).code).toBe(0);
+    expect(performance.now() - told).toBeLessThan(1_000 * slow);
+    await watching.toldToEnd();
   });
 
   test('starts without a node, says so, and is ready once there is one', async () => {

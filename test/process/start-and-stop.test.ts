@@ -11,6 +11,7 @@ import { nodeCli } from '../support/paths.ts';
 import { slowness } from '../support/slowness.ts';
 import { type RunningNode, runNode, startNode } from '../support/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { watchAll } from '../support/watch-all.ts';
 
 /** Part of util-linux; gives a program a terminal. */
 const hasScript = spawnSync('script', ['--version']).status === 0;
@@ -241,6 +242,16 @@ describe('a node that is told to stop', { timeout: 60_000 }, () => {
       expect(again.process.stderr).toContain('"replayedAtoms":0,"queues":1');
     },
   );
+
+  test('with clients that only watch it, tells them and ends at once', async () => {
+    await using node = await startNode();
+    const watching = await watchAll(node.grpcPort);
+    const slow = await slowness();
+    const told = performance.now();
+    expect((await node.stop()).code).toBe(0);
+    expect(performance.now() - told).toBeLessThan(1_000 * slow);
+    await watching.toldToEnd();
+  });
 
   test('with nothing to do, ends at once', async () => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {

@@ -131,6 +131,20 @@ describe('in calls of their own', () => {
     await vi.waitUntil(() => server.engine.waiting === 0, patience);
   });
 
+  test('a lease that is given up in the turn in which it is sent is cancelled too', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint, useStream: false });
+    for (let steps = 0; steps < 40; steps++) {
+      const giveUp = new AbortController();
+      const leasing = client.queue('q').lease({ wait: '1m', signal: giveUp.signal });
+      for (let step = 0; step < steps; step++) await Promise.resolve();
+      giveUp.abort();
+      await expect(leasing).rejects.toMatchObject({ reason: 'CANCELLED' });
+    }
+    await client.queue('q').stats(); // Behind all of them.
+    await vi.waitUntil(() => server.engine.waiting === 0, patience);
+  });
+
   test('introspection goes this way', async () => {
     await using server = await FakeServer.start();
     await using client = await connect(server.endpoint);

@@ -48,7 +48,8 @@ export function unaryCall<Request, Reply>(
         reject(signal?.aborted ? cancelled(signal, error) : error);
       },
     );
-    const onAbort = (): void => call.cancel();
+    // grpc-js tells the server of it only if that is not in the turn in which the call was made.
+    const onAbort = (): void => void setImmediate(() => call.cancel());
     signal?.addEventListener('abort', onAbort, { once: true });
   });
 }

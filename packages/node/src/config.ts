@@ -46,9 +46,10 @@ export const grpcSection = z
       max: LONGEST_TIMER_MS,
     }),
     maxCallsPerConnection: count({
-      about: 'Calls at once on one connection. A stream counts as one, whatever it carries.',
-      default: 1_000,
-      min: 1,
+      about:
+        'Calls at once on one connection, half of which may be leases that wait for tasks; more of those are refused as TOO_MANY_WAITERS. A stream counts as one, whatever it carries.',
+      default: 2_000,
+      min: 2,
       max: 1_000_000,
     }),
     maxUnreadReplyBytes: bytes({

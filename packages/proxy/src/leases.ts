@@ -19,6 +19,7 @@ const STRICT_STEPS = 16;
 /** Leases tasks, wherever the queues are. Rejects with a `Refusal`. */
 export async function leaseTasks(router: Router, bytes: Uint8Array, caller: RoutedCaller): Promise<Uint8Array> {
   const request = decodeRequest(LeaseTasksRequest, asBuffer(bytes), entryBounds.lease);
+  if (request.waitMs > 0) caller.beginWaiting?.();
   const [first, ...others] = new Set(request.queues.map((queue) => router.partitionOfQueue(queue)));
   if (first === undefined) {
     return router.toAnyNode({ method: 'LeaseTasks', request: () => bytes, repetition: 'unsafe' }, caller);

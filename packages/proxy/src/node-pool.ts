@@ -23,6 +23,9 @@ import {
   type UpstreamPipe,
 } from './upstream.ts';
 
+/** How a server is told how long a call may take: at most eight digits and a unit. */
+const TIMEOUT_HEADER = 'grpc-timeout';
+const MOST_TIMEOUT_MS = 99_999_999;
 /** How long a connection may take to come up before a call over it counts as impossible, in ms. */
 const CONNECT_MS = 1_000;
 /** A channel that nobody used for so long is closed, in ms: nodes come and go. */
@@ -68,10 +71,12 @@ export class NodePool implements Upstream, Disposable {
     const channel = this.#take(address);
     try {
       if (!isConnected(channel.client)) await connected(channel.client, address, options);
-      return await call(channel.client, method, request, options);
-    } finally {
+      if (options.signal?.aborted) throw new Lost('the call was given up', 'cancelled', false);
+    } catch (thrown) {
       release(channel);
+      throw thrown;
     }
+    return call(channel.client, method, request, options, () => release(channel));
   }
 
   stream(address: string, { peer }: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
@@ -152,31 +157,39 @@ function connected(
   });
 }
 
+/**
+ * A call is not reset when nobody waits for its answer any more: a server closes a connection with many resets, and others'
+ * calls travel over it. The node is told the deadline, and ends the call by itself. Only leases, which wait for long and
+ * take tasks, are; they come this way where they are too large for a stream. `over` is called when the call has ended.
+ */
 function call(
   client: Client,
   method: UnaryMethod,
   request: Uint8Array,
   { signal, timeoutMs, peer }: UpstreamCallOptions,
+  over: () => void,
 ): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) {
-      reject(new Lost('the call was given up', 'cancelled', false));
-      return;
-    }
-    const made = client.makeUnaryRequest(
-      pathOf(method),
-      asIs,
-      asIs,
-      asBuffer(request),
-      metadataFor(peer),
-      timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs },
-      (error: ServiceError | null, reply?: Buffer) => {
-        signal?.removeEventListener('abort', onAbort);
-        if (error !== null) reject(failureOf(error, signal?.aborted === true));
-        else resolve(reply ?? Buffer.alloc(0));
-      },
-    );
-    const onAbort = (): void => made.cancel();
+    const metadata = metadataFor(peer);
+    // An option of gRPC for this would have it reset the call.
+    if (timeoutMs !== undefined) metadata.set(TIMEOUT_HEADER, `${Math.min(Math.ceil(timeoutMs), MOST_TIMEOUT_MS)}m`);
+    const onEnd = (error: ServiceError | null, reply?: Buffer): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
+      over();
+      if (error !== null) reject(failureOf(error, signal?.aborted === true));
+      else resolve(reply ?? Buffer.alloc(0));
+    };
+    const made = client.makeUnaryRequest(pathOf(method), asIs, asIs, asBuffer(request), metadata, onEnd);
+    const onAbort = (): void => {
+      // grpc-js tells the node of it only if that is not in the turn in which the call was made.
+      if (method === 'LeaseTasks') setImmediate(() => made.cancel());
+    };
+    const onLate = (): void => {
+      onAbort();
+      reject(new Lost('no answer came in time', 'deadline', true));
+    };
+    const timer = timeoutMs === undefined ? undefined : setTimeout(onLate, Math.min(timeoutMs, MOST_TIMEOUT_MS));
     signal?.addEventListener('abort', onAbort);
   });
 }
@@ -213,11 +226,19 @@ class GrpcPipe implements UpstreamPipe {
     else this.#call?.resume();
   }
 
-  close(): void {
+  end(): void {
+    this.#close((call) => call.end());
+  }
+
+  abort(): void {
+    this.#close((call) => call.cancel());
+  }
+
+  #close(by: (call: ClientDuplexStream<Buffer, Buffer>) => void): void {
     if (this.#over) return;
     this.#over = true;
-    this.#call?.cancel();
-    this.#release();
+    if (this.#call === undefined) this.#release();
+    else by(this.#call);
   }
 
   #open(client: Client, peer: string): void {
@@ -230,6 +251,8 @@ class GrpcPipe implements UpstreamPipe {
     made.on('drain', () => this.#listener.onDrain());
     made.on('error', (error: Error & StatusObject) => this.#end(failureOf(error, false)));
     made.on('status', ({ code }: StatusObject) => {
+      // However it ends, once.
+      this.#release();
       if (code === status.OK) this.#end(new Lost('the node ended the stream', 'connection', true));
     });
     if (this.#held) made.pause();
@@ -242,7 +265,7 @@ class GrpcPipe implements UpstreamPipe {
   #end(failure: Refused | Lost): void {
     if (this.#over) return;
     this.#over = true;
-    this.#release();
+    if (this.#call === undefined) this.#release();
     this.#listener.onEnd(failure);
   }
 }

@@ -27,9 +27,11 @@ import {
 } from '@taskmaster/proto';
 import { batchLease, batchUpdate } from './batches.ts';
 import { BytesInFlight } from './bytes-in-flight.ts';
+import { CallerSenders } from './caller-senders.ts';
 import { getQueueStats, listQueues } from './cluster-reads.ts';
+import { giveBack } from './give-back.ts';
 import { leaseTasks } from './leases.ts';
-import { readQueue, readStream, readUpdate, type UpdateRoute } from './raw-codec.ts';
+import { readEntries, readQueue, readStream, readUpdate, type UpdateRoute } from './raw-codec.ts';
 import type { Repetition, RoutedCaller, Router } from './router.ts';
 import { type Sender, sharedSender, unarySender } from './sender.ts';
 import { StreamSender } from './stream-sender.ts';
@@ -82,17 +84,15 @@ export function createRouterService(router: Router): RawService {
     const sender = sharedSender(shared, own, router.upstream);
     return await updateTasks(router, bytes, new ServedUpdater(router, caller, sender));
   };
-  /** Over streams: many calls in one message, and what a node granted to a lease that was given up is heard of. */
+  const senders = new CallerSenders(router, (address) => streamSender(router, address));
+  /** Over streams: many calls in one message, leases given up without a reset, and what they were granted is heard of. */
   const streamed =
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>
     async (bytes, caller) => {
       using _counted = inFlight.take(bytes.length);
-      const sender = streamSender(router, caller.address);
-      try {
-        return await serve(router, bytes, new ServedCaller(router, caller, sender));
-      } finally {
-        sender.end();
-      }
+      return await senders.serve(caller.address, (sender) =>
+        serve(router, bytes, new ServedCaller(router, caller, sender)),
+      );
     };
   const look =
     (serve: UnaryHandler): UnaryHandler =>
@@ -150,6 +150,7 @@ function streamSender(router: Router, peer: string): StreamSender {
     peer,
     after: (ms, callback) => clock.at((clock.now() + ms) as ReturnType<typeof clock.now>, callback),
     soon: (callback) => void setImmediate(callback),
+    giveBack: (reply) => giveBack(router, readEntries(reply)),
   });
 }
 
@@ -208,6 +209,10 @@ class ServedCaller implements RoutedCaller {
   get signal(): CallSignal | undefined {
     return this.#caller.signal;
   }
+
+  beginWaiting(): void {
+    this.#caller.beginWaiting?.();
+  }
 }
 
 /** Whoever made an update in a call of its own: it is carried out, whether or not somebody still waits for the answer. */
@@ -234,6 +239,10 @@ class StreamedCaller implements RoutedCaller {
 
   get signal(): CallSignal | undefined {
     return this.caller.signal;
+  }
+
+  beginWaiting(): void {
+    this.caller.beginWaiting?.();
   }
 }
 

@@ -35,6 +35,8 @@ export interface RoutedCaller {
   readonly signal: CallSignal | undefined;
   /** When the caller's time is over, by the router's clock; undefined: never. */
   readonly until: number | undefined;
+  /** As that of `Caller`. */
+  beginWaiting?(): void;
 }
 
 /**

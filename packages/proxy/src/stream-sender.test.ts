@@ -1,6 +1,15 @@
 import { status } from '@grpc/grpc-js';
+import { aLease } from '@taskmaster/node/grpc/testing';
 import { VirtualClock } from '@taskmaster/node/testing';
-import { encodeToBuffer, StreamRequest, StreamResponse, type StreamResult } from '@taskmaster/proto';
+import {
+  encodeToBuffer,
+  LeasedTask,
+  LeaseTasksRequest,
+  LeaseTasksResponse,
+  StreamRequest,
+  StreamResponse,
+  type StreamResult,
+} from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { StreamSender } from './stream-sender.ts';
 import { type FakePipe, FakeUpstream, refused } from './testing/fake-upstream.ts';
@@ -13,16 +22,19 @@ function setUp() {
   const upstream = new FakeUpstream();
   const clock = new VirtualClock();
   const due: (() => void)[] = [];
+  const givenBack: Uint8Array[] = [];
   const sender = new StreamSender({
     upstream,
     peer: 'me:1',
     after: (ms, callback) => clock.at((clock.now() + ms) as ReturnType<typeof clock.now>, callback),
     soon: (callback) => void due.push(callback),
+    giveBack: (reply) => void givenBack.push(reply),
   });
   return {
     upstream,
     clock,
     sender,
+    givenBack,
     send: (address = 'a:1') => settled(sender.send(address, 'UpdateTasks', UPDATE, {})),
     turn: () => {
       for (const callback of due.splice(0)) callback();
@@ -113,19 +125,50 @@ test('a lease that is given up settles with the word of the node: it may have be
   const [pipe] = upstream.streams as [FakePipe];
   expect(callsIn(pipe)[1]).toEqual([{ id: 1, call: { $case: 'cancel', value: {} } }]);
   sender.end();
-  expect(pipe.closed).toBe(false);
+  expect(pipe.state).toBe('open');
   answer(pipe, { id: 1, result: { $case: 'lease', value: { tasks: [] } } });
   expect(await lease).toBeInstanceOf(Uint8Array);
-  expect(pipe.closed).toBe(true);
+  expect(pipe.state).toBe('ended');
 });
 
-test('a lease that is given up does not wait for a node that says nothing', async () => {
-  const { upstream, clock, sender, turn } = setUp();
+test('a lease that is given up does not wait for a node that says nothing; what it says later is given back', async () => {
+  const { upstream, clock, sender, turn, givenBack } = setUp();
   const lease = settled(sender.send('a:1', 'LeaseTasks', LEASE, { timeoutMs: 500 }));
   turn();
   await clock.advance(2_000);
   expect(await lease).toMatchObject({ kind: 'deadline', maybeApplied: true });
-  expect(upstream.streams).toHaveLength(1);
+  const [pipe] = upstream.streams as [FakePipe];
+  sender.end();
+  expect(pipe.state).toBe('open');
+  const tasks = [{ ...LeasedTask.decode(new Uint8Array(0)), queue: 'q', pid: Buffer.from('a'), leaseToken: 7 }];
+  answer(pipe, { id: 1, result: { $case: 'lease', value: { tasks } } });
+  expect(givenBack.map((reply) => LeaseTasksResponse.decode(reply))).toMatchObject([{ tasks: [{ leaseToken: 7 }] }]);
+  expect(pipe.state).toBe('ended');
+});
+
+test.each([
+  ['calls', LEASE, 8_192],
+  ['bytes', encodeToBuffer(LeaseTasksRequest, aLease({ queues: ['q'.repeat(512 * 1024)] })), 8],
+])('more %s than a node reads on one stream have another one, which ends after them', async (_what, request, most) => {
+  const { upstream, sender, turn } = setUp();
+  const abort = new AbortController();
+  const send = (signal?: AbortSignal) => settled(sender.send('a:1', 'LeaseTasks', request, { signal }));
+  for (let call = 0; call < most; call++) void send();
+  const last = send(abort.signal);
+  turn();
+  const [first, extra] = upstream.streams as [FakePipe, FakePipe];
+  expect(callsIn(first).flat()).toHaveLength(most);
+  expect(callsIn(extra).flat()).toHaveLength(1);
+  abort.abort();
+  turn();
+  answer(extra, { id: 1, result: { $case: 'error', value: refused('CANCELLED', status.CANCELLED).error } });
+  expect(await last).toMatchObject({ error: { reason: 'CANCELLED' } });
+  expect([first.state, extra.state]).toEqual(['open', 'ended']);
+  answer(first, { id: 1, result: { $case: 'lease', value: { tasks: [] } } });
+  void send();
+  turn();
+  expect(upstream.streams).toHaveLength(2);
+  expect(callsIn(first).flat()).toHaveLength(most + 1);
 });
 
 test('answers are held back at every node while the caller does not read', () => {
@@ -146,5 +189,5 @@ test('an answer that cannot be read ends the stream', async () => {
   turn();
   upstream.streams[0]?.listener.onMessage(Buffer.from([0x0a, 0x7f]));
   expect(await call).toMatchObject({ kind: 'broken' });
-  expect(upstream.streams[0]?.closed).toBe(true);
+  expect(upstream.streams[0]?.state).toBe('aborted');
 });

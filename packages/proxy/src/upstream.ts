@@ -21,7 +21,7 @@ export type ClusterMethod = (typeof clusterMethods)[number];
 export const clusterMethods = ['ListMembers', 'ListPartitions', 'DrainMember', 'RemoveMember'] as const;
 
 export interface UpstreamCallOptions {
-  /** Gives the call up: it rejects with `Lost`. */
+  /** Gives a lease up: it rejects with `Lost`. Of other calls nothing is changed, where they are under way. */
   readonly signal?: CallSignal | undefined;
   /** From now, in ms. */
   readonly timeoutMs?: number | undefined;
@@ -35,8 +35,10 @@ export interface UpstreamPipe {
   write(message: Uint8Array): boolean;
   /** Whether messages are to be held back at the node; some that were on their way may still come. */
   hold(held: boolean): void;
-  /** Ends the stream from this side; nothing is heard of it any more. */
-  close(): void;
+  /** Nothing more is written, and everything is answered: the node ends the stream. Nothing is heard of it any more. */
+  end(): void;
+  /** Ends the stream at once, and with it what the node still does; nothing is heard of it any more. */
+  abort(): void;
 }
 
 export interface UpstreamListener {

@@ -87,6 +87,7 @@ export class LeaseDesk {
     if (waitMs > 0 && this.#lines.size >= config.maxWaiters) {
       throw new Refusal('TOO_MANY_WAITERS', `${config.maxWaiters} lease requests are waiting already`, {
         retryDelayMs: 1000,
+        metadata: { limit: String(config.maxWaiters) },
       });
     }
     const waiter = new LeaseWaiter(command, this.#partitionsOf(command), signal);

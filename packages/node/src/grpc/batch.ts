@@ -59,6 +59,7 @@ export async function batchLease(
   const lease = async (request: LeaseTasksRequest): Promise<readonly LeasedTask[] | WireError> => {
     try {
       const command = parseLease(request, caller.address);
+      if (command.waitMs > 0) caller.beginWaiting?.();
       const bounded = { ...command, maxBytes: Math.min(command.maxBytes, share) };
       return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES, (tasks) => tasks);
     } catch (error) {

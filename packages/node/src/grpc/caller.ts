@@ -8,4 +8,9 @@ export interface Caller {
   readonly gone: boolean;
   /** Aborted once `gone`. */
   readonly signal: CallSignal | undefined;
+  /**
+   * To be called before it waits for tasks. Throws a `Refusal` where too many calls that came the same way do. Undefined:
+   * as many may as like.
+   */
+  beginWaiting?(): void;
 }

@@ -25,17 +25,21 @@ export function rawMethod(path: string, streaming: boolean): MethodDefinition<Bu
 
 /** Reads a request, whose byte fields are views of `bytes`. Throws a `Refusal` where that is not possible. */
 export function decodeRequest<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[] = []): T {
-  if (bytes.length > limits.requestBytes) {
-    throw new Refusal('REQUEST_TOO_LARGE', `the request has ${bytes.length} bytes: at most ${limits.requestBytes}`, {
-      metadata: { value: String(bytes.length), limit: String(limits.requestBytes) },
-    });
-  }
+  if (bytes.length > limits.requestBytes) throw requestTooLarge(bytes.length);
   checkEntries(bytes, bounds);
   try {
     return decodeWhole(type, bytes);
   } catch (error) {
     throw unreadable(error);
   }
+}
+
+/** `bytes`: how many it has; undefined where only so much is known that they are too many. */
+export function requestTooLarge(bytes: number | undefined): Refusal {
+  const limit = String(limits.requestBytes);
+  return new Refusal('REQUEST_TOO_LARGE', `the request has ${bytes ?? 'too many'} bytes: at most ${limit}`, {
+    metadata: { ...(bytes !== undefined && { value: String(bytes) }), limit },
+  });
 }
 
 /** A number of 64 bits can be well-formed and yet beyond every limit here, and beyond what the decoder can hold. */

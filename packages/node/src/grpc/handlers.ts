@@ -59,6 +59,7 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
       let command: LeaseCommand;
       try {
         command = parseLease(request, caller.address);
+        if (command.waitMs > 0) caller.beginWaiting?.();
       } catch (error) {
         return Promise.reject(error);
       }

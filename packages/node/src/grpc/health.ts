@@ -1,9 +1,10 @@
 import type { Server } from '@grpc/grpc-js';
 import { HealthImplementation, type ServingStatus } from 'grpc-health-check';
+import { CLUSTER_SERVICE } from './cluster-service.ts';
 
 const POLL_MS = 250;
-/** The node as a whole, and its one service. */
-const SERVICES = ['', 'taskmaster.v1.TaskMasterService'] as const;
+/** The node as a whole, and the services that it has for its clients and operators. */
+const SERVICES = ['', 'taskmaster.v1.TaskMasterService', CLUSTER_SERVICE] as const;
 
 /** grpc.health.v1, following what it is told. */
 export class HealthService implements Disposable {

@@ -74,6 +74,8 @@ export class PeerNetwork implements Disposable {
       const { error, message, trailers } = await send(client, path, bytes, metadata, deadline, signal);
       const refusal = error && wireErrorOf(error);
       const body = message ?? (refusal ? detailsIn(trailers) : undefined);
+      // It is said before the message is read, so without a seal.
+      if (refusal?.reason === 'REQUEST_TOO_LARGE') throw tooLong(address, refusal.message);
       if (body === undefined) throw unreachable(address, error);
       const proof = sealed.check(call, error?.code ?? status.OK, body, trailers);
       if (proof === 'forged') throw wrongKey(`what ${address} answers is not sealed with a key of this cluster`);
@@ -132,9 +134,10 @@ function unreachable(address: string, error: ServiceError | null): Error {
   // gRPC ends what it says with a note that is mostly empty.
   const details = error?.details.replace(/\.? Resolution note: *$/, '');
   const problem = details || error?.message || 'an empty answer';
-  // Without a reason of ours it is the server's own, which refuses messages beyond its bound unread.
-  if (error?.code === status.RESOURCE_EXHAUSTED) {
-    return new PeerMessageTooLong(`${address} does not take the message: ${problem}`, { cause: error });
-  }
+  // Without a reason of ours it is gRPC here, which takes no answer beyond its bound.
+  if (error?.code === status.RESOURCE_EXHAUSTED) return tooLong(address, problem);
   return new PeerUnreachable(`${address} does not answer: ${problem}`, { cause: error });
 }
+
+const tooLong = (address: string, problem: string): Error =>
+  new PeerMessageTooLong(`a message to or from ${address} is too long: ${problem}`);

@@ -243,6 +243,26 @@ describe('a stream whose client asks more than it may', () => {
     expect((await answers(it.stream, 5)).flat().map(({ id }) => id)).toEqual([1, 2, 3, 4, 5]);
   });
 
+  test('is read on while leases wait: those that would take the room of all others are refused', async () => {
+    const streamLimits = { callsInFlight: 8, requestBytes: 1e6, unreadBytes: 1e6 };
+    await using it = await setUp({ leaseTasks: waitForEver, updateTasks: applied }, { streamLimits });
+    it.stream.write({ calls: Array.from({ length: 8 }, (_, id) => lease(id, 60_000)) });
+    const refused = { reason: 'TOO_MANY_WAITERS', metadata: { limit: '6' } };
+    expect((await answers(it.stream, 2)).flat()).toMatchObject([
+      { id: 6, result: { $case: 'error', value: refused } },
+      { id: 7, result: { $case: 'error', value: refused } },
+    ]);
+    for (let id = 8; id < 28; id++) {
+      it.stream.write({ calls: [update(id)] });
+      expect((await answers(it.stream, 1)).flat()).toMatchObject([{ id, result: { $case: 'update' } }]);
+    }
+    // What ends makes room.
+    it.stream.write({ calls: [cancel(0)] });
+    expect((await answers(it.stream, 1)).flat()).toMatchObject([{ id: 0, result: { $case: 'error' } }]);
+    it.stream.write({ calls: [lease(100, 60_000), lease(101, 60_000)] });
+    expect((await answers(it.stream, 1)).flat()).toMatchObject([{ id: 101, result: { value: refused } }]);
+  });
+
   test('is read on while the leases wait that came with large updates', async () => {
     const streamLimits = { callsInFlight: 1_000, requestBytes: 1e6, unreadBytes: 1e6 };
     await using it = await setUp({ leaseTasks: waitForEver, updateTasks: applied }, { streamLimits });

@@ -1,16 +1,15 @@
-import { ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
+import { ServerInterceptingCall } from '@grpc/grpc-js';
 import { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import type { Caller } from './caller.ts';
 import { originOf } from './origin.ts';
 import type { RawService, StreamOperation, StreamReply, StreamSession } from './raw-service.ts';
+import type { NextCall } from './received-messages.ts';
 import { refusalOf, toCallStatus, toWireError } from './status.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
-
-/** What grpc-js gives an interceptor to act on: the call below it. */
-type NextCall = Parameters<ServerInterceptor>[1];
+import { tooManyWait } from './waiting-calls.ts';
 
 export interface RequestStreamLimits {
   /** Most calls of one stream being served, waiting for tasks, or answered and not yet sent; more stay unread. */
@@ -30,6 +29,9 @@ export const DEFAULT_STREAM_LIMITS: RequestStreamLimits = {
   requestBytes: 8 * 1024 * 1024,
   unreadBytes: 8 * 1024 * 1024,
 };
+
+/** Of the calls in flight, leases that wait may be so many: other calls, and those that give a lease up, are still read. */
+const WAITING_PART = 3 / 4;
 
 export interface RequestStreamDeps {
   readonly service: RawService;
@@ -81,6 +83,7 @@ export class RequestStream extends ServerInterceptingCall {
   #address = '';
   #session: StreamSession | undefined;
   readonly #leases = new Map<number, StreamLease>();
+  readonly #places: Places;
   /** Of updates, which are not given up. */
   readonly #caller: Caller;
   /** Read but not started; those before `#next` are. */
@@ -101,6 +104,7 @@ export class RequestStream extends ServerInterceptingCall {
     this.#call = call;
     this.#deps = deps;
     this.#connection = call.getPeer();
+    this.#places = { most: Math.ceil(deps.limits.callsInFlight * WAITING_PART), taken: 0 };
     const stream = this;
     this.#caller = {
       get address() {
@@ -174,7 +178,7 @@ export class RequestStream extends ServerInterceptingCall {
         const problem = `call ${id}: an unanswered lease has the same id`;
         return { kind: 'refused', refusal: new Refusal('INVALID_ARGUMENT', problem) };
       }
-      this.#leases.set(id, new StreamLease(this.#address));
+      this.#leases.set(id, new StreamLease(this.#address, this.#places));
     }
     return operation;
   }
@@ -224,7 +228,7 @@ export class RequestStream extends ServerInterceptingCall {
       );
       return;
     }
-    const lease = this.#leases.get(call.id) ?? new StreamLease(this.#address);
+    const lease = this.#leases.get(call.id) ?? new StreamLease(this.#address, this.#places);
     if (this.#stopping !== undefined) lease.endWaiting();
     if (lease.gone) {
       this.#refuse(call, new Refusal('CANCELLED', 'the lease was given up before it was tried'));
@@ -249,7 +253,10 @@ export class RequestStream extends ServerInterceptingCall {
     const { work, kept, began, id } = call;
     if (--kept.unanswered === 0) this.#requestBytes -= kept.bytes;
     // One that was refused as it was read has the id of another lease, or no method.
-    if (work.kind === 'lease') this.#leases.delete(id);
+    if (work.kind === 'lease') {
+      this.#leases.get(id)?.ended();
+      this.#leases.delete(id);
+    }
     if (work.kind !== 'refused') {
       const method = work.kind === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
       this.#deps.observer.callEnded(method, refusal?.reason, performance.now() - began);
@@ -312,15 +319,36 @@ export class RequestStream extends ServerInterceptingCall {
   }
 }
 
+/** How many leases of one stream may wait for tasks, and do. */
+interface Places {
+  readonly most: number;
+  taken: number;
+}
+
 /** The caller of one lease on a stream. */
 class StreamLease implements Caller {
   readonly address: string;
+  readonly #places: Places;
+  #waits = false;
   #gone = false;
   #waitsNoLonger = false;
   #abort: AbortController | undefined;
 
-  constructor(address: string) {
+  constructor(address: string, places: Places) {
     this.address = address;
+    this.#places = places;
+  }
+
+  beginWaiting(): void {
+    const { most, taken } = this.#places;
+    if (taken >= most) throw tooManyWait(most, 'stream');
+    this.#places.taken++;
+    this.#waits = true;
+  }
+
+  /** It has its answer. */
+  ended(): void {
+    if (this.#waits) this.#places.taken--;
   }
 
   get gone(): boolean {

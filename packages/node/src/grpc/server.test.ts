@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { connect as connectHttp2, constants } from 'node:http2';
 import { connect } from 'node:net';
 import { type Client, credentials, makeGenericClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import { EnqueueResult, limits, TaskMasterServiceService } from '@taskmaster/proto';
@@ -8,7 +9,7 @@ import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import type { CallContext, LeasedTask, UpdateCommand } from '../engine/commands.ts';
 import type { CallSignal } from '../ports/call-signal.ts';
 import { rawMethod } from './codec.ts';
-import { checkHealth } from './testing/check-health.ts';
+import { checkHealth, listServices, watchHealth } from './testing/check-health.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
 import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
 import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aPeek, bytes } from './testing/requests.ts';
@@ -208,6 +209,60 @@ describe('bytes that are no request', () => {
   });
 });
 
+describe('calls that wait for tasks on one connection', () => {
+  const waitForEver = (_command: unknown, context?: CallContext) =>
+    new Promise<never>((_resolve, reject) => {
+      context?.signal?.addEventListener('abort', () => reject(new Refusal('CANCELLED', 'given up')));
+    });
+
+  test('leave room for others: those beyond half of its calls are refused, naming the bound', async () => {
+    const engine = fakeEngine({ leaseTasks: waitForEver, updateTasks: noOutcome });
+    await using server = await startServer(engine, { maxCallsPerConnection: 8 });
+    using client = grpcClient(server.port);
+    const poll = () => client.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
+    const polls = Array.from({ length: 3 }, poll);
+    const batch = client.raw.batchLeaseTasks({ requests: [1, 2, 3].map(() => aLease({ waitMs: 60_000 })) }, () => {});
+    await expect.poll(() => engine.asked.length).toBe(6);
+
+    const refused = (await client.leaseTasks(aLease({ waitMs: 60_000 })).catch((e: unknown) => e)) as ServiceError;
+    expect(refused).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: expect.stringContaining('connection') });
+    expect(errorInfoOf(refused)).toMatchObject({ reason: 'TOO_MANY_WAITERS', metadata: { limit: '4' } });
+    const { results } = await client.batchLeaseTasks({ requests: [aLease({ waitMs: 60_000 })] });
+    expect(results).toMatchObject([{ result: { $case: 'error', value: { reason: 'TOO_MANY_WAITERS' } } }]);
+    // Those that do not wait, and other connections, are none of it.
+    for (let i = 0; i < 20; i++) await client.updateTasks(anUpdate({ dequeue: [aDequeue()] }));
+    using other = grpcClient(server.port, { 'grpc.use_local_subchannel_pool': 1 });
+    other.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
+    await expect.poll(() => engine.asked.length).toBe(6 + 20 + 1);
+
+    // What ends makes room, however it ends.
+    polls[0]?.cancel();
+    batch.cancel();
+    await expect.poll(() => server.ended.length).toBe(2 + 20 + 2);
+    poll();
+    poll();
+    await expect.poll(() => engine.asked.length).toBe(6 + 20 + 1 + 2);
+  });
+});
+
+test('a connection outlives the thousands of calls that it gives up', async () => {
+  await using server = await startServer(fakeEngine({ updateTasks: noOutcome }));
+  const session = connectHttp2(`http://127.0.0.1:${server.port}`);
+  const { path } = TaskMasterServiceService.leaseTasks;
+  const headers = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' };
+  // Below what may be open at once.
+  for (let wave = 0; wave < 10; wave++) {
+    const calls = Array.from({ length: 400 }, () => session.request(headers).on('error', () => {}));
+    for (const call of calls) call.close(constants.NGHTTP2_CANCEL);
+    await Promise.all(calls.map((call) => once(call, 'close')));
+  }
+  const call = session.request({ ...headers, ':path': TaskMasterServiceService.updateTasks.path });
+  call.end(Buffer.alloc(5));
+  const [answer] = await once(call, 'response');
+  expect(answer).toMatchObject({ 'grpc-status': String(status.INVALID_ARGUMENT) });
+  session.destroy();
+});
+
 describe('a reply', () => {
   const large = Buffer.alloc(3 * 1024 * 1024);
   const state = (dataBytes: number) => ({
@@ -282,13 +337,16 @@ describe('a reply', () => {
 });
 
 describe('a server', () => {
-  test.each(['', 'taskmaster.v1.TaskMasterService'])('is healthy as the engine is: "%s"', async (service) => {
-    const engine = fakeEngine();
-    await using server = await startServer(engine);
-    expect(await checkHealth(server.port, service)).toEqual({ status: 'SERVING' });
-    engine.health = { kind: 'failed', cause: new Error('fsync') };
-    await expect.poll(() => checkHealth(server.port, service)).toEqual({ status: 'NOT_SERVING' });
-  });
+  test.each(['', 'taskmaster.v1.TaskMasterService', 'taskmaster.v1.ClusterService'])(
+    'is healthy as the engine is: "%s"',
+    async (service) => {
+      const engine = fakeEngine();
+      await using server = await startServer(engine);
+      expect(await checkHealth(server.port, service)).toEqual({ status: 'SERVING' });
+      engine.health = { kind: 'failed', cause: new Error('fsync') };
+      await expect.poll(() => checkHealth(server.port, service)).toEqual({ status: 'NOT_SERVING' });
+    },
+  );
 
   test('finishes what is in flight when it stops', async () => {
     const deleted = Promise.withResolvers<number>();
@@ -306,6 +364,41 @@ describe('a server', () => {
     expect(await call).toEqual({ deletedTasks: 5 });
     await stopped;
     expect(server.server.connections).toBe(0);
+  });
+
+  test('ends what only watches when it stops, and says before that it serves no more', async () => {
+    await using server = await startServer(fakeEngine());
+    using health = watchHealth(server.port);
+    using reflection = listServices(server.port);
+    await health.said('SERVING');
+    await reflection.answered;
+    // Longer than a test may take.
+    await server.server.stop(600_000);
+    await health.said('NOT_SERVING');
+    for (const { ended } of [health, reflection]) {
+      const error = await ended;
+      expect(error.code).toBe(status.UNAVAILABLE);
+      expect(errorInfoOf(error).reason).toBe('SHUTTING_DOWN');
+    }
+  });
+
+  test('says that it does not serve to those that begin to watch while it drains, and ends that', async () => {
+    const asked = Promise.withResolvers<void>();
+    const deleted = Promise.withResolvers<number>();
+    const deleteQueue = () => {
+      asked.resolve();
+      return deleted.promise;
+    };
+    await using server = await startServer(fakeEngine({ deleteQueue }));
+    using client = grpcClient(server.port);
+    const call = client.deleteQueue({ queue: 'mail' });
+    await asked.promise;
+    server.server.drain();
+    using health = watchHealth(client.raw);
+    await health.said('NOT_SERVING');
+    expect(errorInfoOf(await health.ended).reason).toBe('SHUTTING_DOWN');
+    deleted.resolve(1);
+    await call;
   });
 
   test('does not wait for what does not end', async () => {

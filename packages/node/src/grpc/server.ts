@@ -2,14 +2,16 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { Server, ServerCredentials, type ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
-import { limits, TaskMasterServiceService } from '@taskmaster/proto';
+import { TaskMasterServiceService } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from './call-observer.ts';
 import { rawMethod } from './codec.ts';
+import { EndlessCalls } from './endless-calls.ts';
 import { HealthService } from './health.ts';
 import type { RawService } from './raw-service.ts';
 import { ReceiveWindows } from './receive-windows.ts';
+import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
 import { createReflection } from './reflection.ts';
 import {
   DEFAULT_STREAM_LIMITS,
@@ -17,11 +19,10 @@ import {
   type RequestStreamDeps,
   type RequestStreamLimits,
 } from './request-stream.ts';
+import { raiseResetLimit } from './reset-limit.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
-
-/** Room above our own bound, so that requests a little too large get our reason and not grpc-js's. */
-const RECEIVE_BYTES = limits.requestBytes + 1024 * 1024;
+import { WaitingCalls } from './waiting-calls.ts';
 
 const TASK_SERVICE = TaskMasterServiceService.updateTasks.path.split('/')[1] ?? '';
 
@@ -39,7 +40,7 @@ export interface GrpcServerOptions {
   readonly maxConnectionAgeMs: number;
   /** What such a connection has in flight may still take so long, in ms. */
   readonly maxConnectionAgeGraceMs: number;
-  /** Calls at once on one connection; a `Stream` call counts as one. */
+  /** Calls at once on one connection, half of which may wait for tasks; a `Stream` call counts as one. */
   readonly maxCallsPerConnection: number;
   /** Replies kept for peers that do not read, over all connections, in bytes; a single one may have a quarter. */
   readonly maxUnreadReplyBytes: number;
@@ -63,6 +64,7 @@ export class GrpcServer {
   readonly #deps: GrpcServerDeps;
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
+  readonly #endless = new EndlessCalls();
   readonly #server: Server;
   #windows: ReceiveWindows | undefined;
   readonly #sockets = new Map<string, Socket>();
@@ -114,11 +116,12 @@ export class GrpcServer {
     this.#health.look();
   }
 
-  /** Says NOT_SERVING and takes no more connections; calls on existing ones go on. */
+  /** Says NOT_SERVING, ends what only watches, and takes no more connections; calls on existing ones go on. */
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
     this.#health.drain();
+    this.#endless.end(DRAINING);
     this.#listener.close();
     for (const stream of this.#streams.keys()) stream.stop(DRAINING);
   }
@@ -155,9 +158,11 @@ export class GrpcServer {
       }),
       // Its counters cost two clock readings a message and nobody looks at them: the node has metrics of its own.
       'grpc.enable_channelz': 0,
-      interceptors: [this.#takeStreams()],
+      interceptors: [this.#intercept()],
     });
-    const deps = { ...this.#deps, unread: this.#unread };
+    raiseResetLimit(server);
+    const waiting = new WaitingCalls(Math.ceil(options.maxCallsPerConnection / 2));
+    const deps = { ...this.#deps, unread: this.#unread, waiting };
     const { unary } = this.#deps.service;
     const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);
     const stream = rawMethod(TaskMasterServiceService.stream.path, true);
@@ -175,7 +180,7 @@ export class GrpcServer {
   }
 
   /** Hands calls of `Stream` to a `RequestStream`, which serves them below grpc-js's own streams. */
-  #takeStreams(): ServerInterceptor {
+  #intercept(): ServerInterceptor {
     const { path } = TaskMasterServiceService.stream;
     const deps: RequestStreamDeps = {
       ...this.#deps,
@@ -188,7 +193,11 @@ export class GrpcServer {
       },
     };
     // The declared type wants a class with private fields, but whatever has the methods of a call will do.
-    return (method, call) => (method.path === path ? new RequestStream(call, deps) : (call as ServerInterceptingCall));
+    return (method, call) => {
+      refuseWithReason(call);
+      if (method.path === path) return new RequestStream(call, deps);
+      return method.responseStream ? this.#endless.add(call) : (call as ServerInterceptingCall);
+    };
   }
 
   #opened(stream: RequestStream): void {

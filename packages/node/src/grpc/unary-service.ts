@@ -16,6 +16,7 @@ import { originOf } from './origin.ts';
 import type { Origin, UnaryCaller, UnaryHandler } from './raw-service.ts';
 import { detailsIn, refusalOf, toCallStatus } from './status.ts';
 import type { UnreadReplies } from './unread-replies.ts';
+import type { WaitingCalls } from './waiting-calls.ts';
 
 /** Smaller replies are not worth counting: what a connection may have in flight of them is bounded by its streams. */
 const COUNTED_REPLY_BYTES = 4096;
@@ -45,6 +46,7 @@ export interface UnaryServiceDeps {
   readonly log: Log;
   readonly observer: CallObserver;
   readonly unread: UnreadReplies;
+  readonly waiting: WaitingCalls;
 }
 
 /** A service as grpc-js takes it. */
@@ -100,6 +102,7 @@ class UnaryCall implements UnaryCaller, CallSignal {
   readonly #sign: Admission['sign'];
   readonly #began = performance.now();
   #origin: Origin | undefined;
+  #waits = false;
 
   constructor(served: ServedMethod, call: Call, callback: sendUnaryData<Buffer>, sign: Admission['sign']) {
     this.#served = served;
@@ -159,6 +162,13 @@ class UnaryCall implements UnaryCaller, CallSignal {
 
   get aborted(): boolean {
     return this.gone;
+  }
+
+  /** A batch does so for each of its leases, and is one call all the same. */
+  beginWaiting(): void {
+    if (this.#waits || this.gone) return;
+    this.#call.on('cancelled', this.#served.waiting.add(this.#call.getPeer()));
+    this.#waits = true;
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {

@@ -33,8 +33,8 @@ export class FakeUpstream implements Upstream {
     return this.answer(asked);
   }
 
-  stream(address: string, _options: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
-    const pipe = new FakePipe(address, listener);
+  stream(address: string, { peer }: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
+    const pipe = new FakePipe(address, peer, listener);
     this.streams.push(pipe);
     return pipe;
   }
@@ -43,14 +43,16 @@ export class FakeUpstream implements Upstream {
 /** A stream to a fake node. */
 export class FakePipe implements UpstreamPipe {
   readonly address: string;
+  readonly peer: string;
   readonly listener: UpstreamListener;
   readonly written: Uint8Array[] = [];
   mayWrite = true;
   held = false;
-  closed = false;
+  state: 'open' | 'ended' | 'aborted' = 'open';
 
-  constructor(address: string, listener: UpstreamListener) {
+  constructor(address: string, peer: string, listener: UpstreamListener) {
     this.address = address;
+    this.peer = peer;
     this.listener = listener;
   }
 
@@ -63,8 +65,12 @@ export class FakePipe implements UpstreamPipe {
     this.held = held;
   }
 
-  close(): void {
-    this.closed = true;
+  end(): void {
+    this.state = 'ended';
+  }
+
+  abort(): void {
+    this.state = 'aborted';
   }
 }
 

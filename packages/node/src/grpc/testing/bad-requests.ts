@@ -105,6 +105,12 @@ export const badRequests: readonly BadRequest[] = [
     'update',
     update({ enqueue: times(3, anEnqueue({ data: Buffer.alloc(1.5e6) })) }),
   ),
+  bad(
+    'many times as much',
+    'REQUEST_TOO_LARGE',
+    'update',
+    update({ enqueue: times(20, anEnqueue({ data: Buffer.alloc(1.5e6) })) }),
+  ),
 
   bad('an empty queue name', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: '' })),
   bad('a queue of a group without a name', 'INVALID_QUEUE', 'enqueue[0].queue', enqueue({ queue: 'shop#' })),

@@ -1,8 +1,14 @@
-import { type Client, credentials, makeGenericClientConstructor } from '@grpc/grpc-js';
+import { Client, credentials, makeGenericClientConstructor, type ServiceError } from '@grpc/grpc-js';
 import { service as healthService } from 'grpc-health-check';
 
 type Health = Client & Record<'Check', (request: object, callback: (e: Error | null, reply: object) => void) => void>;
 const HealthClient = makeGenericClientConstructor(healthService, 'health');
+const REFLECTION = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
+/** A ServerReflectionRequest for the names of all services. */
+const LIST_SERVICES = Buffer.from([0x3a, 0x00]);
+
+const asIs = (bytes: Buffer): Buffer => bytes;
+const openClient = (port: number): Client => new Client(`127.0.0.1:${port}`, credentials.createInsecure());
 
 /** What grpc.health.v1 says of a service; '' is the node. */
 export async function checkHealth(port: number, service = ''): Promise<unknown> {
@@ -14,4 +20,42 @@ export async function checkHealth(port: number, service = ''): Promise<unknown> 
   } finally {
     client.close();
   }
+}
+
+/** A call that stays open until the server, or its user, ends it. */
+export interface OpenCall extends Disposable {
+  /** With what the server ended it. */
+  readonly ended: Promise<ServiceError>;
+}
+
+/** Watches the health of the node, over a connection of its own or one that there is. */
+export function watchHealth(at: number | Client): OpenCall & { said(status: string): Promise<void> } {
+  const client = typeof at === 'number' ? openClient(at) : at;
+  const { path, requestSerialize, responseDeserialize } = healthService.Watch ?? {};
+  if (!path || !requestSerialize || !responseDeserialize) throw new TypeError('there is no Watch');
+  const call = client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { service: '' });
+  const heard = new Set<string>();
+  const news = new EventTarget();
+  call.on('data', ({ status }: { readonly status: string }) => {
+    heard.add(status);
+    news.dispatchEvent(new Event('said'));
+  });
+  const ended = new Promise<ServiceError>((resolve) => call.once('error', resolve));
+  return {
+    ended,
+    async said(status) {
+      while (!heard.has(status)) await new Promise((resolve) => news.addEventListener('said', resolve, { once: true }));
+    },
+    [Symbol.dispose]: () => (typeof at === 'number' ? client.close() : call.cancel()),
+  };
+}
+
+/** Asks for the names of all services by reflection, and stays. */
+export function listServices(port: number): OpenCall & { readonly answered: Promise<unknown> } {
+  const client = openClient(port);
+  const call = client.makeBidiStreamRequest(REFLECTION, asIs, asIs);
+  const answered = new Promise((resolve) => call.once('data', resolve));
+  const ended = new Promise<ServiceError>((resolve) => call.once('error', resolve));
+  call.write(LIST_SERVICES);
+  return { answered, ended, [Symbol.dispose]: () => client.close() };
 }

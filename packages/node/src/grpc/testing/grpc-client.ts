@@ -1,5 +1,5 @@
 import { promisify } from 'node:util';
-import { credentials, type ServiceError } from '@grpc/grpc-js';
+import { type ChannelOptions, credentials, type ServiceError } from '@grpc/grpc-js';
 import {
   type BatchLeaseTasksRequest,
   type BatchLeaseTasksResponse,
@@ -37,8 +37,8 @@ export interface GrpcClient extends Operations, Batches, Disposable {
   readonly raw: TaskMasterServiceClient;
 }
 
-export function grpcClient(port: number): GrpcClient {
-  const raw = new TaskMasterServiceClient(`127.0.0.1:${port}`, credentials.createInsecure());
+export function grpcClient(port: number, options: ChannelOptions = {}): GrpcClient {
+  const raw = new TaskMasterServiceClient(`127.0.0.1:${port}`, credentials.createInsecure(), options);
   const unary =
     <Q, R>(method: (request: Q, callback: (error: ServiceError | null, reply: R) => void) => unknown) =>
     (request: Q): Promise<R> =>

@@ -8,7 +8,8 @@ import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, Updat
 
 /**
  * Calls, as many as have gathered. The node stops reading a stream that has too many calls in flight or whose answers
- * are not read, until that changes; HTTP/2 flow control tells the client.
+ * are not read, until that changes; HTTP/2 flow control tells the client. Leases that wait may be three quarters of the
+ * calls in flight; more are refused with TOO_MANY_WAITERS, so that other calls are still read.
  */
 export interface StreamRequest {
   /**

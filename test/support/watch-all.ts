@@ -1,0 +1,23 @@
+import { status } from '@grpc/grpc-js';
+import { checkHealth, listServices, watchHealth } from '@taskmaster/node/grpc/testing';
+import { expect } from 'vitest';
+
+const SERVICES = ['', 'taskmaster.v1.TaskMasterService', 'taskmaster.v1.ClusterService'];
+
+/** Clients with calls at a server that last until it ends them: one that watches its health, one that asks by reflection. */
+export async function watchAll(port: number): Promise<{ toldToEnd(): Promise<void> }> {
+  const health = watchHealth(port);
+  const reflection = listServices(port);
+  await health.said('SERVING');
+  await reflection.answered;
+  for (const service of SERVICES) expect(await checkHealth(port, service)).toEqual({ status: 'SERVING' });
+  return {
+    async toldToEnd() {
+      await health.said('NOT_SERVING');
+      for (const call of [health, reflection]) {
+        expect(await call.ended).toMatchObject({ code: status.UNAVAILABLE });
+        call[Symbol.dispose]();
+      }
+    },
+  };
+}
