@@ -1,6 +1,6 @@
-import { partitionOf } from '@taskmaster/proto';
+import { parseQueueName, partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import type { Instant, PartitionId } from '../domain/ids.ts';
+import type { Instant, PartitionId, Pid } from '../domain/ids.ts';
 import { EngineHarness, pidsOf } from '../testing/engine-harness.ts';
 import type { PartitionExport } from './transfer/export-partition.ts';
 
@@ -121,6 +121,30 @@ test('partitions that are claimed together are told of together: whoever hears o
   const ids = Array.from({ length: 500 }, (_, i) => (2 * i) as PartitionId);
   await h.clock.run(h.engine.partitions.claim(ids.map((id) => ({ id, epoch: 3 }))));
   expect(told).toEqual([ids]);
+});
+
+describe('an operation that waits for a frozen partition which is then released', () => {
+  const queue = parseQueueName(QUEUE);
+  const operations: readonly [name: string, run: (h: EngineHarness) => Promise<unknown>][] = [
+    ['an update', (h) => h.enqueue(QUEUE, ['4'])],
+    ['a lease', (h) => h.lease(QUEUE)],
+    ['a lease that waits', (h) => h.lease(QUEUE, { wait: 1000 })],
+    ['the reset of leases', (h) => h.engine.resetLeases(queue)],
+    ['the deletion of a queue', (h) => h.engine.deleteQueue(queue)],
+    ['counts', (h) => h.counts(QUEUE)],
+    ['a look at the head', (h) => h.engine.peekTasks({ queue, kind: 'head', limit: 1, includeData: false })],
+    ['a look at a task', (h) => h.engine.getTasks({ queue, pids: ['1' as Pid], includeData: false })],
+  ];
+  test.each(operations)('is told that this node does not hold it: %s', async (_, run) => {
+    const h = await holderAt(1);
+    const { partitions } = h.engine;
+    partitions.freeze(P);
+    const answer = run(h);
+    answer.catch(() => {});
+    await h.clock.advance(10);
+    await h.clock.run(partitions.release(P, 'b', 2));
+    await expect(h.clock.run(answer)).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+  });
 });
 
 describe('a node that stands still between being allowed to commit and committing', () => {

@@ -17,7 +17,10 @@ const FIRST = 0 as Instant;
  * lease token changes, so that whoever held the lease cannot complete the task any more.
  */
 export async function resetLeases(memory: Memory, name: QueueName): Promise<number> {
-  await memory.holdings.gate(memory.partitionOf(name.group));
+  const id = memory.partitionOf(name.group);
+  // Asked again after every wait: the partition may have been given up meanwhile, and its queues with it.
+  for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
+  memory.assertCurrent();
   const queue = memory.table.get(name);
   if (!queue) {
     await memory.durable();
