@@ -4,7 +4,8 @@
  * - `startNode(settings)` → `RunningNode`: serves gRPC and HTTP from this process; the command `taskmaster-node` does it.
  * - `openEmbedded({ dir })` → `TaskMasterClient`: the same engine without a network.
  */
-export { InvalidConfig, type NodeConfig, type NodeConfigInput } from './config.ts';
+export type { NodeConfig, NodeConfigInput } from './config.ts';
+export { InvalidConfig } from './config-sections.ts';
 export { type EmbeddedOptions, openEmbedded } from './embedded.ts';
 export type { EngineConfig } from './engine/config.ts';
 export { type Front, type NodeInside, type RunningNode, type StartNodeOptions, startNode } from './node.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { InvalidConfig } from './config.ts';
+import { InvalidConfig } from './config-sections.ts';
 import { openEmbedded } from './embedded.ts';
 import { checkHealth } from './grpc/testing/check-health.ts';
 import { grpcClient } from './grpc/testing/grpc-client.ts';

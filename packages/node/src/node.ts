@@ -1,10 +1,12 @@
 import { createRequire } from 'node:module';
 import { assertResolves, type HeldPort, holdPort } from './cluster/gossip/socket.ts';
-import { LateRoutes, MemberRoutes } from './cluster/member-routes.ts';
+import { LateRoutes } from './cluster/late-routes.ts';
+import { MemberRoutes } from './cluster/member-routes.ts';
 import { MemberStore } from './cluster/member-store.ts';
 import { type Member, openMember } from './cluster/open-member.ts';
 import { takeStanding } from './cluster/standing.ts';
-import { memberSettings, readClusterKeys, standingSettings } from './cluster-settings.ts';
+import { readClusterKeys } from './cluster-keys.ts';
+import { memberSettings, standingSettings } from './cluster-settings.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
 import { Refusal } from './domain/errors.ts';
 import type { TaskEngine } from './engine/commands.ts';

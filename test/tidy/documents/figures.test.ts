@@ -129,7 +129,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `has answered for ${spelled(constant('node/src/cluster/standing.ts', 'LOOK_FIRST_MS'))}`,
     `for more than ${spelled(constant('node/src/cluster/commit-guard.ts', 'PAUSE_MS'))}`,
     `how far it is every ${spelled(constant('node/src/cluster/share-log.ts', 'PROGRESS_MS'))}`,
-    `at least ${constant('node/src/cluster-settings.ts', 'KEY_CHARACTERS')} characters`,
+    `at least ${constant('node/src/cluster-keys.ts', 'KEY_CHARACTERS')} characters`,
   ],
 ];
 

@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { completeConfig, engineConfigOf, InvalidConfig } from '../config.ts';
+import { completeConfig, engineConfigOf } from '../config.ts';
+import { InvalidConfig } from '../config-sections.ts';
 import { type ConfigSources, loadConfig } from './load-config.ts';
+import { nodeSettings } from './node-settings.ts';
 import { configAsYaml } from './print-config.ts';
-import { nodeSettings } from './settings.ts';
 
 let dir: string;
 beforeAll(() => {

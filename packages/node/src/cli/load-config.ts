@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import type { z } from 'zod';
-import { InvalidConfig } from '../config.ts';
+import { InvalidConfig } from '../config-sections.ts';
 import { isRecord, type Setting, type SettingsTable, settingAt, valueAt } from './settings.ts';
 
 /** Where settings come from; each later one wins over those before it. Values of the environment and flags are texts. */

@@ -1,5 +1,5 @@
 import { type Command, CommanderError } from 'commander';
-import { InvalidConfig } from '../config.ts';
+import { InvalidConfig } from '../config-sections.ts';
 
 const USAGE_ERROR = 2;
 

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { configSchema } from '../config.ts';
 
 /** One setting, under each of its names. */
 export interface Setting {
@@ -27,9 +26,6 @@ export interface SettingsTable<C> {
 export function settingsTable<S extends z.ZodObject>(schema: S, whose: string): SettingsTable<z.output<S>> {
   return { safeParse: (settings) => schema.safeParse(settings), whose, all: settingsIn(schema, [], schema.parse({})) };
 }
-
-/** Of a node. */
-export const nodeSettings = settingsTable(configSchema, 'a TaskMaster node');
 
 export function settingAt(table: SettingsTable<unknown>, path: readonly PropertyKey[]): Setting | undefined {
   const name = path.join('.');

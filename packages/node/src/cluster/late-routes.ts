@@ -1,0 +1,38 @@
+import type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
+
+/** Routes that are known later than whoever needs them. */
+export class LateRoutes implements Routes {
+  readonly #listeners = new Set<() => void>();
+  #routes: Routes | undefined;
+
+  /** 0 until it is known. */
+  get partitions(): number {
+    return this.#routes?.partitions ?? 0;
+  }
+
+  become(routes: Routes): void {
+    this.#routes = routes;
+    for (const listener of this.#listeners) {
+      routes.onChange(listener);
+      listener();
+    }
+  }
+
+  holderOf(partition: number): Holder | undefined {
+    return this.#routes?.holderOf(partition);
+  }
+
+  nodes(): readonly RoutedNode[] {
+    return this.#routes?.nodes() ?? [];
+  }
+
+  learn(partition: number, holder: Holder): void {
+    this.#routes?.learn(partition, holder);
+  }
+
+  onChange(listener: () => void): () => void {
+    if (this.#routes) return this.#routes.onChange(listener);
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+}
