@@ -84,6 +84,35 @@ describe('a member that is given up', () => {
     expectOneHolderEach(cluster);
   });
 
+  test('leaves partitions whose lease tokens go on growing where they begin anew', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const b = cluster.node('b');
+    const [group = ''] = groupsOf(cluster, b);
+    const queue = `${group}#q`;
+    const tokenAt = async (node: SimNode): Promise<number> => {
+      await cluster.run(node.h.enqueue(queue, ['1']));
+      const [task] = await cluster.run(node.h.lease(queue));
+      await cluster.run(node.h.update({ dequeue: [{ queue, pid: '1', token: task?.token }] }));
+      return task?.token ?? 0;
+    };
+    const tokens = [await tokenAt(b), await tokenAt(b), await tokenAt(b)];
+    await cluster.run(b.lose());
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'b');
+    await cluster.pass(30_000);
+    const next = cluster.holderOf(group);
+    if (!next) throw new Error(`nobody serves ${group}`);
+    tokens.push(await tokenAt(next));
+    await cluster.run(next.h.enqueue(queue, ['2']));
+    await cluster.run(next.lose());
+    await cluster.run(next.start());
+    await cluster.pass(DEATH_MS);
+    expect(await pidsIn(cluster, group)).toEqual(['2']);
+    tokens.push(await tokenAt(next));
+    expect(tokens).toEqual([...tokens].sort((x, y) => x - y));
+    expect(new Set(tokens).size).toBe(tokens.length);
+  });
+
   test('leaves nothing behind that nobody knows of, though all others have forgotten what it held', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const held = idsHeldBy(cluster.node('a'));

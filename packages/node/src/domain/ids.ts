@@ -4,7 +4,7 @@ type Branded<T, Name extends string> = T & { readonly [brand]: Name };
 /** Milliseconds since 1970 on the engine's clock, which never goes back. */
 export type Instant = Branded<number, 'Instant'>;
 
-/** Sequence number of an ApplyAtom in its partition's commit log; from 1, strictly increasing, never reused. */
+/** Sequence number of an ApplyAtom in its partition's commit log: strictly increasing, never reused; see `newPartition`. */
 export type Ticket = Branded<number, 'Ticket'>;
 
 /** Number of a partition, from 0. */

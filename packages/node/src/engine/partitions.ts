@@ -1,6 +1,7 @@
 import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
 import { afterPrefix, metaKeys, partitionOfMetaKey } from '../domain/keys.ts';
 import { encodeHolderRow, type HolderRow } from '../log/holder-row.ts';
+import { encodePartitionRow, ticketBehindEarlierLives } from '../log/partition-row.ts';
 import { newPartition, recover } from '../log/replay.ts';
 import { scanAll } from '../log/scan-all.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -117,15 +118,22 @@ export class Partitions implements PartitionHost {
     // A store that served without a cluster has them already, with what is in them.
     const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
     const memory = this.#deps.writable();
+    const begun = [...wanted.keys()].filter((id) => !partitions.has(id));
+    const behind = ticketBehindEarlierLives(memory.clock.now());
     // What is written here comes behind what is uncertain.
     for (const id of wanted.keys()) this.#uncertain.delete(id);
-    await write(
-      memory,
-      [...wanted].map(([id, epoch]) => [id, { kind: 'serving', epoch }]),
-    );
+    // Where batches are not atomic, the holder's row must not survive alone.
+    if (!store.atomicBatches) await memory.log.appendRows((batch) => putBegun(batch, begun, behind));
+    await memory.log.appendRows((batch) => {
+      if (store.atomicBatches) putBegun(batch, begun, behind);
+      putHolders(
+        batch,
+        [...wanted].map(([id, epoch]) => [id, { kind: 'serving', epoch }]),
+      );
+    });
     for (const id of wanted.keys()) {
       this.#arriving.delete(id);
-      memory.adopt(id, partitions.get(id) ?? newPartition());
+      memory.adopt(id, partitions.get(id) ?? newPartition(behind));
     }
     holdings.serveAll(wanted);
     if (memory.failed) await this.#deps.reload();
@@ -320,11 +328,22 @@ export class Partitions implements PartitionHost {
   }
 }
 
-function write(memory: Memory, rows: readonly (readonly [PartitionId, HolderRow])[]): Promise<void> {
-  return memory.log.appendRows((batch) => {
-    for (const [id, row] of rows) {
-      batch.put(Family.meta, metaKeys.holder(id), encodeHolderRow(row));
-      if (row.kind === 'released') batch.put(Family.meta, metaKeys.clear(id), EMPTY);
-    }
-  });
+type HolderOf = readonly [PartitionId, HolderRow];
+
+const write = (memory: Memory, rows: readonly HolderOf[]): Promise<void> =>
+  memory.log.appendRows((batch) => putHolders(batch, rows));
+
+function putHolders(batch: WriteBatch, rows: readonly HolderOf[]): void {
+  for (const [id, row] of rows) {
+    batch.put(Family.meta, metaKeys.holder(id), encodeHolderRow(row));
+    if (row.kind === 'released') batch.put(Family.meta, metaKeys.clear(id), EMPTY);
+  }
+}
+
+/** Recovery must know where the log of a partition begins. */
+function putBegun(batch: WriteBatch, ids: readonly PartitionId[], appliedTicket: Ticket): void {
+  const { nextQueueId } = newPartition();
+  for (const id of ids) {
+    batch.put(Family.meta, metaKeys.partition(id), encodePartitionRow({ appliedTicket, nextQueueId }));
+  }
 }

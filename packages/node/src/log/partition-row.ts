@@ -1,7 +1,11 @@
 import { ByteReader, ByteWriter } from '../domain/bytes.ts';
-import type { QueueId, Ticket } from '../domain/ids.ts';
+import type { Instant, QueueId, Ticket } from '../domain/ids.ts';
 
 const VERSION = 1;
+/** More atoms than a partition ever commits in a millisecond, on average over its life. */
+const TICKETS_PER_MS = 64;
+/** Keys have room for a trillion more: a clock that is set to some far year must not use up all tickets. */
+const LARGEST_BEGIN = 2 ** 48 - 2 ** 40;
 const writer = new ByteWriter();
 
 /** What is remembered of a partition between checkpoints. */
@@ -24,3 +28,10 @@ export function decodePartitionRow(bytes: Uint8Array): PartitionRow {
   from.version(VERSION, 'partition row');
   return { appliedTicket: from.number() as Ticket, nextQueueId: from.number() as QueueId };
 }
+
+/**
+ * Tickets of a partition that begins anew go on behind this one, and lease tokens with them: what it had before is lost,
+ * the largest of its tickets too. An earlier life ended before now, and used fewer tickets than time passed.
+ */
+export const ticketBehindEarlierLives = (now: Instant): Ticket =>
+  Math.min(now * TICKETS_PER_MS, LARGEST_BEGIN) as Ticket;

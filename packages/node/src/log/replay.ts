@@ -200,10 +200,10 @@ function recoveredIn(partitions: Map<PartitionId, RecoveredPartition>, id: Parti
   return partition;
 }
 
-/** A partition in which nothing has happened yet. */
-export const newPartition = (): RecoveredPartition => ({
-  lastTicket: 0 as Ticket,
-  trimmedTicket: 0 as Ticket,
+/** A partition in which nothing has happened yet; its tickets come behind that one. */
+export const newPartition = (behind = 0 as Ticket): RecoveredPartition => ({
+  lastTicket: behind,
+  trimmedTicket: behind,
   nextQueueId: 1 as QueueId,
   ledgers: new Map(),
   changed: new Set(),
