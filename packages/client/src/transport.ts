@@ -27,7 +27,7 @@ import type {
 import type { Routing, TlsOptions } from './options.ts';
 
 export { isTaskMasterError, TaskMasterError, withMaybeApplied } from './errors.ts';
-export { errorFromWire, wireErrorOf } from './wire-errors.ts';
+export { errorFromWire } from './wire-errors.ts';
 
 export interface TransportCallOptions {
   /**

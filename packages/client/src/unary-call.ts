@@ -1,8 +1,9 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
+import { wireErrorOf } from '@taskmaster/proto';
 import type { Connection } from './connection.ts';
 import { cancelled, InvalidRequest, makeError, type TaskMasterError } from './errors.ts';
 import type { TransportCallOptions } from './transport.ts';
-import { brokenReply, errorFromService, wireErrorOf } from './wire-errors.ts';
+import { brokenReply, errorFromService } from './wire-errors.ts';
 
 /** Just the parts of a generated method definition that a unary call needs. */
 export interface UnaryMethod<Request, Reply> {

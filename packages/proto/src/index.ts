@@ -16,3 +16,4 @@ export * from './partition-of.ts';
 export * from './queue-name.ts';
 export * from './reasons.ts';
 export * from './stream-entries.ts';
+export * from './wire-error-of.ts';

@@ -9,9 +9,8 @@ import {
   type StatusObject,
   status,
 } from '@grpc/grpc-js';
-import { wireErrorOf } from '@taskmaster/client/transport';
 import { CLUSTER_SERVICE, channelOptions, PEER_HEADER, ROUTED_HEADER } from '@taskmaster/node/grpc';
-import { TaskMasterServiceService } from '@taskmaster/proto';
+import { TaskMasterServiceService, wireErrorOf } from '@taskmaster/proto';
 import {
   clusterMethods,
   Lost,

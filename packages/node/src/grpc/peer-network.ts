@@ -1,6 +1,5 @@
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import { wireErrorOf } from '@taskmaster/client/transport';
-import { PeerServiceService } from '@taskmaster/proto';
+import { PeerServiceService, wireErrorOf } from '@taskmaster/proto';
 import {
   type CallPeer,
   type PeerCallOptions,

@@ -1,5 +1,25 @@
-import type { Transport } from '@taskmaster/client/transport';
-import { type EnqueueMode, limits, type PeekKind, type Reason } from '@taskmaster/proto';
+import {
+  type DeleteQueueRequest,
+  type DeleteQueueResponse,
+  type EnqueueMode,
+  type GetQueueStatsRequest,
+  type GetQueueStatsResponse,
+  type GetTasksRequest,
+  type GetTasksResponse,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  type ListQueuesRequest,
+  type ListQueuesResponse,
+  limits,
+  type PeekKind,
+  type PeekTasksRequest,
+  type PeekTasksResponse,
+  type Reason,
+  type ResetLeasesRequest,
+  type ResetLeasesResponse,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+} from '@taskmaster/proto';
 import {
   aDequeue,
   aFilter,
@@ -17,7 +37,16 @@ import {
 } from './requests.ts';
 
 /** Operations that every way of calling a node offers. */
-export type Operations = Omit<Transport, 'close' | 'reachableFrom' | typeof Symbol.asyncDispose>;
+export interface Operations {
+  updateTasks(request: UpdateTasksRequest): Promise<UpdateTasksResponse>;
+  leaseTasks(request: LeaseTasksRequest): Promise<LeaseTasksResponse>;
+  listQueues(request: ListQueuesRequest): Promise<ListQueuesResponse>;
+  getQueueStats(request: GetQueueStatsRequest): Promise<GetQueueStatsResponse>;
+  peekTasks(request: PeekTasksRequest): Promise<PeekTasksResponse>;
+  getTasks(request: GetTasksRequest): Promise<GetTasksResponse>;
+  deleteQueue(request: DeleteQueueRequest): Promise<DeleteQueueResponse>;
+  resetLeases(request: ResetLeasesRequest): Promise<ResetLeasesResponse>;
+}
 
 export interface BadRequest {
   readonly what: string;
