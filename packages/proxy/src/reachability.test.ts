@@ -44,7 +44,8 @@ test('each change is said once, with the nodes that can be reached', async () =>
     { level: 'info', message: 'nodes of the cluster can be reached', details: { nodes: ['b b:7400'] } },
     {
       level: 'warn',
-      message: 'no node of the cluster can be reached: every call is refused until one is',
+      message:
+        'no node of the cluster can be reached: every call is refused until one is; if all of these are gone for good, start the proxy again with --join and the address of a node that is there',
       details: { nodes: ['a a:7400', 'b b:7400'] },
     },
     { level: 'info', message: 'nodes of the cluster can be reached again', details: { nodes: ['a a:7400'] } },

@@ -74,7 +74,7 @@ export class Reachability implements Disposable {
     if (!reachable) {
       log.warn(
         { nodes: nodes.map(textOf) },
-        'no node of the cluster can be reached: every call is refused until one is',
+        'no node of the cluster can be reached: every call is refused until one is; if all of these are gone for good, start the proxy again with --join and the address of a node that is there',
       );
     } else {
       const again = this.#state === 'unreachable' ? ' again' : '';

@@ -7,7 +7,7 @@ export const HELP = `Simulates whole clusters on virtual time: nodes, proxies an
 Each seed plays one history, always the same, and judges it against the contract (docs/contract.md).
 
   npm run sim                                  ${DEFAULT_SEEDS} seeds, about two minutes
-  npm run sim -- --seeds 10000 --first-seed 501  others, for a night
+  npm run sim -- --seeds 20000 --first-seed 501  others, for a night
   npm run sim -- --seed 41 --trace               one again, event by event
 
 Options:

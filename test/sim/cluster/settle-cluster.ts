@@ -1,3 +1,4 @@
+import type { Observer } from '@taskmaster/node/cluster';
 import type { PartitionId, SimCluster, SimNode } from '@taskmaster/node/testing';
 import type { Faults } from './faults.ts';
 
@@ -5,8 +6,12 @@ import type { Faults } from './faults.ts';
 const SETTLE_MS = 90_000;
 const LOOK_MS = 250;
 
-/** Lets the cluster come to rest. Returns what is not as it should be then. */
-export async function settleCluster(cluster: SimCluster, faults: Faults): Promise<string[]> {
+/** Lets the cluster come to rest, and all who observe it. Returns what is not as it should be then. */
+export async function settleCluster(
+  cluster: SimCluster,
+  faults: Faults,
+  observers: ReadonlyMap<string, Observer>,
+): Promise<string[]> {
   // What is on its way still arrives.
   await cluster.pass(cluster.network.weather.lateMs);
   let wrong: string[] = [];
@@ -14,7 +19,7 @@ export async function settleCluster(cluster: SimCluster, faults: Faults): Promis
     await cluster.pass(LOOK_MS);
     for (const node of faults.staying) faults.revive(node);
     faults.relieve();
-    wrong = unsettled(cluster, faults);
+    wrong = unsettled(cluster, faults, observers);
     if (wrong.length === 0) return [];
   }
   return wrong.map((problem) => `not settled after ${SETTLE_MS} ms without faults: ${problem}`);
@@ -25,7 +30,7 @@ function shown(holding: ReturnType<SimNode['partitions']['holding']>): string {
   return `${holding.kind} at epoch ${holding.epoch}${'to' in holding && holding.to ? ` to ${holding.to}` : ''}`;
 }
 
-function unsettled(cluster: SimCluster, faults: Faults): string[] {
+function unsettled(cluster: SimCluster, faults: Faults, observers: ReadonlyMap<string, Observer>): string[] {
   const nodes = faults.staying;
   const away = nodes.filter(({ isUp, isStarting }) => !isUp || isStarting);
   if (away.length > 0) return away.map(({ name }) => `${name} is not up`);
@@ -43,6 +48,10 @@ function unsettled(cluster: SimCluster, faults: Faults): string[] {
     if (serving.length !== 1 || serving[0] !== wanted) {
       const all = nodes.map(({ name, partitions }) => `${name}: ${shown(partitions.holding(id as PartitionId))}`);
       wrong.push(`${wanted} should serve partition ${id}, ${serving.join() || 'nobody'} does (${all.join('; ')})`);
+    }
+    for (const [name, observer] of observers) {
+      const known = observer.holderOf(id)?.nodeId;
+      if (known !== serving[0]) wrong.push(`${name} sends partition ${id} to ${known}`);
     }
     for (const { name, agent } of nodes) {
       const known = agent.view.get(id as PartitionId)?.nodeId;

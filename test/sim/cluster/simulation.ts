@@ -132,7 +132,7 @@ class Simulation {
     trouble.trace(() => 'peace');
     this.#faults.end();
     const stopped = this.#workload.stop();
-    const unsettled = await settleCluster(cluster, this.#faults);
+    const unsettled = await settleCluster(cluster, this.#faults, this.#ways.routes);
     for (const problem of unsettled) trouble.report(problem);
     await cluster.time.run(stopped, CALLS_END_MS);
     if (unsettled.length > 0) return;

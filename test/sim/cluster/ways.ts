@@ -1,13 +1,19 @@
+import type { Observer } from '@taskmaster/node/cluster';
 import type { SeededRandom } from '@taskmaster/node/testing';
-import { type SimCluster, VirtualClock } from '@taskmaster/node/testing';
+import { ALL_NODES, type SimCluster, VirtualClock } from '@taskmaster/node/testing';
 import { createRouterService, Lost, Refused, Router, type UnaryMethod } from '@taskmaster/proxy';
 import type { Way } from './client.ts';
 import { callService, SimUpstream } from './links.ts';
 import type { Trouble } from './trouble.ts';
 
 const PROXIES = ['p0', 'p1'];
-/** Where a proxy looks for the cluster; more of it is known by gossip. */
-const CONTACTS = ['a', 'b', 'c'];
+/** Where a proxy looks for others that gossip. */
+const SEEDS = ['a', 'b', 'c'];
+/**
+ * Where it looks for the cluster. Of the nodes that it ever knew none may be left, and
+ * of those that are left none may know of it: then only a name that operators keep leads from the one to the other.
+ */
+const CONTACTS = ['a', 'b', ALL_NODES];
 /** Of calls that go through a proxy. */
 const PROXY_SHARE = 0.6;
 /** Between a caller and its proxy, which are near each other. */
@@ -21,6 +27,8 @@ const HOLD = { holdMs: 1_000, heldCalls: 1_000, fanOutMs: 1_000 };
 /** The ways into a simulated cluster: proxies on the simulated network, and nodes that say who holds what. */
 export class Ways {
   readonly proxies: readonly string[] = PROXIES;
+  /** What each proxy knows, by its name. */
+  readonly routes = new Map<string, Observer>();
   readonly #cluster: SimCluster;
   readonly #random: SeededRandom;
   readonly #direct: SimUpstream;
@@ -48,7 +56,8 @@ export class Ways {
     const clock = new VirtualClock({ time, machine: name });
     const upstream = new SimUpstream(this.#cluster, name, trouble);
     const random = this.#random.fork();
-    const routes = this.#cluster.observe(name, clock, CONTACTS, trouble.log);
+    const routes = this.#cluster.observe(name, clock, { contacts: CONTACTS, seeds: SEEDS }, trouble.log);
+    this.routes.set(name, routes);
     const router = new Router({ routes, upstream, clock, random, log: trouble.log, limits: HOLD });
     const service = createRouterService(router);
     return async (method, request) => {

@@ -3,14 +3,18 @@ import { describe, expect, test } from 'vitest';
 import type { PartitionId } from '../domain/ids.ts';
 import { clusterOf, idsHeldBy } from '../testing/cluster-fixtures.ts';
 import { SeededRandom } from '../testing/seeded-random.ts';
-import type { SimCluster } from '../testing/sim-cluster.ts';
+import { ALL_NODES, type SimCluster } from '../testing/sim-cluster.ts';
 import { VirtualClock } from '../testing/virtual-clock.ts';
 import { askCluster } from './exchange.ts';
 import { type Observer, openObserver } from './observer.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-async function observe(cluster: SimCluster, addresses: readonly string[]): Promise<Observer> {
+async function observe(
+  cluster: SimCluster,
+  addresses: readonly string[],
+  contacts: readonly string[] = [],
+): Promise<Observer> {
   const clock = new VirtualClock({ time: cluster.time, machine: 'p' });
   const call = cluster.callFrom('p', clock);
   const { clusterId, partitions, knowledge } = await cluster.run(askCluster(call, addresses));
@@ -21,7 +25,7 @@ async function observe(cluster: SimCluster, addresses: readonly string[]): Promi
   const seeds = [...cluster.nodes.keys()].map((name) => `${name}:2`);
   const membership = cluster.gossip.open(proxy, 'p:2', seeds, clock);
   const random = new SeededRandom(1);
-  return openObserver({ membership, call, clock, random, log: SILENT, clusterId, partitions, knowledge, contacts: [] });
+  return openObserver({ membership, call, clock, random, log: SILENT, clusterId, partitions, knowledge, contacts });
 }
 
 const holders = (observer: Observer): (string | undefined)[] =>
@@ -82,6 +86,30 @@ describe('a process that only observes', () => {
         .sort(),
     ).toEqual(['a', 'b']);
     end();
+    observer.stop();
+  });
+
+  test('finds the cluster by a name for all nodes where all that it knew are gone, and nobody who is left knows it', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    const observer = await observe(cluster, ['a:1'], ['a:1', `${ALL_NODES}:1`]);
+    await cluster.pass(1_000);
+    for (const gone of ['a', 'b']) {
+      cluster.cut.add(`p>${gone}`);
+      cluster.cut.add(`${gone}>p`);
+    }
+    await cluster.pass(10_000);
+    const c = cluster.add('c');
+    await cluster.run(c.start());
+    await cluster.pass(20_000);
+    await cluster.node('a').lose();
+    await cluster.node('b').lose();
+    await c.lose();
+    void c.start();
+    await cluster.pass(5_000);
+    await cluster.run(c.agent.removal.remove(['id-a', 'id-b'], { acceptLoss: true, waitMs: 0 }));
+    await cluster.pass(30_000);
+    expect(truth(cluster)).toEqual(Array(32).fill('id-c'));
+    expect(holders(observer)).toEqual(truth(cluster));
     observer.stop();
   });
 

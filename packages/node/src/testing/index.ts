@@ -13,7 +13,7 @@ export { openRocksStore } from '../store/rocks-store.ts';
 export * from './engine-harness.ts';
 export { aliveOf, FAST_TIMING, GossipBench } from './gossip-bench.ts';
 export { SeededRandom } from './seeded-random.ts';
-export { SimCluster, type SimClusterOptions, SimNode, type SimNodeOptions } from './sim-cluster.ts';
+export { ALL_NODES, SimCluster, type SimClusterOptions, SimNode, type SimNodeOptions } from './sim-cluster.ts';
 export { type Reachability, SimGossip, type SimGossipOptions, SimMembership } from './sim-membership.ts';
 export { type Arrival, LinkBroken, SimNetwork, type Weather } from './sim-network.ts';
 export { type DurableStep, SimDisk, type SimDiskOptions, type SimSpace } from './sim-store.ts';

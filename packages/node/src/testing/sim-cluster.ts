@@ -18,6 +18,8 @@ import { VirtualClock, VirtualTime } from './virtual-clock.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const CLUSTER = 'cluster-1';
+/** A name for all nodes, which the name service keeps at those that are up. */
+export const ALL_NODES = 'nodes';
 
 export interface SimClusterOptions {
   readonly seed?: number;
@@ -119,7 +121,7 @@ export class SimCluster {
     const { network } = this;
     return (async (address, method, request, { timeoutMs, signal }) => {
       if (clock.isStopped) return new Promise(() => {});
-      const to = nameOf(address);
+      const to = this.#resolve(nameOf(address));
       const options = { from, to, what: method, timeoutMs, signal, caller: clock, mayDouble: true };
       return network.carry(options, () => {
         const handler = this.nodes.get(to)?.handlers?.[method] as ((r: unknown) => Promise<unknown>) | undefined;
@@ -128,8 +130,18 @@ export class SimCluster {
     }) as CallPeer;
   }
 
-  /** The routes of a proxy, which looks for the cluster at these nodes and learns the others by gossip. */
-  observe(name: string, clock: VirtualClock, contacts: readonly string[], log: Log = SILENT): Observer {
+  #resolve(name: string): string {
+    const { up } = this;
+    return name === ALL_NODES && up.length > 0 ? this.random.pick(up).name : name;
+  }
+
+  /** The routes of a proxy, which looks for the cluster at `contacts`, and learns the others by gossip, first with `seeds`. */
+  observe(
+    name: string,
+    clock: VirtualClock,
+    { contacts, seeds }: { readonly contacts: readonly string[]; readonly seeds: readonly string[] },
+    log: Log = SILENT,
+  ): Observer {
     const meta = {
       nodeId: `id-${name}`,
       name,
@@ -143,7 +155,7 @@ export class SimCluster {
       membership: this.gossip.open(
         meta,
         `${name}:2`,
-        contacts.map((contact) => `${contact}:2`),
+        seeds.map((seed) => `${seed}:2`),
         clock,
       ),
       call: this.callFrom(name, clock),
