@@ -234,6 +234,7 @@ export class ClusterAgent {
     this.#stopping.abort(new Refusal('SHUTTING_DOWN', 'the node is shutting down'));
     this.#endListening();
     this.#exchanger.stop();
+    this.#knowledge.stop();
     this.#guard.stop();
     this.#orphans.stop();
     this.#leaving.stop();

@@ -1,10 +1,10 @@
 import type { ClusterKnowledge } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
-import type { PartitionId } from '../domain/ids.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
 import type { Partitions } from '../engine/partitions.ts';
-import type { Clock } from '../ports/clock.ts';
+import type { CancelTimer, Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
-import { HolderView } from './holder-view.ts';
+import { HolderView, type KnownHolder } from './holder-view.ts';
 import { learnFrom, toWireKnowledge } from './knowledge-codec.ts';
 import type { Identity, MemberStore } from './member-store.ts';
 import { isHolding, isRemoved, type MemberRecord, type Members, mergeMembers, ringMembers } from './members.ts';
@@ -31,6 +31,9 @@ export interface KnowledgeListener {
 
 /** What partitions hold is counted at most so often: it takes a look at every queue. */
 const COUNT_MS = 1_000;
+/** What could not be written is tried again after so long, then later and later. */
+const FIRST_RETRY_MS = 200;
+const MAX_RETRY_MS = 10_000;
 
 /** What a node knows of its cluster: its members, durably, and where partitions are. Its own part of both it says itself. */
 export class Knowledge {
@@ -41,6 +44,11 @@ export class Knowledge {
   #desired: readonly string[];
   #countedAt = Number.NEGATIVE_INFINITY;
   #turn: Promise<void> = Promise.resolve();
+  /** Others hold these; that this node gave them up could not be written yet. */
+  #toWrite: ReadonlyMap<PartitionId, KnownHolder> = new Map();
+  #retryMs = FIRST_RETRY_MS;
+  #cancelRetry: CancelTimer = () => {};
+  #stopped = false;
 
   constructor(deps: KnowledgeDeps, listener: KnowledgeListener) {
     this.#deps = deps;
@@ -69,6 +77,11 @@ export class Knowledge {
   get others(): MemberRecord[] {
     const { nodeId } = this.#deps.identity;
     return [...this.#members.values()].filter((record) => record.nodeId !== nodeId && isHolding(record));
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancelRetry();
   }
 
   /** As it is told to others. */
@@ -152,6 +165,7 @@ export class Knowledge {
    */
   async #giveUpSuperseded(isExpected: boolean): Promise<void> {
     const { partitions, identity, log } = this.#deps;
+    const superseded = new Map(this.#toWrite);
     const lost: PartitionId[] = [];
     for (const [id, known] of this.view.entries()) {
       const holding = partitions.holding(id);
@@ -162,10 +176,44 @@ export class Knowledge {
       log.debug(details, 'another node holds the partition at a later epoch');
       // Where this node told another one to take it, that is the answer it was waiting for.
       if (holding.kind !== 'handing-over') lost.push(id);
-      await partitions.supersede(id, known);
+      superseded.set(id, known);
     }
+    await this.#supersede(superseded);
     if (lost.length === 0 || isExpected) return;
     log.error({ partitions: lost }, 'other nodes hold partitions of this one at later epochs: it gave them up');
+  }
+
+  /** None of them is served from now on. What cannot be written is so later: nothing that is heard waits for a disk. */
+  async #supersede(superseded: ReadonlyMap<PartitionId, KnownHolder>): Promise<void> {
+    const { partitions, log } = this.#deps;
+    const failed = new Map<PartitionId, KnownHolder>();
+    let problem: unknown;
+    const give = async ([id, known]: [PartitionId, KnownHolder]): Promise<void> => {
+      try {
+        await partitions.supersede(id, known);
+      } catch (error) {
+        failed.set(id, known);
+        problem = error;
+      }
+    };
+    await Promise.all([...superseded].map(give));
+    this.#toWrite = failed;
+    this.#cancelRetry();
+    if (failed.size === 0) {
+      this.#retryMs = FIRST_RETRY_MS;
+      return;
+    }
+    log.debug({ err: problem, partitions: [...failed.keys()] }, 'that partitions were given up cannot be written yet');
+    this.#retryLater();
+  }
+
+  #retryLater(): void {
+    if (this.#stopped) return;
+    const { clock } = this.#deps;
+    this.#cancelRetry = clock.at((clock.now() + this.#retryMs) as Instant, () => {
+      void this.inTurn(() => this.#supersede(this.#toWrite));
+    });
+    this.#retryMs = Math.min(MAX_RETRY_MS, this.#retryMs * 2);
   }
 
   #count(): void {

@@ -65,6 +65,8 @@ export class Partitions implements PartitionHost {
   readonly #arriving = new Map<PartitionId, PartitionImport>();
   /** Whether the disk names this node as the holder is not known: the write of the row failed, or is under way. */
   readonly #uncertain = new Set<PartitionId>();
+  /** Partitions that were given up at this epoch, while the disk may still name this node. */
+  readonly #unreleased = new Map<PartitionId, number>();
   /** Whether the rows that were read at the start are on disk: they may show without being so. */
   #startIsDurable = false;
 
@@ -121,7 +123,10 @@ export class Partitions implements PartitionHost {
     const begun = [...wanted.keys()].filter((id) => !partitions.has(id));
     const behind = ticketBehindEarlierLives(memory.clock.now());
     // What is written here comes behind what is uncertain.
-    for (const id of wanted.keys()) this.#uncertain.delete(id);
+    for (const id of wanted.keys()) {
+      this.#uncertain.delete(id);
+      this.#unreleased.delete(id);
+    }
     // Where batches are not atomic, the holder's row must not survive alone.
     if (!store.atomicBatches) await memory.log.appendRows((batch) => putBegun(batch, begun, behind));
     await memory.log.appendRows((batch) => {
@@ -141,8 +146,10 @@ export class Partitions implements PartitionHost {
 
   async supersede(id: PartitionId, by: { readonly nodeId: string; readonly epoch: number }): Promise<void> {
     const holding = this.#deps.holdings.get(id);
-    if (!holding || holding.epoch >= by.epoch) return;
-    await this.release(id, by.nodeId, by.epoch);
+    if (!holding) return;
+    if (holding.epoch < by.epoch) await this.release(id, by.nodeId, by.epoch);
+    else if (this.#unreleased.has(id) && holding.kind === 'released')
+      await this.#putAway(id, holding.to, holding.epoch);
   }
 
   /** Deletes what earlier runs left of partitions that are not held. */
@@ -208,7 +215,7 @@ export class Partitions implements PartitionHost {
     this.#deps.holdings.stall(id);
   }
 
-  /** Gives the partition up: `to` has it, at that epoch. */
+  /** Gives the partition up: `to` has it, at that epoch. When it rejects, that is so, but perhaps not on disk. */
   async release(id: PartitionId, to: string, epoch: number): Promise<void> {
     const { holdings, desk, memory } = this.#deps;
     const earlier = holdings.get(id);
@@ -217,6 +224,12 @@ export class Partitions implements PartitionHost {
     holdings.release(id, epoch, to);
     desk()?.abandon(id);
     memory()?.abandon(id);
+    await this.#putAway(id, to, epoch);
+  }
+
+  /** What was given up is so on disk as well when it resolves; its rows are deleted later. */
+  async #putAway(id: PartitionId, to: string, epoch: number): Promise<void> {
+    this.#unreleased.set(id, epoch);
     const written = this.#writeReleased(id, to, epoch);
     // In this turn: whoever brings the partition back waits for the whole of it.
     const cleared = Promise.all([written, this.#clearing.get(id)])
@@ -228,6 +241,7 @@ export class Partitions implements PartitionHost {
       });
     this.#clearing.set(id, cleared);
     await written;
+    if (this.#unreleased.get(id) === epoch) this.#unreleased.delete(id);
   }
 
   /** Prepares to receive a partition. */
@@ -298,6 +312,7 @@ export class Partitions implements PartitionHost {
 
   async #writeHolder(memory: Memory, { partition }: PartitionImport, fill: (rows: WriteBatch) => void): Promise<void> {
     this.#uncertain.add(partition);
+    this.#unreleased.delete(partition);
     try {
       await memory.log.appendRows(fill);
       this.#uncertain.delete(partition);
