@@ -1,5 +1,5 @@
 import type { HistoryEvent, LeaseCall, LeasedReply } from '../support/history.ts';
-import { deadLetterQueueOf, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
+import { deadLetterQueueOf, haveDeadComing, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
 interface Picked {
@@ -11,6 +11,8 @@ interface Picked {
 const REST_BYTES = 64;
 /** How late somebody who waits may hear of what has become available by itself. The contract allows a second. */
 const EXPIRY_SLACK_MS = 50;
+/** How much later, of tasks that came from a queue which nobody wants. */
+const DEAD_SLACK_MS = 1000;
 
 /** The first tasks of the queues, in the order in which the call names them. */
 function firstTasks(world: World, call: LeaseCall): Picked[] {
@@ -68,6 +70,7 @@ function explainNothing(
   return sweeps(world, call.queues, { from, to: span.to }, setting)
     .filter((swept) => firstTasks(swept, call).length === 0)
     .filter((swept) => !call.queues.some((queue) => hasOverdue(swept, queue, overdueAt, call.maxPid)))
+    .filter((swept) => !haveDeadComing(swept, call.queues, waited ? overdueAt - DEAD_SLACK_MS : overdueAt, call.maxPid))
     .map((swept) => swept.at(from, swept.epoch));
 }
 
@@ -223,6 +226,8 @@ export function explainCancelled(
     for (const [queue = '', pid = ''] of JSON.parse(owed) as string[][]) {
       const task = next.task(queue, pid);
       if (task?.token !== `of #${event.id}` || task.hidden?.leasedBy !== event.id) continue;
+      // Too late: the attempt counts.
+      if (isOverdue(task, span.from)) continue;
       next = next.put(queue, { ...task, attempts: task.attempts - 1, hidden: undefined }, setting.lingerMs);
     }
     return { world: next, done: true };

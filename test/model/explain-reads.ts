@@ -1,5 +1,5 @@
 import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '../support/history.ts';
-import { isOverdue, type Setting, sweeps } from './rules.ts';
+import { haveDeadComing, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, isExact, type ModelTask, type Span, type World } from './world.ts';
 
 type Shown = Extract<Outcome, { kind: 'shown' }>;
@@ -9,7 +9,9 @@ type Counts = Extract<Outcome, { kind: 'counts' }>;
 function settled(world: World, queues: readonly string[], event: HistoryEvent, span: Span, setting: Setting): World[] {
   const at = Math.min(event.calledAt, span.from);
   return sweeps(world, queues, span, setting).filter(
-    (swept) => !queues.some((queue) => swept.tasks(queue).some((task) => isOverdue(task, at))),
+    (swept) =>
+      !queues.some((queue) => swept.tasks(queue).some((task) => isOverdue(task, at))) &&
+      !haveDeadComing(swept, queues, at),
   );
 }
 
@@ -146,14 +148,19 @@ export function explainReset(
   const found: { world: World; done: boolean }[] = [];
   const besides = new Set(setting.besides(event).map((other) => other.id));
   for (const swept of sweeps(world, [call.queue], span, setting)) {
-    const leased = swept.tasks(call.queue).filter(({ hidden }) => hidden?.leasedBy !== undefined);
+    // A lease that has ended is none.
+    const leased = swept
+      .tasks(call.queue)
+      .filter((task) => task.hidden?.leasedBy !== undefined && !isOverdue(task, span.from));
     for (const chosen of subsets(leased)) {
       let next = swept.at(span.from, swept.epoch);
       for (const task of chosen) {
         next = next.put(call.queue, { ...task, token: `reset by #${id}`, hidden: undefined }, setting.lingerMs);
       }
       const left = leased.filter((task) => !chosen.includes(task));
-      const over = left.every(({ hidden }) => besides.has(hidden?.leasedBy ?? -1));
+      const over = left.every(
+        ({ hidden }) => besides.has(hidden?.leasedBy ?? -1) || (hidden && hidden.until.from <= span.to),
+      );
       const isAll = outcome.kind === 'number' && sofar + chosen.length === outcome.tasks && over;
       if (isAll) found.push({ world: next.withProgress(id, undefined), done: true });
       if (chosen.length > 0) found.push({ world: next.withProgress(id, `${sofar + chosen.length}`), done: false });

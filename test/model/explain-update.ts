@@ -1,6 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { EnqueueCall, HistoryEvent, Outcome, RefusedItemReply, TaskCall, UpdateCall } from '../support/history.ts';
-import { backoffMs, buryIn, deadLetterQueueOf, isLastAttempt, type Setting, sweeps } from './rules.ts';
+import {
+  backoffMs,
+  buryIn,
+  deadLetterQueueOf,
+  haveDeadComing,
+  isDead,
+  isLastAttempt,
+  type Setting,
+  sweeps,
+} from './rules.ts';
 import { exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
 type Updated = Extract<Outcome, { kind: 'updated' }>;
@@ -21,7 +30,9 @@ export function explainUpdate(
   if (recorded && (outcome.kind === 'unknown' || isDeepStrictEqual(outcome, recorded.outcome))) worlds.push(world);
   // Within the window a repeated request is never applied again.
   if (recorded && span.to - recorded.at.from <= setting.requestWindowMs) return worlds;
-  for (const swept of sweeps(world, queuesOf(world, call), span, setting)) {
+  const queues = queuesOf(world, call);
+  for (const swept of sweeps(world, queues, span, setting)) {
+    if (haveDeadComing(swept, queues, Math.min(event.calledAt, span.from))) continue;
     for (const told of toldBy(outcome, requestId, setting)) {
       const after = new UpdatePlayer(swept, call, told, span, setting).play(outcome);
       if (after) worlds.push(after);
@@ -69,10 +80,11 @@ class UpdatePlayer {
     if (this.#impossible) return undefined;
     const { dequeue, renew, release, enqueue, requestId } = this.#call;
     for (const [index, item] of dequeue.entries()) this.#dequeue(item, index);
-    const refusedRenewals = (outcome.kind === 'refused' ? outcome.items : []).filter(({ kind }) => kind === 'renew');
-    const wasRefused = new Set(refusedRenewals.map(({ index }) => index));
-    const renewed = renew.map((item, index) => this.#renew(item, index, !wasRefused.has(index)));
-    const released = release.map((item, index) => this.#release(item, index));
+    const items = outcome.kind === 'refused' ? outcome.items : [];
+    const wasAccepted = (kind: RefusedItemReply['kind'], index: number): boolean =>
+      !items.some((item) => item.kind === kind && item.index === index);
+    const renewed = renew.map((item, index) => this.#renew(item, index, wasAccepted('renew', index)));
+    const released = release.map((item, index) => this.#release(item, index, wasAccepted('release', index)));
     for (const { target, task } of this.#deaths) this.#world = buryIn(this.#world, target, task, this.#setting);
     const enqueued = enqueue.map((item, index) => this.#enqueue(item, index));
     if (this.#impossible) return undefined;
@@ -116,30 +128,20 @@ class UpdatePlayer {
     const task = this.#find('renew', item, index);
     if (!task) return { until };
     const { hidden } = task;
-    if (hidden?.leasedBy === undefined) {
-      this.#refuse(
-        'renew',
-        index,
-        item.token !== undefined && item.token === task.token ? 'LEASE_EXPIRED' : 'NOT_LEASED',
-      );
-    } else if (hidden.until.to <= this.#at.from || (hidden.until.from <= this.#at.to && !wasAccepted)) {
-      this.#refuse('renew', index, 'LEASE_EXPIRED');
+    if (!hidden || !this.#isLeased(task, wasAccepted)) {
+      this.#refuse('renew', index, whyNotLeased(item, task));
     } else {
       this.#put(item.queue, { ...task, hidden: { ...hidden, until: later(this.#at, item.leaseMs) } });
     }
     return { until };
   }
 
-  #release(item: UpdateCall['release'][number], index: number): Released {
+  #release(item: UpdateCall['release'][number], index: number, wasAccepted: boolean): Released {
     const nothing = { until: undefined, deadLetterQueue: undefined };
     const task = this.#find('release', item, index);
     if (!task) return nothing;
-    if (task.hidden?.leasedBy === undefined) {
-      this.#refuse(
-        'release',
-        index,
-        item.token !== undefined && item.token === task.token ? 'LEASE_EXPIRED' : 'NOT_LEASED',
-      );
+    if (!this.#isLeased(task, wasAccepted)) {
+      this.#refuse('release', index, whyNotLeased(item, task));
       return nothing;
     }
     if (!item.refund && isLastAttempt(task)) {
@@ -156,6 +158,12 @@ class UpdatePlayer {
     return { until: hidden && (this.#told?.released[index]?.until ?? hidden.until.from), deadLetterQueue: undefined };
   }
 
+  /** A lease is over at its end, whether or not somebody looked; where that is not known, what was told counts. */
+  #isLeased({ hidden }: ModelTask, wasAccepted: boolean): boolean {
+    if (hidden?.leasedBy === undefined || hidden.until.to <= this.#at.from) return false;
+    return wasAccepted || hidden.until.from > this.#at.to;
+  }
+
   #waitAfter(item: UpdateCall['release'][number]): number {
     if (item.refund) return item.delayMs ?? 0;
     const task = this.#world.task(item.queue, item.pid);
@@ -170,6 +178,7 @@ class UpdatePlayer {
     const pid = item.pid ?? told?.pid ?? this.#setting.pidBehind(item.data, largest) ?? `${largest}\0behind`;
     if (item.pid === undefined && pid <= largest) this.#impossible = true;
     const existing = this.#world.task(item.queue, pid);
+    if (existing && isDead(existing, this.#at.from)) this.#impossible = true;
     if (!existing) {
       this.#put(item.queue, {
         pid,
@@ -190,6 +199,8 @@ class UpdatePlayer {
 
   #find(kind: RefusedItemReply['kind'], { queue, pid, token }: TaskCall, index: number): ModelTask | undefined {
     const task = this.#world.task(queue, pid);
+    // It was moved first.
+    if (task && isDead(task, this.#at.from)) this.#impossible = true;
     if (!task) this.#refuse(kind, index, 'TASK_NOT_FOUND');
     else if (token !== undefined && token !== task.token) this.#refuse(kind, index, 'LEASE_LOST');
     else return task;
@@ -204,3 +215,6 @@ class UpdatePlayer {
     this.#refused.push({ kind, index, reason });
   }
 }
+
+const whyNotLeased = (item: TaskCall, task: ModelTask): string =>
+  item.token !== undefined && item.token === task.token ? 'LEASE_EXPIRED' : 'NOT_LEASED';

@@ -70,6 +70,20 @@ export function buryIn(world: World, target: string, task: ModelTask, setting: S
 export const dueTasks = (world: World, queue: string, at: number): ModelTask[] =>
   world.tasks(queue).filter(({ hidden }) => hidden !== undefined && hidden.until.from <= at);
 
+/** Whether a task whose last attempt must be over by `at` goes to one of these queues. */
+export function haveDeadComing(world: World, queues: readonly string[], at: number, maxPid?: string): boolean {
+  return world.queueNames.some((from) =>
+    world.tasks(from).some((task) => {
+      const isWanted = maxPid === undefined || task.pid <= maxPid;
+      return isWanted && isDead(task, at) && queues.includes(deadLetterQueueOf(from, task.retry));
+    }),
+  );
+}
+
+/** Whether the task's last attempt must be over by `at`: it belongs to its dead-letter queue, whoever has looked. */
+export const isDead = (task: ModelTask, at: number): boolean =>
+  task.hidden?.leasedBy !== undefined && isLastAttempt(task) && isOverdue(task, at);
+
 /** Whether a task must have shown by `at`, so that whoever looks sees it available. */
 export const isOverdue = (task: ModelTask, at: number): boolean =>
   task.hidden !== undefined && task.hidden.until.to <= at;

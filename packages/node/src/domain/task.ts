@@ -47,5 +47,9 @@ export interface Task {
   readonly data: Uint8Array | undefined;
 }
 
+/** Whether it is leased and the lease has not ended, whoever has noticed the end. */
+export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>
+  visibility.kind === 'hidden' && visibility.lease !== undefined && visibility.until > now;
+
 export const isLeased = (state: TaskState): boolean =>
   state.visibility.kind === 'hidden' && state.visibility.lease !== undefined;

@@ -1,9 +1,17 @@
+import type { QueueName } from '@taskmaster/proto';
 import type { Instant } from '../domain/ids.ts';
 import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
 import type { Random } from '../ports/random.ts';
 
 /** What becomes of a task whose attempt failed. */
 export type AfterAttempt = { readonly kind: 'dead' } | { readonly kind: 'retry'; readonly state: TaskState };
+
+const DEAD_LETTER_SUFFIX = '.dead';
+
+/** Where a task goes after its last attempt; of a task that is not known, where it most likely does. */
+export function deadLetterQueueOf(queue: QueueName, state: TaskState | undefined): QueueName {
+  return { group: queue.group, name: state?.retry?.deadLetterQueue || `${queue.name}${DEAD_LETTER_SUFFIX}` };
+}
 
 export function isLastAttempt(state: TaskState): boolean {
   const max = state.retry?.maxAttempts ?? 0;

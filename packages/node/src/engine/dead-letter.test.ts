@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type EngineHarness, engineHarness, pidsOf } from '../testing/engine-harness.ts';
 import type { LeasedTask } from './commands.ts';
 
@@ -69,10 +69,9 @@ test('large tasks that die together are moved a few at a time', async () => {
   const pids = Array.from({ length: 12 }, (_, i) => `p${String(i).padStart(2, '0')}`);
   for (const pid of pids) await h.update({ enqueue: [{ queue: 'g#q', pid, data, retry: once('d') }] });
   for (const _pid of pids) await h.lease('g#q', { for: 1000 });
-  await h.clock.advance(1000);
   const before = h.engine.figures().atoms;
-  expect(await h.counts('g#d')).toMatchObject({ available: 0 });
-  await h.counts('g#q');
+  await h.clock.advance(1000);
+  expect(await h.counts('g#d')).toMatchObject({ available: 12 });
   expect(h.engine.figures().atoms - before).toBe(3);
   const dead = await h.engine.peekTasks({
     queue: { group: 'g', name: 'd' },
@@ -81,4 +80,40 @@ test('large tasks that die together are moved a few at a time', async () => {
     includeData: false,
   });
   expect(pidsOf(dead)).toEqual(pids);
+});
+
+describe('a task whose last lease has ended, where nobody looked since', () => {
+  const isRefused = { items: [expect.objectContaining({ reason: 'TASK_NOT_FOUND' })] };
+
+  async function died(h: EngineHarness, deadLetterQueue = ''): Promise<{ queue: string; pid: string; token?: number }> {
+    await h.update({ enqueue: [{ queue: 'g#q', pid: 'p', data: 'from q', retry: once(deadLetterQueue) }] });
+    const [task] = await h.lease('g#q', { for: 1000 });
+    return { queue: 'g#q', pid: 'p', token: task?.token ?? 0 };
+  }
+
+  test('is not revived by a late release, completed or renewed: it is in the dead-letter queue', async () => {
+    await using h = await engineHarness();
+    const item = await died(h);
+    await h.clock.advance(1000);
+    await expect(h.update({ release: [{ ...item, refund: true }] })).rejects.toMatchObject(isRefused);
+    await expect(h.update({ dequeue: [item] })).rejects.toMatchObject(isRefused);
+    await expect(h.update({ renew: [{ ...item, for: 1000 }] })).rejects.toMatchObject(isRefused);
+    expect(pidsOf(await h.lease('g#q.dead'))).toEqual(['p']);
+  });
+
+  test('comes to who waits for it where it goes, within a second', async () => {
+    await using h = await engineHarness();
+    await died(h);
+    const waiting = h.lease('g#q.dead', { wait: 60_000 });
+    await h.clock.advance(2000);
+    expect(pidsOf(await waiting)).toEqual(['p']);
+  });
+
+  test.each(['', 'named'])('is there after a crash, too: %j', async (deadLetterQueue) => {
+    await using h = await engineHarness();
+    await died(h, deadLetterQueue);
+    await h.crash();
+    await h.clock.advance(1000);
+    expect(pidsOf(await h.clock.run(h.lease(`g#${deadLetterQueue || 'q.dead'}`)))).toEqual(['p']);
+  });
 });

@@ -29,6 +29,7 @@ import type {
 } from './commands.ts';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
 import { Counts } from './counts.ts';
+import { deadFor, showAllDue } from './expire.ts';
 import { giveBack } from './give-back.ts';
 import { Holdings } from './holdings.ts';
 import { LeaseDesk } from './lease-desk.ts';
@@ -64,6 +65,8 @@ export interface EngineDeps {
 
 const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
 const RELOAD_DELAY_MS = 1000;
+/** Queues in which dead tasks are looked for at once, when nobody asks. */
+const DEAD_AT_ONCE = 64;
 
 /** Opens the engine of a store: recovers what was committed, then serves. Throws `StoreCorrupt` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
@@ -93,6 +96,8 @@ export class Engine implements TaskEngine {
   #desk: LeaseDesk | undefined;
   #health: EngineHealth = { kind: 'starting' };
   #checkpoint: Promise<void> = Promise.resolve();
+  /** The running search for tasks whose last attempt is over. */
+  #showing: Promise<void> | undefined;
   #cancelTimers: CancelTimer[] = [];
   /** Relaxed durability: the atoms that were there at the last flush, and whether something else was written since. */
   #flushedAtoms = 0;
@@ -210,6 +215,8 @@ export class Engine implements TaskEngine {
 
   deleteQueue(name: QueueName): Promise<number> {
     return this.#serve('ending', 0, async (memory) => {
+      // Its tasks that have died are in another queue, and may be those of another one in this.
+      await showAllDue(memory, deadFor(memory, name));
       const id = memory.partitionOf(name.group);
       for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
       memory.assertCurrent();
@@ -253,6 +260,7 @@ export class Engine implements TaskEngine {
     this.#desk?.dismiss();
     await this.#leasing.idle();
     await this.#admission.idle();
+    await this.#showing;
     try {
       // What a checkpoint before could not do, the last one does.
       await this.#checkpoint.catch(() => {});
@@ -412,6 +420,7 @@ export class Engine implements TaskEngine {
     const memory = this.#memory;
     const { kind } = this.#health;
     if (!memory || memory.failed || (kind !== 'serving' && kind !== 'full')) return Promise.resolve();
+    this.#showDead(memory);
     this.#checkpoint = (async () => {
       memory.dropEmpty();
       await this.#writeCheckpoint(memory);
@@ -419,6 +428,18 @@ export class Engine implements TaskEngine {
       if (this.#unreaped) await this.#reapAll();
     })();
     return this.#checkpoint;
+  }
+
+  /** Somebody may wait for dead tasks where they go, without looking where they come from. */
+  #showDead(memory: Memory): void {
+    if (this.#showing) return;
+    const due = memory.lastAttempts.due(this.#deps.clock.now(), DEAD_AT_ONCE);
+    if (due.length === 0) return;
+    this.#showing = showAllDue(memory, due)
+      .catch((error: unknown) => this.#deps.log.warn({ err: error }, 'looking for dead tasks failed'))
+      .finally(() => {
+        this.#showing = undefined;
+      });
   }
 
   async #writeCheckpoint(memory: Memory): Promise<void> {

@@ -1,7 +1,10 @@
+import type { QueueName } from '@taskmaster/proto';
+import { UnreadableBytes } from '../domain/bytes.ts';
+import { Refusal } from '../domain/errors.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../domain/keys.ts';
 import { AVAILABLE } from '../domain/task.ts';
-import { Family } from '../ports/store.ts';
+import { Family, StoreCorrupt } from '../ports/store.ts';
 import { afterFailedAttempt } from './attempts.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
@@ -13,6 +16,8 @@ import { MemoryView } from './view.ts';
 const TASKS_PER_ATOM = 1000;
 /** Payloads moved to dead-letter queues by one atom: they are read and written again. */
 const DEAD_BYTES_PER_ATOM = 4 * 1024 * 1024;
+/** How many queues look for expired leases at once. */
+const SEARCHES_AT_ONCE = 16;
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 const NO_PID = '' as Pid;
 
@@ -22,7 +27,8 @@ export const mayBeDue = (queue: Queue, now: Instant): boolean =>
 
 /**
  * Makes visible what was hidden until now or earlier: expired leases, ended delays and backoffs. Lazy (the paper, 5.6):
- * called only when somebody wants the queue's tasks or counts. One at a time for a queue.
+ * called only when somebody wants the queue's tasks or counts, or
+ * those of one that its dead tasks go to. One at a time for a queue.
  */
 export function showDue(memory: Memory, queue: Queue): Promise<void> {
   queue.expiring ??= sweep(memory, queue).then(
@@ -32,11 +38,58 @@ export function showDue(memory: Memory, queue: Queue): Promise<void> {
     },
     (error: unknown) => {
       queue.expiring = undefined;
+      memory.lastAttempts.failed(queue, memory.clock.now());
       memory.listener.read(queue, error);
       throw error;
     },
   );
   return queue.expiring;
+}
+
+/** As `showDue`; false where nothing can be written any more, or rows are damaged: the queue's tasks count as they stand. */
+export async function tryShowDue(memory: Memory, queue: Queue): Promise<boolean> {
+  try {
+    await showDue(memory, queue);
+    return true;
+  } catch (error) {
+    const expected = error instanceof Refusal || error instanceof StoreCorrupt || error instanceof UnreadableBytes;
+    if (!expected) throw error;
+    return false;
+  }
+}
+
+/** Where something may be due that concerns these queues: there, and where their dead tasks come from. */
+export function* dueFor(memory: Memory, names: Iterable<QueueName>): Generator<Queue> {
+  const now = memory.clock.now();
+  for (const name of names) {
+    const queue = memory.table.get(name);
+    if (queue && mayBeDue(queue, now)) yield queue;
+    yield* memory.lastAttempts.into(name, now);
+  }
+}
+
+/** As `dueFor`, as far as tasks change their queues. */
+export function* deadFor(memory: Memory, name: QueueName): Generator<Queue> {
+  const now = memory.clock.now();
+  const queue = memory.table.get(name);
+  if (queue && memory.lastAttempts.isDue(queue, now)) yield queue;
+  yield* memory.lastAttempts.into(name, now);
+}
+
+/** What is shown of queues is exact only after what is due has been. A damaged queue is shown as it stands. */
+export async function showAllDue(memory: Memory, queues: Iterable<Queue>): Promise<void> {
+  const now = memory.clock.now();
+  const due: Queue[] = [];
+  for (const queue of queues) if (mayBeDue(queue, now)) due.push(queue);
+  const worker = async (): Promise<void> => {
+    for (let queue = due.pop(); queue; queue = due.pop()) {
+      // The search that is found may have begun before this call, and does not look for what became due in between.
+      for (let searches = 0; searches < 2 && !queue.dropped && mayBeDue(queue, now); searches++) {
+        await tryShowDue(memory, queue);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(SEARCHES_AT_ONCE, due.length) }, worker));
 }
 
 async function sweep(memory: Memory, queue: Queue): Promise<void> {
@@ -58,6 +111,7 @@ async function sweep(memory: Memory, queue: Queue): Promise<void> {
     await show(memory, queue, [...pids], now);
   }
   await raiseDueFloor(memory, queue, now);
+  memory.lastAttempts.swept(queue, now);
 }
 
 function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {

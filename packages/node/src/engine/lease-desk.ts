@@ -313,7 +313,10 @@ export class LeaseDesk {
     const queues = this.#queuesOf(waiter);
     const now = memory.clock.now();
     const expiring = queues.filter((queue) => mayBeDue(queue, now));
-    for (const queue of expiring) this.#startExpiry(queue);
+    const sources = waiter.queues.flatMap((name) => memory.lastAttempts.into(name, now));
+    for (const queue of [...expiring, ...sources]) this.#startExpiry(queue);
+    // The dead come first: they may take the place of what is there.
+    if (sources.length > 0) return this.#holdUp(waiter, sources);
     // What the caller cannot get at once without filling the memory, it asks for again.
     const selection = select(queues, command, Math.min(command.maxBytes, memory.admission.maxAnswerBytes));
     const mayRefill = waiter.refills < MAX_REFILLS + queues.length / REFILLS_AT_ONCE;

@@ -2,7 +2,7 @@ import { partitionOf, type QueueName } from '@taskmaster/proto';
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from '../domain/atom.ts';
 import type { Refusal } from '../domain/errors.ts';
 import type { Instant, PartitionId, QueueId, Ticket } from '../domain/ids.ts';
-import { isLeased } from '../domain/task.ts';
+import { isLeased, type TaskState } from '../domain/task.ts';
 import type { CheckpointedPartition } from '../log/checkpoint.ts';
 import { CommitLog, localDisk } from '../log/commit-log.ts';
 import type { LogTail } from '../log/log-tail.ts';
@@ -18,6 +18,7 @@ import { TaskCache } from './cache/task-cache.ts';
 import type { EngineConfig } from './config.ts';
 import type { Counts } from './counts.ts';
 import type { Holdings } from './holdings.ts';
+import { LastAttempts } from './last-attempts.ts';
 import { Queue } from './queue.ts';
 import { QueueTable } from './queue-table.ts';
 import { QueueRates } from './rates.ts';
@@ -105,6 +106,7 @@ export class Memory {
   readonly table = new QueueTable();
   /** Queues that have hidden tasks. */
   readonly hiding = new Set<Queue>();
+  readonly lastAttempts = new LastAttempts();
   readonly cache: TaskCache;
   readonly requests: RequestIds;
   readonly log: CommitLog;
@@ -233,6 +235,7 @@ export class Memory {
       const queue = new Queue(id, ledger);
       this.#noteCounts(queue, this.clock.now());
       this.#add(partition, queue);
+      this.lastAttempts.adopt(queue, lastTicket);
       if (changed.has(ledger)) partition.changed.add(queue);
       for (const [pid, task] of behind.get(ledger.queueId) ?? []) this.#unwritten.note(queue, queue.restore(pid, task));
     }
@@ -278,6 +281,7 @@ export class Memory {
       const recent = queue.apply(ticket, change, known);
       if (change.kind === 'enqueue' && !recent.isUnwritten) added.push({ queue, recent });
       else this.#unwritten.note(queue, recent);
+      this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       this.#countChange(queue, change, plan.at);
     }
     // What the same atom changed once more is not shown by the row that is written with it.
@@ -366,6 +370,7 @@ export class Memory {
     this.cache.forget(queue);
     this.#empty.delete(queue);
     this.hiding.delete(queue);
+    this.lastAttempts.forget(queue);
     partition.changed.delete(queue);
     this.#movedOn.add(partition);
   }
@@ -433,5 +438,10 @@ export class Memory {
     this.#tails.applied({ atoms: this.#applied, tasks: this.#unwritten.shown });
   }
 }
+
+const stateBefore = (change: TaskChange): TaskState | undefined =>
+  change.kind === 'enqueue' ? undefined : change.before;
+const stateAfter = (change: TaskChange): TaskState | undefined =>
+  change.kind === 'dequeue' ? undefined : change.after;
 
 const createdQueue = ({ ledger: { queueId, name } }: Queue): CreatedQueue => ({ queueId, name });

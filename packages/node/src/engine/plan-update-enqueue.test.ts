@@ -11,6 +11,9 @@ describe('an enqueue', () => {
     ['new', { mode: ENQUEUE_MODE_FAIL }, 'enqueue mail/new available'],
     ['leased', { mode: ENQUEUE_MODE_REPLACE }, 'change mail/leased leased for 10'],
     ['leased', { mode: ENQUEUE_MODE_FAIL }, '0 TASK_EXISTS'],
+    ['died', { mode: ENQUEUE_MODE_COLLAPSE }, 'due mail'],
+    ['died', { mode: ENQUEUE_MODE_REPLACE }, 'due mail'],
+    ['died', { mode: ENQUEUE_MODE_FAIL }, 'due mail'],
     ['unread', {}, 'needs unread'],
   ])('of the PID %s with %o: %s', (pid, how, expected) => {
     expect(told({ enqueue: [{ ...of(pid), ...how }] })).toEqual([expected]);

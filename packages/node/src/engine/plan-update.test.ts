@@ -11,6 +11,8 @@ describe('a dequeue', () => {
     ['leased', 6, '0 LEASE_LOST'],
     ['fresh', 7, '0 LEASE_LOST'],
     ['absent', undefined, '0 TASK_NOT_FOUND'],
+    ['died', 7, 'due mail'],
+    ['died', undefined, 'due mail'],
     ['unread', 7, 'needs unread'],
   ])('of a task that is %s, with token %s: %s', (pid, token, expected) => {
     expect(told({ dequeue: [of(pid, token)] })).toEqual([expected]);
@@ -27,8 +29,10 @@ describe('a renewal', () => {
     ['leased', undefined, 'change mail/leased leased for 50'],
     ['leased', 6, '0 LEASE_LOST'],
     ['overdue', 7, '0 LEASE_EXPIRED'],
+    ['overdue', undefined, '0 NOT_LEASED'],
     ['expired', 7, '0 LEASE_EXPIRED'],
     ['expired', undefined, '0 NOT_LEASED'],
+    ['died', 7, 'due mail'],
     ['delayed', undefined, '0 NOT_LEASED'],
     ['absent', 7, '0 TASK_NOT_FOUND'],
   ])('of a task that is %s, with token %s: %s', (pid, token, expected) => {
@@ -45,6 +49,10 @@ describe('a release', () => {
     ['first', { refund: true }, 'change mail/first available'],
     ['last', { refund: true, delay: 30 }, 'change mail/last hidden for 30'],
     ['expired', {}, '0 LEASE_EXPIRED'],
+    ['overdue', {}, '0 LEASE_EXPIRED'],
+    ['overdue', { refund: true }, '0 LEASE_EXPIRED'],
+    ['overdue', { token: undefined }, '0 NOT_LEASED'],
+    ['died', { refund: true }, 'due mail'],
   ])('of a task that is %s with %o: %s', (pid, how, expected) => {
     expect(told({ release: [{ ...of(pid, 7), ...how }] })).toEqual([expected]);
   });
@@ -71,6 +79,12 @@ describe('a release', () => {
     const made = plan({ release: [{ ...of('leased', 7), refund: true }] });
     expect(made).toMatchObject({ changes: [{ change: { after: { attempts: 0, token: 7 } } }] });
   });
+});
+
+test('a task whose last attempt is over counts as it stands where it cannot be moved', () => {
+  const view = planView({ canShowDue: false });
+  expect(told({ dequeue: [of('died', 7)] }, view)).toEqual(['dequeue mail/died']);
+  expect(told({ release: [{ ...of('died', 7), refund: true }] }, view)).toEqual(['0 LEASE_EXPIRED']);
 });
 
 test('one bad item refuses all of the update, and every bad item is named', () => {

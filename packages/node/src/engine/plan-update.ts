@@ -2,25 +2,29 @@ import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type QueueName, 
 import type { RefusedItem } from '../domain/errors.ts';
 import { nextFifoPid } from '../domain/fifo-pid.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
-import { AVAILABLE, isLeased, type TaskState } from '../domain/task.ts';
+import { AVAILABLE, isLeased, isLeasedAt, type TaskState } from '../domain/task.ts';
 import type { Random } from '../ports/random.ts';
-import { afterFailedAttempt, hiddenUntil } from './attempts.ts';
+import { afterFailedAttempt, deadLetterQueueOf, hiddenUntil, isLastAttempt } from './attempts.ts';
 import type { CachedTask } from './cache/places.ts';
 import type { DequeueItem, EnqueueItem, ReleaseItem, RenewItem, UpdateCommand, UpdateOutcome } from './commands.ts';
 import type { PlannedChange } from './memory.ts';
 import type { Queue } from './queue.ts';
 import type { Need } from './reads.ts';
-import { type DeadTask, type DraftView, deadLetterQueueOf, TaskDraft } from './task-draft.ts';
+import { type DeadTask, type DraftView, TaskDraft } from './task-draft.ts';
 
 /** What a plan may look at. */
 export interface UpdateView extends DraftView {
   readonly now: Instant;
   readonly random: Random;
+  /** Whether what is due in the queue could be shown; if not its tasks count as they stand. */
+  canShowDue(queue: Queue): boolean;
 }
 
 export type UpdatePlan =
   /** Ask again once these are known. */
   | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  /** Ask again once what is due in these queues is shown: last attempts have ended there, and nobody has looked since. */
+  | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
   | { readonly kind: 'refused'; readonly items: readonly [RefusedItem, ...RefusedItem[]] }
   | {
       readonly kind: 'planned';
@@ -33,7 +37,8 @@ export type UpdatePlan =
 
 /**
  * Decides an update: every rule of the contract's "Atomicity" and "Enqueue" is here, and nothing is touched. Dequeues,
- * renewals and releases speak of the tasks as they were; enqueues come last, in order.
+ * renewals and releases speak of the tasks as they were; enqueues come last, in order. A lease is over at its end, whether
+ * or not somebody has looked since.
  */
 export function planUpdate(command: UpdateCommand, view: UpdateView): UpdatePlan {
   return new UpdatePlanner(view).plan(command);
@@ -45,6 +50,8 @@ class UpdatePlanner {
   readonly #refused: RefusedItem[] = [];
   /** Moved when all other items have found their tasks as they were. */
   readonly #dead: DeadTask[] = [];
+  /** Where tasks that this update names have to go to their dead-letter queues first. */
+  readonly #due = new Set<Queue>();
 
   constructor(view: UpdateView) {
     this.#view = view;
@@ -62,6 +69,7 @@ class UpdatePlanner {
 
     const { needs, changes, created, deadLettered } = this.#draft;
     if (needs.length > 0) return { kind: 'needs', needs };
+    if (this.#due.size > 0) return { kind: 'due', queues: this.#due };
     const [first, ...more] = this.#refused;
     if (first) return { kind: 'refused', items: [first, ...more] };
     return { kind: 'planned', changes, created, outcome: { enqueued, renewed, released }, deadLettered };
@@ -80,12 +88,8 @@ class UpdatePlanner {
     if (!found) return { until };
     const { state } = found.task;
     const { visibility } = state;
-    if (visibility.kind !== 'hidden' || !visibility.lease) {
-      // A lease that expired and was taken back looks like one never given; the token tells them apart.
-      const expired = item.token !== undefined && item.token === state.token;
-      this.#refuse(ItemKind.ITEM_KIND_RENEW, index, item, expired ? 'LEASE_EXPIRED' : 'NOT_LEASED');
-    } else if (visibility.until <= now) {
-      this.#refuse(ItemKind.ITEM_KIND_RENEW, index, item, 'LEASE_EXPIRED');
+    if (visibility.kind !== 'hidden' || !isLeasedAt(state, now)) {
+      this.#refuse(ItemKind.ITEM_KIND_RENEW, index, item, whyNotLeased(item, state));
     } else {
       this.#draft.change(found.queue, item.pid, found.task, { ...state, visibility: { ...visibility, until } });
     }
@@ -97,12 +101,11 @@ class UpdatePlanner {
     const found = this.#find(ItemKind.ITEM_KIND_RELEASE, item, index);
     if (!found) return nothing;
     const { queue, task } = found;
-    if (!isLeased(task.state)) {
-      const expired = item.token !== undefined && item.token === task.state.token;
-      this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, expired ? 'LEASE_EXPIRED' : 'NOT_LEASED');
+    const { now, random } = this.#view;
+    if (!isLeasedAt(task.state, now)) {
+      this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, whyNotLeased(item, task.state));
       return nothing;
     }
-    const { now, random } = this.#view;
     if (item.refundAttempt) {
       const visibility = hiddenUntil((now + (item.delayMs ?? 0)) as Instant, now);
       const state = { ...task.state, attempts: Math.max(0, task.state.attempts - 1), visibility };
@@ -128,6 +131,7 @@ class UpdatePlanner {
       return { pid: '' as Pid, result: created };
     }
     const existing = item.pid === undefined ? undefined : this.#draft.find(queue, pid);
+    if (existing && this.#hasDied(queue, existing)) this.#due.add(queue);
     if (existing) {
       if (item.mode === EnqueueMode.ENQUEUE_MODE_FAIL) {
         this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
@@ -163,6 +167,10 @@ class UpdatePlanner {
       this.#draft.need(queue, item.pid, 0);
       return undefined;
     }
+    if (knowledge.kind === 'task' && this.#hasDied(queue, knowledge.task)) {
+      this.#due.add(queue);
+      return undefined;
+    }
     if (knowledge.kind === 'absent') {
       this.#refuse(kind, index, item, 'TASK_NOT_FOUND');
       return undefined;
@@ -174,10 +182,20 @@ class UpdatePlanner {
     return { queue, task: knowledge.task };
   }
 
+  /** Whether its last attempt is over, so that it belongs to another queue. */
+  #hasDied(queue: Queue, { state }: CachedTask): boolean {
+    const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now);
+    return isOver && isLastAttempt(state) && this.#view.canShowDue(queue);
+  }
+
   #refuse(kind: ItemKind, index: number, item: { queue: QueueName; pid: Pid }, reason: RefusedItem['reason']): void {
     this.#refused.push({ kind, index, queue: item.queue, pid: item.pid, reason, message: sentence(reason) });
   }
 }
+
+/** A task whose lease ended looks like one that nobody has leased; the token tells them apart. */
+const whyNotLeased = ({ token }: DequeueItem, state: TaskState): Reason =>
+  token !== undefined && token === state.token ? 'LEASE_EXPIRED' : 'NOT_LEASED';
 
 const shownAt = ({ visibility }: TaskState): Instant | undefined =>
   visibility.kind === 'hidden' ? visibility.until : undefined;

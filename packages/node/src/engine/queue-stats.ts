@@ -1,7 +1,5 @@
-import { UnreadableBytes } from '../domain/bytes.ts';
-import { Refusal } from '../domain/errors.ts';
+import { formatQueueName } from '@taskmaster/proto';
 import type { Instant } from '../domain/ids.ts';
-import { StoreCorrupt } from '../ports/store.ts';
 import type {
   ListCommand,
   QueueFilter,
@@ -11,12 +9,9 @@ import type {
   StatsCommand,
   StatsReport,
 } from './commands.ts';
-import { mayBeDue, showDue } from './expire.ts';
+import { dueFor, mayBeDue, showAllDue } from './expire.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
-
-/** How many queues look for expired leases at once before they are counted. */
-const SEARCHES_AT_ONCE = 16;
 
 /** ListQueues: what is in memory of each queue, once expired leases and ended delays are counted as available. */
 export async function listQueues(memory: Memory, { filter, limit, after }: ListCommand): Promise<QueuePage> {
@@ -45,10 +40,7 @@ async function namedStats(
   memory: Memory,
   { queues: names }: Extract<StatsCommand, { kind: 'named' }>,
 ): Promise<StatsReport> {
-  await showAllDue(
-    memory,
-    names.map((name) => memory.table.get(name)).filter((queue) => queue !== undefined),
-  );
+  await showAllDue(memory, dueFor(memory, names));
   const now = memory.clock.now();
   const totals = new Totals();
   const queues = names.map((name) => {
@@ -77,39 +69,20 @@ async function filteredStats(
   return { queues, totals };
 }
 
-/** Counts are exact only after what is due has been shown. A damaged queue is counted as it stands. */
-export async function showAllDue(memory: Memory, queues: Iterable<Queue>): Promise<void> {
-  const now = memory.clock.now();
-  const due: Queue[] = [];
-  for (const queue of queues) if (mayBeDue(queue, now)) due.push(queue);
-  const worker = async (): Promise<void> => {
-    for (let queue = due.pop(); queue; queue = due.pop()) {
-      // The search that is found may have begun before this call, and does not look for what became due in between.
-      for (let searches = 0; searches < 2 && !queue.dropped && mayBeDue(queue, now); searches++) {
-        await countAsItStands(showDue(memory, queue));
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(SEARCHES_AT_ONCE, due.length) }, worker));
-}
-
-/** Where nothing can be written any more, or rows are damaged, a queue's counts are those that are known. */
-async function countAsItStands(shown: Promise<void>): Promise<void> {
-  try {
-    await shown;
-  } catch (error) {
-    const expected = error instanceof Refusal || error instanceof StoreCorrupt || error instanceof UnreadableBytes;
-    if (!expected) throw error;
-  }
-}
-
 /** Instants are compared before names: that costs next to nothing, and most queues have nothing due. */
 function* dueQueues(memory: Memory, { group, matches }: QueueFilter): Generator<Queue> {
   const now = memory.clock.now();
   for (const queue of memory.hiding) {
     if (!mayBeDue(queue, now) || (group !== undefined && queue.ledger.name.group !== group)) continue;
-    if (matches === undefined || matches(queue.fullName)) yield queue;
+    if (matches === undefined || matches(queue.fullName) || feeds(memory, queue, now, matches)) yield queue;
   }
+}
+
+/** Whether dead tasks of the queue may have to go to one with such a name. */
+function feeds(memory: Memory, queue: Queue, now: Instant, matches: (fullName: string) => boolean): boolean {
+  if (!memory.lastAttempts.isDue(queue, now)) return false;
+  const { group } = queue.ledger.name;
+  return [...memory.lastAttempts.targetsOf(queue)].some((name) => matches(formatQueueName({ group, name })));
 }
 
 /** Queues exist while they hold tasks (the paper, 2). */

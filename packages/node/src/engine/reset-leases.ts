@@ -1,8 +1,9 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, Key, LeaseToken, Pid } from '../domain/ids.ts';
 import { afterPrefix, dueKey, pidOfDueKey } from '../domain/keys.ts';
-import { AVAILABLE, isLeased } from '../domain/task.ts';
+import { AVAILABLE, isLeased, isLeasedAt } from '../domain/task.ts';
 import { Family } from '../ports/store.ts';
+import { dueFor, showAllDue } from './expire.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { Reads } from './reads.ts';
@@ -17,6 +18,8 @@ const FIRST = 0 as Instant;
  * lease token changes, so that whoever held the lease cannot complete the task any more.
  */
 export async function resetLeases(memory: Memory, name: QueueName): Promise<number> {
+  // A lease that has ended is none: its task has its backoff, or goes to the dead letters.
+  await showAllDue(memory, dueFor(memory, [name]));
   const id = memory.partitionOf(name.group);
   // Asked again after every wait: the partition may have been given up meanwhile, and its queues with it.
   for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
@@ -63,7 +66,7 @@ async function resetSome(memory: Memory, queue: Queue, pids: readonly Pid[], rea
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
     for (const pid of pids) {
       const task = draft.find(queue, pid);
-      if (task && isLeased(task.state)) {
+      if (task && isLeasedAt(task.state, now)) {
         draft.change(queue, pid, task, { ...task.state, token, visibility: AVAILABLE });
       }
     }

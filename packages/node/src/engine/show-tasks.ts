@@ -5,9 +5,9 @@ import { isLeased } from '../domain/task.ts';
 import { Family } from '../ports/store.ts';
 import type { CachedTask } from './cache/places.ts';
 import type { GetCommand, PeekCommand, TaskView } from './commands.ts';
+import { dueFor, showAllDue } from './expire.ts';
 import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
-import { showAllDue } from './queue-stats.ts';
 import { type Need, Reads } from './reads.ts';
 
 /** A sample looks at so many times as many hidden tasks as it wants to show. */
@@ -16,19 +16,18 @@ const FIRST = 0 as Instant;
 
 /** GetTasks: the present state of tasks. */
 export async function getTasks(memory: Memory, command: GetCommand): Promise<TaskView[]> {
-  const queue = memory.table.get(command.queue);
-  if (queue) await showAllDue(memory, [queue]);
+  await showAllDue(memory, dueFor(memory, [command.queue]));
   return view(memory, command.queue, command.pids, command.includeData);
 }
 
 /** PeekTasks: the head of a queue, or a sample of its leased or delayed tasks. */
 export async function peekTasks(memory: Memory, command: PeekCommand): Promise<TaskView[]> {
+  await showAllDue(memory, dueFor(memory, [command.queue]));
   const queue = memory.table.get(command.queue);
   if (!queue) {
     await memory.durable();
     return [];
   }
-  await showAllDue(memory, [queue]);
   if (command.kind === 'head') {
     const pids = await headPids(memory, queue, command.limit);
     const tasks = await view(memory, command.queue, pids, command.includeData);

@@ -1,6 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { LeaseToken, Pid } from '../domain/ids.ts';
 import { AVAILABLE, type TaskState } from '../domain/task.ts';
+import { deadLetterQueueOf } from './attempts.ts';
 import type { CachedTask } from './cache/places.ts';
 import type { PlannedChange } from './memory.ts';
 import type { Knowledge, Queue } from './queue.ts';
@@ -21,13 +22,6 @@ export interface DeadTask {
   readonly queue: Queue;
   readonly pid: Pid;
   readonly task: CachedTask;
-}
-
-const DEAD_LETTER_SUFFIX = '.dead';
-
-/** Where a task goes after its last attempt. */
-export function deadLetterQueueOf(queue: QueueName, state: TaskState): QueueName {
-  return { group: queue.group, name: state.retry?.deadLetterQueue || `${queue.name}${DEAD_LETTER_SUFFIX}` };
 }
 
 /**

@@ -2,9 +2,11 @@ import type { RecordedRequest } from '../domain/atom.ts';
 import { Refusal, UpdateRefusal } from '../domain/errors.ts';
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import type { UpdateCommand, UpdateOutcome } from './commands.ts';
+import { tryShowDue } from './expire.ts';
 import type { Memory } from './memory.ts';
 import { decodeOutcome, encodeOutcome } from './outcome-codec.ts';
 import { planUpdate, type UpdatePlan } from './plan-update.ts';
+import type { Queue } from './queue.ts';
 import { type Need, Reads } from './reads.ts';
 import { fingerprintOf } from './request-fingerprint.ts';
 import type { RequestKnowledge } from './request-ids.ts';
@@ -19,6 +21,7 @@ type Decision =
 type Attempt =
   | Decision
   | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  | { readonly kind: 'due'; readonly queues: Iterable<Queue> }
   /** Whether the request was seen before. */
   | { readonly kind: 'request-unknown' };
 
@@ -40,7 +43,8 @@ function decideNow(memory: Memory, command: UpdateCommand): Decision | undefined
   memory.assertCurrent();
   const { partition, latin1 } = memory.group(command.group);
   if (!memory.holdings.canCommit(partition)) return undefined;
-  const attempted = attempt(memory, command, partition, nameOfRequest(latin1, command), undefined, undefined);
+  if (sourcesOf(memory, command).length > 0) return undefined;
+  const attempted = attempt(memory, command, partition, nameOfRequest(latin1, command));
   return attempted.kind === 'done' || attempted.kind === 'refused' ? attempted : undefined;
 }
 
@@ -50,6 +54,8 @@ async function decide(memory: Memory, command: UpdateCommand): Promise<Decision>
   using reads = new Reads(memory);
   using _held = requestName === undefined ? undefined : memory.requests.hold(requestName);
   let readRequest: RequestKnowledge | undefined;
+  const asked = new Set<Queue>();
+  const notShown = new Set<Queue>();
   for (;;) {
     memory.assertCurrent();
     const gate = memory.holdings.gate(partition);
@@ -57,13 +63,33 @@ async function decide(memory: Memory, command: UpdateCommand): Promise<Decision>
       await gate;
       continue;
     }
-    const attempted = attempt(memory, command, partition, requestName, readRequest, reads);
-    if (attempted.kind === 'needs') await reads.fetch(attempted.needs);
+    const sources = sourcesOf(memory, command).filter((queue) => !asked.has(queue));
+    for (const queue of sources) asked.add(queue);
+    if (sources.length > 0) {
+      for (const queue of sources) await tryShowDue(memory, queue);
+      continue;
+    }
+    const attempted = attempt(memory, command, partition, requestName, readRequest, reads, notShown);
+    if (attempted.kind === 'due') {
+      for (const queue of attempted.queues) if (!(await tryShowDue(memory, queue))) notShown.add(queue);
+    } else if (attempted.kind === 'needs') await reads.fetch(attempted.needs);
     else if (attempted.kind !== 'request-unknown') return attempted;
     else if (requestName !== undefined) {
       readRequest = await memory.requests.read(partition, requestName, memory.clock.now());
     }
   }
+}
+
+/** Where tasks may have died that go to queues which the update names: these must have them first. */
+function sourcesOf(memory: Memory, { group, enqueue, dequeue, renew, release }: UpdateCommand): Queue[] {
+  const { lastAttempts } = memory;
+  if (!lastAttempts.anyInto(group)) return NO_QUEUES;
+  const now = memory.clock.now();
+  const sources = new Set<Queue>();
+  for (const items of [enqueue, dequeue, renew, release]) {
+    for (const { queue } of items) for (const source of lastAttempts.into(queue, now)) sources.add(source);
+  }
+  return [...sources];
 }
 
 /** Decides, and commits what was decided, as far as memory and what was read go. */
@@ -72,8 +98,9 @@ function attempt(
   command: UpdateCommand,
   partition: PartitionId,
   requestName: string | undefined,
-  readRequest: RequestKnowledge | undefined,
-  reads: Reads | undefined,
+  readRequest?: RequestKnowledge,
+  reads?: Reads,
+  notShown?: ReadonlySet<Queue>,
 ): Attempt {
   const now = memory.clock.now();
   if (requestName !== undefined) {
@@ -82,12 +109,14 @@ function attempt(
     if (seen === undefined) return { kind: 'request-unknown' };
     if (seen.kind === 'seen') return repeat(command, seen.outcome);
   }
-  const plan = planUpdate(command, new MemoryView(memory, now, reads));
-  if (plan.kind === 'needs') return plan;
+  const plan = planUpdate(command, new MemoryView(memory, now, reads, notShown));
+  if (plan.kind === 'needs' || plan.kind === 'due') return plan;
   if (plan.kind === 'refused') return { kind: 'refused', refusal: new UpdateRefusal(plan.items) };
   commit(memory, partition, command, requestName, plan, now);
   return { kind: 'done', outcome: plan.outcome, deadLettered: plan.deadLettered };
 }
+
+const NO_QUEUES: Queue[] = [];
 
 /** Ids are the groups' own: a partition holds many groups. */
 const nameOfRequest = (group: string, { requestId }: UpdateCommand): string | undefined =>

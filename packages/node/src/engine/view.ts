@@ -12,12 +12,14 @@ export class MemoryView implements UpdateView {
   readonly random: Random;
   readonly #memory: Memory;
   readonly #reads: Reads | undefined;
+  readonly #notShown: ReadonlySet<Queue> | undefined;
 
-  constructor(memory: Memory, now: Instant, reads?: Reads) {
+  constructor(memory: Memory, now: Instant, reads?: Reads, notShown?: ReadonlySet<Queue>) {
     this.now = now;
     this.random = memory.random;
     this.#memory = memory;
     this.#reads = reads;
+    this.#notShown = notShown;
   }
 
   queue(name: QueueName): Queue | undefined {
@@ -30,6 +32,10 @@ export class MemoryView implements UpdateView {
 
   known(queue: Queue, pid: Pid): Knowledge {
     return this.#reads ? this.#reads.known(queue, pid) : queue.lookUp(pid);
+  }
+
+  canShowDue(queue: Queue): boolean {
+    return !this.#notShown?.has(queue);
   }
 
   payload(queue: Queue, pid: Pid): Uint8Array | undefined {

@@ -11,6 +11,8 @@ import { VirtualClock } from './virtual-clock.ts';
 
 export interface HarnessOptions {
   readonly seed?: number;
+  /** What the engine's randomness always says. Default: it is random. */
+  readonly jitter?: number;
   readonly atomicBatches?: boolean;
   /** What a write, an fsync and a read take, in virtual ms. */
   readonly writeMs?: number;
@@ -68,11 +70,13 @@ export class EngineHarness implements AsyncDisposable {
   store: Store | undefined;
   readonly #config: Partial<EngineConfig>;
   readonly #clustered: boolean;
+  readonly #jitter: number | undefined;
   #engine: Engine | undefined;
 
   constructor(options: HarnessOptions) {
     this.random = new SeededRandom(options.seed ?? 1);
     this.clock = options.clock ?? new VirtualClock();
+    this.#jitter = options.jitter;
     this.#clustered = options.clustered ?? false;
     this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.outside });
     this.#config = options.config ?? {};
@@ -90,7 +94,9 @@ export class EngineHarness implements AsyncDisposable {
 
   /** Opens the engine while somebody else moves time on. */
   async start(): Promise<Engine> {
-    const { clock, random } = this;
+    const { clock } = this;
+    const jitter = this.#jitter;
+    const random = jitter === undefined ? this.random : { next: () => jitter };
     this.store ??= this.disk.open();
     this.#engine = await openEngine({
       store: this.store,

@@ -37,9 +37,16 @@ const conditions: Readonly<Record<string, TaskState>> = {
   expired: state(7, AVAILABLE),
   first: state(7, lease(NOW + 10), { retry }),
   last: state(7, lease(NOW + 10), { retry, attempts: 2 }),
+  /** Its last lease is over but nobody has looked. */
+  died: state(7, lease(NOW), { retry, attempts: 2 }),
 };
 
-export function planView({ payloads = true }: { readonly payloads?: boolean } = {}): UpdateView {
+interface PlanViewOptions {
+  readonly payloads?: boolean;
+  readonly canShowDue?: boolean;
+}
+
+export function planView({ payloads = true, canShowDue = true }: PlanViewOptions = {}): UpdateView {
   const mail = newQueue(MAIL, 1);
   mail.ledger.largestPid = 'overdue' as Pid;
   return {
@@ -52,6 +59,7 @@ export function planView({ payloads = true }: { readonly payloads?: boolean } = 
       const known = queue === mail ? conditions[pid] : undefined;
       return known ? { kind: 'task', task: { state: known, data: undefined } } : { kind: 'absent' };
     },
+    canShowDue: () => canShowDue,
     payload: () => (payloads ? DATA : undefined),
   };
 }
@@ -59,9 +67,10 @@ export function planView({ payloads = true }: { readonly payloads?: boolean } = 
 export const plan = (spec: UpdateSpec, view = planView()): UpdatePlan => planUpdate(updateCommand(spec), view);
 
 /** What comes of a plan, in one line for each item or change. */
-export function told(spec: UpdateSpec): string[] {
-  const made = plan(spec);
+export function told(spec: UpdateSpec, view = planView()): string[] {
+  const made = plan(spec, view);
   if (made.kind === 'needs') return made.needs.map(({ pid }) => `needs ${pid}`);
+  if (made.kind === 'due') return [...made.queues].map(({ fullName }) => `due ${fullName}`);
   if (made.kind === 'refused') return made.items.map(({ index, reason }) => `${index} ${reason}`);
   return made.changes.map(({ queue, change }) => {
     const what = `${change.kind} ${queue.fullName}/${change.pid}`;
