@@ -91,8 +91,11 @@ export interface RunningMember {
    * cannot be any more.
    */
   readonly confirmed: Promise<void>;
-  /** Resolves when it learns that an operator gave it up: it is of no more use then. Never otherwise. */
-  readonly removed: Promise<void>;
+  /**
+   * Resolves when it learns that an operator gave it up, or that its data directory is an older copy: it is of no more use
+   * then. Never otherwise.
+   */
+  readonly barred: Promise<void>;
   /** Why it serves nothing at present, for people; undefined while it does. */
   readonly problem: string | undefined;
 }
@@ -254,7 +257,7 @@ function describeMember({ agent, membership, rpcAddress, identity }: Member): Ru
   return {
     ...{ name: identity.name, clusterId: identity.clusterId, rpcAddress, gossipAddress: membership.gossipAddress },
     drain: (signal) => agent.drain(signal),
-    ...{ left: agent.left, confirmed: agent.confirmed, removed: agent.removed },
+    ...{ left: agent.left, confirmed: agent.confirmed, barred: agent.barred },
     get problem() {
       return agent.problem;
     },

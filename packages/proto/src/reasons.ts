@@ -52,6 +52,7 @@ export const statusOfReason = {
   STARTING: status.UNAVAILABLE,
   SHUTTING_DOWN: status.UNAVAILABLE,
   STORE_FAILED: status.UNAVAILABLE,
+  OLD_DATA: status.UNAVAILABLE,
   CORRUPT_DATA: status.DATA_LOSS,
 
   // The caller's own doing.

@@ -47,7 +47,7 @@ const OPEN_REASONS: ReadonlySet<string> = new Set([
 /** Nothing happened; something else may happen a little later. */
 const PASSING_REASONS: ReadonlySet<string> = new Set([
   ...['NOT_HOLDER', 'PARTITION_MOVING', 'HOLDER_UNREACHABLE', 'STARTING', 'SHUTTING_DOWN', 'OVERLOADED', 'MEMBER_LEFT'],
-  'DISK_FULL',
+  ...['DISK_FULL', 'OLD_DATA'],
 ]);
 /** Nothing happened, and that is an answer. */
 const ANSWERS: ReadonlySet<string> = new Set([

@@ -42,6 +42,7 @@ const hints: Readonly<Record<string, string>> = {
   STARTING: 'the node is starting; try again in a moment',
   SHUTTING_DOWN: 'the node is shutting down; try again in a moment or with another --endpoint',
   STORE_FAILED: 'the node cannot use its disk; see its log',
+  OLD_DATA: 'the node was started with an older copy of its data; see its log',
   CORRUPT_DATA: 'the node found damaged data; see its log',
   INTERNAL: "a fault of the node's or of this program; see the node's log",
   DEADLINE_EXCEEDED: 'give it longer with --timeout',

@@ -16,7 +16,7 @@ export interface ServeOptions {
 }
 
 /** Why a node ends. */
-type Why = 'told' | 'left' | 'removed';
+type Why = 'told' | 'left' | 'barred';
 
 /** Other members answer sooner, where they are there. */
 const WAIT_UNSAID_MS = 2_500;
@@ -47,7 +47,7 @@ export async function serve({ config, front, json }: ServeOptions): Promise<numb
   if (why === 'told' && config.drainOnStop && node.member) await drain(node.member, config.cluster.drainTimeoutMs, log);
   await node.stop();
   log.info({}, 'stopped');
-  return why === 'removed' ? 1 : 0;
+  return why === 'barred' ? 1 : 0;
 }
 
 /** Resolves with why the node is to end. `say` is told when it serves, and, with whom for, when it waits to. */
@@ -61,8 +61,8 @@ async function served(node: RunningNode, told: Promise<void>, say: (waitsFor?: s
   const end = Promise.race([
     isTold,
     member.left.then((): Why => 'left'),
-    // An operator has written that off; the log says so.
-    member.removed.then((): Why => 'removed'),
+    // An operator has written that off, or its data is old; the log says which.
+    member.barred.then((): Why => 'barred'),
   ]);
   const patience = new AbortController();
   const first = await Promise.race([

@@ -99,6 +99,7 @@ export class ClusterAgent {
         this.#seekOthers();
       },
       removed: (record) => this.#resolveRemoved(record),
+      outdated: (partitions) => this.#guard.outdated(partitions),
       news: () => this.#announce(),
     });
     this.#knowledge = knowledge;
@@ -185,9 +186,9 @@ export class ClusterAgent {
     return this.#guard.confirmed;
   }
 
-  /** Resolves when this node learns that it was given up. */
-  get removed(): Promise<void> {
-    return this.#guard.removed;
+  /** Resolves when this node learns that it may never change anything again; see `CommitGuard.barred`. */
+  get barred(): Promise<void> {
+    return this.#guard.barred;
   }
 
   /** Whether this node may change what it holds now: not while it waits to hear that it is still a member. */

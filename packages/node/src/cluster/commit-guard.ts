@@ -1,5 +1,5 @@
 import { Refusal } from '../domain/errors.ts';
-import type { Instant } from '../domain/ids.ts';
+import type { Instant, PartitionId } from '../domain/ids.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Heard } from './exchange.ts';
@@ -61,15 +61,17 @@ type State =
  *  G3  Whoever is alone has nobody who could have given it up.
  *  G4  Whether the others are down or cut off cannot be told from here: while nobody answers it waits, however long they
  *      are gone. Members that will not return are given up by an operator, at this node too.
+ *  G5  A node that was started with an older copy of its data directory commits nothing once it hears of that: at its start
+ *      that is before it is told that it is a member, unless whoever tells it does not know better.
  */
 export class CommitGuard {
   readonly #deps: CommitGuardDeps;
   /** Resolves once this node was told that it is a member, the first time. Rejects where it never will be. */
   readonly confirmed: Promise<void>;
-  /** Resolves when this node learns that it was given up; never otherwise. */
-  readonly removed: Promise<void>;
+  /** Resolves when this node learns that it was given up, or that its data is old (G5); never otherwise. The log says why. */
+  readonly barred: Promise<void>;
   readonly #confirmed = Promise.withResolvers<void>();
-  readonly #removed = Promise.withResolvers<void>();
+  readonly #barred = Promise.withResolvers<void>();
   #state: State = { kind: 'open' };
   #lastBeat: Beat;
   #cancelBeat: CancelTimer = () => {};
@@ -79,7 +81,7 @@ export class CommitGuard {
     this.#deps = deps;
     this.confirmed = this.#confirmed.promise;
     this.confirmed.catch(() => {});
-    this.removed = this.#removed.promise;
+    this.barred = this.#barred.promise;
     this.#lastBeat = beatAt(deps.clock);
     this.#hold();
     this.membersChanged();
@@ -106,7 +108,10 @@ export class CommitGuard {
     if (this.#state.kind === 'held') {
       return `it waits for one of the other members to answer: ${namesOf(silent(this.#state, others()))}`;
     }
-    return self()?.state === 'left' ? 'it is not a member of the cluster any more' : 'it is shutting down';
+    if (this.#stopped) return 'it is shutting down';
+    return self()?.state === 'left'
+      ? 'it is not a member of the cluster any more'
+      : 'its data directory is an older copy of what it had';
   }
 
   /** Begins to ask and to beat. */
@@ -129,7 +134,7 @@ export class CommitGuard {
       const refusal = new Refusal('MEMBER_LEFT', `this node ${message}`);
       this.#close(refusal);
       if (own.removedBy !== '') {
-        this.#removed.resolve();
+        this.#barred.resolve();
         log.error(
           { node: own.name, removedBy: own.removedBy },
           'this node was given up by an operator: others hold its partitions now. Stop it; to use the machine again, start it with an empty data directory',
@@ -137,6 +142,27 @@ export class CommitGuard {
       }
     }
     this.#openIfTold();
+  }
+
+  /** Others know these partitions to be here at later epochs than this node's disk does. */
+  outdated(partitions: readonly PartitionId[]): void {
+    if (this.#state.kind === 'closed') return;
+    const { self, log } = this.#deps;
+    const node = self()?.name ?? '';
+    this.#close(
+      new Refusal(
+        'OLD_DATA',
+        `node ${node} was started with an older copy of its data directory, and serves nothing of it`,
+        {
+          retryDelayMs: RETRY_DELAY_MS,
+        },
+      ),
+    );
+    this.#barred.resolve();
+    log.error(
+      { node, partitions },
+      `the data directory is an older copy of what this node had: the others know partitions of it that came here later. Nothing of it is served, and the node ends. Put the newest copy of the directory back; if there is none, give the member up with \`taskmaster members remove ${node} --accept-loss\` and start it with an empty directory`,
+    );
   }
 
   #beatSoon(): void {

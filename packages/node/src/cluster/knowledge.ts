@@ -25,6 +25,8 @@ export interface KnowledgeListener {
   readonly membersChanged: () => void;
   /** A member was given up. Nothing else is heard or said before it resolves. */
   readonly removed: (record: MemberRecord) => Promise<void>;
+  /** Others know partitions of this node at later epochs than its own disk does. */
+  readonly outdated: (partitions: readonly PartitionId[]) => void;
   /** There is something that others do not know. */
   readonly news: () => void;
 }
@@ -110,6 +112,8 @@ export class Knowledge {
     const { records, news } = learnFrom(knowledge, this.view);
     if (news) {
       const isOwnRemoval = records.some((record) => record.nodeId === this.#deps.identity.nodeId && isRemoved(record));
+      // Before anything else: what this node has is not served for a turn longer.
+      if (!isOwnRemoval) this.#noticeOldData();
       await this.#giveUpSuperseded(isOwnRemoval || isRemoved(this.self));
       this.#listener.news();
     }
@@ -157,6 +161,18 @@ export class Knowledge {
       if (this.view.learn(id, { nodeId, epoch: holding.epoch })) news = true;
     }
     return news;
+  }
+
+  /**
+   * A node says that it holds a partition once that is durable. So where others have heard that of it at a later epoch than
+   * its own disk knows, the disk has an older copy of what it had, and everything on it is old.
+   */
+  #noticeOldData(): void {
+    const { partitions, identity } = this.#deps;
+    const later = [...this.view.entries()].filter(
+      ([id, known]) => known.nodeId === identity.nodeId && known.epoch > (partitions.holding(id)?.epoch ?? 0),
+    );
+    if (later.length > 0) this.#listener.outdated(later.map(([id]) => id));
   }
 
   /**

@@ -1,6 +1,6 @@
 import type { Instant, Key } from '../domain/ids.ts';
 import type { Clock } from '../ports/clock.ts';
-import { type Family, type Row, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
+import { type Family, familyNames, type Row, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
 import { type RowChange, SimRows } from './sim-store-rows.ts';
@@ -89,6 +89,22 @@ export class SimDisk implements SimProcessDisk {
     this.#store?.die();
     this.#store = undefined;
     this.#crashAt = 0;
+  }
+
+  /** Every row that is on the disk now, while nobody has it open; for `restore`. */
+  copy(): readonly RowChange[] {
+    if (this.#store !== undefined) throw new StoreLocked('the simulated disk is open');
+    return familyNames.flatMap((_, family) =>
+      this.rowsOf(family as Family).map(({ key, value }) => ({ family: family as Family, key, value })),
+    );
+  }
+
+  /** Puts a copy in the place of what is on the disk now, while nobody has it open. */
+  restore(copy: readonly RowChange[]): void {
+    const present = this.copy().map(({ family, key }) => ({ family, key, value: undefined }));
+    this.#rows.apply([...present, ...copy]);
+    this.#unsynced = [];
+    this.#underWay = [];
   }
 
   /** Crashes at the durable step of that number; 0: not at all. */

@@ -1,0 +1,55 @@
+import { cp, rm } from 'node:fs/promises';
+import { connect } from '@taskmaster/client';
+import { expect, test } from 'vitest';
+import { startProcess } from '../support/child-process.ts';
+import { eventually } from '../support/eventually.ts';
+import { nodeCli } from '../support/paths.ts';
+import { TestCluster } from '../support/start-cluster.ts';
+
+test('a node that is started with an older copy of its directory is never ready, says what to do, and ends', {
+  timeout: 90_000,
+}, async () => {
+  await using cluster = await TestCluster.start();
+  await using client = await connect(cluster.node('a').endpoint);
+  const balanced = () =>
+    eventually(
+      async () => {
+        const { members } = await client.cluster.members();
+        const nodes = members.flatMap((member) => (member.role === 'node' ? [member] : []));
+        for (const node of nodes) expect(node).toMatchObject({ alive: true, partitionsHeld: node.partitionsWanted });
+        const held = nodes.map(({ partitionsHeld = 0 }) => partitionsHeld);
+        expect(held.reduce((sum, count) => sum + count)).toBe(32);
+      },
+      { withinMs: 30_000 },
+    );
+  await balanced();
+  const b = cluster.node('b');
+  const older = `${b.dir}-older`;
+  await b.stop();
+  await cp(b.dir, older, { recursive: true });
+  await cluster.start('b');
+  await balanced();
+  // What the third had goes to the others.
+  await client.cluster.drain('c');
+  await cluster.node('c').process.ended;
+  await balanced();
+  await cluster.node('b').stop();
+  await rm(b.dir, { recursive: true });
+  await cp(older, b.dir, { recursive: true });
+
+  const flags = ['--json', `--data-dir=${b.dir}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'];
+  const back = await startProcess(process.execPath, [nodeCli, ...flags]);
+  const { code, stdout, stderr } = await back.ended;
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  const errors = stderr.split('\n').filter((line) => /"level":("error"|50)|^taskmaster/.test(line));
+  expect(errors).toEqual([expect.stringContaining('taskmaster members remove b --accept-loss')]);
+
+  await eventually(() => client.cluster.remove('b', { acceptLoss: true }), { withinMs: 20_000, everyMs: 200 });
+  await eventually(
+    async () => {
+      const { partitions } = await client.cluster.partitions();
+      for (const { holder } of partitions) expect(holder?.name).toBe('a');
+    },
+    { withinMs: 20_000 },
+  );
+});
