@@ -1,3 +1,4 @@
+import { partitionOf } from '@taskmaster/proto';
 import { describe, expect, test, vi } from 'vitest';
 import { Refusal } from '../domain/errors.ts';
 import type { PartitionId } from '../domain/ids.ts';
@@ -14,8 +15,10 @@ import {
   groupsOf,
   idsHeldBy,
   partitionWithTasks,
+  pidsIn,
   reportOn,
 } from '../testing/cluster-fixtures.ts';
+import { pidsOf } from '../testing/engine-harness.ts';
 
 /** Longer than it takes to begin partitions anew. */
 const CLAIM_MS = 10_000;
@@ -97,6 +100,35 @@ describe('a member that is given up in the middle of something', () => {
     for (const { agent, partitions } of cluster.up.filter((node) => node !== b)) {
       const { epoch = 0, tasks } = partitions.held().find(({ id }) => id === held.id) ?? {};
       if (epoch > 0) expect({ agent: agent.nodeId, tasks }).toEqual({ agent: agent.nodeId, tasks: held.tasks });
+    }
+  });
+
+  test('was sending a partition to the one that begins it anew: nothing of what arrived comes back', async () => {
+    // The first of them by id, who decides, came last: it has never held what c holds.
+    const cluster = await clusterOf(['b', 'c', 'a']);
+    await fill(cluster, '1');
+    const [a, c] = [cluster.node('a'), cluster.node('c')];
+    const held = partitionWithTasks(c);
+    expect(a.partitions.holding(held.id)).toBeUndefined();
+    const groups = groupsOf(cluster, c).filter((group) => partitionOf(group, cluster.partitions) === held.id);
+    cluster.network.onArrival = ({ what, way }) => {
+      if (what === 'sendRows' && way === 'answer') void c.lose();
+    };
+    c.send(held.id, a).catch(() => {});
+    await cluster.pass(DEATH_MS);
+    // Then the partition stays where it begins.
+    await cluster.run(cluster.node('b').stop());
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'b', 'c');
+    await cluster.pass(CLAIM_MS);
+    expect(a.partitions.holding(held.id)?.kind).toBe('serving');
+    for (const group of groups) await cluster.run(a.h.enqueue(`${group}#other`, ['9']));
+    await cluster.run(a.lose());
+    await cluster.run(a.start());
+    await cluster.pass(CLAIM_MS);
+    for (const group of groups) {
+      expect(pidsOf(await cluster.run(a.h.lease(`${group}#other`, { max: 9 })))).toEqual(['9']);
+      expect(await pidsIn(cluster, group)).toEqual([]);
     }
   });
 

@@ -1,6 +1,6 @@
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import type { Instant, PartitionId, Pid } from '../domain/ids.ts';
+import type { Instant, PartitionId, Pid, QueueId, Ticket } from '../domain/ids.ts';
 import { EngineHarness, pidsOf } from '../testing/engine-harness.ts';
 import type { PartitionExport } from './transfer/export-partition.ts';
 
@@ -53,6 +53,86 @@ describe('a partition that comes back right after it was given up', () => {
     expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(PIDS);
     await h.crash();
     expect(h.taskRows()).toBe(PIDS.length);
+  });
+});
+
+describe('a partition that begins anew where an import of it did not come to its end', () => {
+  /** Rows and atoms arrived; then its holder was given up. */
+  async function begunAnew(atomicBatches: boolean): Promise<EngineHarness> {
+    const from = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(from);
+    await from.clock.run(from.enqueue(QUEUE, ['4']));
+    await from.clock.run(leaving.synced());
+    const h = new EngineHarness({
+      clustered: true,
+      syncMs: 1,
+      atomicBatches,
+      config: { partitions: 4, cacheBytes: 1 },
+    });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    await h.clock.run(arriving.addAtoms(leaving.takeAtoms()));
+    await h.clock.run(partitions.claim([{ id: P, epoch: 3 }]));
+    return h;
+  }
+
+  test.each([true, false])('has nothing of what arrived (batches are atomic: %s)', async (atomicBatches) => {
+    const h = await begunAnew(atomicBatches);
+    expect(h.taskRows()).toBe(0);
+    await h.clock.run(h.enqueue('orders#other', ['9']));
+    await h.crash();
+    expect(await h.clock.run(h.counts(QUEUE))).toEqual({ available: 0, leased: 0, delayed: 0 });
+    expect(pidsOf(await h.clock.run(h.lease('orders#other', { max: 9 })))).toEqual(['9']);
+    expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual([]);
+  });
+
+  test.each(Array.from({ length: 30 }, (_, ms) => ms))(
+    'keeps its tasks though its disk stood still, %d ms after the offer, while that made room',
+    async (ms) => {
+      const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, config: { partitions: 4 } });
+      await h.open();
+      const { partitions } = h.engine;
+      const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, now: h.clock.now() };
+      const offered = partitions.import({ id: P, epoch: 2, ...offer }).then(
+        () => 'begun',
+        () => 'ended',
+      );
+      await h.clock.advance(ms);
+      h.disk.stallWrite(10_000);
+      await h.clock.advance(6_000);
+      const claimed = partitions.claim([{ id: P, epoch: 3 }]).then(() => h.enqueue(QUEUE, PIDS));
+      await h.clock.run(Promise.all([claimed, offered]));
+      await h.crash();
+      expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(PIDS);
+    },
+  );
+
+  test('takes nothing in while it begins', async () => {
+    const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, config: { partitions: 4 } });
+    await h.open();
+    const { partitions } = h.engine;
+    const claimed = partitions.claim([{ id: P, epoch: 3 }]);
+    const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, now: h.clock.now() };
+    const offered = partitions.import({ id: P, epoch: 2, ...offer });
+    await expect(h.clock.run(offered)).rejects.toThrow('begins anew');
+    await h.clock.run(claimed);
+  });
+
+  test('is not taken by that import, nor by what it still sends', async () => {
+    const from = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(from);
+    const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 2, config: { partitions: 4 } });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    const sending = arriving.addRows(rows as never);
+    await h.clock.run(partitions.claim([{ id: P, epoch: 3 }]));
+    await h.clock.run(sending);
+    await expect(h.clock.run(arriving.addRows(rows as never))).rejects.toThrow('begins anew');
+    await expect(h.clock.run(partitions.take(arriving))).rejects.toThrow('begins anew');
+    expect(h.taskRows()).toBe(0);
   });
 });
 

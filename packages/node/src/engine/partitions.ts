@@ -63,6 +63,8 @@ export class Partitions implements PartitionHost {
   readonly #thawing = new Set<PartitionId>();
   /** Imports that began last; one that ended in nothing stays until the partition comes here. */
   readonly #arriving = new Map<PartitionId, PartitionImport>();
+  /** Partitions that begin anew here: nothing may arrive of them. */
+  readonly #claiming = new Set<PartitionId>();
   /** Whether the disk names this node as the holder is not known: the write of the row failed, or is under way. */
   readonly #uncertain = new Set<PartitionId>();
   /** Partitions that were given up at this epoch, while the disk may still name this node. */
@@ -111,12 +113,26 @@ export class Partitions implements PartitionHost {
   }
 
   async claim(claims: readonly PartitionClaim[]): Promise<void> {
-    const { holdings, store, config } = this.#deps;
+    const { holdings } = this.#deps;
     const wanted = new Map(claims.filter(({ id }) => !holdings.holds(id)).map(({ id, epoch }) => [id, epoch]));
     if (wanted.size === 0) return;
+    for (const id of wanted.keys()) {
+      this.#claiming.add(id);
+      // What is on its way here, or just about to begin, would write into it or clear it.
+      this.#arriving.get(id)?.end();
+    }
+    try {
+      await this.#claim(wanted);
+    } finally {
+      for (const id of wanted.keys()) this.#claiming.delete(id);
+    }
+  }
+
+  async #claim(wanted: ReadonlyMap<PartitionId, number>): Promise<void> {
+    const { holdings, store, config } = this.#deps;
     await Promise.all([...wanted.keys()].map((id) => this.#clearing.get(id)));
-    // What could not be cleared when it was given up must not come back.
-    for (const id of wanted.keys()) if (holdings.get(id)) await clearPartition(store, id);
+    // What could not be cleared when it was given up must not come back, nor what an unfinished import left.
+    for (const id of wanted.keys()) if (holdings.get(id) || this.#arriving.has(id)) await clearPartition(store, id);
     // A store that served without a cluster has them already, with what is in them.
     const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
     const memory = this.#deps.writable();
@@ -250,7 +266,9 @@ export class Partitions implements PartitionHost {
     const shiftMs = clock.now() - now;
     const { requestIdWindowMs: requestWindowMs } = config;
     const options = { store, partition: id, epoch, shiftMs, ticket, nextQueueId, requestWindowMs };
+    if (this.#claiming.has(id)) throw new ImportBroken(`partition ${id} begins anew here`);
     const arriving = new PartitionImport({ ...options, now: () => clock.now() });
+    this.#arriving.get(id)?.end();
     this.#arriving.set(id, arriving);
     await this.#clearing.get(id);
     await arriving.begin();
@@ -264,7 +282,7 @@ export class Partitions implements PartitionHost {
   async take(arrived: PartitionImport): Promise<void> {
     const { holdings, writable } = this.#deps;
     const { partition, epoch, recovered } = arrived;
-    if (this.#arriving.get(partition) !== arrived) throw new ImportBroken('another import of the partition began');
+    arrived.assertGoesOn();
     const memory = writable();
     // Where batches are not atomic, the holder's row must not survive alone. Callers wait: no more writes than it takes.
     const { atomicBatches } = this.#deps.store;

@@ -114,7 +114,7 @@ export class Receiver implements TransferHandlers {
   /** When it resolves, nothing of the node is taken any more; what it sent before is held, or forgotten. */
   async refuseFrom(nodeId: string): Promise<void> {
     this.#removed.add(nodeId);
-    // Offers that are being taken up are in turn, and see it when they are through.
+    // Offers that are being taken up see it when they are through; whoever claims the partition ends them before.
     await Promise.all(
       [...this.#transfers.values()]
         .filter(({ holder }) => holder === nodeId)

@@ -13,9 +13,16 @@ const FAMILIES = [
   Family.requests,
 ] as const;
 
-/** Deletes whatever rows are left of a partition that this node does not hold; by range, whatever their number. */
-export async function clearPartition(store: Store, id: PartitionId): Promise<void> {
-  for (const family of FAMILIES) await store.deleteRange(family, partitionRange(id));
+/**
+ * Deletes whatever rows are left of a partition that this node does not hold; by range, whatever their number. `check`
+ * is asked in the turn of each deletion, and throws where no more may be deleted.
+ */
+export async function clearPartition(store: Store, id: PartitionId, check = (): void => {}): Promise<void> {
+  for (const family of FAMILIES) {
+    check();
+    await store.deleteRange(family, partitionRange(id));
+  }
+  check();
   const done = new WriteBatch();
   done.delete(Family.meta, metaKeys.partition(id));
   done.delete(Family.meta, metaKeys.clear(id));

@@ -56,6 +56,7 @@ export class PartitionImport {
   #pieces: Uint8Array[] = [];
   /** Generations that ended on the way: parts of them may have been written before or after. */
   readonly #dropped: QueueId[] = [];
+  #ended = false;
 
   constructor(options: ImportOptions) {
     this.partition = options.partition;
@@ -66,26 +67,44 @@ export class PartitionImport {
     this.recovered.nextQueueId = options.nextQueueId;
   }
 
+  /**
+   * From this turn on nothing of it is written nor deleted any more, whatever is waited for or still arrives: the
+   * partition is somebody else's. The store puts what was written before ahead of what others write later.
+   */
+  end(): void {
+    this.#ended = true;
+  }
+
   /** Makes room for it. Must be resolved before anything is added. */
   async begin(): Promise<void> {
     const { store, partition } = this.#options;
+    this.assertGoesOn();
     const mark = new WriteBatch();
     mark.put(Family.meta, metaKeys.clear(partition), EMPTY);
     await store.write(mark, { sync: true });
-    await clearPartition(store, partition);
+    await clearPartition(store, partition, () => this.assertGoesOn());
     // Again: clearing took it away.
+    this.assertGoesOn();
     const marked = new WriteBatch();
     marked.put(Family.meta, metaKeys.clear(partition), EMPTY);
     await store.write(marked, { sync: true });
+    this.assertGoesOn();
+  }
+
+  /** To be asked in the turn in which something is written. */
+  assertGoesOn(): void {
+    if (this.#ended) throw new ImportBroken(`partition ${this.partition} begins anew here, or arrives once more`);
   }
 
   async addRows(rows: readonly TransferredRow[]): Promise<void> {
+    this.assertGoesOn();
     const batch = new WriteBatch();
     for (const row of rows) this.#addRow(batch, row);
     if (batch.count > 0) await this.#options.store.write(batch, { sync: false });
   }
 
   async addAtoms(atoms: readonly TransferredAtom[]): Promise<void> {
+    this.assertGoesOn();
     const { partition, shiftMs, requestWindowMs, store } = this.#options;
     const batch = new WriteBatch();
     for (const { ticket, entry, continues } of atoms) {
