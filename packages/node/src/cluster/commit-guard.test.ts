@@ -104,6 +104,21 @@ describe('a node that is started', () => {
     expect(cluster.time.now() - before).toBeLessThan(200);
   });
 
+  test('waits where half of the members it knows stay away, and goes on when these are given up', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+    for (const name of cluster.nodes.keys()) await cluster.run(cluster.node(name).lose());
+    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
+    const [a, b] = [cluster.node('a'), cluster.node('b')];
+    await cluster.pass(60_000);
+    for (const node of [a, b]) {
+      const enqueued = cluster.run(node.h.enqueue(queueOf(cluster, node), ['1']));
+      await expect(enqueued).rejects.toMatchObject({ reason: 'STARTING' });
+    }
+    expect(a.agent.problem).toBe('it waits for one of the other members to answer: c, d');
+    await giveUp(cluster, 'b', 'c', 'd');
+    for (const node of [a, b]) await cluster.run(node.h.enqueue(queueOf(cluster, node), ['1']));
+  });
+
   test('asks members whom gossip does not see', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const a = cluster.node('a');

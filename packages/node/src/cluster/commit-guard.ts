@@ -54,10 +54,11 @@ type State =
  *      another member that has not left and does not wait itself. Every such member knows durably who was given up before
  *      anything of it is claimed, so one answer of any of them suffices.
  *  G2  Those who wait may know nothing of it: members that were given up together, or one after the other before the
- *      second heard of the first, do not when they come back. What they say counts only once all others have answered, or
- *      those who have not keep silent for ten seconds. The latter is for a cluster that was down as a whole and of which
- *      some stay down: nobody could tell it from members that were given up together, came back together, and reach none
- *      of those who know. Operators are told not to do that.
+ *      second heard of the first, do not when they come back. What they say counts only once all others have answered; or,
+ *      where those who have not keep silent for ten seconds, once more than half of all members that this node knows have,
+ *      with itself. The latter is for a cluster that was down as a whole and of which a few stay down. From members that
+ *      were given up together, came back together, and reach none of those who know, it can be told by their number
+ *      alone: those serve only where they are the greater part of the members they know. Operators are told not to do that.
  *  G3  Whoever is alone has nobody who could have given it up.
  *  G4  Whether the others are down or cut off cannot be told from here: while nobody answers it waits, however long they
  *      are gone. Members that will not return are given up by an operator, at this node too.
@@ -216,8 +217,10 @@ export class CommitGuard {
     if (state.kind !== 'held') return;
     const others = this.#deps.others();
     const missing = silent(state, others);
+    const isMostOfAll = others.length + 1 > 2 * missing.length;
     const isSearchOver = this.#deps.clock.now() >= state.since + SEARCH_MS && missing.length < others.length;
-    if (isSearchOver ? missing.every(({ nodeId }) => state.answered.has(nodeId)) : missing.length === 0) this.#open();
+    if (isSearchOver && isMostOfAll ? missing.every(({ nodeId }) => state.answered.has(nodeId)) : missing.length === 0)
+      this.#open();
   }
 
   #close(refusal: Refusal): void {
@@ -244,11 +247,12 @@ export class CommitGuard {
         retryDelayMs: RETRY_DELAY_MS,
       }),
     );
-    if (now < state.reportAt || missing.length < others().length) return;
+    const nobody = missing.length === others().length;
+    if (now < state.reportAt || (!nobody && now < state.since + SEARCH_MS)) return;
     state.reportAt = now + REPORT_MS;
     log.warn(
       { members: missing.map(({ name, rpcAddress }) => ({ name, rpcAddress })) },
-      'no other member answers, and this node may have been given up while it was away: it serves nothing until one does. Start one of them; if all are lost for good, give them up with `taskmaster members remove NAME... --accept-loss`',
+      `${nobody ? 'no other member answers' : 'half of the members or more do not answer'}, and this node may have been given up while it was away: it serves nothing until they do. Start some of them; if all are lost for good, give them up with \`taskmaster members remove NAME... --accept-loss\``,
     );
   }
 

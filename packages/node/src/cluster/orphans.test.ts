@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { clusterOf, DEATH_MS, expectOneHolderEach, fill, giveUp, idsHeldBy } from '../testing/cluster-fixtures.ts';
+import {
+  clusterOf,
+  cutOff,
+  DEATH_MS,
+  expectOneHolderEach,
+  fill,
+  giveUp,
+  idsHeldBy,
+} from '../testing/cluster-fixtures.ts';
 
 describe('who claims what a removed member held', () => {
   test('hears every other member before', async () => {
@@ -64,4 +72,48 @@ describe('who claims what a removed member held', () => {
     await cluster.pass(60_000);
     expectOneHolderEach(cluster);
   });
+
+  test.each([
+    ['while it cleared what it had before', 'first', false],
+    ['and its rows are on disk', 'last', true],
+    ['and its rows are lost', 'last', false],
+  ])(
+    'shares no epoch with one whose claim failed %s, while nobody knows what is on its disk',
+    async (_, failing, kept) => {
+      const cluster = await clusterOf(['b', 'c', 'd']);
+      const b = cluster.node('b');
+      const orphans = idsHeldBy(cluster.node('d'));
+      await cluster.run(cluster.node('d').lose());
+      await cluster.pass(DEATH_MS);
+      await giveUp(cluster, 'b', 'd');
+      const { partitions } = b;
+      const claim = partitions.claim.bind(partitions);
+      const clears = orphans.filter((id) => partitions.holding(id) !== undefined).length;
+      let claims = 0;
+      partitions.claim = (claimed) => {
+        if (claims++ === 0) b.h.disk.failSync(failing === 'first' ? 1 : clears + 1);
+        return claim(claimed);
+      };
+      await cluster.pass(DEATH_MS);
+      expect(claims).toBeGreaterThan(0);
+      // Now another one decides.
+      cutOff(cluster, 'b', ['a']);
+      const a = cluster.add('a');
+      void a.start();
+      await cluster.pass(5_000);
+      cluster.heal();
+      await cluster.pass(60_000);
+      expect(a.agent.self?.state).toBe('active');
+      for (const id of orphans) expect(cluster.serving(id)).toEqual([]);
+      b.h.disk.random.int = (below) => (kept ? below - 1 : 0);
+      await cluster.run(b.lose());
+      await cluster.run(b.start());
+      expect(orphans.every((id) => b.partitions.holding(id)?.kind === 'serving')).toBe(kept);
+      for (let passed = 0; passed < 60_000; passed += 500) {
+        await cluster.pass(500);
+        for (const id of orphans) expect(cluster.serving(id).length).toBeLessThan(2);
+      }
+      expectOneHolderEach(cluster);
+    },
+  );
 });

@@ -55,6 +55,9 @@ interface Orphan {
  *  O5  Where a partition is nobody may know any more, as members remember of others only what they heard since they were
  *      started. Where all have answered, only a member that was given up can have held it. Its epoch is not known either:
  *      the seconds since 1970 are more than any partition was ever handed over.
+ *  O6  A claim whose write failed may be on disk all the same. The store takes nothing more then: this node cannot come to
+ *      know durably of a member that decides in its place, so it does not answer that one. Nothing is claimed by another
+ *      before this node was started again and says what its disk says, or was given up.
  */
 export class Orphans {
   readonly #deps: OrphansDeps;

@@ -284,6 +284,42 @@ describe('members that were given up together and come back together', () => {
     expectOneHolderEach(cluster);
   });
 
+  test('nor after any time, unless they are more than half of the members they know', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+    const queues = { b: queueAt(cluster, 'b'), c: queueAt(cluster, 'c') };
+    await lose(cluster, 'b', 'c');
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'b', 'c');
+    await cluster.pass(CLAIM_MS);
+    for (const name of ['b', 'c']) cutOff(cluster, name, ['a', 'd']);
+    await comeBack(cluster);
+    await cluster.pass(120_000);
+    await expectNothingCommitted(cluster, queues);
+    cluster.heal();
+    await cluster.pass(5_000);
+    for (const name of ['b', 'c']) expect(stateOf(cluster, name, name)).toBe('left');
+    expectOneHolderEach(cluster);
+  });
+
+  test('more than half do after ten seconds, until they hear of it: what they acknowledged is lost then', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const queue = queueAt(cluster, 'b');
+    await lose(cluster, 'b', 'c');
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'b', 'c');
+    await cluster.pass(CLAIM_MS);
+    for (const name of ['b', 'c']) cutOff(cluster, name, ['a']);
+    await comeBack(cluster);
+    await expectNothingCommitted(cluster, { b: queue });
+    await cluster.pass(DEATH_MS);
+    await cluster.run(cluster.node('b').h.enqueue(queue, ['2']));
+    cluster.heal();
+    // They find each other again within moments.
+    await cluster.pass(1_000);
+    await expectNothingCommitted(cluster, { b: queue });
+    expectOneHolderEach(cluster);
+  });
+
   test('nor where they were given up one after the other, the second before it had heard of the first', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const queues = { b: queueAt(cluster, 'b'), c: queueAt(cluster, 'c') };
