@@ -29,7 +29,7 @@ let lastToken = 0;
 
 function update({ enqueue, renew, release }: UpdateTasksRequest): UpdateTasksResponse {
   return {
-    enqueued: enqueue.map(({ pid }) => ({ pid: pid.byteLength > 0 ? pid : nextPid(), result: 1 })),
+    enqueued: enqueue.map(({ pid }) => ({ pid: pid.byteLength > 0 ? pid : nextPid(), result: 1, leased: false })),
     renewed: renew.map(({ leaseMs }) => ({ leaseUntilUnixMs: Date.now() + leaseMs })),
     released: release.map(() => ({ hiddenUntilUnixMs: 0, deadLetterQueue: '' })),
   };

@@ -160,7 +160,7 @@ const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('latin1'
 function updated({ enqueued, renewed, released }: UpdateOutcome): Outcome {
   return {
     kind: 'updated',
-    enqueued: enqueued.map(({ pid, result }) => ({ pid, result: RESULTS.get(result) ?? 'created' })),
+    enqueued: enqueued.map(({ pid, result, leased }) => ({ pid, result: RESULTS.get(result) ?? 'created', leased })),
     renewed: renewed.map(({ until }) => ({ until })),
     released: released.map(({ until, deadLetterQueue }) => ({ until, deadLetterQueue })),
   };

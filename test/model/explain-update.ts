@@ -189,12 +189,13 @@ class UpdatePlayer {
         retry: item.retry,
         hidden: item.delayMs > 0 ? { until: later(this.#at, item.delayMs), leasedBy: undefined } : undefined,
       });
-      return { pid, result: 'created' };
+      return { pid, result: 'created', leased: false };
     }
     if (item.mode === 'fail') this.#refuse('enqueue', index, 'TASK_EXISTS');
-    if (item.mode !== 'replace') return { pid, result: 'collapsed' };
+    const leased = this.#isLeased(existing, told?.leased ?? true);
+    if (item.mode !== 'replace') return { pid, result: 'collapsed', leased };
     this.#put(item.queue, { ...existing, data: item.data });
-    return { pid, result: 'replaced' };
+    return { pid, result: 'replaced', leased };
   }
 
   #find(kind: RefusedItemReply['kind'], { queue, pid, token }: TaskCall, index: number): ModelTask | undefined {

@@ -108,7 +108,12 @@ export interface RefusedItemReply {
 export type Outcome =
   | {
       readonly kind: 'updated';
-      readonly enqueued: readonly { readonly pid: string; readonly result: 'created' | 'collapsed' | 'replaced' }[];
+      readonly enqueued: readonly {
+        readonly pid: string;
+        readonly result: 'created' | 'collapsed' | 'replaced';
+        /** Whether the task that was there is leased, where somebody compares it. */
+        readonly leased?: boolean;
+      }[];
       readonly renewed: readonly { readonly until: number }[];
       readonly released: readonly {
         readonly until: number | undefined;

@@ -17,10 +17,21 @@ describe('enqueue', () => {
     const first = await mail.enqueue({ to: 'ann' });
     expect(first.result).toBe('created');
     const again = await mail.enqueue({ to: 'bob' }, { pid: first.pid });
-    expect(again).toEqual({ pid: first.pid, result: 'collapsed' });
+    expect(again).toEqual({ pid: first.pid, result: 'collapsed', leased: false });
     expect((await mail.enqueue({ to: 'bob' }, { pid: first.pid, mode: 'replace' })).result).toBe('replaced');
     await expect(mail.enqueue({ to: 'cid' }, { pid: first.pid, mode: 'fail' })).rejects.toBeInstanceOf(TaskExists);
     expect(only(await mail.lease()).data).toEqual({ to: 'bob' });
+  });
+
+  test.each(['collapse', 'replace'] as const)('tells whether the task is leased, which it meets: %s', async (mode) => {
+    const { client } = clientSetUp();
+    const mail = client.queue<Mail>('shop#mail');
+    const { pid } = await mail.enqueue({ to: 'ann' });
+    expect(await mail.enqueue({ to: 'bob' }, { pid, mode })).toMatchObject({ leased: false });
+    const task = only(await mail.lease());
+    expect(await mail.enqueue({ to: 'cid' }, { pid, mode })).toMatchObject({ leased: true });
+    await task.complete();
+    expect(await mail.enqueue({ to: 'dan' }, { pid, mode })).toMatchObject({ result: 'created', leased: false });
   });
 
   test('sends what its options say', async () => {

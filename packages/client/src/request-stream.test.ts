@@ -46,7 +46,7 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
 }
 
 const done = (id: number, pid = ''): StreamResult => {
-  const enqueued = [{ pid: Buffer.from(pid), result: EnqueueResult.ENQUEUE_RESULT_CREATED }];
+  const enqueued = [{ pid: Buffer.from(pid), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false }];
   return { id, result: { $case: 'update', value: { enqueued, renewed: [], released: [] } } };
 };
 const refused = (id: number, reason: string, code: number): StreamResult => {

@@ -15,6 +15,11 @@ export interface EnqueueOutcome {
   readonly pid: Pid;
   /** `collapsed`: a task of that PID was there and stays as it is. `replaced`: it has the new data now. */
   readonly result: 'created' | 'collapsed' | 'replaced';
+  /**
+   * Of `collapsed` and `replaced`: a worker has the task now. It does not know of this enqueue, and when it completes the
+   * task that is gone too. False: the task waits for its next lease.
+   */
+  readonly leased: boolean;
 }
 
 /** What a release did. */
@@ -195,9 +200,9 @@ export class Update {
   }
 }
 
-export function enqueueOutcome({ pid, result }: UpdateTasksResponse['enqueued'][number]): EnqueueOutcome {
+export function enqueueOutcome({ pid, result, leased }: UpdateTasksResponse['enqueued'][number]): EnqueueOutcome {
   // A copy: the PID is a view that would keep the whole message, answers to other calls included, in memory.
-  return { pid: Buffer.from(pid), result: results[result] ?? 'created' };
+  return { pid: Buffer.from(pid), result: results[result] ?? 'created', leased };
 }
 
 function outcomeOf(reply: UpdateTasksResponse): UpdateOutcome {

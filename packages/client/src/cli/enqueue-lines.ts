@@ -25,6 +25,8 @@ export interface LinesReport {
   readonly created: number;
   readonly collapsed: number;
   readonly replaced: number;
+  /** Of those collapsed and replaced: into tasks that are leased. */
+  readonly leased: number;
   /** Lines left out because they are empty. */
   readonly empty: number;
   /** Of the input, up to the last line that was sent. */
@@ -70,7 +72,7 @@ const ITEM_BYTES = 64;
 export class LineEnqueuer {
   readonly #client: TaskMasterClient;
   readonly #settings: LinesSettings;
-  readonly #counts = { created: 0, collapsed: 0, replaced: 0, empty: 0, bytes: 0 };
+  readonly #counts = { created: 0, collapsed: 0, replaced: 0, leased: 0, empty: 0, bytes: 0 };
   /** Sent and not acknowledged, in the order of their lines. */
   readonly #waiting = new Set<Batch>();
   readonly #refused: RefusedLine[] = [];
@@ -158,11 +160,12 @@ export class LineEnqueuer {
     });
     this.#waiting.delete(batch);
     this.#counts.bytes = Math.max(this.#counts.bytes, last?.endsAt ?? 0);
-    for (const { result } of enqueued) this.#count(result);
+    for (const outcome of enqueued) this.#count(outcome);
   }
 
-  #count(result: EnqueueOutcome['result']): void {
+  #count({ result, leased }: EnqueueOutcome): void {
     this.#counts[result]++;
+    if (leased) this.#counts.leased++;
   }
 
   #failed(batch: Batch, error: unknown): void {

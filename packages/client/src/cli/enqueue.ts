@@ -94,9 +94,9 @@ async function enqueueOne(
     path === undefined ? payload(data ?? '') : await readWhole(await openInput(path, session), limits.dataBytes);
   const queue = session.client.queue(name, { codec: bytesCodec });
   const options = { ...taskOptions(flags), pid: flags.pid, signal: session.signal };
-  const { pid: assigned, result } = await queue.enqueue(content, options);
-  if (session.out.json) await session.out.object({ queue: queue.name, pid: pidText(assigned), result });
-  else await session.out.line(`${result}  ${queue.name}  ${pidText(assigned)}`);
+  const { pid: assigned, result, leased } = await queue.enqueue(content, options);
+  if (session.out.json) await session.out.object({ queue: queue.name, pid: pidText(assigned), result, leased });
+  else await session.out.line(`${result}  ${queue.name}  ${pidText(assigned)}${leased ? '  leased' : ''}`);
   return exitCodes.ok;
 }
 
@@ -150,6 +150,7 @@ async function summarise(
   }
   const parts = [`${count(report.created)} created`, `${count(report.collapsed)} collapsed`];
   if (report.replaced > 0) parts.push(`${count(report.replaced)} replaced`);
+  if (report.leased > 0) parts.push(`${count(report.leased)} of these leased`);
   if (report.empty > 0) parts.push(`${countOf(report.empty, 'empty line')} left out`);
   await out.line(
     `${queue}: ${countOf(tasks, 'task')} (${parts.join(', ')}), ${bytes(report.bytes)} in ${duration(elapsedMs)} (${rate(tasks / seconds)}/s)`,

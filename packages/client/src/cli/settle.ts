@@ -91,7 +91,9 @@ export function addSettling(program: Command, runner: Runner): void {
         },
         describe: ({ enqueued }) => ({
           enqueued:
-            enqueued.length === 0 ? undefined : enqueued.map(({ pid, result }) => ({ pid: pidText(pid), result })),
+            enqueued.length === 0
+              ? undefined
+              : enqueued.map(({ pid, result, leased }) => ({ pid: pidText(pid), result, leased })),
         }),
       })),
     );

@@ -231,13 +231,14 @@ export class FakeEngine {
         hiddenUntil: item.delayMs === 0 ? 0 : now + item.delayMs,
         worker: undefined,
       });
-      return { pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED };
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false };
     }
+    const leased = existing.worker !== undefined && existing.hiddenUntil > now;
     if (item.mode !== EnqueueMode.ENQUEUE_MODE_REPLACE) {
-      return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED };
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
     existing.data = Buffer.from(item.data);
-    return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED };
+    return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
   }
 
   #leaseNow({ queues, maxTasks, leaseMs, maxPid, worker }: LeaseTasksRequest): LeaseTasksResponse['tasks'] {

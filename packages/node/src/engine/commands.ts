@@ -44,8 +44,15 @@ export interface UpdateCommand {
   readonly requestId: string | undefined;
 }
 
+export interface EnqueueOutcome {
+  readonly pid: Pid;
+  readonly result: EnqueueResult;
+  /** Whether the task that was there already is leased. */
+  readonly leased: boolean;
+}
+
 export interface UpdateOutcome {
-  readonly enqueued: readonly { readonly pid: Pid; readonly result: EnqueueResult }[];
+  readonly enqueued: readonly EnqueueOutcome[];
   readonly renewed: readonly { readonly until: Instant }[];
   readonly released: readonly { readonly until: Instant | undefined; readonly deadLetterQueue: string | undefined }[];
 }

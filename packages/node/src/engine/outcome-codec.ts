@@ -1,10 +1,12 @@
 import type { EnqueueResult } from '@taskmaster/proto';
 import { ByteReader, ByteWriter, latin1Of } from '../domain/bytes.ts';
 import type { Instant, Pid } from '../domain/ids.ts';
-import type { UpdateOutcome } from './commands.ts';
+import type { EnqueueOutcome, UpdateOutcome } from './commands.ts';
 
 const VERSION = 1;
 const NONE = 0;
+/** Beside the result of an enqueue, in its byte. */
+const LEASED = 0x80;
 const writer = new ByteWriter();
 
 /**
@@ -15,9 +17,9 @@ export function encodeOutcome(fingerprint: number, outcome: UpdateOutcome): stri
   writer.byte(VERSION);
   writer.number(fingerprint);
   writer.number(outcome.enqueued.length);
-  for (const { pid, result } of outcome.enqueued) {
+  for (const { pid, result, leased } of outcome.enqueued) {
     writer.latin1(pid);
-    writer.byte(result);
+    writer.byte(leased ? result | LEASED : result);
   }
   writer.number(outcome.renewed.length);
   for (const { until } of outcome.renewed) writer.number(until);
@@ -33,9 +35,11 @@ export function decodeOutcome(latin1: string): { fingerprint: number; outcome: U
   const from = new ByteReader(Buffer.from(latin1, 'latin1'));
   from.version(VERSION, 'recorded outcome');
   const fingerprint = from.number();
-  const enqueued: { pid: Pid; result: EnqueueResult }[] = [];
+  const enqueued: EnqueueOutcome[] = [];
   for (let n = from.number(); n > 0; n--) {
-    enqueued.push({ pid: from.latin1() as Pid, result: from.byte() as EnqueueResult });
+    const pid = from.latin1() as Pid;
+    const result = from.byte();
+    enqueued.push({ pid, result: (result & ~LEASED) as EnqueueResult, leased: (result & LEASED) !== 0 });
   }
   const renewed: { until: Instant }[] = [];
   for (let n = from.number(); n > 0; n--) renewed.push({ until: from.number() as Instant });

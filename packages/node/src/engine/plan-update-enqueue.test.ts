@@ -27,6 +27,19 @@ describe('an enqueue', () => {
     });
   });
 
+  test.each([
+    ['leased', true],
+    ['overdue', false],
+    ['expired', false],
+    ['delayed', false],
+    ['fresh', false],
+    ['new', false],
+  ])('tells whether the task it meets is leased: %s, %s', (pid, leased) => {
+    for (const mode of [ENQUEUE_MODE_COLLAPSE, ENQUEUE_MODE_REPLACE]) {
+      expect(plan({ enqueue: [{ ...of(pid), mode }] })).toMatchObject({ outcome: { enqueued: [{ pid, leased }] } });
+    }
+  });
+
   test('without a PID gets one behind all, those of the same update too', () => {
     const made = plan({ enqueue: [{ queue: 'mail' }, of('zebra'), { queue: 'mail' }] });
     const pids = made.kind === 'planned' ? made.outcome.enqueued.map(({ pid }) => pid) : [];

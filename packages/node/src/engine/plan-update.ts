@@ -128,19 +128,20 @@ class UpdatePlanner {
     const created = EnqueueResult.ENQUEUE_RESULT_CREATED;
     if (pid === undefined) {
       this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid: '' as Pid }, 'FIFO_EXHAUSTED');
-      return { pid: '' as Pid, result: created };
+      return { pid: '' as Pid, result: created, leased: false };
     }
     const existing = item.pid === undefined ? undefined : this.#draft.find(queue, pid);
     if (existing && this.#hasDied(queue, existing)) this.#due.add(queue);
     if (existing) {
+      const leased = isLeasedAt(existing.state, this.#view.now);
       if (item.mode === EnqueueMode.ENQUEUE_MODE_FAIL) {
         this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
       } else if (item.mode === EnqueueMode.ENQUEUE_MODE_REPLACE) {
         const after = { ...existing.state, dataBytes: item.data.byteLength };
         this.#draft.change(queue, pid, existing, after, item.data);
-        return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED };
+        return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
       }
-      return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED };
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
     const { now } = this.#view;
     const state: TaskState = {
@@ -152,7 +153,7 @@ class UpdatePlanner {
       visibility: item.delayMs > 0 ? hiddenUntil((now + item.delayMs) as Instant, now) : AVAILABLE,
     };
     this.#draft.add(queue, pid, state, item.data);
-    return { pid, result: created };
+    return { pid, result: created, leased: false };
   }
 
   /** The task an item speaks of, if it is there and the item's token is current; refuses the item otherwise. */

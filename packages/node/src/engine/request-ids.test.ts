@@ -37,6 +37,19 @@ describe('a request that is repeated', () => {
     expect(await h.lease('mail')).toEqual([]);
   });
 
+  test.each([true, false])('hears whether the task was leased, as at first (memory forgets: %s)', async (forgets) => {
+    await using h = await engineHarness({ config: forgets ? FORGETFUL : {} });
+    await h.enqueue('mail', ['a', 'b']);
+    const [task] = await h.lease('mail');
+    const meet = { enqueue: ['a', 'b'].map((pid) => ({ queue: 'mail', pid, data: 'again' })), id: 'once' };
+    const first = await h.update(meet);
+    expect(first.enqueued.map(({ leased }) => leased)).toEqual([true, false]);
+    await h.update({ release: [{ queue: 'mail', pid: 'a', token: task?.token }] });
+    expect(await h.update(meet)).toEqual(first);
+    await h.crash();
+    expect(await h.update(meet)).toEqual(first);
+  });
+
   test('gets the first outcome while another one with its id comes and goes', async () => {
     await using h = await engineHarness({ config: { ...FORGETFUL, cacheBytes: 1 }, readMs: 20 });
     await h.clock.run(h.enqueue('mail', ['a', 'b']));

@@ -32,7 +32,7 @@ export const bytesOf = (pid: Pid): Buffer => Buffer.from(pid, 'latin1');
 
 export function updateReply(outcome: UpdateOutcome): UpdateTasksResponse {
   return {
-    enqueued: outcome.enqueued.map(({ pid, result }) => ({ pid: bytesOf(pid), result })),
+    enqueued: outcome.enqueued.map(({ pid, result, leased }) => ({ pid: bytesOf(pid), result, leased })),
     renewed: outcome.renewed.map(({ until }) => ({ leaseUntilUnixMs: until })),
     released: outcome.released.map(({ until, deadLetterQueue }) => ({
       hiddenUntilUnixMs: until ?? 0,

@@ -40,7 +40,7 @@ describe('a call', () => {
   test('reaches the engine as a command, and its outcome comes back', async () => {
     const engine = fakeEngine({
       updateTasks: async () => ({
-        enqueued: [{ pid: '\xff\0' as Pid, result: EnqueueResult.ENQUEUE_RESULT_CREATED }],
+        enqueued: [{ pid: '\xff\0' as Pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased: true }],
         renewed: [],
         released: [{ until: undefined, deadLetterQueue: 'shop#dead' }],
       }),
@@ -48,7 +48,7 @@ describe('a call', () => {
     await using server = await startServer(engine);
     using client = grpcClient(server.port);
     expect(await client.updateTasks(anUpdate({ enqueue: [anEnqueue()] }))).toEqual({
-      enqueued: [{ pid: Buffer.from([0xff, 0]), result: EnqueueResult.ENQUEUE_RESULT_CREATED }],
+      enqueued: [{ pid: Buffer.from([0xff, 0]), result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased: true }],
       renewed: [],
       released: [{ hiddenUntilUnixMs: 0, deadLetterQueue: 'shop#dead' }],
     });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { encodeAnswers, type StreamAnswer } from './stream-results.ts';
 
 const updated = {
-  enqueued: [{ pid: Buffer.from('a'), result: EnqueueResult.ENQUEUE_RESULT_CREATED }],
+  enqueued: [{ pid: Buffer.from('a'), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false }],
   renewed: [],
   released: [],
 };

@@ -72,7 +72,7 @@ function aboutBytes(reply: StreamReply): number {
     case 'encoded':
       return reply.bytes.length;
     case 'update':
-      for (const { pid } of reply.value.enqueued) bytes += pid.length + 8;
+      for (const { pid } of reply.value.enqueued) bytes += pid.length + 10;
       for (const { deadLetterQueue } of reply.value.released) bytes += deadLetterQueue.length + 12;
       return bytes + reply.value.renewed.length * 12;
     case 'lease':

@@ -10,11 +10,17 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 export const EnqueueMode = {
   /** ENQUEUE_MODE_UNSPECIFIED - The same as COLLAPSE. */
   ENQUEUE_MODE_UNSPECIFIED: 0,
-  /** ENQUEUE_MODE_COLLAPSE - The new task collapses into the existing one, which stays as it is (the paper, 3.2). */
+  /**
+   * ENQUEUE_MODE_COLLAPSE - The new task collapses into the existing one, which stays as it is (the paper, 3.2). If that one is leased its worker may
+   * end it without having seen what this enqueue is about; see `EnqueueOutcome.leased`.
+   */
   ENQUEUE_MODE_COLLAPSE: 1,
   /** ENQUEUE_MODE_FAIL - The whole request is refused with TASK_EXISTS. */
   ENQUEUE_MODE_FAIL: 2,
-  /** ENQUEUE_MODE_REPLACE - The existing task gets the new data; its state, attempts and lease stay as they are. */
+  /**
+   * ENQUEUE_MODE_REPLACE - The existing task gets the new data; its state, attempts and lease stay as they are. If it is leased its worker has the
+   * old data, and deletes the new with it when it completes the task; see `EnqueueOutcome.leased`.
+   */
   ENQUEUE_MODE_REPLACE: 3,
   UNRECOGNIZED: -1,
 } as const;
@@ -195,7 +201,8 @@ export interface Dequeue {
   pid: Uint8Array;
   /**
    * The token of the worker's lease. 0: unconditional. A token that is no longer current refuses the request
-   * (LEASE_LOST); a lease that expired but was given to nobody else since is accepted (the paper, 5.6).
+   * (LEASE_LOST); a lease that expired but was given to nobody else since is accepted (the paper, 5.6), unless it was the
+   * task's last attempt.
    */
   leaseToken: number;
 }
@@ -212,7 +219,7 @@ export interface Renew {
   leaseMs: number;
 }
 
-/** Gives a leased task back before its lease ends. */
+/** Gives a leased task back before its lease ends. Expired leases are refused (LEASE_EXPIRED). */
 export interface Release {
   /** The task's queue, `group#name`. */
   queue: string;
@@ -244,6 +251,12 @@ export interface EnqueueOutcome {
   pid: Uint8Array;
   /** What happened. */
   result: EnqueueResult;
+  /**
+   * Of COLLAPSED and REPLACED: the existing task is leased. Its worker does not know of this enqueue, and when it completes
+   * the task that is gone too. False: the task waits for its next lease, unless a worker whose lease has ended completes it
+   * late.
+   */
+  leased: boolean;
 }
 
 /** The outcome of one renewal. */
@@ -1035,7 +1048,7 @@ export const UpdateTasksResponse: MessageFns<UpdateTasksResponse> = {
 };
 
 function createBaseEnqueueOutcome(): EnqueueOutcome {
-  return { pid: NO_BYTES, result: 0 };
+  return { pid: NO_BYTES, result: 0, leased: false };
 }
 
 export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
@@ -1045,6 +1058,9 @@ export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
     }
     if (message.result !== 0) {
       writer.uint32(16).int32(message.result);
+    }
+    if (message.leased !== false) {
+      writer.uint32(24).bool(message.leased);
     }
     return writer;
   },
@@ -1076,6 +1092,14 @@ export const EnqueueOutcome: MessageFns<EnqueueOutcome> = {
             }
 
             message.result = reader.int32() as any;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.leased = reader.bool();
             continue;
           }
         }
