@@ -93,6 +93,8 @@ export class Engine implements TaskEngine {
   readonly #admission: Admission;
   readonly #reaper: Reaper;
   #memory: Memory | undefined;
+  /** After a failed write: resolves when memory is built again, one build at a time. */
+  #rebuilt: PromiseWithResolvers<void> | undefined;
   #desk: LeaseDesk | undefined;
   #health: EngineHealth = { kind: 'starting' };
   #checkpoint: Promise<void> = Promise.resolve();
@@ -118,7 +120,7 @@ export class Engine implements TaskEngine {
       writable: () => this.#writable(),
       desk: () => this.#desk,
       checkpointed: () => this.#checkpoint.catch(() => {}),
-      reload: () => this.#reload(),
+      rebuilt: () => this.#rebuiltMemory(),
       reap: () => this.#reapAll(),
     });
   }
@@ -257,6 +259,7 @@ export class Engine implements TaskEngine {
     const failed = this.#health.kind === 'failed';
     this.#health = { kind: 'stopping' };
     for (const cancel of this.#cancelTimers.splice(0)) cancel();
+    this.#rebuilt?.reject(notReady(this.#health));
     this.#desk?.dismiss();
     await this.#leasing.idle();
     await this.#admission.idle();
@@ -353,6 +356,9 @@ export class Engine implements TaskEngine {
   /** Memory is ahead of the disk: it is built again from what is there. After a full disk work goes on. */
   async #onWriteFailed(cause: Error): Promise<void> {
     if (this.#health.kind === 'stopping') return;
+    this.#rebuilt = Promise.withResolvers();
+    // Nobody may wait for it.
+    this.#rebuilt.promise.catch(() => {});
     if (cause instanceof StoreFull) {
       this.#deps.log.warn({ err: cause }, 'a write found the disk full: going back to what is on disk');
       this.#health = { kind: 'starting' };
@@ -366,6 +372,7 @@ export class Engine implements TaskEngine {
     const { clock, log, store } = this.#deps;
     try {
       const { memory } = await openMemory(this.#memoryDeps());
+      memory.abandonOthers();
       this.#memory = memory;
     } catch (error) {
       if (this.#stopped) return;
@@ -374,12 +381,22 @@ export class Engine implements TaskEngine {
       this.#cancelTimers.push(cancel);
       return;
     }
+    this.#rebuilt?.resolve();
     // What was replayed may have brought back the end of a queue whose rows nobody has deleted yet.
     this.#unreaped = true;
     if (this.#health.kind !== 'starting') return;
     this.#health = { kind: 'serving' };
     this.#onStoreState(store.state);
     this.#desk?.adopt(this.#memory);
+  }
+
+  /** The memory that is there when what fails now has been built again. */
+  async #rebuiltMemory(): Promise<Memory> {
+    while (!this.#memory || this.#memory.failed) {
+      if (this.#stopped || !this.#rebuilt) throw notReady(this.#health);
+      await this.#rebuilt.promise;
+    }
+    return this.#memory;
   }
 
   #fail(cause: Error): void {

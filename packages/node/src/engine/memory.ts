@@ -249,6 +249,11 @@ export class Memory {
     this.#partitions.delete(id);
   }
 
+  /** Forgets partitions that were given up while recovery read them. */
+  abandonOthers(): void {
+    for (const id of this.#partitions.keys()) if (!this.holdings.holds(id)) this.abandon(id);
+  }
+
   /**
    * Commits an atom: visible to later operations at once, to callers when `durable()` resolves. When it throws nothing has
    * changed: whoever was allowed to commit may not be any more, if the process stood still in between.

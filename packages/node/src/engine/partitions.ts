@@ -30,8 +30,8 @@ export interface PartitionsDeps {
   readonly desk: () => LeaseDesk | undefined;
   /** Resolves when the checkpoint that is being written is over, well or not. */
   readonly checkpointed: () => Promise<void>;
-  /** Builds memory again from what is on disk. */
-  readonly reload: () => Promise<void>;
+  /** After a failed write: the memory that is built again, once it is there. Rejects where the engine stops before. */
+  readonly rebuilt: () => Promise<Memory>;
   /** Rows that a partition brought along can be deleted. */
   readonly reap: () => Promise<void>;
 }
@@ -152,12 +152,13 @@ export class Partitions implements PartitionHost {
         [...wanted].map(([id, epoch]) => [id, { kind: 'serving', epoch }]),
       );
     });
-    for (const id of wanted.keys()) {
-      this.#arriving.delete(id);
-      memory.adopt(id, partitions.get(id) ?? newPartition(behind));
-    }
-    holdings.serveAll(wanted);
-    if (memory.failed) await this.#deps.reload();
+    await this.#adopt(memory, (current) => {
+      for (const id of wanted.keys()) {
+        this.#arriving.delete(id);
+        current.adopt(id, partitions.get(id) ?? newPartition(behind));
+      }
+      holdings.serveAll(wanted);
+    });
   }
 
   async supersede(id: PartitionId, by: { readonly nodeId: string; readonly epoch: number }): Promise<void> {
@@ -291,12 +292,13 @@ export class Partitions implements PartitionHost {
       if (atomicBatches) arrived.writeState(rows);
       arrived.writeHolder(rows);
     });
-    this.#arriving.delete(partition);
-    memory.adopt(partition, recovered);
-    memory.requests.adopt(arrived.requests, !arrived.requestsLeftOut, memory.clock.now());
-    holdings.serve(partition, epoch);
-    // Memory that is built again in this very moment may not know of it.
-    if (memory.failed) await this.#deps.reload();
+    await this.#adopt(memory, (current) => {
+      this.#uncertain.delete(partition);
+      this.#arriving.delete(partition);
+      current.adopt(partition, recovered);
+      current.requests.adopt(arrived.requests, !arrived.requestsLeftOut, current.clock.now());
+      holdings.serve(partition, epoch);
+    });
     void this.#deps.reap();
   }
 
@@ -333,12 +335,21 @@ export class Partitions implements PartitionHost {
     this.#unreleased.delete(partition);
     try {
       await memory.log.appendRows(fill);
-      this.#uncertain.delete(partition);
     } catch (error) {
       // The store promises that nothing of such a batch is there.
       if (error instanceof StoreFull && this.#deps.store.atomicBatches) this.#uncertain.delete(partition);
       throw error;
     }
+  }
+
+  /**
+   * Of what is on disk, in one turn with its being served. Memory that is being built again reads what is held, and
+   * this is not yet: it is told once it is there.
+   */
+  async #adopt(memory: Memory, adopt: (current: Memory) => void): Promise<void> {
+    let current = memory;
+    while (current.failed) current = await this.#deps.rebuilt();
+    adopt(current);
   }
 
   async #writeReleased(id: PartitionId, to: string, epoch: number): Promise<void> {
