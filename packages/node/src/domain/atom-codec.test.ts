@@ -82,7 +82,7 @@ describe('a log entry', () => {
   });
 
   test('of a newer version is refused by name', () => {
-    expect(() => decode(Uint8Array.of(2))).toThrow('log entry 12 of partition 7 has version 2; this release reads 1');
+    expect(() => decode(Uint8Array.of(3))).toThrow('log entry 12 of partition 7 has version 3; this release reads 2');
   });
 
   test('with a change of an unknown kind is refused', () => {
@@ -90,7 +90,7 @@ describe('a log entry', () => {
     const atom = { at: 0, created: [], changes: [change], dropped: [], request: undefined } as unknown as ApplyAtom;
     const bytes = encode(atom, true);
     // Version, instant, no created queue, one change: then its kind.
-    expect([...bytes.subarray(0, 5)]).toEqual([1, 0, 0, 1, 4]);
+    expect([...bytes.subarray(0, 5)]).toEqual([2, 0, 0, 1, 4]);
     bytes[4] = 9;
     expect(() => decode(bytes)).toThrow('unknown change 9');
   });

@@ -3,7 +3,8 @@ import { ByteReader, type ByteWriter, UnreadableBytes } from './bytes.ts';
 import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
-const VERSION = 1;
+/** From 2 on states of tasks have the instant at which they became due. */
+const VERSION = 2;
 const ENQUEUE = 1;
 const CHANGE = 2;
 const DEQUEUE = 3;

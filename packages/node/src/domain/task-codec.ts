@@ -5,13 +5,22 @@ import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from './
 const HIDDEN = 1;
 const LEASED = 2;
 const RETRY = 4;
+/** It was delayed once. */
+const DUE_LATER = 8;
 
 /** Flags, then only what they announce. */
 export function writeTaskState(out: ByteWriter, state: TaskState): void {
   const { visibility, retry } = state;
   const lease = visibility.kind === 'hidden' ? visibility.lease : undefined;
-  out.byte((visibility.kind === 'hidden' ? HIDDEN : 0) | (lease ? LEASED : 0) | (retry ? RETRY : 0));
+  const isDueLater = state.dueAt !== state.enqueuedAt;
+  out.byte(
+    (visibility.kind === 'hidden' ? HIDDEN : 0) |
+      (lease ? LEASED : 0) |
+      (retry ? RETRY : 0) |
+      (isDueLater ? DUE_LATER : 0),
+  );
   out.number(state.enqueuedAt);
+  if (isDueLater) out.number(state.dueAt);
   out.number(state.dataBytes);
   out.number(state.attempts);
   out.number(state.token);
@@ -27,12 +36,13 @@ export function writeTaskState(out: ByteWriter, state: TaskState): void {
 export function readTaskState(from: ByteReader): TaskState {
   const flags = from.byte();
   const enqueuedAt = from.number() as Instant;
+  const dueAt = flags & DUE_LATER ? (from.number() as Instant) : enqueuedAt;
   const dataBytes = from.number();
   const attempts = from.number();
   const token = from.number() as LeaseToken;
   const visibility = readVisibility(from, flags);
   const retry = flags & RETRY ? readRetry(from) : undefined;
-  return { enqueuedAt, dataBytes, attempts, token, retry, visibility };
+  return { enqueuedAt, dueAt, dataBytes, attempts, token, retry, visibility };
 }
 
 function readVisibility(from: ByteReader, flags: number): Visibility {

@@ -1,5 +1,8 @@
 import type { Instant, LeaseToken, Pid } from './ids.ts';
 
+/** A queue's dead-letter queue is called as the queue, with this behind it, unless its tasks name another. */
+export const DEAD_LETTER_SUFFIX = '.dead';
+
 /** What happens when an attempt fails: the task's lease expires or is released. */
 export interface RetryPolicy {
   /** Leases before the task goes to the dead-letter queue; 0: no limit. */
@@ -30,6 +33,8 @@ export const AVAILABLE: Visibility = { kind: 'available' };
 /** Everything about a task but its payload. Never changed in place: every change makes a new one. */
 export interface TaskState {
   readonly enqueuedAt: Instant;
+  /** The end of its latest delay or backoff; when it was enqueued, if it has had none. */
+  readonly dueAt: Instant;
   /** Length of the payload. */
   readonly dataBytes: number;
   /** How many times it has been leased. */
@@ -50,6 +55,10 @@ export interface Task {
 /** Whether it is leased and the lease has not ended, whoever has noticed the end. */
 export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>
   visibility.kind === 'hidden' && visibility.lease !== undefined && visibility.until > now;
+
+/** Since when somebody could have had it, or has it; undefined while it is delayed. */
+export const dueSince = (state: TaskState): Instant | undefined =>
+  state.visibility.kind === 'hidden' && state.visibility.lease === undefined ? undefined : state.dueAt;
 
 export const isLeased = (state: TaskState): boolean =>
   state.visibility.kind === 'hidden' && state.visibility.lease !== undefined;

@@ -11,6 +11,7 @@ const MOST = 1 - 2 ** -53;
 
 const task = (attempts: number): TaskState => ({
   enqueuedAt: 0 as Instant,
+  dueAt: 0 as Instant,
   dataBytes: 0,
   attempts,
   token: 0 as LeaseToken,

@@ -1,12 +1,10 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant } from '../domain/ids.ts';
-import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
+import { AVAILABLE, DEAD_LETTER_SUFFIX, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
 import type { Random } from '../ports/random.ts';
 
 /** What becomes of a task whose attempt failed. */
 export type AfterAttempt = { readonly kind: 'dead' } | { readonly kind: 'retry'; readonly state: TaskState };
-
-const DEAD_LETTER_SUFFIX = '.dead';
 
 /** Where a task goes after its last attempt; of a task that is not known, where it most likely does. */
 export function deadLetterQueueOf(queue: QueueName, state: TaskState | undefined): QueueName {
@@ -31,7 +29,7 @@ export function afterFailedAttempt(
 ): AfterAttempt {
   if (isLastAttempt(state)) return { kind: 'dead' };
   const wait = delayMs ?? backoffMs(state.retry, state.attempts, random);
-  return { kind: 'retry', state: { ...state, visibility: hiddenUntil((endedAt + wait) as Instant, now) } };
+  return { kind: 'retry', state: afterWait(state, endedAt, wait, now) };
 }
 
 /** Full jitter: anywhere up to the doubled-every-time bound, so that what failed together does not come back together. */
@@ -39,6 +37,13 @@ export function backoffMs(retry: RetryPolicy | undefined, attempts: number, rand
   if (!retry || retry.backoffInitialMs === 0) return 0;
   const bound = Math.min(retry.backoffMaxMs, retry.backoffInitialMs * 2 ** Math.max(0, attempts - 1));
   return Math.ceil(random.next() * bound);
+}
+
+/** Given back at `from`, to be had so long after it, and due from then on; without a wait it has been due all along. */
+export function afterWait(state: TaskState, from: Instant, waitMs: number, now: Instant): TaskState {
+  if (waitMs === 0) return { ...state, visibility: AVAILABLE };
+  const dueAt = (from + waitMs) as Instant;
+  return { ...state, dueAt, visibility: hiddenUntil(dueAt, now) };
 }
 
 /** Hidden without a holder; available where the instant has come. */

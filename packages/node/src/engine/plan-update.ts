@@ -2,9 +2,9 @@ import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type QueueName, 
 import type { RefusedItem } from '../domain/errors.ts';
 import { nextFifoPid } from '../domain/fifo-pid.ts';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
-import { AVAILABLE, isLeased, isLeasedAt, type TaskState } from '../domain/task.ts';
+import { isLeased, isLeasedAt, type TaskState } from '../domain/task.ts';
 import type { Random } from '../ports/random.ts';
-import { afterFailedAttempt, deadLetterQueueOf, hiddenUntil, isLastAttempt } from './attempts.ts';
+import { afterFailedAttempt, afterWait, deadLetterQueueOf, hiddenUntil, isLastAttempt } from './attempts.ts';
 import type { CachedTask } from './cache/places.ts';
 import type { DequeueItem, EnqueueItem, ReleaseItem, RenewItem, UpdateCommand, UpdateOutcome } from './commands.ts';
 import type { PlannedChange } from './memory.ts';
@@ -107,8 +107,8 @@ class UpdatePlanner {
       return nothing;
     }
     if (item.refundAttempt) {
-      const visibility = hiddenUntil((now + (item.delayMs ?? 0)) as Instant, now);
-      const state = { ...task.state, attempts: Math.max(0, task.state.attempts - 1), visibility };
+      const attempts = Math.max(0, task.state.attempts - 1);
+      const state = afterWait({ ...task.state, attempts }, now, item.delayMs ?? 0, now);
       this.#draft.change(queue, item.pid, task, state);
       return { until: shownAt(state), deadLetterQueue: undefined };
     }
@@ -144,13 +144,15 @@ class UpdatePlanner {
       return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
     }
     const { now } = this.#view;
+    const dueAt = (now + item.delayMs) as Instant;
     const state: TaskState = {
       enqueuedAt: now,
+      dueAt,
       dataBytes: item.data.byteLength,
       attempts: 0,
       token: 0 as LeaseToken,
       retry: item.retry,
-      visibility: item.delayMs > 0 ? hiddenUntil((now + item.delayMs) as Instant, now) : AVAILABLE,
+      visibility: hiddenUntil(dueAt, now),
     };
     this.#draft.add(queue, pid, state, item.data);
     return { pid, result: created, leased: false };

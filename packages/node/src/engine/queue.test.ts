@@ -6,6 +6,7 @@ import { Queue } from './queue.ts';
 
 const after = {
   enqueuedAt: 1 as Instant,
+  dueAt: 1 as Instant,
   dataBytes: 0,
   attempts: 0,
   token: 0 as LeaseToken,

@@ -267,6 +267,7 @@ describe('a reply', () => {
   const large = Buffer.alloc(3 * 1024 * 1024);
   const state = (dataBytes: number) => ({
     enqueuedAt: 1 as Instant,
+    dueAt: 1 as Instant,
     dataBytes,
     attempts: 0,
     token: 0 as LeaseToken,

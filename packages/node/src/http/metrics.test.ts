@@ -40,6 +40,14 @@ describe('metrics of queues', () => {
     expect(figures[2]).toMatchObject({ leased: 3, enqueueRate: 1.5, oldestAgeMs: 3 });
   });
 
+  test('of the rest together leave the ages of dead letters out', async () => {
+    const dead = stats('a.dead', 9);
+    const figures = await new QueueMetrics(1).read(engineWith([stats('b', 50), dead, stats('c', 3)]));
+    expect(figures[1]).toMatchObject({ queue: OTHER, available: 12, oldestAgeMs: 3 });
+    const shown = await new QueueMetrics(2).read(engineWith([stats('b', 50), dead]));
+    expect(shown[1]).toMatchObject({ queue: 'a.dead', oldestAgeMs: 9 });
+  });
+
   test('leave the label of the rest to the rest', async () => {
     const figures = await new QueueMetrics(5).read(engineWith([stats(OTHER, 9), stats('a', 1)]));
     expect(figures.map(({ queue, available }) => [queue, available])).toEqual([

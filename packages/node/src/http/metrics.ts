@@ -141,10 +141,15 @@ export class NodeMetrics {
         gauge.labels(queue, 'delayed').set(delayed);
       }
     });
-    this.#rpcs.gauge('oldest_task_age_seconds', 'Age of the oldest task of a queue.', ['queue'], async (gauge) => {
-      gauge.reset();
-      for (const { queue, oldestAgeMs } of await read()) gauge.labels(queue).set(oldestAgeMs / 1000);
-    });
+    this.#rpcs.gauge(
+      'oldest_task_age_seconds',
+      'Age of the oldest task of a queue that is not delayed, since it became due.',
+      ['queue'],
+      async (gauge) => {
+        gauge.reset();
+        for (const { queue, oldestAgeMs } of await read()) gauge.labels(queue).set(oldestAgeMs / 1000);
+      },
+    );
     const rateHelp = 'Tasks per second through a queue, averaged over about a minute.';
     this.#rpcs.gauge('queue_rate', rateHelp, ['queue', 'operation'], async (gauge) => {
       gauge.reset();

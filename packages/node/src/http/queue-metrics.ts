@@ -1,4 +1,5 @@
 import { formatQueueName, limits } from '@taskmaster/proto';
+import { DEAD_LETTER_SUFFIX } from '../domain/task.ts';
 import type { QueueStats, TaskEngine } from '../engine/commands.ts';
 
 /** Stands for all queues that have no metrics of their own. */
@@ -80,14 +81,18 @@ function sizeOf({ available, leased, delayed }: QueueFigures): number {
   return available + leased + delayed;
 }
 
+/** Whoever is alerted by old tasks leaves dead-letter queues out by their names, which cannot be seen in the sum. */
+const ageInSum = ({ queue, oldestAgeMs }: QueueFigures): number =>
+  queue !== OTHER && queue.endsWith(DEAD_LETTER_SUFFIX) ? 0 : oldestAgeMs;
+
 function together(sum: QueueFigures | undefined, more: QueueFigures): QueueFigures {
-  if (sum === undefined) return { ...more, queue: OTHER };
+  if (sum === undefined) return { ...more, queue: OTHER, oldestAgeMs: ageInSum(more) };
   return {
     queue: OTHER,
     available: sum.available + more.available,
     leased: sum.leased + more.leased,
     delayed: sum.delayed + more.delayed,
-    oldestAgeMs: Math.max(sum.oldestAgeMs, more.oldestAgeMs),
+    oldestAgeMs: Math.max(sum.oldestAgeMs, ageInSum(more)),
     enqueueRate: sum.enqueueRate + more.enqueueRate,
     leaseRate: sum.leaseRate + more.leaseRate,
     completeRate: sum.completeRate + more.completeRate,

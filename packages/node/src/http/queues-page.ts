@@ -40,7 +40,12 @@ const columns: readonly Column[] = [
   count('available', 'Available', 'Tasks that can be leased now', (stats) => stats.available),
   count('leased', 'Leased', 'Tasks that workers have', (stats) => stats.leased),
   count('delayed', 'Delayed', 'Tasks hidden by a delay or a backoff', (stats) => stats.delayed),
-  time('oldest', 'Oldest', 'Age of the oldest task', (stats) => stats.oldestAgeMs),
+  time(
+    'oldest',
+    'Oldest',
+    'Age of the oldest task that is not delayed, since it became due',
+    (stats) => stats.oldestAgeMs,
+  ),
   rate('enqueue', 'In /s', 'Tasks enqueued per second, over about a minute', (stats) => stats.enqueueRate),
   rate('lease', 'Leased /s', 'Tasks leased per second, over about a minute', (stats) => stats.leaseRate),
   rate('complete', 'Done /s', 'Tasks completed per second, over about a minute', (stats) => stats.completeRate),

@@ -20,6 +20,14 @@ class Tasks {
     this.ages.add(this.#now as Instant);
   }
 
+  /** A delay that ended a while ago, and was noticed only now. */
+  becomeDue(agoMs: number): void {
+    const at = this.#now - agoMs;
+    this.#live.push(at);
+    this.#live.sort((a, b) => a - b);
+    this.ages.add(at as Instant);
+  }
+
   /** `which` counts from the oldest one. */
   dequeue(which = 0): void {
     const [at] = this.#live.splice(which % Math.max(1, this.#live.length), 1);
@@ -40,7 +48,8 @@ class Tasks {
 const steps = fc.array(
   fc.oneof(
     { weight: 6, arbitrary: fc.record({ kind: fc.constant('enqueue' as const), afterMs: fc.nat(100_000) }) },
-    { weight: 3, arbitrary: fc.record({ kind: fc.constant('dequeue' as const), which: fc.constant(0) }) },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant('due' as const), agoMs: fc.nat(10_000_000) }) },
+    { weight: 4, arbitrary: fc.record({ kind: fc.constant('dequeue' as const), which: fc.constant(0) }) },
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('dequeue' as const), which: fc.nat(1000) }) },
   ),
   { size: 'max', maxLength: 1000 },
@@ -59,6 +68,7 @@ describe('the oldest task', () => {
         const tasks = new Tasks();
         for (const step of all) {
           if (step.kind === 'enqueue') tasks.enqueue(step.afterMs);
+          else if (step.kind === 'due') tasks.becomeDue(step.agoMs);
           else tasks.dequeue(step.which);
           tasks.check();
         }
@@ -99,12 +109,12 @@ describe('the oldest task', () => {
 test('a year of tasks takes a few hundred bytes', () => {
   const tasks = new Tasks();
   for (let i = 0; i < 10_000; i++) tasks.enqueue((365 * 24 * 3600 * 1000) / 10_000);
-  expect(encode(tasks.ages).length).toBeLessThan(700);
+  expect(encode(tasks.ages).length).toBeLessThan(800);
 });
 
 test('a damaged histogram is refused before memory is taken for it', () => {
   const writer = new ByteWriter();
-  for (const number of [0, 2 ** 40]) writer.number(number);
+  for (const number of [2 ** 40]) writer.number(number);
   expect(() => AgeHistogram.read(new ByteReader(writer.view()))).toThrow(UnreadableBytes);
 });
 

@@ -4,48 +4,49 @@ import type { Instant } from '../domain/ids.ts';
 const MAX_BUCKETS = 64;
 const FINEST_MS = 1000;
 
-/** Numbers of a bucket: the instant it begins at, and how many there are in it. */
-const PER_BUCKET = 2;
+/** Numbers of a bucket: its first and last instant, and how many there are in it. */
+const PER_BUCKET = 3;
 
 /**
- * How many tasks were enqueued when: tells the age of the oldest one without an index by time, in bounded memory. It is
+ * Since when how many tasks are due: tells the age of the oldest one without an index by time, in bounded memory. It is
  * told too great by a second or by a thirtieth of the greatest age there was when its bucket was made, at most.
  *
- *  A1  Buckets are in order; each counts the instants from its beginning up to that of the next.
- *  A2  A bucket is only ever added before the first or, for an instant later than all there are, behind the last one:
- *      so an instant is taken out of the bucket it was counted in.
+ *  A1  Buckets are in order, and each counts the instants from its first to its last one.
+ *  A2  Buckets never come to overlap: one begins, or becomes wider, only where none is. So an instant is taken out of the
+ *      bucket it was counted in, in whatever order instants come.
  */
 export class AgeHistogram {
   /** All buckets in one array, which has no room to spare while there is one: there are 100,000 queues. */
   #buckets: number[] = [];
-  #latest = 0;
 
   add(at: Instant): void {
     const buckets = this.#buckets;
     const [first] = buckets;
     if (first === undefined) {
-      this.#buckets = [at, 1];
-    } else if (at < first) {
-      buckets.unshift(at, 1);
-    } else if (this.#isBeyond(at, first)) {
-      buckets.push(at, 1);
-    } else {
-      this.#change(this.#bucketOf(at), 1);
+      this.#buckets = [at, at, 1];
+      return;
     }
-    this.#latest = Math.max(this.#latest, at);
-    if (this.#buckets.length > PER_BUCKET * MAX_BUCKETS) this.#mergeNarrowestPair();
+    if (at < first) {
+      buckets.unshift(at, at, 1);
+    } else {
+      const bucket = this.#bucketOf(at);
+      if (at > this.#toOf(bucket) && this.#isTooFar(at, bucket)) {
+        buckets.splice(bucket + PER_BUCKET, 0, at, at, 1);
+      } else {
+        buckets[bucket + 1] = Math.max(at, this.#toOf(bucket));
+        this.#change(bucket, 1);
+      }
+    }
+    if (buckets.length > PER_BUCKET * MAX_BUCKETS) this.#mergeNarrowestPair();
   }
 
   remove(at: Instant): void {
     const bucket = this.#bucketOf(at);
     this.#change(bucket, -1);
-    if (this.#countOf(bucket) > 0) return;
-    const [from = 0] = this.#buckets.splice(bucket, PER_BUCKET);
-    // All that are left came before it: a task of this very instant may begin a bucket again.
-    if (bucket === this.#buckets.length) this.#latest = Math.max(0, from - 1);
+    if (this.#countOf(bucket) <= 0) this.#buckets.splice(bucket, PER_BUCKET);
   }
 
-  /** When the oldest task was enqueued, or a little earlier; undefined without tasks. */
+  /** Since when the oldest one is due, or a little earlier; undefined without any. */
   get oldest(): Instant | undefined {
     return this.#buckets[0] as Instant | undefined;
   }
@@ -54,39 +55,55 @@ export class AgeHistogram {
   shift(byMs: number): void {
     for (let i = 0; i < this.#buckets.length; i += PER_BUCKET) {
       this.#buckets[i] = Math.max(0, this.#fromOf(i) + byMs);
+      this.#buckets[i + 1] = Math.max(0, this.#toOf(i) + byMs);
     }
-    this.#latest = Math.max(0, this.#latest + byMs);
   }
 
+  /** Each instant as its distance from the one before. */
   write(out: ByteWriter): void {
-    out.number(this.#latest);
     out.number(this.#buckets.length / PER_BUCKET);
-    for (const number of this.#buckets) out.number(number);
+    let last = 0;
+    for (let i = 0; i < this.#buckets.length; i += PER_BUCKET) {
+      out.number(this.#fromOf(i) - last);
+      last = this.#toOf(i);
+      out.number(last - this.#fromOf(i));
+      out.number(this.#countOf(i));
+    }
   }
 
   static read(from: ByteReader): AgeHistogram {
     const ages = new AgeHistogram();
-    ages.#latest = from.number();
-    const buckets = from.number();
-    if (buckets > MAX_BUCKETS) throw new UnreadableBytes(`a queue's tasks are of ${buckets} times`);
+    const count = from.number();
+    if (count > MAX_BUCKETS) throw new UnreadableBytes(`a queue's tasks are of ${count} times`);
     // An array that is pushed to would have room for more.
-    ages.#buckets = Array.from({ length: buckets * PER_BUCKET }, () => from.number());
+    const buckets = Array.from({ length: count * PER_BUCKET }, () => from.number());
+    let last = 0;
+    for (let i = 0; i < buckets.length; i += PER_BUCKET) {
+      const first = last + (buckets[i] ?? 0);
+      last = first + (buckets[i + 1] ?? 0);
+      buckets[i] = first;
+      buckets[i + 1] = last;
+    }
+    ages.#buckets = buckets;
     return ages;
   }
 
-  /** Later than all there are, and too late for the last bucket. */
-  #isBeyond(at: number, first: number): boolean {
-    if (at <= this.#latest) return false;
-    const last = this.#fromOf(this.#buckets.length - PER_BUCKET);
-    return at - last >= Math.max(FINEST_MS, (at - first) / MAX_BUCKETS);
+  /** Whether the bucket would become too wide with an instant behind its last one. */
+  #isTooFar(at: number, bucket: number): boolean {
+    const latest = Math.max(at, this.#toOf(this.#buckets.length - PER_BUCKET));
+    return at - this.#fromOf(bucket) >= Math.max(FINEST_MS, (latest - this.#fromOf(0)) / MAX_BUCKETS);
   }
 
   #fromOf(bucket: number): number {
     return this.#buckets[bucket] ?? 0;
   }
 
-  #countOf(bucket: number): number {
+  #toOf(bucket: number): number {
     return this.#buckets[bucket + 1] ?? 0;
+  }
+
+  #countOf(bucket: number): number {
+    return this.#buckets[bucket + 2] ?? 0;
   }
 
   /** The last bucket that begins at or before the instant; the first one for instants before all. */
@@ -102,7 +119,7 @@ export class AgeHistogram {
   }
 
   #change(bucket: number, by: number): void {
-    this.#buckets[bucket + 1] = this.#countOf(bucket) + by;
+    this.#buckets[bucket + 2] = this.#countOf(bucket) + by;
   }
 
   /** The two that are narrowest together, so that all stay about as wide as they are when they begin. */
@@ -110,12 +127,14 @@ export class AgeHistogram {
     let narrowest = 0;
     let width = Number.POSITIVE_INFINITY;
     for (let i = 0; i + PER_BUCKET < this.#buckets.length; i += PER_BUCKET) {
-      const together = (this.#buckets[i + 2 * PER_BUCKET] ?? this.#latest) - this.#fromOf(i);
+      const together = this.#toOf(i + PER_BUCKET) - this.#fromOf(i);
       if (together >= width) continue;
       width = together;
       narrowest = i;
     }
-    this.#change(narrowest, this.#countOf(narrowest + PER_BUCKET));
-    this.#buckets.splice(narrowest + PER_BUCKET, PER_BUCKET);
+    const next = narrowest + PER_BUCKET;
+    this.#buckets[narrowest + 1] = this.#toOf(next);
+    this.#change(narrowest, this.#countOf(next));
+    this.#buckets.splice(next, PER_BUCKET);
   }
 }

@@ -7,7 +7,8 @@ import { writeTaskState } from '../domain/task-codec.ts';
 import { Family } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
 
-const VERSION = 1;
+/** From 2 on with the instant at which the task became due. */
+const VERSION = 2;
 const EMPTY = new Uint8Array(0);
 const writer = new ByteWriter();
 

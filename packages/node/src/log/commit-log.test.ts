@@ -17,7 +17,14 @@ const QUEUE_ROW = queueKey(PARTITION, QUEUE);
 /** The atom of that ticket enqueues one task, whose PID is the ticket. */
 const atom = (ticket: number, more: Partial<ApplyAtom> = {}): ApplyAtom => {
   const pid = String.fromCharCode(ticket) as Pid;
-  const state = { enqueuedAt: 0 as Instant, dataBytes: 1, attempts: 0, token: 0 as LeaseToken, retry: undefined };
+  const state = {
+    enqueuedAt: 0 as Instant,
+    dueAt: 0 as Instant,
+    dataBytes: 1,
+    attempts: 0,
+    token: 0 as LeaseToken,
+    retry: undefined,
+  };
   const after = { ...state, visibility: AVAILABLE };
   return {
     partition: PARTITION,

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TaskChange } from '../domain/atom.ts';
 import type { Instant, LeaseToken, Pid, QueueId, Ticket } from '../domain/ids.ts';
-import { AVAILABLE, isLeased, type TaskState, type Visibility } from '../domain/task.ts';
+import { AVAILABLE, dueSince, isLeased, type TaskState, type Visibility } from '../domain/task.ts';
 import { FIRST_PID, QueueLedger } from './queue-ledger.ts';
 
 const QUEUE = 3 as QueueId;
@@ -16,8 +16,9 @@ const hidden = (until: number, leased: boolean): Visibility => {
   return { kind: 'hidden', until: until as Instant, lease: leased ? lease : undefined };
 };
 
-const stateOf = (visibility: Visibility, enqueuedAt = 0): TaskState => ({
+const stateOf = (visibility: Visibility, enqueuedAt = 0, dueAt = enqueuedAt): TaskState => ({
   enqueuedAt: enqueuedAt as Instant,
+  dueAt: dueAt as Instant,
   dataBytes: 0,
   attempts: 0,
   token: 0 as LeaseToken,
@@ -59,7 +60,9 @@ function play(all: readonly Step[]): { changes: TaskChange[]; tasks: Map<Pid, Ta
       tasks.delete(pid);
       continue;
     }
-    const after = stateOf(becomes, before?.enqueuedAt ?? i * 1000);
+    const enqueuedAt = before?.enqueuedAt ?? i * 1000;
+    const isDelayed = becomes.kind === 'hidden' && becomes.lease === undefined;
+    const after = stateOf(becomes, enqueuedAt, isDelayed ? becomes.until : (before?.dueAt ?? enqueuedAt));
     changes.push(
       before ? { kind: 'change', queueId: QUEUE, pid, before, after, data: undefined } : enqueue(pid, after),
     );
@@ -86,6 +89,11 @@ describe('a ledger', () => {
         const available = states.filter(({ visibility }) => visibility.kind === 'available').length;
         expect(ledger).toMatchObject({ available, leased, delayed: states.length - leased - available, completed });
         expect(ledger.size).toBe(states.length);
+        const due = states.flatMap((state) => dueSince(state) ?? []);
+        const { oldest } = ledger;
+        expect(oldest === undefined).toBe(due.length === 0);
+        // To within what a bucket may be wide.
+        if (oldest !== undefined) expect(Math.abs(Math.min(...due) - oldest)).toBeLessThanOrEqual(1500);
         for (const [pid, { visibility }] of tasks) {
           if (visibility.kind === 'available') expect(pid >= ledger.readyFloor).toBe(true);
           else expect(visibility.until).toBeGreaterThanOrEqual(ledger.dueFloor);
@@ -146,6 +154,6 @@ describe('floors that were raised', () => {
 
 test('a row of a newer version is refused', () => {
   const row = Buffer.from(newLedger().encode());
-  row[0] = 2;
-  expect(() => QueueLedger.decode(row)).toThrow('queue row has version 2; this release reads 1');
+  row[0] = 3;
+  expect(() => QueueLedger.decode(row)).toThrow('queue row has version 3; this release reads 2');
 });

@@ -2,10 +2,11 @@ import type { QueueName } from '@taskmaster/proto';
 import type { TaskChange } from '../domain/atom.ts';
 import { ByteReader, ByteWriter } from '../domain/bytes.ts';
 import type { Instant, Pid, QueueId, Ticket } from '../domain/ids.ts';
-import { isLeased, type TaskState } from '../domain/task.ts';
+import { dueSince, isLeased, type TaskState } from '../domain/task.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
-const VERSION = 1;
+/** From 2 on ages are counted from when tasks became due. */
+const VERSION = 2;
 const NO_PID = 0;
 const WITH_PID = 1;
 
@@ -55,7 +56,7 @@ export class QueueLedger {
     return this.leased + this.delayed;
   }
 
-  /** When the oldest task was enqueued, or a little earlier. */
+  /** Since when the oldest task that is not delayed is due, or a little earlier. */
   get oldest(): Instant | undefined {
     return this.#ages.oldest;
   }
@@ -64,13 +65,12 @@ export class QueueLedger {
     if (ticket <= this.#loadedTicket) return;
     this.ticket = ticket;
     if (change.kind === 'enqueue') {
-      this.#ages.add(change.after.enqueuedAt);
       if (this.largestPid === undefined || change.pid > this.largestPid) this.largestPid = change.pid;
     } else {
       this.#count(change.before, -1);
     }
+    this.#age(change);
     if (change.kind === 'dequeue') {
-      this.#ages.remove(change.before.enqueuedAt);
       if (change.completed) this.completed++;
       return;
     }
@@ -87,6 +87,15 @@ export class QueueLedger {
   shift(byMs: number): void {
     if (this.dueFloor !== FAR) this.dueFloor = Math.max(0, this.dueFloor + byMs) as Instant;
     this.#ages.shift(byMs);
+  }
+
+  #age(change: TaskChange): void {
+    const before = change.kind === 'enqueue' ? undefined : dueSince(change.before);
+    const after = change.kind === 'dequeue' ? undefined : dueSince(change.after);
+    // As it is with leases and completions of tasks that were never delayed.
+    if (before === after) return;
+    if (before !== undefined) this.#ages.remove(before);
+    if (after !== undefined) this.#ages.add(after);
   }
 
   #count(state: TaskState, by: number): void {

@@ -37,6 +37,7 @@ const retryPolicies: fc.Arbitrary<RetryPolicy> = fc.record({
 
 export const taskStates: fc.Arbitrary<TaskState> = fc.record({
   enqueuedAt: instants,
+  dueAt: instants,
   dataBytes: fc.nat(),
   attempts: fc.nat(),
   token: fc.maxSafeNat().map((token) => token as LeaseToken),

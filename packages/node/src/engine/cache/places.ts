@@ -36,6 +36,7 @@ const compare = (a: Place, b: Place): number => (a.pid < b.pid ? -1 : a.pid > b.
 
 const NO_STATE: TaskState = {
   enqueuedAt: 0 as TaskState['enqueuedAt'],
+  dueAt: 0 as TaskState['dueAt'],
   dataBytes: 0,
   attempts: 0,
   token: 0 as TaskState['token'],

@@ -5,6 +5,7 @@ import { QueueCache } from './queue-cache.ts';
 
 const stateOf = (dataBytes: number): TaskState => ({
   enqueuedAt: 1 as Instant,
+  dueAt: 1 as Instant,
   dataBytes,
   attempts: 0,
   token: 0 as LeaseToken,

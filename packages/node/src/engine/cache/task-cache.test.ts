@@ -14,7 +14,13 @@ class FakeQueue implements CacheOwner {
 
   /** Puts available tasks of 64 KiB into the cache. */
   fill(tasks: number): this {
-    const state = { enqueuedAt: 0 as Instant, dataBytes: PAYLOAD_BYTES, attempts: 0, token: 0 as LeaseToken };
+    const state = {
+      enqueuedAt: 0 as Instant,
+      dueAt: 0 as Instant,
+      dataBytes: PAYLOAD_BYTES,
+      attempts: 0,
+      token: 0 as LeaseToken,
+    };
     for (let i = 0; i < tasks; i++) {
       const pid = String(this.tasks).padStart(4, '0') as Pid;
       const data = new Uint8Array(PAYLOAD_BYTES);

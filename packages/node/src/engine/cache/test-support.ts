@@ -4,6 +4,7 @@ import { AVAILABLE, type TaskState } from '../../domain/task.ts';
 /** Of an available task without a payload. */
 export const availableState: TaskState = {
   enqueuedAt: 0 as Instant,
+  dueAt: 0 as Instant,
   dataBytes: 0,
   attempts: 0,
   token: 0 as LeaseToken,

@@ -13,10 +13,11 @@ export const shiftInstant = (at: Instant, byMs: number): Instant => Math.max(0, 
 export function shiftState(state: TaskState, byMs: number): TaskState {
   const { visibility } = state;
   const enqueuedAt = shiftInstant(state.enqueuedAt, byMs);
-  if (visibility.kind === 'available') return { ...state, enqueuedAt };
+  const dueAt = shiftInstant(state.dueAt, byMs);
+  if (visibility.kind === 'available') return { ...state, enqueuedAt, dueAt };
   const lease = visibility.lease && { ...visibility.lease, since: shiftInstant(visibility.lease.since, byMs) };
   const until = shiftInstant(visibility.until, byMs);
-  return { ...state, enqueuedAt, visibility: { kind: 'hidden', until, lease } };
+  return { ...state, enqueuedAt, dueAt, visibility: { kind: 'hidden', until, lease } };
 }
 
 export function shiftAtom(atom: ApplyAtom, byMs: number): ApplyAtom {

@@ -120,7 +120,10 @@ export interface QueueStats {
   completeRate: number;
   /** Mean time from lease to dequeue, in ms, averaged over recent tasks; 0: none yet. */
   meanLeaseMs: number;
-  /** Age of the oldest task, in ms, to within a few percent; 0: no tasks. */
+  /**
+   * Age of the oldest task that is not delayed, in ms, to within a few percent: since it was enqueued, or since its latest
+   * delay or backoff ended. Leased tasks count. 0: no such tasks.
+   */
   oldestAgeMs: number;
 }
 
