@@ -1,6 +1,7 @@
 import type { Arrival, SeededRandom, SimCluster, SimNode } from '@taskmaster/node/testing';
 import { failDisk, hasFailed, mendDisk } from './failing-disk.ts';
 import { Operator } from './operator.ts';
+import { TransferFaults } from './transfer-faults.ts';
 import type { Trouble } from './trouble.ts';
 
 export const FAULTS = [
@@ -18,9 +19,13 @@ export const FAULTS = [
     'move',
   ] as const),
   ...(['failed write', 'failed fsync', 'full disk', 'restart after a failed disk'] as const),
+  ...(['source lost in a transfer', 'stalled disk in an offer'] as const),
+  ...(['full disk at a switch', 'release during a rebuild'] as const),
 ];
 export type Fault = (typeof FAULTS)[number];
 
+/** Of the nodes that there are first. */
+const FIRST_NAMES = 3;
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 /** More nodes than that cost time and find no more. */
 const MOST_NODES = 5;
@@ -61,6 +66,9 @@ export class Faults {
   readonly #clocksAgree: boolean;
   readonly #draining = new Set<string>();
   readonly #operator: Operator;
+  readonly #transfers: TransferFaults;
+  /** Whoever decides after a loss, the first by name, is not always the one that held everything in the beginning. */
+  readonly #names: string[];
   #next = 0;
   #over = false;
 
@@ -71,7 +79,18 @@ export class Faults {
     this.#outsiders = outsiders;
     this.#clocksAgree = clocksAgree;
     this.#operator = new Operator({ cluster, random, trouble, gone: this.gone });
-    cluster.network.onArrival = (arrival) => this.#onArrival(arrival);
+    this.#names = [...random.shuffle(NAMES.slice(0, FIRST_NAMES)), ...NAMES.slice(FIRST_NAMES)];
+    this.#transfers = new TransferFaults({
+      cluster,
+      random: random.fork(),
+      count: (fault, details) => this.#count(fault, details),
+      after: (ms, what) => this.#after(ms, () => (this.#over ? undefined : what())),
+      loseForGood: (node) => this.#loseForGood(node, false),
+    });
+    cluster.network.onArrival = (arrival) => {
+      this.#onArrival(arrival);
+      if (!this.#over) this.#transfers.onArrival(arrival);
+    };
   }
 
   /** Members that are to be there in the end. */
@@ -81,7 +100,7 @@ export class Faults {
 
   /** One more node; resolves when it has joined, unless something befalls it meanwhile. */
   async join(): Promise<void> {
-    const name = NAMES[this.#next++];
+    const name = this.#names[this.#next++];
     if (name === undefined) return;
     const random = this.#random;
     const node = this.#cluster.add(name, {
@@ -141,6 +160,7 @@ export class Faults {
 
   /** Of a node that hands the last of its partitions over nobody may hear that it has left. */
   holdingsChanged(node: SimNode): void {
+    this.#transfers.holdingsChanged(node);
     if (this.#over || !this.#draining.has(node.name) || node.partitions.held().length > 0) return;
     if (!this.#random.chance(0.4)) return;
     const others = [...this.#cluster.nodes.keys()].filter((name) => name !== node.name);
@@ -313,13 +333,14 @@ export class Faults {
     this.#after(5_000, over);
   }
 
-  /** A node burns down, or two. */
-  #loseForGood(node: SimNode): void {
+  /** A node burns down, or two; false where that cannot be now. */
+  #loseForGood(node: SimNode, perhapsTwo = true): boolean {
     const others = this.staying.filter((other) => other !== node && !this.#draining.has(other.name));
-    if (others.length < 2 || this.lost.size > 0 || this.#draining.has(node.name) || node.isStarting) return;
-    const second = this.#random.chance(0.5) ? others.find(({ isUp, isStarting }) => isUp && !isStarting) : undefined;
+    if (others.length < 2 || this.lost.size > 0 || this.#draining.has(node.name) || node.isStarting) return false;
+    const second =
+      perhapsTwo && this.#random.chance(0.5) ? others.find(({ isUp, isStarting }) => isUp && !isStarting) : undefined;
     // Of a cluster of which nobody is left there is nothing to judge.
-    if (!others.some((other) => other !== second && isActive(other))) return;
+    if (!others.some((other) => other !== second && isActive(other))) return false;
     const nodes = second ? [node, second] : [node];
     const held = nodes.flatMap(({ partitions }) => partitions.held().map(({ id }) => id));
     const names = nodes.map(({ name }) => name);
@@ -331,6 +352,7 @@ export class Faults {
       void one.lose();
     }
     this.#operator.giveUp(names);
+    return true;
   }
 
   #leave(node: SimNode): void {

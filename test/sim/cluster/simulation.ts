@@ -1,6 +1,7 @@
 import { SeededRandom, SimCluster } from '@taskmaster/node/testing';
 import { History, type HistoryEvent } from '../../support/history.ts';
 import { violationsOf } from '../../support/history-checker.ts';
+import { acrossLives } from './all-lives.ts';
 import { SimClient } from './client.ts';
 import { type Fault, Faults } from './faults.ts';
 import { findEverything, outOfLine } from './final-state.ts';
@@ -143,6 +144,7 @@ class Simulation {
       ...found.violations,
       ...violationsOf(events, tasks, { clockSlackMs: 0 }),
       ...outOfLine(events, tasks),
+      ...acrossLives(history.events),
     ];
     for (const violation of violations) trouble.report(violation);
   }
