@@ -1,4 +1,5 @@
-import { engineHarness, pidsOf } from '@taskmaster/node/testing';
+import { engineHarness, pidsOf, Refusal } from '@taskmaster/node/testing';
+import { leavesOpen } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { expectSoundDisk } from './observe.ts';
 
@@ -18,6 +19,7 @@ test.each(faults)(
       const h = await engineHarness({ seed: nth, atomicBatches, writeMs: 1, syncMs: 1 });
       await h.clock.run(h.enqueue('mail', ['a', 'b']));
       const acknowledged = ['a', 'b'];
+      const open: string[] = [];
       let failed = false;
       if (fault === 'fsync') h.disk.failSync(nth);
       else h.disk.failWrite(nth);
@@ -32,6 +34,7 @@ test.each(faults)(
           },
           (error: unknown) => {
             expect(error).toMatchObject(FAILED);
+            if (error instanceof Refusal && leavesOpen(error)) open.push(`c${i}`);
             failed = true;
           },
         );
@@ -42,7 +45,8 @@ test.each(faults)(
       expect(h.engine.health.kind).toBe('failed');
       expect(await h.clock.run(waiting)).toMatchObject(FAILED);
       await expect(h.lease('mail')).rejects.toMatchObject(FAILED);
-      await expect(h.update({ dequeue: [{ queue: 'mail', pid: 'a' }] })).rejects.toMatchObject(FAILED);
+      const refused = { ...FAILED, metadata: { nothing_changed: 'true' } };
+      await expect(h.update({ dequeue: [{ queue: 'mail', pid: 'a' }] })).rejects.toMatchObject(refused);
       await h.clock.advance(60_000);
       expect(h.engine.health.kind, 'it does not come back by itself').toBe('failed');
 
@@ -56,6 +60,8 @@ test.each(faults)(
       expect(h.engine.health.kind).toBe('serving');
       const found = pidsOf(await h.clock.run(h.lease('mail', { max: 100 })));
       expect(found).toEqual(expect.arrayContaining(acknowledged));
+      // Whoever was told that nothing was changed was told the truth.
+      expect([...acknowledged, ...open]).toEqual(expect.arrayContaining(found));
       await expectSoundDisk(h);
       await h[Symbol.asyncDispose]();
     }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
-import { statusOfReason } from '@taskmaster/proto';
+import { openReasons, statusOfReason } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { root } from './imports.ts';
 
@@ -10,6 +10,11 @@ const text = readFileSync(join(root, 'docs/errors.md'), 'utf8');
 test('docs/errors.md has a line for every reason, and for no other', () => {
   const documented = text.matchAll(/^\| `([A-Z_]+)` \|/gm);
   expect([...documented].map(([, reason]) => reason).sort()).toEqual(Object.keys(statusOfReason).sort());
+});
+
+test('docs/errors.md says which reasons leave it open whether the request was carried out', () => {
+  const [, sentence] = /leave that open: ([^.]*?), unless/s.exec(text) ?? [];
+  expect(sentence?.match(/[A-Z_]{4,}/g)).toEqual([...openReasons]);
 });
 
 test('docs/errors.md says which status each reason travels under', () => {

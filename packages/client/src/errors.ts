@@ -63,7 +63,7 @@ export class TaskMasterError extends Error {
   /** Whether the same request may succeed later. */
   readonly retryable: boolean;
   /**
-   * An attempt of the request got no answer: it may have been carried out, or may still be, whatever later ones were refused
+   * An attempt of the request got no answer, or a write of the node failed in the middle of it: it may have been carried out, or may still be, whatever later ones were refused
    * for. False: it changed nothing.
    */
   readonly maybeApplied: boolean;

@@ -1,4 +1,11 @@
-import { EnqueueResult, limits, StreamRequest, type StreamResult, type UpdateTasksRequest } from '@taskmaster/proto';
+import {
+  EnqueueResult,
+  limits,
+  NOTHING_CHANGED,
+  StreamRequest,
+  type StreamResult,
+  type UpdateTasksRequest,
+} from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Cancelled, DeadlineExceeded, InvalidRequest, LeaseLost, makeError, Unavailable } from './errors.ts';
 import { updateSizeBound } from './request-size.ts';
@@ -49,8 +56,8 @@ const done = (id: number, pid = ''): StreamResult => {
   const enqueued = [{ pid: Buffer.from(pid), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false }];
   return { id, result: { $case: 'update', value: { enqueued, renewed: [], released: [] } } };
 };
-const refused = (id: number, reason: string, code: number): StreamResult => {
-  const value = { code, reason, message: reason, metadata: {}, retryDelayMs: 0, items: [] };
+const refused = (id: number, reason: string, code: number, metadata = {}): StreamResult => {
+  const value = { code, reason, message: reason, metadata, retryDelayMs: 0, items: [] };
   return { id, result: { $case: 'error', value } };
 };
 const leased = (id: number, ...pids: string[]): StreamResult => {
@@ -138,7 +145,7 @@ describe('a deadline', () => {
     expect(sent).toHaveLength(1);
     await timing.advance(200);
     expect(sent[1]).toMatchObject({ ids: [], cancels: [1] });
-    answer(refused(1, 'CANCELLED', 1));
+    answer(refused(1, 'CANCELLED', 1, NOTHING_CHANGED));
     // The node has said that nothing was leased.
     const error = await call.catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DeadlineExceeded);

@@ -106,6 +106,18 @@ describe('the status of a call', () => {
     });
   });
 
+  test.each(['STORE_FAILED', 'DEADLINE_EXCEEDED', 'CANCELLED', 'INTERNAL'] as const)(
+    'of a refusal that comes in the middle leaves that open: %s',
+    (reason) => {
+      expect(errorFromWire(wire({ reason, code: statusOfReason[reason] }))).toMatchObject({ maybeApplied: true });
+    },
+  );
+
+  test('of a node that takes no writes any more says that nothing was changed', () => {
+    const failed = wire({ reason: 'STORE_FAILED', code: status.UNAVAILABLE, metadata: { nothing_changed: 'true' } });
+    expect(errorFromWire(failed)).toMatchObject({ retryable: true, maybeApplied: false });
+  });
+
   test('RESOURCE_EXHAUSTED from gRPC is a message too large, which no repetition helps', () => {
     expect(errorFromService(failure(status.RESOURCE_EXHAUSTED))).toMatchObject({ retryable: false });
   });

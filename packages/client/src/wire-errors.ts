@@ -4,14 +4,20 @@ import {
   type ItemRefusal,
   isReason,
   isTransient,
-  type Reason,
+  leavesOpen,
   type Error as WireError,
   wireErrorOf,
 } from '@taskmaster/proto';
 import { isTaskMasterError, makeError, NOT_HOLDER, type RefusedItem, TaskMasterError } from './errors.ts';
 
-/** A proxy lost the node it had passed the request to: the one refusal that does not mean that nothing was changed. */
-const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN' satisfies Reason;
+/** Statuses of gRPC's own that say nothing of what became of the request. */
+const openCodes: ReadonlySet<number> = new Set([
+  status.UNAVAILABLE,
+  status.DEADLINE_EXCEEDED,
+  status.CANCELLED,
+  status.INTERNAL,
+  status.UNKNOWN,
+]);
 
 /** The error that a refusal in a batch, a stream or an in-process reply stands for. */
 export function errorFromWire(error: WireError): TaskMasterError {
@@ -21,7 +27,7 @@ export function errorFromWire(error: WireError): TaskMasterError {
     metadata: error.metadata,
     retryDelayMs: error.retryDelayMs > 0 ? error.retryDelayMs : undefined,
     retryable: isRetryable(error),
-    maybeApplied: error.reason === OUTCOME_UNKNOWN,
+    maybeApplied: leavesOpen(error),
     items: error.items.map(refusedItem),
   });
 }
@@ -39,7 +45,7 @@ export function errorFromService(error: ServiceError): TaskMasterError {
     code: error.code,
     // gRPC's own RESOURCE_EXHAUSTED means a message too large, which no repetition makes smaller.
     retryable: lost,
-    maybeApplied: lost || error.code === status.DEADLINE_EXCEEDED || error.code === status.CANCELLED,
+    maybeApplied: openCodes.has(error.code),
     cause: error,
   });
 }

@@ -79,3 +79,26 @@ export function isTransient(reason: Reason): boolean {
   const code = statusOfReason[reason];
   return code === status.UNAVAILABLE || code === status.RESOURCE_EXHAUSTED;
 }
+
+/**
+ * Refusals after which nobody knows whether the request was carried out, or will be: its answer was lost, the caller's time
+ * was over, or a write failed half-way. Every other one says that nothing was changed.
+ */
+export const openReasons: ReadonlySet<string> = new Set<Reason>([
+  'OUTCOME_UNKNOWN',
+  'STORE_FAILED',
+  'DEADLINE_EXCEEDED',
+  'CANCELLED',
+  'INTERNAL',
+]);
+
+/** In the metadata of such a refusal, where its sender knows better: it came before anything was done. */
+export const NOTHING_CHANGED: Readonly<Record<string, string>> = { nothing_changed: 'true' };
+
+/** Whether a refusal leaves open whether the request was carried out. */
+export function leavesOpen(refusal: {
+  readonly reason: string;
+  readonly metadata: Readonly<Record<string, string>>;
+}): boolean {
+  return openReasons.has(refusal.reason) && refusal.metadata.nothing_changed !== NOTHING_CHANGED.nothing_changed;
+}

@@ -1,3 +1,4 @@
+import { NOTHING_CHANGED } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { Instant, PartitionId } from '../domain/ids.ts';
 import type { CallSignal } from '../ports/call-signal.ts';
@@ -13,7 +14,7 @@ import type { Memory } from './memory.ts';
 import type { Queue } from './queue.ts';
 import { WaitLines } from './wait-lines.ts';
 
-const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled');
+const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelled', { metadata: NOTHING_CHANGED });
 
 type Attempt = 'served' | 'blocked' | 'empty';
 

@@ -23,7 +23,7 @@ import { Queue } from './queue.ts';
 import { QueueTable } from './queue-table.ts';
 import { QueueRates } from './rates.ts';
 import { RequestIds } from './request-ids.ts';
-import { refusalOf, storeRefusal } from './store-refusal.ts';
+import { refusalOf, writeRefusal } from './store-refusal.ts';
 import { type ChangedTask, UnwrittenTasks } from './unwritten-tasks.ts';
 
 export interface MemoryDeps {
@@ -149,7 +149,7 @@ export class Memory {
           this.#tellTails();
         };
       },
-      told: (cause) => storeRefusal(cause) ?? cause,
+      told: writeRefusal,
       onFailed: (cause) => {
         this.#failure = cause;
         deps.onFailed(cause);

@@ -1,3 +1,4 @@
+import { NOTHING_CHANGED } from '@taskmaster/proto';
 import { Refusal } from '../domain/errors.ts';
 import type { EngineHealth } from './commands.ts';
 
@@ -13,6 +14,8 @@ export function notReady(health: EngineHealth): Refusal {
     case 'failed':
       return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', {
         cause: health.cause,
+        // Who comes now was not in that write.
+        metadata: NOTHING_CHANGED,
       });
     default:
       return health satisfies never;

@@ -18,6 +18,14 @@ export function storeRefusal(cause: unknown): Refusal | undefined {
   if (cause instanceof StoreCorrupt || cause instanceof UnreadableBytes) {
     return new Refusal('CORRUPT_DATA', 'rows on disk are damaged; see the log of the node', { cause });
   }
-  if (!(cause instanceof StoreFailed || cause instanceof StoreClosed)) return undefined;
-  return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', { cause });
+  return cause instanceof StoreFailed || cause instanceof StoreClosed ? failedWrite(cause) : undefined;
 }
+
+/** What those are told whose write failed: unless there was no space, what of it is on disk is not known. */
+export function writeRefusal(cause: Error): Refusal {
+  if (cause instanceof Refusal) return cause;
+  return cause instanceof StoreFull ? refusalOf(cause) : failedWrite(cause);
+}
+
+const failedWrite = (cause: Error): Refusal =>
+  new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', { cause });
