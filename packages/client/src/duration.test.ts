@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { durationMs } from './duration.ts';
+import { durationMs, leaseMs } from './duration.ts';
 
 test.each([
   [0, 0],
@@ -16,4 +16,11 @@ test.each([
 test.each([-1, Number.NaN, Number.POSITIVE_INFINITY, '', '30', 's', '-5s', '1e3s', '30 s', '30S', '5min'])(
   '%j is refused, and the message names what it was for',
   (given) => expect(() => durationMs(given, 'lease')).toThrow(/^lease: .* is not a number of ms/),
+);
+
+test.each([0, '0s', 0.4, '0.4ms'] as const)(
+  'a lease of %j is refused: on the wire it would be the default',
+  (given) => {
+    expect(() => leaseMs(given, 'for')).toThrow('for: a lease lasts at least 1ms');
+  },
 );

@@ -21,3 +21,13 @@ export function durationMs(duration: Duration | (string & {}), what = 'duration'
   const shown = typeof duration === 'string' ? `'${duration}'` : String(duration);
   throw new TypeError(`${what}: ${shown} is not a number of ms, nor text like '250ms', '30s', '5m', '2h' or '7d'`);
 }
+
+/**
+ * Reads the length of a lease. 0 would be the node's default on the wire, which nobody means who says it.
+ * @throws TypeError when it is not a duration, or less than a millisecond.
+ */
+export function leaseMs(duration: Duration, what: string): number {
+  const ms = durationMs(duration, what);
+  if (ms < 1) throw new TypeError(`${what}: a lease lasts at least 1ms`);
+  return ms;
+}

@@ -1,7 +1,7 @@
 import { type LeaseTasksRequest, limits, type LeasedTask as WireTask } from '@taskmaster/proto';
 import { type Decoded, decodeData } from './codec.ts';
 import type { ClientContext } from './context.ts';
-import { type Duration, durationMs } from './duration.ts';
+import { type Duration, durationMs, leaseMs as leaseMsOf } from './duration.ts';
 import { cancelled } from './errors.ts';
 import { Lease, type Leased, type LeaseTerms } from './lease.ts';
 import { LeasedTask } from './leased-task.ts';
@@ -104,7 +104,7 @@ function leaseRequest(context: ClientContext, queues: readonly QueueRef[], optio
   return {
     queues: [...new Set(queues.map(({ name }) => name))],
     maxTasks: max,
-    leaseMs: durationMs(options.for ?? '30s', 'for'),
+    leaseMs: leaseMsOf(options.for ?? limits.defaultLeaseMs, 'for'),
     maxPid: options.maxPid === undefined ? NO_BYTES : pidBytes(options.maxPid),
     waitMs: durationMs(options.wait ?? 0, 'wait'),
     worker: options.worker ?? context.settings.worker,

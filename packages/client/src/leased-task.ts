@@ -1,7 +1,7 @@
 import type { LeasedTask as WireTask } from '@taskmaster/proto';
 import type { Decoded } from './codec.ts';
 import type { ClientContext } from './context.ts';
-import { type Duration, durationMs } from './duration.ts';
+import type { Duration } from './duration.ts';
 import { LEASE, type Lease } from './lease.ts';
 import type { NewTask } from './new-task.ts';
 import type { UpdateOptions } from './options.ts';
@@ -87,7 +87,7 @@ export class LeasedTask<T> {
 
   /** Makes the lease last so long from now. @throws LeaseLost, LeaseExpired, TaskNotFound, NotLeased. */
   async renew(lease: Duration = this[LEASE].leaseMs, options: UpdateOptions = {}): Promise<void> {
-    await new Update(this.#context).renew(this, durationMs(lease, 'lease')).commit(options);
+    await new Update(this.#context).renew(this, lease).commit(options);
   }
 
   /** Gives the task back before its lease ends. @throws LeaseLost, LeaseExpired, TaskNotFound, NotLeased. */

@@ -1,6 +1,12 @@
-import { EnqueueResult, parseQueueName, type UpdateTasksRequest, type UpdateTasksResponse } from '@taskmaster/proto';
+import {
+  EnqueueResult,
+  limits,
+  parseQueueName,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+} from '@taskmaster/proto';
 import type { ClientContext } from './context.ts';
-import { type Duration, durationMs } from './duration.ts';
+import { type Duration, durationMs, leaseMs } from './duration.ts';
 import { InvalidRequest, type TaskMasterError } from './errors.ts';
 import { LEASE, type Lease, type Leased } from './lease.ts';
 import { canonicalName, NewTask, newTask, type QueueRef, queueRef, type TaskOptions } from './new-task.ts';
@@ -107,11 +113,11 @@ export class Update {
     return this.complete({ queue, pid, leaseToken: options.leaseToken });
   }
 
-  /** Makes a task's lease last so long from when the update is applied. */
-  renew(task: Leased | LeaseRef, lease: Duration): this {
-    const leaseMs = durationMs(lease, 'lease');
-    if (LEASE in task) this.#renewed.push({ lease: task[LEASE], leaseMs });
-    this.#request.renew.push({ ...itemOf(task), leaseMs });
+  /** Makes a task's lease last so long from when the update is applied; 30 s by default. */
+  renew(task: Leased | LeaseRef, lease: Duration = limits.defaultLeaseMs): this {
+    const ms = leaseMs(lease, 'lease');
+    if (LEASE in task) this.#renewed.push({ lease: task[LEASE], leaseMs: ms });
+    this.#request.renew.push({ ...itemOf(task), leaseMs: ms });
     return this;
   }
 

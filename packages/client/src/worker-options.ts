@@ -1,4 +1,5 @@
-import { type Duration, durationMs } from './duration.ts';
+import { limits } from '@taskmaster/proto';
+import { type Duration, durationMs, leaseMs } from './duration.ts';
 import type { TaskMasterError } from './errors.ts';
 import type { LeasedTask } from './leased-task.ts';
 import type { NewTask } from './new-task.ts';
@@ -82,7 +83,7 @@ export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> 
   return {
     concurrency,
     prefetch: wholeNumber('prefetch', options.prefetch ?? concurrency, 0),
-    leaseMs: durationMs(options.lease ?? '30s', 'lease'),
+    leaseMs: leaseMs(options.lease ?? limits.defaultLeaseMs, 'lease'),
     maxLeaseMs: durationMs(options.maxLeaseTime ?? '1h', 'maxLeaseTime'),
     waitMs: durationMs(options.wait ?? '30s', 'wait'),
     maxPid: options.maxPid === undefined ? undefined : pidBytes(options.maxPid),

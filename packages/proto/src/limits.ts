@@ -34,6 +34,8 @@ export const limits = {
   peekTasks: 1_000,
   /** Most queues in one listing or statistics reply. */
   listQueues: 10_000,
+  /** Length of a lease where a request gives none. */
+  defaultLeaseMs: 30_000,
   /** Longest lease: a year. */
   leaseMs: 365 * 24 * 3600 * 1000,
   /** Longest delay and longest backoff: ten years. */

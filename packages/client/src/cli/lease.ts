@@ -63,7 +63,9 @@ export function addLease(program: Command, runner: Runner): void {
     .argument('<queue...>', 'group#name, or a name in the default group; tasks of the first one first')
     .option('-n, --max <n>', 'at most so many tasks (default: 1)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
     .addOption(
-      new Option('--for <duration>', 'how long the leases last').argParser(lengthOfTime).default(30_000, '30s'),
+      new Option('--for <duration>', 'how long the leases last')
+        .argParser(lengthOfTime)
+        .default(limits.defaultLeaseMs, '30s'),
     )
     .option('--wait <duration>', 'wait for a task for so long when there is none (default: not at all)', lengthOfTime)
     .option('--max-pid <pid>', 'only tasks with a PID up to this one', pid)

@@ -103,15 +103,20 @@ export function addSettling(program: Command, runner: Runner): void {
     .description('Makes leases last so long from now. A lease that has ended is refused.');
   addTaskChoice(renew);
   renew
-    .addOption(new Option('--for <duration>', 'how long from now').argParser(lengthOfTime).default(30_000, '30s'))
+    .addOption(
+      new Option('--for <duration>', 'how long from now').argParser(lengthOfTime).default(limits.defaultLeaseMs, '30s'),
+    )
     .addHelpText('after', notesOf(renewNotes))
     .action(
-      action<RenewFlags>(runner, (_session, flags) => ({
-        done: 'renewed',
-        add: (update, ref) => update.renew(ref, flags.for),
-        describe: ({ renewed: [until] }) => ({ leaseUntil: until?.toISOString() }),
-        note: () => `for ${duration(flags.for)}`,
-      })),
+      action<RenewFlags>(runner, (_session, flags) => {
+        if (flags.for < 1) throw new UsageError('--for: a lease lasts at least 1ms');
+        return {
+          done: 'renewed',
+          add: (update, ref) => update.renew(ref, flags.for),
+          describe: ({ renewed: [until] }) => ({ leaseUntil: until?.toISOString() }),
+          note: () => `for ${duration(flags.for)}`,
+        };
+      }),
     );
   const release = program
     .command('release')

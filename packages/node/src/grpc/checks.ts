@@ -47,6 +47,11 @@ export function duration(valueMs: number, place: Place, minMs: number, maxMs: nu
   return wholeNumber(valueMs, place, minMs, maxMs, ' (ms)');
 }
 
+/** The length of a lease, in ms; 0 means that the caller leaves it to the node. */
+export function leaseTime(valueMs: number, place: Place): number {
+  return duration(valueMs, place, 0, limits.leaseMs) || limits.defaultLeaseMs;
+}
+
 /** Refuses more items than `max`. */
 export function countAtMost(count: number, place: Place, max: number): void {
   if (count > max) refuse('TOO_MANY_ITEMS', place, `has ${count} items: at most ${max}`, { value: count, limit: max });

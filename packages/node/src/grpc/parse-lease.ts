@@ -1,6 +1,6 @@
 import { type LeaseTasksRequest, limits, type QueueName } from '@taskmaster/proto';
 import type { LeaseCommand } from '../engine/commands.ts';
-import { countAtMost, duration, type Place, pidOrNone, refuse, wholeNumber } from './checks.ts';
+import { countAtMost, duration, leaseTime, type Place, pidOrNone, refuse, wholeNumber } from './checks.ts';
 import { queueName } from './queue-names.ts';
 
 /** Throws a `Refusal` unless the engine can take the lease as it is. */
@@ -9,7 +9,7 @@ export function parseLease(request: LeaseTasksRequest, workerAddress: string): L
   return {
     queues: parseQueues(request.queues),
     maxTasks: wholeNumber(request.maxTasks, { field: 'max_tasks' }, 1, limits.leaseTasks),
-    leaseMs: duration(request.leaseMs, { field: 'lease_ms' }, 1, limits.leaseMs),
+    leaseMs: leaseTime(request.leaseMs, { field: 'lease_ms' }),
     maxPid: pidOrNone(request.maxPid, { field: 'max_pid' }),
     waitMs: duration(request.waitMs, { field: 'wait_ms' }, 0, limits.waitMs),
     worker: parseWorker(request.worker, { field: 'worker' }),

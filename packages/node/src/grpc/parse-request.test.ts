@@ -59,6 +59,11 @@ describe('an update', () => {
     expect(parseUpdate(update).release.map(({ delayMs }) => delayMs)).toEqual([undefined, 0]);
   });
 
+  test('renews for half a minute unless it says for how long', () => {
+    const renew = [aRenew({ leaseMs: 0 }), aRenew({ pid: Buffer.from('b'), leaseMs: 1 })];
+    expect(parseUpdate(anUpdate({ renew })).renew.map(({ leaseMs }) => leaseMs)).toEqual([30_000, 1]);
+  });
+
   test('backs off to one hour at most unless it says otherwise', () => {
     const retry = aRetry({ backoffMaxMs: 0, deadLetterQueue: 'shop#graveyard' });
     const [item] = parseUpdate(anUpdate({ enqueue: [anEnqueue({ retry })] })).enqueue;
@@ -88,6 +93,8 @@ describe('an update', () => {
 describe('a lease', () => {
   test('is bounded by the reply when it names no bound', () => {
     expect(parseLease(aLease(), 'h:1')).toMatchObject({ maxBytes: limits.replyDataBytes, maxPid: undefined });
+    expect(parseLease(aLease({ leaseMs: 0 }), 'h:1').leaseMs).toBe(30_000);
+    expect(parseLease(aLease({ leaseMs: 1 }), 'h:1').leaseMs).toBe(1);
   });
 
   test('takes a queue named twice once', () => {

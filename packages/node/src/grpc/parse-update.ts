@@ -19,6 +19,7 @@ import {
   countAtMost,
   duration,
   excerpt,
+  leaseTime,
   leaseToken,
   type Place,
   pathOf,
@@ -174,7 +175,7 @@ function parseDequeue(item: Dequeue, list: string, index: number, group: OneGrou
 }
 
 function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
-  const leaseMs = duration(item.leaseMs, { list: 'renew', index, field: 'lease_ms' }, 1, limits.leaseMs);
+  const leaseMs = leaseTime(item.leaseMs, { list: 'renew', index, field: 'lease_ms' });
   return { ...parseDequeue(item, 'renew', index, group), leaseMs };
 }
 

@@ -212,7 +212,6 @@ export const badRequests: readonly BadRequest[] = [
     update({ dequeue: [aDequeue(), aDequeue({ queue: '' })] }),
   ),
   bad('a renewal without a PID', 'INVALID_PID', 'renew[0].pid', update({ renew: [aRenew({ pid: bytes('') })] })),
-  bad('a renewal for no time', 'INVALID_ARGUMENT', 'renew[0].lease_ms', update({ renew: [aRenew({ leaseMs: 0 })] })),
   bad(
     'a renewal for negative time',
     'INVALID_ARGUMENT',
@@ -245,7 +244,6 @@ export const badRequests: readonly BadRequest[] = [
   bad('a lease of no tasks', 'INVALID_ARGUMENT', 'max_tasks', lease({ maxTasks: 0 })),
   bad('a lease of -1 tasks', 'INVALID_ARGUMENT', 'max_tasks', lease({ maxTasks: -1 })),
   bad('a lease of too many tasks', 'INVALID_ARGUMENT', 'max_tasks', lease({ maxTasks: 10_001 })),
-  bad('a lease for no time', 'INVALID_ARGUMENT', 'lease_ms', lease({ leaseMs: 0 })),
   bad('a lease for negative time', 'INVALID_ARGUMENT', 'lease_ms', lease({ leaseMs: -1 })),
   bad('a lease for more than a year', 'INVALID_ARGUMENT', 'lease_ms', lease({ leaseMs: limits.leaseMs + 1 })),
   bad('a negative wait', 'INVALID_ARGUMENT', 'wait_ms', lease({ waitMs: -1 })),

@@ -215,7 +215,7 @@ export interface Renew {
   pid: Uint8Array;
   /** The token of the worker's lease; 0: whichever lease is current. */
   leaseToken: number;
-  /** How long the lease lasts from now, in ms, 1 ms to 1 year. Expired leases are refused (LEASE_EXPIRED). */
+  /** How long the lease lasts from now, in ms, 1 ms to 1 year; 0: 30 s. Expired leases are refused (LEASE_EXPIRED). */
   leaseMs: number;
 }
 
@@ -279,7 +279,7 @@ export interface LeaseTasksRequest {
   queues: string[];
   /** At most so many tasks over all queues, 1 to 10,000. Fewer come when the reply would grow beyond `max_bytes`. */
   maxTasks: number;
-  /** How long the leases last, in ms, 1 ms to 1 year. */
+  /** How long the leases last, in ms, 1 ms to 1 year; 0: 30 s. */
   leaseMs: number;
   /** Only tasks with a PID up to this one, inclusive. Empty: all. */
   maxPid: Uint8Array;
