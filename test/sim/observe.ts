@@ -59,12 +59,20 @@ function showTask({ pid, state, data }: TaskView): string {
 
 /** Longer than from one checkpoint to the next, which writes the rows of tasks. */
 const CHECKPOINTED_MS = 1000;
+const MOST_ROUNDS = 10;
 
 /** The rows of the disk agree with each other and with the counts, once everything under way has ended. */
 export async function expectSoundDisk(h: EngineHarness): Promise<void> {
-  const counts = await h.clock.run(countsOf(h));
-  await h.clock.advance(CHECKPOINTED_MS);
-  expect(diskFaults(h.disk, counts)).toEqual([]);
+  for (let rounds = 0; rounds < MOST_ROUNDS; rounds++) {
+    const counts = await h.clock.run(countsOf(h));
+    await h.clock.advance(CHECKPOINTED_MS);
+    const faults = diskFaults(h.disk, counts);
+    // A lease or delay that ended meanwhile may show with the checkpoint, and is counted by the next round.
+    if (!isDeepStrictEqual(await h.clock.run(countsOf(h)), counts)) continue;
+    expect(faults).toEqual([]);
+    return;
+  }
+  throw new Error('the queues do not come to rest');
 }
 
 /** One of the states that are allowed; a failure shows how it differs from the last of them. */
