@@ -6,6 +6,7 @@ import { enqueueToWaiting } from './enqueue-to-waiting.ts';
 import { handOff } from './hand-off.ts';
 import { idlePolls } from './idle-polls.ts';
 import { isolation } from './isolation.ts';
+import { kill } from './kill.ts';
 import { manyQueues } from './many-queues.ts';
 import { membership } from './membership.ts';
 import { rollingRestart } from './rolling-restart.ts';
@@ -29,5 +30,6 @@ export const rows: readonly Row[] = [
   clusterCpu,
   handOff,
   membership,
+  kill,
   rollingRestart,
 ];

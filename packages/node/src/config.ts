@@ -67,7 +67,7 @@ export const configSchema = z.strictObject({
     .strictObject({
       ...clusterFields,
       transfersAtOnce: count({
-        about: 'Partitions on their way from this node at once.',
+        about: 'Partitions on their way from this node at once. Of those with at most 1,000 tasks four count as one.',
         default: 2,
         min: 1,
         max: 64,

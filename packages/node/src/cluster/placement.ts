@@ -19,6 +19,9 @@ export interface PlacementDeps {
   readonly transfersAtOnce: number;
 }
 
+/** What moves a partition with at most so many tasks is waiting for disks and messages: four of them count as one. */
+const FEW_TASKS = 1_000;
+const PART_OF_FEW = 0.25;
 const FIRST_RETRY_MS = 200;
 const MAX_RETRY_MS = 10_000;
 /** Who waits so long before the next try has failed five times. */
@@ -29,7 +32,8 @@ const WARN_EVERY_MS = 10_000;
 /** Hands over what this node holds and the ring wants elsewhere: a few at a time, again after a while where it failed. */
 export class Placement {
   readonly #deps: PlacementDeps;
-  readonly #sending = new Set<PartitionId>();
+  /** With what each counts for, of `transfersAtOnce`. */
+  readonly #sending = new Map<PartitionId, number>();
   /** Partitions whose hand-off failed, with when to try again. */
   readonly #failed = new Map<PartitionId, { readonly at: number; readonly delayMs: number }>();
   #desired: readonly string[] = [];
@@ -62,12 +66,12 @@ export class Placement {
   }
 
   #sendMore(): void {
-    const { partitions, clock, nodeId, transfersAtOnce } = this.#deps;
+    const { partitions, clock, nodeId } = this.#deps;
     this.#cancelTimer();
     let next = Number.POSITIVE_INFINITY;
     const missing = new Set<string>();
     for (const [index, wanted] of this.#desired.entries()) {
-      if (this.#stopped || this.#sending.size >= transfersAtOnce) return;
+      if (this.#stopped || !this.#hasRoomFor(PART_OF_FEW)) return;
       const id = index as PartitionId;
       if (wanted === nodeId || this.#sending.has(id) || partitions.holding(id)?.kind !== 'serving') continue;
       const address = this.#addressOf(wanted);
@@ -76,11 +80,23 @@ export class Placement {
         continue;
       }
       const failed = this.#failed.get(id);
-      if (failed && failed.at > clock.now()) next = Math.min(next, failed.at);
-      else void this.#send(id, wanted, address);
+      if (failed && failed.at > clock.now()) {
+        next = Math.min(next, failed.at);
+        continue;
+      }
+      const part = partitions.tasksIn(id) <= FEW_TASKS ? PART_OF_FEW : 1;
+      // Those behind it wait, too: many small ones must not keep a large one from its turn.
+      if (!this.#hasRoomFor(part)) return;
+      void this.#send(id, part, wanted, address);
     }
     this.#sayWhomTheDrainWaitsFor(missing);
     if (next < Number.POSITIVE_INFINITY) this.#cancelTimer = clock.at(next as Instant, () => this.#sendMore());
+  }
+
+  #hasRoomFor(part: number): boolean {
+    let taken = 0;
+    for (const one of this.#sending.values()) taken += one;
+    return taken + part <= this.#deps.transfersAtOnce;
   }
 
   /** A node that stays has time; one that leaves needs all whose share it has, which nobody would think of. */
@@ -97,9 +113,9 @@ export class Placement {
     log.warn({ members: names }, message);
   }
 
-  async #send(id: PartitionId, to: string, address: string): Promise<void> {
+  async #send(id: PartitionId, part: number, to: string, address: string): Promise<void> {
     const { handOffs, clock } = this.#deps;
-    this.#sending.add(id);
+    this.#sending.set(id, part);
     try {
       await handOffs.send(id, { nodeId: to, address });
       this.#failed.delete(id);

@@ -96,6 +96,11 @@ export class Partitions implements PartitionHost {
     return this.#deps.holdings.holds(id);
   }
 
+  /** In a partition that is held. */
+  tasksIn(id: PartitionId): number {
+    return this.#sizeOf(id).tasks;
+  }
+
   holding(id: PartitionId): Holding | undefined {
     return this.#deps.holdings.get(id);
   }

@@ -10,7 +10,8 @@ export const channelOptions: ChannelOptions = {
   'grpc.keepalive_time_ms': 10_000,
   'grpc.keepalive_timeout_ms': 5_000,
   'grpc.initial_reconnect_backoff_ms': 50,
-  'grpc.max_reconnect_backoff_ms': 1_000,
+  // Callers of a node that was started again wait for this.
+  'grpc.max_reconnect_backoff_ms': 200,
   // Each client of this process is its own: one per address already.
   'grpc.use_local_subchannel_pool': 1,
   'grpc.enable_channelz': 0,
