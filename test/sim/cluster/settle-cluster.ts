@@ -1,6 +1,7 @@
 import type { Observer } from '@taskmaster/node/cluster';
 import type { PartitionId, SimCluster, SimNode } from '@taskmaster/node/testing';
 import type { Faults } from './faults.ts';
+import { leftoversOf } from './leftovers.ts';
 
 /** So long a cluster may take, without any faults, until everything is where the ring wants it. */
 const SETTLE_MS = 90_000;
@@ -60,5 +61,6 @@ function unsettled(cluster: SimCluster, faults: Faults, observers: ReadonlyMap<s
       if (thought !== wanted) wrong.push(`${name} thinks that ${thought} should serve partition ${id}, not ${wanted}`);
     }
   }
+  wrong.push(...nodes.flatMap(leftoversOf));
   return wrong;
 }
