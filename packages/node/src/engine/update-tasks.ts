@@ -87,7 +87,13 @@ function sourcesOf(memory: Memory, { group, enqueue, dequeue, renew, release }: 
   const now = memory.clock.now();
   const sources = new Set<Queue>();
   for (const items of [enqueue, dequeue, renew, release]) {
-    for (const { queue } of items) for (const source of lastAttempts.into(queue, now)) sources.add(source);
+    let asked: string | undefined;
+    for (const { queue } of items) {
+      // Most items in a row name the same queue.
+      if (queue.name === asked) continue;
+      asked = queue.name;
+      for (const source of lastAttempts.into(queue, now)) sources.add(source);
+    }
   }
   return [...sources];
 }
