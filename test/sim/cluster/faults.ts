@@ -1,5 +1,6 @@
 import type { Arrival, SeededRandom, SimCluster, SimNode } from '@taskmaster/node/testing';
 import { failDisk, hasFailed, mendDisk } from './failing-disk.ts';
+import { OldCopies } from './old-copies.ts';
 import { Operator } from './operator.ts';
 import { TransferFaults } from './transfer-faults.ts';
 import type { Trouble } from './trouble.ts';
@@ -21,6 +22,7 @@ export const FAULTS = [
   ...(['failed write', 'failed fsync', 'full disk', 'restart after a failed disk'] as const),
   ...(['source lost in a transfer', 'stalled disk in an offer'] as const),
   ...(['full disk at a switch', 'release during a rebuild'] as const),
+  ...(['put back from an old copy', 'old copy noticed'] as const),
 ];
 export type Fault = (typeof FAULTS)[number];
 
@@ -59,6 +61,7 @@ export class Faults {
   readonly gone = new Set<string>();
   /** Partitions of which something may have been only on a disk that is lost. */
   readonly lost = new Set<number>();
+  readonly oldCopies: OldCopies;
   readonly #cluster: SimCluster;
   readonly #random: SeededRandom;
   readonly #trouble: Trouble;
@@ -86,6 +89,15 @@ export class Faults {
       count: (fault, details) => this.#count(fault, details),
       after: (ms, what) => this.#after(ms, () => (this.#over ? undefined : what())),
       loseForGood: (node) => this.#loseForGood(node, false),
+    });
+    this.oldCopies = new OldCopies({
+      random: random.fork(),
+      count: (fault, details) => this.#count(fault, details),
+      giveUp: (node) => {
+        this.gone.add(node.name);
+        void node.lose();
+        this.#operator.giveUp([node.name]);
+      },
     });
     cluster.network.onArrival = (arrival) => {
       this.#onArrival(arrival);
@@ -126,7 +138,16 @@ export class Faults {
     else if (chance < 0.7 && node) this.#loseForGood(node);
     else if (chance < 0.72 && node) this.#failDisk(node);
     else if (chance < 0.82 && node) this.#pauseInTurn(node);
+    if (node) this.#putBack(node);
     for (let moves = random.int(4); moves > 0; moves--) this.#move();
+  }
+
+  #putBack(node: SimNode): void {
+    const others = this.staying.filter((other) => other !== node && isActive(other));
+    if (others.length < 2 || this.lost.size > 0 || this.#draining.has(node.name) || node.isStarting) return;
+    if (!node.isUp || node.h.clock.standsStill || !this.oldCopies.putBack(node)) return;
+    for (const id of this.oldCopies.partitions) this.lost.add(id);
+    this.#restartLater(node);
   }
 
   /** Everything goes well from now on; whoever is down comes back. */
@@ -239,13 +260,17 @@ export class Faults {
   #stop(node: SimNode): void {
     if (node.isStarting || node.h.clock.standsStill) return;
     this.#count('stop', node.name);
+    this.oldCopies.stops(node);
     this.#stopInOrder(node);
     this.#restartLater(node);
   }
 
   /** Where the disk fails at the last moment the process ends all the same. */
   #stopInOrder(node: SimNode): void {
-    node.stop().catch(() => node.lose());
+    node.stop().then(
+      () => this.oldCopies.stopped(node),
+      () => node.lose(),
+    );
   }
 
   #restartLater(node: SimNode): void {
@@ -259,6 +284,7 @@ export class Faults {
     try {
       await node.start();
       this.#trouble.trace(() => `${node.name} has started`);
+      this.oldCopies.started(node);
     } catch (error) {
       this.#trouble.trace(() => `${node.name} could not start: ${error}`);
       if (String(error).includes(`${node.name} has left`)) this.#leave(node);

@@ -63,7 +63,10 @@ class Simulation {
     let trouble: Trouble | undefined;
     const log = (node: string) => ({
       ...{ debug: () => {}, info: () => {}, warn: () => {} },
-      error: (details: object, message: string) => trouble?.log.error({ node, ...details }, message),
+      error: (details: object, message: string) => {
+        // It says so.
+        if (!this.#faults.oldCopies.has(node)) trouble?.log.error({ node, ...details }, message);
+      },
     });
     const cluster = new SimCluster({ seed: random.uint32(), partitions: PARTITIONS, gossipMs: 500, log });
     trouble = new Trouble(() => cluster.time.now(), trace);
@@ -81,7 +84,7 @@ class Simulation {
     this.#ways = new Ways(cluster, random.fork(), trouble);
     const outsiders = [...this.#ways.proxies, 'client'];
     this.#faults = new Faults({ cluster, random: random.fork(), trouble, outsiders, clocksAgree });
-    const look = watchHolders(cluster, trouble);
+    const look = watchHolders(cluster, trouble, this.#faults.oldCopies);
     cluster.onHoldings = (node) => {
       look(node);
       this.#faults.holdingsChanged(node);
@@ -144,7 +147,7 @@ class Simulation {
       ...found.violations,
       ...violationsOf(events, tasks, { clockSlackMs: 0 }),
       ...outOfLine(events, tasks),
-      ...acrossLives(history.events),
+      ...acrossLives(new KeptGroups(this.#faults.oldCopies.partitions, PARTITIONS).events(history.events)),
     ];
     for (const violation of violations) trouble.report(violation);
   }

@@ -1,0 +1,82 @@
+import type { PartitionId, SeededRandom, SimNode } from '@taskmaster/node/testing';
+import type { Fault } from './faults.ts';
+
+/** Of nodes to which a partition has come since their backup, and of others, which nobody can tell from the newest. */
+const PUT_BACK_RATE = 0.6;
+const UNNOTICED_RATE = 0.05;
+
+/** Epochs by partition. */
+type Held = ReadonlyMap<PartitionId, number>;
+
+interface Copy {
+  readonly rows: ReturnType<SimNode['h']['disk']['copy']>;
+  readonly held: Held;
+}
+
+export interface OldCopiesOptions {
+  readonly random: SeededRandom;
+  readonly count: (fault: Fault, details: string) => void;
+  /** What operators do with a node that says that its directory is an older copy. */
+  readonly giveUp: (node: SimNode) => void;
+}
+
+/** Backups of nodes that were stopped, and operators who put one back though the cluster went on without it. */
+export class OldCopies {
+  /** Partitions of which an old copy says something. */
+  readonly partitions = new Set<number>();
+  readonly #options: OldCopiesOptions;
+  readonly #held = new Map<string, Held>();
+  readonly #copies = new Map<string, Copy>();
+  /** Nodes that were put back, by name. */
+  readonly #old = new Set<string>();
+
+  constructor(options: OldCopiesOptions) {
+    this.#options = options;
+  }
+
+  has(name: string): boolean {
+    return this.#old.has(name);
+  }
+
+  /** Just before the node is stopped in good order. */
+  stops(node: SimNode): void {
+    this.#held.set(node.name, heldBy(node));
+  }
+
+  /** Just after: nobody has its disk open. */
+  stopped({ name, isUp, isStarting, h }: SimNode): void {
+    const held = this.#held.get(name);
+    if (isUp || isStarting || h.store || !held?.size || this.#old.has(name)) return;
+    this.#copies.set(name, { rows: h.disk.copy(), held });
+  }
+
+  /** The process of a node ends, and what it had is replaced by its last backup; false where that does not happen. */
+  putBack(node: SimNode): boolean {
+    const { random, count } = this.#options;
+    const copy = this.#copies.get(node.name);
+    if (!copy || this.#old.size > 0) return false;
+    const now = heldBy(node);
+    const isOlder = [...now].some(([id, epoch]) => epoch > (copy.held.get(id) ?? 0));
+    if (!random.chance(isOlder ? PUT_BACK_RATE : UNNOTICED_RATE)) return false;
+    count('put back from an old copy', node.name);
+    for (const id of [...copy.held.keys(), ...now.keys()]) this.partitions.add(id);
+    this.#old.add(node.name);
+    node.kill();
+    node.h.disk.restore(copy.rows);
+    return true;
+  }
+
+  /** It may have heard already that it is an older copy, or hears it later. */
+  started(node: SimNode): void {
+    if (!this.#old.has(node.name) || !node.isUp) return;
+    const { count, giveUp } = this.#options;
+    const { agent } = node;
+    void agent.barred.then(() => {
+      if (!node.isUp || node.agent !== agent || agent.self?.state === 'left') return;
+      count('old copy noticed', node.name);
+      giveUp(node);
+    });
+  }
+}
+
+const heldBy = ({ partitions }: SimNode): Held => new Map(partitions.held().map(({ id, epoch }) => [id, epoch]));
