@@ -14,9 +14,9 @@ const JOB_GRACE_MS = 60_000;
 /** A new node fills its reserve of disk space, which keeps the disk busy for seconds that are not to be measured. */
 const RESERVE = '--store-reserve-bytes=1MiB';
 
-const programs = join(dirname(createRequire(import.meta.url).resolve('@taskmaster/proxy/package.json')), 'dist');
-const nodeCli = join(programs, 'node-cli.js');
-const proxyCli = join(programs, 'cli.js');
+const { resolve } = createRequire(import.meta.url);
+const nodeCli = join(dirname(resolve('@taskmaster/node/package.json')), 'dist', 'node-cli.js');
+const proxyCli = join(dirname(resolve('@taskmaster/proxy/package.json')), 'dist', 'cli.js');
 
 const directories = new Set<string>();
 process.once('exit', () => {

@@ -16,7 +16,7 @@ const jobs = {
     ['pnpm', 'unit'],
   ],
   demo: [['node', 'examples/dist/crawler/demo.js']],
-  start: [['node', 'packages/proxy/dist/node-cli.js']],
+  start: [['node', 'packages/node/dist/node-cli.js']],
   example: [['node']],
   bench: [['node', 'bench/dist/run.js']],
   sim: [['node', 'test/dist/sim/cluster/run.js']],

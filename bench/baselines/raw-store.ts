@@ -1,4 +1,4 @@
-import type { Key } from '../../packages/node/dist/domain/ids.js';
+import type { Key } from '@taskmaster/server/domain';
 import type { WriteBatch } from '../../packages/node/dist/ports/write-batch.js';
 import { payload } from '../load/payload.ts';
 

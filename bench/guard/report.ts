@@ -1,5 +1,4 @@
-import type { Comparison, Verdict } from './baseline.ts';
-import { isFailure } from './baseline.ts';
+import { type Comparison, isFailure, type Verdict } from './baseline.ts';
 
 const REMARKS: Readonly<Record<Verdict, string>> = {
   same: '',

@@ -1,4 +1,5 @@
-import { Family, type Key, type SimDisk } from '@taskmaster/node/testing';
+import { Family, type SimDisk } from '@taskmaster/node/testing';
+import type { Key } from '@taskmaster/server/domain';
 import type { CountsReply } from '../support/history.ts';
 
 /** Partition and queue id; see docs/data-on-disk.md. */

@@ -1,5 +1,6 @@
+import type { Engine } from '@taskmaster/node/testing';
+import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
 import {
-  type Engine,
   type LeasedTask,
   type LeaseToken,
   type Pid,
@@ -9,8 +10,7 @@ import {
   type UpdateCommand,
   type UpdateOutcome,
   UpdateRefusal,
-} from '@taskmaster/node/testing';
-import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
+} from '@taskmaster/server/domain';
 import type {
   Call,
   CountsReply,

@@ -1,12 +1,6 @@
-import {
-  type EngineHarness,
-  type EnqueueSpec,
-  engineHarness,
-  type LeasedTask,
-  pidsOf,
-  UpdateRefusal,
-} from '@taskmaster/node/testing';
+import { type EngineHarness, type EnqueueSpec, engineHarness, pidsOf } from '@taskmaster/node/testing';
 import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
+import { type LeasedTask, UpdateRefusal } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openEngine, openRocksStore, VirtualClock } from '@taskmaster/node/testing';
+import { openEngine, openRocksStore } from '@taskmaster/node/testing';
+import { VirtualClock } from '@taskmaster/server/testing';
 import { type Call, History } from '../support/history.ts';
 import { Callers, isCall } from './callers.ts';
 import { type Asked, ask } from './engine-caller.ts';

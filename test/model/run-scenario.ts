@@ -1,13 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import {
-  type Engine,
-  type EngineConfig,
-  openEngine,
-  SeededRandom,
-  SimDisk,
-  settle,
-  VirtualClock,
-} from '@taskmaster/node/testing';
+import { type Engine, type EngineConfig, openEngine, SimDisk } from '@taskmaster/node/testing';
+import { SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
 import { type Call, History, type HistoryEvent, type LeaseCall } from '../support/history.ts';
 import { Callers, isCall } from './callers.ts';
 import { diskFaults } from './disk-faults.ts';

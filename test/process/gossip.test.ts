@@ -3,7 +3,9 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Worker } from 'node:worker_threads';
-import { aliveOf, GossipBench, type GossipMember, type MemberMeta, Seal } from '@taskmaster/node/testing';
+import { type GossipMember, Seal } from '@taskmaster/server/gossip';
+import type { MemberMeta } from '@taskmaster/server/ports';
+import { aliveOf, GossipBench } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 
 const meta = (name: string, incarnation = 1): MemberMeta => ({

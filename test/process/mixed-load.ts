@@ -8,7 +8,7 @@ import {
   TaskMasterError,
   textCodec,
 } from '@taskmaster/client';
-import { SeededRandom } from '@taskmaster/node/testing';
+import { SeededRandom } from '@taskmaster/server/testing';
 import { type EnqueueCall, History, type Outcome, type UpdateCall } from '../support/history.ts';
 
 const STAGES = ['in', 'mid', 'out', 'dead'] as const;

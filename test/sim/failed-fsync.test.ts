@@ -1,5 +1,6 @@
-import { engineHarness, pidsOf, Refusal } from '@taskmaster/node/testing';
+import { engineHarness, pidsOf } from '@taskmaster/node/testing';
 import { leavesOpen } from '@taskmaster/proto';
+import { Refusal } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import { expectSoundDisk } from './observe.ts';
 

@@ -1,4 +1,5 @@
-import { engineHarness, pidsOf, SeededRandom } from '@taskmaster/node/testing';
+import { engineHarness, pidsOf } from '@taskmaster/node/testing';
+import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { expectSoundDisk, observe } from './observe.ts';
 

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { EngineHarness, TaskView } from '@taskmaster/node/testing';
+import type { EngineHarness } from '@taskmaster/node/testing';
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
+import type { TaskView } from '@taskmaster/server/domain';
 import { expect } from 'vitest';
 import { diskFaults } from '../model/disk-faults.ts';
 import type { CountsReply } from '../support/history.ts';

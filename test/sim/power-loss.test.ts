@@ -1,4 +1,5 @@
-import { EngineHarness, engineHarness, SeededRandom } from '@taskmaster/node/testing';
+import { EngineHarness, engineHarness } from '@taskmaster/node/testing';
+import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { ask } from '../model/engine-caller.ts';
 import {

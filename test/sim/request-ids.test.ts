@@ -1,4 +1,5 @@
-import { type EngineHarness, engineHarness, SeededRandom, type UpdateSpec } from '@taskmaster/node/testing';
+import { type EngineHarness, engineHarness, type UpdateSpec } from '@taskmaster/node/testing';
+import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { expectSoundDisk } from './observe.ts';
 

@@ -8,5 +8,5 @@ const packageRoot = (name: string): string => dirname(require.resolve(`${name}/p
 export const protoRoot = packageRoot('@taskmaster/proto');
 
 /** The command lines of a node and a proxy, as the build made them. */
-export const nodeCli = join(packageRoot('@taskmaster/proxy'), 'dist', 'node-cli.js');
+export const nodeCli = join(packageRoot('@taskmaster/node'), 'dist', 'node-cli.js');
 export const proxyCli = join(packageRoot('@taskmaster/proxy'), 'dist', 'cli.js');

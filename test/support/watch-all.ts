@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { checkHealth, listServices, watchHealth } from '@taskmaster/node/grpc/testing';
+import { checkHealth, listServices, watchHealth } from '@taskmaster/server/testing';
 import { expect } from 'vitest';
 
 const SERVICES = ['', 'taskmaster.v1.TaskMasterService', 'taskmaster.v1.ClusterService'];

@@ -145,7 +145,7 @@ function onPortsOf({ grpc, http, gossip }: Addresses): string[] {
 /** A program of the installed package. */
 function pathOf(program: ServerOptions['program']): string {
   const require = createRequire(import.meta.url);
-  const manifest = '@taskmaster/proxy/package.json';
+  const manifest = program === 'taskmaster-node' ? '@taskmaster/node/package.json' : '@taskmaster/proxy/package.json';
   const { bin } = require(manifest) as { readonly bin: Readonly<Record<string, string>> };
   return join(dirname(require.resolve(manifest)), bin[program] ?? '');
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
+import { assertRuntime } from './api/runtime.ts';
 import { main } from './cli/main.ts';
-import { assertRuntime } from './runtime.ts';
 
 try {
   assertRuntime();

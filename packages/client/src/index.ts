@@ -11,13 +11,7 @@
  */
 
 export type { QueueStats, QueueTotals, UnreachableNode } from '@taskmaster/proto';
-export {
-  clientOver,
-  type DataOf,
-  type QueueOptions,
-  type SchemaQueueOptions,
-  TaskMasterClient,
-} from './client.ts';
+export { clientOver, type DataOf, type QueueOptions, type SchemaQueueOptions, TaskMasterClient } from './api/client.ts';
 export {
   Cluster,
   type ClusterMember,
@@ -32,10 +26,26 @@ export {
   type PartitionState,
   type RemoveOptions,
   type RemoveOutcome,
-} from './cluster.ts';
-export { bytesCodec, type Codec, jsonCodec, textCodec } from './codec.ts';
-export { connect } from './connect.ts';
-export { type Duration, durationMs } from './duration.ts';
+} from './api/cluster.ts';
+export { connect } from './api/connect.ts';
+export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
+export type { Leased } from './leases/lease.ts';
+export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
+export type { LeaseOptions } from './tasks/lease-tasks.ts';
+export { type CompleteOptions, LeasedTask } from './tasks/leased-task.ts';
+export { NewTask, type QueueRef, type TaskOptions, type TaskRetryOptions } from './tasks/new-task.ts';
+export type { TaskInfo, TaskRetryPolicy, TaskSummary } from './tasks/task-info.ts';
+export {
+  type EnqueueOutcome,
+  type LeaseRef,
+  type ReleaseOptions,
+  type ReleaseOutcome,
+  Update,
+  type UpdateOutcome,
+} from './tasks/update.ts';
+export type { Transport } from './transport/transport.ts';
+export { bytesCodec, type Codec, jsonCodec, textCodec } from './values/codec.ts';
+export { type Duration, durationMs } from './values/duration.ts';
 export {
   Cancelled,
   DeadlineExceeded,
@@ -57,12 +67,7 @@ export {
   TaskNotFound,
   Unavailable,
   UnknownMember,
-} from './errors.ts';
-export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './introspection.ts';
-export type { Leased } from './lease.ts';
-export type { LeaseOptions } from './lease-tasks.ts';
-export { type CompleteOptions, LeasedTask } from './leased-task.ts';
-export { NewTask, type QueueRef, type TaskOptions, type TaskRetryOptions } from './new-task.ts';
+} from './values/errors.ts';
 export type {
   CallOptions,
   ClientOptions,
@@ -74,19 +79,17 @@ export type {
   StopOptions,
   TlsOptions,
   UpdateOptions,
-} from './options.ts';
-export { comparePids, type Pid, type PidLike, type PidPart, pidBytes, pidFromText, pidOf, pidText } from './pid.ts';
-export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './queue.ts';
-export type { RetryOptions } from './retry.ts';
-export type { TaskInfo, TaskRetryPolicy, TaskSummary } from './task-info.ts';
-export type { Transport } from './transport.ts';
+} from './values/options.ts';
 export {
-  type EnqueueOutcome,
-  type LeaseRef,
-  type ReleaseOptions,
-  type ReleaseOutcome,
-  Update,
-  type UpdateOutcome,
-} from './update.ts';
-export { Worker } from './worker.ts';
-export type { Handler, HandlerResult, RunOptions, WorkerOptions } from './worker-options.ts';
+  comparePids,
+  type Pid,
+  type PidLike,
+  type PidPart,
+  pidBytes,
+  pidFromText,
+  pidOf,
+  pidText,
+} from './values/pid.ts';
+export type { RetryOptions } from './values/retry.ts';
+export { Worker } from './worker/worker.ts';
+export type { Handler, HandlerResult, RunOptions, WorkerOptions } from './worker/worker-options.ts';

@@ -1,7 +1,7 @@
 import { hostname, networkInterfaces } from 'node:os';
+import { isOwnAddress } from './cluster/membership/own-address.ts';
+import type { StandingSettings } from './cluster/membership/starting-role.ts';
 import type { MemberSettings } from './cluster/open-member.ts';
-import { isOwnAddress } from './cluster/own-address.ts';
-import type { StandingSettings } from './cluster/standing.ts';
 import type { NodeConfig } from './config.ts';
 
 export function standingSettings(config: NodeConfig): StandingSettings {

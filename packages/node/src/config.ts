@@ -1,20 +1,22 @@
 import { limits } from '@taskmaster/proto';
-import { z } from 'zod';
 import {
   addresses,
   bytes,
   choice,
+  clusterFields,
   count,
   flag,
   GIB,
+  grpcSection,
+  InvalidConfig,
   LONGEST_TIMER_MS,
   MIB,
   ms,
   optionalText,
   port,
   text,
-} from './config-fields.ts';
-import { clusterFields, grpcSection, InvalidConfig } from './config-sections.ts';
+} from '@taskmaster/server/program';
+import { z } from 'zod';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './engine/config.ts';
 
 const engine = DEFAULT_ENGINE_CONFIG;

@@ -1,12 +1,10 @@
 import { type ClientOptions, clientOver, type TaskMasterClient } from '@taskmaster/client';
+import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { createLogger } from '@taskmaster/server/program';
+import { createHandlers } from '@taskmaster/server/service';
 import type { EngineConfig } from './engine/config.ts';
 import { openEngine } from './engine/engine.ts';
-import { createHandlers } from './grpc/handlers.ts';
 import { InProcessTransport } from './in-process-transport.ts';
-import { createLogger } from './logging.ts';
-import type { Log } from './ports/log.ts';
-import { SystemClock } from './ports/system-clock.ts';
-import { systemRandom } from './ports/system-random.ts';
 import { openRocksStore, type RocksStoreOptions } from './store/rocks-store.ts';
 
 export interface EmbeddedOptions extends Partial<EngineConfig> {

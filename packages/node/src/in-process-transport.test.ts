@@ -1,14 +1,18 @@
 import { Cancelled, DeadlineExceeded, DiskFull } from '@taskmaster/client';
+import {
+  type CallSignal,
+  type Instant,
+  type LeasedTask,
+  type LeaseToken,
+  type Pid,
+  Refusal,
+  type TaskEngine,
+  type UpdateCommand,
+} from '@taskmaster/server/domain';
+import { createHandlers } from '@taskmaster/server/service';
+import { aLease, anEnqueue, anUpdate, bytes, fakeEngine, keptLog } from '@taskmaster/server/testing';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { Refusal } from './domain/errors.ts';
-import type { Instant, LeaseToken, Pid } from './domain/ids.ts';
-import type { LeasedTask, TaskEngine, UpdateCommand } from './engine/commands.ts';
-import { createHandlers } from './grpc/handlers.ts';
-import { fakeEngine } from './grpc/testing/fake-engine.ts';
-import { aLease, anEnqueue, anUpdate, bytes } from './grpc/testing/requests.ts';
-import { keptLog } from './grpc/testing/start-server.ts';
 import { InProcessTransport } from './in-process-transport.ts';
-import type { CallSignal } from './ports/call-signal.ts';
 
 function setUp(does: Partial<TaskEngine>) {
   const engine = fakeEngine(does);

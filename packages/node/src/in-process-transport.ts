@@ -22,11 +22,9 @@ import type {
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from '@taskmaster/proto';
-import { Refusal } from './domain/errors.ts';
-import type { Caller } from './grpc/caller.ts';
-import type { Handlers } from './grpc/handlers.ts';
-import { refusalOf, toWireError } from './grpc/status.ts';
-import type { Log } from './ports/log.ts';
+import { Refusal } from '@taskmaster/server/domain';
+import type { Log } from '@taskmaster/server/ports';
+import { type Caller, type Handlers, refusalOf, toWireError } from '@taskmaster/server/service';
 
 export interface InProcessTransportOptions {
   readonly handlers: Handlers;

@@ -1,13 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { InvalidConfig } from '@taskmaster/server/program';
+import { aLease, anEnqueue, anUpdate, bytes, checkHealth, grpcClient, keptLog } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { InvalidConfig } from './config-sections.ts';
 import { openEmbedded } from './embedded.ts';
-import { checkHealth } from './grpc/testing/check-health.ts';
-import { grpcClient } from './grpc/testing/grpc-client.ts';
-import { aLease, anEnqueue, anUpdate, bytes } from './grpc/testing/requests.ts';
-import { keptLog } from './grpc/testing/start-server.ts';
 import { startNode } from './node.ts';
 import { StoreLocked } from './ports/store.ts';
 

@@ -1,40 +1,41 @@
 import { createRequire } from 'node:module';
-import { assertResolves, type HeldPort, holdPort } from './cluster/gossip/socket.ts';
-import { LateRoutes } from './cluster/late-routes.ts';
+import { LateRoutes } from '@taskmaster/server/cluster-view';
+import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
+import { assertResolves, type HeldPort, holdPort } from '@taskmaster/server/gossip';
+import {
+  type ClusterHandlers,
+  createClusterService,
+  createPeerService,
+  GrpcServer,
+  PeerNetwork,
+  PeerSeal,
+} from '@taskmaster/server/grpc';
+import { explainHealth, HttpServer, isReady, type NodeHealth } from '@taskmaster/server/http';
+import { type Log, type Routes, SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { createLogger, readClusterKeys } from '@taskmaster/server/program';
+import {
+  createHandlers,
+  createNodeService,
+  FairTurns,
+  type Handlers,
+  hostPort,
+  LateService,
+  type RawService,
+  refusalOf,
+  toWireError,
+} from '@taskmaster/server/service';
 import { MemberRoutes } from './cluster/member-routes.ts';
-import { MemberStore } from './cluster/member-store.ts';
+import { MemberStore } from './cluster/membership/member-store.ts';
+import { takeStanding } from './cluster/membership/starting-role.ts';
 import { type Member, openMember } from './cluster/open-member.ts';
-import { takeStanding } from './cluster/standing.ts';
-import { readClusterKeys } from './cluster-keys.ts';
 import { memberSettings, standingSettings } from './cluster-settings.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
-import { Refusal } from './domain/errors.ts';
-import type { TaskEngine } from './engine/commands.ts';
 import { openEngine } from './engine/engine.ts';
-import { inspectStore } from './engine/open-memory.ts';
-import { type ClusterHandlers, createClusterService } from './grpc/cluster-service.ts';
-import { FairTurns } from './grpc/fair-turns.ts';
-import { createHandlers, type Handlers } from './grpc/handlers.ts';
-import { hostPort } from './grpc/host-port.ts';
-import { LateService } from './grpc/late-service.ts';
-import { createNodeService } from './grpc/node-service.ts';
-import { PeerNetwork } from './grpc/peer-network.ts';
-import { PeerSeal } from './grpc/peer-seal.ts';
-import { createPeerService } from './grpc/peer-service.ts';
-import type { RawService } from './grpc/raw-service.ts';
-import { GrpcServer } from './grpc/server.ts';
-import { refusalOf, toWireError } from './grpc/status.ts';
-import { explainHealth, isReady, type NodeHealth } from './http/health.ts';
+import { inspectStore } from './engine/open-state.ts';
 import { NodeMetrics } from './http/metrics.ts';
 import { nodeRoutes } from './http/node-routes.ts';
-import { HttpServer } from './http/server.ts';
-import { createLogger } from './logging.ts';
 import { MeteredStore } from './metered-store.ts';
-import type { Log } from './ports/log.ts';
-import type { Routes } from './ports/routes.ts';
 import type { Store } from './ports/store.ts';
-import { SystemClock } from './ports/system-clock.ts';
-import { systemRandom } from './ports/system-random.ts';
 import { openRocksStore } from './store/rocks-store.ts';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { readonly version: string };

@@ -8,11 +8,12 @@ import {
   ms,
   optionalText,
   port,
+  type SettingsTable,
   settingsTable,
   text,
-} from '@taskmaster/node/cli';
+} from '@taskmaster/server/program';
 import { z } from 'zod';
-import { DEFAULT_ROUTER_LIMITS } from './router.ts';
+import { DEFAULT_ROUTER_LIMITS } from './router/router.ts';
 
 /**
  * Every setting of a proxy, with its meaning, default and bounds; units are in the names. Named like those of a node:
@@ -68,7 +69,7 @@ export type ProxyConfig = z.output<typeof proxyConfigSchema>;
 /** Some of the settings; the rest have their defaults. */
 export type ProxyConfigInput = z.input<typeof proxyConfigSchema>;
 
-export const proxySettings = settingsTable(proxyConfigSchema, 'a TaskMaster proxy');
+export const proxySettings: SettingsTable<ProxyConfig> = settingsTable(proxyConfigSchema, 'a TaskMaster proxy');
 
 /** Decides the settings that are not given. Throws `InvalidConfig`. */
 export function completeProxyConfig(config: ProxyConfigInput): ProxyConfig {

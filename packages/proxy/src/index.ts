@@ -3,17 +3,21 @@
  *
  * - `startProxy(settings)` → `RunningProxy`: serves gRPC and HTTP from this process; the command
  *   `taskmaster-proxy` does it.
- * - `colocate({ own, routes, … })` → the same in front of a node, in one process, on one port.
  * - `Router` and `createRouterService` → the service itself, on any `Routes`, `Upstream`, clock and randomness.
  */
-export { type Colocated, type ColocatedOptions, colocate } from './colocated.ts';
 export { completeProxyConfig, type ProxyConfig, type ProxyConfigInput } from './config.ts';
-export { NodePool } from './node-pool.ts';
 export { ProxyRefused } from './observed-routes.ts';
 export { type RunningProxy, type StartProxyOptions, startProxy } from './proxy.ts';
-export { DEFAULT_ROUTER_LIMITS, Router, type RouterDeps, type RouterFigures, type RouterLimits } from './router.ts';
-export { createRouterService } from './router-service.ts';
-export type { Holder, RoutedNode, Routes } from './routes.ts';
+export {
+  DEFAULT_ROUTER_LIMITS,
+  Router,
+  type RouterDeps,
+  type RouterFigures,
+  type RouterLimits,
+} from './router/router.ts';
+export { createRouterService } from './router/router-service.ts';
+export type { Holder, RoutedNode, Routes } from './router/routes.ts';
+export { NodePool } from './upstream/node-pool.ts';
 export {
   type LossKind,
   Lost,
@@ -23,4 +27,4 @@ export {
   type UpstreamCallOptions,
   type UpstreamListener,
   type UpstreamPipe,
-} from './upstream.ts';
+} from './upstream/upstream.ts';

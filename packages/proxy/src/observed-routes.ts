@@ -1,20 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { readClusterKeys } from '@taskmaster/node/cli';
+import { askCluster, LateRoutes, NoNodeAnswers, openObserver } from '@taskmaster/server/cluster-view';
 import {
-  askCluster,
   assertResolves,
   GossipListenError,
   type GossipOptions,
   type HeldPort,
   holdPort,
-  LateRoutes,
-  NoNodeAnswers,
   openGossip,
-  openObserver,
-  type Routes,
-} from '@taskmaster/node/cluster';
-import { type Log, PeerNetwork, PeerSeal, SystemClock, sleep, systemRandom } from '@taskmaster/node/grpc';
+} from '@taskmaster/server/gossip';
+import { PeerNetwork, PeerSeal } from '@taskmaster/server/grpc';
+import { type Log, type Routes, SystemClock, sleep, systemRandom } from '@taskmaster/server/ports';
+import { readClusterKeys } from '@taskmaster/server/program';
 import type { ProxyConfig } from './config.ts';
 
 const RETRY_MS = 500;

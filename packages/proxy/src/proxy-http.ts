@@ -1,4 +1,11 @@
-import { type Log, type RawService, Refusal, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/node/grpc';
+import {
+  encodeToBuffer,
+  GetQueueStatsRequest,
+  GetQueueStatsResponse,
+  ListQueuesRequest,
+  ListQueuesResponse,
+} from '@taskmaster/proto';
+import { Refusal } from '@taskmaster/server/domain';
 import {
   HttpServer,
   jsonReply,
@@ -7,16 +14,11 @@ import {
   queuesApi,
   type Route,
   RpcMetrics,
-} from '@taskmaster/node/http';
-import {
-  encodeToBuffer,
-  GetQueueStatsRequest,
-  GetQueueStatsResponse,
-  ListQueuesRequest,
-  ListQueuesResponse,
-} from '@taskmaster/proto';
-import type { RouterFigures } from './router.ts';
-import type { Routes } from './routes.ts';
+} from '@taskmaster/server/http';
+import type { Log } from '@taskmaster/server/ports';
+import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
+import type { RouterFigures } from './router/router.ts';
+import type { Routes } from './router/routes.ts';
 
 export interface ProxyHttpDeps {
   readonly version: string;

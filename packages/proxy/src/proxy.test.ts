@@ -1,8 +1,8 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { GossipListenError } from '@taskmaster/node/cluster';
-import { keptLog } from '@taskmaster/node/grpc/testing';
+import { GossipListenError } from '@taskmaster/server/gossip';
+import { keptLog } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { startProxy } from './proxy.ts';
 

@@ -1,15 +1,17 @@
 import { createRequire } from 'node:module';
-import { createLogger } from '@taskmaster/node/cli';
-import { LateRoutes } from '@taskmaster/node/cluster';
-import { GrpcServer, hostPort, type Log, type RawService, SystemClock, systemRandom } from '@taskmaster/node/grpc';
+import { LateRoutes } from '@taskmaster/server/cluster-view';
+import { GrpcServer } from '@taskmaster/server/grpc';
+import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { createLogger } from '@taskmaster/server/program';
+import { hostPort, type RawService } from '@taskmaster/server/service';
 import { completeProxyConfig, type ProxyConfigInput } from './config.ts';
-import { NodePool } from './node-pool.ts';
 import { type ObservedRoutes, openObservedRoutes } from './observed-routes.ts';
 import { createProxyHttp } from './proxy-http.ts';
-import { Reachability } from './reachability.ts';
-import { Router } from './router.ts';
-import { createClusterForwarding, createRouterService } from './router-service.ts';
-import type { Routes } from './routes.ts';
+import { Reachability } from './router/reachability.ts';
+import { Router } from './router/router.ts';
+import { createClusterForwarding, createRouterService } from './router/router-service.ts';
+import type { Routes } from './router/routes.ts';
+import { NodePool } from './upstream/node-pool.ts';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { readonly version: string };
 

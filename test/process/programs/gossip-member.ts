@@ -1,4 +1,4 @@
-import { GossipBench } from '@taskmaster/node/testing';
+import { GossipBench } from '@taskmaster/server/testing';
 
 /** A member in a process of its own, to be stopped and continued. Arguments: name, gossip address of a seed. */
 const [, , name = '', seed = ''] = process.argv;

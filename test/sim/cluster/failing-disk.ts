@@ -1,4 +1,5 @@
-import type { SeededRandom, SimNode } from '@taskmaster/node/testing';
+import type { SimNode } from '@taskmaster/node/testing';
+import type { SeededRandom } from '@taskmaster/server/testing';
 
 export type DiskFault = 'failed write' | 'failed fsync' | 'full disk';
 

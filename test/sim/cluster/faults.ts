@@ -1,4 +1,5 @@
-import type { Arrival, SeededRandom, SimCluster, SimNode } from '@taskmaster/node/testing';
+import type { SimCluster, SimNode } from '@taskmaster/node/testing';
+import type { Arrival, SeededRandom } from '@taskmaster/server/testing';
 import { failDisk, hasFailed, mendDisk } from './failing-disk.ts';
 import { OldCopies } from './old-copies.ts';
 import { Operator } from './operator.ts';

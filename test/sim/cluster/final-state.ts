@@ -1,4 +1,4 @@
-import type { Engine, LeasedTask, SimCluster } from '@taskmaster/node/testing';
+import type { Engine, SimCluster } from '@taskmaster/node/testing';
 import {
   encodeToBuffer,
   formatQueueName,
@@ -6,6 +6,7 @@ import {
   GetQueueStatsResponse,
   parseQueueName,
 } from '@taskmaster/proto';
+import type { LeasedTask } from '@taskmaster/server/domain';
 import type { HistoryEvent } from '../../support/history.ts';
 import type { FinalTask } from '../../support/history-checker.ts';
 import type { Way } from './client.ts';

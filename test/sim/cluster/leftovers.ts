@@ -1,4 +1,5 @@
-import { Family, type Key, type SimNode } from '@taskmaster/node/testing';
+import { Family, type SimNode } from '@taskmaster/node/testing';
+import type { Key } from '@taskmaster/server/domain';
 
 /**
  * (i) What a node at rest has beyond what it holds: queues in memory of partitions that are not its own, or twice; and

@@ -1,5 +1,4 @@
-import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/node/grpc';
-import { LinkBroken, type SimCluster } from '@taskmaster/node/testing';
+import type { SimCluster } from '@taskmaster/node/testing';
 import {
   Lost,
   Refused,
@@ -8,6 +7,8 @@ import {
   type UpstreamCallOptions,
   type UpstreamPipe,
 } from '@taskmaster/proxy';
+import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
+import { LinkBroken } from '@taskmaster/server/testing';
 import type { Trouble } from './trouble.ts';
 
 /** Longer than any wait for tasks: who hears nothing for so long takes the connection for broken. */

@@ -1,4 +1,6 @@
-import type { PartitionId, SeededRandom, SimNode } from '@taskmaster/node/testing';
+import type { SimNode } from '@taskmaster/node/testing';
+import type { PartitionId } from '@taskmaster/server/domain';
+import type { SeededRandom } from '@taskmaster/server/testing';
 import type { Fault } from './faults.ts';
 
 /** Of nodes to which a partition has come since their backup, and of others, which nobody can tell from the newest. */

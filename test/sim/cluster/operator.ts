@@ -1,4 +1,6 @@
-import { Refusal, type SeededRandom, type SimCluster } from '@taskmaster/node/testing';
+import type { SimCluster } from '@taskmaster/node/testing';
+import { Refusal } from '@taskmaster/server/domain';
+import type { SeededRandom } from '@taskmaster/server/testing';
 import type { Trouble } from './trouble.ts';
 
 export interface OperatorOptions {

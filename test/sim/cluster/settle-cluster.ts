@@ -1,5 +1,6 @@
-import type { Observer } from '@taskmaster/node/cluster';
-import type { PartitionId, SimCluster, SimNode } from '@taskmaster/node/testing';
+import type { SimCluster, SimNode } from '@taskmaster/node/testing';
+import type { Observer } from '@taskmaster/server/cluster-view';
+import type { PartitionId } from '@taskmaster/server/domain';
 import type { Faults } from './faults.ts';
 import { leftoversOf } from './leftovers.ts';
 

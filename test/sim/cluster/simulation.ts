@@ -1,4 +1,5 @@
-import { SeededRandom, SimCluster } from '@taskmaster/node/testing';
+import { SimCluster } from '@taskmaster/node/testing';
+import { SeededRandom } from '@taskmaster/server/testing';
 import { History, type HistoryEvent } from '../../support/history.ts';
 import { violationsOf } from '../../support/history-checker.ts';
 import { acrossLives } from './all-lives.ts';

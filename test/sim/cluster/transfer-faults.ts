@@ -1,4 +1,5 @@
-import type { Arrival, SeededRandom, SimCluster, SimNode } from '@taskmaster/node/testing';
+import type { SimCluster, SimNode } from '@taskmaster/node/testing';
+import type { Arrival, SeededRandom } from '@taskmaster/server/testing';
 import type { Fault } from './faults.ts';
 
 /** Longer than whoever begins a partition anew waits before it does. */

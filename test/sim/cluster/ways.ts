@@ -1,7 +1,7 @@
-import type { Observer } from '@taskmaster/node/cluster';
-import type { SeededRandom } from '@taskmaster/node/testing';
-import { ALL_NODES, type SimCluster, VirtualClock } from '@taskmaster/node/testing';
+import { ALL_NODES, type SimCluster } from '@taskmaster/node/testing';
 import { createRouterService, Lost, Refused, Router, type UnaryMethod } from '@taskmaster/proxy';
+import type { Observer } from '@taskmaster/server/cluster-view';
+import { type SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { Way } from './client.ts';
 import { callService, SimUpstream } from './links.ts';
 import type { Trouble } from './trouble.ts';

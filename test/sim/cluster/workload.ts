@@ -1,4 +1,4 @@
-import type { SeededRandom } from '@taskmaster/node/testing';
+import type { SeededRandom } from '@taskmaster/server/testing';
 import type { EnqueueCall, LeasedReply, UpdateCall } from '../../support/history.ts';
 import type { SimClient } from './client.ts';
 

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import * as client from '@taskmaster/client';
 import { parseSync } from 'oxc-parser';
 import { describe, expect, test } from 'vitest';
-import { connectTimeoutMs } from '../../../packages/client/src/grpc-transport.ts';
-import { clientSettings } from '../../../packages/client/src/options.ts';
-import { workerSettings } from '../../../packages/client/src/worker-options.ts';
+import { connectTimeoutMs } from '../../../packages/client/src/transport/grpc-transport.ts';
+import { clientSettings } from '../../../packages/client/src/values/options.ts';
+import { workerSettings } from '../../../packages/client/src/worker/worker-options.ts';
 import { root } from '../imports.ts';
 import { documentAt, inlineCodeOf, rowsOf } from './documents.ts';
 
@@ -57,13 +57,13 @@ describe("the client's README", () => {
     [
       '`connect(endpoints)` or',
       [
-        ['options.ts', 'GrpcOptions'],
-        ['options.ts', 'ClientOptions'],
+        ['values/options.ts', 'GrpcOptions'],
+        ['values/options.ts', 'ClientOptions'],
       ],
     ],
-    ['`queue.enqueue(data, { … })`', [['new-task.ts', 'TaskOptions']]],
-    ['`queue.lease({ … })`', [['lease-tasks.ts', 'LeaseOptions']]],
-    ['`client.worker(queues, handler, { … })`', [['worker-options.ts', 'WorkerOptions']]],
+    ['`queue.enqueue(data, { … })`', [['tasks/new-task.ts', 'TaskOptions']]],
+    ['`queue.lease({ … })`', [['tasks/lease-tasks.ts', 'LeaseOptions']]],
+    ['`client.worker(queues, handler, { … })`', [['worker/worker-options.ts', 'WorkerOptions']]],
   ] as const)('has the options of %s, and no others', (line, interfaces) => {
     const inCode = interfaces.flatMap(([file, name]) => [...membersOf(file, name).keys()]);
     expect([...optionsBelow(line).keys()].toSorted()).toEqual(inCode.toSorted());
@@ -93,10 +93,10 @@ describe("the client's README", () => {
   test('has the defaults that comments in the code tell', () => {
     const differing: string[] = [];
     for (const [line, file, name] of [
-      ['`connect(endpoints)`', 'options.ts', 'GrpcOptions'],
-      ['`connect(endpoints)`', 'options.ts', 'ClientOptions'],
-      ['`queue.lease({', 'lease-tasks.ts', 'LeaseOptions'],
-      ['`client.worker(', 'worker-options.ts', 'WorkerOptions'],
+      ['`connect(endpoints)`', 'values/options.ts', 'GrpcOptions'],
+      ['`connect(endpoints)`', 'values/options.ts', 'ClientOptions'],
+      ['`queue.lease({', 'tasks/lease-tasks.ts', 'LeaseOptions'],
+      ['`client.worker(', 'worker/worker-options.ts', 'WorkerOptions'],
     ] as const) {
       for (const [option, comment] of membersOf(file, name)) {
         const told = optionsBelow(line).get(option)?.replaceAll('`', '') ?? '';

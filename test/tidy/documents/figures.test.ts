@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { limits } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
-import { NODE_BOUNDS } from '../../../packages/node/src/cli/memory-bounds.ts';
 import { DEFAULT_ENGINE_CONFIG as engine } from '../../../packages/node/src/engine/config.ts';
 import { familyNames } from '../../../packages/node/src/ports/store.ts';
 import { ACCEPT_LOSS_FILE } from '../../../packages/node/src/store/open-database.ts';
 import { RESERVE_FILE } from '../../../packages/node/src/store/reserve-file.ts';
 import { SYNC_MARK_FILE } from '../../../packages/node/src/store/sync-mark.ts';
 import { KEPT_LOGS, SYNCED_FILES } from '../../../packages/node/src/store/synced-files.ts';
-import { DEFAULT_ROUTER_LIMITS as router } from '../../../packages/proxy/src/router.ts';
+import { DEFAULT_ROUTER_LIMITS as router } from '../../../packages/proxy/src/router/router.ts';
+import { NODE_BOUNDS } from '../../../packages/server/src/program/memory-bounds.ts';
 import { root } from '../imports.ts';
 import { documentAt } from './documents.ts';
 
@@ -44,14 +44,14 @@ function enginesOf(folder: string): string {
 /** A length of time as a sentence has it. */
 const spelled = (ms: number): string => SPELLED[ms] ?? `${ms} ms, which nobody has spelled`;
 
-const stopped = constant('client/src/worker.ts', 'ABORTED_MS');
-const givenBack = constant('client/src/lease-tasks.ts', 'GIVE_BACK_MS');
-const joined = constant('client/src/update-joiner.ts', 'SMALL_ITEMS');
-const joinedBytes = constant('client/src/update-joiner.ts', 'MOST_BYTES') / 4;
-const unwritten = constant('node/src/engine/unwritten-tasks.ts', 'MOST_TASKS');
-const unwrittenBytes = constant('node/src/engine/unwritten-tasks.ts', 'MOST_BYTES');
-const many = constant('client/src/queue.ts', 'MANY_TASKS');
-const ahead = constant('client/src/prefetch.ts', 'AHEAD_MS');
+const stopped = constant('client/src/worker/worker.ts', 'ABORTED_MS');
+const givenBack = constant('client/src/tasks/lease-tasks.ts', 'GIVE_BACK_MS');
+const joined = constant('client/src/calls/update-joiner.ts', 'SMALL_ITEMS');
+const joinedBytes = constant('client/src/calls/update-joiner.ts', 'MOST_BYTES') / 4;
+const unwritten = constant('node/src/engine/pending/unwritten-tasks.ts', 'MOST_TASKS');
+const unwrittenBytes = constant('node/src/engine/pending/unwritten-tasks.ts', 'MOST_BYTES');
+const many = constant('client/src/api/queue.ts', 'MANY_TASKS');
+const ahead = constant('client/src/worker/prefetch.ts', 'AHEAD_MS');
 
 /** What documents say, made of what the code has. */
 const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
@@ -69,7 +69,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `a PID is missing or longer than ${limits.pidBytes} bytes`,
     `longer than ${limits.regexBytes} bytes or not RE2`,
     `a payload is larger than ${limits.dataBytes / MIB} MiB`,
-    `has more than ${constant('node/src/domain/errors.ts', 'METADATA_VALUE_CHARACTERS')} characters`,
+    `has more than ${constant('server/src/domain/refusal.ts', 'METADATA_VALUE_CHARACTERS')} characters`,
   ],
   [
     'docs/cli.md',
@@ -77,20 +77,20 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `the leases last, at most ${spelled(limits.leaseMs)}`,
     `at most ${limits.waitMs / MINUTE}m |`,
     `up to ${count(limits.peekTasks)}; fewer come`,
-    `a batch also ends at ${constant('client/src/cli/enqueue-lines.ts', 'BATCH_BYTES') / KIB} KiB`,
+    `a batch also ends at ${constant('client/src/cli/input/enqueue-lines.ts', 'BATCH_BYTES') / KIB} KiB`,
     `SIGKILL after ${constant('client/src/cli/run-command.ts', 'GRACE_MS') / SECOND} s`,
-    `at most ${constant('client/src/cli/partitions.ts', 'SHOWN_UNASKED')} of them`,
+    `at most ${constant('client/src/cli/commands/partitions.ts', 'SHOWN_UNASKED')} of them`,
   ],
   [
     'packages/client/README.md',
     `${count(many)} or ${limits.requestBytes / 4 / MIB} MiB to a request`,
     `${limits.replyDataBytes / MIB} MiB | payload in the reply`,
     `more than ${joined} items or ${joinedBytes / KIB} KiB`,
-    `read again every ${constant('client/src/holder-routes.ts', 'REFRESH_MS') / SECOND} s`,
+    `read again every ${constant('client/src/transport/holder-routes.ts', 'REFRESH_MS') / SECOND} s`,
     `(${ahead / SECOND} s worth)`,
     `goes on for ${spelled(stopped)}`,
     `at most ${(stopped + givenBack) / SECOND} s after its timeout`,
-    `${count(constant('client/src/grpc-transport.ts', 'DEFAULT_CALLS_IN_FLIGHT'))} | unanswered calls`,
+    `${count(constant('client/src/transport/grpc-transport.ts', 'DEFAULT_CALLS_IN_FLIGHT'))} | unanswered calls`,
   ],
   [
     'README.md',
@@ -109,14 +109,14 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   ],
   [
     'docs/proxy.md',
-    `Updates of up to ${constant('proxy/src/sender.ts', 'SHARED_BYTES') / KIB} KiB in calls of their own`,
+    `Updates of up to ${constant('proxy/src/upstream/sender.ts', 'SHARED_BYTES') / KIB} KiB in calls of their own`,
     `holds the call for up to ${router.holdMs / SECOND} s`,
-    `no more than ${constant('proxy/src/leases.ts', 'STRICT_STEPS')} times`,
+    `no more than ${constant('proxy/src/router/leases.ts', 'STRICT_STEPS')} times`,
   ],
   [
     'docs/operations.md',
     `engine cache (${engine.cacheBytes / MIB} MiB)`,
-    `request ids (${engine.requestIdBytes / MIB} MiB, and up to ${constant('node/src/engine/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB`,
+    `request ids (${engine.requestIdBytes / MIB} MiB, and up to ${constant('node/src/engine/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB`,
     `in flight (${engine.maxInFlightBytes / MIB} MiB at most`,
     `at most ${spelled(engine.checkpointIntervalMs)} of work`,
     `\`--max-semi-space-size=${NODE_BOUNDS.youngMib}\``,
@@ -126,10 +126,10 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   ],
   [
     'docs/cluster.md',
-    `has answered for ${spelled(constant('node/src/cluster/standing.ts', 'LOOK_FIRST_MS'))}`,
-    `for more than ${spelled(constant('node/src/cluster/commit-guard.ts', 'PAUSE_MS'))}`,
-    `how far it is every ${spelled(constant('node/src/cluster/share-log.ts', 'PROGRESS_MS'))}`,
-    `at least ${constant('node/src/cluster-keys.ts', 'KEY_CHARACTERS')} characters`,
+    `has answered for ${spelled(constant('node/src/cluster/membership/starting-role.ts', 'LOOK_FIRST_MS'))}`,
+    `for more than ${spelled(constant('node/src/cluster/membership/commit-guard.ts', 'PAUSE_MS'))}`,
+    `how far it is every ${spelled(constant('node/src/cluster/report/share-log.ts', 'PROGRESS_MS'))}`,
+    `at least ${constant('server/src/program/cluster-keys.ts', 'KEY_CHARACTERS')} characters`,
   ],
 ];
 

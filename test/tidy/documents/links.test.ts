@@ -29,8 +29,8 @@ function brokenLinksOf({ path, text }: Document): string[] {
   });
 }
 
-/** Where the documents of a part say files are, beside the root: `engine/cache` is in the node. */
-const BASES = ['', 'packages/node/src', 'packages', 'docs', 'packages/node/src/cluster'];
+/** Where the documents of a part say files are, beside the root: `engine/queues` is in the node. */
+const BASES = ['', ...['node', 'proxy', 'server', 'client'].map((name) => `packages/${name}/src`), 'packages', 'docs'];
 const all = globSync('{packages,bench,test,examples,docs,scripts}/**', {
   cwd: root,
   exclude: (path) => /node_modules|dist/.test(path),

@@ -1,5 +1,5 @@
 import { PassThrough } from 'node:stream';
-import { Output } from '../../../packages/client/src/cli/output.ts';
+import { Output } from '../../../packages/client/src/cli/output/output.ts';
 import type { Shell } from '../../../packages/client/src/cli/shell.ts';
 
 /** For command lines that are looked at and not run: what looks like a terminal, and shows nothing. */

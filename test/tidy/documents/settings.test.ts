@@ -5,9 +5,9 @@ import { HELP } from '../../../bench/arguments.ts';
 import { createProgram } from '../../../packages/client/src/cli/main.ts';
 import { Runner } from '../../../packages/client/src/cli/session.ts';
 import { nodeSettings } from '../../../packages/node/src/cli/node-settings.ts';
-import { configAsYaml } from '../../../packages/node/src/cli/print-config.ts';
-import type { Setting, SettingsTable } from '../../../packages/node/src/cli/settings.ts';
 import { proxySettings } from '../../../packages/proxy/src/config.ts';
+import { configAsYaml } from '../../../packages/server/src/program/print-config.ts';
+import type { Setting, SettingsTable } from '../../../packages/server/src/program/settings.ts';
 import { root } from '../imports.ts';
 import { documents, inlineCodeOf, rowsOf } from './documents.ts';
 import { noShell } from './no-shell.ts';
@@ -109,7 +109,7 @@ const ofNode =
 
 /** Fields that the client and its tests have. */
 const inClient = new Set(
-  globSync('packages/client/src/*.ts', { cwd: root }).flatMap(
+  globSync('packages/client/src/**/*.ts', { cwd: root }).flatMap(
     (path) => readFileSync(join(root, path), 'utf8').match(/\b[a-z]+[A-Z]\w*(?:Ms|Bytes)(?=[?:])/g) ?? [],
   ),
 );

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isTaskMasterError } from '../errors.ts';
-import type { LeasedTask } from '../leased-task.ts';
-import { pidText } from '../pid.ts';
-import { escapeControls } from './bytes-text.ts';
-import { duration } from './format.ts';
-import { errorLine, errorReport, mayPass } from './report-error.ts';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import { isTaskMasterError } from '../values/errors.ts';
+import { pidText } from '../values/pid.ts';
+import { escapeControls } from './input/bytes-text.ts';
+import { duration } from './output/format.ts';
+import { errorLine, errorReport, mayPass } from './output/report-error.ts';
 import { type CommandEnd, runCommand } from './run-command.ts';
 import type { Session } from './session.ts';
 

@@ -1,22 +1,22 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { addAdministration } from './administer.ts';
-import { Interrupted } from './cli-errors.ts';
-import { addCompletion } from './completion.ts';
-import { addEnqueue } from './enqueue.ts';
-import { type EndingSignal, type ExitCode, exitCodes, exitCodesHelp, signalExitCodes } from './exit-codes.ts';
-import { helpWidth, notesOf } from './help.ts';
-import { addInspection } from './inspect.ts';
-import { addLease } from './lease.ts';
-import { addMembers } from './members.ts';
-import { Output } from './output.ts';
-import { addPartitions } from './partitions.ts';
-import { addQueues } from './queues.ts';
-import { reportError } from './report-error.ts';
+import { addAdministration } from './commands/administer.ts';
+import { addCompletion } from './commands/completion.ts';
+import { addEnqueue } from './commands/enqueue.ts';
+import { addInspection } from './commands/inspect.ts';
+import { addLease } from './commands/lease.ts';
+import { addMembers } from './commands/members.ts';
+import { addPartitions } from './commands/partitions.ts';
+import { addQueues } from './commands/queues.ts';
+import { addSettling } from './commands/settle.ts';
+import { addWatch } from './commands/watch.ts';
+import { Interrupted } from './output/cli-errors.ts';
+import { type EndingSignal, type ExitCode, exitCodes, exitCodesHelp, signalExitCodes } from './output/exit-codes.ts';
+import { helpWidth, notesOf } from './output/help.ts';
+import { Output } from './output/output.ts';
+import { reportError } from './output/report-error.ts';
 import { addGlobalOptions, Runner } from './session.ts';
-import { addSettling } from './settle.ts';
 import type { Shell } from './shell.ts';
-import { addWatch } from './watch.ts';
 
 const intro = 'Enqueues, leases and completes the tasks of a TaskMaster node or cluster, shows its queues and members.';
 

@@ -1,10 +1,10 @@
-import type { TaskMasterClient } from '../client.ts';
-import { isTaskMasterError } from '../errors.ts';
-import type { RetryEvent } from '../options.ts';
-import { escapeControls } from './bytes-text.ts';
-import { CommandFailed } from './cli-errors.ts';
-import { exitCodes } from './exit-codes.ts';
-import { duration } from './format.ts';
+import type { TaskMasterClient } from '../api/client.ts';
+import { isTaskMasterError } from '../values/errors.ts';
+import type { RetryEvent } from '../values/options.ts';
+import { escapeControls } from './input/bytes-text.ts';
+import { CommandFailed } from './output/cli-errors.ts';
+import { exitCodes } from './output/exit-codes.ts';
+import { duration } from './output/format.ts';
 import type { Shell } from './shell.ts';
 import { silenceText, silentHolders } from './silent-holder.ts';
 

@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
-import type { TaskMasterClient } from '../client.ts';
-import { connect } from '../connect.ts';
-import { endpoints, lengthOfTime } from './arguments.ts';
-import type { ExitCode } from './exit-codes.ts';
+import type { TaskMasterClient } from '../api/client.ts';
+import { connect } from '../api/connect.ts';
+import { endpoints, lengthOfTime } from './input/arguments.ts';
+import type { ExitCode } from './output/exit-codes.ts';
 import { Patience } from './patience.ts';
 import type { Shell } from './shell.ts';
 

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { Output, OutputStream } from './output.ts';
+import type { Output, OutputStream } from './output/output.ts';
 
 /** Where a command reads and writes. */
 export interface Shell {

@@ -1,9 +1,9 @@
 import { PartitionState, partitionOf } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { makeError } from '../errors.ts';
 import { type CliEnded, runCli, startCli } from '../testing/cli-shell.ts';
 import { fakeMember, fakePartition } from '../testing/fake-cluster.ts';
 import { FakeServer } from '../testing/fake-server.ts';
+import { makeError } from '../values/errors.ts';
 
 const PARTITIONS = 8;
 const DEAD = '127.0.0.1:2';

@@ -1,8 +1,8 @@
 import { parseQueueName, partitionOf, type Reason } from '@taskmaster/proto';
-import type { TaskMasterClient } from '../client.ts';
-import type { ClusterPartitions } from '../cluster.ts';
-import { isTaskMasterError, type TaskMasterError } from '../errors.ts';
-import { escapeControls } from './bytes-text.ts';
+import type { TaskMasterClient } from '../api/client.ts';
+import type { ClusterPartitions } from '../api/cluster.ts';
+import { isTaskMasterError, type TaskMasterError } from '../values/errors.ts';
+import { escapeControls } from './input/bytes-text.ts';
 
 /** A node that does not answer, and which of the queues of a command it holds. */
 export interface SilentHolder {

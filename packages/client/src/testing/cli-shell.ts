@@ -1,7 +1,7 @@
 import { PassThrough, type Readable } from 'node:stream';
-import { Interrupted } from '../cli/cli-errors.ts';
 import { mainIn } from '../cli/main.ts';
-import { Output } from '../cli/output.ts';
+import { Interrupted } from '../cli/output/cli-errors.ts';
+import { Output } from '../cli/output/output.ts';
 
 /** What came of a command line. */
 export interface CliEnded {

@@ -1,5 +1,5 @@
-import { clientOver, type TaskMasterClient } from '../client.ts';
-import type { ClientOptions } from '../options.ts';
+import { clientOver, type TaskMasterClient } from '../api/client.ts';
+import type { ClientOptions } from '../values/options.ts';
 import type { FakeEngine } from './fake-engine.ts';
 import { FakeTransport } from './fake-transport.ts';
 import { ManualTiming } from './manual-timing.ts';

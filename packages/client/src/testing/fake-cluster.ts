@@ -10,7 +10,7 @@ import {
   type RemoveMemberRequest,
   type RemoveMemberResponse,
 } from '@taskmaster/proto';
-import { makeError } from '../errors.ts';
+import { makeError } from '../values/errors.ts';
 
 /** What a node of a cluster tells, as a test puts it; without members it stands alone. */
 export class FakeCluster {

@@ -20,9 +20,9 @@ import {
   type UpdateTasksResponse,
   type Error as WireError,
 } from '@taskmaster/proto';
-import { makeError, type TaskMasterError } from '../errors.ts';
-import type { CancelTimer, Timing } from '../timing.ts';
-import { errorFromWire } from '../wire-errors.ts';
+import type { CancelTimer, Timing } from '../transport/timing.ts';
+import { errorFromWire } from '../transport/wire-errors.ts';
+import { makeError, type TaskMasterError } from '../values/errors.ts';
 
 interface FakeTask {
   readonly pid: Buffer;

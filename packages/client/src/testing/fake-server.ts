@@ -20,9 +20,9 @@ import {
   UpdateRefused,
   type Error as WireError,
 } from '@taskmaster/proto';
-import { isTaskMasterError, type TaskMasterError } from '../errors.ts';
-import { systemTiming } from '../timing.ts';
-import { asTaskMasterError } from '../wire-errors.ts';
+import { systemTiming } from '../transport/timing.ts';
+import { asTaskMasterError } from '../transport/wire-errors.ts';
+import { isTaskMasterError, type TaskMasterError } from '../values/errors.ts';
 import { FakeCluster } from './fake-cluster.ts';
 import { FakeEngine } from './fake-engine.ts';
 

@@ -1,7 +1,7 @@
 import type { LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
-import { makeError, type TaskMasterError } from '../errors.ts';
-import type { Timing } from '../timing.ts';
-import type { Reachable, Transport, TransportCallOptions } from '../transport.ts';
+import type { Timing } from '../transport/timing.ts';
+import type { Reachable, Transport, TransportCallOptions } from '../transport/transport.ts';
+import { makeError, type TaskMasterError } from '../values/errors.ts';
 import { FakeEngine } from './fake-engine.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Timing } from '../timing.ts';
+import type { Timing } from '../transport/timing.ts';
 
 /** Time that passes only when a test says so. */
 export class ManualTiming implements Timing {

@@ -1,6 +1,6 @@
-import type { LeasedTask } from '../leased-task.ts';
-import type { Queue } from '../queue.ts';
-import type { WorkerOptions } from '../worker-options.ts';
+import type { Queue } from '../api/queue.ts';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import type { WorkerOptions } from '../worker/worker-options.ts';
 import { type ClientSetUp, clientSetUp } from './client-set-up.ts';
 
 export interface WorkerSetUp extends ClientSetUp {

@@ -1,12 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type ConfigSources, configAsYaml, InvalidConfig, loadConfig } from '@taskmaster/server/program';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { completeConfig, engineConfigOf } from '../config.ts';
-import { InvalidConfig } from '../config-sections.ts';
-import { type ConfigSources, loadConfig } from './load-config.ts';
 import { nodeSettings } from './node-settings.ts';
-import { configAsYaml } from './print-config.ts';
 
 let dir: string;
 beforeAll(() => {

@@ -1,5 +1,5 @@
-import { configSchema } from '../config.ts';
-import { settingsTable } from './settings.ts';
+import { type SettingsTable, settingsTable } from '@taskmaster/server/program';
+import { configSchema, type NodeConfig } from '../config.ts';
 
 /** Of a node. */
-export const nodeSettings = settingsTable(configSchema, 'a TaskMaster node');
+export const nodeSettings: SettingsTable<NodeConfig> = settingsTable(configSchema, 'a TaskMaster node');

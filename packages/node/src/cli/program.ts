@@ -1,10 +1,15 @@
+import {
+  boundMemory,
+  configAsYaml,
+  configOf,
+  type Flags,
+  NODE_BOUNDS,
+  runProgram,
+  withSettings,
+} from '@taskmaster/server/program';
 import { Command } from 'commander';
 import type { StartNodeOptions } from '../node.ts';
-import { boundMemory, NODE_BOUNDS } from './memory-bounds.ts';
 import { nodeSettings } from './node-settings.ts';
-import { configAsYaml } from './print-config.ts';
-import { runProgram } from './run-program.ts';
-import { configOf, type Flags, withSettings } from './setting-flags.ts';
 
 /** Runs the command line of a node, whose router is `front`. Resolves with the exit code: 0 done, 1 failed, 2 the command line or the settings are wrong. */
 export function run(args: readonly string[], version: string, front?: StartNodeOptions['front']): Promise<number> {

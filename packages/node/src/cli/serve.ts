@@ -1,11 +1,9 @@
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Log } from '@taskmaster/server/ports';
+import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
 import type { NodeConfig } from '../config.ts';
-import { createLogger } from '../logging.ts';
 import { type RunningMember, type RunningNode, type StartNodeOptions, startNode } from '../node.ts';
-import type { Log } from '../ports/log.ts';
-import { explainStartError } from './start-errors.ts';
-import { untilSignal } from './until-signal.ts';
 
 export interface ServeOptions {
   readonly config: NodeConfig;

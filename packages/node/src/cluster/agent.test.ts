@@ -1,6 +1,6 @@
 import { MemberState } from '@taskmaster/proto';
+import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import type { PartitionId } from '../domain/ids.ts';
 import { clusterOf, fill, GROUPS } from '../testing/cluster-fixtures.ts';
 import { pidsOf } from '../testing/engine-harness.ts';
 import type { SimCluster } from '../testing/sim-cluster.ts';

@@ -1,30 +1,40 @@
 import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinResponse } from '@taskmaster/proto';
-import { Refusal } from '../domain/errors.ts';
-import type { PartitionId } from '../domain/ids.ts';
-import type { PartitionLocation } from '../engine/partition-host.ts';
-import type { Partitions } from '../engine/partitions.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Membership } from '../ports/membership.ts';
-import type { CallPeer, PeerHandlers } from '../ports/peer-network.ts';
-import type { Random } from '../ports/random.ts';
-import { sleep } from '../ports/sleep.ts';
-import { CommitGuard } from './commit-guard.ts';
-import { addressOf, Exchanger, type Heard } from './exchange.ts';
-import type { HandOffs } from './handoff/hand-offs.ts';
-import type { HolderView } from './holder-view.ts';
-import { inventoryOf } from './inventory.ts';
-import { Joining } from './joining.ts';
-import { Knowledge } from './knowledge.ts';
-import { Leaving } from './leaving.ts';
-import { LeftTargets } from './left-targets.ts';
-import type { Identity, MemberStore } from './member-store.ts';
-import { epochBeyond, isHolding, isRemoved, type MemberRecord, type Members } from './members.ts';
-import { Orphans } from './orphans.ts';
-import { Placement } from './placement.ts';
-import { PresenceLog } from './presence-log.ts';
-import { Removal } from './removal.ts';
-import { ShareLog } from './share-log.ts';
+import {
+  addressOf,
+  Exchanger,
+  epochBeyond,
+  type Heard,
+  type HolderView,
+  isHolding,
+  isRemoved,
+  type MemberRecord,
+  type Members,
+} from '@taskmaster/server/cluster-view';
+import { type PartitionId, Refusal } from '@taskmaster/server/domain';
+import {
+  type CallPeer,
+  type Clock,
+  type Log,
+  type Membership,
+  type PeerHandlers,
+  type Random,
+  sleep,
+} from '@taskmaster/server/ports';
+import type { PartitionLocation } from '../engine/partitions/partition-host.ts';
+import type { Partitions } from '../engine/partitions/partitions.ts';
+import { inventoryOf } from './knowledge/inventory.ts';
+import { Knowledge } from './knowledge/knowledge.ts';
+import { CommitGuard } from './membership/commit-guard.ts';
+import { Joining } from './membership/joining.ts';
+import { Leaving } from './membership/leaving.ts';
+import type { Identity, MemberStore } from './membership/member-store.ts';
+import { Orphans } from './membership/orphans.ts';
+import { Removal } from './membership/removal.ts';
+import type { HandOffs } from './placement/handoff/hand-offs.ts';
+import { LeftTargets } from './placement/left-targets.ts';
+import { Placement } from './placement/placement.ts';
+import { PresenceLog } from './report/presence-log.ts';
+import { ShareLog } from './report/share-log.ts';
 
 export interface AgentDeps {
   readonly identity: Identity;

@@ -1,6 +1,5 @@
-import type { PartitionId } from '../domain/ids.ts';
-import type { Membership } from '../ports/membership.ts';
-import type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
+import type { PartitionId } from '@taskmaster/server/domain';
+import type { Holder, Membership, RoutedNode, Routes } from '@taskmaster/server/ports';
 import type { ClusterAgent } from './agent.ts';
 
 /** Where partitions are, as a member of the cluster knows it. */

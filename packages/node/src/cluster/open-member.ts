@@ -1,19 +1,14 @@
-import type { PartitionId } from '../domain/ids.ts';
-import type { HeldPartition } from '../engine/partition-host.ts';
-import type { Partitions } from '../engine/partitions.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Membership } from '../ports/membership.ts';
-import type { CallPeer, PeerHandlers } from '../ports/peer-network.ts';
-import type { Random } from '../ports/random.ts';
-import { ClusterAdministration } from './administration.ts';
+import type { MemberState } from '@taskmaster/server/cluster-view';
+import type { PartitionId } from '@taskmaster/server/domain';
+import { assertResolves, openGossip } from '@taskmaster/server/gossip';
+import type { CallPeer, Clock, Log, Membership, PeerHandlers, Random } from '@taskmaster/server/ports';
+import type { HeldPartition } from '../engine/partitions/partition-host.ts';
+import type { Partitions } from '../engine/partitions/partitions.ts';
 import { ClusterAgent } from './agent.ts';
-import { openGossip } from './gossip/open-gossip.ts';
-import { assertResolves } from './gossip/socket.ts';
-import { type HandOffFigures, HandOffs } from './handoff/hand-offs.ts';
-import type { Identity, MemberStore } from './member-store.ts';
-import type { MemberState } from './members.ts';
-import type { Standing } from './standing.ts';
+import { ClusterAdministration } from './membership/administration.ts';
+import type { Identity, MemberStore } from './membership/member-store.ts';
+import type { Standing } from './membership/starting-role.ts';
+import { type HandOffFigures, HandOffs } from './placement/handoff/hand-offs.ts';
 
 export interface MemberDeps {
   readonly standing: Extract<Standing, { kind: 'member' }>;

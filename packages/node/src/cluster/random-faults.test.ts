@@ -1,5 +1,5 @@
+import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import type { PartitionId } from '../domain/ids.ts';
 import { pidsOf } from '../testing/engine-harness.ts';
 import { SimCluster, type SimNode } from '../testing/sim-cluster.ts';
 

@@ -1,6 +1,14 @@
+import {
+  ByteReader,
+  type ByteWriter,
+  type Instant,
+  type PartitionId,
+  type Pid,
+  type QueueId,
+  type Ticket,
+  UnreadableBytes,
+} from '@taskmaster/server/domain';
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
-import { ByteReader, type ByteWriter, UnreadableBytes } from './bytes.ts';
-import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
 /** From 2 on states of tasks have the instant at which they became due. */

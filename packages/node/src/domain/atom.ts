@@ -1,6 +1,5 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { Instant, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
-import type { TaskState } from './task.ts';
+import type { Instant, PartitionId, Pid, QueueId, TaskState, Ticket } from '@taskmaster/server/domain';
 
 /** One change of one task. `before` is what the task was: it says which rows and which counters change. */
 export type TaskChange =

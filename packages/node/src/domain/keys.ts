@@ -1,4 +1,4 @@
-import type { Instant, Key, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
+import type { Instant, Key, PartitionId, Pid, QueueId, Ticket } from '@taskmaster/server/domain';
 
 /*
  * Row keys. All are bytes held as latin1, so that their order as strings is their order on disk:

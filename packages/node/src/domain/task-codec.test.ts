@@ -1,8 +1,7 @@
+import { ByteReader, ByteWriter, type TaskState, UnreadableBytes } from '@taskmaster/server/domain';
+import { taskStates } from '@taskmaster/server/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { taskStates } from '../testing/arbitraries.ts';
-import { ByteReader, ByteWriter, UnreadableBytes } from './bytes.ts';
-import type { TaskState } from './task.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
 function encode(state: TaskState): Uint8Array {

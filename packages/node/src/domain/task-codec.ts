@@ -1,6 +1,13 @@
-import type { ByteReader, ByteWriter } from './bytes.ts';
-import type { Instant, LeaseToken } from './ids.ts';
-import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from './task.ts';
+import {
+  AVAILABLE,
+  type ByteReader,
+  type ByteWriter,
+  type Instant,
+  type LeaseToken,
+  type RetryPolicy,
+  type TaskState,
+  type Visibility,
+} from '@taskmaster/server/domain';
 
 const HIDDEN = 1;
 const LEASED = 2;

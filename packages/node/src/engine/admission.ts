@@ -1,6 +1,5 @@
-import { Refusal } from '../domain/errors.ts';
-import type { UpdateCommand } from './commands.ts';
-import { Tally } from './tally.ts';
+import { Refusal, type UpdateCommand } from '@taskmaster/server/domain';
+import { Tally } from './queues/tally.ts';
 
 /** Part of the bounds that is kept for requests that end work or keep leases alive. */
 const KEPT_PART = 0.2;

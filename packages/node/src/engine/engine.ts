@@ -1,50 +1,48 @@
 import type { QueueName } from '@taskmaster/proto';
-import { Refusal } from '../domain/errors.ts';
-import type { Instant } from '../domain/ids.ts';
+import {
+  type CallContext,
+  type CallSignal,
+  type EngineFigures,
+  type EngineHealth,
+  type GetCommand,
+  type Instant,
+  type LeaseCommand,
+  type LeasedTask,
+  type ListCommand,
+  type PeekCommand,
+  type QueueFilter,
+  type QueuePage,
+  Refusal,
+  type StatsCommand,
+  type StatsReport,
+  type TaskEngine,
+  type TaskView,
+  type UpdateCommand,
+  type UpdateOutcome,
+} from '@taskmaster/server/domain';
+import { type CancelTimer, type Clock, type Random, repeat } from '@taskmaster/server/ports';
+import { giveBack } from '@taskmaster/server/service';
 import { writeCheckpoint } from '../log/checkpoint.ts';
-import type { CallSignal } from '../ports/call-signal.ts';
-import type { CancelTimer, Clock } from '../ports/clock.ts';
-import type { Random } from '../ports/random.ts';
-import { repeat } from '../ports/repeat.ts';
 import { type Store, StoreFull, type StoreState } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { Admission, weightOf } from './admission.ts';
-import type {
-  CallContext,
-  EngineFigures,
-  EngineHealth,
-  GetCommand,
-  LeaseCommand,
-  LeasedTask,
-  ListCommand,
-  PeekCommand,
-  QueueFilter,
-  QueuePage,
-  StatsCommand,
-  StatsReport,
-  TaskEngine,
-  TaskView,
-  UpdateCommand,
-  UpdateOutcome,
-} from './commands.ts';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
-import { Counts } from './counts.ts';
-import { deadFor, showAllDue } from './expire.ts';
-import { giveBack } from './give-back.ts';
+import type { Memory, MemoryDeps } from './engine-state.ts';
 import { Holdings } from './holdings.ts';
-import { LeaseDesk } from './lease-desk.ts';
-import type { Memory, MemoryDeps } from './memory.ts';
+import { LeaseDesk } from './leasing/lease-desk.ts';
 import { notReady } from './not-ready.ts';
-import { openMemory, openNode, readHolderRows } from './open-memory.ts';
-import { Partitions } from './partitions.ts';
-import type { Queue } from './queue.ts';
-import { listQueues, queueStats } from './queue-stats.ts';
-import { Reaper } from './reaper.ts';
-import { resetLeases } from './reset-leases.ts';
-import { getTasks, peekTasks } from './show-tasks.ts';
+import { openMemory, openNode, readHolderRows } from './open-state.ts';
+import { deadFor, showAllDue } from './operations/expire.ts';
+import { getTasks, peekTasks } from './operations/get-and-peek.ts';
+import { listQueues, queueStats } from './operations/queue-stats.ts';
+import { Reaper } from './operations/reaper.ts';
+import { resetLeases } from './operations/reset-leases.ts';
+import { updateTasks } from './operations/update-tasks.ts';
+import { Partitions } from './partitions/partitions.ts';
+import { Counts } from './queues/counts.ts';
+import type { Queue } from './queues/queue.ts';
+import { Tally } from './queues/tally.ts';
 import { refusalOf } from './store-refusal.ts';
-import { Tally } from './tally.ts';
-import { updateTasks } from './update-tasks.ts';
 
 /** What the engine reports beside its answers; shaped like pino's methods. */
 export interface EngineLog {

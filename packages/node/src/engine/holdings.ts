@@ -1,7 +1,6 @@
-import { Refusal } from '../domain/errors.ts';
-import type { PartitionId } from '../domain/ids.ts';
+import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import type { HolderRow } from '../log/holder-row.ts';
-import type { PartitionLocation } from './partition-host.ts';
+import type { PartitionLocation } from './partitions/partition-host.ts';
 
 /** How long callers are asked to stay away from a partition whose move hangs. */
 const MOVING_RETRY_MS = 100;

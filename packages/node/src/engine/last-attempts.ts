@@ -1,8 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { Instant, Ticket } from '../domain/ids.ts';
-import { isLeased, type TaskState } from '../domain/task.ts';
-import { deadLetterQueueOf, isLastAttempt } from './attempts.ts';
-import type { Queue } from './queue.ts';
+import { type Instant, isLeased, type TaskState, type Ticket } from '@taskmaster/server/domain';
+import { deadLetterQueueOf, isLastAttempt } from './operations/attempts.ts';
+import type { Queue } from './queues/queue.ts';
 
 const NO_TICKET = 0 as Ticket;
 const NONE: readonly Queue[] = [];

@@ -1,6 +1,5 @@
 import { NOTHING_CHANGED } from '@taskmaster/proto';
-import { Refusal } from '../domain/errors.ts';
-import type { EngineHealth } from './commands.ts';
+import { type EngineHealth, Refusal } from '@taskmaster/server/domain';
 
 /** What callers of an engine are told that does not serve them now. */
 export function notReady(health: EngineHealth): Refusal {

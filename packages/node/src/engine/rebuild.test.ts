@@ -1,12 +1,12 @@
 import { formatQueueName, partitionOf } from '@taskmaster/proto';
+import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test, vi } from 'vitest';
-import type { PartitionId } from '../domain/ids.ts';
 import { metaKeys } from '../domain/keys.ts';
 import { Family, StoreFull } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
 import { EngineHarness, type HarnessOptions, pidsOf } from '../testing/engine-harness.ts';
 import { changesOf } from '../testing/sim-store-rows.ts';
-import type { PartitionExport } from './transfer/export-partition.ts';
+import type { PartitionExport } from './partitions/transfer/export-partition.ts';
 
 const QUEUE = 'orders#new';
 const P = partitionOf('orders', 4) as PartitionId;

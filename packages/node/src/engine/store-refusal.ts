@@ -1,5 +1,4 @@
-import { UnreadableBytes } from '../domain/bytes.ts';
-import { Refusal } from '../domain/errors.ts';
+import { Refusal, UnreadableBytes } from '@taskmaster/server/domain';
 import { StoreClosed, StoreCorrupt, StoreFailed, StoreFull } from '../ports/store.ts';
 
 /** What a caller is told of a store that failed. Throws what no store fails with. */

@@ -1,6 +1,6 @@
-import type { HandOffFigures } from '../cluster/handoff/hand-offs.ts';
+import type { RpcMetrics } from '@taskmaster/server/http';
 import type { MemberFigures } from '../cluster/open-member.ts';
-import type { RpcMetrics } from './rpc-metrics.ts';
+import type { HandOffFigures } from '../cluster/placement/handoff/hand-offs.ts';
 
 /** Metrics of a member of a cluster; without values on a node that stands alone. */
 export function addClusterMetrics(metrics: RpcMetrics, figures: () => MemberFigures | undefined): void {

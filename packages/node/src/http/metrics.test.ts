@@ -1,6 +1,6 @@
+import type { QueueStats, TaskEngine } from '@taskmaster/server/domain';
+import { fakeEngine } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import type { QueueStats, TaskEngine } from '../engine/commands.ts';
-import { fakeEngine } from '../grpc/testing/fake-engine.ts';
 import { NodeMetrics } from './metrics.ts';
 import { OTHER, QueueMetrics } from './queue-metrics.ts';
 

@@ -1,12 +1,11 @@
 import type { Reason } from '@taskmaster/proto';
+import type { EngineFigures, TaskEngine } from '@taskmaster/server/domain';
+import { type NodeHealth, RpcMetrics, type RpcMetricsSources } from '@taskmaster/server/http';
 import { Histogram, type Registry } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
-import type { EngineFigures, TaskEngine } from '../engine/commands.ts';
 import type { StoreSize } from '../ports/store.ts';
 import { addClusterMetrics } from './cluster-metrics.ts';
-import type { NodeHealth } from './health.ts';
 import { QueueMetrics } from './queue-metrics.ts';
-import { RpcMetrics, type RpcMetricsSources } from './rpc-metrics.ts';
 
 /** What the metrics are read from; parts that are not open yet are undefined. */
 export interface MetricsSources extends RpcMetricsSources {

@@ -1,9 +1,7 @@
 import type { Error as WireError } from '@taskmaster/proto';
-import { livez, type NodeHealth, readyz } from './health.ts';
+import { livez, type NodeHealth, type QueueReads, queuesApi, type Route, readyz } from '@taskmaster/server/http';
 import type { NodeMetrics } from './metrics.ts';
-import { type QueueReads, queuesApi } from './queues-api.ts';
 import { type NodeFacts, queuesPage } from './queues-page.ts';
-import type { Route } from './server.ts';
 
 export interface NodeRoutesDeps {
   readonly health: () => NodeHealth;

@@ -1,6 +1,5 @@
 import { formatQueueName, limits } from '@taskmaster/proto';
-import { DEAD_LETTER_SUFFIX } from '../domain/task.ts';
-import type { QueueStats, TaskEngine } from '../engine/commands.ts';
+import { DEAD_LETTER_SUFFIX, type QueueStats, type TaskEngine } from '@taskmaster/server/domain';
 
 /** Stands for all queues that have no metrics of their own. */
 export const OTHER = '_other';

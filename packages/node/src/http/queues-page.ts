@@ -1,12 +1,17 @@
 import { createHash } from 'node:crypto';
 import { limits, parseQueueName, type QueueStats, type QueueTotals, type Error as WireError } from '@taskmaster/proto';
+import {
+  explainHealth,
+  filterOf,
+  httpStatus,
+  type NodeHealth,
+  type QueueReads,
+  type Reply,
+} from '@taskmaster/server/http';
 import { formatCount, formatDuration, formatRate } from './format.ts';
-import { explainHealth, type NodeHealth } from './health.ts';
 import { type Html, html, trusted, visible } from './html.ts';
 import { pageScript } from './page-script.ts';
 import { pageStyle } from './page-style.ts';
-import { filterOf, type QueueReads } from './queues-api.ts';
-import { httpStatus, type Reply } from './reply.ts';
 
 /** What the page says of the node itself. */
 export interface NodeFacts {

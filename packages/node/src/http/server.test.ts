@@ -3,12 +3,11 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { QueueStats } from '@taskmaster/proto';
+import { type EngineHealth, Refusal } from '@taskmaster/server/domain';
+import { HttpServer } from '@taskmaster/server/http';
+import { toWireError } from '@taskmaster/server/service';
 import { describe, expect, test } from 'vitest';
-import { Refusal } from '../domain/errors.ts';
-import type { EngineHealth } from '../engine/commands.ts';
-import { toWireError } from '../grpc/status.ts';
 import { type NodeRoutesDeps, nodeRoutes } from './node-routes.ts';
-import { HttpServer } from './server.ts';
 
 const stats = (queue: string, change: Partial<QueueStats> = {}): QueueStats => ({
   queue,

@@ -1,7 +1,6 @@
+import { ByteReader, ByteWriter, type Instant, UnreadableBytes } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ByteReader, ByteWriter, UnreadableBytes } from '../domain/bytes.ts';
-import type { Instant } from '../domain/ids.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
 /** In ms: buckets are at least a second wide, and otherwise a small part of the greatest age there was. */

@@ -1,5 +1,4 @@
-import { type ByteReader, type ByteWriter, UnreadableBytes } from '../domain/bytes.ts';
-import type { Instant } from '../domain/ids.ts';
+import { type ByteReader, type ByteWriter, type Instant, UnreadableBytes } from '@taskmaster/server/domain';
 
 const MAX_BUCKETS = 64;
 const FINEST_MS = 1000;

@@ -1,4 +1,4 @@
-import { ByteReader, ByteWriter, UnreadableBytes } from '../domain/bytes.ts';
+import { ByteReader, ByteWriter, UnreadableBytes } from '@taskmaster/server/domain';
 
 const VERSION = 1;
 const SERVING = 1;

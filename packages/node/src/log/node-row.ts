@@ -1,6 +1,5 @@
-import { ByteReader, ByteWriter, UnreadableBytes } from '../domain/bytes.ts';
-import type { Instant } from '../domain/ids.ts';
-import type { ClockMark } from '../ports/clock.ts';
+import { ByteReader, ByteWriter, type Instant, UnreadableBytes } from '@taskmaster/server/domain';
+import type { ClockMark } from '@taskmaster/server/ports';
 
 const VERSION = 1;
 /** From 2 on the rows of tasks may be behind the log: a release that reads 1 only would miss what is there alone. */

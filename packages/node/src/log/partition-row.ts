@@ -1,5 +1,4 @@
-import { ByteReader, ByteWriter } from '../domain/bytes.ts';
-import type { Instant, QueueId, Ticket } from '../domain/ids.ts';
+import { ByteReader, ByteWriter, type Instant, type QueueId, type Ticket } from '@taskmaster/server/domain';
 
 const VERSION = 1;
 /** More atoms than a partition ever commits in a millisecond, on average over its life. */

@@ -1,5 +1,4 @@
-import { type ByteWriter, writeLatin1 } from '../domain/bytes.ts';
-import type { Key } from '../domain/ids.ts';
+import { type ByteWriter, type Key, writeLatin1 } from '@taskmaster/server/domain';
 import type { Family } from './store.ts';
 
 const PUT = 1;

@@ -1,4 +1,4 @@
-import type { Key } from '../domain/ids.ts';
+import type { Key } from '@taskmaster/server/domain';
 
 /** Where the database keeps the number of its last group of writes: in the family `meta`, behind all other keys. */
 export const GROUP_NUMBER_KEY = Buffer.from('\xffgroup-number', 'latin1');

@@ -1,9 +1,9 @@
 import { cp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Key } from '@taskmaster/server/domain';
+import { SeededRandom } from '@taskmaster/server/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Key } from '../domain/ids.ts';
 import { Family, StoreCorrupt } from '../ports/store.ts';
-import { SeededRandom } from '../testing/seeded-random.ts';
 import { ACCEPT_LOSS_FILE } from './open-database.ts';
 import { SYNC_MARK_FILE } from './sync-mark.ts';
 import { KEPT_LOGS, SYNCED_FILES } from './synced-files.ts';

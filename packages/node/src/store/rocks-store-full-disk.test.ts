@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Key } from '@taskmaster/server/domain';
+import { SeededRandom } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Key } from '../domain/ids.ts';
 import { Family, type Store, StoreFull, type StoreState } from '../ports/store.ts';
-import { SeededRandom } from '../testing/seeded-random.ts';
 import { openRocksStore } from './rocks-store.ts';
 import { eventually, namesIn, put, type TemporaryDirectory, temporaryDirectory } from './test-support.ts';
 

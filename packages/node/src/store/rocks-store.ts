@@ -1,7 +1,7 @@
 import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { RocksLevel } from '@nxtedition/rocksdb';
-import type { Key } from '../domain/ids.ts';
+import type { Key } from '@taskmaster/server/domain';
 import {
   type Family,
   type KeyRange,
@@ -17,9 +17,9 @@ import type { MemoryBudget } from './column-families.ts';
 import { DiskGuard } from './disk-guard.ts';
 import { type OpenDatabase, openDatabase } from './open-database.ts';
 import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
-import { RocksReader } from './rocks-reader.ts';
-import { RocksWriter } from './rocks-writer.ts';
 import { SyncedFiles } from './synced-files.ts';
+import { RocksReader } from './threads/rocks-reader.ts';
+import { RocksWriter } from './threads/rocks-writer.ts';
 
 /** What the store says, in the shape of pino. */
 export interface StoreLog {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Key } from '../domain/ids.ts';
+import type { Key } from '@taskmaster/server/domain';
 import { Family, type Store } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { openRocksStore, type StoreLog } from './rocks-store.ts';

@@ -1,8 +1,8 @@
 import { partitionOf, type RemoveMemberResponse } from '@taskmaster/proto';
+import type { PartitionId } from '@taskmaster/server/domain';
 import { expect } from 'vitest';
-import { ClusterAdministration } from '../cluster/administration.ts';
-import type { PartitionId } from '../domain/ids.ts';
-import type { HeldPartition } from '../engine/partition-host.ts';
+import { ClusterAdministration } from '../cluster/membership/administration.ts';
+import type { HeldPartition } from '../engine/partitions/partition-host.ts';
 import { pidsOf } from './engine-harness.ts';
 import { SimCluster, type SimClusterOptions, type SimNode } from './sim-cluster.ts';
 

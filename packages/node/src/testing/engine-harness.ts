@@ -1,13 +1,18 @@
 import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
-import type { LeaseToken, Pid } from '../domain/ids.ts';
-import type { RetryPolicy } from '../domain/task.ts';
-import type { CallContext, LeasedTask, UpdateCommand, UpdateOutcome } from '../engine/commands.ts';
+import type {
+  CallContext,
+  LeasedTask,
+  LeaseToken,
+  Pid,
+  RetryPolicy,
+  UpdateCommand,
+  UpdateOutcome,
+} from '@taskmaster/server/domain';
+import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { EngineConfig } from '../engine/config.ts';
 import { type Engine, openEngine } from '../engine/engine.ts';
 import { Family, type Store } from '../ports/store.ts';
-import { SeededRandom } from './seeded-random.ts';
 import { SimDisk } from './sim-store.ts';
-import { VirtualClock } from './virtual-clock.ts';
 
 export interface HarnessOptions {
   readonly seed?: number;

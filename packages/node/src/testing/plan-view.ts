@@ -1,8 +1,17 @@
 import type { QueueName } from '@taskmaster/proto';
-import type { Instant, LeaseToken, PartitionId, Pid, QueueId } from '../domain/ids.ts';
-import { AVAILABLE, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
-import { planUpdate, type UpdatePlan, type UpdateView } from '../engine/plan-update.ts';
-import { Queue } from '../engine/queue.ts';
+import {
+  AVAILABLE,
+  type Instant,
+  type LeaseToken,
+  type PartitionId,
+  type Pid,
+  type QueueId,
+  type RetryPolicy,
+  type TaskState,
+  type Visibility,
+} from '@taskmaster/server/domain';
+import { planUpdate, type UpdatePlan, type UpdateView } from '../engine/operations/plan-update.ts';
+import { Queue } from '../engine/queues/queue.ts';
 import { QueueLedger } from '../log/queue-ledger.ts';
 import { type ItemSpec, type UpdateSpec, updateCommand } from './engine-harness.ts';
 

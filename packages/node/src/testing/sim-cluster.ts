@@ -1,20 +1,21 @@
 import { partitionOf } from '@taskmaster/proto';
+import { type MemberRecord, mergeMembers, type Observer, openObserver } from '@taskmaster/server/cluster-view';
+import type { PartitionId } from '@taskmaster/server/domain';
+import type { CallPeer, Log, PeerHandlers } from '@taskmaster/server/ports';
+import { createHandlers, createNodeService, type RawService } from '@taskmaster/server/service';
+import {
+  CALM,
+  SeededRandom,
+  SimGossip,
+  type SimMembership,
+  SimNetwork,
+  VirtualClock,
+  VirtualTime,
+} from '@taskmaster/server/testing';
 import { ClusterAgent } from '../cluster/agent.ts';
-import { HandOffs } from '../cluster/handoff/hand-offs.ts';
-import { type Identity, MemberStore } from '../cluster/member-store.ts';
-import { type MemberRecord, mergeMembers } from '../cluster/members.ts';
-import { type Observer, openObserver } from '../cluster/observer.ts';
-import type { PartitionId } from '../domain/ids.ts';
-import { createHandlers } from '../grpc/handlers.ts';
-import { createNodeService } from '../grpc/node-service.ts';
-import type { RawService } from '../grpc/raw-service.ts';
-import type { Log } from '../ports/log.ts';
-import type { CallPeer, PeerHandlers } from '../ports/peer-network.ts';
+import { type Identity, MemberStore } from '../cluster/membership/member-store.ts';
+import { HandOffs } from '../cluster/placement/handoff/hand-offs.ts';
 import { EngineHarness } from './engine-harness.ts';
-import { SeededRandom } from './seeded-random.ts';
-import { SimGossip, type SimMembership } from './sim-membership.ts';
-import { CALM, SimNetwork } from './sim-network.ts';
-import { VirtualClock, VirtualTime } from './virtual-clock.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const CLUSTER = 'cluster-1';

@@ -1,7 +1,6 @@
-import { SeededRandom } from './seeded-random.ts';
+import { SeededRandom, settle } from '@taskmaster/server/testing';
 import { SimDisk } from './sim-store.ts';
 import { type CrashableStore, storeContract } from './store-contract.ts';
-import { settle } from './virtual-clock.ts';
 
 /** How a test of the contract sees a simulated disk. */
 function openSimStore(atomicBatches: boolean, seed: number): CrashableStore {

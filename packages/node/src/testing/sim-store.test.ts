@@ -1,11 +1,10 @@
+import type { Key } from '@taskmaster/server/domain';
+import { SeededRandom, settle, VirtualTime } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import type { Key } from '../domain/ids.ts';
 import { Family, StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
-import { SeededRandom } from './seeded-random.ts';
 import { SimDisk, type SimDiskOptions } from './sim-store.ts';
 import { SimCrashed } from './sim-store-process.ts';
-import { settle, VirtualTime } from './virtual-clock.ts';
 
 const put = (...keys: string[]) => {
   const batch = new WriteBatch();

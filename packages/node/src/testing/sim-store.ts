@@ -1,7 +1,7 @@
-import type { Instant, Key } from '../domain/ids.ts';
-import type { Clock } from '../ports/clock.ts';
+import type { Instant, Key } from '@taskmaster/server/domain';
+import type { Clock } from '@taskmaster/server/ports';
+import type { SeededRandom } from '@taskmaster/server/testing';
 import { type Family, familyNames, type Row, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
-import type { SeededRandom } from './seeded-random.ts';
 import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
 import { type RowChange, SimRows } from './sim-store-rows.ts';
 

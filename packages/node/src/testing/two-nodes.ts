@@ -1,8 +1,13 @@
-import { HandOffs } from '../cluster/handoff/hand-offs.ts';
-import type { CallTarget, TransferCalls, TransferHandlers, TransferMethod } from '../cluster/handoff/transfer-calls.ts';
-import type { PartitionId } from '../domain/ids.ts';
+import type { PartitionId } from '@taskmaster/server/domain';
+import { VirtualClock, VirtualTime } from '@taskmaster/server/testing';
+import { HandOffs } from '../cluster/placement/handoff/hand-offs.ts';
+import type {
+  CallTarget,
+  TransferCalls,
+  TransferHandlers,
+  TransferMethod,
+} from '../cluster/placement/handoff/transfer-calls.ts';
 import { EngineHarness, type HarnessOptions } from './engine-harness.ts';
-import { VirtualClock, VirtualTime } from './virtual-clock.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 

@@ -6,7 +6,7 @@ import {
   type MemoryBounds,
   runProgram,
   withSettings,
-} from '@taskmaster/node/cli';
+} from '@taskmaster/server/program';
 import { Command } from 'commander';
 import { proxySettings } from '../config.ts';
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createLogger, explainStartError, untilSignal } from '@taskmaster/node/cli';
+import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
 import type { ProxyConfig } from '../config.ts';
 import { type RunningProxy, startProxy } from '../proxy.ts';
 

@@ -7,7 +7,7 @@ import {
   type UpstreamCallOptions,
   type UpstreamListener,
   type UpstreamPipe,
-} from '../upstream.ts';
+} from '../upstream/upstream.ts';
 
 export interface Asked {
   readonly address: string;

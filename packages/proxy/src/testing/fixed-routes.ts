@@ -1,4 +1,4 @@
-import type { Holder, RoutedNode, Routes } from '../routes.ts';
+import type { Holder, RoutedNode, Routes } from '../router/routes.ts';
 
 export interface FixedRoutesOptions {
   readonly nodes: readonly RoutedNode[];

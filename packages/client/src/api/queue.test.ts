@@ -1,0 +1,131 @@
+import { describe, expect, test } from 'vitest';
+import { clientSetUp } from '../testing/client-set-up.ts';
+import { connectionLost } from '../testing/fake-transport.ts';
+import { only } from '../testing/only.ts';
+import { bytesCodec } from '../values/codec.ts';
+import { TaskExists } from '../values/errors.ts';
+import { pidText } from '../values/pid.ts';
+
+interface Mail {
+  readonly to: string;
+}
+
+describe('enqueue', () => {
+  test('tells the PID, and whether the task is new', async () => {
+    const { client } = clientSetUp();
+    const mail = client.queue<Mail>('shop#mail');
+    const first = await mail.enqueue({ to: 'ann' });
+    expect(first.result).toBe('created');
+    const again = await mail.enqueue({ to: 'bob' }, { pid: first.pid });
+    expect(again).toEqual({ pid: first.pid, result: 'collapsed', leased: false });
+    expect((await mail.enqueue({ to: 'bob' }, { pid: first.pid, mode: 'replace' })).result).toBe('replaced');
+    await expect(mail.enqueue({ to: 'cid' }, { pid: first.pid, mode: 'fail' })).rejects.toBeInstanceOf(TaskExists);
+    expect(only(await mail.lease()).data).toEqual({ to: 'bob' });
+  });
+
+  test.each(['collapse', 'replace'] as const)('tells whether the task is leased, which it meets: %s', async (mode) => {
+    const { client } = clientSetUp();
+    const mail = client.queue<Mail>('shop#mail');
+    const { pid } = await mail.enqueue({ to: 'ann' });
+    expect(await mail.enqueue({ to: 'bob' }, { pid, mode })).toMatchObject({ leased: false });
+    const task = only(await mail.lease());
+    expect(await mail.enqueue({ to: 'cid' }, { pid, mode })).toMatchObject({ leased: true });
+    await task.complete();
+    expect(await mail.enqueue({ to: 'dan' }, { pid, mode })).toMatchObject({ result: 'created', leased: false });
+  });
+
+  test('sends what its options say', async () => {
+    const { client, engine } = clientSetUp();
+    await client.queue('q').enqueue(1, {
+      pid: 'a',
+      delay: '1m',
+      retry: { maxAttempts: 3, backoff: { initial: '1s', max: '1m' }, deadLetterQueue: '#dead' },
+      requestId: 'mine',
+    });
+    expect(engine.updates[0]).toMatchObject({
+      enqueue: [
+        {
+          queue: 'q',
+          pid: Buffer.from('a'),
+          delayMs: 60_000,
+          retry: { maxAttempts: 3, backoffInitialMs: 1_000, backoffMaxMs: 60_000, deadLetterQueue: 'dead' },
+        },
+      ],
+      requestId: Buffer.from('mine'),
+    });
+  });
+
+  test('has a request id of its own, so that a lost reply does no harm', async () => {
+    const { client, timing, transport, engine } = clientSetUp();
+    transport.faults.updateTasks.push({ when: 'after', error: connectionLost() });
+    const enqueuing = client.queue('q').enqueue('x');
+    await timing.advance(1_000);
+    expect((await enqueuing).result).toBe('created');
+    expect(engine.pids('q')).toHaveLength(1);
+    expect(engine.updates.map(({ requestId }) => requestId.byteLength)).toEqual([16, 16]);
+  });
+
+  test('of many keeps their order and divides them into requests', async () => {
+    const { client, engine } = clientSetUp();
+    const items = Array.from({ length: 2_500 }, (_, i) => ({ data: i, pid: String(i).padStart(4, '0') }));
+    const outcomes = await client.queue<number>('q').enqueueMany(items);
+    expect(outcomes.map(({ pid }) => pidText(pid))).toEqual(items.map(({ pid }) => pid));
+    expect(engine.updates.map(({ enqueue }) => enqueue.length)).toEqual([1_000, 1_000, 500]);
+  });
+
+  test('of many under one request id can be repeated as a whole, wherever it was cut off', async () => {
+    const { client, transport, engine } = clientSetUp({ retry: { maxAttempts: 1 } });
+    const queue = client.queue<number>('q');
+    const items = Array.from({ length: 2_500 }, (_, data) => ({ data }));
+    const once = () => queue.enqueueMany(items, { requestId: 'import-17' });
+    transport.faults.updateTasks.push(undefined, { when: 'after', error: connectionLost() });
+    await expect(once()).rejects.toMatchObject({ maybeApplied: true });
+    transport.faults.updateTasks.push(undefined, undefined, { when: 'before', error: connectionLost() });
+    await expect(once()).rejects.toMatchObject({ reason: 'UNAVAILABLE' });
+    const outcomes = await once();
+    expect(outcomes.map(({ result }) => result)).toEqual(items.map(() => 'created'));
+    expect(await once()).toEqual(outcomes);
+    expect(engine.pids('q')).toEqual(outcomes.map(({ pid }) => pidText(pid)));
+  });
+
+  test('of many under the request id of other tasks is refused', async () => {
+    const { client } = clientSetUp();
+    const queue = client.queue<number>('q');
+    await queue.enqueueMany([{ data: 1 }], { requestId: 'import-17' });
+    const other = queue.enqueueMany([{ data: 2 }], { requestId: 'import-17' });
+    await expect(other).rejects.toMatchObject({ reason: 'REQUEST_ID_REUSED' });
+    await queue.enqueueMany([{ data: 2 }], { requestId: 'import-18' });
+    await expect(queue.enqueueMany([{ data: 3 }], { requestId: '' })).rejects.toBeInstanceOf(TypeError);
+  });
+
+  test('of many divides large payloads too', async () => {
+    const { client, engine } = clientSetUp();
+    const queue = client.queue('q', { codec: bytesCodec });
+    await queue.enqueueMany(Array.from({ length: 3 }, () => ({ data: new Uint8Array(700_000) })));
+    expect(engine.updates.map(({ enqueue }) => enqueue.length)).toEqual([1, 1, 1]);
+  });
+
+  test.each<[string, () => Promise<unknown> | unknown]>([
+    [
+      'an unknown mode',
+      () =>
+        clientSetUp()
+          .client.queue('q')
+          .enqueue(1, { mode: 'overwrite' as 'replace' }),
+    ],
+    ['a wrong duration', () => clientSetUp().client.queue('q').enqueue(1, { delay: -1 })],
+    ['an empty request id', () => clientSetUp().client.queue('q').enqueue(1, { requestId: '' })],
+    ['an empty PID', () => clientSetUp().client.queue('q').enqueue(1, { pid: '' })],
+    [
+      'no attempts',
+      () =>
+        clientSetUp()
+          .client.queue('q')
+          .enqueue(1, { retry: { maxAttempts: 0 } }),
+    ],
+    ['a queue without a name', async () => clientSetUp().client.queue('')],
+    ['no tasks to lease', () => clientSetUp().client.queue('q').lease({ max: 0 })],
+  ])('%s is a TypeError', async (_what, act) => {
+    await expect((async () => act())()).rejects.toBeInstanceOf(TypeError);
+  });
+});

@@ -1,0 +1,72 @@
+import type { Command } from 'commander';
+import { assertCanAsk, isConfirmed } from '../confirm.ts';
+import { queueName } from '../input/arguments.ts';
+import { escapeControls } from '../input/bytes-text.ts';
+import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
+import { count, countOf } from '../output/format.ts';
+import { notesOf } from '../output/help.ts';
+import type { Runner, Session } from '../session.ts';
+
+const deleteNotes = `
+Takes the same short time whatever the queue's size. It cannot be undone. Asks first on a terminal; elsewhere --yes is
+needed. A queue without tasks is no error.
+
+Examples:
+  $ taskmaster delete-queue shop#mail.dead
+  $ taskmaster delete-queue shop#mail.dead --yes`;
+
+const resetNotes = `
+For tasks whose workers are known to be gone: no need to wait for the ends of their leases. Workers that still run lose
+their tasks (LEASE_LOST when they complete them), and the tasks are done again.
+
+Examples:
+  $ taskmaster peek shop#mail --leased
+  $ taskmaster reset-leases shop#mail`;
+
+export function addAdministration(program: Command, runner: Runner): void {
+  program
+    .command('delete-queue')
+    .summary('delete a queue with all its tasks')
+    .description('Deletes a queue with all its tasks, leased ones too.')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName)
+    .option('-y, --yes', 'do not ask')
+    .addHelpText('after', notesOf(deleteNotes))
+    .action((queue: string, { yes = false }: { readonly yes?: boolean }) => {
+      assertCanAsk(runner.shell, yes, `deletes ${queue}`);
+      return runner.connected((session) => deleteQueue(session, queue, yes), [queue]);
+    });
+  program
+    .command('reset-leases')
+    .summary('make all leased tasks of a queue available now')
+    .description('Makes every leased task of a queue available now. Whoever has one has lost it.')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName)
+    .addHelpText('after', notesOf(resetNotes))
+    .action((queue: string) => runner.connected((session) => resetLeases(session, queue), [queue]));
+}
+
+async function deleteQueue(session: Session, name: string, yes: boolean): Promise<ExitCode> {
+  const { client, out, err, signal } = session;
+  const queue = client.queue(name);
+  if (!yes && !(await isConfirmed(session, await questionOf(session, name)))) {
+    err.write('Nothing was deleted.\n');
+    return exitCodes.failed;
+  }
+  const deletedTasks = await queue.delete({ signal });
+  if (out.json) await out.object({ queue: queue.name, deletedTasks });
+  else await out.line(`${escapeControls(queue.name)}: deleted, with ${countOf(deletedTasks, 'task')}`);
+  return exitCodes.ok;
+}
+
+async function questionOf({ client, signal }: Session, name: string): Promise<string> {
+  const { available, leased, delayed } = await client.queue(name).stats({ signal });
+  const tasks = `${countOf(available + leased + delayed, 'task')}, ${count(leased)} of them leased`;
+  return `Delete ${escapeControls(name)} with ${tasks}?`;
+}
+
+async function resetLeases({ client, out, signal }: Session, name: string): Promise<ExitCode> {
+  const queue = client.queue(name);
+  const resetTasks = await queue.resetLeases({ signal });
+  if (out.json) await out.object({ queue: queue.name, resetTasks });
+  else await out.line(`${escapeControls(queue.name)}: ${countOf(resetTasks, 'leased task')} made available`);
+  return exitCodes.ok;
+}

@@ -1,0 +1,410 @@
+import { MemberRole, MemberState, PartitionState } from '@taskmaster/proto';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type CliEnded, runCli, startCli } from '../../testing/cli-shell.ts';
+import { type FakeCluster, fakeMember, fakePartition } from '../../testing/fake-cluster.ts';
+import { FakeServer } from '../../testing/fake-server.ts';
+
+let server: FakeServer;
+let cluster: FakeCluster;
+beforeEach(async () => {
+  server = await FakeServer.start();
+  cluster = server.cluster;
+});
+afterEach(() => server.kill());
+
+function run(...args: string[]): Promise<CliEnded> {
+  return runCli(server.endpoint, args);
+}
+
+/** Output with the columns as wide as they are, to be compared line by line. */
+function lines(...expected: string[]): string {
+  return expected.map((line) => `${line}\n`).join('');
+}
+
+/** Two nodes, one of them dead, one that left, a proxy. */
+function threeNodes(): void {
+  cluster.members = [
+    fakeMember({ name: 'a', partitionsHeld: 3, partitionsWanted: 2, rpcAddress: '127.0.0.1:1' }),
+    fakeMember({ name: 'b', partitionsHeld: 1_024, partitionsWanted: 1_025, alive: false, version: '' }),
+    fakeMember({ name: 'old', state: MemberState.MEMBER_STATE_LEFT, alive: false, removedBy: 'a' }),
+    fakeMember({ name: 'p', role: MemberRole.MEMBER_ROLE_PROXY, state: 0, suspect: true, rpcAddress: '127.0.0.1:2' }),
+  ];
+}
+
+describe('members', () => {
+  test('lists those that have not left, proxies last, and says what waits for an operator', async () => {
+    threeNodes();
+    const listed = {
+      code: 0,
+      stdout: lines(
+        'NAME     STATE   ALIVE     HELD  WANTED  VERSION  ADDRESS',
+        'a        active  yes          3       2  0.1.0    127.0.0.1:1',
+        'b        active  no       1,024   1,025  -        -',
+        'p        proxy   suspect      -       -  0.1.0    127.0.0.1:2',
+        '2 nodes          1        1,027   1,027',
+      ),
+      stderr: lines(
+        'b does not answer; 1,024 partitions wait for it. Start it again, or `taskmaster members remove b`',
+      ),
+    };
+    expect(await run('members')).toEqual(listed);
+    expect(await run('members', 'list')).toEqual(listed);
+  });
+
+  test('lists those that left when asked to, or when they are named', async () => {
+    threeNodes();
+    const { stdout } = await run('members', '--all', '--json');
+    expect(
+      stdout
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line).name),
+    ).toEqual(['a', 'b', 'old', 'p']);
+    expect((await run('members', 'old')).stdout).toContain('given up by a');
+  });
+
+  test('are for programs one object a line, without what does not apply', async () => {
+    threeNodes();
+    const { stdout, stderr } = await run('members', 'a', 'p', '--json');
+    expect(stdout).toBe(
+      lines(
+        '{"name":"a","nodeId":"id-a","role":"node","state":"active","held":3,"wanted":2,"alive":true,"suspect":false,"version":"0.1.0","rpcAddress":"127.0.0.1:1"}',
+        '{"name":"p","nodeId":"id-p","role":"proxy","alive":true,"suspect":true,"version":"0.1.0","rpcAddress":"127.0.0.1:2"}',
+      ),
+    );
+    expect(stderr).toBe('');
+  });
+
+  test('of a node that stands alone there are none', async () => {
+    expect(await run('members')).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: lines('taskmaster: NO_CLUSTER: this node stands alone'),
+    });
+  });
+
+  test('that nobody knows, and commands that do not exist, are told apart from the others', async () => {
+    threeNodes();
+    const { code, stderr } = await run('members', 'drian', 'b');
+    expect(code).toBe(1);
+    expect(stderr).toContain('UNKNOWN_MEMBER: no member is named drian');
+  });
+});
+
+describe('members drain', () => {
+  test('waits until the member has left', async () => {
+    threeNodes();
+    const last = await run('members', 'drain', 'a');
+    expect(last).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('LAST_MEMBER') });
+    cluster.members[1] = fakeMember({ name: 'b', partitionsHeld: 1 });
+    const { code, stdout, stderr } = await run('members', 'drain', 'a');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^a: left; 3 partitions handed over in \S+\n$/);
+    expect(stderr).toBe('a: 3 of 3 partitions left\n');
+    expect(cluster.members[0]?.state).toBe(MemberState.MEMBER_STATE_LEFT);
+  });
+
+  test('shows on a terminal how far it is', async () => {
+    threeNodes();
+    cluster.members[1] = fakeMember({ name: 'b' });
+    cluster.handedOverPerLook = 0;
+    const running = startCli(server.endpoint, ['members', 'drain', 'a'], { isTerminal: true });
+    await vi.waitUntil(() => running.stderr.includes('3 of 3 partitions left'));
+    cluster.handedOverPerLook = 1;
+    expect((await running.ended).code).toBe(0);
+  });
+
+  test('says whom it waits for', async () => {
+    threeNodes();
+    cluster.members[1] = fakeMember({ name: 'b', alive: false, partitionsHeld: 2, partitionsWanted: 4 });
+    cluster.members.push(fakeMember({ name: 'c' }));
+    cluster.handedOverPerLook = 0;
+    const running = startCli(server.endpoint, ['members', 'drain', 'a'], { isTerminal: true });
+    await vi.waitUntil(() => running.stderr.includes('3 of 3 partitions left; waits for b to be started, or given up'));
+    cluster.members[1] = fakeMember({ name: 'b', partitionsHeld: 2, partitionsWanted: 4 });
+    cluster.handedOverPerLook = 1;
+    expect((await running.ended).code).toBe(0);
+  });
+
+  test('that is interrupted says that the drain goes on', async () => {
+    threeNodes();
+    cluster.members[1] = fakeMember({ name: 'b' });
+    cluster.handedOverPerLook = 0;
+    const running = startCli(server.endpoint, ['members', 'drain', 'a']);
+    await vi.waitUntil(() => running.stderr.includes('3 of 3'));
+    running.interrupt();
+    const { code, stdout, stderr } = await running.ended;
+    expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
+    expect(stderr).toContain(
+      'a goes on leaving, with 3 of 3 partitions left; `taskmaster members` shows how far it is',
+    );
+    expect(cluster.members[0]?.state).toBe(MemberState.MEMBER_STATE_LEAVING);
+  });
+
+  test('need not be waited for', async () => {
+    threeNodes();
+    cluster.members[1] = fakeMember({ name: 'b' });
+    expect(await run('members', 'drain', 'a', '--no-wait', '--json')).toEqual({
+      code: 0,
+      stdout: lines('{"name":"a","nodeId":"id-a","state":"leaving","held":3}'),
+      stderr: '',
+    });
+  });
+
+  test('of the very node that is asked goes on looking through another one when it is gone', async () => {
+    await using other = await FakeServer.start();
+    threeNodes();
+    const b = fakeMember({ name: 'b', rpcAddress: other.endpoint });
+    cluster.members[1] = b;
+    cluster.handedOverPerLook = 0;
+    other.cluster.members = [fakeMember({ name: 'a', state: MemberState.MEMBER_STATE_LEFT, alive: false }), b];
+    const running = startCli(server.endpoint, ['members', 'drain', 'a', '--timeout', '1s']);
+    await vi.waitUntil(() => running.stderr.includes('3 of 3'));
+    server.kill();
+    expect(await running.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('a: left') });
+  });
+
+  test('ends with 3 when no node can be asked any more, and says what is left', async () => {
+    threeNodes();
+    cluster.members[1] = fakeMember({ name: 'b' });
+    cluster.handedOverPerLook = 0;
+    const running = startCli(server.endpoint, ['members', 'drain', 'a', '--timeout', '300ms']);
+    await vi.waitUntil(() => running.stderr.includes('3 of 3'));
+    server.kill();
+    const { code, stderr } = await running.ended;
+    expect(code, stderr).toBe(3);
+    expect(stderr).toContain('a goes on leaving, with 3 of 3 partitions left');
+  });
+
+  test('of one that is given up meanwhile fails', async () => {
+    threeNodes();
+    cluster.members[1] = fakeMember({ name: 'b' });
+    cluster.handedOverPerLook = 0;
+    const running = startCli(server.endpoint, ['members', 'drain', 'a']);
+    await vi.waitUntil(() => running.stderr.includes('3 of 3'));
+    Object.assign(cluster.members[0] ?? {}, { state: MemberState.MEMBER_STATE_LEFT, removedBy: 'b' });
+    const { code, stderr } = await running.ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain('MEMBER_LEFT: a was given up by b while it was leaving; what it still held is lost');
+  });
+});
+
+describe('members remove', () => {
+  beforeEach(() => {
+    threeNodes();
+    cluster.lost = [
+      { id: 3, counted: true, queues: 2, tasks: 1_500, member: 'b' },
+      { id: 4, counted: true, queues: 0, tasks: 0, member: 'b' },
+      { id: 9, counted: false, queues: 0, tasks: 0, member: 'b' },
+    ];
+    cluster.takenBackBy = ['a'];
+  });
+  const report = [
+    'b: only it holds 1,500 tasks in 2 queues of 3 partitions, and whatever is in 1 that nobody has counted, as last heard of',
+    'PARTITION  QUEUES  TASKS',
+    '        3       2  1,500',
+    '        9       ?      ?',
+    'and 1 empty partition',
+    'not lost, since a still has it: what was on its way there',
+    'Make sure that b is stopped: what it still acknowledges is lost.',
+  ];
+
+  test('without accepting the loss says what it would be, and how to go on', async () => {
+    expect(await run('members', 'remove', 'b')).toEqual({
+      code: 1,
+      stdout: lines(...report),
+      stderr: lines(
+        'taskmaster: LOSS_NOT_ACCEPTED: nothing was changed; to give b up for good: taskmaster members remove b --accept-loss',
+      ),
+    });
+    expect(cluster.members[1]?.state).toBe(MemberState.MEMBER_STATE_ACTIVE);
+  });
+
+  test('with --yes says it, gives the member up, and says what was lost', async () => {
+    expect(await run('members', 'remove', 'b', '--accept-loss', '--yes')).toEqual({
+      code: 0,
+      stdout: lines(
+        ...report,
+        'b: given up; lost: 1,500 tasks in 2 queues of 3 partitions, and whatever is in 1 that nobody has counted; not lost, since a still has it: what was on its way there',
+      ),
+      stderr: '',
+    });
+    expect(cluster.members[1]?.state).toBe(MemberState.MEMBER_STATE_LEFT);
+  });
+
+  test('asks where there is a terminal, and changes nothing unless the answer is yes', async () => {
+    for (const [answer, code, state] of [
+      ['n\r', 1, MemberState.MEMBER_STATE_ACTIVE],
+      ['yes\r', 0, MemberState.MEMBER_STATE_LEFT],
+    ] as const) {
+      const running = startCli(server.endpoint, ['members', 'remove', 'b', '--accept-loss'], { isTerminal: true });
+      await vi.waitUntil(() => running.stderr.includes('Give b up, and lose 1,500 tasks'));
+      running.type(answer);
+      expect((await running.ended).code).toBe(code);
+      expect(cluster.members[1]?.state).toBe(state);
+    }
+  });
+
+  test('asks nobody where there is none', async () => {
+    expect(await run('members', 'remove', 'b', '--accept-loss')).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: lines('taskmaster: USAGE: there is no terminal to ask on; --yes gives b up without asking'),
+    });
+    expect(server.unaryCalls).toEqual([]);
+  });
+
+  test('for programs is one object, before and after', async () => {
+    const lost =
+      '"lost":[{"id":3,"member":"b","queues":2,"tasks":1500},{"id":4,"member":"b","queues":0,"tasks":0},{"id":9,"member":"b"}],"takenBackBy":["a"]';
+    const before = await run('members', 'remove', 'b', '--json');
+    expect(before.stdout).toBe(lines(`{"names":["b"],"removed":false,"claimed":false,${lost}}`));
+    expect(JSON.parse(before.stderr).error.reason).toBe('LOSS_NOT_ACCEPTED');
+    const after = await run('members', 'remove', 'b', '--accept-loss', '--yes', '--json');
+    expect(after).toEqual({
+      code: 0,
+      stdout: lines(`{"names":["b"],"removed":true,"claimed":true,${lost}}`),
+      stderr: '',
+    });
+  });
+
+  test('of several at once says whose each partition was', async () => {
+    cluster.members.push(fakeMember({ name: 'c', alive: false }));
+    cluster.lost = [
+      { id: 3, counted: true, queues: 2, tasks: 1_500, member: 'b' },
+      { id: 5, counted: true, queues: 1, tasks: 8, member: 'c' },
+      { id: 9, counted: false, queues: 0, tasks: 0, member: '' },
+    ];
+    const alone = await run('members', 'remove', 'b');
+    expect(alone).toMatchObject({ code: 3, stdout: '', stderr: expect.stringContaining('do not answer: c') });
+    const told = await run('members', 'remove', 'b', 'c', 'b');
+    expect(told.stdout).toBe(
+      lines(
+        'b, c: only they hold 1,508 tasks in 3 queues of 3 partitions, and whatever is in 1 that nobody has counted, as last heard of',
+        'PARTITION  QUEUES  TASKS  MEMBER',
+        '        3       2  1,500  b',
+        '        5       1      8  c',
+        '        9       ?      ?  ?',
+        'not lost, since a still has it: what was on its way there',
+        'Make sure that b, c are stopped: what they still acknowledge is lost.',
+      ),
+    );
+    expect(told.stderr).toContain('to give b, c up for good: taskmaster members remove b c --accept-loss');
+    const { code, stdout, stderr } = await run('members', 'remove', 'b', 'c', '--accept-loss', '--yes');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toContain('b, c: given up; lost: 1,508 tasks');
+    expect(cluster.members.filter(({ removedBy }) => removedBy === 'a').map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['b', 'c']),
+    );
+  });
+
+  test('says so where what is lost is not served again yet', async () => {
+    cluster.claimMs = 60_000;
+    const { code, stderr } = await run('members', 'remove', 'b', '--accept-loss', '--yes');
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: lines(
+        '3 partitions will be served again once all members that are left have answered; `taskmaster partitions` shows it',
+      ),
+    });
+  });
+
+  test('of one that runs is refused, with what to do instead', async () => {
+    const { code, stderr } = await run('members', 'remove', 'a', '--accept-loss', '--yes');
+    expect(code).toBe(1);
+    expect(stderr).toContain('MEMBER_ALIVE: a answers; if it is gone already, try again in a few seconds');
+  });
+});
+
+describe('partitions', () => {
+  beforeEach(() => {
+    threeNodes();
+    cluster.partitions = [
+      fakePartition({ id: 0, holder: 'a', queues: 1, tasks: 5 }),
+      fakePartition({ id: 1, holder: 'a' }),
+      fakePartition({
+        ...{ id: 2, holder: 'a', epoch: 3, state: PartitionState.PARTITION_STATE_MOVING, queues: 4, tasks: 2_000 },
+        ...{ wanted: 'b', movingTo: 'b', movedRows: 700, movedBytes: 70_000 },
+      }),
+      fakePartition({ id: 3, holder: 'a', wanted: 'b' }),
+      fakePartition({ id: 4, holder: 'b', state: PartitionState.PARTITION_STATE_UNREACHABLE, tasks: 9, wanted: 'a' }),
+      fakePartition({ id: 5, holder: '' }),
+    ];
+    cluster.unreachable = ['b'];
+  });
+  const unreachable = lines('b did not answer: what is shown of it is what was last heard');
+
+  test('are shown by holder, and one by one where they move', async () => {
+    expect(await run('partitions')).toEqual({
+      code: 0,
+      stdout: lines(
+        'HOLDER     STATE        PARTITIONS  QUEUES  TASKS  IDS',
+        'a          serving               3       1      5  0-1, 3',
+        'a          moving                1       4  2,000  2',
+        'b          unreachable           1       0      9  4',
+        '?          serving               1       0      0  5',
+        '2 holders                        6       5  2,014',
+        '',
+        'ID  HOLDER  EPOCH  STATE    QUEUES  TASKS  MOVING TO',
+        ' 2  a           3  moving        4  2,000  b, 700 rows, 68.4 KiB sent',
+        ' 3  a           1  serving       0      0  b, waits its turn',
+      ),
+      stderr: unreachable,
+    });
+    const { stdout } = await run('partitions', '--summary');
+    expect(stdout).not.toContain('MOVING TO');
+    expect(stdout).toContain('2 holders');
+  });
+
+  test.each([
+    [['--all'], [0, 1, 2, 3, 4, 5]],
+    [
+      ['--holder', 'a'],
+      [0, 1, 2, 3],
+    ],
+    [['--moving'], [2, 3, 4]],
+    [['--holder', 'b', '--moving'], [4]],
+  ])('are shown each with %j', async (flags, ids) => {
+    const { stdout, stderr } = await run('partitions', ...flags);
+    const [header, ...rows] = stdout.trimEnd().split('\n');
+    expect(header).toMatch(/^ID +HOLDER/);
+    expect(rows.map((row) => Number.parseInt(row, 10))).toEqual(ids);
+    expect(stderr).toBe(unreachable);
+    const json = await run('partitions', ...flags, '--json');
+    expect(
+      json.stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line).id),
+    ).toEqual(ids);
+  });
+
+  test('are for programs one object a line, or one for each holder and state', async () => {
+    const each = (await run('partitions', '--json')).stdout.split('\n');
+    expect(each).toHaveLength(7);
+    expect(each[2]).toBe(
+      '{"id":2,"holder":"a","holderNodeId":"id-a","epoch":3,"state":"moving","queues":4,"tasks":2000,"wanted":"b","movingTo":"b","movedRows":700,"movedBytes":70000}',
+    );
+    expect(each[5]).toBe('{"id":5,"epoch":1,"state":"serving","queues":0,"tasks":0}');
+    expect((await run('partitions', '--summary', '--json', '--holder', 'a')).stdout).toBe(
+      lines(
+        '{"holder":"a","state":"serving","partitions":3,"queues":1,"tasks":5,"ids":[0,1,3]}',
+        '{"holder":"a","state":"moving","partitions":1,"queues":4,"tasks":2000,"ids":[2]}',
+      ),
+    );
+  });
+
+  test('may be none', async () => {
+    const { code, stdout, stderr } = await run('partitions', '--holder', 'nobody', '--moving');
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '' });
+    expect(stderr).toBe(`no partitions of nobody that move\n${unreachable}`);
+  });
+
+  test('that wait to be moved are many after a node has joined: some are shown', async () => {
+    cluster.partitions = Array.from({ length: 100 }, (_, id) => fakePartition({ id, holder: 'a', wanted: 'b' }));
+    cluster.unreachable = [];
+    const { stdout, stderr } = await run('partitions');
+    expect(stdout.split('waits its turn')).toHaveLength(21);
+    expect(stderr).toBe('80 more wait to be moved; --moving shows them\n');
+  });
+});

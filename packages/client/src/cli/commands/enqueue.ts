@@ -1,0 +1,220 @@
+import { limits } from '@taskmaster/proto';
+import type { Command } from 'commander';
+import { bytesCodec } from '../../values/codec.ts';
+import { type Pid, pidText } from '../../values/pid.ts';
+import { anyWholeNumber, payload, pid, queueName, wholeNumber } from '../input/arguments.ts';
+import { LineEnqueuer, type LinesReport } from '../input/enqueue-lines.ts';
+import type { PidSource } from '../input/pid-source.ts';
+import { type Input, openInput, readLines, readWhole } from '../input/read-input.ts';
+import { addTaskFlags, type TaskFlags, taskOptions } from '../input/task-flags.ts';
+import { UsageError } from '../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
+import { bytes, count, countOf, duration, rate } from '../output/format.ts';
+import { notesOf } from '../output/help.ts';
+import { Progress, progressLine } from '../output/progress.ts';
+import type { Runner, Session } from '../session.ts';
+
+interface EnqueueFlags extends TaskFlags {
+  readonly file?: string;
+  readonly pid?: Pid;
+  readonly lines?: true;
+  readonly delimiter?: Buffer;
+  readonly pidField?: string;
+  readonly pidColumn?: number;
+  readonly separator?: Buffer;
+  readonly batch?: number;
+  readonly inFlight?: number;
+  readonly fromLine?: number;
+}
+
+const DEFAULT_BATCH = 1_000;
+const SHOWN_REFUSALS = 10;
+/** Without PIDs the order of arrival is the order of the queue, so that batches must not overtake each other. */
+const IN_FLIGHT = { none: 1, field: 8, column: 8 } as const;
+
+const notes = `
+One task is read from DATA, from --file, or from stdin (-, or neither given), byte for byte, at most 3 MiB.
+
+With --lines each line of the file or of stdin is a task; empty lines are left out. Lines are sent in batches: a batch is
+stored entirely or not at all, the whole file is not. It takes bounded memory, whatever the size. Without PIDs the tasks
+are queued in the order of the lines. With PIDs an interrupted run can simply be repeated, as what is there already
+collapses (what was completed in between is enqueued again); without, go on with --from-line.
+
+Examples:
+  $ taskmaster enqueue shop#mail '{"to":"ann@example.com"}'
+  $ taskmaster enqueue shop#mail --pid order-17 --mode fail --file order.json
+  $ taskmaster enqueue jobs - --delay 10m --max-attempts 5 --backoff 1s,5m < job.bin
+  $ taskmaster enqueue jobs base64:AAEC --pid hex:00ff
+  $ taskmaster enqueue crawl --lines --pid-field url --file pages.jsonl
+  $ cut -f1,3 list.tsv | taskmaster enqueue crawl --lines --pid-column 1`;
+
+export function addEnqueue(program: Command, runner: Runner): void {
+  const command = program
+    .command('enqueue')
+    .summary('add a task, or each line of a file as a task')
+    .description('Adds a task to a queue, or each line of a file as a task. When it returns, they are on disk.')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName)
+    .argument('[data]', 'the payload; - reads it from stdin (default: stdin)')
+    .option('-f, --file <path>', 'read the payload, or the lines, from a file; - is stdin')
+    .option('-p, --pid <pid>', 'priority and identity; lowest first (default: behind all others)', pid);
+  addTaskFlags(command);
+  command
+    .option('--lines', 'each line is a task')
+    .option('--delimiter <text>', String.raw`what ends a line; \n \r \t \0 are escapes (default: \n)`, unescaped)
+    .option('--pid-field <name>', 'lines are JSON: the field that is the PID; a.b is a field of a field')
+    .option('--pid-column <n>', 'the column that is the PID, from 1', wholeNumber(1, 10_000))
+    .option('--separator <text>', String.raw`what separates columns (default: \t)`, unescaped)
+    .option(
+      '--batch <n>',
+      `most lines in one batch (default: ${count(DEFAULT_BATCH)})`,
+      wholeNumber(1, limits.updateItems),
+    )
+    .option(
+      '--in-flight <n>',
+      'batches under way at once (default: 8; 1 without PIDs, to keep the order)',
+      wholeNumber(1, 64),
+    )
+    .option('--from-line <n>', 'leave out the lines before this one (default: 1)', anyWholeNumber)
+    .addHelpText('after', notesOf(notes))
+    .action((queue: string, data: string | undefined, flags: EnqueueFlags) => {
+      assertConsistent(data, flags);
+      const run = flags.lines ? enqueueLines : enqueueOne;
+      return runner.connected((session) => run(session, queue, data, flags), [queue]);
+    });
+}
+
+async function enqueueOne(
+  session: Session,
+  name: string,
+  data: string | undefined,
+  flags: EnqueueFlags,
+): Promise<ExitCode> {
+  const path = flags.file ?? (data === undefined || data === '-' ? '-' : undefined);
+  const content =
+    path === undefined ? payload(data ?? '') : await readWhole(await openInput(path, session), limits.dataBytes);
+  const queue = session.client.queue(name, { codec: bytesCodec });
+  const options = { ...taskOptions(flags), pid: flags.pid, signal: session.signal };
+  const { pid: assigned, result, leased } = await queue.enqueue(content, options);
+  if (session.out.json) await session.out.object({ queue: queue.name, pid: pidText(assigned), result, leased });
+  else await session.out.line(`${result}  ${queue.name}  ${pidText(assigned)}${leased ? '  leased' : ''}`);
+  return exitCodes.ok;
+}
+
+async function enqueueLines(
+  session: Session,
+  queue: string,
+  _data: string | undefined,
+  flags: EnqueueFlags,
+): Promise<ExitCode> {
+  const pids = pidSource(flags);
+  const input = await openInput(flags.file ?? '-', session);
+  const enqueuer = new LineEnqueuer(session.client, {
+    queue,
+    pids,
+    task: taskOptions(flags),
+    batchTasks: flags.batch ?? DEFAULT_BATCH,
+    inFlight: flags.inFlight ?? IN_FLIGHT[pids.kind],
+    fromLine: Math.max(1, flags.fromLine ?? 1),
+  });
+  const start = performance.now();
+  try {
+    using _progress = progressOf(session, enqueuer, input);
+    await enqueuer.run(readLines(input, { delimiter: flags.delimiter, maxBytes: limits.dataBytes }));
+  } catch (error) {
+    await summarise(session, queue, enqueuer, performance.now() - start, false);
+    await explain(session, enqueuer.report, pids, flags);
+    throw error;
+  }
+  await summarise(session, queue, enqueuer, performance.now() - start, true);
+  return exitCodes.ok;
+}
+
+function progressOf(session: Session, enqueuer: LineEnqueuer, { totalBytes }: Input): Progress | undefined {
+  if (session.out.json) return undefined;
+  const reached = () => ({ tasks: enqueuer.tasks, bytes: enqueuer.report.bytes });
+  return new Progress({ stream: session.err, line: (elapsedMs) => progressLine(reached(), totalBytes, elapsedMs) });
+}
+
+async function summarise(
+  { out }: Session,
+  queue: string,
+  enqueuer: LineEnqueuer,
+  elapsedMs: number,
+  complete: boolean,
+): Promise<void> {
+  const { tasks, report } = enqueuer;
+  const seconds = Math.max(elapsedMs, 1) / 1000;
+  if (out.json) {
+    await out.object({ queue, complete, tasks, ...report, seconds: Math.round(seconds * 1000) / 1000 });
+    return;
+  }
+  const parts = [`${count(report.created)} created`, `${count(report.collapsed)} collapsed`];
+  if (report.replaced > 0) parts.push(`${count(report.replaced)} replaced`);
+  if (report.leased > 0) parts.push(`${count(report.leased)} of these leased`);
+  if (report.empty > 0) parts.push(`${countOf(report.empty, 'empty line')} left out`);
+  await out.line(
+    `${queue}: ${countOf(tasks, 'task')} (${parts.join(', ')}), ${bytes(report.bytes)} in ${duration(elapsedMs)} (${rate(tasks / seconds)}/s)`,
+  );
+}
+
+/** Which lines are stored, which were refused, and how to go on. */
+async function explain(
+  { out, err }: Session,
+  report: LinesReport,
+  pids: PidSource,
+  flags: EnqueueFlags,
+): Promise<void> {
+  if (out.json) return; // The summary says it in numbers.
+  const { storedThroughLine, unacknowledged, refused } = report;
+  for (const { line, reason, pid: refusedPid } of refused.slice(0, SHOWN_REFUSALS)) {
+    err.write(`Line ${count(line)}: ${reason} ${refusedPid}\n`);
+  }
+  if (refused.length > SHOWN_REFUSALS) err.write(`... and ${countOf(refused.length - SHOWN_REFUSALS, 'more line')}\n`);
+  for (const { first, last, maybeStored } of unacknowledged) {
+    const how = maybeStored ? 'may be stored, no answer came' : 'are not stored';
+    err.write(`Lines ${count(first)} to ${count(last)} ${how}.\n`);
+  }
+  const collapses = pids.kind !== 'none' && flags.mode !== 'fail';
+  const goOn = `--from-line ${storedThroughLine + 1}`;
+  err.write(
+    collapses
+      ? `Run it again to go on: tasks that are there already collapse. Or go on with ${goOn}.\n`
+      : `All lines before ${count(storedThroughLine + 1)} are stored; go on with ${goOn}.\n`,
+  );
+}
+
+function pidSource({ pidField, pidColumn, separator }: EnqueueFlags): PidSource {
+  if (pidField !== undefined) return { kind: 'field', path: pidField };
+  if (pidColumn === undefined) return { kind: 'none' };
+  return { kind: 'column', column: pidColumn, separator: separator ?? Buffer.from('\t') };
+}
+
+function assertConsistent(data: string | undefined, flags: EnqueueFlags): void {
+  if (data !== undefined && flags.file !== undefined) throw new UsageError('give DATA or --file, not both');
+  if (flags.lines) {
+    if (flags.pid !== undefined) throw new UsageError('--pid is for one task; lines take --pid-field or --pid-column');
+    if (data !== undefined && data !== '-') throw new UsageError('--lines reads a --file or stdin, not DATA');
+    if (flags.pidField !== undefined && flags.pidColumn !== undefined) {
+      throw new UsageError('give --pid-field or --pid-column, not both');
+    }
+    if (flags.separator !== undefined && flags.pidColumn === undefined) {
+      throw new UsageError('--separator goes with --pid-column');
+    }
+    return;
+  }
+  const onlyLines = ['delimiter', 'pidField', 'pidColumn', 'separator', 'batch', 'inFlight', 'fromLine'] as const;
+  const given = onlyLines.find((name) => flags[name] !== undefined);
+  if (given !== undefined) {
+    throw new UsageError(`--${given.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} goes with --lines`);
+  }
+}
+
+const escaped: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '0': '\0', '\\': '\\' };
+
+function unescaped(text: string): Buffer {
+  if (text === '') throw new UsageError('a delimiter or separator is not empty');
+  return Buffer.from(
+    text.replace(/\\([nrt0\\])/g, (_, letter: string) => escaped[letter] ?? letter),
+    'utf8',
+  );
+}

@@ -1,0 +1,130 @@
+import { limits } from '@taskmaster/proto';
+import { type Command, Option } from 'commander';
+import type { GetOptions, Queue } from '../../api/queue.ts';
+import { bytesCodec } from '../../values/codec.ts';
+import { isTaskMasterError } from '../../values/errors.ts';
+import type { Pid } from '../../values/pid.ts';
+import { pid, queueName, wholeNumber } from '../input/arguments.ts';
+import { CommandFailed, UsageError } from '../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
+import { count } from '../output/format.ts';
+import { notesOf } from '../output/help.ts';
+import { tableOf } from '../output/table.ts';
+import { type SeenTask, taskColumns, taskObject } from '../output/task-view.ts';
+import type { Runner, Session } from '../session.ts';
+
+const peekNotes = `
+Nothing is leased by looking. Exits with 4 when there is no such task.
+
+Examples:
+  $ taskmaster peek shop#mail --data
+  $ taskmaster peek shop#mail --leased --limit 100
+  $ taskmaster peek shop#mail --json --data | jq -r .data`;
+
+const getNotes = `
+Exits with 4 when one of the tasks is not in the queue.
+
+Examples:
+  $ taskmaster get shop#mail order-17 order-18
+  $ taskmaster get shop#mail order-17 --raw > order.json`;
+
+interface PeekFlags {
+  readonly leased?: true;
+  readonly delayed?: true;
+  readonly limit: number;
+  readonly data?: true;
+}
+
+interface GetFlags {
+  readonly data?: true;
+  readonly raw?: true;
+}
+
+export function addInspection(program: Command, runner: Runner): void {
+  program
+    .command('peek')
+    .summary('show tasks without leasing them')
+    .description('Shows the tasks that would be leased next, or a sample of those that are leased or delayed.')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName)
+    .addOption(
+      new Option('--leased', 'leased tasks and who has them, those whose leases end first').conflicts('delayed'),
+    )
+    .option('--delayed', 'tasks hidden by a delay or a backoff, those that show first')
+    .addOption(
+      new Option('-n, --limit <n>', 'at most so many tasks').argParser(wholeNumber(1, limits.peekTasks)).default(10),
+    )
+    .option('--data', 'show the payloads, too')
+    .addHelpText('after', notesOf(peekNotes))
+    .action((queue: string, flags: PeekFlags) => runner.connected((session) => peek(session, queue, flags), [queue]));
+  program
+    .command('get')
+    .summary('show the state of tasks by their PIDs')
+    .description('Shows where tasks stand: available, leased by whom, delayed until when, or not in the queue.')
+    .argument('<queue>', 'group#name, or a name in the default group', queueName)
+    .argument('<pid...>', 'PIDs of the tasks')
+    .option('--data', 'show the payloads, too')
+    .option('--raw', 'write nothing but the payload of the one task, byte for byte')
+    .addHelpText('after', notesOf(getNotes))
+    .action((queue: string, pids: readonly string[], flags: GetFlags) => {
+      if (flags.raw && pids.length > 1) throw new UsageError('--raw writes the payload of one task');
+      return runner.connected((session) => get(session, queue, pids, flags), [queue]);
+    });
+}
+
+/** PIDs in one request: the protocol allows 1,000, but not 1,000 of the longest ones. */
+const GET_PIDS = 500;
+
+async function peek(session: Session, name: string, flags: PeekFlags): Promise<ExitCode> {
+  const { out, client, signal } = session;
+  const kind = flags.leased ? 'leased' : flags.delayed ? 'delayed' : 'head';
+  const data = flags.data ?? false;
+  const queue = client.queue(name, { codec: bytesCodec });
+  const tasks = await queue.peek({ kind, limit: flags.limit, data, signal });
+  if (out.json) {
+    for (const task of tasks) await out.object(taskObject(task));
+  } else if (tasks.length === 0) {
+    session.err.write(`${queue.name}: no ${kind === 'head' ? 'available' : kind} tasks\n`);
+  } else {
+    const columns = taskColumns(kind === 'head' ? 'available' : kind, out, data, Date.now());
+    await out.line(tableOf(tasks, columns, out.stream));
+  }
+  return tasks.length === 0 ? exitCodes.nothing : exitCodes.ok;
+}
+
+async function get(session: Session, name: string, given: readonly string[], flags: GetFlags): Promise<ExitCode> {
+  const { out, client, signal } = session;
+  const pids = given.map(pid);
+  const data = flags.data === true || flags.raw === true;
+  const queue = client.queue(name, { codec: bytesCodec });
+  let missing = 0;
+  for (let at = 0; at < pids.length; at += GET_PIDS) {
+    const tasks = await getTasks(queue, pids.slice(at, at + GET_PIDS), { data, signal });
+    missing += tasks.filter(({ state }) => state === 'not-found').length;
+    if (flags.raw) {
+      await out.write(tasks[0]?.bytes ?? '');
+    } else if (out.json) {
+      for (const task of tasks) await out.object(taskObject(task));
+    } else {
+      await out.line(tableOf(tasks, taskColumns('any', out, data, Date.now()), out.stream, { header: at === 0 }));
+    }
+  }
+  if (missing === 0) return exitCodes.ok;
+  if (flags.raw) {
+    throw new CommandFailed('TASK_NOT_FOUND', `${queue.name} has no task of this PID`, { exitCode: exitCodes.nothing });
+  }
+  if (!out.json) session.err.write(`${queue.name}: ${count(missing)} of ${count(pids.length)} not found\n`);
+  return exitCodes.nothing;
+}
+
+/** The state of these tasks, in as many requests as their payloads need: a reply that would be too large is refused. */
+async function getTasks(queue: Queue<Uint8Array>, pids: readonly Pid[], options: GetOptions): Promise<SeenTask[]> {
+  try {
+    return await queue.get(pids, options);
+  } catch (error) {
+    const isTooMuch = isTaskMasterError(error) && error.reason === 'TOO_MANY_ITEMS';
+    if (!isTooMuch || pids.length < 2) throw error;
+    const half = Math.ceil(pids.length / 2);
+    const first = await getTasks(queue, pids.slice(0, half), options);
+    return [...first, ...(await getTasks(queue, pids.slice(half), options))];
+  }
+}

@@ -1,0 +1,189 @@
+import { hostname } from 'node:os';
+import { limits } from '@taskmaster/proto';
+import { type Command, Option } from 'commander';
+import type { LeaseOptions } from '../../tasks/lease-tasks.ts';
+import type { LeasedTask } from '../../tasks/leased-task.ts';
+import { bytesCodec } from '../../values/codec.ts';
+import { isTaskMasterError, type TaskMasterError } from '../../values/errors.ts';
+import { type Pid, pidText } from '../../values/pid.ts';
+import { ExecLoop } from '../exec-loop.ts';
+import { lengthOfTime, pid, queueName, wholeNumber } from '../input/arguments.ts';
+import { escapeControls } from '../input/bytes-text.ts';
+import { UsageError } from '../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
+import { countOf } from '../output/format.ts';
+import { notesOf } from '../output/help.ts';
+import { mayPass } from '../output/report-error.ts';
+import { tableOf } from '../output/table.ts';
+import { leasedColumns, leasedObject } from '../output/task-view.ts';
+import type { Runner, Session } from '../session.ts';
+import { silenceText, silentHolders } from '../silent-holder.ts';
+
+interface LeaseFlags {
+  readonly max?: number;
+  readonly for: number;
+  readonly wait?: number;
+  readonly maxPid?: Pid;
+  readonly worker?: string;
+  readonly raw?: true;
+  readonly exec?: string;
+  readonly concurrency?: number;
+  readonly follow?: true;
+  readonly retryAfter?: number;
+}
+
+const notes = `
+Tasks are taken from the first queue, then from the second, and so on, lowest PIDs first. Nobody else gets them until
+their leases end: complete, renew or release them with the token shown. Exits with 4 when there is no task.
+
+--raw writes the payload alone, byte for byte, with a newline after each when --max is more than 1; which task it was is
+written to stderr as a line for complete --task.
+
+--exec runs a shell command for each task, with the payload on its stdin and TASKMASTER_QUEUE,
+TASKMASTER_TASK_PID, TASKMASTER_TOKEN and TASKMASTER_ATTEMPT set. The lease is renewed while the command runs. The task is
+completed when it exits with 0, else released; when the lease is lost, the command is ended. Exits with 1 when a command
+failed.
+
+Examples:
+  $ taskmaster lease shop#mail --for 5m --wait 30s
+  $ taskmaster lease shop#urgent shop#mail --max 10 --json > tasks.jsonl
+  $ taskmaster lease shop#mail --raw > mail.json 2> task.jsonl && send mail.json && taskmaster complete --task task.jsonl
+  $ taskmaster lease shop#mail --exec './send.sh' --follow --concurrency 4 --retry-after 1m`;
+
+/** A long poll of --follow: long enough to cost nothing, short enough for proxies between. */
+const FOLLOW_WAIT_MS = 30_000;
+/** Nobody waits longer for more than was leased already, in ms: nodes wait two seconds for each other. */
+const MORE_MS = 3_000;
+
+export function addLease(program: Command, runner: Runner): void {
+  program
+    .command('lease')
+    .summary('lease tasks, and show them or run a command for each')
+    .description('Leases the first tasks of queues, and shows them or runs a command for each.')
+    .argument('<queue...>', 'group#name, or a name in the default group; tasks of the first one first')
+    .option('-n, --max <n>', 'at most so many tasks (default: 1)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
+    .addOption(
+      new Option('--for <duration>', 'how long the leases last')
+        .argParser(lengthOfTime)
+        .default(limits.defaultLeaseMs, '30s'),
+    )
+    .option('--wait <duration>', 'wait for a task for so long when there is none (default: not at all)', lengthOfTime)
+    .option('--max-pid <pid>', 'only tasks with a PID up to this one', pid)
+    .option('--worker <name>', 'what this worker calls itself, shown by peek (default: taskmaster@host:process)')
+    .option('--raw', 'write nothing but the payloads, byte for byte')
+    .option('--exec <command>', 'run a shell command for each task: complete it on exit 0, else release it')
+    .option('--concurrency <n>', 'with --exec: commands at once (default: 1)', wholeNumber(1, 1_000))
+    .option('--follow', 'with --exec: go on until Ctrl-C, waiting for tasks')
+    .option(
+      '--retry-after <duration>',
+      'with --exec: hide a failed task for so long (default: as its retry policy says)',
+      lengthOfTime,
+    )
+    .addHelpText('after', notesOf(notes))
+    .action((names: readonly string[], flags: LeaseFlags) => {
+      const queues = names.map(queueName);
+      assertConsistent(queues, flags);
+      const run = flags.exec === undefined ? showTasks : runCommands;
+      return runner.connected((session) => run(session, queues, flags), queues);
+    });
+}
+
+async function showTasks(session: Session, queues: readonly string[], flags: LeaseFlags): Promise<ExitCode> {
+  const { out, err } = session;
+  const max = flags.max ?? 1;
+  let leased = 0;
+  for (;;) {
+    let tasks: LeasedTask<Uint8Array>[];
+    try {
+      // Replies are bounded in bytes, so what fits into one may be less than what is there.
+      tasks = await leaseOnce(session, queues, flags, Math.min(max - leased, limits.leaseTasks), leased === 0);
+    } catch (error) {
+      // What is leased is leased, and its time runs.
+      if (leased === 0 || session.signal.aborted || !isTaskMasterError(error) || !mayPass(error)) throw error;
+      await tellMissed(session, error, queues);
+      break;
+    }
+    if (tasks.length === 0) break;
+    await print(session, tasks, flags, leased === 0);
+    leased += tasks.length;
+    if (leased >= max || out.closed.aborted) break;
+  }
+  if (leased === 0 && !out.json) err.write(`${queues.join(', ')}: no task to lease\n`);
+  return leased === 0 ? exitCodes.nothing : exitCodes.ok;
+}
+
+/** Some of the queues could not be asked, after others were. */
+async function tellMissed({ client, err }: Session, error: TaskMasterError, queues: readonly string[]): Promise<void> {
+  const holders = await silentHolders(client, error, queues);
+  const why = holders.length > 0 ? silenceText(holders) : `${error.reason}: ${escapeControls(error.message)}`;
+  err.write(`not all queues could be asked for more: ${why}\n`);
+}
+
+async function print(
+  { out, err }: Session,
+  tasks: readonly LeasedTask<Uint8Array>[],
+  { raw, max = 1 }: LeaseFlags,
+  isFirst: boolean,
+): Promise<void> {
+  if (raw) {
+    for (const task of tasks) {
+      await out.write(task.bytes);
+      if (max > 1) await out.line();
+      const { queue, pid: leasedPid, leaseToken } = task;
+      err.write(`${JSON.stringify({ queue, pid: pidText(leasedPid), token: leaseToken })}\n`);
+    }
+  } else if (out.json) {
+    for (const task of tasks) await out.object(leasedObject(task));
+  } else {
+    await out.line(tableOf(tasks, leasedColumns(out, Date.now()), out.stream, { header: isFirst }));
+  }
+}
+
+async function runCommands(session: Session, queues: readonly string[], flags: LeaseFlags): Promise<ExitCode> {
+  const { out, err, signal } = session;
+  const loop = new ExecLoop(session, {
+    command: flags.exec ?? '',
+    leaseMs: flags.for,
+    retryAfterMs: flags.retryAfter,
+    lease: async () => (await leaseOnce(session, queues, flags, 1, true))[0],
+    maxTasks: flags.follow ? Number.POSITIVE_INFINITY : (flags.max ?? 1),
+    endless: flags.follow ?? false,
+  });
+  await loop.run(flags.concurrency ?? 1);
+  const { completed, failed } = loop.counts;
+  if (!out.json) err.write(`${countOf(completed, 'task')} completed, ${countOf(failed, 'task')} failed\n`);
+  signal.throwIfAborted();
+  if (failed > 0) return exitCodes.failed;
+  return completed === 0 ? exitCodes.nothing : exitCodes.ok;
+}
+
+function leaseOnce(
+  { client, signal, timeoutMs }: Session,
+  names: readonly string[],
+  flags: LeaseFlags,
+  max: number,
+  isFirst: boolean,
+): Promise<LeasedTask<Uint8Array>[]> {
+  const wait = flags.wait ?? (flags.follow ? FOLLOW_WAIT_MS : 0);
+  const options: LeaseOptions = {
+    max,
+    for: flags.for,
+    wait: isFirst ? wait : 0,
+    maxPid: flags.maxPid,
+    worker: flags.worker ?? `taskmaster@${hostname()}:${process.pid}`,
+    signal,
+    timeout: isFirst ? timeoutMs : Math.min(timeoutMs, MORE_MS),
+  };
+  return client.lease({ queues: names.map((name) => client.queue(name, { codec: bytesCodec })), ...options });
+}
+
+function assertConsistent(queues: readonly string[], flags: LeaseFlags): void {
+  if (new Set(queues).size < queues.length) throw new UsageError('a queue is named twice');
+  if (flags.raw && flags.exec !== undefined) throw new UsageError('give --raw or --exec, not both');
+  if (flags.for < 1) throw new UsageError('--for: a lease lasts at least 1ms');
+  if (flags.follow && flags.max !== undefined) throw new UsageError('--follow has no end, --max has one');
+  if (flags.exec !== undefined) return;
+  if (flags.concurrency !== undefined) throw new UsageError('--concurrency goes with --exec');
+  if (flags.follow) throw new UsageError('--follow goes with --exec');
+  if (flags.retryAfter !== undefined) throw new UsageError('--retry-after goes with --exec');
+}

@@ -1,0 +1,89 @@
+import type { Command } from 'commander';
+import type { ClusterMember } from '../../api/cluster.ts';
+import { escapeControls } from '../input/bytes-text.ts';
+import { CommandFailed } from '../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
+import { countOf } from '../output/format.ts';
+import { notesOf } from '../output/help.ts';
+import { memberColumns, memberObject, membersRow } from '../output/member-view.ts';
+import { tableOf } from '../output/table.ts';
+import type { Runner, Session } from '../session.ts';
+import { addDrain } from './drain-member.ts';
+import { addRemoval } from './remove-member.ts';
+
+const columnNotes = `
+HELD is how many partitions a node has, WANTED how many it should have: partitions are on their way while the two differ. A
+node that is not ALIVE keeps what it holds, and whoever needs that waits for it. A suspect one has just not answered.
+Proxies hold nothing and are listed while they run.`;
+
+const examples = `
+Examples:
+  $ taskmaster members
+  $ taskmaster members list --all --json | jq -r 'select(.state == "left") | .name'
+  $ taskmaster members drain node-b
+  $ taskmaster members remove node-b --accept-loss`;
+
+interface ListFlags {
+  readonly all?: true;
+}
+
+export function addMembers(program: Command, runner: Runner): void {
+  const members = program
+    .command('members')
+    .summary('show who belongs to the cluster; have members leave')
+    .description('Shows who belongs to the cluster, has members leave it, gives up those that will not come back.')
+    .helpCommand(false)
+    .addHelpText(
+      'after',
+      notesOf(`Without a command it lists the members, and takes the options of list.\n${examples}`),
+    );
+  members
+    .command('list', { isDefault: true })
+    .summary('list members and proxies (this is what members alone does)')
+    .description('Lists the members of the cluster, then the proxies that are there now.')
+    .argument('[name...]', 'only these; default: all')
+    .option('-a, --all', 'also those that have left')
+    .addHelpText('after', notesOf(`${columnNotes}\n${examples}`))
+    .action((names: readonly string[], flags: ListFlags) =>
+      runner.connected((session) => listMembers(session, names, flags)),
+    );
+  addDrain(members, runner);
+  addRemoval(members, runner);
+}
+
+async function listMembers(session: Session, names: readonly string[], { all }: ListFlags): Promise<ExitCode> {
+  const { client, out, err, signal } = session;
+  const { members } = await client.cluster.members({ signal });
+  for (const name of names) {
+    if (members.some((member) => member.name === name)) continue;
+    const hint = '`taskmaster members --all` shows all there are';
+    throw new CommandFailed('UNKNOWN_MEMBER', `no member is named ${name}`, { hint });
+  }
+  const shown = members.filter((member) =>
+    names.length > 0 ? names.includes(member.name) : all === true || !hasLeft(member),
+  );
+  if (out.json) {
+    for (const member of shown) await out.object(memberObject(member));
+  } else {
+    const nodes = shown.filter((member) => member.role === 'node').filter((node) => !hasLeft(node));
+    await out.line(tableOf(shown, memberColumns, out.stream, { footer: membersRow(nodes) }));
+  }
+  tellMissed(err, shown);
+  return exitCodes.ok;
+}
+
+/** What does not go away by itself. */
+function tellMissed(err: Session['err'], members: readonly ClusterMember[]): void {
+  for (const member of members) {
+    if (member.role !== 'node' || hasLeft(member) || member.alive) continue;
+    const name = escapeControls(member.name);
+    const held = countOf(member.partitionsHeld, 'partition');
+    err.write(
+      `${name} does not answer; ${held} wait for it. Start it again, or \`taskmaster members remove ${name}\`\n`,
+    );
+  }
+}
+
+function hasLeft(member: ClusterMember): boolean {
+  return member.role === 'node' && member.state === 'left';
+}

@@ -1,0 +1,110 @@
+import type { QueueStats, UnreachableNode } from '@taskmaster/proto';
+import type { Command } from 'commander';
+import type { StatsOptions } from '../../tasks/introspection.ts';
+import { queueName } from '../input/arguments.ts';
+import { addFilterFlags, assertNamesOrFilter, type FilterFlags, filterOf } from '../input/filter-flags.ts';
+import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
+import { count } from '../output/format.ts';
+import { notesOf } from '../output/help.ts';
+import { statsColumns, statsObject, totalsRow } from '../output/queue-view.ts';
+import { tableOf } from '../output/table.ts';
+import type { Runner, Session } from '../session.ts';
+
+const columnNotes = `
+AVAILABLE tasks can be leased now, LEASED ones are with workers, DELAYED ones are hidden by a delay or a backoff,
+COMPLETED counts since the queue came into being. Rates are per second over about a minute.`;
+
+const queuesNotes = `${columnNotes}
+
+Examples:
+  $ taskmaster queues --group shop
+  $ taskmaster queues --regex '\\.dead$' --min-available 1
+  $ taskmaster queues --json | jq -r .queue`;
+
+const statsNotes = `${columnNotes}
+
+With --json the last line is {"totals": {...}}.
+
+Examples:
+  $ taskmaster stats shop#mail shop#mail.dead
+  $ taskmaster stats --group shop --json | jq .available
+  $ taskmaster stats`;
+
+/** Rows of one table; more of them are a second table without a header, so that memory stays bounded. */
+const TABLE_ROWS = 1_000;
+
+export function addQueues(program: Command, runner: Runner): void {
+  const queues = program
+    .command('queues')
+    .summary('list the queues that hold tasks')
+    .description('Lists the queues that hold tasks, by name, with their statistics. All conditions given must hold.');
+  addFilterFlags(queues);
+  queues
+    .addHelpText('after', notesOf(queuesNotes))
+    .action((flags: FilterFlags) => runner.connected((session) => listQueues(session, flags)));
+  const stats = program
+    .command('stats')
+    .summary('show statistics of queues, and their sums')
+    .description('Shows statistics of the queues named, of those that fit the conditions, or of all, and their sums.')
+    .argument('[queue...]', 'queues; one without tasks has zeros');
+  addFilterFlags(stats);
+  stats.addHelpText('after', notesOf(statsNotes)).action((names: readonly string[], flags: FilterFlags) => {
+    const choice = queueChoice(names, flags);
+    return runner.connected((session) => showStats(session, choice));
+  });
+}
+
+/** Queues by their names or by what they are like. @throws UsageError when both are given. */
+export function queueChoice(names: readonly string[], flags: FilterFlags): StatsOptions {
+  assertNamesOrFilter(names, flags);
+  return names.length > 0 ? { queues: names.map(queueName) } : { filter: filterOf(flags) };
+}
+
+async function listQueues({ client, out, err, signal }: Session, flags: FilterFlags): Promise<ExitCode> {
+  let rows: QueueStats[] = [];
+  let listed = 0;
+  const missing = new Map<string, UnreachableNode>();
+  const onUnreachable = (nodes: readonly UnreachableNode[]): void => {
+    for (const node of nodes) missing.set(node.nodeId, node);
+  };
+  const print = async (): Promise<void> => {
+    await out.line(tableOf(rows, statsColumns, out.stream, { header: listed === 0 }));
+    listed += rows.length;
+    rows = [];
+  };
+  for await (const queue of client.listQueues({ filter: filterOf(flags), signal, onUnreachable })) {
+    if (out.closed.aborted) return exitCodes.ok;
+    if (out.json) {
+      await out.object(statsObject(queue));
+    } else {
+      rows.push(queue);
+      if (rows.length === TABLE_ROWS) await print();
+    }
+  }
+  if (rows.length > 0) await print();
+  if (listed === 0 && !out.json) err.write('no queues\n');
+  tellMissing(err, [...missing.values()]);
+  return exitCodes.ok;
+}
+
+async function showStats({ client, out, err, signal }: Session, choice: StatsOptions): Promise<ExitCode> {
+  const { queues, totals, unreachable } = await client.stats({ ...choice, signal });
+  tellMissing(err, unreachable);
+  if (out.json) {
+    for (const queue of queues) await out.object(statsObject(queue));
+    await out.object({ totals });
+    return exitCodes.ok;
+  }
+  await out.line(tableOf(queues, statsColumns, out.stream, { footer: totalsRow(totals) }));
+  if (queues.length < totals.queues) {
+    err.write(`only the first ${count(queues.length)} are shown; \`taskmaster queues\` lists them all\n`);
+  }
+  return exitCodes.ok;
+}
+
+/** What is shown is not all there is; programs are told so as well, where it does not disturb what they read. */
+function tellMissing(err: Session['err'], nodes: readonly UnreachableNode[]): void {
+  if (nodes.length === 0) return;
+  const names = nodes.map(({ name, address }) => `${name} (${address})`).join(', ');
+  err.write(`queues of ${names} are missing: ${nodes.length === 1 ? 'it did' : 'they did'} not answer\n`);
+}

@@ -1,0 +1,74 @@
+import { parseQueueName } from '@taskmaster/proto';
+import { InvalidArgumentError } from 'commander';
+import { canonicalName } from '../../tasks/new-task.ts';
+import { durationMs } from '../../values/duration.ts';
+import { type Pid, pidFromText } from '../../values/pid.ts';
+import { bytesOf } from './bytes-text.ts';
+
+/*
+ * Readers of arguments and options. All throw InvalidArgumentError, to which commander adds which option it was; for
+ * arguments that are read elsewhere it says enough alone.
+ */
+
+const DEFAULT_PORT = 7400;
+
+/** In ms. */
+export function lengthOfTime(text: string): number {
+  try {
+    return durationMs(text);
+  } catch {
+    throw new InvalidArgumentError(`'${text}' is not a length of time like 250ms, 1.5s, 5m, 2h or 7d.`);
+  }
+}
+
+export function wholeNumber(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (number >= min && number <= max) return number;
+    const upTo = max === Number.MAX_SAFE_INTEGER ? '' : ` to ${max}`;
+    throw new InvalidArgumentError(`'${text}' is not a whole number from ${min}${upTo}.`);
+  };
+}
+
+export const anyWholeNumber = wholeNumber(0, Number.MAX_SAFE_INTEGER);
+
+/** `host:port,...`; a host alone gets the default port. */
+export function endpoints(text: string): readonly string[] {
+  return text.split(',').map((part) => {
+    const endpoint = part.trim();
+    // What gRPC resolves by itself, such as dns:///name:port.
+    if (endpoint.includes('/')) return endpoint;
+    const [, host, port] = /^(\[[^\]]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(endpoint) ?? [];
+    if (host === undefined || Number(port ?? DEFAULT_PORT) > 65_535) {
+      throw new InvalidArgumentError(`'${endpoint}' is not host:port.`);
+    }
+    return `${host}:${port ?? DEFAULT_PORT}`;
+  });
+}
+
+export function queueName(text: string): string {
+  if (parseQueueName(text).name === '') throw new InvalidArgumentError('The name of a queue is not empty.');
+  return canonicalName(text);
+}
+
+export function pid(text: string): Pid {
+  try {
+    return pidFromText(text);
+  } catch (error) {
+    throw invalid(error);
+  }
+}
+
+export function payload(text: string): Buffer {
+  try {
+    return bytesOf(text);
+  } catch (error) {
+    throw invalid(error);
+  }
+}
+
+export const leaseToken = wholeNumber(1, Number.MAX_SAFE_INTEGER);
+
+function invalid(error: unknown): InvalidArgumentError {
+  return new InvalidArgumentError(`${error instanceof Error ? error.message : String(error)}.`);
+}

@@ -1,0 +1,122 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { addAbortSignal, type Readable } from 'node:stream';
+import { CommandFailed, UsageError } from '../output/cli-errors.ts';
+import type { Shell } from '../shell.ts';
+
+const NEWLINE = 0x0a;
+/** Of what is read from a file at a time, in bytes. */
+const CHUNK_BYTES = 256 * 1024;
+
+/** Something to read, and how long it is where that is known. */
+export interface Input {
+  readonly stream: Readable;
+  /** For messages. */
+  readonly name: string;
+  readonly totalBytes: number | undefined;
+}
+
+/** Opens a file, or stdin for `-`. @throws CommandFailed; reading it throws when the signal is aborted. */
+export async function openInput(path: string, { stdin, signal, err }: Shell): Promise<Input> {
+  if (path === '-') {
+    if (stdin.isTTY) err.write('Reading from the terminal; end with Ctrl-D.\n');
+    return { stream: addAbortSignal(signal, stdin), name: 'stdin', totalBytes: undefined };
+  }
+  try {
+    const stats = await stat(path);
+    if (stats.isDirectory()) throw new UsageError(`${path} is a directory`);
+    const stream = addAbortSignal(signal, createReadStream(path, { highWaterMark: CHUNK_BYTES }));
+    // A pipe or a device has no length of its own.
+    return { stream, name: path, totalBytes: stats.isFile() ? stats.size : undefined };
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw unreadable(path, error);
+  }
+}
+
+/** All there is to read. @throws UsageError when it is longer than `maxBytes`. */
+export async function readWhole({ stream, name, totalBytes }: Input, maxBytes: number): Promise<Buffer> {
+  const tooLong = (): UsageError =>
+    new UsageError(
+      `${name} has more than ${maxBytes} bytes, the most a task can hold; --lines makes a task of each line`,
+    );
+  if (totalBytes !== undefined && totalBytes > maxBytes) throw tooLong();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of chunksOf(stream, name)) {
+    bytes += chunk.byteLength;
+    if (bytes > maxBytes) throw tooLong();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** A piece of input between delimiters. */
+export interface Line {
+  /** From 1. */
+  readonly number: number;
+  /** Without its delimiter. A view: copy what is kept for long. */
+  readonly bytes: Buffer;
+  /** Bytes of the input up to the end of this line. */
+  readonly endsAt: number;
+}
+
+export interface LineOptions {
+  /** Default: a newline. */
+  readonly delimiter?: Buffer;
+  readonly maxBytes: number;
+}
+
+/**
+ * The lines of an input, byte for byte, in bounded memory: at most one chunk and one line of `maxBytes`. What follows the
+ * last delimiter is a line unless it is empty.
+ * @throws UsageError for a line that is too long.
+ */
+export async function* readLines({ stream, name }: Input, options: LineOptions): AsyncGenerator<Line, void> {
+  const delimiter = options.delimiter ?? Buffer.of(NEWLINE);
+  let number = 0;
+  let endsAt = 0;
+  let rest: Buffer = Buffer.alloc(0);
+  /** Bytes of `rest` in which no delimiter begins, so that a long line is not searched again with each chunk. */
+  let searched = 0;
+  const line = (bytes: Buffer, delimiterBytes: number): Line => {
+    number++;
+    endsAt += bytes.byteLength + delimiterBytes;
+    if (bytes.byteLength > options.maxBytes) throw tooLong(name, number, options.maxBytes);
+    return { number, bytes, endsAt };
+  };
+  for await (const chunk of chunksOf(stream, name)) {
+    rest = rest.byteLength === 0 ? chunk : Buffer.concat([rest, chunk]);
+    let start = 0;
+    for (;;) {
+      const at = rest.indexOf(delimiter, start + searched);
+      if (at < 0) break;
+      yield line(rest.subarray(start, at), delimiter.byteLength);
+      start = at + delimiter.byteLength;
+      searched = 0;
+    }
+    rest = rest.subarray(start);
+    searched = Math.max(0, rest.byteLength - delimiter.byteLength + 1);
+    if (rest.byteLength > options.maxBytes + delimiter.byteLength) throw tooLong(name, number + 1, options.maxBytes);
+  }
+  if (rest.byteLength > 0) yield line(rest, 0);
+}
+
+async function* chunksOf(stream: Readable, name: string): AsyncGenerator<Buffer, void> {
+  try {
+    for await (const chunk of stream) yield chunk as Buffer;
+  } catch (error) {
+    if (error instanceof Error && error.name === 'AbortError') throw error;
+    throw unreadable(name, error);
+  }
+}
+
+function tooLong(name: string, line: number, maxBytes: number): UsageError {
+  return new UsageError(`${name}: line ${line} has more than ${maxBytes} bytes, the most a task can hold`);
+}
+
+function unreadable(name: string, cause: unknown): CommandFailed {
+  const { code = 'READ_FAILED', message } = cause as NodeJS.ErrnoException;
+  const why = code === 'ENOENT' ? 'there is no such file' : message;
+  return new CommandFailed(code, `${name} cannot be read: ${why}`, { cause });
+}

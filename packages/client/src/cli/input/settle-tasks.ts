@@ -1,0 +1,115 @@
+import type { Update, UpdateOutcome } from '../../tasks/update.ts';
+import { isTaskMasterError } from '../../values/errors.ts';
+import { pidText } from '../../values/pid.ts';
+import { InFlight } from '../in-flight.ts';
+import { AlreadyReported, UsageError } from '../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
+import { countOf } from '../output/format.ts';
+import { errorLine, errorReport } from '../output/report-error.ts';
+import type { Session } from '../session.ts';
+import { escapeControls } from './bytes-text.ts';
+import { type RefSource, type TaskRef, taskRefs } from './task-refs.ts';
+
+/** What is done with each task. */
+export interface Settling {
+  /** Completed, renewed, released. */
+  readonly done: string;
+  readonly add: (update: Update, ref: TaskRef) => void;
+  /** For programs: what is said besides queue, PID and result. */
+  readonly describe: (outcome: UpdateOutcome) => object;
+  /** For people: a few words more. */
+  readonly note?: (outcome: UpdateOutcome) => string | undefined;
+}
+
+/** Changes under way at once; the client joins them on the wire. */
+const IN_FLIGHT = 256;
+/** The protocol's bound of items in one update; a completion that enqueues counts more than once. */
+const ATOMIC_TASKS = 10_000;
+
+/** Settles all tasks of a source, each in a change of its own or all in one. */
+export async function settleTasks(
+  session: Session,
+  source: RefSource,
+  settling: Settling,
+  isAtomic: boolean,
+): Promise<ExitCode> {
+  return isAtomic ? settleAtOnce(session, source, settling) : settleEach(session, source, settling);
+}
+
+async function settleEach(session: Session, source: RefSource, settling: Settling): Promise<ExitCode> {
+  const inFlight = new InFlight(IN_FLIGHT);
+  let done = 0;
+  let refused = 0;
+  const settle = async (ref: TaskRef): Promise<void> => {
+    const update = session.client.update();
+    settling.add(update, ref);
+    try {
+      // Without the signal of Ctrl-C: a change that was sent is waited for, to say what became of it.
+      const outcome = await update.commit();
+      done++;
+      await report(session, ref, settling, outcome);
+    } catch (error) {
+      // One lost lease is no reason to lose the others; a node that is gone is.
+      if (!isTaskMasterError(error) || error.items.length === 0 || isOnly(source)) throw error;
+      refused++;
+      reportRefusal(session, ref, error);
+    }
+  };
+  try {
+    for await (const ref of taskRefs(source, session)) await inFlight.add(() => settle(ref));
+    await inFlight.drain();
+  } finally {
+    await inFlight.settled();
+    if (!isOnly(source)) summarise(session, settling, done, refused);
+  }
+  if (refused > 0) throw new AlreadyReported('some tasks were refused');
+  return exitCodes.ok;
+}
+
+async function settleAtOnce(session: Session, source: RefSource, settling: Settling): Promise<ExitCode> {
+  const refs: TaskRef[] = [];
+  for await (const ref of taskRefs(source, session)) {
+    refs.push(ref);
+    if (refs.length > ATOMIC_TASKS) throw new UsageError(`one change holds at most ${ATOMIC_TASKS} tasks`);
+  }
+  if (refs.length === 0) return exitCodes.ok;
+  const update = session.client.update();
+  for (const ref of refs) settling.add(update, ref);
+  const outcome = await update.commit();
+  const perTask = outcome.enqueued.length / refs.length;
+  for (const [at, ref] of refs.entries()) {
+    await report(session, ref, settling, {
+      enqueued: outcome.enqueued.slice(at * perTask, (at + 1) * perTask),
+      renewed: outcome.renewed.slice(at, at + 1),
+      released: outcome.released.slice(at, at + 1),
+    });
+  }
+  return exitCodes.ok;
+}
+
+async function report({ out }: Session, ref: TaskRef, settling: Settling, outcome: UpdateOutcome): Promise<void> {
+  const { queue, pid } = ref;
+  if (out.json) {
+    await out.object({ queue, pid: pidText(pid), result: settling.done, ...settling.describe(outcome) });
+    return;
+  }
+  const note = settling.note?.(outcome);
+  await out.line(escapeControls(`${settling.done}  ${queue}  ${pidText(pid)}${note === undefined ? '' : `  ${note}`}`));
+}
+
+function reportRefusal({ out, err }: Session, { queue, pid }: TaskRef, error: unknown): void {
+  const refusal = errorReport(error);
+  if (out.json) err.write(`${JSON.stringify({ error: { ...refusal, queue, pid: pidText(pid) } })}\n`);
+  else err.write(`${errorLine(refusal)}\n`);
+}
+
+function summarise({ out, err }: Session, { done: how }: Settling, done: number, refused: number): void {
+  if (out.json) return;
+  const rest = refused === 0 ? '' : `, ${countOf(refused, 'task')} refused`;
+  err.write(`${countOf(done, 'task')} ${how}${rest}\n`);
+}
+
+/** One task on the command line: what happens to it is all there is to say. */
+function isOnly({ pids, file }: RefSource): boolean {
+  return file === undefined && pids.length === 1;
+}

@@ -1,0 +1,135 @@
+import type { LeasedTask } from '../../tasks/leased-task.ts';
+import type { TaskSummary } from '../../tasks/task-info.ts';
+import { pidText } from '../../values/pid.ts';
+import { previewOf, textOf } from '../input/bytes-text.ts';
+import { count, duration } from './format.ts';
+import type { Output } from './output.ts';
+import type { Column } from './table.ts';
+
+/** A leased task for programs; `complete`, `renew` and `release` read this line with `--task`. */
+export interface LeasedObject {
+  readonly queue: string;
+  readonly pid: string;
+  readonly token: number;
+  readonly attempt: number;
+  readonly enqueuedAt: string;
+  readonly leaseUntil: string;
+  readonly data: string;
+}
+
+export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
+  return {
+    queue: task.queue,
+    pid: pidText(task.pid),
+    token: task.leaseToken,
+    attempt: task.attempt,
+    enqueuedAt: task.enqueuedAt.toISOString(),
+    leaseUntil: task.leaseUntil.toISOString(),
+    data: textOf(task.bytes),
+  };
+}
+
+export function leasedColumns(out: Output, now: number): readonly Column<LeasedTask<Uint8Array>>[] {
+  return [
+    { title: 'QUEUE', cell: (task) => task.queue },
+    { title: 'PID', cell: (task) => pidText(task.pid) },
+    { title: 'TOKEN', align: 'right', cell: (task) => String(task.leaseToken) },
+    { title: 'ATTEMPT', align: 'right', cell: (task) => count(task.attempt) },
+    { title: 'AGE', align: 'right', cell: (task) => duration(now - task.enqueuedAt.getTime()) },
+    { title: 'LEASED FOR', align: 'right', cell: (task) => duration(task.leaseUntil.getTime() - now) },
+    { title: 'DATA', cell: (task) => previewOf(task.bytes, previewWidth(out)) },
+  ];
+}
+
+/** A task seen without a lease, with its payload where that was asked for. */
+export interface SeenTask extends TaskSummary {
+  readonly bytes?: Uint8Array | undefined;
+}
+
+/** A task seen without a lease, for programs. What is not known or not asked for is left out. */
+export function taskObject(task: SeenTask): object {
+  const { retry } = task;
+  return {
+    queue: task.queue,
+    pid: pidText(task.pid),
+    state: task.state,
+    ...(task.state === 'not-found' ? {} : { attempts: task.attempts }),
+    enqueuedAt: task.enqueuedAt?.toISOString(),
+    hiddenUntil: task.hiddenUntil?.toISOString(),
+    token: task.leaseToken === 0 ? undefined : task.leaseToken,
+    leasedAt: task.leasedAt?.toISOString(),
+    worker: task.worker,
+    workerAddress: task.workerAddress,
+    retry:
+      retry === undefined
+        ? undefined
+        : {
+            maxAttempts: retry.maxAttempts === 0 ? undefined : retry.maxAttempts,
+            backoffInitialMs: retry.backoffInitialMs === 0 ? undefined : retry.backoffInitialMs,
+            backoffMaxMs: retry.backoffMaxMs === 0 ? undefined : retry.backoffMaxMs,
+            deadLetterQueue: retry.deadLetterQueue === '' ? undefined : retry.deadLetterQueue,
+          },
+    data: task.bytes === undefined ? undefined : textOf(task.bytes),
+  };
+}
+
+type TaskColumn = Column<SeenTask>;
+
+/** Columns for tasks that are all in the same state, or in any. */
+export function taskColumns(
+  kind: TaskSummary['state'] | 'any',
+  out: Output,
+  withData: boolean,
+  now: number,
+): readonly TaskColumn[] {
+  const columns: TaskColumn[] = [{ title: 'PID', cell: (task) => pidText(task.pid) }];
+  if (kind === 'any') columns.push({ title: 'STATE', cell: ({ state }) => state });
+  columns.push(
+    { title: 'AGE', align: 'right', cell: ({ enqueuedAt }) => since(enqueuedAt, now) },
+    {
+      title: 'ATTEMPTS',
+      align: 'right',
+      cell: ({ state, attempts }) => (state === 'not-found' ? '' : count(attempts)),
+    },
+  );
+  if (kind === 'leased' || kind === 'any') {
+    columns.push(
+      { title: 'LEASED', align: 'right', cell: ({ leasedAt }) => since(leasedAt, now) },
+      { title: 'TOKEN', align: 'right', cell: ({ leaseToken }) => (leaseToken === 0 ? '' : String(leaseToken)) },
+      { title: 'WORKER', cell: ({ worker, workerAddress }) => workerOf(worker, workerAddress) },
+    );
+  }
+  if (kind !== 'available') {
+    const title = kind === 'leased' ? 'ENDS IN' : kind === 'delayed' ? 'SHOWS IN' : 'HIDDEN FOR';
+    columns.push({ title, align: 'right', cell: ({ hiddenUntil }) => until(hiddenUntil, now) });
+  }
+  if (withData) {
+    columns.push({
+      title: 'DATA',
+      cell: ({ bytes }) => (bytes === undefined ? '' : previewOf(bytes, previewWidth(out))),
+    });
+  }
+  return columns;
+}
+
+const PREVIEW_WIDTH = 60;
+/** Columns where there is no terminal that knows. */
+const WIDE = 160;
+
+/** A table fits into the terminal with about so much data; where there is none, into a log. */
+function previewWidth({ stream }: Output): number {
+  return Math.max(20, Math.min(PREVIEW_WIDTH, Math.floor((stream.columns || WIDE) / 2.5)));
+}
+
+function workerOf(worker: string | undefined, address: string | undefined): string {
+  if (worker === undefined) return address ?? '';
+  return address === undefined ? worker : `${worker} (${address})`;
+}
+
+function since(instant: Date | undefined, now: number): string {
+  return instant === undefined ? '' : duration(now - instant.getTime());
+}
+
+function until(instant: Date | undefined, now: number): string {
+  return instant === undefined ? '' : duration(instant.getTime() - now);
+}

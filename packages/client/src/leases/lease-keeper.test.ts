@@ -1,0 +1,84 @@
+import { describe, expect, test, vi } from 'vitest';
+import { connect } from '../api/connect.ts';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import { clientSetUp } from '../testing/client-set-up.ts';
+import { FakeTransport } from '../testing/fake-transport.ts';
+import { startServerThread } from '../testing/server-thread.ts';
+import { systemTiming } from '../transport/timing.ts';
+import type { Reachable } from '../transport/transport.ts';
+import { Lease } from './lease.ts';
+import { LeaseKeeper } from './lease-keeper.ts';
+
+const patience = { timeout: 20_000 };
+
+/** Nothing of this thread runs meanwhile. */
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+describe('a handler that blocks the event loop', () => {
+  test('keeps its lease, and hears of the renewals before it hears of the time', async () => {
+    await using server = startServerThread();
+    await vi.waitUntil(() => server.port !== 0, patience);
+    await using client = await connect(`127.0.0.1:${server.port}`);
+    const queue = client.queue<string>('q');
+    const warmUp = client.queue<string>('warm-up');
+    await warmUp.enqueue('a');
+    // The thread takes a while to start, on a busy machine a long one; the test is about what it does then.
+    await using starter = client.worker(
+      warmUp,
+      () => vi.waitUntil(() => server.renewals > 0, patience).then(() => {}),
+      {
+        lease: '4s',
+      },
+    );
+    starter.start();
+    await vi.waitUntil(() => server.renewals > 0, patience);
+
+    await queue.enqueue('a');
+    const completed = Promise.withResolvers<LeasedTask<string>>();
+    const seen: { aborted: boolean; endsIn: number }[] = [];
+    const handler = async (task: LeasedTask<string>): Promise<void> => {
+      const { signal } = task;
+      // Blocked after the sockets were polled, the loop brings the timer of the lease's end first, and what the thread has
+      // reported only after it.
+      await new Promise((resolve) => setImmediate(resolve));
+      block(5_000);
+      await new Promise((resolve) => setImmediate(resolve));
+      seen.push({ aborted: signal.aborted, endsIn: task.leaseUntil.getTime() - Date.now() });
+    };
+    await using worker = client.worker(queue, handler, { lease: '2s', onComplete: completed.resolve });
+    worker.start();
+    const task = await completed.promise;
+    expect(task.attempt).toBe(1);
+    expect(seen).toEqual([{ aborted: false, endsIn: expect.any(Number) }]);
+    expect(seen[0]?.endsIn).toBeGreaterThan(0);
+    expect(server.renewals).toBeGreaterThan(3);
+  });
+});
+
+test('in process, where only this thread can reach the engine, it renews', async () => {
+  const { client, timing, engine } = clientSetUp();
+  const queue = client.queue<string>('q');
+  await queue.enqueue('a');
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await using worker = client.worker(queue, () => promise);
+  worker.start();
+  await timing.advance(60_000);
+  expect(engine.updates.filter(({ renew }) => renew.length > 0).length).toBeGreaterThan(4);
+  resolve();
+});
+
+test('when the thread dies, this one goes on renewing', async () => {
+  // A thread without endpoints fails as it starts.
+  class Unreachable extends FakeTransport {
+    override readonly reachableFrom: Reachable = { endpoints: [], tls: undefined };
+  }
+  const transport = new Unreachable(systemTiming);
+  const keeper = new LeaseKeeper({ transport, timing: systemTiming, random: Math.random });
+  const terms = { queue: 'q', pid: Buffer.from('a'), token: 1, leaseMs: 3_000, from: systemTiming.now() - 2_000 };
+  keeper.keep([new Lease(terms, systemTiming, keeper.catchUp)], 60_000);
+  await vi.waitUntil(() => transport.engine.updates.length > 0, patience);
+  expect(transport.engine.updates[0]?.renew).toHaveLength(1);
+  await keeper.close();
+});

@@ -1,0 +1,122 @@
+import type { Timing } from '../transport/timing.ts';
+import type { Transport } from '../transport/transport.ts';
+import { LeaseExpired, type TaskMasterError } from '../values/errors.ts';
+import type { Lease } from './lease.ts';
+import { type KeptLease, Renewer } from './renewer.ts';
+import { ThreadedRenewer } from './threaded-renewer.ts';
+
+export interface LeaseKeeperParts {
+  readonly transport: Transport;
+  readonly timing: Timing;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+}
+
+interface Kept {
+  readonly lease: Lease;
+  readonly keepUntil: number;
+}
+
+type Renewing =
+  | { readonly kind: 'threaded'; readonly renewer: ThreadedRenewer }
+  /** In process, or with credentials that cannot leave this thread, or after the thread died. */
+  | { readonly kind: 'local'; readonly renewer: Renewer };
+
+/** `idle`: nothing to renew yet. */
+type KeeperState = Renewing | { readonly kind: 'idle' } | { readonly kind: 'closed' };
+
+/** Keeps the leases of tasks that workers have in hand, one keeper for all workers of a client. */
+export class LeaseKeeper {
+  readonly #parts: LeaseKeeperParts;
+  readonly #kept = new Map<number, Kept>();
+  #state: KeeperState = { kind: 'idle' };
+  #lastId = 0;
+
+  constructor(parts: LeaseKeeperParts) {
+    this.#parts = parts;
+  }
+
+  /** Renews these leases until they end or are let go, or `maxLeaseMs` from now have passed. */
+  keep(leases: readonly Lease[], maxLeaseMs: number): void {
+    const held = leases.filter((lease) => lease.isHeld);
+    if (held.length === 0) return;
+    const state = this.#state.kind === 'idle' ? this.#begin() : this.#state;
+    if (state.kind === 'closed') return;
+    this.#state = state;
+    const keepUntil = this.#parts.timing.now() + maxLeaseMs;
+    state.renewer.keep(held.map((lease) => this.#enter(lease, keepUntil)));
+  }
+
+  /** Learns what the thread has reported while this one was busy. */
+  readonly catchUp = (): void => {
+    if (this.#state.kind === 'threaded') this.#state.renewer.catchUp();
+  };
+
+  async close(): Promise<void> {
+    const state = this.#state;
+    this.#state = { kind: 'closed' };
+    this.#kept.clear();
+    if (state.kind === 'threaded' || state.kind === 'local') await state.renewer.close();
+  }
+
+  #begin(): Renewing {
+    const { reachableFrom } = this.#parts.transport;
+    if (reachableFrom === undefined) return this.#beginLocal();
+    const renewer = new ThreadedRenewer({
+      reachable: reachableFrom,
+      onRenewed: (ids, sentAt) => this.#renewed(ids, sentAt),
+      onRefused: (id, error) => this.#refused(id, error),
+      onDied: () => this.#replaceThread(),
+    });
+    return { kind: 'threaded', renewer };
+  }
+
+  #beginLocal(): Renewing {
+    const renewer = new Renewer({
+      ...this.#parts,
+      onRenewed: (ids, sentAt) => this.#renewed(ids, sentAt),
+      onRefused: (id, error) => this.#refused(id, error),
+    });
+    return { kind: 'local', renewer };
+  }
+
+  /** Better renewed from here, as long as handlers do not block, than not at all. */
+  #replaceThread(): void {
+    if (this.#state.kind === 'closed') return;
+    const local = this.#beginLocal();
+    this.#state = local;
+    local.renewer.keep([...this.#kept].map(([id, { lease, keepUntil }]) => keptLease(id, lease, keepUntil)));
+  }
+
+  #enter(lease: Lease, keepUntil: number): KeptLease {
+    const id = ++this.#lastId;
+    this.#kept.set(id, { lease, keepUntil });
+    lease.onEnd(() => this.#forget(id));
+    return keptLease(id, lease, keepUntil);
+  }
+
+  #forget(id: number): void {
+    if (!this.#kept.delete(id)) return;
+    if (this.#state.kind === 'threaded' || this.#state.kind === 'local') this.#state.renewer.forget(id);
+  }
+
+  #renewed(ids: readonly number[], sentAt: number): void {
+    for (const id of ids) {
+      const lease = this.#kept.get(id)?.lease;
+      lease?.renewed(sentAt, lease.leaseMs);
+    }
+  }
+
+  #refused(id: number, error: TaskMasterError): void {
+    const lease = this.#kept.get(id)?.lease;
+    if (lease === undefined) return;
+    this.#kept.delete(id);
+    // An expired lease can still be completed if nobody has leased the task since: the node decides that.
+    if (error instanceof LeaseExpired) lease.expire(error);
+    else lease.lose(error);
+  }
+}
+
+function keptLease(id: number, { queue, pid, token, leaseMs, endsAt }: Lease, keepUntil: number): KeptLease {
+  return { id, queue, pid, token, leaseMs, endsAt, keepUntil };
+}

@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest';
+import { ManualTiming } from '../testing/manual-timing.ts';
+import { LeaseExpired, LeaseLost } from '../values/errors.ts';
+import { Lease } from './lease.ts';
+
+function setUp(catchUp: (lease: Lease) => void = () => {}) {
+  const timing = new ManualTiming();
+  const terms = { queue: 'q', pid: Buffer.from('a'), token: 1, leaseMs: 1_000, from: timing.now() };
+  const lease: Lease = new Lease(terms, timing, () => catchUp(lease));
+  return { timing, lease };
+}
+
+const lost = new LeaseLost('taken', { reason: 'LEASE_LOST' });
+
+describe('the signal', () => {
+  test('is aborted when the lease has run out, with the reason', async () => {
+    const { timing, lease } = setUp();
+    const { signal } = lease;
+    await timing.advance(999);
+    expect(signal.aborted).toBe(false);
+    await timing.advance(1);
+    expect(signal.reason).toBeInstanceOf(LeaseExpired);
+  });
+
+  test('counts a renewal from when it was sent', async () => {
+    const { timing, lease } = setUp();
+    const { signal } = lease;
+    await timing.advance(600);
+    lease.renewed(timing.now() - 100, 1_000);
+    await timing.advance(899);
+    expect(signal.aborted).toBe(false);
+    await timing.advance(1);
+    expect(signal.aborted).toBe(true);
+  });
+
+  test('is aborted earlier when a renewal has made the lease shorter', async () => {
+    const { timing, lease } = setUp();
+    const { signal } = lease;
+    await timing.advance(100);
+    lease.renewed(timing.now(), 300);
+    await timing.advance(299);
+    expect(signal.aborted).toBe(false);
+    await timing.advance(1);
+    expect(signal.reason).toBeInstanceOf(LeaseExpired);
+  });
+
+  test('goes by the earlier end when two renewals are reported in another order than they were sent', async () => {
+    const { timing, lease } = setUp();
+    await timing.advance(500);
+    lease.renewed(timing.now(), 1_000);
+    lease.renewed(timing.now() - 200, 1_000);
+    expect(lease.endsAt).toBe(timing.now() + 800);
+  });
+
+  test('after a blocked event loop, first hears of the renewals made meanwhile', async () => {
+    const { timing, lease } = setUp((one) => one.renewed(timing.now() - 200, 1_000));
+    const { signal } = lease;
+    timing.block(60_000);
+    await timing.advance(0);
+    expect(signal.aborted).toBe(false);
+    expect(lease.endsAt).toBe(timing.now() + 800);
+  });
+
+  test('of a lease that is settled is never aborted', async () => {
+    const { timing, lease } = setUp();
+    const { signal } = lease;
+    lease.beginSettling();
+    lease.settle('completed');
+    await timing.advance(5_000);
+    expect(signal.aborted).toBe(false);
+    expect(timing.timers).toBe(0);
+  });
+
+  test('of a lost lease is aborted, also when it is asked for afterwards', () => {
+    const { lease } = setUp();
+    lease.lose(lost);
+    expect(lease.signal.reason).toBe(lost);
+  });
+});
+
+describe('ending a lease', () => {
+  test('a worker slightly late may still try: the node decides', async () => {
+    const { timing, lease } = setUp();
+    await timing.advance(2_000);
+    expect(() => lease.beginSettling()).not.toThrow();
+  });
+
+  test('of a lost lease fails without being sent', () => {
+    const { lease } = setUp();
+    lease.lose(lost);
+    expect(() => lease.beginSettling()).toThrow(lost);
+  });
+
+  test('twice is a mistake of the caller', () => {
+    const { lease } = setUp();
+    lease.beginSettling();
+    expect(() => lease.beginSettling()).toThrow(/is being completed or released already/);
+    lease.settle('released');
+    expect(() => lease.beginSettling()).toThrow(/was released already/);
+  });
+
+  test('that did not come about can be tried again', () => {
+    const { lease } = setUp();
+    lease.beginSettling();
+    lease.stopSettling();
+    expect(lease.isHeld).toBe(true);
+  });
+
+  test('decides over news of a loss that came meanwhile', () => {
+    const { lease } = setUp();
+    lease.beginSettling();
+    lease.lose(lost);
+    lease.settle('completed');
+    expect(lease.lostTo).toBeUndefined();
+  });
+
+  test('that failed leaves the lease lost if it was lost meanwhile', () => {
+    const { lease } = setUp();
+    lease.beginSettling();
+    lease.lose(lost);
+    lease.stopSettling();
+    expect(lease.lostTo).toBe(lost);
+  });
+});
+
+test('whoever renews the lease hears once that it need not be renewed any more', () => {
+  const { lease } = setUp();
+  const heard: string[] = [];
+  lease.onEnd(() => heard.push('end'));
+  lease.onLost((error) => heard.push(error.reason));
+  lease.lose(lost);
+  lease.lose(lost);
+  lease.letGo();
+  expect(heard).toEqual(['end', 'LEASE_LOST']);
+});

@@ -1,0 +1,132 @@
+import { describe, expect, test } from 'vitest';
+import { emptyRequest } from '../calls/update-request.ts';
+import { connectionLost, FakeTransport } from '../testing/fake-transport.ts';
+import { ManualTiming } from '../testing/manual-timing.ts';
+import { Renewer } from './renewer.ts';
+
+const LEASE_MS = 30_000;
+
+/** `queues` lists queues of tasks `0`, `1`, ... that are leased and kept. */
+async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
+  const timing = new ManualTiming();
+  const transport = new FakeTransport(timing);
+  const renewed: number[] = [];
+  const refused: [number, string][] = [];
+  const renewer = new Renewer({
+    transport,
+    timing,
+    random: () => 0.5,
+    onRenewed: (ids) => renewed.push(...ids),
+    onRefused: (id, { reason }) => refused.push([id, reason]),
+  });
+  const data = Buffer.alloc(0);
+  const enqueue = Array.from({ length: tasks }, (_, i) => ({
+    ...{ queue, pid: Buffer.from(String(i)), data, mode: 1 as const, delayMs: 0, retry: undefined },
+  }));
+  transport.engine.update({ ...emptyRequest(), enqueue });
+  const request = { queues: [queue], maxTasks: tasks, leaseMs: LEASE_MS, waitMs: 0, worker: '', maxBytes: 0 };
+  const leased = await transport.engine.lease({ ...request, maxPid: data });
+  const kept = leased.tasks.map(({ pid, leaseToken }, id) => {
+    const instants = { endsAt: timing.now() + LEASE_MS, keepUntil: timing.now() + keepMs };
+    return { id, queue, pid, token: leaseToken, leaseMs: LEASE_MS, ...instants };
+  });
+  transport.engine.updates.length = 0;
+  renewer.keep(kept);
+  return { timing, transport, engine: transport.engine, renewer, renewed, refused, kept };
+}
+
+test('a lease is renewed whenever a third of it has passed', async () => {
+  const { timing, engine, renewed } = await setUp();
+  await timing.advance(9_999);
+  expect(engine.updates).toHaveLength(0);
+  await timing.advance(1);
+  expect(engine.updates).toHaveLength(1);
+  await timing.advance(90_000);
+  expect(engine.updates).toHaveLength(10);
+  expect(renewed).toHaveLength(10);
+});
+
+test('many leases are renewed in one request', async () => {
+  const { timing, engine } = await setUp({ tasks: 400 });
+  await timing.advance(10_000);
+  expect(engine.updates.map(({ renew }) => renew.length)).toEqual([400]);
+});
+
+test('a forgotten lease is left alone, and the timer with it', async () => {
+  const { timing, engine, renewer } = await setUp();
+  renewer.forget(0);
+  await timing.advance(60_000);
+  expect(engine.updates).toHaveLength(0);
+  expect(timing.timers).toBe(0);
+});
+
+test('a lease that is lost does not take the others with it', async () => {
+  const { timing, engine, renewed, refused } = await setUp({ tasks: 3 });
+  engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0 }] });
+  await timing.advance(10_000);
+  expect(refused).toEqual([[1, 'TASK_NOT_FOUND']]);
+  expect(renewed).toEqual([0, 2]);
+});
+
+test('what is repeated without the lost leases is not renewed a second time meanwhile', async () => {
+  const { timing, transport, engine, renewer, kept } = await setUp({ tasks: 3 });
+  engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0 }] });
+  const sent: string[][] = [];
+  const attempt = transport.updateTasks.bind(transport);
+  transport.updateTasks = (request, options) => {
+    sent.push(request.renew.map(({ pid }) => pid.toString()));
+    return sent.length === 2 ? new Promise(() => {}) : attempt(request, options);
+  };
+  await timing.advance(10_000);
+  expect(sent).toEqual([
+    ['0', '1', '2'],
+    ['0', '2'],
+  ]);
+  // Another lease that is due wakes the renewer while the repetition has no answer.
+  renewer.keep(kept.slice(1, 2).map((lease) => ({ ...lease, id: 3 })));
+  await timing.advance(1);
+  expect(sent.slice(2)).toEqual([['1']]);
+});
+
+describe('when a renewal does not come through', () => {
+  test('it is repeated until it does, well within the lease', async () => {
+    const { timing, transport, renewed } = await setUp();
+    transport.faults.updateTasks.push(
+      { when: 'before', error: connectionLost() },
+      { when: 'before', error: connectionLost() },
+    );
+    await timing.advance(11_000);
+    expect(renewed).toEqual([0]);
+  });
+
+  test('it goes on beyond the end of the lease, until the node says that it is too late', async () => {
+    const { timing, transport, refused } = await setUp();
+    transport.faults.updateTasks.push(
+      ...Array.from({ length: 20 }, () => ({ when: 'before', error: connectionLost() }) as const),
+    );
+    await timing.advance(29_000);
+    expect(refused).toEqual([]);
+    await timing.advance(60_000);
+    expect(refused).toEqual([[0, 'LEASE_EXPIRED']]);
+  });
+});
+
+test('a handler that hangs is not kept for ever', async () => {
+  const { timing, engine, refused } = await setUp({ keepMs: 45_000 });
+  await timing.advance(45_000);
+  const sent = engine.updates.length;
+  expect(refused).toEqual([]);
+  await timing.advance(40_000);
+  expect(engine.updates).toHaveLength(sent);
+  expect(refused).toEqual([[0, 'LEASE_EXPIRED']]);
+  expect(timing.timers).toBe(0);
+});
+
+test('a closed renewer is silent, also when an answer comes afterwards', async () => {
+  const { timing, transport, renewer } = await setUp();
+  transport.faults.updateTasks.push({ when: 'before', error: connectionLost() });
+  const advancing = timing.advance(10_000);
+  renewer.close();
+  await advancing;
+  expect(timing.timers).toBe(0);
+});

@@ -1,0 +1,105 @@
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker as Thread } from 'node:worker_threads';
+import type { Error as WireError } from '@taskmaster/proto';
+import type { Reachable } from '../transport/transport.ts';
+import { errorFromWire } from '../transport/wire-errors.ts';
+import type { TaskMasterError } from '../values/errors.ts';
+import type { KeptLease } from './renewer.ts';
+import { type SentLease, sendLease } from './sent-lease.ts';
+
+/** What the thread is started with. */
+export interface RenewerThreadData {
+  readonly reachable: Reachable;
+  readonly port: MessagePort;
+}
+
+/** To the thread. */
+export type RenewerCommand =
+  | { readonly kind: 'keep'; readonly leases: readonly SentLease[] }
+  | { readonly kind: 'forget'; readonly ids: readonly number[] };
+
+/** From the thread. */
+export type RenewerReport =
+  | { readonly kind: 'renewed'; readonly ids: readonly number[]; readonly sentAt: number }
+  | { readonly kind: 'refused'; readonly id: number; readonly error: WireError };
+
+export interface ThreadedRenewerParts {
+  readonly reachable: Reachable;
+  readonly onRenewed: (ids: readonly number[], sentAt: number) => void;
+  readonly onRefused: (id: number, error: TaskMasterError) => void;
+  /** The thread died; it renews nothing any more. */
+  readonly onDied: (error: Error) => void;
+}
+
+/**
+ * A `Renewer` in a thread of its own with a connection of its own, so that a handler that blocks this thread keeps its
+ * leases. Keeps neither the process nor the event loop alive.
+ */
+export class ThreadedRenewer {
+  readonly #parts: ThreadedRenewerParts;
+  readonly #thread: Thread;
+  readonly #port: MessagePort;
+  #forgotten: number[] = [];
+  #closing = false;
+
+  constructor(parts: ThreadedRenewerParts) {
+    this.#parts = parts;
+    const { port1, port2 } = new MessageChannel();
+    const data: RenewerThreadData = { reachable: parts.reachable, port: port2 };
+    // In the sources the thread is TypeScript, in the build JavaScript; it has the extension that this file has.
+    const file = new URL(`./renewer-thread${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
+    this.#thread = new Thread(file, { workerData: data, transferList: [port2], name: 'taskmaster-leases' });
+    this.#thread.on('error', (error) => this.#died(error instanceof Error ? error : new Error(String(error))));
+    this.#thread.on('exit', () => this.#died(new Error('the thread that renews leases ended')));
+    this.#thread.unref();
+    this.#port = port1;
+    this.#port.on('message', (report: RenewerReport) => this.#heard(report));
+    this.#port.unref();
+  }
+
+  keep(leases: readonly KeptLease[]): void {
+    this.#post({ kind: 'keep', leases: leases.map(sendLease) });
+  }
+
+  /** Told to the thread at the end of the turn, together with others: tasks end one by one, but many at a time. */
+  forget(id: number): void {
+    if (this.#forgotten.push(id) > 1) return;
+    setImmediate(() => {
+      const ids = this.#forgotten;
+      this.#forgotten = [];
+      this.#post({ kind: 'forget', ids });
+    });
+  }
+
+  /** Takes in what the thread has reported and the event loop has not delivered yet. */
+  catchUp(): void {
+    for (let next = receiveMessageOnPort(this.#port); next !== undefined; next = receiveMessageOnPort(this.#port)) {
+      this.#heard(next.message);
+    }
+  }
+
+  /** Renews no more. The thread is not asked but ended: one that is still starting would take its time to answer. */
+  async close(): Promise<void> {
+    if (this.#closing) return;
+    this.#closing = true;
+    this.#port.close();
+    await this.#thread.terminate();
+  }
+
+  #post(command: RenewerCommand): void {
+    if (!this.#closing) this.#port.postMessage(command);
+  }
+
+  #heard(report: RenewerReport): void {
+    if (report.kind === 'renewed') this.#parts.onRenewed(report.ids, report.sentAt);
+    else this.#parts.onRefused(report.id, errorFromWire(report.error));
+  }
+
+  #died(error: Error): void {
+    if (this.#closing) return;
+    this.#closing = true;
+    this.#port.close();
+    this.#parts.onDied(error);
+  }
+}

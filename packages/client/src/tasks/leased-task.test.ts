@@ -1,0 +1,143 @@
+import { describe, expect, test } from 'vitest';
+import { clientSetUp } from '../testing/client-set-up.ts';
+import { connectionLost } from '../testing/fake-transport.ts';
+import { settled } from '../testing/manual-timing.ts';
+import { only } from '../testing/only.ts';
+import { LeaseLost } from '../values/errors.ts';
+import { pidText } from '../values/pid.ts';
+
+interface Mail {
+  readonly to: string;
+}
+
+describe('a leased task', () => {
+  const leaseOne = async (options = {}) => {
+    const made = clientSetUp();
+    const mail = made.client.queue<Mail>('shop#mail');
+    await mail.enqueue({ to: 'ann' }, { pid: 'a' });
+    const task = only(await mail.lease({ for: '30s', ...options }));
+    return { ...made, mail, task };
+  };
+
+  test('says what it is', async () => {
+    const { task } = await leaseOne();
+    expect(task).toMatchObject({ queue: 'shop#mail', attempt: 1, data: { to: 'ann' } });
+    expect(pidText(task.pid)).toBe('a');
+    expect(task.enqueuedAt).toBeInstanceOf(Date);
+    expect(task.leaseToken).toBeGreaterThan(0);
+  });
+
+  test('is completed together with what comes next, or not at all', async () => {
+    const { client, engine, mail, task } = await leaseOne();
+    const sent = client.queue<string>('shop#sent');
+    await task.complete({ enqueue: [sent.task('ann', { pid: 's1' }), mail.task({ to: 'bob' }, { pid: 'b' })] });
+    expect(engine.pids('shop#mail')).toEqual(['b']);
+    expect(engine.pids('shop#sent')).toEqual(['s1']);
+  });
+
+  test('that somebody else has cannot enqueue the next stage', async () => {
+    const { engine, client, mail, task, timing } = await leaseOne();
+    await timing.advance(31_000);
+    await mail.lease();
+    const next = client.queue<string>('shop#sent').task('ann');
+    await expect(task.complete({ enqueue: [next] })).rejects.toBeInstanceOf(LeaseLost);
+    expect(engine.pids('shop#sent')).toEqual([]);
+    expect(task.signal.reason).toBeInstanceOf(LeaseLost);
+    const sent = engine.updates.length;
+    await expect(task.complete()).rejects.toBeInstanceOf(LeaseLost);
+    expect(engine.updates).toHaveLength(sent);
+  });
+
+  test('that expired but that nobody has taken can still be completed', async () => {
+    const { engine, task, timing } = await leaseOne();
+    await timing.advance(31_000);
+    expect(task.signal.aborted).toBe(false); // Asked for late: the timer has yet to go off.
+    await timing.advance(0);
+    expect(task.signal.aborted).toBe(true);
+    await task.complete();
+    expect(engine.pids('shop#mail')).toEqual([]);
+  });
+
+  test('is completed once', async () => {
+    const { task } = await leaseOne();
+    await task.complete();
+    await expect(task.complete()).rejects.toThrow(new TypeError('task a was completed already'));
+    await expect(task.release()).rejects.toBeInstanceOf(TypeError);
+  });
+
+  test('whose completion failed for now can be completed later', async () => {
+    const { engine, transport, task } = await leaseOne();
+    transport.faults.updateTasks.push({ when: 'before', error: connectionLost() });
+    await expect(task.complete({ timeout: 1 })).rejects.toMatchObject({ retryable: true });
+    await task.complete();
+    expect(engine.pids('shop#mail')).toEqual([]);
+  });
+
+  test('lasts longer when it is renewed', async () => {
+    const { task, timing } = await leaseOne();
+    const { signal } = task;
+    await timing.advance(20_000);
+    await task.renew();
+    await timing.advance(29_000);
+    expect(signal.aborted).toBe(false);
+    await timing.advance(1_000);
+    expect(signal.aborted).toBe(true);
+    await expect(task.renew()).rejects.toMatchObject({ name: 'LeaseExpired' });
+  });
+
+  test('is given back, at once or later, with or without counting the attempt', async () => {
+    const { mail, task, timing } = await leaseOne();
+    await task.release({ refundAttempt: true });
+    const again = only(await mail.lease());
+    expect(again.attempt).toBe(1);
+    const { hiddenUntil } = await again.release({ delay: '10s' });
+    expect(hiddenUntil?.getTime()).toBe(timing.now() + 10_000);
+    expect(await mail.lease()).toEqual([]);
+    await timing.advance(10_000);
+    expect(only(await mail.lease()).attempt).toBe(2);
+  });
+
+  test('tells of the dead-letter queue when that was its last attempt', async () => {
+    const { client, engine } = clientSetUp();
+    const queue = client.queue('q');
+    await queue.enqueue(1, { pid: 'a', retry: { maxAttempts: 1 } });
+    expect(await only(await queue.lease()).release()).toMatchObject({ deadLetterQueue: 'q.dead' });
+    expect(engine.pids('q.dead')).toEqual(['a']);
+  });
+});
+
+describe('a lease that waits', () => {
+  test('counts from when the answer can have left the node, not from when the request was sent', async () => {
+    const { client, timing } = clientSetUp();
+    const queue = client.queue('q');
+    const leasing = queue.lease({ wait: '1m', for: '10s' });
+    await timing.advance(50_000);
+    await queue.enqueue(1);
+    const { signal } = only(await leasing);
+    await timing.advance(9_800);
+    expect(signal.aborted).toBe(false);
+    await timing.advance(200);
+    expect(signal.aborted).toBe(true);
+  });
+
+  test('is given up at once, and what was leased to it in the meantime is given back', async () => {
+    const { client, engine, transport } = clientSetUp();
+    const queue = client.queue('q');
+    await queue.enqueue(1, { pid: 'a' });
+    const giveUp = new AbortController();
+    const lease = transport.leaseTasks.bind(transport);
+    const answer = Promise.withResolvers<void>();
+    transport.leaseTasks = async (request) => {
+      const reply = await lease(request);
+      await answer.promise;
+      return reply;
+    };
+    const leasing = queue.lease({ signal: giveUp.signal });
+    await settled();
+    giveUp.abort();
+    await expect(leasing).rejects.toMatchObject({ reason: 'CANCELLED' });
+    answer.resolve();
+    await client.close();
+    expect(engine.updates.at(-1)).toMatchObject({ release: [{ queue: 'q', refundAttempt: true, delayMs: 0 }] });
+  });
+});

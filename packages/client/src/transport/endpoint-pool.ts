@@ -1,0 +1,125 @@
+import { Cancelled, cancelled, type TaskMasterError, Unavailable } from '../values/errors.ts';
+import type { Connection } from './connection.ts';
+import type { CancelTimer, Timing } from './timing.ts';
+
+interface Waiter {
+  readonly resolve: (connection: Connection) => void;
+  readonly reject: (error: TaskMasterError) => void;
+  readonly settled: () => void;
+}
+
+/** Chooses connections: those that are up in turn, one for all calls of a turn of the event loop. */
+export class EndpointPool {
+  readonly #connections: readonly Connection[];
+  readonly #timing: Timing;
+  readonly #waiters = new Set<Waiter>();
+  #next = 0;
+  #chosen: Connection | undefined;
+  #closed = false;
+
+  constructor(connections: readonly Connection[], timing: Timing) {
+    this.#connections = connections;
+    this.#timing = timing;
+  }
+
+  /** A connection that is up; undefined when none is. */
+  pick(): Connection | undefined {
+    if (this.#chosen?.isLive) return this.#chosen;
+    this.#chosen = this.#inTurn();
+    // Kept for the turn: calls that go out together go over one stream, in one message.
+    if (this.#chosen !== undefined) {
+      setImmediate(() => {
+        this.#chosen = undefined;
+      });
+    }
+    return this.#chosen;
+  }
+
+  /** Whether a connection is up that has not just said that it cannot serve. */
+  get hasRested(): boolean {
+    const now = this.#timing.now();
+    return this.#connections.some((connection) => connection.isLive && !connection.isResting(now));
+  }
+
+  /** The first connection that is up. @throws Unavailable when none is in time; Cancelled. */
+  whenLive(timeoutMs: number | undefined, signal: AbortSignal | undefined): Promise<Connection> {
+    const live = this.pick();
+    if (live !== undefined) return Promise.resolve(live);
+    if (this.#closed) return Promise.reject(closedError());
+    if (signal?.aborted) return Promise.reject(cancelled(signal));
+    return new Promise((resolve, reject) => {
+      let cancelTimer: CancelTimer | undefined;
+      const onAbort = (): void => this.#giveUp(waiter, cancelled(signal));
+      const waiter: Waiter = {
+        resolve,
+        reject,
+        settled() {
+          cancelTimer?.();
+          signal?.removeEventListener('abort', onAbort);
+        },
+      };
+      this.#waiters.add(waiter);
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (timeoutMs !== undefined) {
+        cancelTimer = this.#timing.after(timeoutMs, () => void this.#unreachable(waiter), true);
+      }
+    });
+  }
+
+  /** The connection to this endpoint, if it is one of these. */
+  at(endpoint: string): Connection | undefined {
+    return this.#connections.find((connection) => connection.endpoint === endpoint);
+  }
+
+  /** An endpoint came up, which may be one of these. */
+  cameUp(connection: Connection): void {
+    if (!this.#connections.includes(connection)) return;
+    for (const waiter of this.#waiters) {
+      waiter.settled();
+      waiter.resolve(connection);
+    }
+    this.#waiters.clear();
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const waiter of this.#waiters) this.#giveUp(waiter, closedError());
+    for (const connection of this.#connections) connection.close();
+  }
+
+  #inTurn(): Connection | undefined {
+    const count = this.#connections.length;
+    const now = this.#timing.now();
+    let resting: Connection | undefined;
+    for (let i = 0; i < count; i++) {
+      const connection = this.#connections[(this.#next + i) % count];
+      if (connection === undefined || !connection.isLive) continue;
+      if (connection.isResting(now)) {
+        resting ??= connection;
+        continue;
+      }
+      this.#next = (this.#next + i + 1) % count;
+      return connection;
+    }
+    return resting;
+  }
+
+  #giveUp(waiter: Waiter, error: TaskMasterError): void {
+    if (!this.#waiters.delete(waiter)) return;
+    waiter.settled();
+    waiter.reject(error);
+  }
+
+  async #unreachable(waiter: Waiter): Promise<void> {
+    const found = await Promise.all(this.#connections.map((connection) => connection.diagnose()));
+    const names = this.#connections.map(({ endpoint }) => endpoint).join(', ');
+    const cause = found.find((error) => error !== undefined);
+    const why = cause === undefined ? '' : ` (${cause.message})`;
+    const details = { reason: 'UNAVAILABLE', retryable: true, cause };
+    this.#giveUp(waiter, new Unavailable(`no endpoint can be reached: ${names}${why}`, details));
+  }
+}
+
+function closedError(): Cancelled {
+  return new Cancelled('the client is closed', { reason: 'CANCELLED' });
+}

@@ -1,0 +1,40 @@
+import { type Metadata, type StatusObject, status } from '@grpc/grpc-js';
+import { StreamResponse, type TaskMasterServiceClient, TaskMasterServiceService } from '@taskmaster/proto';
+import { type TaskMasterError, Unavailable } from '../values/errors.ts';
+import type { StreamListener, StreamPipe } from './request-stream.ts';
+import { errorFromService } from './wire-errors.ts';
+
+/** Opens the bidirectional stream of one channel. Messages are encoded by the caller, who knows how to divide them. */
+export function openStreamPipe(
+  client: TaskMasterServiceClient,
+  metadata: Metadata,
+  listener: StreamListener,
+): StreamPipe {
+  const call = client.makeBidiStreamRequest(
+    TaskMasterServiceService.stream.path,
+    (message: Buffer) => message,
+    (bytes: Buffer) => StreamResponse.decode(bytes),
+    metadata,
+  );
+  let over = false;
+  const end = (error: TaskMasterError): void => {
+    if (over) return;
+    over = true;
+    listener.onEnd(error);
+  };
+  call.on('data', (message: StreamResponse) => listener.onMessage(message));
+  call.on('drain', () => listener.onDrain());
+  call.on('error', (error: Error & StatusObject) => end(errorFromService(error)));
+  call.on('status', (ended: StatusObject) => {
+    // A node that drains ends its streams in order; what it has not answered may have been carried out.
+    if (ended.code === status.OK) end(new Unavailable('the node ended the stream', { reason: 'SHUTTING_DOWN' }));
+  });
+  return {
+    write: (message) => call.write(message),
+    close() {
+      over = true;
+      call.end();
+      call.cancel();
+    },
+  };
+}

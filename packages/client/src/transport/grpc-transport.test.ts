@@ -1,0 +1,294 @@
+import { createServer } from 'node:net';
+import { describe, expect, test, vi } from 'vitest';
+import { connect } from '../api/connect.ts';
+import { FakeServer } from '../testing/fake-server.ts';
+import { LeaseLost, makeError, TaskExists, Unavailable } from '../values/errors.ts';
+import type { ReconnectEvent, RetryEvent } from '../values/options.ts';
+
+const patience = { timeout: 20_000, interval: 5 };
+
+/** A port that nobody listens on: one that was free a moment ago. */
+async function unusedPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('a TCP port has a number');
+  return address.port;
+}
+
+/** Waits for the events that a test is about. */
+function eventLog() {
+  const events: string[] = [];
+  const onReconnect = ({ endpoint, state }: ReconnectEvent): void => void events.push(`${state} ${endpoint}`);
+  const until = (event: string): Promise<true> => vi.waitUntil(() => events.includes(event), patience);
+  return { events, onReconnect, until };
+}
+
+describe('over a stream', () => {
+  test('concurrent calls travel in one message', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect(server.endpoint);
+    const queue = client.queue<number>('q');
+    // With request ids of their own they stay calls of their own.
+    const calls = Array.from({ length: 100 }, (_, i) => queue.enqueue(i, { requestId: `${i}` }));
+    const outcomes = await Promise.all(calls);
+    expect(outcomes.every(({ result }) => result === 'created')).toBe(true);
+    expect(server.messages).toEqual([100]);
+    expect(server.unaryCalls).toEqual([]);
+    expect(await queue.lease({ max: 100 })).toHaveLength(100);
+    expect(server.streams).toBe(1);
+  });
+
+  test('a refusal comes as its error, with the items at fault', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint });
+    const queue = client.queue<number>('q');
+    await queue.enqueue(1, { pid: 'a' });
+    await expect(queue.enqueue(1, { pid: 'a', mode: 'fail' })).rejects.toBeInstanceOf(TaskExists);
+    const update = client.update().dequeue(queue, 'a', { leaseToken: 7 });
+    await expect(update.commit()).rejects.toMatchObject({
+      name: 'LeaseLost',
+      items: [{ kind: 'dequeue', index: 0, queue: 'q', pid: Buffer.from('a'), reason: 'LEASE_LOST' }],
+    });
+  });
+
+  test('an update that no node would take is refused here, and does not break the stream for others', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect(server.endpoint);
+    const update = client.update();
+    for (let i = 0; i < 3; i++) update.enqueue('q', 'x'.repeat(2_000_000));
+    await expect(update.commit()).rejects.toMatchObject({ name: 'InvalidRequest', reason: 'REQUEST_TOO_LARGE' });
+    const many = client.update();
+    for (let i = 0; i < 100_001; i++) many.enqueue('q', '');
+    await expect(many.commit()).rejects.toMatchObject({ name: 'InvalidRequest', reason: 'TOO_MANY_ITEMS' });
+    expect(server.streams).toBe(0);
+  });
+
+  test('a lease that is given up is given up at the node as well', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect(server.endpoint);
+    const giveUp = new AbortController();
+    const leasing = expect(client.queue('q').lease({ wait: '1m', signal: giveUp.signal })).rejects.toMatchObject({
+      reason: 'CANCELLED',
+    });
+    await vi.waitUntil(() => server.engine.waiting === 1, patience);
+    giveUp.abort();
+    await leasing;
+    await vi.waitUntil(() => server.engine.waiting === 0, patience);
+  });
+});
+
+describe('in calls of their own', () => {
+  test('updates and leases do the same', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint, useStream: false });
+    const queue = client.queue<number>('q');
+    await queue.enqueue(1, { pid: 'a' });
+    const [task] = await queue.lease();
+    await task?.complete();
+    expect(server.unaryCalls).toEqual(['updateTasks', 'leaseTasks', 'updateTasks']);
+    expect(server.streams).toBe(0);
+  });
+
+  test('a refusal carries its reason, items and delay in the trailer', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint, useStream: false, retry: { maxAttempts: 1 } });
+    const queue = client.queue<number>('q');
+    await queue.enqueue(1, { pid: 'a' });
+    const error: unknown = await client
+      .update()
+      .dequeue(queue, 'a', { leaseToken: 7 })
+      .commit()
+      .catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(LeaseLost);
+    expect(error).toMatchObject({ message: 'LEASE_LOST in q', metadata: { queue: 'q' }, items: [{ index: 0 }] });
+    server.refusal = makeError('later', { reason: 'OVERLOADED', retryDelayMs: 1_250 });
+    await expect(queue.stats()).rejects.toMatchObject({ name: 'Overloaded', retryDelayMs: 1_250, maybeApplied: false });
+  });
+
+  test('a call that the server cuts off when it ends was not given up by the caller', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint, useStream: false, retry: { maxAttempts: 1 } });
+    const leasing = expect(client.queue('q').lease({ wait: '1m' })).rejects.toMatchObject({
+      ...{ name: 'Unavailable', retryable: true, maybeApplied: true },
+    });
+    await vi.waitUntil(() => server.engine.waiting === 1, patience);
+    server.kill();
+    await leasing;
+  });
+
+  test('a lease that is given up is cancelled', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint, useStream: false });
+    const giveUp = new AbortController();
+    const leasing = expect(client.queue('q').lease({ wait: '1m', signal: giveUp.signal })).rejects.toMatchObject({
+      reason: 'CANCELLED',
+    });
+    await vi.waitUntil(() => server.engine.waiting === 1, patience);
+    giveUp.abort();
+    await leasing;
+    await vi.waitUntil(() => server.engine.waiting === 0, patience);
+  });
+
+  test('a lease that is given up in the turn in which it is sent is cancelled too', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint, useStream: false });
+    for (let steps = 0; steps < 40; steps++) {
+      const giveUp = new AbortController();
+      const leasing = client.queue('q').lease({ wait: '1m', signal: giveUp.signal });
+      for (let step = 0; step < steps; step++) await Promise.resolve();
+      giveUp.abort();
+      await expect(leasing).rejects.toMatchObject({ reason: 'CANCELLED' });
+    }
+    await client.queue('q').stats(); // Behind all of them.
+    await vi.waitUntil(() => server.engine.waiting === 0, patience);
+  });
+
+  test('introspection goes this way', async () => {
+    await using server = await FakeServer.start();
+    await using client = await connect(server.endpoint);
+    const queue = client.queue<number>('q');
+    await queue.enqueue(1, { pid: 'a' });
+    expect(await queue.stats()).toMatchObject({ queue: 'q', available: 1 });
+    expect((await queue.peek())[0]).toMatchObject({ state: 'available', data: 1 });
+    expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available' });
+    for await (const stats of client.listQueues()) expect(stats.queue).toBe('q');
+    expect(await queue.resetLeases()).toBe(0);
+    expect(await queue.delete()).toBe(1);
+  });
+});
+
+describe('when a connection is lost', () => {
+  test('calls wait for the node to come back, and what was applied is not applied again', async () => {
+    const { onReconnect, until } = eventLog();
+    const server = await FakeServer.start();
+    await using client = await connect({ endpoints: server.endpoint, onReconnect, timeout: '20s' });
+    const queue = client.queue<number>('q');
+    await queue.enqueue(1);
+    server.kill();
+    await until(`lost ${server.endpoint}`);
+    const enqueuing = queue.enqueue(2);
+    await using again = await FakeServer.start(server.port);
+    expect((await enqueuing).result).toBe('created');
+    expect(again.engine.pids('q')).toHaveLength(1);
+  });
+
+  test('other endpoints take over', async () => {
+    const { onReconnect, until } = eventLog();
+    const first = await FakeServer.start();
+    await using second = await FakeServer.start();
+    await using client = await connect({ endpoints: [first.endpoint, second.endpoint], onReconnect });
+    await until(`connected ${first.endpoint}`);
+    await until(`connected ${second.endpoint}`);
+    const queue = client.queue<number>('q');
+    for (let i = 0; i < 4; i++) await queue.enqueue(i);
+    expect([first.engine.updates.length, second.engine.updates.length]).toEqual([2, 2]);
+    first.kill();
+    for (let i = 0; i < 4; i++) await queue.enqueue(i);
+    expect(second.engine.pids('q').length).toBeGreaterThanOrEqual(6);
+  });
+
+  test('a node that says it is stopping is left alone while there are others', async () => {
+    const { onReconnect, until } = eventLog();
+    await using first = await FakeServer.start();
+    await using second = await FakeServer.start();
+    const retried: string[] = [];
+    const onRetry = ({ error }: RetryEvent): void => void retried.push(error.reason);
+    await using client = await connect({ endpoints: [first.endpoint, second.endpoint], onReconnect, onRetry });
+    await until(`connected ${first.endpoint}`);
+    await until(`connected ${second.endpoint}`);
+    first.refusal = makeError('stopping', { reason: 'SHUTTING_DOWN', retryDelayMs: 60_000 });
+    const queue = client.queue<number>('q');
+    for (let i = 0; i < 6; i++) await queue.enqueue(i);
+    expect(retried).toEqual(['SHUTTING_DOWN']);
+    expect(second.engine.updates).toHaveLength(6);
+  });
+
+  test('a node that ends its streams in order is asked again', async () => {
+    await using server = await FakeServer.start();
+    const retried: string[] = [];
+    await using client = await connect({
+      endpoints: server.endpoint,
+      onRetry: ({ error }) => retried.push(error.reason),
+    });
+    const queue = client.queue<number>('q');
+    await queue.enqueue(1);
+    const held = Promise.withResolvers<void>();
+    server.hold = held.promise;
+    const enqueuing = queue.enqueue(2);
+    await vi.waitUntil(() => server.messages.length === 2, patience);
+    server.endStreams();
+    await vi.waitUntil(() => server.streams === 2, patience);
+    held.resolve();
+    await enqueuing;
+    expect(retried).toEqual(['SHUTTING_DOWN']);
+    expect(server.engine.pids('q')).toHaveLength(2);
+  });
+});
+
+describe('connect', () => {
+  test('needs only one endpoint that is up', async () => {
+    await using server = await FakeServer.start();
+    const down = `127.0.0.1:${await unusedPort()}`;
+    await using client = await connect({ endpoints: [down, server.endpoint] });
+    await client.queue('q').enqueue(1);
+    expect(server.engine.pids('q')).toHaveLength(1);
+  });
+
+  test.each<[string, readonly unknown[]]>([
+    ['endpoints', [undefined]],
+    ['endpoints', [{}]],
+    ['endpoints', [['a:1', 2]]],
+    ['endpoints', [['a:1', '']]],
+    ['rooting', [{ endpoints: 'a:1', rooting: 'direct' }]],
+    ['routing', [{ endpoints: 'a:1', routing: 'dirct' }]],
+    ['routing', ['a:1', { routing: 'direct' }]],
+    ['worker', [{ endpoints: 'a:1', worker: 7 }]],
+    ['retry.maxAttempts', [{ endpoints: 'a:1', retry: { maxAttempts: 0 } }]],
+    ['timeout', [{ endpoints: 'a:1', timeout: '5 parsecs' }]],
+  ])('refuses what it cannot mean, by its name: %s of %j', async (name, args) => {
+    const connecting = Reflect.apply(connect, undefined, args);
+    await expect(connecting).rejects.toBeInstanceOf(TypeError);
+    await expect(connecting).rejects.toThrow(name);
+  });
+
+  test('says which endpoints it could not reach, and why', async () => {
+    const down = `127.0.0.1:${await unusedPort()}`;
+    const connecting = connect({ endpoints: down, connectTimeout: 50 });
+    await expect(connecting).rejects.toBeInstanceOf(Unavailable);
+    await expect(connecting).rejects.toThrow(`no endpoint can be reached: ${down}`);
+    await expect(connecting).rejects.toThrow('ECONNREFUSED');
+    await expect(connecting).rejects.not.toThrow('Resolution note');
+    await expect(connecting).rejects.toMatchObject({ code: 14, retryable: true });
+  });
+
+  test('can be given up', async () => {
+    const down = `127.0.0.1:${await unusedPort()}`;
+    const giveUp = new AbortController();
+    const connecting = connect(down, { signal: giveUp.signal });
+    giveUp.abort();
+    await expect(connecting).rejects.toMatchObject({ reason: 'CANCELLED' });
+  });
+
+  test.each([
+    ['no endpoint', { endpoints: [] }],
+    ['an empty endpoint', { endpoints: 'a:1,,b:2' }],
+    ['no calls in flight', { endpoints: 'a:1', maxCallsInFlight: 0 }],
+    ['no attempts', { endpoints: 'a:1', retry: { maxAttempts: 0 } }],
+  ])('with %s is a TypeError', async (_what, options) => {
+    await expect(connect(options)).rejects.toBeInstanceOf(TypeError);
+  });
+});
+
+test('a closed client refuses calls', async () => {
+  await using server = await FakeServer.start();
+  const client = await connect(server.endpoint);
+  const queue = client.queue('q');
+  const waiting = expect(queue.lease({ wait: '1m' })).rejects.toMatchObject({ reason: 'CANCELLED' });
+  await vi.waitUntil(() => server.engine.waiting === 1, patience);
+  await client.close();
+  await waiting;
+  await expect(queue.enqueue(1)).rejects.toMatchObject({ reason: 'CANCELLED' });
+  await expect(queue.stats()).rejects.toMatchObject({ reason: 'CANCELLED' });
+});

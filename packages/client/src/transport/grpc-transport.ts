@@ -1,0 +1,229 @@
+import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
+import {
+  ClusterServiceService as clusterService,
+  type DeleteQueueRequest,
+  type DeleteQueueResponse,
+  type GetQueueStatsRequest,
+  type GetQueueStatsResponse,
+  type GetTasksRequest,
+  type GetTasksResponse,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  type ListQueuesRequest,
+  type ListQueuesResponse,
+  limits,
+  type PeekTasksRequest,
+  type PeekTasksResponse,
+  type ResetLeasesRequest,
+  type ResetLeasesResponse,
+  TaskMasterServiceService as service,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
+} from '@taskmaster/proto';
+import { durationMs } from '../values/duration.ts';
+import { cancelled } from '../values/errors.ts';
+import { callHook, endpointList, type GrpcOptions, type Routing, type TlsOptions } from '../values/options.ts';
+import { Connection } from './connection.ts';
+import { EndpointPool } from './endpoint-pool.ts';
+import { HolderRoutes, type QueueNames } from './holder-routes.ts';
+import { assertUpdateFits, updateSizeBound } from './request-size.ts';
+import { systemTiming, type Timing } from './timing.ts';
+import type { ClusterCalls, Reachable, Transport, TransportCallOptions } from './transport.ts';
+import { type UnaryMethod, unaryCall } from './unary-call.ts';
+
+/** Parts that tests replace. */
+export interface GrpcTransportParts {
+  readonly timing?: Timing | undefined;
+  /** Uniform in [0, 1). */
+  readonly random?: (() => number) | undefined;
+}
+
+const NO_OPTIONS: TransportCallOptions = {};
+const DEFAULT_CALLS_IN_FLIGHT = 4_096;
+
+/** Reaches nodes and proxies over gRPC: updates and leases over a stream, the rest in calls of their own. */
+export class GrpcTransport implements Transport {
+  readonly cluster: ClusterCalls = {
+    listMembers: (request, options = NO_OPTIONS) => this.#unary(clusterService.listMembers, request, options),
+    listPartitions: (request, options = NO_OPTIONS) => this.#unary(clusterService.listPartitions, request, options),
+    drainMember: (request, options = NO_OPTIONS) => this.#unary(clusterService.drainMember, request, options),
+    removeMember: (request, options = NO_OPTIONS) =>
+      this.#unary(clusterService.removeMember, request, options, undefined, request.waitMs),
+  };
+  readonly reachableFrom: Reachable | undefined;
+  readonly #pool: EndpointPool;
+  readonly #routes: HolderRoutes;
+  readonly #useStream: boolean;
+
+  constructor(options: GrpcOptions, parts: GrpcTransportParts = {}) {
+    const endpoints = endpointList(options.endpoints);
+    const timing = parts.timing ?? systemTiming;
+    const random = parts.random ?? Math.random;
+    const routing = routingOf(options.routing);
+    this.#useStream = options.useStream ?? true;
+    this.reachableFrom = options.credentials === undefined ? { endpoints, tls: options.tls, routing } : undefined;
+    const common = {
+      credentials: options.credentials ?? credentialsOf(options.tls),
+      channelOptions: channelOptions(options.tls),
+      timing,
+      random,
+      maxCallsInFlight: callsInFlight(options.maxCallsInFlight),
+    };
+    const open = (endpoint: string, isRouted: boolean): Connection =>
+      new Connection({
+        ...common,
+        endpoint,
+        isRouted,
+        onChange: (connection, error) => {
+          if (error === undefined) this.#pool.cameUp(connection);
+          else this.#routes.lost();
+          const state = error === undefined ? 'connected' : 'lost';
+          callHook(options.onReconnect, { endpoint, state, error });
+        },
+        onDenied: (connection, metadata) => this.#routes.denied(connection, metadata),
+      });
+    const connections = endpoints.map((endpoint) => open(endpoint, false));
+    this.#pool = new EndpointPool(connections, timing);
+    this.#routes = new HolderRoutes({
+      ...{ routing, timing, random, pool: this.#pool },
+      open: (address) => open(address, true),
+    });
+  }
+
+  get canTryElsewhere(): boolean {
+    return this.#pool.hasRested;
+  }
+
+  /** Resolves when one endpoint is up. @throws Unavailable when none is in time; Cancelled. */
+  async ready(timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    await this.#pool.whenLive(timeoutMs, signal);
+  }
+
+  updateTasks(request: UpdateTasksRequest, options = NO_OPTIONS): Promise<UpdateTasksResponse> {
+    const sizeBound = updateSizeBound(request);
+    if (sizeBound > limits.requestBytes) {
+      try {
+        assertUpdateFits(request);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+    }
+    const queue = queueOf(request);
+    if (!this.#useStream) return this.#unary(service.updateTasks, request, options, queue);
+    const connection = this.#routes.pick(queue);
+    if (connection !== undefined) return connection.stream.update(request, sizeBound, options);
+    return this.#whenLive(options, queue, (live, left) => live.stream.update(request, sizeBound, left));
+  }
+
+  leaseTasks(request: LeaseTasksRequest, options = NO_OPTIONS): Promise<LeaseTasksResponse> {
+    const { queues, waitMs } = request;
+    if (!this.#useStream) return this.#unary(service.leaseTasks, request, options, queues, waitMs);
+    const connection = this.#routes.pick(queues);
+    if (connection !== undefined) return connection.stream.lease(request, options);
+    return this.#whenLive(options, queues, (live, left) => live.stream.lease(request, left));
+  }
+
+  listQueues(request: ListQueuesRequest, options = NO_OPTIONS): Promise<ListQueuesResponse> {
+    return this.#unary(service.listQueues, request, options);
+  }
+
+  getQueueStats(request: GetQueueStatsRequest, options = NO_OPTIONS): Promise<GetQueueStatsResponse> {
+    return this.#unary(service.getQueueStats, request, options, request.queues);
+  }
+
+  peekTasks(request: PeekTasksRequest, options = NO_OPTIONS): Promise<PeekTasksResponse> {
+    return this.#unary(service.peekTasks, request, options, request.queue);
+  }
+
+  getTasks(request: GetTasksRequest, options = NO_OPTIONS): Promise<GetTasksResponse> {
+    return this.#unary(service.getTasks, request, options, request.queue);
+  }
+
+  deleteQueue(request: DeleteQueueRequest, options = NO_OPTIONS): Promise<DeleteQueueResponse> {
+    return this.#unary(service.deleteQueue, request, options, request.queue);
+  }
+
+  resetLeases(request: ResetLeasesRequest, options = NO_OPTIONS): Promise<ResetLeasesResponse> {
+    return this.#unary(service.resetLeases, request, options, request.queue);
+  }
+
+  async close(): Promise<void> {
+    this.#routes.close();
+    this.#pool.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #unary<Request, Reply>(
+    method: UnaryMethod<Request, Reply>,
+    request: Request,
+    options: TransportCallOptions,
+    queues?: QueueNames,
+    extraMs = 0,
+  ): Promise<Reply> {
+    if (options.signal?.aborted) return Promise.reject(cancelled(options.signal));
+    const connection = this.#routes.pick(queues);
+    if (connection !== undefined) return unaryCall(connection, method, request, options, extraMs);
+    return this.#whenLive(options, queues, (live, left) => unaryCall(live, method, request, left, extraMs));
+  }
+
+  /** No endpoint is up, or the holder's is just being opened: the call waits for one, within its deadline. */
+  async #whenLive<Reply>(
+    options: TransportCallOptions,
+    queues: QueueNames,
+    call: (connection: Connection, options: TransportCallOptions) => Promise<Reply>,
+  ): Promise<Reply> {
+    const { timeoutMs, signal } = options;
+    const start = performance.now();
+    const connection = await this.#routes.whenLive(queues, timeoutMs, signal);
+    if (timeoutMs === undefined) return call(connection, options);
+    return call(connection, { signal, timeoutMs: Math.max(0, timeoutMs - (performance.now() - start)) });
+  }
+}
+
+/** A queue whose group is that of the whole update. */
+function queueOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string | undefined {
+  return (enqueue[0] ?? dequeue[0] ?? renew[0] ?? release[0])?.queue;
+}
+
+function routingOf(given: Routing | undefined): Routing {
+  if (given === undefined || given === 'any' || given === 'direct') return given ?? 'any';
+  throw new TypeError(`routing: '${String(given)}' is neither 'any' nor 'direct'`);
+}
+
+function channelOptions(tls: TlsOptions | undefined): ChannelOptions {
+  return {
+    // Replies hold up to 3.5 MiB of payloads, and several may travel in one message of the stream.
+    'grpc.max_receive_message_length': 4 * limits.requestBytes,
+    // One lease reply in flight without waiting for the window; the default is 64 KiB.
+    'grpc-node.flow_control_window': limits.requestBytes,
+    // Notices a peer that vanished without closing its connection; must be longer than pauses of a busy node.
+    'grpc.keepalive_time_ms': 30_000,
+    'grpc.keepalive_timeout_ms': 20_000,
+    'grpc.initial_reconnect_backoff_ms': 50,
+    'grpc.max_reconnect_backoff_ms': 2_000,
+    ...(tls?.serverName === undefined ? {} : { 'grpc.ssl_target_name_override': tls.serverName }),
+  };
+}
+
+function credentialsOf(tls: TlsOptions | undefined): ChannelCredentials {
+  if (tls === undefined) return credentials.createInsecure();
+  return credentials.createSsl(pem(tls.ca), pem(tls.key), pem(tls.cert));
+}
+
+function pem(bytes: Uint8Array | undefined): Buffer | null {
+  return bytes === undefined ? null : Buffer.from(bytes);
+}
+
+function callsInFlight(given: number | undefined): number {
+  const count = given ?? DEFAULT_CALLS_IN_FLIGHT;
+  if (Number.isInteger(count) && count > 0) return count;
+  throw new TypeError(`maxCallsInFlight: ${count} is not a whole number from 1`);
+}
+
+/** How long `connect` waits for the first endpoint, in ms. */
+export function connectTimeoutMs(options: GrpcOptions): number {
+  return durationMs(options.connectTimeout ?? '10s', 'connectTimeout');
+}

@@ -1,0 +1,51 @@
+import { type LeaseTasksRequest, limits, UpdateTasksRequest } from '@taskmaster/proto';
+import { InvalidRequest } from '../values/errors.ts';
+
+/** Numbers, tags and lengths of one item or call, generously. */
+const ITEM_BYTES = 64;
+/** UTF-8 needs at most so many bytes for each UTF-16 unit. */
+const UTF8_BYTES = 3;
+
+/** Upper bound of an encoded update, much cheaper than encoding it. */
+export function updateSizeBound(request: UpdateTasksRequest): number {
+  let bytes = ITEM_BYTES + request.requestId.byteLength;
+  for (const { queue, pid, data, retry } of request.enqueue) {
+    bytes += ITEM_BYTES + queue.length * UTF8_BYTES + pid.byteLength + data.byteLength;
+    if (retry !== undefined) bytes += ITEM_BYTES + retry.deadLetterQueue.length * UTF8_BYTES;
+  }
+  bytes += itemsSizeBound(request.dequeue) + itemsSizeBound(request.renew) + itemsSizeBound(request.release);
+  return bytes;
+}
+
+/** Upper bound of an encoded lease request. */
+export function leaseSizeBound(request: LeaseTasksRequest): number {
+  let bytes = 2 * ITEM_BYTES + request.maxPid.byteLength + request.worker.length * UTF8_BYTES;
+  for (const queue of request.queues) bytes += ITEM_BYTES + queue.length * UTF8_BYTES;
+  return bytes;
+}
+
+/**
+ * Refuses an update larger than a node takes. Sent over a stream it would break the stream for all other calls.
+ * @throws InvalidRequest
+ */
+export function assertUpdateFits(request: UpdateTasksRequest): void {
+  const items = request.enqueue.length + request.dequeue.length + request.renew.length + request.release.length;
+  if (items > limits.updateItems) {
+    throw new InvalidRequest(`the update has ${items} items; at most ${limits.updateItems} are taken`, {
+      reason: 'TOO_MANY_ITEMS',
+      metadata: { field: 'update', value: String(items), limit: String(limits.updateItems) },
+    });
+  }
+  const bytes = UpdateTasksRequest.encode(request).finish().byteLength;
+  if (bytes <= limits.requestBytes) return;
+  throw new InvalidRequest(`the update has ${bytes} bytes; at most ${limits.requestBytes} are taken`, {
+    reason: 'REQUEST_TOO_LARGE',
+    metadata: { bytes: String(bytes), limit: String(limits.requestBytes) },
+  });
+}
+
+function itemsSizeBound(items: readonly { readonly queue: string; readonly pid: Uint8Array }[]): number {
+  let bytes = 0;
+  for (const { queue, pid } of items) bytes += ITEM_BYTES + queue.length * UTF8_BYTES + pid.byteLength;
+  return bytes;
+}

@@ -1,0 +1,265 @@
+import {
+  EnqueueResult,
+  limits,
+  NOTHING_CHANGED,
+  StreamRequest,
+  type StreamResult,
+  type UpdateTasksRequest,
+} from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import { emptyRequest } from '../calls/update-request.ts';
+import { ManualTiming, settled } from '../testing/manual-timing.ts';
+import { Cancelled, DeadlineExceeded, InvalidRequest, LeaseLost, makeError, Unavailable } from '../values/errors.ts';
+import { updateSizeBound } from './request-size.ts';
+import { RequestStream, type StreamListener } from './request-stream.ts';
+
+type Sent = { readonly ids: number[]; readonly cancels: number[]; readonly bytes: number };
+
+/** A stream whose other end the test plays. */
+function setUp({ maxCallsInFlight = 100 } = {}) {
+  const timing = new ManualTiming();
+  const sent: Sent[] = [];
+  const listeners: StreamListener[] = [];
+  const broken: string[] = [];
+  const state = { takes: true, closed: 0 };
+  const stream = new RequestStream({
+    timing,
+    maxCallsInFlight,
+    onFailure: ({ reason }) => broken.push(reason),
+    open(listener) {
+      listeners.push(listener);
+      return {
+        write(message) {
+          const { calls } = StreamRequest.decode(message);
+          const cancels = calls.filter(({ call }) => call?.$case === 'cancel').map(({ id }) => id);
+          const ids = calls.filter(({ call }) => call?.$case !== 'cancel').map(({ id }) => id);
+          sent.push({ ids, cancels, bytes: message.byteLength });
+          return state.takes;
+        },
+        close: () => state.closed++,
+      };
+    },
+  });
+  const update = (fields: Partial<UpdateTasksRequest> = {}, timeoutMs?: number, signal?: AbortSignal) => {
+    const request = { ...emptyRequest(), ...fields };
+    return stream.update(request, updateSizeBound(request), { timeoutMs, signal });
+  };
+  const lease = (waitMs: number, options: { signal?: AbortSignal; timeoutMs?: number } = {}) => {
+    const request = { queues: ['q'], maxTasks: 1, leaseMs: 1_000, waitMs, worker: '', maxBytes: 0 };
+    return stream.lease({ ...request, maxPid: Buffer.alloc(0) }, options);
+  };
+  const answer = (...results: StreamResult[]): void => listeners.at(-1)?.onMessage({ results });
+  return { timing, stream, sent, listeners, broken, state, update, lease, answer };
+}
+
+const done = (id: number, pid = ''): StreamResult => {
+  const enqueued = [{ pid: Buffer.from(pid), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false }];
+  return { id, result: { $case: 'update', value: { enqueued, renewed: [], released: [] } } };
+};
+const refused = (id: number, reason: string, code: number, metadata = {}): StreamResult => {
+  const value = { code, reason, message: reason, metadata, retryDelayMs: 0, items: [] };
+  return { id, result: { $case: 'error', value } };
+};
+const leased = (id: number, ...pids: string[]): StreamResult => {
+  const instants = { leaseUntilUnixMs: 0, enqueuedUnixMs: 0 };
+  const rest = { queue: 'q', data: Buffer.alloc(0), leaseToken: 1, attempt: 1, hasRetryPolicy: false, maxAttempts: 0 };
+  const tasks = pids.map((pid) => ({ ...rest, ...instants, pid: Buffer.from(pid) }));
+  return { id, result: { $case: 'lease', value: { tasks } } };
+};
+const bigUpdate = (bytes: number): Partial<UpdateTasksRequest> => ({
+  enqueue: [{ queue: 'q', pid: Buffer.alloc(0), data: Buffer.alloc(bytes), mode: 1, delayMs: 0, retry: undefined }],
+});
+
+test('calls of one turn go out in one message, and answers come in any order', async () => {
+  const { update, lease, sent, answer } = setUp();
+  const first = update();
+  const second = lease(0);
+  const third = update();
+  await settled();
+  expect(sent.map(({ ids }) => ids)).toEqual([[1, 2, 3]]);
+  answer(refused(3, 'LEASE_LOST', 9), leased(2, 'a'));
+  answer(done(1, 'x'));
+  await expect(third).rejects.toBeInstanceOf(LeaseLost);
+  expect((await second).tasks).toHaveLength(1);
+  expect((await first).enqueued).toHaveLength(1);
+});
+
+test('large payloads are divided over several messages', async () => {
+  const { update, sent } = setUp();
+  for (const bytes of [160_000, 160_000, 3_000_000, 10]) void update(bigUpdate(bytes));
+  await settled();
+  expect(sent.map(({ ids }) => ids)).toEqual([[1], [2], [3], [4]]);
+});
+
+test('no more calls are in flight than allowed; waiting leases do not count', async () => {
+  const { update, lease, sent, answer } = setUp({ maxCallsInFlight: 2 });
+  for (let i = 0; i < 3; i++) void lease(10_000);
+  for (let i = 0; i < 4; i++) void update();
+  await settled();
+  expect(sent.map(({ ids }) => ids)).toEqual([[1, 2, 3, 4, 5]]);
+  answer(done(4));
+  await settled();
+  expect(sent.at(-1)?.ids).toEqual([6]);
+});
+
+test('a peer that does not take messages is not sent more, and what waits then goes out together', async () => {
+  const { update, sent, state, listeners } = setUp();
+  state.takes = false;
+  void update();
+  await settled();
+  for (let i = 0; i < 10; i++) {
+    void update();
+    await settled();
+  }
+  expect(sent).toHaveLength(1);
+  state.takes = true;
+  listeners[0]?.onDrain();
+  expect(sent.map(({ ids }) => ids.length)).toEqual([1, 10]);
+});
+
+test('one call that cannot be encoded does not take the others of its message with it', async () => {
+  const { update, sent, answer } = setUp();
+  const good = update();
+  const bad = update({
+    release: [{ queue: 'q', pid: Buffer.from('a'), leaseToken: 1.5, delayMs: 0, refundAttempt: false }],
+  });
+  await expect(bad).rejects.toBeInstanceOf(InvalidRequest);
+  expect(sent.map(({ ids }) => ids)).toEqual([[1]]);
+  answer(done(1));
+  await good;
+});
+
+describe('a deadline', () => {
+  test('rejects the call, which may have been carried out if it was sent', async () => {
+    const { update, timing } = setUp();
+    const call = expect(update({}, 1_000)).rejects.toMatchObject({ reason: 'DEADLINE_EXCEEDED', maybeApplied: true });
+    await timing.advance(1_100);
+    await call;
+  });
+
+  test('of a lease comes after its waiting time, and asks the node to give it up', async () => {
+    const { lease, timing, sent, answer } = setUp();
+    const call = lease(5_000, { timeoutMs: 1_000 });
+    call.catch(() => {});
+    await timing.advance(5_900);
+    expect(sent).toHaveLength(1);
+    await timing.advance(200);
+    expect(sent[1]).toMatchObject({ ids: [], cancels: [1] });
+    answer(refused(1, 'CANCELLED', 1, NOTHING_CHANGED));
+    // The node has said that nothing was leased.
+    const error = await call.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(DeadlineExceeded);
+    expect(error).toMatchObject({ maybeApplied: false });
+  });
+});
+
+describe('a lease that is given up', () => {
+  test('is rejected when the node confirms it', async () => {
+    const { lease, sent, answer } = setUp();
+    const giveUp = new AbortController();
+    const call = lease(60_000, { signal: giveUp.signal });
+    await settled();
+    giveUp.abort();
+    await settled();
+    expect(sent[1]?.cancels).toEqual([1]);
+    answer(refused(1, 'CANCELLED', 1));
+    await expect(call).rejects.toBeInstanceOf(Cancelled);
+  });
+
+  test('still resolves when it was served first: somebody must give the tasks back', async () => {
+    const { lease, answer } = setUp();
+    const giveUp = new AbortController();
+    const call = lease(60_000, { signal: giveUp.signal });
+    await settled();
+    giveUp.abort();
+    answer(leased(1, 'a'));
+    expect((await call).tasks).toHaveLength(1);
+  });
+
+  test('does not wait for long for a node that says nothing', async () => {
+    const { lease, timing } = setUp();
+    const giveUp = new AbortController();
+    const call = expect(lease(60_000, { signal: giveUp.signal })).rejects.toBeInstanceOf(Cancelled);
+    await settled();
+    giveUp.abort();
+    await timing.advance(1_100);
+    await call;
+  });
+
+  test('before it was sent is never sent', async () => {
+    const { lease, sent } = setUp();
+    const giveUp = new AbortController();
+    const call = lease(60_000, { signal: giveUp.signal });
+    giveUp.abort();
+    await expect(call).rejects.toMatchObject({ reason: 'CANCELLED', maybeApplied: false });
+    await settled();
+    expect(sent).toEqual([]);
+  });
+});
+
+test('leases given up together are told of in messages of no more calls than a node takes', async () => {
+  const { lease, sent } = setUp();
+  const givingUp = Array.from({ length: limits.streamCalls + 1 }, () => new AbortController());
+  for (const { signal } of givingUp) lease(60_000, { signal }).catch(() => {});
+  await settled();
+  sent.length = 0;
+  for (const one of givingUp) one.abort();
+  await settled();
+  expect(sent.map(({ cancels }) => cancels.length)).toEqual([limits.streamCalls, 1]);
+});
+
+describe('when the stream breaks', () => {
+  const broke = makeError('socket closed', { reason: 'UNAVAILABLE', code: 14, retryable: true, maybeApplied: true });
+
+  test('its calls can be repeated; those that were sent may have been carried out', async () => {
+    const { update, listeners, broken } = setUp({ maxCallsInFlight: 1 });
+    const sent = expect(update()).rejects.toMatchObject({ retryable: true, maybeApplied: true });
+    const unsent = expect(update()).rejects.toMatchObject({ retryable: true, maybeApplied: false });
+    await settled();
+    listeners[0]?.onEnd(broke);
+    await Promise.all([sent, unsent]);
+    expect(broken).toEqual(['UNAVAILABLE']);
+  });
+
+  test('the next call opens another one, and late answers of the old one are not heard', async () => {
+    const { update, listeners, answer, stream } = setUp();
+    const lost = expect(update()).rejects.toBeInstanceOf(Unavailable);
+    await settled();
+    listeners[0]?.onEnd(broke);
+    await lost;
+    const call = update();
+    await settled();
+    expect(listeners).toHaveLength(2);
+    listeners[0]?.onMessage({ results: [done(2)] });
+    expect(stream.unanswered).toBe(1);
+    answer(done(2));
+    await call;
+  });
+
+  test('by accident, calls can be repeated though the status alone would not say so', async () => {
+    const { update, listeners } = setUp();
+    const call = expect(update()).rejects.toMatchObject({ name: 'Unavailable', retryable: true });
+    await settled();
+    listeners[0]?.onEnd(makeError('RST_STREAM', { reason: 'INTERNAL' }));
+    await call;
+  });
+
+  test('because the node does not let us in, repeating is of no use', async () => {
+    const { update, listeners } = setUp();
+    const call = expect(update()).rejects.toMatchObject({ reason: 'UNAUTHENTICATED', retryable: false });
+    await settled();
+    listeners[0]?.onEnd(makeError('who are you', { reason: 'UNAUTHENTICATED', code: 16 }));
+    await call;
+  });
+});
+
+test('closing rejects what is not answered and what comes later', async () => {
+  const { update, stream, timing, state } = setUp();
+  const sent = expect(update({}, 10_000)).rejects.toMatchObject({ reason: 'CANCELLED', maybeApplied: true });
+  await settled();
+  stream.close();
+  await sent;
+  await expect(update()).rejects.toMatchObject({ reason: 'CANCELLED', maybeApplied: false });
+  expect(state.closed).toBe(1);
+  expect(timing.timers).toBe(0);
+});

@@ -1,0 +1,82 @@
+import { status } from '@grpc/grpc-js';
+import type { LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
+import { Cancelled, makeError, type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
+
+interface StreamedCallCommon {
+  /** 0: not sent yet. */
+  id: number;
+  readonly sizeBound: number;
+  /** Whether the call takes one of the places of `maxCallsInFlight`. */
+  readonly counted: boolean;
+  readonly reject: (error: TaskMasterError) => void;
+  dueSlot: number;
+  settled: boolean;
+  /** A lease that was given up: what to say when nothing was leased to it. */
+  givenUp: TaskMasterError | undefined;
+  readonly signal: AbortSignal | undefined;
+  onAbort: (() => void) | undefined;
+}
+
+/** An update or a lease on its way over a stream. */
+export type StreamedCall =
+  | (StreamedCallCommon & {
+      readonly $case: 'update';
+      readonly value: UpdateTasksRequest;
+      readonly resolve: (reply: UpdateTasksResponse) => void;
+    })
+  | (StreamedCallCommon & {
+      readonly $case: 'lease';
+      readonly value: LeaseTasksRequest;
+      readonly resolve: (reply: LeaseTasksResponse) => void;
+    });
+
+/** Codes with which connections end by accident. */
+const accidentalCodes: ReadonlySet<number> = new Set([
+  status.CANCELLED,
+  status.UNKNOWN,
+  status.INTERNAL,
+  status.ABORTED,
+]);
+
+export function newCall(
+  sizeBound: number,
+  counted: boolean,
+  signal: AbortSignal | undefined,
+  reject: (error: TaskMasterError) => void,
+): StreamedCallCommon {
+  return {
+    id: 0,
+    sizeBound,
+    counted,
+    reject,
+    dueSlot: 0,
+    settled: false,
+    givenUp: undefined,
+    signal,
+    onAbort: undefined,
+  };
+}
+
+export function closedError(call: StreamedCall): Cancelled {
+  return new Cancelled('the client is closed', { reason: 'CANCELLED', maybeApplied: call.id !== 0 });
+}
+
+/** How a stream ended, as what it means for its calls: where the breakage is nobody's fault, a new stream may do better. */
+export function streamLoss(error: TaskMasterError): TaskMasterError {
+  const accidental = !error.retryable && accidentalCodes.has(error.code);
+  return makeError(`the stream broke: ${error.message}`, {
+    reason: accidental ? 'UNAVAILABLE' : error.reason,
+    code: accidental ? status.UNAVAILABLE : error.code,
+    metadata: error.metadata,
+    retryDelayMs: error.retryDelayMs,
+    retryable: accidental || error.retryable,
+    // Nothing a stream ends with says whether a call that was sent has been carried out.
+    maybeApplied: true,
+    cause: error,
+  });
+}
+
+/** The error of a call that was still waiting for its turn when its stream broke. */
+export function unsentLoss(loss: TaskMasterError): TaskMasterError {
+  return withMaybeApplied(loss, false);
+}

@@ -1,0 +1,137 @@
+import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { ItemKind, isReason, statusOfReason, type Error as WireError } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import {
+  DeadlineExceeded,
+  DiskFull,
+  InvalidRequest,
+  isTaskMasterError,
+  LastMember,
+  LeaseExpired,
+  LeaseLost,
+  MemberAlive,
+  MemberLeft,
+  NoCluster,
+  NotLeased,
+  Overloaded,
+  TaskExists,
+  TaskMasterError,
+  TaskNotFound,
+  Unavailable,
+  UnknownMember,
+} from '../values/errors.ts';
+import { errorFromService, errorFromWire } from './wire-errors.ts';
+
+const wire = (fields: Partial<WireError>): WireError => ({
+  code: 0,
+  reason: '',
+  message: 'message',
+  metadata: {},
+  retryDelayMs: 0,
+  items: [],
+  ...fields,
+});
+
+describe('each reason has the class that callers catch', () => {
+  test.each([
+    ['LEASE_LOST', LeaseLost],
+    ['LEASE_EXPIRED', LeaseExpired],
+    ['TASK_NOT_FOUND', TaskNotFound],
+    ['TASK_EXISTS', TaskExists],
+    ['NOT_LEASED', NotLeased],
+    ['DISK_FULL', DiskFull],
+    ['OVERLOADED', Overloaded],
+    ['TOO_MANY_WAITERS', Overloaded],
+    ['NO_CLUSTER', NoCluster],
+    ['UNKNOWN_MEMBER', UnknownMember],
+    ['MEMBER_LEFT', MemberLeft],
+    ['MEMBER_ALIVE', MemberAlive],
+    ['LAST_MEMBER', LastMember],
+    ['SHUTTING_DOWN', Unavailable],
+    ['INTERNAL', TaskMasterError],
+  ] as const)('%s', (reason, Class) => {
+    const error = errorFromWire(wire({ reason, code: statusOfReason[reason] }));
+    expect(error.constructor).toBe(Class);
+    expect(error).toMatchObject({ reason, name: Class.name === 'TaskMasterError' ? 'TaskMasterError' : Class.name });
+  });
+
+  test('every INVALID_ARGUMENT is an InvalidRequest', () => {
+    for (const [reason, code] of Object.entries(statusOfReason)) {
+      if (code !== status.INVALID_ARGUMENT) continue;
+      expect(errorFromWire(wire({ reason, code }))).toBeInstanceOf(InvalidRequest);
+    }
+  });
+
+  test('a reason of a newer node goes by its status', () => {
+    const error = errorFromWire(wire({ reason: 'MOON_PHASE', code: status.UNAVAILABLE }));
+    expect(isReason('MOON_PHASE')).toBe(false);
+    expect(error).toBeInstanceOf(Unavailable);
+    expect(error).toMatchObject({ reason: 'MOON_PHASE', retryable: true });
+  });
+});
+
+test('a refusal says that nothing was changed, which items were at fault, and when to try again', () => {
+  const items = [{ kind: ItemKind.ITEM_KIND_RENEW, index: 3, queue: 'q', pid: Buffer.from('a'), reason: 'LEASE_LOST' }];
+  const error = errorFromWire(wire({ reason: 'LEASE_LOST', code: 9, items, retryDelayMs: 250 }));
+  expect(error).toMatchObject({
+    maybeApplied: false,
+    retryDelayMs: 250,
+    items: [{ kind: 'renew', index: 3, queue: 'q', reason: 'LEASE_LOST' }],
+  });
+});
+
+describe('the status of a call', () => {
+  const failure = (code: status, metadata = new Metadata()): ServiceError =>
+    Object.assign(new Error('grpc'), { code, details: 'details', metadata });
+
+  test('that gRPC made itself leaves open whether the call took effect', () => {
+    expect(errorFromService(failure(status.UNAVAILABLE))).toMatchObject({
+      reason: 'UNAVAILABLE',
+      retryable: true,
+      maybeApplied: true,
+      message: 'details',
+    });
+    expect(errorFromService(failure(status.DEADLINE_EXCEEDED))).toBeInstanceOf(DeadlineExceeded);
+  });
+
+  test('from a proxy that lost the node leaves that open, too', () => {
+    const lost = { code: status.UNAVAILABLE, message: 'lost', metadata: {}, retryDelayMs: 0, items: [] };
+    expect(errorFromWire({ ...lost, reason: 'OUTCOME_UNKNOWN' })).toMatchObject({
+      retryable: true,
+      maybeApplied: true,
+    });
+    expect(errorFromWire({ ...lost, reason: 'HOLDER_UNREACHABLE' })).toMatchObject({
+      retryable: true,
+      maybeApplied: false,
+    });
+  });
+
+  test.each(['STORE_FAILED', 'DEADLINE_EXCEEDED', 'CANCELLED', 'INTERNAL'] as const)(
+    'of a refusal that comes in the middle leaves that open: %s',
+    (reason) => {
+      expect(errorFromWire(wire({ reason, code: statusOfReason[reason] }))).toMatchObject({ maybeApplied: true });
+    },
+  );
+
+  test('of a node that takes no writes any more says that nothing was changed', () => {
+    const failed = wire({ reason: 'STORE_FAILED', code: status.UNAVAILABLE, metadata: { nothing_changed: 'true' } });
+    expect(errorFromWire(failed)).toMatchObject({ retryable: true, maybeApplied: false });
+  });
+
+  test('RESOURCE_EXHAUSTED from gRPC is a message too large, which no repetition helps', () => {
+    expect(errorFromService(failure(status.RESOURCE_EXHAUSTED))).toMatchObject({ retryable: false });
+  });
+
+  test('with details that are not ours is the status alone', () => {
+    const metadata = new Metadata();
+    metadata.set('grpc-status-details-bin', Buffer.from([255, 255, 255]));
+    expect(errorFromService(failure(status.NOT_FOUND, metadata))).toMatchObject({ reason: 'NOT_FOUND', code: 5 });
+  });
+});
+
+test('errors are known by their brand, also those of another copy of the library', () => {
+  expect(isTaskMasterError(new LeaseLost('x', { reason: 'LEASE_LOST' }))).toBe(true);
+  expect(isTaskMasterError({ [Symbol.for('taskmaster.error')]: true })).toBe(true);
+  expect(isTaskMasterError(new Error('x'))).toBe(false);
+  expect(isTaskMasterError(undefined)).toBe(false);
+});

@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import { settled } from '../testing/manual-timing.ts';
+import { gatedHandler, workerSetUp } from '../testing/worker-set-up.ts';
+import { LeaseLost, makeError } from '../values/errors.ts';
+
+describe('leases of a worker', () => {
+  test('are renewed for as long as the handler takes', async () => {
+    const { client, queue, timing, heard, hooks } = workerSetUp();
+    const { handler, finish } = gatedHandler();
+    await queue.enqueue('a');
+    await using worker = client.worker(queue, handler, { ...hooks, lease: '30s' });
+    worker.start();
+    await timing.advance(300_000);
+    expect(await queue.lease()).toEqual([]);
+    finish('a');
+    await settled();
+    expect(heard).toEqual(['complete a']);
+  });
+
+  test('of a handler that hangs end after maxLeaseTime', async () => {
+    const { client, queue, timing, heard, hooks } = workerSetUp();
+    const signals: AbortSignal[] = [];
+    await queue.enqueue('a');
+    const handler = (task: LeasedTask<string>): Promise<never> => {
+      signals.push(task.signal);
+      return new Promise(() => {});
+    };
+    const worker = client.worker(queue, handler, { ...hooks, lease: '30s', maxLeaseTime: '1m' });
+    worker.start();
+    await timing.advance(100_000);
+    expect(heard).toEqual(['lost a: LEASE_EXPIRED']);
+    expect(signals[0]?.aborted).toBe(true);
+    expect(await queue.lease()).toHaveLength(1);
+  });
+
+  test('that are lost abort the signal of their task, and nothing more is sent for it', async () => {
+    const { client, queue, engine, timing, heard, hooks } = workerSetUp();
+    await queue.enqueue('a', { pid: 'a' });
+    const reasons: unknown[] = [];
+    const handler = ({ signal }: LeasedTask<string>): Promise<void> =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => {
+          reasons.push(signal.reason);
+          resolve();
+        });
+      });
+    await using worker = client.worker(queue, handler, hooks);
+    worker.start();
+    await settled();
+    await queue.resetLeases();
+    await queue.lease();
+    await timing.advance(10_000);
+    expect(reasons).toEqual([expect.any(LeaseLost)]);
+    expect(heard).toEqual(['lost a: LEASE_LOST']);
+    expect(engine.updates.every(({ dequeue }) => dequeue.length === 0)).toBe(true);
+  });
+
+  test('of a task whose completion cannot be sent run out, so that the task comes back', async () => {
+    const { client, queue, transport, timing, heard, hooks } = workerSetUp();
+    await queue.enqueue('a', { pid: 'a' });
+    const { begun, handler, finish } = gatedHandler();
+    await using worker = client.worker(queue, handler, { ...hooks, lease: '30s' });
+    worker.start();
+    await settled();
+    const internal = makeError('bug', { reason: 'INTERNAL' });
+    transport.faults.updateTasks.push({ when: 'before', error: internal });
+    finish('a');
+    await timing.advance(31_000);
+    expect(heard).toEqual(['error bug in a task']);
+    expect(begun).toEqual(['a', 'a']);
+    finish('a');
+  });
+});

@@ -1,0 +1,234 @@
+import { describe, expect, test } from 'vitest';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import { settled } from '../testing/manual-timing.ts';
+import { gatedHandler, named, workerSetUp } from '../testing/worker-set-up.ts';
+import { Cancelled } from '../values/errors.ts';
+
+/** A handler that ends only when its signal is aborted, and then as the test says. */
+function endedBySignal(atEnd: (task: LeasedTask<string>) => void) {
+  return (task: LeasedTask<string>): Promise<void> =>
+    new Promise((resolve, reject) => {
+      task.signal.addEventListener('abort', () => {
+        try {
+          atEnd(task);
+          resolve();
+        } catch (error) {
+          reject(error);
+        }
+      });
+    });
+}
+
+describe('stopping a worker', () => {
+  test('waits for what runs and gives back at once what was not begun, not counting the attempt', async () => {
+    const { client, queue, engine, heard, hooks } = workerSetUp();
+    const { begun, handler, finish } = gatedHandler();
+    await queue.enqueue('quick', { pid: '0' });
+    const worker = client.worker(queue, (task) => (task.data === 'quick' ? undefined : handler(task)), {
+      ...hooks,
+      prefetch: 2,
+    });
+    worker.start();
+    await settled();
+    await queue.enqueueMany(named('a', 'b', 'c'));
+    await settled();
+    await settled();
+    expect(begun).toEqual(['a']);
+    expect((await queue.stats()).leased).toBeGreaterThan(1);
+    const stopping = worker.stop();
+    await settled();
+    expect((await queue.stats()).leased).toBe(1);
+    expect((await queue.get(['b']))[0]).toMatchObject({ state: 'available', attempts: 0 });
+    finish('a');
+    await stopping;
+    expect(heard).toEqual(['complete quick', 'complete a']);
+    expect(engine.pids('g#q')).toEqual(['b', 'c']);
+    expect(engine.waiting).toBe(0);
+  });
+
+  test('by a signal ends run()', async () => {
+    const { client, queue, engine } = workerSetUp();
+    const stop = new AbortController();
+    const running = client.worker(queue, () => {}).run({ signal: stop.signal });
+    await settled();
+    stop.abort();
+    await running;
+    expect(engine.waiting).toBe(0);
+  });
+
+  test('is harmless before the start and when repeated; a worker runs once', async () => {
+    const { client, queue } = workerSetUp();
+    const worker = client.worker(queue, () => {});
+    await worker.stop();
+    await worker.stop();
+    expect(() => worker.start()).toThrow(TypeError);
+  });
+});
+
+describe('a stop whose timeout is over', () => {
+  test('tells handlers, and gives the task of one that does not listen back, without counting the attempt', async () => {
+    const { client, queue, engine, timing, heard, hooks } = workerSetUp();
+    await queue.enqueue('a', { pid: 'a', retry: { maxAttempts: 1 } });
+    const tasks: LeasedTask<string>[] = [];
+    const { begun, handler, finish } = gatedHandler();
+    const worker = client.worker(
+      queue,
+      (task) => {
+        tasks.push(task);
+        return handler(task);
+      },
+      hooks,
+    );
+    worker.start();
+    await settled();
+    const stopping = worker.stop({ timeout: '5s' });
+    await timing.advance(4_999);
+    expect(tasks[0]?.signal.aborted).toBe(false);
+    await timing.advance(1);
+    expect(tasks[0]?.signal.reason).toMatchObject({ reason: 'CANCELLED' });
+    expect((await queue.stats()).leased).toBe(1);
+    await timing.advance(1_000);
+    await stopping;
+    expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available', attempts: 0 });
+    expect(heard).toEqual(['lost a: CANCELLED']);
+
+    // It ends all the same, in the end; by then the task is somebody else's to do.
+    const sent = engine.updates.length;
+    await expect(tasks[0]?.complete()).rejects.toBeInstanceOf(Cancelled);
+    finish('a');
+    await timing.advance(60_000);
+    expect(begun).toEqual(['a']);
+    expect(heard).toHaveLength(1);
+    expect(engine.updates).toHaveLength(sent);
+  });
+
+  test('gives the task of a handler that throws back at once, whatever its retry policy', async () => {
+    const { client, queue, engine, timing, heard, hooks } = workerSetUp();
+    await queue.enqueue('a', { pid: 'a', retry: { maxAttempts: 1 } });
+    const worker = client.worker(
+      queue,
+      endedBySignal(() => {
+        throw new Error('given up');
+      }),
+      hooks,
+    );
+    worker.start();
+    await settled();
+    const stopping = worker.stop({ timeout: '5s' });
+    await timing.advance(5_000);
+    await stopping;
+    expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available', attempts: 0 });
+    expect(engine.pids('g#q.dead')).toEqual([]);
+    expect(heard).toEqual(['error given up in a task']);
+  });
+
+  test('lets a handler that returns complete its task', async () => {
+    const { client, queue, engine, timing, heard, hooks } = workerSetUp();
+    await queue.enqueue('a');
+    const worker = client.worker(
+      queue,
+      endedBySignal(() => {}),
+      hooks,
+    );
+    worker.start();
+    await settled();
+    const stopping = worker.stop({ timeout: '5s' });
+    await timing.advance(5_000);
+    await stopping;
+    expect(engine.pids('g#q')).toEqual([]);
+    expect(heard).toEqual(['complete a']);
+  });
+
+  test('is over as soon as that of a later stop, if that is shorter', async () => {
+    const { client, queue, timing } = workerSetUp();
+    await queue.enqueue('a', { pid: 'a' });
+    const worker = client.worker(queue, gatedHandler().handler);
+    worker.start();
+    await settled();
+    const ended: string[] = [];
+    const { timers } = timing;
+    void worker.stop({ timeout: '1h' }).then(() => ended.push('first'));
+    void worker.stop({ timeout: '5s' }).then(() => ended.push('second'));
+    void worker.stop({ timeout: '1m' }).then(() => ended.push('third'));
+    await timing.advance(6_000);
+    expect(ended.toSorted()).toEqual(['first', 'second', 'third']);
+    expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available' });
+    expect(timing.timers).toBeLessThanOrEqual(timers);
+  });
+
+  test.each([
+    ['a task is handled', true],
+    ['a lease is under way', false],
+  ])('does not wait for a node that is silent, while %s', async (_when, isHandling) => {
+    const { client, queue, transport, timing } = workerSetUp();
+    const { handler } = gatedHandler();
+    const worker = client.worker(queue, handler);
+    if (isHandling) await queue.enqueue('a');
+    else transport.silent = true;
+    worker.start();
+    await settled();
+    transport.silent = true;
+    let isStopped = false;
+    void worker.stop({ timeout: '5s' }).then(() => {
+      isStopped = true;
+    });
+    await timing.advance(8_000);
+    expect(isStopped).toBe(true);
+  });
+});
+
+describe('closing the client', () => {
+  test('stops its workers first', async () => {
+    const { client, queue, heard, hooks } = workerSetUp();
+    const { handler, finish } = gatedHandler();
+    await queue.enqueue('a');
+    client.worker(queue, handler, hooks).start();
+    await settled();
+    const closing = client.close();
+    await settled();
+    finish('a');
+    await closing;
+    expect(heard).toEqual(['complete a']);
+  });
+
+  test('gives them as long as it is told to, the shortest time counts, and what still runs is given back', async () => {
+    const { client, queue, engine, transport, timing } = workerSetUp();
+    await queue.enqueueMany(named('a', 'b'));
+    client.worker(queue, gatedHandler().handler).start();
+    client.worker(queue, gatedHandler().handler).start();
+    await settled();
+    const closing = client.close({ timeout: '1h' });
+    await timing.advance(60_000);
+    expect(transport.closed).toBe(false);
+    const sooner = client.close({ timeout: '5s' });
+    await timing.advance(6_000);
+    await Promise.all([closing, sooner]);
+    expect(transport.closed).toBe(true);
+    expect(
+      engine.get({ queue: 'g#q', pids: [Buffer.from('a'), Buffer.from('b')], includeData: false }).tasks,
+    ).toMatchObject([
+      { hiddenUntilUnixMs: 0, attempts: 0 },
+      { hiddenUntilUnixMs: 0, attempts: 0 },
+    ]);
+  });
+
+  test('does not wait longer for leases that were given up', async () => {
+    const { client, queue, transport, timing } = workerSetUp();
+    transport.silent = true;
+    const giveUp = new AbortController();
+    const leasing = queue.lease({ wait: '5m', signal: giveUp.signal });
+    await settled();
+    giveUp.abort();
+    await expect(leasing).rejects.toBeInstanceOf(Cancelled);
+    const closing = client.close({ timeout: '5s' });
+    await timing.advance(5_000);
+    await closing;
+    expect(transport.closed).toBe(true);
+  });
+
+  test('with a timeout that is none is a TypeError', async () => {
+    const { client } = workerSetUp();
+    await expect(client.close({ timeout: -1 })).rejects.toBeInstanceOf(TypeError);
+    await client.close();
+  });
+});

@@ -1,0 +1,184 @@
+import { describe, expect, test } from 'vitest';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import { connectionLost, overloaded } from '../testing/fake-transport.ts';
+import { settled } from '../testing/manual-timing.ts';
+import { gatedHandler, named, workerSetUp } from '../testing/worker-set-up.ts';
+import { textCodec } from '../values/codec.ts';
+import { InvalidData, InvalidRequest, makeError } from '../values/errors.ts';
+
+test('tasks are handled in order and completed', async () => {
+  const { client, queue, engine, heard, hooks } = workerSetUp();
+  await queue.enqueueMany(named('a', 'b', 'c'));
+  await using worker = client.worker(queue, () => {}, hooks);
+  worker.start();
+  await settled();
+  expect(heard).toEqual(['complete a', 'complete b', 'complete c']);
+  expect(engine.pids('g#q')).toEqual([]);
+});
+
+test('a worker that waits is woken by an enqueue', async () => {
+  const { client, queue, engine, heard, hooks } = workerSetUp();
+  await using worker = client.worker(queue, () => {}, hooks);
+  worker.start();
+  await settled();
+  expect(engine.waiting).toBe(1);
+  await queue.enqueue('a');
+  await settled();
+  expect(heard).toEqual(['complete a']);
+});
+
+test('no more tasks are handled at once than allowed, nor leased ahead while they take long', async () => {
+  const { client, queue, engine } = workerSetUp();
+  const { begun, handler, finish } = gatedHandler();
+  await queue.enqueueMany(named('a', 'b', 'c', 'd'));
+  const worker = client.worker(queue, handler, { concurrency: 2 });
+  worker.start();
+  await settled();
+  expect(begun).toEqual(['a', 'b']);
+  expect(worker.active).toBe(2);
+  expect((await queue.stats()).leased).toBe(2);
+  finish('a');
+  await settled();
+  expect(begun).toEqual(['a', 'b', 'c']);
+  for (const data of ['b', 'c']) finish(data);
+  await settled();
+  finish('d');
+  await worker.stop();
+  expect(engine.pids('g#q')).toEqual([]);
+});
+
+test('quick tasks are leased ahead, within the bound and not one by one', async () => {
+  const { client, queue, engine } = workerSetUp();
+  await queue.enqueueMany(named('a', 'b', 'c', 'd', 'e', 'f', 'g'));
+  await using worker = client.worker(queue, () => {}, { concurrency: 1, prefetch: 3 });
+  worker.start();
+  await settled();
+  expect(engine.leases.map(({ maxTasks }) => maxTasks).slice(0, 3)).toEqual([1, 4, 2]);
+});
+
+test('what a handler returns is enqueued with the completion of its task', async () => {
+  const { client, queue, engine } = workerSetUp();
+  const next = client.queue<string>('g#next');
+  await queue.enqueue('a');
+  await using worker = client.worker(queue, async (task) => ({ enqueue: [next.task(`${task.data}!`, { pid: 'n' })] }));
+  worker.start();
+  await settled();
+  expect(engine.pids('g#next')).toEqual(['n']);
+  expect(engine.updates.at(-1)).toMatchObject({ enqueue: [{ queue: 'g#next' }], dequeue: [{ queue: 'g#q' }] });
+});
+
+test('a handler may settle its task itself', async () => {
+  const { client, queue, engine, heard, hooks } = workerSetUp();
+  await queue.enqueueMany(named('a', 'b'));
+  await using worker = client.worker(
+    queue,
+    async (task) => {
+      if (task.data === 'a') await task.complete();
+      else await task.release({ delay: '1h' });
+    },
+    hooks,
+  );
+  worker.start();
+  await settled();
+  expect(heard).toEqual([]);
+  expect(engine.pids('g#q')).toEqual(['b']);
+});
+
+describe('a failed attempt', () => {
+  const failing = (): never => {
+    throw new Error('smtp down');
+  };
+
+  test('of a task without a retry policy waits for the backoff of the worker', async () => {
+    const { client, queue, timing, heard, hooks } = workerSetUp();
+    await queue.enqueue('a', { pid: 'a' });
+    const attempts: number[] = [];
+    const handler = (task: LeasedTask<string>): void => {
+      attempts.push(task.attempt);
+      failing();
+    };
+    await using worker = client.worker(queue, handler, { ...hooks, backoff: { initial: '10s', max: '30s' } });
+    worker.start();
+    await settled();
+    expect(heard).toEqual(['error smtp down in a task']);
+    const [task] = await queue.get(['a']);
+    expect(task).toMatchObject({ state: 'delayed', hiddenUntil: new Date(timing.now() + 5_000) });
+    // The fake engine wakes nobody when a delay ends; the long poll is over after 30 s.
+    await timing.advance(31_000);
+    expect(attempts).toEqual([1, 2]);
+    expect((await queue.get(['a']))[0]?.hiddenUntil?.getTime()).toBeGreaterThan(timing.now());
+  });
+
+  test('of a task with a retry policy is left to the node', async () => {
+    const { client, queue, engine, transport } = workerSetUp();
+    transport.faults.getTasks.push({ when: 'before', error: connectionLost() });
+    await queue.enqueue('a', { pid: 'a', retry: { maxAttempts: 1 } });
+    await using worker = client.worker(queue, failing);
+    worker.start();
+    await settled();
+    expect(engine.updates.at(-1)?.release[0]?.delayMs).toBeUndefined();
+    expect(engine.pids('g#q.dead')).toEqual(['a']);
+    expect(transport.faults.getTasks.length, 'the lease says so, nothing is looked up').toBe(1);
+  });
+
+  test('includes a payload that cannot be read: the handler is not called, the worker goes on', async () => {
+    const { client, queue, heard, hooks } = workerSetUp();
+    await client.queue('g#q', { codec: textCodec }).enqueue('{', { pid: 'a' });
+    await queue.enqueue('good', { pid: 'b' });
+    const errors: unknown[] = [];
+    const handled: string[] = [];
+    await using worker = client.worker(queue, (task) => void handled.push(task.data), {
+      ...hooks,
+      onError: (error) => errors.push(error),
+    });
+    worker.start();
+    await settled();
+    await settled();
+    expect(errors).toEqual([expect.any(InvalidData)]);
+    expect(handled).toEqual(['good']);
+    expect(heard).toEqual(['complete good']);
+    expect((await queue.get(['a'], { data: false }))[0]?.state).toBe('delayed');
+  });
+
+  test('includes a result that cannot be enqueued', async () => {
+    const { client, queue, engine, heard, hooks } = workerSetUp();
+    await queue.enqueue('a', { pid: 'a' });
+    await using worker = client.worker(queue, () => ({ enqueue: [client.queue('other#q').task(1)] }), hooks);
+    worker.start();
+    await settled();
+    await settled();
+    expect(heard).toHaveLength(1);
+    expect(heard[0]).toMatch(/^error an update is atomic within one group.* in a task$/);
+    expect(engine.pids('g#q')).toEqual(['a']);
+    expect((await queue.get(['a']))[0]?.state).toBe('delayed');
+  });
+});
+
+describe('when leasing fails', () => {
+  test('for a while, the worker tries again, less and less often', async () => {
+    const { client, queue, transport, timing, heard, hooks } = workerSetUp();
+    transport.faults.leaseTasks.push(
+      ...Array.from({ length: 25 }, () => ({ when: 'before', error: overloaded() }) as const),
+    );
+    await using worker = client.worker(queue, () => {}, hooks);
+    worker.start();
+    await timing.advance(20_000);
+    expect(heard).toEqual(['error too much to do; gave up after 4.6 s', 'error too much to do; gave up after 4.6 s']);
+    await queue.enqueue('a');
+    await timing.advance(1_000);
+    expect(heard.at(-1)).toBe('complete a');
+  });
+
+  test('because the client is closed, run() says so', async () => {
+    const { client, queue, transport } = workerSetUp();
+    const closed = makeError('the client is closed', { reason: 'CANCELLED' });
+    transport.faults.leaseTasks.push({ when: 'before', error: closed });
+    await expect(client.worker(queue, () => {}).run()).rejects.toBe(closed);
+  });
+
+  test('because the request is wrong, run() says so', async () => {
+    const { client, queue, transport } = workerSetUp();
+    transport.faults.leaseTasks.push({ when: 'before', error: makeError('bad name', { reason: 'INVALID_QUEUE' }) });
+    await expect(client.worker(queue, () => {}).run()).rejects.toBeInstanceOf(InvalidRequest);
+  });
+});

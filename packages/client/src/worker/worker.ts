@@ -1,0 +1,267 @@
+import { status } from '@grpc/grpc-js';
+import { limits } from '@taskmaster/proto';
+import { LEASE } from '../leases/lease.ts';
+import type { ClientContext } from '../tasks/context.ts';
+import { GIVE_BACK_MS, giveBack, leaseUntilSettled } from '../tasks/lease-tasks.ts';
+import type { LeasedTask } from '../tasks/leased-task.ts';
+import type { QueueRef } from '../tasks/new-task.ts';
+import { sleep, waitFor } from '../transport/timing.ts';
+import { asTaskMasterError } from '../transport/wire-errors.ts';
+import { durationMs } from '../values/duration.ts';
+import { Cancelled } from '../values/errors.ts';
+import { callHook, DEFAULT_STOP_TIMEOUT, type StopOptions } from '../values/options.ts';
+import { backoffBound } from '../values/retry.ts';
+import { movingMean, prefetchFor } from './prefetch.ts';
+import { type RunTaskParts, runTask } from './run-task.ts';
+import {
+  type Handler,
+  type RunOptions,
+  type WorkerOptions,
+  type WorkerSettings,
+  workerSettings,
+} from './worker-options.ts';
+
+type WorkerState =
+  | { readonly kind: 'idle' }
+  /** Leases and handles tasks. */
+  | { readonly kind: 'running'; readonly leasing: AbortController; readonly feeding: Promise<void> }
+  /** Leases no more; waits for what runs. */
+  | { readonly kind: 'stopping'; readonly stopped: Promise<void> }
+  | { readonly kind: 'stopped' };
+
+const LEASE_RETRY_INITIAL_MS = 100;
+const LEASE_RETRY_MAX_MS = 10_000;
+/** How long handlers may take to end once their signals are aborted, in ms. */
+const ABORTED_MS = 1_000;
+
+/**
+ * Leases tasks, hands them to a handler, completes them, and gives back those that failed; keeps leases alive meanwhile.
+ * Made by `client.worker()`; runs once.
+ */
+export class Worker<T> implements AsyncDisposable {
+  readonly #context: ClientContext;
+  readonly #queues: readonly QueueRef<T>[];
+  readonly #settings: WorkerSettings<T>;
+  readonly #parts: RunTaskParts<T>;
+  readonly #finished = Promise.withResolvers<void>();
+  readonly #running = new Set<LeasedTask<T>>();
+  /** Aborted when the time of a stop is over. */
+  readonly #giveUp = new AbortController();
+  #buffered: LeasedTask<T>[] = [];
+  #state: WorkerState = { kind: 'idle' };
+  #meanTaskMs: number | undefined;
+  #wake: (() => void) | undefined;
+
+  /** Not for callers: `client.worker()` makes one. */
+  constructor(context: ClientContext, queues: readonly QueueRef<T>[], handler: Handler<T>, options: WorkerOptions<T>) {
+    this.#context = context;
+    this.#queues = queues;
+    this.#settings = workerSettings(options);
+    this.#parts = { context, handler, settings: this.#settings, giveUp: this.#giveUp.signal };
+    // Whoever only calls start() hears of the error from onError.
+    this.#finished.promise.catch(() => {});
+  }
+
+  /** Tasks being handled now. */
+  get active(): number {
+    return this.#running.size;
+  }
+
+  /** Begins to lease and handle tasks. @throws TypeError when the worker was started before. */
+  start(): void {
+    if (this.#state.kind !== 'idle') throw new TypeError('a worker is started once');
+    const leasing = new AbortController();
+    this.#context.workers.add(this);
+    this.#state = { kind: 'running', leasing, feeding: this.#feed(leasing.signal) };
+  }
+
+  /**
+   * Runs until the signal is aborted or `stop()` is called; resolves when nothing runs any more.
+   * @throws InvalidRequest when the node refuses what the worker asks for, such as a queue with a wrong name; Cancelled when
+   * the client was closed before.
+   */
+  async run(options: RunOptions = {}): Promise<void> {
+    const { signal, stopTimeout } = options;
+    const onAbort = (): void => void this.stop({ timeout: stopTimeout });
+    this.start();
+    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal?.aborted) onAbort();
+    try {
+      await this.#finished.promise;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /**
+   * Leases no more, gives back at once what was not begun, and waits for what runs. After `timeout` (default 30 s) the
+   * signals of tasks that still run are aborted. A handler that then returns completes its task; one that throws gives it
+   * back, as does the worker itself for one that goes on for another second. No attempt that ends so counts. Resolves at
+   * most 3 s after the timeout, whatever handlers and nodes do; called again, the shorter time counts. Harmless when the
+   * worker does not run.
+   */
+  async stop(options: StopOptions = {}): Promise<void> {
+    const timeoutMs = durationMs(options.timeout ?? DEFAULT_STOP_TIMEOUT, 'timeout');
+    const cancelTimer = this.#context.timing.after(timeoutMs, () => this.#giveUp.abort(stopped()), true);
+    try {
+      await this.#stopped();
+    } finally {
+      cancelTimer();
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  /** Begins to stop, unless that was done before. Resolves when nothing runs any more. */
+  #stopped(): Promise<void> {
+    const state = this.#state;
+    switch (state.kind) {
+      case 'idle':
+        this.#state = { kind: 'stopped' };
+        this.#finished.resolve();
+        return Promise.resolve();
+      case 'running': {
+        state.leasing.abort();
+        const stopped = this.#drain(state.feeding);
+        this.#state = { kind: 'stopping', stopped };
+        this.#wake?.();
+        return stopped;
+      }
+      case 'stopping':
+        return state.stopped;
+      case 'stopped':
+        return Promise.resolve();
+      default:
+        return state satisfies never;
+    }
+  }
+
+  async #drain(feeding: Promise<void>): Promise<void> {
+    const { timing, workers } = this.#context;
+    const ended = feeding.then(() => Promise.all([this.#giveBackUnbegun(), this.#untilIdle()]));
+    await Promise.race([ended, aborted(this.#giveUp.signal)]);
+    if (this.#running.size > 0) {
+      for (const task of this.#running) task[LEASE].letGo(stopped());
+      await waitFor(timing, ended, ABORTED_MS);
+      await waitFor(timing, this.#giveBackRunning(), GIVE_BACK_MS);
+    }
+    this.#state = { kind: 'stopped' };
+    workers.delete(this);
+    this.#finished.resolve();
+  }
+
+  async #untilIdle(): Promise<void> {
+    while (this.#running.size > 0) await this.#taskDone();
+  }
+
+  #giveBackUnbegun(): Promise<void> {
+    const unbegun = this.#buffered;
+    this.#buffered = [];
+    return giveBack(this.#context, unbegun);
+  }
+
+  /** Their handlers do not end. What they still want of their tasks is refused here. */
+  #giveBackRunning(): Promise<void> {
+    const held = [...this.#running].filter((task) => task[LEASE].isHeld);
+    for (const task of held) task[LEASE].lose(stopped());
+    return giveBack(
+      this.#context,
+      held.map(({ queue, pid, leaseToken }) => ({ queue, pid, leaseToken })),
+    );
+  }
+
+  #taskDone(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  /** Never rejects. */
+  async #feed(signal: AbortSignal): Promise<void> {
+    const { settings } = this.#parts;
+    let failures = 0;
+    while (!signal.aborted) {
+      const free = this.#room();
+      if (free < 1) {
+        await this.#taskDone();
+        continue;
+      }
+      try {
+        const tasks = await leaseUntilSettled(this.#context, this.#queues, {
+          max: Math.min(free, limits.leaseTasks),
+          for: settings.leaseMs,
+          wait: settings.waitMs,
+          maxPid: settings.maxPid,
+          worker: settings.name,
+          signal,
+        });
+        failures = 0;
+        this.#accept(tasks);
+      } catch (thrown) {
+        if (signal.aborted) return;
+        const error = asTaskMasterError(thrown);
+        callHook(settings.hooks.onError, error, undefined);
+        // The request is wrong, or the client is closed: trying again is of no use.
+        if (error.code === status.INVALID_ARGUMENT || error.code === status.CANCELLED) {
+          this.#finished.reject(error);
+          void this.stop();
+          return;
+        }
+        const bound = backoffBound(++failures, LEASE_RETRY_INITIAL_MS, LEASE_RETRY_MAX_MS);
+        await sleep(this.#context.timing, bound * this.#context.random(), signal).catch(() => {});
+      }
+    }
+  }
+
+  /** How many more tasks to lease now. */
+  #room(): number {
+    const { concurrency, prefetch } = this.#settings;
+    const ahead = prefetchFor(this.#meanTaskMs, concurrency, prefetch);
+    // Leased ahead by halves, not one for each task that ends: requests for many tasks cost hardly more than for one.
+    if (this.#buffered.length > ahead / 2) return 0;
+    return concurrency + ahead - this.#running.size - this.#buffered.length;
+  }
+
+  #accept(tasks: readonly LeasedTask<T>[]): void {
+    // Kept from now on: those that wait for their turn must not run out either.
+    this.#context.keeper.keep(
+      tasks.map((task) => task[LEASE]),
+      this.#settings.maxLeaseMs,
+    );
+    this.#buffered.push(...tasks);
+    this.#beginTasks();
+  }
+
+  #beginTasks(): void {
+    while (this.#state.kind === 'running' && this.#running.size < this.#settings.concurrency) {
+      const task = this.#buffered.shift();
+      if (task === undefined) return;
+      const error = task[LEASE].lostTo;
+      if (error === undefined) void this.#run(task);
+      else callHook(this.#settings.hooks.onLeaseLost, task, error);
+    }
+  }
+
+  async #run(task: LeasedTask<T>): Promise<void> {
+    const begun = this.#context.timing.now();
+    this.#running.add(task);
+    await runTask(this.#parts, task);
+    this.#running.delete(task);
+    this.#meanTaskMs = movingMean(this.#meanTaskMs, this.#context.timing.now() - begun);
+    this.#beginTasks();
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+}
+
+function stopped(): Cancelled {
+  return new Cancelled('the worker was stopped', { reason: 'CANCELLED' });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}

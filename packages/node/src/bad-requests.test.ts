@@ -1,0 +1,65 @@
+import type { ServiceError } from '@grpc/grpc-js';
+import { isTaskMasterError } from '@taskmaster/client/transport';
+import { statusOfReason } from '@taskmaster/proto';
+import { createHandlers } from '@taskmaster/server/service';
+import {
+  badRequests,
+  errorInfoOf,
+  fakeEngine,
+  type GrpcClient,
+  grpcClient,
+  keptLog,
+  startServer,
+  type TestServer,
+} from '@taskmaster/server/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { InProcessTransport } from './in-process-transport.ts';
+
+async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => expect.unreachable('the request was accepted'),
+    (error: unknown) => error,
+  );
+}
+
+describe('a bad request over gRPC', () => {
+  const engine = fakeEngine();
+  let server: TestServer;
+  let client: GrpcClient;
+  beforeAll(async () => {
+    server = await startServer(engine);
+    client = grpcClient(server.port);
+  });
+  afterAll(async () => {
+    client[Symbol.dispose]();
+    await server[Symbol.asyncDispose]();
+  });
+
+  test.each(badRequests)('$what: $reason', async ({ reason, field, call }) => {
+    const error = (await rejectionOf(call(client))) as ServiceError;
+    const info = errorInfoOf(error);
+    expect(info).toMatchObject({ domain: 'taskmaster', reason });
+    expect(error.code).toBe(statusOfReason[reason]);
+    // A message over its size is refused before its fields are looked at.
+    if (reason !== 'REQUEST_TOO_LARGE') {
+      expect(info.metadata.field).toBe(field);
+      expect(error.details).toContain(field);
+    }
+    expect(engine.asked).toEqual([]);
+    expect(server.log.lines).toEqual([]);
+  });
+});
+
+describe('a bad request in process', () => {
+  const engine = fakeEngine();
+  const log = keptLog();
+  const transport = new InProcessTransport({ handlers: createHandlers(engine, log), log, close: async () => {} });
+
+  test.each(badRequests)('$what: $reason', async ({ reason, field, call }) => {
+    const error = await rejectionOf(call(transport));
+    expect(isTaskMasterError(error)).toBe(true);
+    expect(error).toMatchObject({ reason, code: statusOfReason[reason], metadata: { field }, retryable: false });
+    expect(engine.asked).toEqual([]);
+    expect(log.lines).toEqual([]);
+  });
+});

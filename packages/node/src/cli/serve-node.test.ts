@@ -1,0 +1,102 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Command, memoryBoundsOf, readyLine, runCommand } from '@taskmaster/proxy/testing';
+import { aLease, anEnqueue, anUpdate, grpcClient } from '@taskmaster/server/testing';
+import { describe, expect, test } from 'vitest';
+
+const CLI = fileURLToPath(new URL('../node-cli.ts', import.meta.url));
+
+const command = (...args: string[]): Command => runCommand(CLI, args);
+
+function temporaryDirectory(): { readonly path: string } & Disposable {
+  const path = mkdtempSync(join(tmpdir(), 'taskmaster-serve-'));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+const onFreePorts = (dir: string): string[] => [
+  `--data-dir=${join(dir, 'data')}`,
+  '--grpc-port=0',
+  '--http-port=0',
+  '--store-reserve-bytes=1MiB',
+];
+
+const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1));
+
+describe('taskmaster-node', () => {
+  test('bounds its memory, as the same process, unless told otherwise', async () => {
+    const boundsOf = async (...execArgv: string[]): Promise<readonly string[]> => {
+      using dir = temporaryDirectory();
+      using node = runCommand(CLI, [...onFreePorts(dir.path), '--json'], { execArgv });
+      await readyLine(node);
+      return memoryBoundsOf(node);
+    };
+    const old = ['--heap-growing-percent=60', '--initial-old-space-size=128'];
+    expect(await boundsOf()).toEqual(['--max-semi-space-size=16', ...old, 'MALLOC_ARENA_MAX=2']);
+    for (const chosen of ['--max-semi-space-size=4', '--max_semi_space_size=4']) {
+      expect(await boundsOf(chosen)).toEqual([...old, chosen, 'MALLOC_ARENA_MAX=2']);
+    }
+  });
+
+  test('says where it serves, serves, and ends cleanly when told to', async () => {
+    using dir = temporaryDirectory();
+    using node = command(...onFreePorts(dir.path), '--json');
+    const ready = await readyLine(node);
+    expect(ready).toMatchObject({ ready: true, grpc: expect.stringMatching(/^127\.0\.0\.1:\d+$/) });
+    using client = grpcClient(portOf(ready.grpc));
+    await client.updateTasks(anUpdate({ enqueue: [anEnqueue()] }));
+    expect((await fetch(`http://${ready.http}/readyz`)).status).toBe(200);
+
+    // A long poll ends at once, with no tasks.
+    const polled = client.leaseTasks(aLease({ queues: ['shop#empty'], waitMs: 60_000 }));
+    await expect.poll(async () => (await fetch(`http://${ready.http}/metrics`)).text()).toContain('waiting_leases 1');
+    node.child.kill('SIGTERM');
+    expect(await polled).toEqual({ tasks: [] });
+    const { code, stderr } = await node.ended;
+    expect(code).toBe(0);
+    for (const line of stderr.trim().split('\n')) expect(JSON.parse(line)).toHaveProperty('msg');
+  });
+
+  test('refuses a directory that another node has', async () => {
+    using dir = temporaryDirectory();
+    using first = command(...onFreePorts(dir.path), '--json');
+    await readyLine(first);
+    using second = command(...onFreePorts(dir.path), '--log-level=silent');
+    const { code, stderr } = await second.ended;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^taskmaster-node: .*in use by another process.*\n$/);
+  });
+
+  test('names the port that is taken and the flag to choose another', async () => {
+    using dir = temporaryDirectory();
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const address = taken.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+    using node = command(...onFreePorts(dir.path), `--http-port=${port}`, '--log-level=silent');
+    const { code, stderr } = await node.ended;
+    taken.close();
+    expect(code).toBe(1);
+    expect(stderr).toBe(
+      `taskmaster-node: port ${port} of 127.0.0.1 is in use: stop what listens there, or choose another with --http-port\n`,
+    );
+  });
+
+  test('ends with 2 when its settings are wrong, one line each', async () => {
+    using node = command('--grpc-port=x', '--durability=maybe');
+    const { code, stderr } = await node.ended;
+    expect(code).toBe(2);
+    expect(stderr.trim().split('\n')).toEqual([
+      expect.stringMatching(/^taskmaster-node: grpcPort: .*--grpc-port/),
+      expect.stringMatching(/^taskmaster-node: durability: .*--durability/),
+    ]);
+  });
+
+  test('ends with 2 at a flag it does not know', async () => {
+    using node = command('--no-such-flag');
+    expect((await node.ended).code).toBe(2);
+  });
+});

@@ -1,0 +1,35 @@
+import { type InventoryEntry, PartitionState } from '@taskmaster/proto';
+import type { HeldPartition } from '../../engine/partitions/partition-host.ts';
+import type { HandOffProgress } from '../placement/handoff/sender.ts';
+
+/** What a node holds, as it tells others. */
+export function inventoryOf(held: readonly HeldPartition[], progress: readonly HandOffProgress[]): InventoryEntry[] {
+  const sending = new Map(progress.map((one) => [one.partition, one]));
+  return held.map((partition) => {
+    const { id, epoch, queues, tasks, to } = partition;
+    const moving = sending.get(id);
+    return {
+      ...{ id, epoch, queues, tasks },
+      state: stateOf(partition, moving),
+      to: to ?? moving?.to ?? '',
+      movedRows: moving?.rows ?? 0,
+      movedBytes: moving?.bytes ?? 0,
+    };
+  });
+}
+
+function stateOf({ state }: HeldPartition, moving: HandOffProgress | undefined): PartitionState {
+  switch (state) {
+    case 'serving':
+      return moving ? PartitionState.PARTITION_STATE_MOVING : PartitionState.PARTITION_STATE_SERVING;
+    case 'frozen':
+      return PartitionState.PARTITION_STATE_FROZEN;
+    case 'handing-over':
+      // While the target is being asked to take it, its answer is a matter of milliseconds.
+      return moving?.phase === 'frozen'
+        ? PartitionState.PARTITION_STATE_FROZEN
+        : PartitionState.PARTITION_STATE_UNRESOLVED;
+    default:
+      return state satisfies never;
+  }
+}

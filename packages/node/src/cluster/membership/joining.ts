@@ -1,0 +1,115 @@
+import { isTransient, type JoinRequest, type JoinResponse } from '@taskmaster/proto';
+import {
+  type Exchanger,
+  fromWireRecord,
+  type MemberRecord,
+  membersNamed,
+  toWireRecord,
+} from '@taskmaster/server/cluster-view';
+import { Refusal } from '@taskmaster/server/domain';
+import { type CallPeer, type Clock, sleep } from '@taskmaster/server/ports';
+import type { Knowledge } from '../knowledge/knowledge.ts';
+
+export interface JoiningDeps {
+  readonly clusterId: string;
+  readonly nodeId: string;
+  readonly partitionCount: number;
+  readonly knowledge: Knowledge;
+  readonly exchanger: Exchanger;
+  readonly call: CallPeer<'join'>;
+  readonly clock: Clock;
+  readonly stopping: AbortSignal;
+}
+
+const JOIN_TIMEOUT_MS = 5_000;
+const ACTIVATE_RETRY_MS = 500;
+
+/** How a node becomes a member, on both sides. */
+export class Joining {
+  readonly #deps: JoiningDeps;
+
+  constructor(deps: JoiningDeps) {
+    this.#deps = deps;
+  }
+
+  /** Takes a node in, or says why not. */
+  takeIn({ clusterId, member }: JoinRequest): Promise<JoinResponse> {
+    const { knowledge, clusterId: own, partitionCount: partitions } = this.#deps;
+    return knowledge.inTurn(async () => {
+      const record = member && fromWireRecord(member);
+      if (!record || record.nodeId === '') throw new Refusal('MALFORMED_REQUEST', 'a join without a member');
+      const { nodeId, name } = record;
+      if (clusterId !== '' && clusterId !== own) {
+        throw new Refusal('WRONG_CLUSTER', `this is cluster ${own}, and ${name} belongs to cluster ${clusterId}`);
+      }
+      const namesake = membersNamed(knowledge.members, name).find((other) => other.nodeId !== nodeId);
+      if (namesake) {
+        throw new Refusal('NAME_IN_USE', `another member, at ${namesake.rpcAddress}, has the name ${name}`);
+      }
+      if (knowledge.members.get(nodeId)?.state === 'left') {
+        throw new Refusal('MEMBER_LEFT', `member ${name} has left: start it with an empty data directory`);
+      }
+      if (knowledge.self?.state === 'left') {
+        // What it knows of the cluster is old, or soon will be.
+        throw new Refusal('SHUTTING_DOWN', 'this node has left the cluster: ask another');
+      }
+      if (knowledge.self?.state === 'joining') {
+        // Whoever it takes in might know nobody else, and believe to be alone.
+        throw new Refusal('STARTING', 'this node is joining itself: ask another, or later');
+      }
+      await knowledge.adopt([record]);
+      return { clusterId: own, partitions, knowledge: knowledge.tell() };
+    });
+  }
+
+  /** Asks one member after the other to be taken in; resolves with what the first of them that answers says. */
+  async ask(addresses: readonly string[]): Promise<JoinResponse> {
+    const { knowledge, call, clusterId } = this.#deps;
+    const { self } = knowledge;
+    if (!self) throw new Error('a node joins with a record of its own');
+    let last: unknown = new Refusal('HOLDER_UNREACHABLE', 'no member to ask');
+    for (const address of addresses) {
+      const request = { clusterId, member: toWireRecord(self) };
+      try {
+        const answer = await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS });
+        if (answer.clusterId !== clusterId)
+          throw new Refusal('WRONG_CLUSTER', `${address} answers for another cluster`);
+        await knowledge.inTurn(() => knowledge.learn(answer.knowledge, ''));
+        return answer;
+      } catch (error) {
+        // Somebody who answers no speaks for all.
+        if (error instanceof Refusal && !isTransient(error.reason)) throw error;
+        last = error;
+      }
+    }
+    throw last;
+  }
+
+  /** See `ClusterAgent.activate`. */
+  async activate(): Promise<void> {
+    const { knowledge, clock, stopping } = this.#deps;
+    while (knowledge.self?.state === 'joining') {
+      // Those that leave last: they are asked where all that stay are lost, who can be given up only by an active one.
+      const rank = ({ state }: MemberRecord): number => (state === 'active' ? 0 : 1);
+      const others = knowledge.others.sort((a, b) => rank(a) - rank(b)).map(({ nodeId }) => nodeId);
+      if (others.length === 0 || (await this.tellAs('active', others))) {
+        return knowledge.changeSelf({ state: 'active' });
+      }
+      await sleep(clock, ACTIVATE_RETRY_MS, stopping);
+    }
+  }
+
+  /** Whether one of these members knows by now that this node is in that state. */
+  async tellAs(state: 'active' | 'left', others: readonly string[]): Promise<boolean> {
+    const { knowledge, exchanger } = this.#deps;
+    const { self } = knowledge;
+    if (!self) return false;
+    const changed = toWireRecord({ ...self, state, version: self.version + 1 });
+    for (const nodeId of others) {
+      const known = knowledge.tell();
+      const members = [...known.members.filter((record) => record.nodeId !== self.nodeId), changed];
+      if (await exchanger.with(nodeId, { ...known, members })) return true;
+    }
+    return false;
+  }
+}

@@ -1,0 +1,91 @@
+import type { MemberRecord, MemberState, Members } from '@taskmaster/server/cluster-view';
+import { ByteReader, ByteWriter, type Key, UnreadableBytes } from '@taskmaster/server/domain';
+import { afterPrefix } from '../../domain/keys.ts';
+import { scanAll } from '../../log/scan-all.ts';
+import { Family, type Store } from '../../ports/store.ts';
+import { WriteBatch } from '../../ports/write-batch.ts';
+
+const VERSION = 1;
+const STATES: readonly MemberState[] = ['joining', 'active', 'leaving', 'left'];
+const IDENTITY = 'identity' as Key;
+const MEMBER = 'member/';
+const writer = new ByteWriter();
+
+/** Who this node is, for as long as its disk lives. */
+export interface Identity {
+  readonly clusterId: string;
+  readonly nodeId: string;
+  readonly name: string;
+  /** Starts of the node, this one included. */
+  readonly boots: number;
+}
+
+/** What a node of a cluster keeps of itself and of the others. */
+export class MemberStore {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Undefined for a node that never belonged to a cluster. */
+  async readIdentity(): Promise<Identity | undefined> {
+    const [row] = await this.#store.get(Family.meta, [IDENTITY]);
+    if (!row) return undefined;
+    const from = new ByteReader(row);
+    from.version(VERSION, 'identity row');
+    return { clusterId: from.utf8(), nodeId: from.utf8(), name: from.utf8(), boots: from.number() };
+  }
+
+  async writeIdentity({ clusterId, nodeId, name, boots }: Identity): Promise<void> {
+    writer.byte(VERSION);
+    for (const text of [clusterId, nodeId, name]) writer.utf8(text);
+    writer.number(boots);
+    const batch = new WriteBatch();
+    batch.putWritten(Family.meta, IDENTITY, writer);
+    await this.#store.write(batch, { sync: true });
+  }
+
+  async readMembers(): Promise<Members> {
+    const members = new Map<string, MemberRecord>();
+    const range = { gte: MEMBER as Key, lt: afterPrefix(MEMBER) };
+    for await (const { value } of scanAll(this.#store, Family.meta, range)) {
+      const record = decodeMember(value);
+      members.set(record.nodeId, record);
+    }
+    return members;
+  }
+
+  async writeMembers(records: Iterable<MemberRecord>): Promise<void> {
+    const batch = new WriteBatch();
+    for (const record of records) {
+      encodeMember(record);
+      batch.putWritten(Family.meta, (MEMBER + Buffer.from(record.nodeId).toString('latin1')) as Key, writer);
+    }
+    if (batch.count > 0) await this.#store.write(batch, { sync: true });
+  }
+}
+
+function encodeMember({ nodeId, name, state, version, rpcAddress, gossipAddress, removedBy }: MemberRecord): void {
+  writer.byte(VERSION);
+  writer.byte(STATES.indexOf(state));
+  writer.number(version);
+  for (const text of [nodeId, name, rpcAddress, gossipAddress, removedBy]) writer.utf8(text);
+}
+
+function decodeMember(bytes: Uint8Array): MemberRecord {
+  const from = new ByteReader(bytes);
+  from.version(VERSION, 'member row');
+  const state = STATES[from.byte()];
+  if (!state) throw new UnreadableBytes('member row of an unknown state');
+  const version = from.number();
+  return {
+    state,
+    version,
+    nodeId: from.utf8(),
+    name: from.utf8(),
+    rpcAddress: from.utf8(),
+    gossipAddress: from.utf8(),
+    removedBy: from.utf8(),
+  };
+}

@@ -1,0 +1,123 @@
+import { partitionOf } from '@taskmaster/proto';
+import type { PartitionId } from '@taskmaster/server/domain';
+import { expect, test } from 'vitest';
+import {
+  clusterOf,
+  cutOff,
+  DEATH_MS,
+  expectOneHolderEach,
+  fill,
+  giveUp,
+  groupsOf,
+  partitionWithTasks,
+  pidsIn,
+} from '../../testing/cluster-fixtures.ts';
+import type { SimCluster, SimNode } from '../../testing/sim-cluster.ts';
+
+/** Stops the node and starts it with a copy of its disk as it was before `between`. */
+async function startOlder(cluster: SimCluster, node: SimNode, between: () => Promise<void>): Promise<void> {
+  await cluster.run(node.stop());
+  const older = node.h.disk.copy();
+  await cluster.run(node.start());
+  await cluster.pass(DEATH_MS);
+  await between();
+  await cluster.run(node.stop());
+  node.h.disk.restore(older);
+  await cluster.run(node.start());
+}
+
+const isBarred = async (cluster: SimCluster, node: SimNode): Promise<boolean> => {
+  let barred = false;
+  void node.agent.barred.then(() => {
+    barred = true;
+  });
+  await cluster.pass(1);
+  return barred;
+};
+
+/** A cluster in which `c` has left, so that what it held went to the others. */
+async function olderWithLess(): Promise<{ cluster: SimCluster; b: SimNode }> {
+  const cluster = await clusterOf(['a', 'b', 'c']);
+  await fill(cluster, '1');
+  const b = cluster.node('b');
+  await startOlder(cluster, b, async () => {
+    await cluster.run(cluster.node('c').agent.drain());
+    await cluster.run(cluster.node('c').lose());
+    await cluster.pass(30_000);
+    await fill(cluster, '2');
+  });
+  return { cluster, b };
+}
+
+test('a node that is started with an older copy of its disk serves nothing, and says what to do', async () => {
+  const { cluster, b } = await olderWithLess();
+  const groups = groupsOf(cluster, b);
+  expect(groups.length).toBeGreaterThan(0);
+  for (const group of groups) {
+    // Asked at once, before it has heard of anybody.
+    await expect(cluster.run(b.h.lease(`${group}#q`))).rejects.toMatchObject({ reason: 'OLD_DATA' });
+    await expect(cluster.run(b.h.enqueue(`${group}#q`, ['3']))).rejects.toMatchObject({ reason: 'OLD_DATA' });
+  }
+  expect(await isBarred(cluster, b)).toBe(true);
+  expect(b.agent.problem).toContain('older copy');
+  expect(b.agent.mayCommit).toBe(false);
+  // So it stays, however often it is started.
+  await cluster.run(b.stop());
+  await cluster.run(b.start());
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, b)).toBe(true);
+
+  // As the log says.
+  await cluster.run(b.stop());
+  await cluster.pass(DEATH_MS);
+  expect(await giveUp(cluster, 'a', 'b')).toMatchObject({ removed: true });
+  await cluster.pass(30_000);
+  expectOneHolderEach(cluster);
+  for (const group of groups) expect(await pidsIn(cluster, group)).toEqual([]);
+});
+
+test('a node that hears only while it serves that its disk is an older copy stops serving', async () => {
+  const cluster = await clusterOf(['a', 'b', 'c']);
+  await fill(cluster, '1');
+  const [a, b] = [cluster.node('a'), cluster.node('b')];
+  const { id } = partitionWithTasks(a);
+  const [own = ''] = groupsOf(cluster, b);
+  const queue = `${own}#q`;
+  await startOlder(cluster, b, async () => {
+    // The third does not see that the partition comes.
+    cutOff(cluster, 'c');
+    await cluster.run(a.send(id, b));
+    await cluster.run(b.h.enqueue(queue, ['2']));
+    cluster.cut.clear();
+    cutOff(cluster, 'a');
+  });
+  await cluster.pass(DEATH_MS);
+  // Nobody it reaches knows better.
+  expect(await isBarred(cluster, b)).toBe(false);
+  await cluster.run(b.h.enqueue(queue, ['3']));
+  cluster.cut.clear();
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, b)).toBe(true);
+  await expect(cluster.run(b.h.enqueue(queue, ['4']))).rejects.toMatchObject({ reason: 'OLD_DATA' });
+  await expect(cluster.run(b.h.lease(queue))).rejects.toMatchObject({ reason: 'OLD_DATA' });
+});
+
+test('a node that is started with the newest copy of its disk goes on', async () => {
+  const cluster = await clusterOf(['a', 'b', 'c']);
+  await fill(cluster, '1');
+  const [a, b] = [cluster.node('a'), cluster.node('b')];
+  const { id } = partitionWithTasks(a);
+  await cluster.run(a.send(id, b));
+  await cluster.run(b.stop());
+  const newest = b.h.disk.copy();
+  await cluster.run(b.start());
+  await cluster.pass(DEATH_MS);
+  await cluster.run(b.stop());
+  b.h.disk.restore(newest);
+  await cluster.run(b.start());
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, b)).toBe(false);
+  await fill(cluster, '2');
+  expectOneHolderEach(cluster);
+  expect(cluster.serving(partitionOf('group-0', cluster.partitions) as PartitionId)).toHaveLength(1);
+});

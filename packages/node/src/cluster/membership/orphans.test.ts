@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'vitest';
+import {
+  clusterOf,
+  cutOff,
+  DEATH_MS,
+  expectOneHolderEach,
+  fill,
+  giveUp,
+  idsHeldBy,
+} from '../../testing/cluster-fixtures.ts';
+
+describe('who claims what a removed member held', () => {
+  test('hears every other member before', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const b = cluster.node('b');
+    const held = b.partitions.held();
+    await cluster.run(b.lose());
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'b');
+    await cluster.run(cluster.node('c').lose());
+    await cluster.pass(60_000);
+    for (const { id } of held) expect(cluster.serving(id)).toEqual([]);
+    const claimed = new Map<number, number>();
+    cluster.onHoldings = ({ name, partitions }) => {
+      if (name !== 'a') return;
+      for (const { id, epoch } of partitions.held()) if (!claimed.has(id)) claimed.set(id, epoch);
+    };
+    await cluster.run(cluster.node('c').start());
+    await cluster.pass(60_000);
+    expectOneHolderEach(cluster);
+    // Nothing that the removed member did unheard can be of that epoch.
+    for (const { id, epoch } of held) expect(claimed.get(id)).toBe(epoch + 2);
+  });
+
+  test('is who decided, when it is back after it died between the decision and the claim', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+    await fill(cluster, '1');
+    const orphans = idsHeldBy(cluster.node('d'));
+    await cluster.run(cluster.node('d').lose());
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'd');
+    await cluster.run(cluster.node('a').lose());
+    await cluster.pass(60_000);
+    for (const id of orphans) expect(cluster.serving(id)).toEqual([]);
+    await cluster.run(cluster.node('a').start());
+    await cluster.pass(60_000);
+    expectOneHolderEach(cluster);
+  });
+
+  test('is one who knows of the removal though the one who decided is given up too', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+    const orphans = [...idsHeldBy(cluster.node('d')), ...idsHeldBy(cluster.node('a'))];
+    await cluster.run(cluster.node('d').lose());
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'd');
+    await cluster.run(cluster.node('a').lose());
+    await cluster.pass(DEATH_MS);
+    expect(await giveUp(cluster, 'c', 'a')).toMatchObject({ removed: true });
+    await cluster.pass(60_000);
+    expect(orphans.length).toBeGreaterThan(0);
+    expectOneHolderEach(cluster);
+    for (const id of orphans) expect(['b', 'c']).toEqual(expect.arrayContaining(cluster.serving(id)));
+  });
+
+  test('goes on after all nodes were started again', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await cluster.run(cluster.node('c').lose());
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'c');
+    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).lose());
+    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
+    await cluster.pass(60_000);
+    expectOneHolderEach(cluster);
+  });
+
+  test.each([
+    ['while it cleared what it had before', 'first', false],
+    ['and its rows are on disk', 'last', true],
+    ['and its rows are lost', 'last', false],
+  ])(
+    'shares no epoch with one whose claim failed %s, while nobody knows what is on its disk',
+    async (_, failing, kept) => {
+      const cluster = await clusterOf(['b', 'c', 'd']);
+      const b = cluster.node('b');
+      const orphans = idsHeldBy(cluster.node('d'));
+      await cluster.run(cluster.node('d').lose());
+      await cluster.pass(DEATH_MS);
+      await giveUp(cluster, 'b', 'd');
+      const { partitions } = b;
+      const claim = partitions.claim.bind(partitions);
+      const clears = orphans.filter((id) => partitions.holding(id) !== undefined).length;
+      let claims = 0;
+      partitions.claim = (claimed) => {
+        if (claims++ === 0) b.h.disk.failSync(failing === 'first' ? 1 : clears + 1);
+        return claim(claimed);
+      };
+      await cluster.pass(DEATH_MS);
+      expect(claims).toBeGreaterThan(0);
+      // Now another one decides.
+      cutOff(cluster, 'b', ['a']);
+      const a = cluster.add('a');
+      void a.start();
+      await cluster.pass(5_000);
+      cluster.heal();
+      await cluster.pass(60_000);
+      expect(a.agent.self?.state).toBe('active');
+      for (const id of orphans) expect(cluster.serving(id)).toEqual([]);
+      b.h.disk.random.int = (below) => (kept ? below - 1 : 0);
+      await cluster.run(b.lose());
+      await cluster.run(b.start());
+      expect(orphans.every((id) => b.partitions.holding(id)?.kind === 'serving')).toBe(kept);
+      for (let passed = 0; passed < 60_000; passed += 500) {
+        await cluster.pass(500);
+        for (const id of orphans) expect(cluster.serving(id).length).toBeLessThan(2);
+      }
+      expectOneHolderEach(cluster);
+    },
+  );
+});

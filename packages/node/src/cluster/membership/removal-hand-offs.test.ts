@@ -1,0 +1,226 @@
+import { partitionOf } from '@taskmaster/proto';
+import { type PartitionId, Refusal } from '@taskmaster/server/domain';
+import { describe, expect, test, vi } from 'vitest';
+import {
+  clusterOf,
+  cutOff,
+  cutOffAtTake,
+  DEATH_MS,
+  expectOneHolderEach,
+  fill,
+  GROUPS,
+  giveUp,
+  givingUp,
+  groupsOf,
+  idsHeldBy,
+  partitionWithTasks,
+  pidsIn,
+  reportOn,
+} from '../../testing/cluster-fixtures.ts';
+import { pidsOf } from '../../testing/engine-harness.ts';
+
+/** Longer than it takes to begin partitions anew. */
+const CLAIM_MS = 10_000;
+
+describe('a member that is given up in the middle of something', () => {
+  test('was told to take a partition, and never said that it did: then nothing of that is lost', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await fill(cluster, '1');
+    const [a, b] = [cluster.node('a'), cluster.node('b')];
+    const held = partitionWithTasks(a);
+    cutOffAtTake(cluster, 'b');
+    a.send(held.id, b).catch(() => {});
+    await cluster.pass(5_000);
+    expect(b.partitions.holding(held.id)?.kind).toBe('serving');
+    await cluster.run(b.lose());
+    await cluster.pass(DEATH_MS);
+    expect(a.partitions.holding(held.id)?.kind).toBe('handing-over');
+    const report = await reportOn(cluster, 'a', 'b');
+    expect(report.takenBackBy).toEqual(['a']);
+    expect(report.lost.map((lost) => lost.id)).not.toContain(held.id);
+    await giveUp(cluster, 'a', 'b');
+    await cluster.pass(CLAIM_MS);
+    expect(a.partitions.holding(held.id)).toMatchObject({ kind: 'serving', epoch: held.epoch + 2 });
+    expect(a.partitions.held().find((one) => one.id === held.id)?.tasks).toBe(held.tasks);
+    expectOneHolderEach(cluster);
+  });
+
+  test.each(['runs on', 'is started again'])(
+    'was told to take a partition, and taking it back fails at first: the holder %s and tries again',
+    async (then) => {
+      const cluster = await clusterOf(['a', 'b', 'c']);
+      await fill(cluster, '1');
+      const [a, b] = [cluster.node('a'), cluster.node('b')];
+      const held = partitionWithTasks(a);
+      cutOffAtTake(cluster, 'b');
+      a.send(held.id, b).catch(() => {});
+      await cluster.pass(5_000);
+      await cluster.run(b.lose());
+      await cluster.pass(DEATH_MS);
+      const full = new Refusal('DISK_FULL', 'the disk is full');
+      const thaw = vi.spyOn(a.partitions, 'thaw').mockRejectedValue(full);
+      await giveUp(cluster, 'c', 'b');
+      await cluster.pass(1_000);
+      expect(thaw).toHaveBeenCalled();
+      expect(a.partitions.holding(held.id)?.kind).toBe('handing-over');
+      if (then === 'is started again') {
+        await cluster.run(a.lose());
+        await cluster.run(a.start());
+      }
+      thaw.mockRestore();
+      await cluster.pass(CLAIM_MS);
+      expect(a.partitions.holding(held.id)).toMatchObject({ kind: 'serving', epoch: held.epoch + 2 });
+      expect(a.partitions.held().find((one) => one.id === held.id)?.tasks).toBe(held.tasks);
+      await cluster.pass(CLAIM_MS);
+      expectOneHolderEach(cluster);
+    },
+  );
+
+  test('gets nothing any more, though it has just been sent something', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    const [a, b] = [cluster.node('a'), cluster.node('b')];
+    const held = partitionWithTasks(a);
+    let stood = false;
+    cluster.network.onArrival = ({ from, what, way }) => {
+      if (stood || from !== 'a' || what !== 'sendRows' || way !== 'request') return;
+      stood = true;
+      b.h.clock.standStill();
+    };
+    a.send(held.id, b).catch(() => {});
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'b');
+    // It answers before it has heard that it was given up.
+    b.h.clock.goOn();
+    await cluster.pass(100);
+    expect(a.partitions.holding(held.id)).toMatchObject({ kind: 'serving', epoch: held.epoch });
+    await cluster.pass(30_000);
+    expectOneHolderEach(cluster);
+    for (const { agent, partitions } of cluster.up.filter((node) => node !== b)) {
+      const { epoch = 0, tasks } = partitions.held().find(({ id }) => id === held.id) ?? {};
+      if (epoch > 0) expect({ agent: agent.nodeId, tasks }).toEqual({ agent: agent.nodeId, tasks: held.tasks });
+    }
+  });
+
+  test('was sending a partition to the one that begins it anew: nothing of what arrived comes back', async () => {
+    // The first of them by id, who decides, came last: it has never held what c holds.
+    const cluster = await clusterOf(['b', 'c', 'a']);
+    await fill(cluster, '1');
+    const [a, c] = [cluster.node('a'), cluster.node('c')];
+    const held = partitionWithTasks(c);
+    expect(a.partitions.holding(held.id)).toBeUndefined();
+    const groups = groupsOf(cluster, c).filter((group) => partitionOf(group, cluster.partitions) === held.id);
+    cluster.network.onArrival = ({ what, way }) => {
+      if (what === 'sendRows' && way === 'answer') void c.lose();
+    };
+    c.send(held.id, a).catch(() => {});
+    await cluster.pass(DEATH_MS);
+    // Then the partition stays where it begins.
+    await cluster.run(cluster.node('b').stop());
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'b', 'c');
+    await cluster.pass(CLAIM_MS);
+    expect(a.partitions.holding(held.id)?.kind).toBe('serving');
+    for (const group of groups) await cluster.run(a.h.enqueue(`${group}#other`, ['9']));
+    await cluster.run(a.lose());
+    await cluster.run(a.start());
+    await cluster.pass(CLAIM_MS);
+    for (const group of groups) {
+      expect(pidsOf(await cluster.run(a.h.lease(`${group}#other`, { max: 9 })))).toEqual(['9']);
+      expect(await pidsIn(cluster, group)).toEqual([]);
+    }
+  });
+
+  test('is believed nothing any more, and told why', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const held = idsHeldBy(cluster.node('b'))[0] ?? (0 as PartitionId);
+    await cluster.run(cluster.node('b').lose());
+    await cluster.pass(DEATH_MS);
+    await giveUp(cluster, 'a', 'b');
+    await cluster.pass(30_000);
+    const c = cluster.node('c');
+    const before = c.agent.view.get(held);
+    const claimed = { partition: held, nodeId: 'id-b', epoch: 99, queues: 0, tasks: 0, countedMs: 0 };
+    const knowledge = { members: [], holders: [claimed] };
+    const { handlers } = c;
+    if (!handlers) throw new Error('node c is down');
+    const answer = await cluster.run(handlers.exchange({ clusterId: 'cluster-1', from: 'id-b', knowledge }));
+    expect(c.agent.view.get(held)).toEqual(before);
+    expect(answer.knowledge?.members).toContainEqual(expect.objectContaining({ nodeId: 'id-b', removedBy: 'id-a' }));
+    const elsewhere = idsHeldBy(cluster.node('a'))[0] ?? 0;
+    const offer = {
+      partition: elsewhere,
+      epoch: 99,
+      holder: 'id-b',
+      target: 'id-c',
+      nowMs: 0,
+      ticket: 0,
+      nextQueueId: 1,
+    };
+    await expect(cluster.run(handlers.offerPartition(offer))).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+  });
+
+  test('and went on just before others knew is told, before anything of it is claimed', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    const [a, b] = [cluster.node('a'), cluster.node('b')];
+    const [group = ''] = groupsOf(cluster, b);
+    const orphans = idsHeldBy(b);
+    b.h.clock.standStill();
+    cutOff(cluster, 'a', ['b']);
+    await cluster.pass(DEATH_MS);
+    // Nor does gossip tell it.
+    Object.assign(cluster.gossip, { reach: () => ({ drop: true, delayMs: 1 }) });
+    const said = new Set<string>();
+    cluster.network.onArrival = ({ from, to, what, way }) => {
+      if (from === 'c' && to === 'a' && way === 'answer') said.add(what);
+      // Node c has answered, does not hear what was decided, and confirms that b is a member.
+      if (said.size === 2) cutOff(cluster, 'a');
+    };
+    const removed = givingUp(cluster, 'a', ['b'], { acceptLoss: true });
+    while (a.agent.members.get('id-b')?.state !== 'left') await cluster.pass(1);
+    cluster.network.onArrival = undefined;
+    b.h.clock.goOn();
+    await cluster.run(b.h.enqueue(`${group}#q`, ['2']));
+    cluster.cut.clear();
+    cutOff(cluster, 'a', ['b']);
+    await cluster.run(removed);
+    while (cluster.node('c').agent.members.get('id-b')?.state !== 'left') await cluster.pass(1);
+    await cluster.pass(20);
+    await expect(cluster.run(b.h.enqueue(`${group}#q`, ['3']))).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+    for (let passed = 0; passed < 5_000; passed += 100) {
+      for (const id of orphans) expect(a.partitions.holds(id)).toBe(false);
+      await cluster.pass(100);
+    }
+    await cluster.pass(30_000);
+    expectOneHolderEach(cluster);
+  });
+
+  test('cannot hand anything over any more, once the others know', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await fill(cluster, '1');
+    const [b, c] = [cluster.node('b'), cluster.node('c')];
+    const held = partitionWithTasks(b);
+    // It stands still in the middle of a transfer, for so long that it is given up.
+    let stood = false;
+    cluster.network.onArrival = ({ what, way }) => {
+      if (stood || what !== 'sendRows' || way !== 'answer') return;
+      stood = true;
+      b.h.clock.standStill();
+    };
+    b.send(held.id, c).catch(() => {});
+    await cluster.pass(DEATH_MS);
+    expect(stood).toBe(true);
+    await giveUp(cluster, 'a', 'b');
+    // The moment in which it is given up and nothing is claimed yet.
+    b.h.clock.goOn();
+    await cluster.pass(30_000);
+    expectOneHolderEach(cluster);
+    expect(b.agent.self?.state).toBe('left');
+    const [group = ''] = GROUPS.filter((name) => cluster.holderOf(name)?.partitions.holds(held.id));
+    expect(group).not.toBe('');
+    for (const { agent } of cluster.up.filter((node) => node !== b)) {
+      expect(agent.view.get(held.id)?.epoch).toBeGreaterThanOrEqual(held.epoch + 2);
+    }
+  });
+});

@@ -1,0 +1,221 @@
+import { type InventoryEntry, type LostPartition, PartitionState, type RemoveMemberResponse } from '@taskmaster/proto';
+import {
+  deciderWithout,
+  EXCHANGE_TIMEOUT_MS,
+  type HolderView,
+  type MemberRecord,
+  type Members,
+} from '@taskmaster/server/cluster-view';
+import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
+import type { CallPeer, Clock, Log, Membership } from '@taskmaster/server/ports';
+
+export interface RemovalDeps {
+  readonly clusterId: string;
+  readonly nodeId: string;
+  readonly clock: Clock;
+  readonly membership: Membership;
+  readonly call: CallPeer<'inventory' | 'giveUp'>;
+  readonly log: Log;
+  readonly view: HolderView;
+  readonly members: () => Members;
+  readonly addressOf: (nodeId: string) => string | undefined;
+  /** Hears what the member knows; whether it answered. */
+  readonly exchange: (nodeId: string) => Promise<boolean>;
+  /** Members whose answers are needed, this node left out. */
+  readonly toHear: () => readonly string[];
+  /** What this node holds. */
+  readonly ownInventory: () => readonly InventoryEntry[];
+  /** Durable here when it resolves, all or none. */
+  readonly adopt: (records: readonly MemberRecord[]) => Promise<void>;
+  /** Told of news of members and holders. */
+  readonly onChange: (listener: () => void) => () => void;
+  readonly stopping: AbortSignal;
+}
+
+export interface RemovalOptions {
+  /** What only the members held is lost. Otherwise nothing changes. */
+  readonly acceptLoss: boolean;
+  /** How long to wait until what is lost is served again, in ms. */
+  readonly waitMs: number;
+}
+
+type Answers = ReadonlyMap<string, readonly InventoryEntry[] | undefined>;
+
+const FORWARD_TIMEOUT_MS = 8_000;
+const MOST_WAIT_MS = 60_000;
+
+/**
+ * Gives up members that will not return, all that are named in one step: none of them is asked what it holds, so of two
+ * that do not answer neither can be given up without the other. One node decides for all, so that two operators at two
+ * nodes do not decide against each other; what the removed members held is claimed afterwards, see `Orphans`.
+ */
+export class Removal {
+  readonly #deps: RemovalDeps;
+
+  constructor(deps: RemovalDeps) {
+    this.#deps = deps;
+  }
+
+  /** Through whichever node has to decide. */
+  async remove(nodeIds: readonly string[], { acceptLoss, waitMs }: RemovalOptions): Promise<RemoveMemberResponse> {
+    for (const nodeId of nodeIds) this.#target(nodeId);
+    const decider = deciderWithout(this.#deps.members(), nodeIds);
+    if (decider === undefined) throw new Refusal('LAST_MEMBER', 'no other active member could take its partitions');
+    const isHere = decider === this.#deps.nodeId;
+    const answer = await (isHere ? this.giveUp(nodeIds, acceptLoss) : this.#forward(decider, nodeIds, acceptLoss));
+    if (!answer.removed || waitMs === 0) return answer;
+    // What the one who decided knows by now may not be known here.
+    if (!isHere && !(await this.#deps.exchange(decider))) return answer;
+    return { ...answer, claimed: await this.#areServedAgain(answer.lost, nodeIds, Math.min(waitMs, MOST_WAIT_MS)) };
+  }
+
+  async #forward(decider: string, nodeIds: readonly string[], acceptLoss: boolean): Promise<RemoveMemberResponse> {
+    const { call, clusterId, addressOf } = this.#deps;
+    const [nodeId = '', ...also] = nodeIds;
+    const address = addressOf(decider);
+    try {
+      if (address === undefined) throw new Error('its address is not known');
+      const request = { clusterId, nodeId, also, acceptLoss };
+      return await call(address, 'giveUp', request, { timeoutMs: FORWARD_TIMEOUT_MS });
+    } catch (error) {
+      if (error instanceof Refusal) throw error;
+      throw this.#unreachable([decider], error);
+    }
+  }
+
+  /** At the node that decides. */
+  async giveUp(nodeIds: readonly string[], acceptLoss: boolean): Promise<RemoveMemberResponse> {
+    const { log, members, adopt, toHear, exchange } = this.#deps;
+    for (const nodeId of nodeIds) this.#target(nodeId);
+    // The members themselves are asked too: gossip is advice.
+    const asked = nodeIds.map(async (nodeId) => ((await exchange(nodeId)) ? [nodeId] : []));
+    const [answers, answering] = await Promise.all([this.#hear(this.#others(nodeIds)), Promise.all(asked)]);
+    // All of it is judged by what is known now.
+    const targets = nodeIds.map((nodeId) => this.#target(nodeId));
+    const alive = targets.find(({ nodeId }) => answering.flat().includes(nodeId));
+    if (alive) throw this.#alive(alive);
+    if (deciderWithout(members(), nodeIds) !== this.#deps.nodeId) {
+      throw new Refusal('HOLDER_UNREACHABLE', 'the members do not agree yet on who decides: try again', {
+        retryDelayMs: 1_000,
+      });
+    }
+    const silent = this.#others(nodeIds).filter((other) => answers.get(other) === undefined);
+    if (silent.length > 0) throw this.#unreachable(silent);
+    const takenBackBy = this.#nodesThatTakeBack(nodeIds, answers);
+    const lost = this.#heldBy(nodeIds);
+    const report = { lost, takenBackBy, claimed: false };
+    if (!acceptLoss) return { ...report, removed: false };
+
+    const removedBy = this.#deps.nodeId;
+    await adopt(targets.map((target) => ({ ...target, state: 'left', version: target.version + 1, removedBy })));
+    log.warn(
+      { members: targets.map(({ name }) => name), nodeIds, lost: lost.map(({ id }) => id), takenBackBy },
+      'gave members up: what only they held is lost',
+    );
+    // Whoever does not answer now is told before anything is claimed.
+    await Promise.all(toHear().map((other) => exchange(other)));
+    return { ...report, removed: true };
+  }
+
+  /** Whether others hold all of it, after so long at most. */
+  async #areServedAgain(lost: readonly LostPartition[], given: readonly string[], waitMs: number): Promise<boolean> {
+    const { clock, view, members, onChange, stopping } = this.#deps;
+    const isHeld = ({ id }: LostPartition): boolean => {
+      const { nodeId = '' } = view.get(id as PartitionId) ?? {};
+      return !given.includes(nodeId) && (members().get(nodeId)?.state ?? 'left') !== 'left';
+    };
+    const { promise: over, resolve: end } = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (stopping.aborted || lost.every(isHeld)) end();
+    };
+    const unwatch = onChange(look);
+    const cancelTimer = clock.at((clock.now() + waitMs) as Instant, end);
+    stopping.addEventListener('abort', look, { once: true });
+    look();
+    await over;
+    unwatch();
+    cancelTimer();
+    stopping.removeEventListener('abort', look);
+    return lost.every(isHeld);
+  }
+
+  /** The member, if it may be given up. */
+  #target(nodeId: string): MemberRecord {
+    const { members, membership } = this.#deps;
+    const record = members().get(nodeId);
+    if (!record) throw new Refusal('UNKNOWN_MEMBER', `no member has the id ${nodeId}`);
+    if (record.state === 'left') throw new Refusal('MEMBER_LEFT', `member ${record.name} has left already`);
+    const isAlive = membership.peers().some((peer) => peer.nodeId === nodeId && peer.alive);
+    if (nodeId === this.#deps.nodeId || isAlive) throw this.#alive(record);
+    return record;
+  }
+
+  #alive({ name }: MemberRecord): Refusal {
+    return new Refusal('MEMBER_ALIVE', `member ${name} is alive: stop it, or drain it so that nothing is lost`, {
+      metadata: { member: name },
+    });
+  }
+
+  #others(nodeIds: readonly string[]): string[] {
+    return this.#deps.toHear().filter((other) => !nodeIds.includes(other));
+  }
+
+  /** What those who answer hold. */
+  async #hear(others: readonly string[]): Promise<Answers> {
+    const answers = others.map(async (other): Promise<[string, readonly InventoryEntry[] | undefined]> => {
+      const [answered, held] = await Promise.all([this.#deps.exchange(other), this.#inventoryOf(other)]);
+      return [other, answered ? held : undefined];
+    });
+    return new Map(await Promise.all(answers));
+  }
+
+  async #inventoryOf(other: string): Promise<readonly InventoryEntry[] | undefined> {
+    const { call, clusterId, addressOf, log } = this.#deps;
+    const address = addressOf(other);
+    if (address === undefined) return undefined;
+    try {
+      const { held, nodeId } = await call(address, 'inventory', { clusterId }, { timeoutMs: EXCHANGE_TIMEOUT_MS });
+      return nodeId === other ? held : undefined;
+    } catch (error) {
+      log.debug({ err: error, peer: other }, 'a member did not say what it holds');
+      return undefined;
+    }
+  }
+
+  /** Who told one of the members to take a partition, and never heard that it did. */
+  #nodesThatTakeBack(nodeIds: readonly string[], answers: Answers): string[] {
+    const { ownInventory, members, view } = this.#deps;
+    const isTakenBack = ({ id, state, to }: InventoryEntry): boolean =>
+      state === PartitionState.PARTITION_STATE_UNRESOLVED &&
+      nodeIds.includes(to) &&
+      !nodeIds.includes(view.get(id as PartitionId)?.nodeId ?? '');
+    return [...answers, [this.#deps.nodeId, ownInventory()] as const]
+      .filter(([, held]) => held?.some(isTakenBack))
+      .map(([id]) => members().get(id)?.name ?? id)
+      .sort();
+  }
+
+  /** Asked when all others have answered: what none of them knows anything of is with the members, too (O5). */
+  #heldBy(nodeIds: readonly string[]): LostPartition[] {
+    const { view, members } = this.#deps;
+    const nameOf = (nodeId: string | undefined): string => members().get(nodeId ?? '')?.name ?? '';
+    const ofOne = nodeIds.length === 1 ? nameOf(nodeIds[0]) : '';
+    const lost: LostPartition[] = [];
+    for (const id of view.unknown()) lost.push({ id, counted: false, queues: 0, tasks: 0, member: ofOne });
+    for (const [id, { nodeId }] of view.entries()) {
+      const isNamed = nodeIds.includes(nodeId);
+      // What somebody handed on before leaving, to none of those who answered, is there as well.
+      if (!isNamed && members().get(nodeId)?.state !== 'left') continue;
+      const { queues = 0, tasks = 0 } = view.counts(id) ?? {};
+      const counted = view.counts(id) !== undefined;
+      lost.push({ id, counted, queues, tasks, member: isNamed ? nameOf(nodeId) : ofOne });
+    }
+    return lost.sort((a, b) => a.id - b.id);
+  }
+
+  #unreachable(nodeIds: readonly string[], cause?: unknown): Refusal {
+    const names = nodeIds.map((id) => this.#deps.members().get(id)?.name ?? id).join(', ');
+    const message = `members that do not answer: ${names}; all but those that are given up must be heard: start them, or name them too if they are lost for good`;
+    return new Refusal('HOLDER_UNREACHABLE', message, { metadata: { members: names }, cause });
+  }
+}

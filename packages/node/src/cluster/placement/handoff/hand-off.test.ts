@@ -1,0 +1,320 @@
+import { encodeToBuffer, partitionOf, SendAtomsRequest, SendRowsRequest } from '@taskmaster/proto';
+import type { Instant, PartitionId } from '@taskmaster/server/domain';
+import { PeerMessageTooLong } from '@taskmaster/server/ports';
+import { describe, expect, test } from 'vitest';
+import { pidsOf } from '../../../testing/engine-harness.ts';
+import { TwoNodes } from '../../../testing/two-nodes.ts';
+
+const QUEUE = 'orders#new';
+const P = partitionOf('orders', 4) as PartitionId;
+const TO_A = { nodeId: 'a', address: 'a' };
+const TO_B = { nodeId: 'b', address: 'b' };
+
+async function open(options: ConstructorParameters<typeof TwoNodes>[0] = {}): Promise<TwoNodes> {
+  const nodes = new TwoNodes({ writeMs: 1, syncMs: 1, readMs: 1, ...options });
+  await nodes.open();
+  return nodes;
+}
+
+const handOver = (nodes: TwoNodes) => nodes.run(Promise.resolve(nodes.a.handOffs?.send(P, TO_B)));
+
+const bytesOf = <T>(type: Parameters<typeof encodeToBuffer<T>>[0], message: T): number =>
+  encodeToBuffer(type, message).length;
+
+describe('a partition that is handed over', () => {
+  test('is served by the other node, and the first one says where it is', async () => {
+    const nodes = await open();
+    const { a, b } = nodes;
+    a.partitions.locate(() => ({ nodeId: 'b', address: 'host-b:1', epoch: 2 }));
+    await nodes.run(a.h.enqueue(QUEUE, ['1', '2', '3']));
+    await handOver(nodes);
+    expect(nodes.serving(P)).toEqual(['b']);
+    expect(pidsOf(await nodes.run(b.h.lease(QUEUE, { max: 10 })))).toEqual(['1', '2', '3']);
+    await expect(nodes.run(a.h.lease(QUEUE))).rejects.toMatchObject({
+      reason: 'NOT_HOLDER',
+      metadata: { holder: 'host-b:1', node_id: 'b', epoch: '2' },
+    });
+    await expect(nodes.run(a.h.enqueue(QUEUE, ['4']))).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+  });
+
+  test('takes everything along: payloads, leases, delays, attempts, counts, request ids, the place in the line', async () => {
+    const nodes = await open({ bIsAheadMs: 600_000 });
+    const { a, b } = nodes;
+    await nodes.run(a.h.enqueue(QUEUE, ['1', '2', '3', '4']));
+    await nodes.run(a.h.update({ enqueue: [{ queue: QUEUE, pid: '5', delay: 60_000 }] }));
+    const [first, second] = await nodes.run(a.h.lease(QUEUE, { max: 2, for: 30_000, worker: 'w' }));
+    await nodes.run(a.h.update({ dequeue: [{ queue: QUEUE, pid: '2', token: second?.token }] }));
+    const fifo = { enqueue: [{ queue: 'orders#fifo', data: 'x' }], id: 'request-1' };
+    const before = await nodes.run(a.h.update(fifo));
+    await handOver(nodes);
+
+    expect(await nodes.run(b.h.counts(QUEUE))).toEqual({ available: 2, leased: 1, delayed: 1 });
+    expect(await nodes.run(b.h.update(fifo))).toEqual(before);
+    const [again] = await nodes.run(b.h.lease('orders#fifo'));
+    expect(again?.pid).toBe(before.enqueued[0]?.pid);
+    // The lease is as long as it would have been, though the clocks differ by ten minutes.
+    await nodes.time.advance(20_000);
+    expect(pidsOf(await nodes.run(b.h.lease(QUEUE, { max: 10 })))).toEqual(['3', '4']);
+    await nodes.run(b.h.update({ renew: [{ queue: QUEUE, pid: '1', token: first?.token, for: 5_000 }] }));
+    await nodes.time.advance(6_000);
+    const [expired] = await nodes.run(b.h.lease(QUEUE));
+    expect(expired).toMatchObject({ pid: '1', attempt: 2 });
+    expect(Buffer.from(expired?.data ?? []).toString()).toBe('data of 1');
+    expect(expired?.token).toBeGreaterThan(first?.token ?? 0);
+    await nodes.time.advance(35_000);
+    expect(await nodes.run(b.h.counts(QUEUE))).toMatchObject({ delayed: 0 });
+  });
+
+  test('is frozen when the disks are quick: while one of them is busy nobody waits for it', async () => {
+    const nodes = await open();
+    const { a, b } = nodes;
+    await nodes.run(a.h.enqueue(QUEUE, ['1']));
+    for (const disk of [a.h.disk, b.h.disk]) {
+      const busyUntil = nodes.time.now() + 1_500;
+      nodes.faults.request = () => {
+        if (nodes.time.now() < busyUntil) disk.stallWrite(300);
+      };
+      const [from, to] = nodes.serving(P)[0] === 'a' ? [a, TO_B] : [b, TO_A];
+      const handed = await nodes.run(Promise.resolve(from.handOffs?.send(P, to)));
+      expect(handed?.frozenMs).toBeLessThan(40);
+      expect(nodes.time.now()).toBeGreaterThanOrEqual(busyUntil);
+    }
+  });
+
+  test('moves all the same when a disk is never quick', async () => {
+    const nodes = await open();
+    nodes.faults.request = () => nodes.b.h.disk.stallWrite(300);
+    await handOver(nodes);
+    expect(nodes.serving(P)).toEqual(['b']);
+  });
+
+  test('is whole when it was changed all the time', async () => {
+    const nodes = await open();
+    const { a, b } = nodes;
+    const pids = Array.from({ length: 3000 }, (_, i) => `${i}`.padStart(6, '0'));
+    for (let from = 0; from < pids.length; from += 500) {
+      await nodes.run(a.h.enqueue(QUEUE, pids.slice(from, from + 500)));
+    }
+    let moving = true;
+    const added: string[] = [];
+    const taken: string[] = [];
+    const change = async (): Promise<void> => {
+      for (let i = 0; moving; i++) {
+        const pid = `x${i}`.padEnd(6, '-');
+        const node = nodes.serving(P)[0] === 'b' ? b : a;
+        try {
+          await node.h.enqueue(QUEUE, [pid]);
+          added.push(pid);
+          const [task] = await node.h.lease(QUEUE);
+          if (task) await node.h.update({ dequeue: [{ queue: QUEUE, pid: task.pid, token: task.token }] });
+          if (task) taken.push(task.pid);
+        } catch (error) {
+          expect(error).toMatchObject({ reason: 'NOT_HOLDER' });
+        }
+      }
+    };
+    const changing = change();
+    await handOver(nodes);
+    moving = false;
+    await nodes.run(changing);
+    expect(added.length).toBeGreaterThan(3);
+    const left = [...pids, ...added].filter((pid) => !taken.includes(pid)).sort();
+    const { available, leased } = await nodes.run(b.h.counts(QUEUE));
+    expect(available + leased).toBe(left.length);
+    await nodes.time.advance(31_000);
+    const leasable = await nodes.run(b.h.lease(QUEUE, { max: 10_000 }));
+    expect(pidsOf(leasable)).toEqual(left);
+  });
+
+  test('travels in messages of moderate size, however long its names are and however much one change changes', async () => {
+    const nodes = await open();
+    const { a, b } = nodes;
+    for (let i = 0; i < 1000; i++) await nodes.run(a.h.enqueue(`orders#${i}`.padEnd(500, '-'), ['p'.repeat(4000)]));
+    const pids = Array.from({ length: 2000 }, (_, i) => `${i}`.padStart(6, '0'));
+    const retry = { maxAttempts: 9, deadLetterQueue: `orders#${'d'.repeat(400)}` };
+    await nodes.run(a.h.update({ enqueue: pids.map((pid) => ({ queue: QUEUE, pid, retry })) }));
+    let longest = 0;
+    nodes.faults.request = (_, method, request) => {
+      // One change of more bytes than a message may have.
+      if (method === 'offerPartition') void a.h.lease(QUEUE, { max: 2000, worker: 'w'.repeat(250) });
+      if (method === 'sendRows') longest = Math.max(longest, bytesOf(SendRowsRequest, request as SendRowsRequest));
+      if (method === 'sendAtoms') longest = Math.max(longest, bytesOf(SendAtomsRequest, request as SendAtomsRequest));
+    };
+    await handOver(nodes);
+    expect(longest).toBeLessThan(1024 * 1024);
+    expect(nodes.serving(P)).toEqual(['b']);
+    expect(await nodes.run(b.h.counts(QUEUE))).toEqual({ available: 0, leased: 2000, delayed: 0 });
+    expect(await nodes.run(b.h.counts('orders#7'.padEnd(500, '-')))).toMatchObject({ available: 1 });
+  });
+
+  test('is not sent again and again where a message is longer than the target reads', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
+    let sent = 0;
+    nodes.faults.request = (_, method) => {
+      if (method !== 'sendRows') return;
+      sent++;
+      throw new PeerMessageTooLong('b does not take the message');
+    };
+    await expect(handOver(nodes)).rejects.toBeInstanceOf(PeerMessageTooLong);
+    expect(sent).toBe(1);
+    expect(nodes.serving(P)).toEqual(['a']);
+  });
+
+  test('comes through however slow it may go: the target waits, and what gathers meanwhile counts', async () => {
+    const nodes = await open({ bytesPerSecond: 2_000 });
+    const { a, b } = nodes;
+    const big = (pid: string) => a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(100_000) }] });
+    for (const pid of ['1', '2', '3', '4', '5', '6']) await nodes.run(big(pid));
+    const from = nodes.time.now();
+    let parts = 0;
+    nodes.faults.request = (_, method) => {
+      if (method === 'sendRows' && ++parts === 2) big('7');
+    };
+    await handOver(nodes);
+    // 700,000 bytes, and a little more: none is sent for nothing, and none is paid for under the freeze.
+    const tookMs = nodes.time.now() - from;
+    expect(tookMs).toBeGreaterThan(350_000);
+    expect(tookMs).toBeLessThan(360_000);
+    expect(a.handOffs?.figures().lastFrozenMs).toBeLessThan(100);
+    expect(pidsOf(await nodes.run(b.h.lease(QUEUE, { max: 9 })))).toEqual(['1', '2', '3', '4', '5', '6', '7']);
+  });
+
+  test('comes through though it takes in more than may be sent', async () => {
+    const nodes = await open({ bytesPerSecond: 20_000 });
+    const { a, b } = nodes;
+    const add = (pid: string) => a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(10_000) }] });
+    for (let i = 0; i < 60; i++) await nodes.run(add(`${i}`));
+    const adding = (async (): Promise<void> => {
+      // 50,000 bytes a second.
+      for (let i = 0; nodes.serving(P).includes('a'); i++) {
+        await add(`x${i}`).catch((error: unknown) => expect(error).toMatchObject({ reason: 'NOT_HOLDER' }));
+        await new Promise<void>((resolve) => a.h.clock.at((a.h.clock.now() + 200) as Instant, resolve));
+      }
+    })();
+    await handOver(nodes);
+    await nodes.run(adding);
+    expect(nodes.serving(P)).toEqual(['b']);
+    expect((await nodes.run(b.h.counts(QUEUE))).available).toBeGreaterThan(60);
+  });
+
+  test('and back, is as it was', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1', '2']));
+    await handOver(nodes);
+    await nodes.run(nodes.b.h.enqueue(QUEUE, ['3']));
+    await nodes.run(Promise.resolve(nodes.b.handOffs?.send(P, { nodeId: 'a', address: 'a' })));
+    expect(nodes.a.partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+    nodes.a.lose();
+    await nodes.run(nodes.a.start());
+    expect(pidsOf(await nodes.run(nodes.a.h.lease(QUEUE, { max: 5 })))).toEqual(['1', '2', '3']);
+  });
+
+  test('answers those who wait for its tasks that they must go elsewhere', async () => {
+    const nodes = await open();
+    const waiting = nodes.a.h.lease(QUEUE, { wait: 60_000 });
+    waiting.catch(() => {});
+    await handOver(nodes);
+    await expect(nodes.run(waiting)).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+  });
+});
+
+describe('a hand-off that fails', () => {
+  test('before the switch leaves the partition where it was', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
+    nodes.faults.request = (_, method) => {
+      if (method === 'takePartition') nodes.b.lose();
+      if (method === 'sendRows') throw new Error('the link is down');
+    };
+    await expect(handOver(nodes)).rejects.toThrow('the link is down');
+    expect(nodes.serving(P)).toEqual(['a']);
+    expect(pidsOf(await nodes.run(nodes.a.h.lease(QUEUE)))).toEqual(['1']);
+  });
+
+  test('with its last answer is resolved by asking the target', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
+    nodes.faults.answer = (_, method) => {
+      if (method === 'takePartition') throw new Error('the answer is lost');
+    };
+    await expect(handOver(nodes)).rejects.toThrow('may have taken');
+    await nodes.run(Promise.resolve(nodes.a.handOffs?.settled()));
+    expect(nodes.serving(P)).toEqual(['b']);
+  });
+
+  test('with its last request is resolved by asking the target', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
+    nodes.faults.request = (_, method) => {
+      if (method === 'takePartition') throw new Error('the request is lost');
+    };
+    await expect(handOver(nodes)).rejects.toThrow('may have taken');
+    await nodes.run(Promise.resolve(nodes.a.handOffs?.settled()));
+    expect(nodes.serving(P)).toEqual(['a']);
+  });
+
+  test('is served here again when the target is given up for good', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
+    nodes.faults.request = (_, method) => {
+      if (method === 'takePartition' || method === 'resolveOffer') throw new Error('the request is lost');
+    };
+    await expect(handOver(nodes)).rejects.toThrow('may have taken');
+    await expect(nodes.run(nodes.a.h.lease(QUEUE))).rejects.toMatchObject({ reason: 'PARTITION_MOVING' });
+    await nodes.run(Promise.resolve(nodes.a.handOffs?.resolveRemoved('b')));
+    expect(nodes.a.partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+    expect(pidsOf(await nodes.run(nodes.a.h.lease(QUEUE)))).toEqual(['1']);
+  });
+
+  test('because the disk is full at the switch is taken back when there is space, though the target is gone', async () => {
+    const nodes = await open({ syncMs: 3 });
+    const { a, b } = nodes;
+    await nodes.run(a.h.enqueue(QUEUE, ['1']));
+    nodes.faults.answer = (_, method) => {
+      if (method === 'sendAtoms') a.h.disk.space = 'none';
+    };
+    await expect(handOver(nodes)).rejects.toThrow('could not be taken back');
+    await nodes.time.advance(20);
+    await expect(nodes.run(a.h.lease(QUEUE))).rejects.toMatchObject({ reason: 'PARTITION_MOVING' });
+    b.lose();
+    a.h.disk.space = 'plenty';
+    await nodes.run(Promise.resolve(a.handOffs?.settled()));
+    expect(nodes.serving(P)).toEqual(['a']);
+    await nodes.run(a.h.enqueue(QUEUE, ['2']));
+    a.lose();
+    await nodes.run(a.start());
+    expect(pidsOf(await nodes.run(a.h.lease(QUEUE, { max: 9 })))).toEqual(['1', '2']);
+  });
+
+  test('because the target stops while callers wait is given up after two seconds', async () => {
+    const nodes = await open({ syncMs: 5 });
+    const { a } = nodes;
+    await nodes.run(a.h.enqueue(QUEUE, ['1']));
+    let stands = false;
+    nodes.faults.stands = (method) => {
+      // More than goes with the last call.
+      if (method === 'sendAtoms' && nodes.serving(P).length > 0) {
+        for (const pid of ['2', '3']) a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(100_000) }] });
+      }
+      stands ||= method === 'sendAtoms' && nodes.serving(P).length === 0;
+      return stands;
+    };
+    const sent = Promise.resolve(a.handOffs?.send(P, TO_B)).catch((error: unknown) => error);
+    while (nodes.serving(P).length > 0) await nodes.time.advance(1);
+    const from = nodes.time.now();
+    await nodes.run(a.h.enqueue(QUEUE, ['4']));
+    expect(nodes.time.now() - from).toBeLessThan(2_100);
+    expect(await sent).toMatchObject({ message: expect.stringContaining('does not answer') });
+    expect(stands).toBe(true);
+    expect(nodes.serving(P)).toEqual(['a']);
+  });
+
+  test('by parts that come twice does no harm', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1', '2', '3']));
+    nodes.faults.copies = (method) => (method === 'sendRows' || method === 'sendAtoms' ? 2 : 1);
+    await handOver(nodes);
+    expect(pidsOf(await nodes.run(nodes.b.h.lease(QUEUE, { max: 9 })))).toEqual(['1', '2', '3']);
+  });
+});

@@ -1,0 +1,191 @@
+import { type PartitionId, Refusal } from '@taskmaster/server/domain';
+import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
+import type { Partitions } from '../../../engine/partitions/partitions.ts';
+import { Receiver } from './receiver.ts';
+import { type HandedOver, type HandOffProgress, HandOffUnresolved, sendPartition, type Target } from './sender.ts';
+import { Throttle } from './throttle.ts';
+import type { CallTarget, TransferHandlers } from './transfer-calls.ts';
+
+export interface HandOffsDeps {
+  readonly partitions: Partitions;
+  readonly call: CallTarget;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly nodeId: string;
+  /** `host:port` of a member's gRPC, as far as it is known. */
+  readonly addressOf: (nodeId: string) => string | undefined;
+  /** Of all partitions that leave this node together; 0: no bound. */
+  readonly bytesPerSecond: number;
+}
+
+/** Since the start. */
+export interface HandOffFigures {
+  readonly sent: number;
+  readonly failed: number;
+  readonly rows: number;
+  readonly bytes: number;
+  /** How long callers waited, in ms. */
+  readonly lastFrozenMs: number;
+  readonly longestFrozenMs: number;
+  readonly arriving: number;
+  readonly unresolved: number;
+}
+
+const RESOLVE_MS = 2_000;
+const MAX_RESOLVE_DELAY_MS = 2_000;
+const FIRST_RESOLVE_DELAY_MS = 50;
+
+/** Hands partitions over and takes them, and finds out what became of those of which only the target knows. */
+export class HandOffs {
+  readonly handlers: TransferHandlers;
+  readonly #deps: HandOffsDeps;
+  readonly #receiver: Receiver;
+  readonly #throttle: Throttle;
+  readonly #sending = new Map<PartitionId, HandOffProgress>();
+  readonly #resolving = new Map<PartitionId, Promise<void>>();
+  readonly #stopping = new AbortController();
+  readonly #removed = new Set<string>();
+  #figures = { sent: 0, failed: 0, rows: 0, bytes: 0, lastFrozenMs: 0, longestFrozenMs: 0 };
+
+  constructor(deps: HandOffsDeps) {
+    this.#deps = deps;
+    this.#receiver = new Receiver(deps);
+    this.handlers = this.#receiver;
+    this.#throttle = new Throttle(deps.clock, deps.bytesPerSecond);
+  }
+
+  /** Asks about hand-offs that the last run did not see the end of. */
+  start(): void {
+    for (const { id, state } of this.#deps.partitions.held()) if (state === 'handing-over') this.#resolve(id);
+  }
+
+  /** Partitions on their way from here. */
+  progress(): readonly HandOffProgress[] {
+    return [...this.#sending.values()];
+  }
+
+  figures(): HandOffFigures {
+    return { ...this.#figures, arriving: this.#receiver.arriving, unresolved: this.#resolving.size };
+  }
+
+  /**
+   * Hands a partition over; resolves when the target holds it. Rejects when it is served here as before, or, with
+   * `HandOffUnresolved`, when that will be known later only: see `settled`.
+   */
+  async send(id: PartitionId, target: Target, signal?: AbortSignal): Promise<HandedOver> {
+    if (this.#sending.has(id)) throw new Refusal('PARTITION_MOVING', `partition ${id} is on its way already`);
+    const progress: HandOffProgress = {
+      partition: id,
+      to: target.nodeId,
+      phase: 'snapshot',
+      rows: 0,
+      bytes: 0,
+      atoms: 0,
+    };
+    const either = signal ? AbortSignal.any([signal, this.#stopping.signal]) : this.#stopping.signal;
+    this.#sending.set(id, progress);
+    try {
+      const isRemoved = (nodeId: string): boolean => this.#removed.has(nodeId);
+      const deps = { ...this.#deps, throttle: this.#throttle, isRemoved };
+      const handed = await sendPartition(deps, progress, target, either);
+      this.#count(handed);
+      this.#deps.log.debug({ partition: id, to: target.nodeId, ...handed }, 'handed a partition over');
+      return handed;
+    } catch (error) {
+      this.#figures.failed++;
+      if (error instanceof HandOffUnresolved) this.#resolve(id, error.told);
+      throw error;
+    } finally {
+      this.#sending.delete(id);
+    }
+  }
+
+  /** Resolves when it is known of every hand-off so far what became of it. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#resolving.values());
+  }
+
+  /** The member was given up. From when this resolves nothing that it sends is taken, nor is anything sent to it. */
+  refuse(nodeId: string): Promise<void> {
+    this.#removed.add(nodeId);
+    return this.#receiver.refuseFrom(nodeId);
+  }
+
+  /**
+   * The member is gone for good: what it may have taken is served here again, at a later epoch than it had, which `beyond`
+   * tells from the one that it was handed over at. Nothing is exchanged with it from then on. When it rejects, some of it
+   * is not served yet; to be called again.
+   */
+  async resolveRemoved(nodeId: string, beyond: (epoch: number) => number = (epoch) => epoch + 2): Promise<void> {
+    const { partitions } = this.#deps;
+    await this.refuse(nodeId);
+    const mayHave = partitions.held().filter(({ state, to }) => state === 'handing-over' && to === nodeId);
+    await Promise.all(mayHave.map(({ id, epoch }) => partitions.thaw(id, beyond(epoch))));
+  }
+
+  /** This node is leaving. From when this resolves nothing is taken here: what is held then is all that it ever holds. */
+  refuseArrivals(): Promise<void> {
+    return this.#receiver.close();
+  }
+
+  /** Ends what is under way; partitions stay where they are. */
+  stop(): void {
+    this.#stopping.abort(new Refusal('SHUTTING_DOWN', 'the node is shutting down'));
+    this.#receiver.stop();
+  }
+
+  /** `told`: whether the target may have taken it, as far as is known here. */
+  #resolve(id: PartitionId, told = true): void {
+    if (this.#resolving.has(id)) return;
+    const resolving = this.#askUntilKnown(id, told).finally(() => this.#resolving.delete(id));
+    this.#resolving.set(id, resolving);
+    resolving.catch((error: unknown) => {
+      if (!this.#stopping.signal.aborted) this.#deps.log.error({ err: error, partition: id }, 'a hand-off hangs');
+    });
+  }
+
+  async #askUntilKnown(id: PartitionId, told: boolean): Promise<void> {
+    const { partitions, clock, log } = this.#deps;
+    const { signal } = this.#stopping;
+    for (let delayMs = FIRST_RESOLVE_DELAY_MS; ; delayMs = Math.min(MAX_RESOLVE_DELAY_MS, delayMs * 2)) {
+      const holding = partitions.holding(id);
+      if (holding?.kind !== 'handing-over') return;
+      const { epoch, to } = holding;
+      try {
+        const taken = told && (await this.#ask(id, epoch + 1, to));
+        // The member may have been given up while it was asked.
+        if (partitions.holding(id) !== holding) continue;
+        if (taken) await partitions.supersede(id, { nodeId: to, epoch: epoch + 1 });
+        else await partitions.thaw(id);
+        log.debug({ partition: id, to, taken }, 'a hand-off that was cut short is resolved');
+        // Unless somebody else is taking it back at this moment, and may fail.
+        if (partitions.holding(id)?.kind !== 'handing-over') return;
+      } catch (error) {
+        log.debug({ err: error, partition: id, to }, 'what became of a hand-off cannot be known yet');
+      }
+      await sleep(clock, delayMs, signal);
+    }
+  }
+
+  async #ask(partition: PartitionId, epoch: number, target: string): Promise<boolean> {
+    const address = this.#deps.addressOf(target);
+    if (address === undefined) throw new Error(`the address of node ${target} is not known`);
+    const { signal } = this.#stopping;
+    const request = { partition, epoch, target };
+    const { taken } = await this.#deps.call(address, 'resolveOffer', request, { timeoutMs: RESOLVE_MS, signal });
+    return taken;
+  }
+
+  #count({ frozenMs, rows, bytes }: HandedOver): void {
+    const { sent, longestFrozenMs } = this.#figures;
+    this.#figures = {
+      ...this.#figures,
+      sent: sent + 1,
+      rows: this.#figures.rows + rows,
+      bytes: this.#figures.bytes + bytes,
+      lastFrozenMs: frozenMs,
+      longestFrozenMs: Math.max(longestFrozenMs, frozenMs),
+    };
+  }
+}

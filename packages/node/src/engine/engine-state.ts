@@ -1,0 +1,457 @@
+import { partitionOf, type QueueName } from '@taskmaster/proto';
+import {
+  type Instant,
+  isLeased,
+  type PartitionId,
+  type QueueId,
+  type Refusal,
+  type TaskState,
+  type Ticket,
+} from '@taskmaster/server/domain';
+import type { Clock, Random } from '@taskmaster/server/ports';
+import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from '../domain/atom.ts';
+import type { CheckpointedPartition } from '../log/checkpoint.ts';
+import { CommitLog, localDisk } from '../log/commit-log.ts';
+import type { LogTail } from '../log/log-tail.ts';
+import { LogTails } from '../log/log-tails.ts';
+import { QueueLedger } from '../log/queue-ledger.ts';
+import type { Recovered, RecoveredPartition } from '../log/replay.ts';
+import type { Store } from '../ports/store.ts';
+import type { Admission } from './admission.ts';
+import type { EngineConfig } from './config.ts';
+import type { Holdings } from './holdings.ts';
+import { LastAttempts } from './last-attempts.ts';
+import { type ChangedTask, UnwrittenTasks } from './pending/unwritten-tasks.ts';
+import type { CachedTask } from './queues/cache/places.ts';
+import { TaskCache } from './queues/cache/task-cache.ts';
+import type { Counts } from './queues/counts.ts';
+import { Queue } from './queues/queue.ts';
+import { QueueTable } from './queues/queue-table.ts';
+import { QueueRates } from './queues/rates.ts';
+import { RequestIds } from './requests/request-ids.ts';
+import { refusalOf, writeRefusal } from './store-refusal.ts';
+
+export interface MemoryDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config: EngineConfig;
+  readonly counts: Counts;
+  readonly admission: Admission;
+  readonly holdings: Holdings;
+  /** A write failed: this memory is ahead of the disk and of no more use. */
+  readonly onFailed: (cause: Error) => void;
+}
+
+const NONE: readonly never[] = [];
+
+/** Statistics of so many empty queues are kept, at most. */
+const MAX_EMPTY_QUEUES = 10_000;
+
+/** Rows of so many changed tasks join a group, when they are not written all at once. */
+const TASKS_PER_GROUP = 512;
+
+/** Who wants to know what happens to queues: the lease desk. */
+export interface MemoryListener {
+  /** An atom made tasks available. */
+  available(queue: Queue): void;
+  /** An atom hid tasks. */
+  hidden(queue: Queue): void;
+  /** A refill or a search for due tasks has ended, whoever asked for it; with an error, in vain. */
+  read(queue: Queue, error: unknown): void;
+}
+
+/** What follows from the name of a group. */
+export interface Group {
+  readonly partition: PartitionId;
+  /** The bytes of the name. */
+  readonly latin1: string;
+}
+
+interface Partition {
+  readonly id: PartitionId;
+  lastTicket: Ticket;
+  nextQueueId: QueueId;
+  /** Log entries up to this one are deleted, or about to be. */
+  trimmedTicket: Ticket;
+  readonly queues: Set<Queue>;
+  /** Queues that changed since the last checkpoint. */
+  readonly changed: Set<Queue>;
+}
+
+/** A change that is decided but not made: the queue it is of, and what was in memory of the task. */
+export interface PlannedChange {
+  readonly queue: Queue;
+  readonly change: TaskChange;
+  readonly known: CachedTask | undefined;
+}
+
+/** Everything one atom is to do. */
+export interface PlannedAtom {
+  readonly partition: PartitionId;
+  readonly at: Instant;
+  readonly changes: readonly PlannedChange[];
+  readonly created?: readonly Queue[];
+  readonly dropped?: readonly (DroppedQueue & { readonly queue: Queue })[];
+  readonly request?: RecordedRequest | undefined;
+}
+
+/**
+ * What the engine knows of its store: queues, cache, tickets. Built by recovery; it runs ahead of the disk by what is
+ * being committed, so a failed write makes it useless and it is built again.
+ */
+export class Memory {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config: EngineConfig;
+  readonly counts: Counts;
+  readonly admission: Admission;
+  readonly holdings: Holdings;
+  readonly table = new QueueTable();
+  /** Queues that have hidden tasks. */
+  readonly hiding = new Set<Queue>();
+  readonly lastAttempts = new LastAttempts();
+  readonly cache: TaskCache;
+  readonly requests: RequestIds;
+  readonly log: CommitLog;
+  listener: MemoryListener = { available: () => {}, hidden: () => {}, read: () => {} };
+  readonly #partitions = new Map<PartitionId, Partition>();
+  readonly #groups = new Map<string, Group>();
+  /** Partitions whose ticket moved on, though no queue that still exists changed. */
+  readonly #movedOn = new Set<Partition>();
+  /** Queues without tasks, by how long they have been so. */
+  readonly #empty = new Set<Queue>();
+  readonly #unwritten = new UnwrittenTasks();
+  /** New tasks of each atom that is not applied yet, in order: their rows are written with it. */
+  readonly #unapplied: { readonly ticket: Ticket; readonly added: readonly ChangedTask[] }[] = [];
+  readonly #tails = new LogTails();
+  /** Atoms since the beginning: committed, and those of them that the store shows but for the rows of tasks. */
+  #committed = 0;
+  #applied = 0;
+  #failure: Error | undefined;
+
+  constructor(deps: MemoryDeps, recovered: Recovered) {
+    this.store = deps.store;
+    this.clock = deps.clock;
+    this.random = deps.random;
+    this.config = deps.config;
+    this.counts = deps.counts;
+    this.admission = deps.admission;
+    this.holdings = deps.holdings;
+    this.cache = new TaskCache(deps.config.cacheBytes);
+    this.requests = new RequestIds(deps.store, deps.config, deps.clock.now());
+    this.log = new CommitLog({
+      store: deps.store,
+      sync: deps.config.durability.kind === 'synced',
+      durability: localDisk,
+      requestWindowMs: deps.config.requestIdWindowMs,
+      onApplied: (atoms) => this.#onApplied(atoms),
+      writeTasks: (rows, most) => {
+        const written = this.#unwritten.write(rows, most);
+        return () => {
+          written();
+          this.#tellTails();
+        };
+      },
+      told: writeRefusal,
+      onFailed: (cause) => {
+        this.#failure = cause;
+        deps.onFailed(cause);
+      },
+    });
+    for (const [id, partition] of recovered.partitions) this.adopt(id, partition);
+  }
+
+  /** Why this memory is of no more use. */
+  get failed(): Refusal | undefined {
+    return this.#failure && refusalOf(this.#failure);
+  }
+
+  /** Refuses to go on where a failed write left memory ahead of the disk. */
+  assertCurrent(): void {
+    if (this.#failure) throw refusalOf(this.#failure);
+  }
+
+  /** Resolves when everything committed so far is durable, so that a reply may speak of it; rejects with a `Refusal`. */
+  durable(): Promise<void> {
+    return this.log.durable();
+  }
+
+  partitionOf(group: string): PartitionId {
+    return this.group(group).partition;
+  }
+
+  group(name: string): Group {
+    let group = this.#groups.get(name);
+    if (group === undefined) {
+      const partition = partitionOf(name, this.config.partitions) as PartitionId;
+      group = { partition, latin1: Buffer.from(name, 'utf8').toString('latin1') };
+      // A cache of pure functions: dropping all of it now and then keeps it bounded.
+      if (this.#groups.size >= 100_000) this.#groups.clear();
+      this.#groups.set(name, group);
+    }
+    return group;
+  }
+
+  /** The ticket that the next atom of this partition will have. */
+  nextTicket(partition: PartitionId): Ticket {
+    return (this.#partition(partition).lastTicket + 1) as Ticket;
+  }
+
+  /** A queue that does not exist yet; it does once an atom that creates it is committed. */
+  draftQueue(name: QueueName, drafts: number): Queue {
+    const id = this.partitionOf(name.group);
+    const queueId = (this.#partition(id).nextQueueId + drafts) as QueueId;
+    return new Queue(id, new QueueLedger(queueId, name));
+  }
+
+  /** Where the partition's log and numbering stand. */
+  ticketsOf(id: PartitionId): { readonly lastTicket: Ticket; readonly nextQueueId: QueueId } {
+    return this.#partition(id);
+  }
+
+  queuesOf(id: PartitionId): ReadonlySet<Queue> {
+    return this.#partition(id).queues;
+  }
+
+  /** Every atom of the partition that is committed from now on, once the store shows all of it. */
+  followLog(id: PartitionId): LogTail {
+    return this.#tails.follow(id, this.ticketsOf(id).lastTicket);
+  }
+
+  unfollowLog(tail: LogTail): void {
+    this.#tails.unfollow(tail);
+  }
+
+  /** A partition that recovery or a transfer brought here. */
+  adopt(id: PartitionId, recovered: RecoveredPartition): void {
+    const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind } = recovered;
+    const partition: Partition = {
+      id,
+      lastTicket,
+      nextQueueId,
+      trimmedTicket,
+      changed: new Set(),
+      queues: new Set(),
+    };
+    this.#partitions.set(id, partition);
+    for (const ledger of ledgers.values()) {
+      const queue = new Queue(id, ledger);
+      this.#noteCounts(queue, this.clock.now());
+      this.#add(partition, queue);
+      this.lastAttempts.adopt(queue, lastTicket);
+      if (changed.has(ledger)) partition.changed.add(queue);
+      for (const [pid, task] of behind.get(ledger.queueId) ?? []) this.#unwritten.note(queue, queue.restore(pid, task));
+    }
+  }
+
+  /** Forgets a partition of which nothing is under way, because another node has it. */
+  abandon(id: PartitionId): void {
+    const partition = this.#partition(id);
+    for (const queue of [...partition.queues]) this.#drop(partition, queue);
+    this.#movedOn.delete(partition);
+    this.#partitions.delete(id);
+  }
+
+  /** Forgets partitions that were given up while recovery read them. */
+  abandonOthers(): void {
+    for (const id of this.#partitions.keys()) if (!this.holdings.holds(id)) this.abandon(id);
+  }
+
+  /**
+   * Commits an atom: visible to later operations at once, to callers when `durable()` resolves. When it throws nothing has
+   * changed: whoever was allowed to commit may not be any more, if the process stood still in between.
+   */
+  commit(plan: PlannedAtom): Ticket {
+    this.assertCurrent();
+    // Whoever decides asks the gate in the same turn; but a turn can last for long.
+    if (!this.holdings.canCommit(plan.partition)) throw this.holdings.refusal(plan.partition);
+    const partition = this.#partition(plan.partition);
+    const ticket = (partition.lastTicket + 1) as Ticket;
+    const atom: ApplyAtom = {
+      partition: plan.partition,
+      ticket,
+      at: plan.at,
+      created: plan.created?.length ? plan.created.map(createdQueue) : NONE,
+      changes: plan.changes.map(({ change }) => change),
+      dropped: plan.dropped?.map(({ queueId, reap }) => ({ queueId, reap })) ?? NONE,
+      request: plan.request,
+    };
+    this.log.append(atom);
+    // Not before: what is remembered is answered as done.
+    if (plan.request) this.requests.remember(plan.request.id, plan.at, plan.request.outcome);
+    partition.lastTicket = ticket;
+    for (const queue of plan.created ?? NONE) {
+      partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
+      this.#add(partition, queue);
+    }
+    const added: ChangedTask[] = [];
+    for (const { queue, change, known } of plan.changes) {
+      const recent = queue.apply(ticket, change, known);
+      if (change.kind === 'enqueue' && !recent.isUnwritten) added.push({ queue, recent });
+      else this.#unwritten.note(queue, recent);
+      this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
+      this.#countChange(queue, change, plan.at);
+    }
+    // What the same atom changed once more is not shown by the row that is written with it.
+    this.#unapplied.push({ ticket, added: added.filter(({ recent }) => !recent.isUnwritten) });
+    for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
+    this.#tails.committed(atom, { atoms: ++this.#committed, tasks: this.#unwritten.noted });
+    const { excess } = this.#unwritten;
+    if (excess > 0) void this.log.writeTasks(excess);
+    let noted: Queue | undefined;
+    for (const { queue } of plan.changes) {
+      if (queue === noted) continue;
+      noted = queue;
+      this.#noteChanged(partition, queue, plan.at);
+    }
+    this.#announce(plan.changes);
+    return ticket;
+  }
+
+  /** Writes the rows that are behind, a part in each group: one write of all would hold up those who wait for it. */
+  async writeTasks(): Promise<void> {
+    for (let left = this.#unwritten.size; left > 0; left -= TASKS_PER_GROUP) await this.log.writeTasks(TASKS_PER_GROUP);
+  }
+
+  /** Ends queues that have been empty for long: a queue exists while it holds tasks (the paper, 2). */
+  dropEmpty(): void {
+    const now = this.clock.now();
+    for (const queue of this.#empty) {
+      const lingered = now - (queue.emptySince ?? now) >= this.config.emptyQueueLingerMs;
+      if (!lingered && this.#empty.size <= MAX_EMPTY_QUEUES) return;
+      // Rows of its last tasks may still have to be deleted.
+      if (queue.hasRecent) continue;
+      if (this.holdings.canCommit(queue.partition)) this.dropQueue(queue, false);
+    }
+  }
+
+  /** Ends a generation; `reap` where rows of it are left. */
+  dropQueue(queue: Queue, reap: boolean): void {
+    const dropped = [{ queueId: queue.ledger.queueId, reap, queue }];
+    this.commit({ partition: queue.partition, at: this.clock.now(), changes: [], dropped });
+  }
+
+  /** Partitions with changes since the last call. */
+  takeChanged(): CheckpointedPartition[] {
+    const changed: CheckpointedPartition[] = [];
+    for (const partition of this.#partitions.values()) {
+      if (partition.changed.size === 0 && !this.#movedOn.has(partition)) continue;
+      const ledgers = [...partition.changed].map((queue) => {
+        queue.raiseFloor();
+        return queue.ledger;
+      });
+      partition.changed.clear();
+      const { id, lastTicket, nextQueueId, trimmedTicket } = partition;
+      changed.push({ id, lastTicket, nextQueueId, trimmedTicket, changed: ledgers });
+      partition.trimmedTicket = lastTicket;
+    }
+    this.#movedOn.clear();
+    return changed;
+  }
+
+  #partition(id: PartitionId): Partition {
+    let partition = this.#partitions.get(id);
+    if (!partition) {
+      const none = 0 as Ticket;
+      partition = {
+        id,
+        lastTicket: none,
+        nextQueueId: 1 as QueueId,
+        trimmedTicket: none,
+        changed: new Set(),
+        queues: new Set(),
+      };
+      this.#partitions.set(id, partition);
+    }
+    return partition;
+  }
+
+  #add(partition: Partition, queue: Queue): void {
+    partition.queues.add(queue);
+    this.table.add(queue);
+  }
+
+  #drop(partition: Partition, queue: Queue): void {
+    queue.dropped = true;
+    partition.queues.delete(queue);
+    this.table.remove(queue);
+    this.cache.forget(queue);
+    this.#empty.delete(queue);
+    this.hiding.delete(queue);
+    this.lastAttempts.forget(queue);
+    partition.changed.delete(queue);
+    this.#movedOn.add(partition);
+  }
+
+  #noteChanged(partition: Partition, queue: Queue, now: Instant): void {
+    if (queue.dropped) return;
+    partition.changed.add(queue);
+    this.cache.touch(queue);
+    this.#noteCounts(queue, now);
+  }
+
+  #noteCounts(queue: Queue, now: Instant): void {
+    if (queue.ledger.hidden > 0) this.hiding.add(queue);
+    else this.hiding.delete(queue);
+    if (queue.ledger.size > 0) {
+      if (queue.emptySince !== undefined) this.#empty.delete(queue);
+      queue.emptySince = undefined;
+    } else if (queue.emptySince === undefined) {
+      queue.emptySince = now;
+      this.#empty.add(queue);
+    }
+  }
+
+  #announce(changes: readonly PlannedChange[]): void {
+    let last: Queue | undefined;
+    for (const { queue, change } of changes) {
+      if (change.kind === 'dequeue') continue;
+      if (change.after.visibility.kind === 'hidden') this.listener.hidden(queue);
+      else if (queue !== last) {
+        last = queue;
+        this.listener.available(queue);
+      }
+    }
+  }
+
+  #countChange(queue: Queue, change: TaskChange, now: Instant): void {
+    queue.rates ??= new QueueRates();
+    const { rates } = queue;
+    if (change.kind === 'enqueue') {
+      rates.enqueued(now);
+      this.counts.tasksEnqueued++;
+    } else if (change.kind === 'change') {
+      if (isLeased(change.after) && change.after.token !== change.before.token) {
+        rates.leased(now);
+        this.counts.tasksLeased++;
+      }
+    } else if (change.completed) {
+      rates.completed(now);
+      this.counts.tasksCompleted++;
+      const { visibility } = change.before;
+      if (visibility.kind === 'hidden' && visibility.lease) rates.leaseLasted(now - visibility.lease.since);
+    }
+  }
+
+  #onApplied(atoms: readonly ApplyAtom[]): void {
+    this.#applied += atoms.length;
+    for (const { ticket, added } of this.#unapplied.splice(0, atoms.length)) {
+      for (const { queue, recent } of added) queue.applied(recent, ticket);
+    }
+    for (const { request } of atoms) if (request) this.requests.applied(request.id);
+    this.#tellTails();
+  }
+
+  #tellTails(): void {
+    this.#tails.applied({ atoms: this.#applied, tasks: this.#unwritten.shown });
+  }
+}
+
+const stateBefore = (change: TaskChange): TaskState | undefined =>
+  change.kind === 'enqueue' ? undefined : change.before;
+const stateAfter = (change: TaskChange): TaskState | undefined =>
+  change.kind === 'dequeue' ? undefined : change.after;
+
+const createdQueue = ({ ledger: { queueId, name } }: Queue): CreatedQueue => ({ queueId, name });

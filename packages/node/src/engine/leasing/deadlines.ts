@@ -1,0 +1,69 @@
+import { OrderedSet } from '@js-sdsl/ordered-set';
+import type { Instant } from '@taskmaster/server/domain';
+import type { CancelTimer, Clock } from '@taskmaster/server/ports';
+
+/** Somebody who waits until an instant. */
+export interface Due {
+  readonly deadline: Instant;
+  /** In which it came among those of the same instant; given by `Deadlines`. 0: it did not come yet. */
+  order: number;
+}
+
+const compare = (a: Due, b: Due): number => a.deadline - b.deadline || a.order - b.order;
+
+/** Calls back for each at its deadline, with one timer for all: ten thousand may wait, and a timer is half a KB. */
+export class Deadlines<W extends Due> {
+  readonly #clock: Pick<Clock, 'now' | 'at'>;
+  readonly #onDue: (waiter: W) => void;
+  readonly #waiting = new OrderedSet<W>([], compare);
+  #added = 0;
+  /** When the timer is due; too early where the first has left meanwhile, and then it is set anew. */
+  #at: Instant | undefined;
+  #cancel: CancelTimer = () => {};
+
+  constructor(clock: Pick<Clock, 'now' | 'at'>, onDue: (waiter: W) => void) {
+    this.#clock = clock;
+    this.#onDue = onDue;
+  }
+
+  add(waiter: W): void {
+    waiter.order = ++this.#added;
+    this.#waiting.insert(waiter);
+    this.#arm();
+  }
+
+  /** Harmless for one who was not added, or whose time is over. */
+  remove(waiter: W): void {
+    if (waiter.order === 0) return;
+    this.#waiting.eraseElementByKey(waiter);
+    if (this.#waiting.empty()) this.#disarm();
+  }
+
+  #arm(): void {
+    const first = this.#waiting.front();
+    if (first === undefined || (this.#at !== undefined && this.#at <= first.deadline)) return;
+    this.#cancel();
+    this.#at = first.deadline;
+    this.#cancel = this.#clock.at(first.deadline, () => this.#fire());
+  }
+
+  #disarm(): void {
+    if (this.#at === undefined) return;
+    this.#cancel();
+    this.#at = undefined;
+  }
+
+  #fire(): void {
+    this.#at = undefined;
+    const now = this.#clock.now();
+    for (
+      let first = this.#waiting.front();
+      first !== undefined && first.deadline <= now;
+      first = this.#waiting.front()
+    ) {
+      this.#waiting.eraseElementByKey(first);
+      this.#onDue(first);
+    }
+    this.#arm();
+  }
+}

@@ -1,0 +1,197 @@
+import {
+  type Instant,
+  type LeaseCommand,
+  type LeasedTask,
+  type LeaseToken,
+  type PartitionId,
+  type Pid,
+  Refusal,
+  type TaskState,
+} from '@taskmaster/server/domain';
+import { taskKey } from '../../domain/keys.ts';
+import { Family, StoreCorrupt } from '../../ports/store.ts';
+import type { AnswerRoom } from '../admission.ts';
+import type { Memory, PlannedChange } from '../engine-state.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Queue } from '../queues/queue.ts';
+
+/** A task that a lease is about to be granted on. */
+export interface Pick {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly task: CachedTask;
+}
+
+/** What the heads of the named queues hold for a lease request. */
+export type Selection = { readonly picks: readonly Pick[]; readonly bytes: number } & (
+  | { readonly kind: 'picked' }
+  /** The heads in memory of these queues end before the request is satisfied; the first is the one that is needed first. */
+  | { readonly kind: 'refill'; readonly refills: readonly [Refill, ...Refill[]] }
+);
+
+interface Refill {
+  readonly queue: Queue;
+  readonly wanted: number;
+}
+
+/** Of one request; more would hold up everybody else's reads. */
+export const REFILLS_AT_ONCE = 64;
+
+/** What a leased task takes in a reply beside its payload and PID; see `LeaseCommand.maxBytes`. */
+const REST_BYTES = 64;
+
+/** The exact first tasks of the queues, in the order in which the request names them. Takes nothing. */
+export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes: number): Selection {
+  const { maxPid } = command;
+  const picks: Pick[] = [];
+  let bytes = 0;
+  for (const queue of queues) {
+    if (queue.ledger.available === 0) continue;
+    const cache = queue.warmCache;
+    for (const ready of cache.head()) {
+      const { pid, state } = ready;
+      if (maxPid !== undefined && pid > maxPid) break;
+      const taskBytes = state.dataBytes + pid.length + REST_BYTES;
+      // The first task comes whatever its size: it would never come otherwise.
+      if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
+      bytes += taskBytes;
+      picks.push({ queue, pid, task: ready.task });
+      if (picks.length === command.maxTasks) return { kind: 'picked', picks, bytes };
+    }
+    const passedBound = maxPid !== undefined && cache.knowsReadyUpTo(maxPid);
+    if (cache.firstMissing !== undefined && !passedBound) {
+      const first = { queue, wanted: command.maxTasks - picks.length };
+      return { kind: 'refill', refills: [first, ...furtherRefills(queues, first)], picks, bytes };
+    }
+  }
+  return { kind: 'picked', picks, bytes };
+}
+
+/** Queues behind the first one without a head that the request will probably need: they are read at the same time. */
+function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
+  const refills: Refill[] = [];
+  let behind = false;
+  let wanted = first.wanted - first.queue.ledger.available;
+  for (const queue of queues) {
+    if (wanted <= 0 || refills.length === REFILLS_AT_ONCE - 1) break;
+    if (behind && queue.ledger.available > 0) {
+      if (queue.warmCache.firstMissing !== undefined) refills.push({ queue, wanted });
+      wanted -= queue.ledger.available;
+    }
+    if (queue === first.queue) behind = true;
+  }
+  return refills;
+}
+
+/** Leases the picked tasks: one atom a partition, in this turn. The payloads may still have to be read. */
+export function grant(memory: Memory, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
+  const now = memory.clock.now();
+  const until = (now + command.leaseMs) as Instant;
+  const lease = { workerAddress: command.workerAddress, worker: command.worker, since: now };
+  const byPartition = new Map<PartitionId, PlannedChange[]>();
+  const granted: LeasedPick[] = [];
+  for (const { queue, pid, task } of picks) {
+    const { state } = task;
+    // The ticket as token: it grows with every lease, and no earlier life of this PID can have had it.
+    const token = memory.nextTicket(queue.partition) as number as LeaseToken;
+    const visibility = { kind: 'hidden' as const, until, lease };
+    const after: TaskState = { ...state, attempts: state.attempts + 1, token, visibility };
+    const change = {
+      kind: 'change' as const,
+      queueId: queue.ledger.queueId,
+      pid,
+      before: state,
+      after,
+      data: undefined,
+    };
+    let changes = byPartition.get(queue.partition);
+    if (!changes) {
+      changes = [];
+      byPartition.set(queue.partition, changes);
+    }
+    changes.push({ queue, change, known: task });
+    granted.push({ queue, pid, state: after, until, data: task.data });
+  }
+  for (const [partition, changes] of byPartition) memory.commit({ partition, at: now, changes });
+  return granted;
+}
+
+/** A granted lease whose payload may still be on disk. */
+export interface LeasedPick {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly state: TaskState;
+  readonly until: Instant;
+  readonly data: Uint8Array | undefined;
+}
+
+const EMPTY = new Uint8Array(0);
+
+/** Whether its payload is on disk only. */
+export const isToBeRead = ({ data, state }: LeasedPick): boolean => data === undefined && state.dataBytes > 0;
+
+/**
+ * Resolves when the leases are durable and the payloads read. A task that was dequeued or replaced meanwhile is left out.
+ * `room` is the answer's, and given back with it.
+ */
+export async function deliver(memory: Memory, granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
+  using _room = room;
+  const missing = granted.filter(isToBeRead);
+  let payloads: Map<LeasedPick, Uint8Array> | undefined;
+  if (missing.length === 0) await memory.durable();
+  else [payloads] = await Promise.all([readPayloads(memory, missing), memory.durable()]);
+  const leased: LeasedTask[] = [];
+  for (const pick of granted) {
+    const data = pick.data ?? (pick.state.dataBytes === 0 ? EMPTY : payloads?.get(pick));
+    if (data) leased.push(asLeased(pick, data));
+    else if (stillLeased(pick)) {
+      throw new Refusal('CORRUPT_DATA', 'the payload of a task is missing in the store', {
+        metadata: { queue: pick.queue.fullName },
+        cause: new StoreCorrupt(`no payload row in queue ${pick.queue.fullName}`),
+      });
+    }
+  }
+  return leased;
+}
+
+function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array): LeasedTask {
+  return {
+    queue: queue.ledger.name,
+    pid,
+    data,
+    token: state.token,
+    until,
+    attempt: state.attempts,
+    enqueuedAt: state.enqueuedAt,
+    retry: state.retry,
+  };
+}
+
+async function readPayloads(memory: Memory, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Uint8Array>> {
+  memory.counts.coldReads += missing.length;
+  const keys = missing.map(({ queue, pid }) => taskKey(queue.prefix, pid));
+  const holds = [...new Set(missing.map(({ queue }) => queue))].map((queue) => ({ queue, hold: queue.hold() }));
+  try {
+    const rows = await memory.store.get(Family.data, keys);
+    const payloads = new Map<LeasedPick, Uint8Array>();
+    for (const [i, pick] of missing.entries()) {
+      const row = rows[i];
+      if (row && !isTakenAway(pick)) payloads.set(pick, row);
+    }
+    return payloads;
+  } finally {
+    for (const { queue, hold } of holds) queue.release(hold);
+  }
+}
+
+/** Of a queue that was held since the lease: whether what was read may be the payload of another task of that PID. */
+function isTakenAway({ queue, pid, state }: LeasedPick): boolean {
+  const recent = queue.recent(pid);
+  return recent !== undefined && recent.task?.state.token !== state.token;
+}
+
+function stillLeased({ queue, pid, state }: LeasedPick): boolean {
+  if (queue.dropped) return false;
+  const knowledge = queue.lookUp(pid);
+  return knowledge.kind === 'task' && knowledge.task.state.token === state.token;
+}

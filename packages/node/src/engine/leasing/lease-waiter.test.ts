@@ -1,0 +1,28 @@
+import type { LeaseCommand } from '@taskmaster/server/domain';
+import { expect, test } from 'vitest';
+import { LeaseWaiter } from './lease-waiter.ts';
+
+const command: LeaseCommand = {
+  queues: [{ group: '', name: 'mail' }],
+  maxTasks: 1,
+  leaseMs: 1_000,
+  maxPid: undefined,
+  waitMs: 1_000,
+  worker: '',
+  workerAddress: '',
+  maxBytes: 1_000,
+};
+
+// A partition's gate may refuse it after its time is over. Nobody hears of that: an unhandled rejection ends a node.
+test('what is refused after it was answered stays answered, and leaves no rejection that nobody handles', async () => {
+  const unhandled: unknown[] = [];
+  const note = (error: unknown): void => void unhandled.push(error);
+  process.on('unhandledRejection', note);
+  const waiter = new LeaseWaiter(command, new Set(), undefined);
+  waiter.answer([]);
+  waiter.fail(new Error('the node is shutting down'));
+  expect(await waiter.answered).toEqual([]);
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off('unhandledRejection', note);
+  expect(unhandled).toEqual([]);
+});

@@ -1,0 +1,78 @@
+import { AVAILABLE, type Instant, type LeaseToken, type RetryPolicy, type TaskState } from '@taskmaster/server/domain';
+import { SeededRandom } from '@taskmaster/server/testing';
+import { describe, expect, test } from 'vitest';
+import { afterFailedAttempt, backoffMs, isLastAttempt } from './attempts.ts';
+
+const retry: RetryPolicy = { maxAttempts: 3, backoffInitialMs: 100, backoffMaxMs: 1000, deadLetterQueue: '' };
+const random = (value: number) => ({ next: () => value });
+/** The largest number that `Random` gives. */
+const MOST = 1 - 2 ** -53;
+
+const task = (attempts: number): TaskState => ({
+  enqueuedAt: 0 as Instant,
+  dueAt: 0 as Instant,
+  dataBytes: 0,
+  attempts,
+  token: 0 as LeaseToken,
+  retry,
+  visibility: AVAILABLE,
+});
+
+describe('the backoff', () => {
+  test.each([
+    [1, 100],
+    [2, 200],
+    [3, 400],
+    [4, 800],
+    [5, 1000],
+    [6, 1000],
+    [1_000_000, 1000],
+  ])('after attempt %i is at most %i ms: it doubles up to a bound', (attempts, bound) => {
+    expect(backoffMs(retry, attempts, random(MOST))).toBe(bound);
+    expect(backoffMs(retry, attempts, random(0.5))).toBe(bound / 2);
+    expect(backoffMs(retry, attempts, random(0))).toBe(0);
+  });
+
+  test('scatters what failed together over all of its bound', () => {
+    const seeded = new SeededRandom(1);
+    const waits = Array.from({ length: 200 }, () => backoffMs(retry, 4, seeded));
+    expect(Math.min(...waits)).toBeLessThan(40);
+    expect(Math.max(...waits)).toBeGreaterThan(760);
+    expect(new Set(waits).size).toBeGreaterThan(100);
+  });
+
+  test.each([undefined, { ...retry, backoffInitialMs: 0 }])('is none without a policy that asks for one', (policy) => {
+    expect(backoffMs(policy, 5, random(MOST))).toBe(0);
+  });
+});
+
+describe('a failed attempt', () => {
+  const now = 10_000 as Instant;
+  const visibilityAfter = (state: TaskState, endedAt: number, delayMs?: number) => {
+    const after = afterFailedAttempt(state, endedAt as Instant, now, random(MOST), delayMs);
+    return after.kind === 'retry' ? after.state.visibility : after.kind;
+  };
+
+  test('hides the task until its backoff is over, with no holder', () => {
+    expect(visibilityAfter(task(1), now)).toEqual({ kind: 'hidden', until: 10_100, lease: undefined });
+  });
+
+  test('counts the backoff from its end, not from when somebody looked', () => {
+    expect(visibilityAfter(task(1), now - 60)).toMatchObject({ until: 10_040 });
+    expect(visibilityAfter(task(1), now - 100)).toEqual(AVAILABLE);
+  });
+
+  test("waits as long as the worker said instead, if it did: 'at once' is an answer", () => {
+    expect(visibilityAfter(task(2), now, 5000)).toMatchObject({ until: 15_000 });
+    expect(visibilityAfter(task(2), now, 0)).toEqual(AVAILABLE);
+  });
+
+  test('was the last one when the policy allows no more, whatever the worker said', () => {
+    expect([2, 3, 4].map((attempts) => isLastAttempt(task(attempts)))).toEqual([false, true, true]);
+    expect(visibilityAfter(task(3), now, 5000)).toBe('dead');
+  });
+
+  test.each([undefined, { ...retry, maxAttempts: 0 }])('is never the last one without a limit', (policy) => {
+    expect(isLastAttempt({ ...task(1_000_000), retry: policy })).toBe(false);
+  });
+});

@@ -1,0 +1,119 @@
+import type { LeasedTask } from '@taskmaster/server/domain';
+import { describe, expect, test } from 'vitest';
+import { type EngineHarness, engineHarness, pidsOf } from '../../testing/engine-harness.ts';
+
+const once = (deadLetterQueue: string) => ({ maxAttempts: 1, deadLetterQueue });
+
+/** A task in its last attempt and one of the same PID where it goes then, leased together. */
+async function leasedBoth(h: EngineHarness): Promise<readonly LeasedTask[]> {
+  await h.update({
+    enqueue: [
+      { queue: 'g#q', pid: 'p', data: 'from q', retry: once('d') },
+      { queue: 'g#d', pid: 'p', data: 'in d' },
+    ],
+  });
+  return h.lease(['g#q', 'g#d'], { max: 2 });
+}
+
+test('a task may be dead-lettered onto one that the same update changes', async () => {
+  await using h = await engineHarness();
+  const [q, d] = await leasedBoth(h);
+  await h.update({
+    release: [
+      { queue: 'g#q', pid: 'p', token: q?.token },
+      { queue: 'g#d', pid: 'p', token: d?.token },
+    ],
+  });
+  await h.clock.advance(1000);
+  await h.crash();
+  expect(await h.counts('g#q')).toEqual({ available: 0, leased: 0, delayed: 0 });
+  expect(await h.counts('g#d')).toEqual({ available: 1, leased: 0, delayed: 0 });
+  const [left] = await h.lease('g#d', { max: 5 });
+  expect(Buffer.from(left?.data ?? []).toString()).toBe('from q');
+});
+
+test('a dead letter is not ended by a lease of the task that it replaced', async () => {
+  await using h = await engineHarness();
+  const [q, d] = await leasedBoth(h);
+  expect(d?.token).toBe(q?.token);
+  await h.update({ release: [{ queue: 'g#q', pid: 'p', token: q?.token }] });
+  const late = h.update({ dequeue: [{ queue: 'g#d', pid: 'p', token: d?.token }] });
+  await expect(late).rejects.toMatchObject({ reason: 'LEASE_LOST' });
+  const [left] = await h.lease('g#d');
+  expect(Buffer.from(left?.data ?? []).toString()).toBe('from q');
+});
+
+test('a task that is dead-lettered makes room for another one', async () => {
+  await using h = await engineHarness();
+  await h.update({
+    enqueue: [
+      { queue: 'g#q', pid: 'p', data: 'from q', retry: once('d') },
+      { queue: 'g#d', pid: 'p', data: 'from d', retry: once('e') },
+    ],
+  });
+  const [q, d] = await h.lease(['g#q', 'g#d'], { max: 2 });
+  await h.update({
+    release: [
+      { queue: 'g#q', pid: 'p', token: q?.token },
+      { queue: 'g#d', pid: 'p', token: d?.token },
+    ],
+  });
+  const dataIn = async (queue: string) => (await h.lease(queue)).map(({ data }) => Buffer.from(data).toString());
+  expect(await dataIn('g#d')).toEqual(['from q']);
+  expect(await dataIn('g#e')).toEqual(['from d']);
+});
+
+test('large tasks that die together are moved a few at a time', async () => {
+  await using h = await engineHarness({ config: { cacheBytes: 1024 } });
+  const data = 'x'.repeat(1024 * 1024);
+  const pids = Array.from({ length: 12 }, (_, i) => `p${String(i).padStart(2, '0')}`);
+  for (const pid of pids) await h.update({ enqueue: [{ queue: 'g#q', pid, data, retry: once('d') }] });
+  for (const _pid of pids) await h.lease('g#q', { for: 1000 });
+  const before = h.engine.figures().atoms;
+  await h.clock.advance(1000);
+  expect(await h.counts('g#d')).toMatchObject({ available: 12 });
+  expect(h.engine.figures().atoms - before).toBe(3);
+  const dead = await h.engine.peekTasks({
+    queue: { group: 'g', name: 'd' },
+    kind: 'head',
+    limit: 20,
+    includeData: false,
+  });
+  expect(pidsOf(dead)).toEqual(pids);
+});
+
+describe('a task whose last lease has ended, where nobody looked since', () => {
+  const isRefused = { items: [expect.objectContaining({ reason: 'TASK_NOT_FOUND' })] };
+
+  async function died(h: EngineHarness, deadLetterQueue = ''): Promise<{ queue: string; pid: string; token?: number }> {
+    await h.update({ enqueue: [{ queue: 'g#q', pid: 'p', data: 'from q', retry: once(deadLetterQueue) }] });
+    const [task] = await h.lease('g#q', { for: 1000 });
+    return { queue: 'g#q', pid: 'p', token: task?.token ?? 0 };
+  }
+
+  test('is not revived by a late release, completed or renewed: it is in the dead-letter queue', async () => {
+    await using h = await engineHarness();
+    const item = await died(h);
+    await h.clock.advance(1000);
+    await expect(h.update({ release: [{ ...item, refund: true }] })).rejects.toMatchObject(isRefused);
+    await expect(h.update({ dequeue: [item] })).rejects.toMatchObject(isRefused);
+    await expect(h.update({ renew: [{ ...item, for: 1000 }] })).rejects.toMatchObject(isRefused);
+    expect(pidsOf(await h.lease('g#q.dead'))).toEqual(['p']);
+  });
+
+  test('comes to who waits for it where it goes, within a second', async () => {
+    await using h = await engineHarness();
+    await died(h);
+    const waiting = h.lease('g#q.dead', { wait: 60_000 });
+    await h.clock.advance(2000);
+    expect(pidsOf(await waiting)).toEqual(['p']);
+  });
+
+  test.each(['', 'named'])('is there after a crash, too: %j', async (deadLetterQueue) => {
+    await using h = await engineHarness();
+    await died(h, deadLetterQueue);
+    await h.crash();
+    await h.clock.advance(1000);
+    expect(pidsOf(await h.clock.run(h.lease(`g#${deadLetterQueue || 'q.dead'}`)))).toEqual(['p']);
+  });
+});

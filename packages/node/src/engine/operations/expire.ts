@@ -1,0 +1,198 @@
+import type { QueueName } from '@taskmaster/proto';
+import { AVAILABLE, type Instant, type Pid, Refusal, UnreadableBytes } from '@taskmaster/server/domain';
+import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../../domain/keys.ts';
+import { Family, StoreCorrupt } from '../../ports/store.ts';
+import type { Memory } from '../engine-state.ts';
+import { Reads } from '../pending/reads.ts';
+import { MemoryView } from '../pending/view.ts';
+import type { Queue } from '../queues/queue.ts';
+import { afterFailedAttempt } from './attempts.ts';
+import { type DeadTask, TaskDraft } from './task-draft.ts';
+
+/** Tasks moved by one atom: large enough to be quick, small enough not to hold up other requests. */
+const TASKS_PER_ATOM = 1000;
+/** Payloads moved to dead-letter queues by one atom: they are read and written again. */
+const DEAD_BYTES_PER_ATOM = 4 * 1024 * 1024;
+/** How many queues look for expired leases at once. */
+const SEARCHES_AT_ONCE = 16;
+const NEVER = Number.MAX_SAFE_INTEGER as Instant;
+const NO_PID = '' as Pid;
+
+/** Whether hidden tasks of the queue may show by now. */
+export const mayBeDue = (queue: Queue, now: Instant): boolean =>
+  queue.ledger.hidden > 0 && queue.ledger.dueFloor <= now;
+
+/**
+ * Makes visible what was hidden until now or earlier: expired leases, ended delays and backoffs. Lazy (the paper, 5.6):
+ * called only when somebody wants the queue's tasks or counts, or
+ * those of one that its dead tasks go to. One at a time for a queue.
+ */
+export function showDue(memory: Memory, queue: Queue): Promise<void> {
+  queue.expiring ??= sweep(memory, queue).then(
+    () => {
+      queue.expiring = undefined;
+      memory.listener.read(queue, undefined);
+    },
+    (error: unknown) => {
+      queue.expiring = undefined;
+      memory.lastAttempts.failed(queue, memory.clock.now());
+      memory.listener.read(queue, error);
+      throw error;
+    },
+  );
+  return queue.expiring;
+}
+
+/** As `showDue`; false where nothing can be written any more, or rows are damaged: the queue's tasks count as they stand. */
+export async function tryShowDue(memory: Memory, queue: Queue): Promise<boolean> {
+  try {
+    await showDue(memory, queue);
+    return true;
+  } catch (error) {
+    const expected = error instanceof Refusal || error instanceof StoreCorrupt || error instanceof UnreadableBytes;
+    if (!expected) throw error;
+    return false;
+  }
+}
+
+/** Where something may be due that concerns these queues: there, and where their dead tasks come from. */
+export function* dueFor(memory: Memory, names: Iterable<QueueName>): Generator<Queue> {
+  const now = memory.clock.now();
+  for (const name of names) {
+    const queue = memory.table.get(name);
+    if (queue && mayBeDue(queue, now)) yield queue;
+    yield* memory.lastAttempts.into(name, now);
+  }
+}
+
+/** As `dueFor`, as far as tasks change their queues. */
+export function* deadFor(memory: Memory, name: QueueName): Generator<Queue> {
+  const now = memory.clock.now();
+  const queue = memory.table.get(name);
+  if (queue && memory.lastAttempts.isDue(queue, now)) yield queue;
+  yield* memory.lastAttempts.into(name, now);
+}
+
+/** What is shown of queues is exact only after what is due has been. A damaged queue is shown as it stands. */
+export async function showAllDue(memory: Memory, queues: Iterable<Queue>): Promise<void> {
+  const now = memory.clock.now();
+  const due: Queue[] = [];
+  for (const queue of queues) if (mayBeDue(queue, now)) due.push(queue);
+  const worker = async (): Promise<void> => {
+    for (let queue = due.pop(); queue; queue = due.pop()) {
+      // The search that is found may have begun before this call, and does not look for what became due in between.
+      for (let searches = 0; searches < 2 && !queue.dropped && mayBeDue(queue, now); searches++) {
+        await tryShowDue(memory, queue);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(SEARCHES_AT_ONCE, due.length) }, worker));
+}
+
+async function sweep(memory: Memory, queue: Queue): Promise<void> {
+  using reads = new Reads(memory);
+  reads.hold(queue);
+  const { prefix, ledger } = queue;
+  const now = memory.clock.now();
+  const end = dueKey(prefix, (now + 1) as Instant, NO_PID);
+  let gte = dueKey(prefix, ledger.dueFloor, NO_PID);
+  for (let more = true; more; ) {
+    const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
+    const rows = gte < end ? await memory.store.scan(Family.due, { gte, lt: end }, limit) : [];
+    const pids = new Set(rows.map(({ key }) => pidOfDueKey(key)));
+    more = rows.length === TASKS_PER_ATOM;
+    const last = rows.at(-1);
+    if (last) gte = `${last.key}\0` as typeof gte;
+    // What is not in the store yet is due all the same.
+    if (!more) for (const pid of recentlyHidden(queue, now)) pids.add(pid);
+    await show(memory, queue, [...pids], now);
+  }
+  await raiseDueFloor(memory, queue, now);
+  memory.lastAttempts.swept(queue, now);
+}
+
+function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
+  for (const [pid, { task }] of queue.recentChanges()) {
+    const visibility = task?.state.visibility;
+    if (visibility?.kind === 'hidden' && visibility.until <= now) yield pid;
+  }
+}
+
+/** Shows the tasks that are still hidden and due, in atoms of a bounded size; the index may be behind memory. */
+async function show(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant): Promise<void> {
+  for (let from = 0; from < pids.length; )
+    from += await showSome(memory, queue, pids.slice(from, from + TASKS_PER_ATOM), now);
+}
+
+/** One atom. Returns how many of the PIDs it is done with. */
+async function showSome(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
+  using reads = new Reads(memory);
+  for (;;) {
+    memory.assertCurrent();
+    const gate = memory.holdings.gate(queue.partition);
+    if (gate) {
+      await gate;
+      continue;
+    }
+    if (queue.dropped) return pids.length;
+    const draft = new TaskDraft(new MemoryView(memory, now, reads));
+    const { expired, done } = decide(memory, queue, pids, now, draft);
+    if (draft.needs.length > 0) {
+      await reads.fetch(draft.needs);
+      continue;
+    }
+    if (draft.changes.length === 0) return done;
+    memory.commit({ partition: queue.partition, at: now, changes: draft.changes, created: draft.created });
+    memory.counts.leasesExpired += expired;
+    memory.counts.tasksDeadLettered += draft.deadLettered;
+    return done;
+  }
+}
+
+function decide(
+  memory: Memory,
+  queue: Queue,
+  pids: readonly Pid[],
+  now: Instant,
+  draft: TaskDraft,
+): { expired: number; done: number } {
+  const dead: DeadTask[] = [];
+  let deadBytes = 0;
+  let expired = 0;
+  let done = 0;
+  for (const pid of pids) {
+    const task = draft.find(queue, pid);
+    const visibility = task?.state.visibility;
+    if (task && visibility?.kind === 'hidden' && visibility.until <= now) {
+      if (visibility.lease) {
+        const after = afterFailedAttempt(task.state, visibility.until, now, memory.random, undefined);
+        if (after.kind === 'dead') {
+          deadBytes += task.state.dataBytes;
+          if (dead.length > 0 && deadBytes > DEAD_BYTES_PER_ATOM) break;
+          dead.push({ queue, pid, task });
+        } else {
+          draft.change(queue, pid, task, after.state);
+        }
+        expired++;
+      } else {
+        draft.change(queue, pid, task, { ...task.state, visibility: AVAILABLE });
+      }
+    }
+    done++;
+  }
+  draft.deadLetter(dead);
+  return { expired, done };
+}
+
+/** Remembers when the next hidden task shows, so that nothing is looked for before (L2). */
+async function raiseDueFloor(memory: Memory, queue: Queue, now: Instant): Promise<void> {
+  const { prefix, ledger } = queue;
+  const range = { gte: dueKey(prefix, (now + 1) as Instant, NO_PID), lt: afterPrefix(prefix) };
+  const [next] = await memory.store.scan(Family.due, range, { rows: 1, bytes: Number.MAX_SAFE_INTEGER });
+  let floor = next ? instantOfDueKey(next.key) : NEVER;
+  for (const [, { task }] of queue.recentChanges()) {
+    const visibility = task?.state.visibility;
+    if (visibility?.kind === 'hidden' && visibility.until < floor) floor = visibility.until;
+  }
+  ledger.dueFloor = floor;
+}

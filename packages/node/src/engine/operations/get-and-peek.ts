@@ -1,0 +1,176 @@
+import { limits } from '@taskmaster/proto';
+import {
+  type GetCommand,
+  type Instant,
+  isLeased,
+  type Key,
+  type PeekCommand,
+  type Pid,
+  type TaskView,
+} from '@taskmaster/server/domain';
+import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
+import { Family } from '../../ports/store.ts';
+import type { Memory } from '../engine-state.ts';
+import { type Need, Reads } from '../pending/reads.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Queue } from '../queues/queue.ts';
+import { dueFor, showAllDue } from './expire.ts';
+
+/** A sample looks at so many times as many hidden tasks as it wants to show. */
+const SAMPLE_FACTOR = 10;
+const FIRST = 0 as Instant;
+
+/** GetTasks: the present state of tasks. */
+export async function getTasks(memory: Memory, command: GetCommand): Promise<TaskView[]> {
+  await showAllDue(memory, dueFor(memory, [command.queue]));
+  return view(memory, command.queue, command.pids, command.includeData);
+}
+
+/** PeekTasks: the head of a queue, or a sample of its leased or delayed tasks. */
+export async function peekTasks(memory: Memory, command: PeekCommand): Promise<TaskView[]> {
+  await showAllDue(memory, dueFor(memory, [command.queue]));
+  const queue = memory.table.get(command.queue);
+  if (!queue) {
+    await memory.durable();
+    return [];
+  }
+  if (command.kind === 'head') {
+    const pids = await headPids(memory, queue, command.limit);
+    const tasks = await view(memory, command.queue, pids, command.includeData);
+    return tasks.filter(({ state }) => state?.visibility.kind === 'available');
+  }
+  const pids = await hiddenPids(memory, queue, command.limit * SAMPLE_FACTOR);
+  const tasks = await view(memory, command.queue, pids, command.includeData);
+  const leased = command.kind === 'leased';
+  return tasks
+    .filter(({ state }) => state?.visibility.kind === 'hidden' && isLeased(state) === leased)
+    .sort((a, b) => shownAt(a) - shownAt(b))
+    .slice(0, command.limit);
+}
+
+const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
+
+/** From memory if it knows enough, otherwise from the store: a look must not push others' tasks out of the cache. */
+async function headPids(memory: Memory, queue: Queue, limit: number): Promise<Pid[]> {
+  const { firstMissing, readyCount } = queue.warmCache;
+  if (firstMissing === undefined || readyCount >= limit) return firstOf(queue, limit);
+  const hold = queue.hold();
+  try {
+    const range = { gte: taskKey(queue.prefix, queue.ledger.readyFloor), lt: afterPrefix(queue.prefix) };
+    // Rows that are out of date are made up for by rows behind them.
+    const rows = limit + [...queue.recentChanges()].length;
+    const read = await memory.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+    const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
+    for (const [pid, { task }] of queue.recentChanges()) {
+      if (task?.state.visibility.kind === 'available') pids.add(pid);
+      else pids.delete(pid);
+    }
+    return [...pids].sort((a, b) => (a < b ? -1 : 1)).slice(0, limit);
+  } finally {
+    queue.release(hold);
+  }
+}
+
+function firstOf(queue: Queue, limit: number): Pid[] {
+  const pids: Pid[] = [];
+  for (const { pid } of queue.warmCache.head()) {
+    pids.push(pid);
+    if (pids.length === limit) break;
+  }
+  return pids;
+}
+
+async function hiddenPids(memory: Memory, queue: Queue, limit: number): Promise<Pid[]> {
+  const { prefix } = queue;
+  const hold = queue.hold();
+  try {
+    const range = { gte: dueKey(prefix, FIRST, '' as Pid), lt: afterPrefix(prefix) };
+    // As above; of a task that changed there may be a row for each state it was in.
+    let rows = limit;
+    for (const [, { earlier }] of queue.recentChanges()) rows += 1 + earlier.length;
+    const read = await memory.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+    const shown = new Map(read.map(({ key }) => [pidOfDueKey(key), instantOfDueKey(key)]));
+    for (const [pid, { task }] of queue.recentChanges()) {
+      const visibility = task?.state.visibility;
+      if (visibility?.kind === 'hidden') shown.set(pid, visibility.until);
+      else shown.delete(pid);
+    }
+    const first = [...shown].sort(([, a], [, b]) => a - b).slice(0, limit);
+    return first.map(([pid]) => pid);
+  } finally {
+    queue.release(hold);
+  }
+}
+
+async function view(
+  memory: Memory,
+  name: PeekCommand['queue'],
+  pids: readonly Pid[],
+  includeData: boolean,
+): Promise<TaskView[]> {
+  using reads = new Reads(memory);
+  using answer = new DisposableStack();
+  let hasRoom = !includeData;
+  for (;;) {
+    const queue = memory.table.get(name);
+    const needs: Need[] = [];
+    const found: (CachedTask | undefined)[] = [];
+    for (const pid of queue ? pids : []) {
+      if (!queue) break;
+      const knowledge = reads.known(queue, pid);
+      if (knowledge.kind === 'unknown') needs.push({ queue, pid, payloadBytes: 0 });
+      found.push(knowledge.kind === 'task' ? knowledge.task : undefined);
+    }
+    if (needs.length > 0) {
+      await reads.fetch(needs);
+      continue;
+    }
+    if (!hasRoom) {
+      answer.use(await memory.admission.answer(shownBytes(found)));
+      hasRoom = true;
+      continue;
+    }
+    const payloads = queue && includeData ? await payloadsOf(memory, queue, pids, found) : undefined;
+    await memory.durable();
+    return pids.map((pid, i) => {
+      const task = found[i];
+      return { queue: name, pid, state: task?.state, data: payloads?.get(pid) };
+    });
+  }
+}
+
+/** Bytes of the payloads that one reply shows. */
+function shownBytes(tasks: readonly (CachedTask | undefined)[]): number {
+  const bytes = tasks.reduce((sum, task) => sum + (task?.state.dataBytes ?? 0), 0);
+  return Math.min(bytes, limits.replyDataBytes);
+}
+
+/** Payloads as far as one reply holds them. */
+async function payloadsOf(
+  memory: Memory,
+  queue: Queue,
+  pids: readonly Pid[],
+  tasks: readonly (CachedTask | undefined)[],
+): Promise<Map<Pid, Uint8Array>> {
+  const payloads = new Map<Pid, Uint8Array>();
+  const missing: { pid: Pid; key: Key }[] = [];
+  let room = limits.replyDataBytes;
+  for (const [i, pid] of pids.entries()) {
+    const task = tasks[i];
+    if (!task) continue;
+    room -= task.state.dataBytes;
+    if (room < 0) break;
+    if (task.data) payloads.set(pid, task.data);
+    else if (task.state.dataBytes > 0) missing.push({ pid, key: taskKey(queue.prefix, pid) });
+  }
+  if (missing.length === 0) return payloads;
+  const rows = await memory.store.get(
+    Family.data,
+    missing.map(({ key }) => key),
+  );
+  for (const [i, { pid }] of missing.entries()) {
+    const row = rows[i];
+    if (row) payloads.set(pid, row);
+  }
+  return payloads;
+}

@@ -1,0 +1,234 @@
+import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, type QueueName, type Reason } from '@taskmaster/proto';
+import {
+  type DequeueItem,
+  type EnqueueItem,
+  type Instant,
+  isLeased,
+  isLeasedAt,
+  type LeaseToken,
+  type Pid,
+  type RefusedItem,
+  type ReleaseItem,
+  type RenewItem,
+  type TaskState,
+  type UpdateCommand,
+  type UpdateOutcome,
+} from '@taskmaster/server/domain';
+import type { Random } from '@taskmaster/server/ports';
+import { nextFifoPid } from '../../domain/fifo-pid.ts';
+import type { PlannedChange } from '../engine-state.ts';
+import type { Need } from '../pending/reads.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Queue } from '../queues/queue.ts';
+import { afterFailedAttempt, afterWait, deadLetterQueueOf, hiddenUntil, isLastAttempt } from './attempts.ts';
+import { type DeadTask, type DraftView, TaskDraft } from './task-draft.ts';
+
+/** What a plan may look at. */
+export interface UpdateView extends DraftView {
+  readonly now: Instant;
+  readonly random: Random;
+  /** Whether what is due in the queue could be shown; if not its tasks count as they stand. */
+  canShowDue(queue: Queue): boolean;
+}
+
+export type UpdatePlan =
+  /** Ask again once these are known. */
+  | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  /** Ask again once what is due in these queues is shown: last attempts have ended there, and nobody has looked since. */
+  | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
+  | { readonly kind: 'refused'; readonly items: readonly [RefusedItem, ...RefusedItem[]] }
+  | {
+      readonly kind: 'planned';
+      readonly changes: readonly PlannedChange[];
+      readonly created: readonly Queue[];
+      readonly outcome: UpdateOutcome;
+      /** Tasks that went to their dead-letter queues. */
+      readonly deadLettered: number;
+    };
+
+/**
+ * Decides an update: every rule of the contract's "Atomicity" and "Enqueue" is here, and nothing is touched. Dequeues,
+ * renewals and releases speak of the tasks as they were; enqueues come last, in order. A lease is over at its end, whether
+ * or not somebody has looked since.
+ */
+export function planUpdate(command: UpdateCommand, view: UpdateView): UpdatePlan {
+  return new UpdatePlanner(view).plan(command);
+}
+
+class UpdatePlanner {
+  readonly #view: UpdateView;
+  readonly #draft: TaskDraft;
+  readonly #refused: RefusedItem[] = [];
+  /** Moved when all other items have found their tasks as they were. */
+  readonly #dead: DeadTask[] = [];
+  /** Where tasks that this update names have to go to their dead-letter queues first. */
+  readonly #due = new Set<Queue>();
+
+  constructor(view: UpdateView) {
+    this.#view = view;
+    this.#draft = new TaskDraft(view);
+  }
+
+  plan(command: UpdateCommand): UpdatePlan {
+    command.dequeue.forEach((item, index) => {
+      this.#dequeue(item, index);
+    });
+    const renewed = command.renew.map((item, index) => this.#renew(item, index));
+    const released = command.release.map((item, index) => this.#release(item, index));
+    this.#draft.deadLetter(this.#dead);
+    const enqueued = command.enqueue.map((item, index) => this.#enqueue(item, index));
+
+    const { needs, changes, created, deadLettered } = this.#draft;
+    if (needs.length > 0) return { kind: 'needs', needs };
+    if (this.#due.size > 0) return { kind: 'due', queues: this.#due };
+    const [first, ...more] = this.#refused;
+    if (first) return { kind: 'refused', items: [first, ...more] };
+    return { kind: 'planned', changes, created, outcome: { enqueued, renewed, released }, deadLettered };
+  }
+
+  #dequeue(item: DequeueItem, index: number): void {
+    const found = this.#find(ItemKind.ITEM_KIND_DEQUEUE, item, index);
+    if (!found) return;
+    this.#draft.remove(found.queue, item.pid, found.task, true);
+  }
+
+  #renew(item: RenewItem, index: number): { until: Instant } {
+    const { now } = this.#view;
+    const until = (now + item.leaseMs) as Instant;
+    const found = this.#find(ItemKind.ITEM_KIND_RENEW, item, index);
+    if (!found) return { until };
+    const { state } = found.task;
+    const { visibility } = state;
+    if (visibility.kind !== 'hidden' || !isLeasedAt(state, now)) {
+      this.#refuse(ItemKind.ITEM_KIND_RENEW, index, item, whyNotLeased(item, state));
+    } else {
+      this.#draft.change(found.queue, item.pid, found.task, { ...state, visibility: { ...visibility, until } });
+    }
+    return { until };
+  }
+
+  #release(item: ReleaseItem, index: number): UpdateOutcome['released'][number] {
+    const nothing = { until: undefined, deadLetterQueue: undefined };
+    const found = this.#find(ItemKind.ITEM_KIND_RELEASE, item, index);
+    if (!found) return nothing;
+    const { queue, task } = found;
+    const { now, random } = this.#view;
+    if (!isLeasedAt(task.state, now)) {
+      this.#refuse(ItemKind.ITEM_KIND_RELEASE, index, item, whyNotLeased(item, task.state));
+      return nothing;
+    }
+    if (item.refundAttempt) {
+      const attempts = Math.max(0, task.state.attempts - 1);
+      const state = afterWait({ ...task.state, attempts }, now, item.delayMs ?? 0, now);
+      this.#draft.change(queue, item.pid, task, state);
+      return { until: shownAt(state), deadLetterQueue: undefined };
+    }
+    const after = afterFailedAttempt(task.state, now, now, random, item.delayMs);
+    if (after.kind === 'dead') {
+      this.#dead.push({ queue, pid: item.pid, task });
+      const name = deadLetterQueueOf(queue.ledger.name, task.state);
+      return { until: undefined, deadLetterQueue: formatQueueName(name) };
+    }
+    this.#draft.change(queue, item.pid, task, after.state);
+    return { until: shownAt(after.state), deadLetterQueue: undefined };
+  }
+
+  #enqueue(item: EnqueueItem, index: number): UpdateOutcome['enqueued'][number] {
+    const queue = this.#draft.queueFor(item.queue);
+    const pid = item.pid ?? nextFifoPid(this.#draft.largestPid(queue), this.#view.now);
+    const created = EnqueueResult.ENQUEUE_RESULT_CREATED;
+    if (pid === undefined) {
+      this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid: '' as Pid }, 'FIFO_EXHAUSTED');
+      return { pid: '' as Pid, result: created, leased: false };
+    }
+    const existing = item.pid === undefined ? undefined : this.#draft.find(queue, pid);
+    if (existing && this.#hasDied(queue, existing)) this.#due.add(queue);
+    if (existing) {
+      const leased = isLeasedAt(existing.state, this.#view.now);
+      if (item.mode === EnqueueMode.ENQUEUE_MODE_FAIL) {
+        this.#refuse(ItemKind.ITEM_KIND_ENQUEUE, index, { ...item, pid }, 'TASK_EXISTS');
+      } else if (item.mode === EnqueueMode.ENQUEUE_MODE_REPLACE) {
+        const after = { ...existing.state, dataBytes: item.data.byteLength };
+        this.#draft.change(queue, pid, existing, after, item.data);
+        return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
+      }
+      return { pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased };
+    }
+    const { now } = this.#view;
+    const dueAt = (now + item.delayMs) as Instant;
+    const state: TaskState = {
+      enqueuedAt: now,
+      dueAt,
+      dataBytes: item.data.byteLength,
+      attempts: 0,
+      token: 0 as LeaseToken,
+      retry: item.retry,
+      visibility: hiddenUntil(dueAt, now),
+    };
+    this.#draft.add(queue, pid, state, item.data);
+    return { pid, result: created, leased: false };
+  }
+
+  /** The task an item speaks of, if it is there and the item's token is current; refuses the item otherwise. */
+  #find(kind: ItemKind, item: DequeueItem, index: number): { queue: Queue; task: CachedTask } | undefined {
+    const queue = this.#view.queue(item.queue);
+    if (!queue) {
+      this.#refuse(kind, index, item, 'TASK_NOT_FOUND');
+      return undefined;
+    }
+    const knowledge = this.#view.known(queue, item.pid);
+    if (knowledge.kind === 'unknown') {
+      this.#draft.need(queue, item.pid, 0);
+      return undefined;
+    }
+    if (knowledge.kind === 'task' && this.#hasDied(queue, knowledge.task)) {
+      this.#due.add(queue);
+      return undefined;
+    }
+    if (knowledge.kind === 'absent') {
+      this.#refuse(kind, index, item, 'TASK_NOT_FOUND');
+      return undefined;
+    }
+    if (item.token !== undefined && item.token !== knowledge.task.state.token) {
+      this.#refuse(kind, index, item, 'LEASE_LOST');
+      return undefined;
+    }
+    return { queue, task: knowledge.task };
+  }
+
+  /** Whether its last attempt is over, so that it belongs to another queue. */
+  #hasDied(queue: Queue, { state }: CachedTask): boolean {
+    const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now);
+    return isOver && isLastAttempt(state) && this.#view.canShowDue(queue);
+  }
+
+  #refuse(kind: ItemKind, index: number, item: { queue: QueueName; pid: Pid }, reason: RefusedItem['reason']): void {
+    this.#refused.push({ kind, index, queue: item.queue, pid: item.pid, reason, message: sentence(reason) });
+  }
+}
+
+/** A task whose lease ended looks like one that nobody has leased; the token tells them apart. */
+const whyNotLeased = ({ token }: DequeueItem, state: TaskState): Reason =>
+  token !== undefined && token === state.token ? 'LEASE_EXPIRED' : 'NOT_LEASED';
+
+const shownAt = ({ visibility }: TaskState): Instant | undefined =>
+  visibility.kind === 'hidden' ? visibility.until : undefined;
+
+function sentence(reason: Reason): string {
+  switch (reason) {
+    case 'TASK_NOT_FOUND':
+      return 'no such task in the queue';
+    case 'TASK_EXISTS':
+      return 'a task with this PID is in the queue already';
+    case 'LEASE_LOST':
+      return 'the lease token is no longer current: the task was leased again or its leases were reset';
+    case 'LEASE_EXPIRED':
+      return 'the lease has expired';
+    case 'NOT_LEASED':
+      return 'the task is not leased';
+    case 'FIFO_EXHAUSTED':
+      return 'no PID is behind the largest one of the queue';
+    default:
+      return reason;
+  }
+}

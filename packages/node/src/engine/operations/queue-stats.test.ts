@@ -1,0 +1,111 @@
+import { partitionOf } from '@taskmaster/proto';
+import type { PartitionId } from '@taskmaster/server/domain';
+import { describe, expect, test } from 'vitest';
+import { type EngineHarness, engineHarness } from '../../testing/engine-harness.ts';
+
+describe('counts', () => {
+  test('show what was due when they were asked for, though a search for it was under way already', async () => {
+    await using h = await engineHarness({ readMs: 10 });
+    await h.clock.run(h.enqueue('mail', ['a', 'b']));
+    await h.clock.run(h.lease('mail', { for: 100 }));
+    await h.clock.run(h.lease('mail', { for: 105 }));
+    await h.clock.advance(100);
+    const earlier = h.counts('mail');
+    await h.clock.advance(6);
+    const later = h.counts('mail');
+    expect(await h.clock.run(earlier)).toEqual({ available: 1, leased: 1, delayed: 0 });
+    expect(await h.clock.run(later)).toEqual({ available: 2, leased: 0, delayed: 0 });
+  });
+});
+
+describe('the age of the oldest task', () => {
+  const HOUR = 3600 * 1000;
+  const ageIn = async (h: EngineHarness, name: string): Promise<number> => {
+    const command = { kind: 'named' as const, queues: [{ group: '', name }] };
+    const { queues } = await h.clock.run(h.engine.queueStats(command));
+    return queues[0]?.oldestAgeMs ?? Number.NaN;
+  };
+  /** Whatever the node has gone through meanwhile. */
+  const ways: [string, (h: EngineHarness) => Promise<void>][] = [
+    ['', async () => {}],
+    [', over a crash', (h) => h.crash()],
+  ];
+
+  test.each(ways)('is counted from when it became due%s', async (_, pass) => {
+    await using h = await engineHarness();
+    await h.clock.run(h.update({ enqueue: [{ queue: 'mail', pid: 'a', delay: HOUR }] }));
+    await h.clock.advance(HOUR - 1000);
+    await pass(h);
+    expect(await ageIn(h, 'mail')).toBe(0);
+    await h.clock.advance(61_000);
+    await pass(h);
+    expect(await ageIn(h, 'mail')).toBeCloseTo(60_000, -3);
+  });
+
+  test.each(ways)(
+    'goes on while it is leased, and begins anew with a delay that its release asks for%s',
+    async (_, pass) => {
+      await using h = await engineHarness();
+      await h.clock.run(h.enqueue('mail', ['a']));
+      const leaseAt = async (ms: number): Promise<number | undefined> => {
+        await h.clock.advance(ms);
+        const [task] = await h.clock.run(h.lease('mail', { for: HOUR }));
+        return task?.token;
+      };
+      const token = await leaseAt(60_000);
+      await h.clock.advance(60_000);
+      await pass(h);
+      expect(await ageIn(h, 'mail')).toBeCloseTo(120_000, -3);
+      await h.clock.run(h.update({ release: [{ queue: 'mail', pid: 'a', token, delay: 0 }] }));
+      expect(await ageIn(h, 'mail')).toBeCloseTo(120_000, -3);
+      const again = await leaseAt(0);
+      await h.clock.run(h.update({ release: [{ queue: 'mail', pid: 'a', token: again, delay: HOUR, refund: true }] }));
+      await pass(h);
+      expect(await ageIn(h, 'mail')).toBe(0);
+      await h.clock.advance(HOUR + 30_000);
+      expect(await ageIn(h, 'mail')).toBeCloseTo(30_000, -3);
+      const last = await leaseAt(0);
+      await h.clock.run(h.update({ dequeue: [{ queue: 'mail', pid: 'a', token: last }] }));
+      expect(await ageIn(h, 'mail')).toBe(0);
+    },
+  );
+
+  test('begins anew with a backoff, too', async () => {
+    await using h = await engineHarness();
+    const retry = { maxAttempts: 0, backoffInitialMs: HOUR, backoffMaxMs: HOUR };
+    await h.clock.run(h.update({ enqueue: [{ queue: 'mail', pid: 'a', retry }] }));
+    await h.clock.run(h.lease('mail', { for: 60_000 }));
+    await h.clock.advance(59_000);
+    expect(await ageIn(h, 'mail')).toBeCloseTo(59_000, -3);
+    await h.clock.advance(1_001);
+    expect(await ageIn(h, 'mail')).toBe(0);
+    await h.clock.advance(HOUR + 10_000);
+    expect(await ageIn(h, 'mail')).toBeGreaterThan(0);
+    expect(await ageIn(h, 'mail')).toBeLessThan(HOUR + 10_000);
+  });
+});
+
+describe('queues looked for by their group', () => {
+  const everyQueue = {
+    ...{ matches: undefined, minAvailable: undefined, maxAvailable: undefined, minLeased: undefined },
+    ...{ maxLeased: undefined, minDelayed: undefined, maxDelayed: undefined },
+  };
+
+  test('are all the group has, or the node says that it does not hold them: never that there are none', async () => {
+    await using h = await engineHarness({ clustered: true, config: { partitions: 4 } });
+    const id = partitionOf('orders', 4) as PartitionId;
+    await h.clock.run(h.engine.partitions.claim([{ id, epoch: 1 }]));
+    await h.clock.run(h.enqueue('orders#new', ['a']));
+    const elsewhere = ['a', 'b', 'c', 'd', 'e'].find((group) => partitionOf(group, 4) !== id);
+    const look = (group: string | undefined) => {
+      const filter = { ...everyQueue, group };
+      const listed = h.engine.listQueues({ filter, limit: 10, after: undefined });
+      const counted = h.engine.queueStats({ kind: 'filtered', filter, limit: 10 });
+      return h.clock.run(Promise.allSettled([listed, counted]));
+    };
+    for (const group of ['orders', undefined]) {
+      for (const found of await look(group)) expect(found).toMatchObject({ value: { queues: [{ available: 1 }] } });
+    }
+    for (const found of await look(elsewhere)) expect(found).toMatchObject({ reason: { reason: 'NOT_HOLDER' } });
+  });
+});

@@ -1,0 +1,142 @@
+import { formatQueueName } from '@taskmaster/proto';
+import type {
+  Instant,
+  ListCommand,
+  QueueFilter,
+  QueuePage,
+  QueueStats,
+  QueueTotals,
+  StatsCommand,
+  StatsReport,
+} from '@taskmaster/server/domain';
+import type { Memory } from '../engine-state.ts';
+import type { Queue } from '../queues/queue.ts';
+import { dueFor, mayBeDue, showAllDue } from './expire.ts';
+
+/** ListQueues: what is in memory of each queue, once expired leases and ended delays are counted as available. */
+export async function listQueues(memory: Memory, { filter, limit, after }: ListCommand): Promise<QueuePage> {
+  await showAllDue(memory, dueQueues(memory, filter));
+  const now = memory.clock.now();
+  const queues: QueueStats[] = [];
+  let more = false;
+  for (const queue of memory.table.inOrder(filter, after)) {
+    if (!isWithin(queue, filter)) continue;
+    more = queues.length === limit;
+    if (more) break;
+    queues.push(statsOf(queue, now));
+  }
+  await memory.durable();
+  return { queues, more };
+}
+
+/** GetQueueStats: of named queues, or of those a filter chooses, with the sums over all of them. */
+export async function queueStats(memory: Memory, command: StatsCommand): Promise<StatsReport> {
+  const report = command.kind === 'named' ? await namedStats(memory, command) : await filteredStats(memory, command);
+  await memory.durable();
+  return report;
+}
+
+async function namedStats(
+  memory: Memory,
+  { queues: names }: Extract<StatsCommand, { kind: 'named' }>,
+): Promise<StatsReport> {
+  await showAllDue(memory, dueFor(memory, names));
+  const now = memory.clock.now();
+  const totals = new Totals();
+  const queues = names.map((name) => {
+    const queue = memory.table.get(name);
+    const stats = queue ? statsOf(queue, now) : { ...NO_STATS, queue: name };
+    totals.add(stats);
+    return stats;
+  });
+  return { queues, totals };
+}
+
+async function filteredStats(
+  memory: Memory,
+  { filter, limit }: Extract<StatsCommand, { kind: 'filtered' }>,
+): Promise<StatsReport> {
+  await showAllDue(memory, dueQueues(memory, filter));
+  const now = memory.clock.now();
+  const totals = new Totals();
+  const queues: QueueStats[] = [];
+  for (const queue of memory.table.inOrder(filter)) {
+    if (!isWithin(queue, filter)) continue;
+    const stats = statsOf(queue, now);
+    totals.add(stats);
+    if (queues.length < limit) queues.push(stats);
+  }
+  return { queues, totals };
+}
+
+/** Instants are compared before names: that costs next to nothing, and most queues have nothing due. */
+function* dueQueues(memory: Memory, { group, matches }: QueueFilter): Generator<Queue> {
+  const now = memory.clock.now();
+  for (const queue of memory.hiding) {
+    if (!mayBeDue(queue, now) || (group !== undefined && queue.ledger.name.group !== group)) continue;
+    if (matches === undefined || matches(queue.fullName) || feeds(memory, queue, now, matches)) yield queue;
+  }
+}
+
+/** Whether dead tasks of the queue may have to go to one with such a name. */
+function feeds(memory: Memory, queue: Queue, now: Instant, matches: (fullName: string) => boolean): boolean {
+  if (!memory.lastAttempts.isDue(queue, now)) return false;
+  const { group } = queue.ledger.name;
+  return [...memory.lastAttempts.targetsOf(queue)].some((name) => matches(formatQueueName({ group, name })));
+}
+
+/** Queues exist while they hold tasks (the paper, 2). */
+function isWithin({ ledger }: Queue, filter: QueueFilter): boolean {
+  return (
+    ledger.size > 0 &&
+    within(ledger.available, filter.minAvailable, filter.maxAvailable) &&
+    within(ledger.leased, filter.minLeased, filter.maxLeased) &&
+    within(ledger.delayed, filter.minDelayed, filter.maxDelayed)
+  );
+}
+
+const within = (value: number, min: number | undefined, max: number | undefined): boolean =>
+  (min === undefined || value >= min) && (max === undefined || value <= max);
+
+function statsOf({ ledger, rates }: Queue, now: Instant): QueueStats {
+  return {
+    queue: ledger.name,
+    available: ledger.available,
+    leased: ledger.leased,
+    delayed: ledger.delayed,
+    completed: ledger.completed,
+    enqueueRate: rates?.enqueueRate(now) ?? 0,
+    leaseRate: rates?.leaseRate(now) ?? 0,
+    completeRate: rates?.completeRate(now) ?? 0,
+    meanLeaseMs: rates?.meanLeaseMs ?? 0,
+    oldestAgeMs: ledger.oldest === undefined ? 0 : Math.max(0, now - ledger.oldest),
+  };
+}
+
+const NO_STATS = {
+  available: 0,
+  leased: 0,
+  delayed: 0,
+  completed: 0,
+  enqueueRate: 0,
+  leaseRate: 0,
+  completeRate: 0,
+  meanLeaseMs: 0,
+  oldestAgeMs: 0,
+};
+
+class Totals implements QueueTotals {
+  queues = 0;
+  available = 0;
+  leased = 0;
+  delayed = 0;
+  completed = 0;
+
+  add(stats: QueueStats): void {
+    this.queues++;
+    this.available += stats.available;
+    this.leased += stats.leased;
+    this.delayed += stats.delayed;
+    this.completed += stats.completed;
+  }
+}

@@ -1,0 +1,89 @@
+import type { QueueName } from '@taskmaster/proto';
+import {
+  AVAILABLE,
+  type Instant,
+  isLeased,
+  isLeasedAt,
+  type Key,
+  type LeaseToken,
+  type Pid,
+} from '@taskmaster/server/domain';
+import { afterPrefix, dueKey, pidOfDueKey } from '../../domain/keys.ts';
+import { Family } from '../../ports/store.ts';
+import type { Memory } from '../engine-state.ts';
+import { Reads } from '../pending/reads.ts';
+import { MemoryView } from '../pending/view.ts';
+import type { Queue } from '../queues/queue.ts';
+import { dueFor, showAllDue } from './expire.ts';
+import { TaskDraft } from './task-draft.ts';
+
+const TASKS_PER_ATOM = 1000;
+const FIRST = 0 as Instant;
+
+/**
+ * Makes every leased task available now, in atoms of a bounded size. Tasks leased while it runs may stay leased. A task's
+ * lease token changes, so that whoever held the lease cannot complete the task any more.
+ */
+export async function resetLeases(memory: Memory, name: QueueName): Promise<number> {
+  // A lease that has ended is none: its task has its backoff, or goes to the dead letters.
+  await showAllDue(memory, dueFor(memory, [name]));
+  const id = memory.partitionOf(name.group);
+  // Asked again after every wait: the partition may have been given up meanwhile, and its queues with it.
+  for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
+  memory.assertCurrent();
+  const queue = memory.table.get(name);
+  if (!queue) {
+    await memory.durable();
+    return 0;
+  }
+  using reads = new Reads(memory);
+  reads.hold(queue);
+  // Those whose lease is not in the store yet, and then what the store has.
+  const recent: Pid[] = [];
+  for (const [pid, { task }] of queue.recentChanges()) if (task && isLeased(task.state)) recent.push(pid);
+  let reset = 0;
+  for (let at = 0; at < recent.length; at += TASKS_PER_ATOM) {
+    reset += await resetSome(memory, queue, recent.slice(at, at + TASKS_PER_ATOM), reads);
+  }
+  let gte = dueKey(queue.prefix, FIRST, '' as Pid);
+  for (;;) {
+    const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
+    const rows = await memory.store.scan(Family.due, { gte, lt: afterPrefix(queue.prefix) }, limit);
+    const pids = rows.map(({ key }) => pidOfDueKey(key));
+    reset += await resetSome(memory, queue, pids, reads);
+    const last = rows.at(-1);
+    if (!last || rows.length < TASKS_PER_ATOM) break;
+    gte = `${last.key}\0` as Key;
+  }
+  await memory.durable();
+  return reset;
+}
+
+async function resetSome(memory: Memory, queue: Queue, pids: readonly Pid[], reads: Reads): Promise<number> {
+  for (;;) {
+    memory.assertCurrent();
+    const gate = memory.holdings.gate(queue.partition);
+    if (gate) {
+      await gate;
+      continue;
+    }
+    if (queue.dropped) return 0;
+    const now = memory.clock.now();
+    const draft = new TaskDraft(new MemoryView(memory, now, reads));
+    const token = memory.nextTicket(queue.partition) as number as LeaseToken;
+    for (const pid of pids) {
+      const task = draft.find(queue, pid);
+      if (task && isLeasedAt(task.state, now)) {
+        draft.change(queue, pid, task, { ...task.state, token, visibility: AVAILABLE });
+      }
+    }
+    if (draft.needs.length > 0) {
+      await reads.fetch(draft.needs);
+      continue;
+    }
+    if (draft.changes.length > 0) {
+      memory.commit({ partition: queue.partition, at: now, changes: draft.changes });
+    }
+    return draft.changes.length;
+  }
+}

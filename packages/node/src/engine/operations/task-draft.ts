@@ -1,0 +1,152 @@
+import type { QueueName } from '@taskmaster/proto';
+import { AVAILABLE, type LeaseToken, type Pid, type TaskState } from '@taskmaster/server/domain';
+import type { PlannedChange } from '../engine-state.ts';
+import type { Need } from '../pending/reads.ts';
+import type { CachedTask } from '../queues/cache/places.ts';
+import type { Knowledge, Queue } from '../queues/queue.ts';
+import { deadLetterQueueOf } from './attempts.ts';
+
+/** What a draft may look at. */
+export interface DraftView {
+  queue(name: QueueName): Queue | undefined;
+  /** A queue that does not exist yet; `drafts` counts those this draft has made before. */
+  draftQueue(name: QueueName, drafts: number): Queue;
+  known(queue: Queue, pid: Pid): Knowledge;
+  /** The payload, if it was fetched. */
+  payload(queue: Queue, pid: Pid): Uint8Array | undefined;
+}
+
+/** A task whose last attempt has failed. */
+export interface DeadTask {
+  readonly queue: Queue;
+  readonly pid: Pid;
+  readonly task: CachedTask;
+}
+
+/**
+ * The changes of one atom while they are being decided: each sees the effect of those before it, and nothing else does
+ * until they are committed.
+ */
+export class TaskDraft {
+  readonly changes: PlannedChange[] = [];
+  readonly created: Queue[] = [];
+  readonly needs: Need[] = [];
+  deadLettered = 0;
+  readonly #view: DraftView;
+  /** Tasks as the first so many changes leave them; undefined: gone. Most updates never look, so it is made when one does. */
+  #tasks: Map<Queue, Map<Pid, CachedTask | undefined>> | undefined;
+  #indexed = 0;
+  /** Of the queue that was added to last, and of those before. */
+  #latest: { readonly queue: Queue; readonly largest: Pid } | undefined;
+  #largest: Map<Queue, Pid> | undefined;
+
+  constructor(view: DraftView) {
+    this.#view = view;
+  }
+
+  /** The queue of that name; one that does not exist is created with the atom. */
+  queueFor(name: QueueName): Queue {
+    const existing =
+      this.#view.queue(name) ??
+      this.created.find(({ ledger }) => ledger.name.name === name.name && ledger.name.group === name.group);
+    if (existing) return existing;
+    const queue = this.#view.draftQueue(name, this.created.length);
+    this.created.push(queue);
+    return queue;
+  }
+
+  largestPid(queue: Queue): Pid | undefined {
+    if (this.#latest?.queue === queue) return this.#latest.largest;
+    return this.#largest?.get(queue) ?? queue.ledger.largestPid;
+  }
+
+  /** The task as the changes so far leave it; undefined where there is none, or where it must be read first. */
+  find(queue: Queue, pid: Pid): CachedTask | undefined {
+    const tasks = this.#changed(queue);
+    if (tasks?.has(pid)) return tasks.get(pid);
+    const knowledge = this.#view.known(queue, pid);
+    if (knowledge.kind === 'unknown') this.need(queue, pid, 0);
+    return knowledge.kind === 'task' ? knowledge.task : undefined;
+  }
+
+  need(queue: Queue, pid: Pid, payloadBytes: number): void {
+    this.needs.push({ queue, pid, payloadBytes });
+  }
+
+  add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
+    const { queueId } = queue.ledger;
+    this.changes.push({ queue, change: { kind: 'enqueue', queueId, pid, after, data }, known: undefined });
+    const largest = this.largestPid(queue);
+    if (largest !== undefined && pid <= largest) return;
+    if (this.#latest && this.#latest.queue !== queue) {
+      this.#largest ??= new Map();
+      this.#largest.set(this.#latest.queue, this.#latest.largest);
+    }
+    this.#latest = { queue, largest: pid };
+  }
+
+  change(queue: Queue, pid: Pid, known: CachedTask, after: TaskState, data?: Uint8Array): void {
+    const { queueId } = queue.ledger;
+    const change = { kind: 'change' as const, queueId, pid, before: known.state, after, data };
+    this.changes.push({ queue, change, known });
+  }
+
+  remove(queue: Queue, pid: Pid, known: CachedTask, completed: boolean): void {
+    const { queueId } = queue.ledger;
+    this.changes.push({
+      queue,
+      change: { kind: 'dequeue', queueId, pid, before: known.state, completed },
+      known,
+    });
+  }
+
+  /**
+   * Moves tasks to their dead-letter queues, each in place of one of the same PID there, and without its token: who holds
+   * that by a lease of the one it replaces must not end it. All leave before any arrives: a task may make room for another
+   * one.
+   */
+  deadLetter(tasks: readonly DeadTask[]): void {
+    if (tasks.length === 0) return;
+    const moves = tasks.map((task) => ({ ...task, data: this.#payloadOf(task) }));
+    if (this.needs.length > 0) return;
+    for (const { queue, pid, task } of moves) this.remove(queue, pid, task, false);
+    for (const { queue, pid, task, data } of moves) {
+      const target = this.queueFor(deadLetterQueueOf(queue.ledger.name, task.state));
+      const after = { ...task.state, token: NO_TOKEN, retry: undefined, visibility: AVAILABLE };
+      const there = this.find(target, pid);
+      if (there) this.change(target, pid, there, after, data);
+      else this.add(target, pid, after, data ?? EMPTY);
+      this.deadLettered++;
+    }
+  }
+
+  #payloadOf({ queue, pid, task }: DeadTask): Uint8Array | undefined {
+    if (task.state.dataBytes === 0) return EMPTY;
+    const data = task.data ?? this.#view.payload(queue, pid);
+    if (!data) this.need(queue, pid, task.state.dataBytes);
+    return data;
+  }
+
+  /** Tasks of the queue as all changes so far leave them. */
+  #changed(queue: Queue): ReadonlyMap<Pid, CachedTask | undefined> | undefined {
+    for (; this.#indexed < this.changes.length; this.#indexed++) {
+      const planned = this.changes[this.#indexed];
+      if (planned) this.#index(planned);
+    }
+    return this.#tasks?.get(queue);
+  }
+
+  #index({ queue, change, known }: PlannedChange): void {
+    this.#tasks ??= new Map();
+    let tasks = this.#tasks.get(queue);
+    if (!tasks) {
+      tasks = new Map();
+      this.#tasks.set(queue, tasks);
+    }
+    const isGone = change.kind === 'dequeue';
+    tasks.set(change.pid, isGone ? undefined : { state: change.after, data: change.data ?? known?.data });
+  }
+}
+
+const EMPTY = new Uint8Array(0);
+const NO_TOKEN = 0 as LeaseToken;

@@ -1,0 +1,158 @@
+import {
+  type Instant,
+  type PartitionId,
+  Refusal,
+  type UpdateCommand,
+  type UpdateOutcome,
+  UpdateRefusal,
+} from '@taskmaster/server/domain';
+import type { RecordedRequest } from '../../domain/atom.ts';
+import type { Memory } from '../engine-state.ts';
+import { type Need, Reads } from '../pending/reads.ts';
+import { MemoryView } from '../pending/view.ts';
+import type { Queue } from '../queues/queue.ts';
+import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
+import { fingerprintOf } from '../requests/request-fingerprint.ts';
+import type { RequestKnowledge } from '../requests/request-ids.ts';
+import { tryShowDue } from './expire.ts';
+import { planUpdate, type UpdatePlan } from './plan-update.ts';
+
+/** What was decided of an update; a success is committed, and neither is durable yet. */
+type Decision =
+  | { readonly kind: 'done'; readonly outcome: UpdateOutcome; readonly deadLettered: number }
+  | { readonly kind: 'refused'; readonly refusal: Refusal };
+
+/** A decision, or what must be read before there can be one. */
+type Attempt =
+  | Decision
+  | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  | { readonly kind: 'due'; readonly queues: Iterable<Queue> }
+  /** Whether the request was seen before. */
+  | { readonly kind: 'request-unknown' };
+
+/**
+ * UpdateTasks (the paper, 4): read what memory does not know, decide, commit. Deciding and committing happen in one turn,
+ * so nothing can change in between; operations wait for their own reads only, never for each other.
+ */
+export async function updateTasks(memory: Memory, command: UpdateCommand): Promise<UpdateOutcome> {
+  const decision = decideNow(memory, command) ?? (await decide(memory, command));
+  // A refusal speaks of what must be durable too: a task seen as gone must not come back.
+  await memory.durable();
+  if (decision.kind === 'refused') throw decision.refusal;
+  memory.counts.tasksDeadLettered += decision.deadLettered;
+  return decision.outcome;
+}
+
+/** For hot paths, where nothing must be read or waited for: nearly always. */
+function decideNow(memory: Memory, command: UpdateCommand): Decision | undefined {
+  memory.assertCurrent();
+  const { partition, latin1 } = memory.group(command.group);
+  if (!memory.holdings.canCommit(partition)) return undefined;
+  if (sourcesOf(memory, command).length > 0) return undefined;
+  const attempted = attempt(memory, command, partition, nameOfRequest(latin1, command));
+  return attempted.kind === 'done' || attempted.kind === 'refused' ? attempted : undefined;
+}
+
+async function decide(memory: Memory, command: UpdateCommand): Promise<Decision> {
+  const { partition, latin1 } = memory.group(command.group);
+  const requestName = nameOfRequest(latin1, command);
+  using reads = new Reads(memory);
+  using _held = requestName === undefined ? undefined : memory.requests.hold(requestName);
+  let readRequest: RequestKnowledge | undefined;
+  const asked = new Set<Queue>();
+  const notShown = new Set<Queue>();
+  for (;;) {
+    memory.assertCurrent();
+    const gate = memory.holdings.gate(partition);
+    if (gate) {
+      await gate;
+      continue;
+    }
+    const sources = sourcesOf(memory, command).filter((queue) => !asked.has(queue));
+    for (const queue of sources) asked.add(queue);
+    if (sources.length > 0) {
+      for (const queue of sources) await tryShowDue(memory, queue);
+      continue;
+    }
+    const attempted = attempt(memory, command, partition, requestName, readRequest, reads, notShown);
+    if (attempted.kind === 'due') {
+      for (const queue of attempted.queues) if (!(await tryShowDue(memory, queue))) notShown.add(queue);
+    } else if (attempted.kind === 'needs') await reads.fetch(attempted.needs);
+    else if (attempted.kind !== 'request-unknown') return attempted;
+    else if (requestName !== undefined) {
+      readRequest = await memory.requests.read(partition, requestName, memory.clock.now());
+    }
+  }
+}
+
+/** Where tasks may have died that go to queues which the update names: these must have them first. */
+function sourcesOf(memory: Memory, { group, enqueue, dequeue, renew, release }: UpdateCommand): Queue[] {
+  const { lastAttempts } = memory;
+  if (!lastAttempts.anyInto(group)) return NO_QUEUES;
+  const now = memory.clock.now();
+  const sources = new Set<Queue>();
+  for (const items of [enqueue, dequeue, renew, release]) {
+    let asked: string | undefined;
+    for (const { queue } of items) {
+      // Most items in a row name the same queue.
+      if (queue.name === asked) continue;
+      asked = queue.name;
+      for (const source of lastAttempts.into(queue, now)) sources.add(source);
+    }
+  }
+  return [...sources];
+}
+
+/** Decides, and commits what was decided, as far as memory and what was read go. */
+function attempt(
+  memory: Memory,
+  command: UpdateCommand,
+  partition: PartitionId,
+  requestName: string | undefined,
+  readRequest?: RequestKnowledge,
+  reads?: Reads,
+  notShown?: ReadonlySet<Queue>,
+): Attempt {
+  const now = memory.clock.now();
+  if (requestName !== undefined) {
+    const known = memory.requests.lookUp(requestName, now);
+    const seen = known.kind === 'unknown' ? readRequest : known;
+    if (seen === undefined) return { kind: 'request-unknown' };
+    if (seen.kind === 'seen') return repeat(command, seen.outcome);
+  }
+  const plan = planUpdate(command, new MemoryView(memory, now, reads, notShown));
+  if (plan.kind === 'needs' || plan.kind === 'due') return plan;
+  if (plan.kind === 'refused') return { kind: 'refused', refusal: new UpdateRefusal(plan.items) };
+  commit(memory, partition, command, requestName, plan, now);
+  return { kind: 'done', outcome: plan.outcome, deadLettered: plan.deadLettered };
+}
+
+const NO_QUEUES: Queue[] = [];
+
+/** Ids are the groups' own: a partition holds many groups. */
+const nameOfRequest = (group: string, { requestId }: UpdateCommand): string | undefined =>
+  requestId === undefined ? undefined : `${group}\0${requestId}`;
+
+function commit(
+  memory: Memory,
+  partition: PartitionId,
+  command: UpdateCommand,
+  requestName: string | undefined,
+  plan: Extract<UpdatePlan, { kind: 'planned' }>,
+  at: Instant,
+): void {
+  // An update that only collapsed into existing tasks changes nothing; its id is remembered all the same.
+  if (plan.changes.length === 0 && requestName === undefined) return;
+  const request: RecordedRequest | undefined =
+    requestName === undefined
+      ? undefined
+      : { id: requestName, outcome: encodeOutcome(fingerprintOf(command), plan.outcome) };
+  memory.commit({ partition, at, changes: plan.changes, created: plan.created, request });
+}
+
+function repeat(command: UpdateCommand, recorded: string): Decision {
+  const { fingerprint, outcome } = decodeOutcome(recorded);
+  if (fingerprint === fingerprintOf(command)) return { kind: 'done', outcome, deadLettered: 0 };
+  const message = 'the request id was used for a different request before';
+  return { kind: 'refused', refusal: new Refusal('REQUEST_ID_REUSED', message) };
+}

@@ -1,0 +1,243 @@
+import { parseQueueName, partitionOf } from '@taskmaster/proto';
+import type { Instant, PartitionId, Pid, QueueId, Ticket } from '@taskmaster/server/domain';
+import { describe, expect, test } from 'vitest';
+import { EngineHarness, pidsOf } from '../../testing/engine-harness.ts';
+import type { PartitionExport } from './transfer/export-partition.ts';
+
+const QUEUE = 'orders#new';
+const P = partitionOf('orders', 4) as PartitionId;
+const PIDS = ['1', '2', '3'];
+
+/** An engine that holds the partition at that epoch, with three tasks. */
+async function holderAt(epoch: number, readMs = 0): Promise<EngineHarness> {
+  const config = { partitions: 4, cacheBytes: 1 };
+  const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 2, readMs, config });
+  await h.open();
+  await h.clock.run(h.engine.partitions.claim([{ id: P, epoch }]));
+  await h.clock.run(h.enqueue(QUEUE, PIDS));
+  return h;
+}
+
+async function snapshotOf(h: EngineHarness): Promise<{ leaving: PartitionExport; rows: unknown[] }> {
+  const leaving = h.engine.partitions.export(P);
+  const rows: unknown[] = [];
+  const read = async (): Promise<void> => {
+    for await (const part of leaving.rows()) rows.push(...part);
+  };
+  await h.clock.run(read());
+  return { leaving, rows };
+}
+
+describe('a partition that comes back right after it was given up', () => {
+  test.each([0, 1, 50, 95])('keeps its rows: those of before are deleted first; offered after %d ms', async (ms) => {
+    const other = await holderAt(2);
+    const { leaving, rows } = await snapshotOf(other);
+    const h = await holderAt(1, 100);
+    await h.crash();
+    const { partitions } = h.engine;
+    // Nothing is deleted while the payloads of this lease are read: first the heads of queues, then those.
+    const leasing = h.lease(QUEUE, { max: 3 });
+    leasing.catch(() => {});
+    await h.clock.advance(105);
+    const released = partitions.supersede(P, { nodeId: 'b', epoch: 2 });
+    const back = async (): Promise<void> => {
+      if (ms > 0) await new Promise<void>((resolve) => h.clock.at((h.clock.now() + ms) as Instant, resolve));
+      const arriving = await partitions.import({ id: P, epoch: 3, ...leaving.offer, now: h.clock.now() });
+      await arriving.addRows(rows as never);
+      await new Promise<void>((resolve) => h.clock.at((h.clock.now() + 400) as Instant, resolve));
+      arriving.assertComplete(leaving.offer.ticket, PIDS.length);
+      await partitions.take(arriving);
+    };
+    await h.clock.run(Promise.all([released, back()]));
+    expect(partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+    expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(PIDS);
+    await h.crash();
+    expect(h.taskRows()).toBe(PIDS.length);
+  });
+});
+
+describe('a partition that begins anew where an import of it did not come to its end', () => {
+  /** Rows and atoms arrived; then its holder was given up. */
+  async function begunAnew(atomicBatches: boolean): Promise<EngineHarness> {
+    const from = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(from);
+    await from.clock.run(from.enqueue(QUEUE, ['4']));
+    await from.clock.run(leaving.synced());
+    const h = new EngineHarness({
+      clustered: true,
+      syncMs: 1,
+      atomicBatches,
+      config: { partitions: 4, cacheBytes: 1 },
+    });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    await h.clock.run(arriving.addAtoms(leaving.takeAtoms()));
+    await h.clock.run(partitions.claim([{ id: P, epoch: 3 }]));
+    return h;
+  }
+
+  test.each([true, false])('has nothing of what arrived (batches are atomic: %s)', async (atomicBatches) => {
+    const h = await begunAnew(atomicBatches);
+    expect(h.taskRows()).toBe(0);
+    await h.clock.run(h.enqueue('orders#other', ['9']));
+    await h.crash();
+    expect(await h.clock.run(h.counts(QUEUE))).toEqual({ available: 0, leased: 0, delayed: 0 });
+    expect(pidsOf(await h.clock.run(h.lease('orders#other', { max: 9 })))).toEqual(['9']);
+    expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual([]);
+  });
+
+  test.each(Array.from({ length: 30 }, (_, ms) => ms))(
+    'keeps its tasks though its disk stood still, %d ms after the offer, while that made room',
+    async (ms) => {
+      const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, config: { partitions: 4 } });
+      await h.open();
+      const { partitions } = h.engine;
+      const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, now: h.clock.now() };
+      const offered = partitions.import({ id: P, epoch: 2, ...offer }).then(
+        () => 'begun',
+        () => 'ended',
+      );
+      await h.clock.advance(ms);
+      h.disk.stallWrite(10_000);
+      await h.clock.advance(6_000);
+      const claimed = partitions.claim([{ id: P, epoch: 3 }]).then(() => h.enqueue(QUEUE, PIDS));
+      await h.clock.run(Promise.all([claimed, offered]));
+      await h.crash();
+      expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(PIDS);
+    },
+  );
+
+  test('takes nothing in while it begins', async () => {
+    const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, config: { partitions: 4 } });
+    await h.open();
+    const { partitions } = h.engine;
+    const claimed = partitions.claim([{ id: P, epoch: 3 }]);
+    const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, now: h.clock.now() };
+    const offered = partitions.import({ id: P, epoch: 2, ...offer });
+    await expect(h.clock.run(offered)).rejects.toThrow('begins anew');
+    await h.clock.run(claimed);
+  });
+
+  test('is not taken by that import, nor by what it still sends', async () => {
+    const from = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(from);
+    const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 2, config: { partitions: 4 } });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    const sending = arriving.addRows(rows as never);
+    await h.clock.run(partitions.claim([{ id: P, epoch: 3 }]));
+    await h.clock.run(sending);
+    await expect(h.clock.run(arriving.addRows(rows as never))).rejects.toThrow('begins anew');
+    await expect(h.clock.run(partitions.take(arriving))).rejects.toThrow('begins anew');
+    expect(h.taskRows()).toBe(0);
+  });
+});
+
+test.each([
+  ['available', 0],
+  ['leased, then delayed', 50],
+])('a task that one update puts in place of another of its PID comes along with the log: %s', async (_, delay) => {
+  const from = await holderAt(1);
+  const to = await holderAt(1);
+  await to.clock.run(to.engine.partitions.release(P, 'a', 2));
+  const { leaving, rows } = await snapshotOf(from);
+  if (delay > 0) await from.clock.run(from.lease(QUEUE));
+  const [pid = ''] = PIDS;
+  await from.clock.run(
+    from.update({ dequeue: [{ queue: QUEUE, pid }], enqueue: [{ queue: QUEUE, pid, data: 'new', delay }] }),
+  );
+  await from.clock.run(leaving.synced());
+  const { partitions } = to.engine;
+  const arrive = async (): Promise<void> => {
+    const arriving = await partitions.import({ id: P, epoch: 3, ...leaving.offer, now: to.clock.now() });
+    await arriving.addRows(rows as never);
+    await arriving.addAtoms(leaving.takeAtoms());
+    await partitions.take(arriving);
+  };
+  await to.clock.run(arrive());
+  await to.clock.advance(1000);
+  expect(await to.clock.run(to.counts(QUEUE))).toEqual({ available: PIDS.length, leased: 0, delayed: 0 });
+  const leased = await to.clock.run(to.lease(QUEUE, { max: 9 }));
+  expect(leased.map((task) => [task.pid, Buffer.from(task.data).toString()])).toContainEqual([pid, 'new']);
+  expect(leased).toHaveLength(PIDS.length);
+});
+
+describe('a partition whose holder row could not be written', () => {
+  /** Everything arrives; then the next fsync fails. */
+  async function failedTake(atomicBatches: boolean): Promise<EngineHarness> {
+    const other = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(other);
+    const h = new EngineHarness({ clustered: true, syncMs: 1, atomicBatches, config: { partitions: 4 } });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    h.disk.failSync(1);
+    await expect(h.clock.run(partitions.take(arriving))).rejects.toThrow('failed to sync');
+    return h;
+  }
+
+  test('is not said to be held nor not to be: only the next start finds out', async () => {
+    const h = await failedTake(true);
+    expect(h.engine.partitions.holding(P)).toBeUndefined();
+    await expect(h.clock.run(h.engine.partitions.settle(P))).rejects.toMatchObject({ reason: 'STORE_FAILED' });
+  });
+
+  test('is known not to be held where the write before it failed, as batches are not atomic', async () => {
+    const h = await failedTake(false);
+    await h.clock.run(h.engine.partitions.settle(P));
+    expect(h.engine.partitions.holding(P)).toBeUndefined();
+  });
+});
+
+test('partitions that are claimed together are told of together: whoever hears of it looks at all there are', async () => {
+  const h = new EngineHarness({ clustered: true, config: { partitions: 1024 } });
+  await h.open();
+  const told: (readonly PartitionId[])[] = [];
+  h.engine.partitions.onChange((changed) => void told.push(changed));
+  const ids = Array.from({ length: 500 }, (_, i) => (2 * i) as PartitionId);
+  await h.clock.run(h.engine.partitions.claim(ids.map((id) => ({ id, epoch: 3 }))));
+  expect(told).toEqual([ids]);
+});
+
+describe('an operation that waits for a frozen partition which is then released', () => {
+  const queue = parseQueueName(QUEUE);
+  const operations: readonly [name: string, run: (h: EngineHarness) => Promise<unknown>][] = [
+    ['an update', (h) => h.enqueue(QUEUE, ['4'])],
+    ['a lease', (h) => h.lease(QUEUE)],
+    ['a lease that waits', (h) => h.lease(QUEUE, { wait: 1000 })],
+    ['the reset of leases', (h) => h.engine.resetLeases(queue)],
+    ['the deletion of a queue', (h) => h.engine.deleteQueue(queue)],
+    ['counts', (h) => h.counts(QUEUE)],
+    ['a look at the head', (h) => h.engine.peekTasks({ queue, kind: 'head', limit: 1, includeData: false })],
+    ['a look at a task', (h) => h.engine.getTasks({ queue, pids: ['1' as Pid], includeData: false })],
+  ];
+  test.each(operations)('is told that this node does not hold it: %s', async (_, run) => {
+    const h = await holderAt(1);
+    const { partitions } = h.engine;
+    partitions.freeze(P);
+    const answer = run(h);
+    answer.catch(() => {});
+    await h.clock.advance(10);
+    await h.clock.run(partitions.release(P, 'b', 2));
+    await expect(h.clock.run(answer)).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+  });
+});
+
+describe('a node that stands still between being allowed to commit and committing', () => {
+  const mail = { enqueue: [{ queue: QUEUE, data: 'hello' }], id: 'once' };
+
+  test('applies the update when it is repeated, and does not take it for one that was', async () => {
+    const h = await holderAt(1);
+    // Asked twice in the turn, it notices at the second time.
+    let asked = 0;
+    h.engine.partitions.guard(() => (++asked === 2 ? new Promise<void>(() => {}) : undefined));
+    await expect(h.clock.run(h.update(mail))).rejects.toMatchObject({ reason: 'STARTING' });
+    const repeated = await h.clock.run(h.update(mail));
+    const leased = await h.clock.run(h.lease(QUEUE, { max: 9 }));
+    expect(pidsOf(leased)).toEqual([...PIDS, ...repeated.enqueued.map(({ pid }) => pid)]);
+  });
+});

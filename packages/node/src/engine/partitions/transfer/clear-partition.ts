@@ -1,0 +1,31 @@
+import type { PartitionId } from '@taskmaster/server/domain';
+import { metaKeys, partitionRange } from '../../../domain/keys.ts';
+import { Family, type Store } from '../../../ports/store.ts';
+import { WriteBatch } from '../../../ports/write-batch.ts';
+
+const FAMILIES = [
+  Family.data,
+  Family.ready,
+  Family.hidden,
+  Family.due,
+  Family.queues,
+  Family.log,
+  Family.requests,
+] as const;
+
+/**
+ * Deletes whatever rows are left of a partition that this node does not hold; by range, whatever their number. `check`
+ * is asked in the turn of each deletion, and throws where no more may be deleted.
+ */
+export async function clearPartition(store: Store, id: PartitionId, check = (): void => {}): Promise<void> {
+  for (const family of FAMILIES) {
+    check();
+    await store.deleteRange(family, partitionRange(id));
+  }
+  check();
+  const done = new WriteBatch();
+  done.delete(Family.meta, metaKeys.partition(id));
+  done.delete(Family.meta, metaKeys.clear(id));
+  // Synced, because it must not survive without the range deletions before it.
+  await store.write(done, { sync: true });
+}

@@ -1,0 +1,37 @@
+import type { Instant, TaskState } from '@taskmaster/server/domain';
+import type { ApplyAtom, TaskChange } from '../../../domain/atom.ts';
+
+/*
+ * Clocks of nodes differ, so instants travel as the time that remains: what arrives is moved by the difference between
+ * the clocks at the beginning of the transfer. Messages take time on their way, so a lease may last a little longer than
+ * it would have, never shorter.
+ */
+
+export const shiftInstant = (at: Instant, byMs: number): Instant => Math.max(0, at + byMs) as Instant;
+
+export function shiftState(state: TaskState, byMs: number): TaskState {
+  const { visibility } = state;
+  const enqueuedAt = shiftInstant(state.enqueuedAt, byMs);
+  const dueAt = shiftInstant(state.dueAt, byMs);
+  if (visibility.kind === 'available') return { ...state, enqueuedAt, dueAt };
+  const lease = visibility.lease && { ...visibility.lease, since: shiftInstant(visibility.lease.since, byMs) };
+  const until = shiftInstant(visibility.until, byMs);
+  return { ...state, enqueuedAt, dueAt, visibility: { kind: 'hidden', until, lease } };
+}
+
+export function shiftAtom(atom: ApplyAtom, byMs: number): ApplyAtom {
+  return { ...atom, at: shiftInstant(atom.at, byMs), changes: atom.changes.map((change) => shiftChange(change, byMs)) };
+}
+
+function shiftChange(change: TaskChange, byMs: number): TaskChange {
+  switch (change.kind) {
+    case 'enqueue':
+      return { ...change, after: shiftState(change.after, byMs) };
+    case 'change':
+      return { ...change, before: shiftState(change.before, byMs), after: shiftState(change.after, byMs) };
+    case 'dequeue':
+      return { ...change, before: shiftState(change.before, byMs) };
+    default:
+      return change satisfies never;
+  }
+}

@@ -1,0 +1,44 @@
+import type { QueueName } from '@taskmaster/proto';
+import type { Instant, Pid } from '@taskmaster/server/domain';
+import type { Random } from '@taskmaster/server/ports';
+import type { Memory } from '../engine-state.ts';
+import type { UpdateView } from '../operations/plan-update.ts';
+import type { Knowledge, Queue } from '../queues/queue.ts';
+import type { Reads } from './reads.ts';
+
+/** Memory, completed by what one operation has read, if anything. */
+export class MemoryView implements UpdateView {
+  readonly now: Instant;
+  readonly random: Random;
+  readonly #memory: Memory;
+  readonly #reads: Reads | undefined;
+  readonly #notShown: ReadonlySet<Queue> | undefined;
+
+  constructor(memory: Memory, now: Instant, reads?: Reads, notShown?: ReadonlySet<Queue>) {
+    this.now = now;
+    this.random = memory.random;
+    this.#memory = memory;
+    this.#reads = reads;
+    this.#notShown = notShown;
+  }
+
+  queue(name: QueueName): Queue | undefined {
+    return this.#memory.table.get(name);
+  }
+
+  draftQueue(name: QueueName, drafts: number): Queue {
+    return this.#memory.draftQueue(name, drafts);
+  }
+
+  known(queue: Queue, pid: Pid): Knowledge {
+    return this.#reads ? this.#reads.known(queue, pid) : queue.lookUp(pid);
+  }
+
+  canShowDue(queue: Queue): boolean {
+    return !this.#notShown?.has(queue);
+  }
+
+  payload(queue: Queue, pid: Pid): Uint8Array | undefined {
+    return this.#reads?.payload(queue, pid);
+  }
+}

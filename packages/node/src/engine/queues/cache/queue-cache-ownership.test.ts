@@ -1,0 +1,40 @@
+import { AVAILABLE, type Instant, type LeaseToken, type Pid, type TaskState } from '@taskmaster/server/domain';
+import { expect, test } from 'vitest';
+import { QueueCache } from './queue-cache.ts';
+
+const stateOf = (dataBytes: number): TaskState => ({
+  enqueuedAt: 1 as Instant,
+  dueAt: 1 as Instant,
+  dataBytes,
+  attempts: 0,
+  token: 0 as LeaseToken,
+  retry: undefined,
+  visibility: AVAILABLE,
+});
+
+test('a cached payload does not keep the message it came in', () => {
+  const message = Buffer.alloc(64 * 1024, 'x');
+  const cache = new QueueCache(undefined);
+  cache.putReady('a' as Pid, { state: stateOf(100), data: message.subarray(10, 110) });
+  const cached = cache.ready('a' as Pid)?.data;
+  expect(Buffer.from(cached ?? []).toString()).toBe('x'.repeat(100));
+  expect(cached?.buffer.byteLength).toBeLessThanOrEqual(256);
+});
+
+test('the slabs of cached payloads are counted, for as long as one payload in them is kept', () => {
+  const cache = new QueueCache(undefined);
+  const pids = Array.from({ length: 1000 }, (_, i) => String(i).padStart(4, '0') as Pid);
+  for (const pid of pids) {
+    const pooled = Buffer.allocUnsafe(100).fill('x'); // As small messages come.
+    cache.putReady(pid, { state: stateOf(100), data: pooled });
+  }
+  const all = cache.bytes;
+  for (const [i, pid] of pids.entries()) if (i % 100 > 0) cache.removeReady(pid);
+  const kept = new Set(pids.map((pid) => cache.ready(pid)?.data?.buffer).filter((buffer) => buffer !== undefined));
+  const bytes = [...kept].reduce((sum, { byteLength }) => sum + byteLength, 0);
+  expect(bytes).toBeGreaterThan(10_000);
+  expect(cache.bytes).toBeGreaterThan(bytes);
+  expect(cache.bytes).toBeLessThan(all);
+  cache.shed(cache.bytes);
+  expect(cache.bytes).toBe(0);
+});

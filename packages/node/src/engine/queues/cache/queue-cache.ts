@@ -1,0 +1,151 @@
+import { latin1Of, type Pid, type TaskState } from '@taskmaster/server/domain';
+import { PayloadSlabs } from './payload-slabs.ts';
+import { type CachedTask, Place, Places } from './places.ts';
+
+/** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
+const TASK_OVERHEAD_BYTES = 260;
+/** Of a cache that holds some twenty tasks, beside those; with fewer it is less. Measured on Node 24. */
+const CACHE_OVERHEAD_BYTES = 1_000;
+/** Up to so many bytes, the payload of the only task there is is a string: most of many queues have one. */
+const LONGEST_STRING_BYTES = 256;
+/** Beside its bytes. */
+const STRING_OVERHEAD_BYTES = 16;
+
+type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
+
+/**
+ * What is in memory of one queue's tasks (the paper, 5.4).
+ *
+ *  H1  Every available task with a PID below `firstMissing` is in `ready`.
+ *  H2  `firstMissing` is undefined only when every available task is in `ready`.
+ *  H3  `hidden` holds some of the hidden tasks, without their payloads: nothing is pinned (5.4.3).
+ * Eviction keeps H1 by lowering `firstMissing`, never by leaving a gap.
+ */
+export class QueueCache {
+  readonly #ready = new Places();
+  #hidden: Map<Pid, TaskState> | undefined;
+  #payloads: PayloadSlabs | undefined;
+  #firstMissing: Pid | undefined;
+  /** Without the payloads in slabs. */
+  #taskBytes = 0;
+
+  constructor(firstMissing: Pid | undefined) {
+    this.#firstMissing = firstMissing;
+  }
+
+  /** What the tasks known here keep in memory. Without any the cache is not worth its place, and counts for nothing. */
+  get bytes(): number {
+    return this.#taskBytes === 0 ? 0 : CACHE_OVERHEAD_BYTES + this.#heldBytes;
+  }
+
+  get #heldBytes(): number {
+    return this.#taskBytes + (this.#payloads?.bytes ?? 0);
+  }
+
+  get readyCount(): number {
+    return this.#ready.size;
+  }
+
+  get hiddenCount(): number {
+    return this.#hidden?.size ?? 0;
+  }
+
+  get firstMissing(): Pid | undefined {
+    return this.#firstMissing;
+  }
+
+  /** The lowest PID known to be available. */
+  get firstReady(): Pid | undefined {
+    return this.#ready.first?.pid;
+  }
+
+  /** Whether all available tasks with PIDs up to `pid` are in memory; without `pid`, all available tasks. */
+  knowsReadyUpTo(pid: Pid | undefined): boolean {
+    return this.#firstMissing === undefined || (pid !== undefined && pid < this.#firstMissing);
+  }
+
+  ready(pid: Pid): CachedTask | undefined {
+    return this.#ready.find(pid)?.task;
+  }
+
+  hidden(pid: Pid): TaskState | undefined {
+    return this.#hidden?.get(pid);
+  }
+
+  /** Available tasks in order, from the head. The cache must not change meanwhile. */
+  head(): Iterable<ReadyTask> {
+    return this.#ready;
+  }
+
+  hiddenTasks(): Iterable<[Pid, TaskState]> {
+    return this.#hidden ?? [];
+  }
+
+  /** Notes a task that is available now. Ignored beyond `firstMissing`, where knowledge has gaps anyway. */
+  putReady(pid: Pid, task: CachedTask): void {
+    if (!this.knowsReadyUpTo(pid)) return;
+    const place = new Place(pid, task.state);
+    const known = this.#ready.insert(place);
+    if (known === place) this.#taskBytes += costOf(pid);
+    known.state = task.state;
+    this.#dropPayload(known);
+    if (task.data) this.#keepPayload(task.data, known);
+  }
+
+  putHidden(pid: Pid, state: TaskState): void {
+    this.#hidden ??= new Map();
+    if (!this.#hidden.has(pid)) this.#taskBytes += costOf(pid);
+    this.#hidden.set(pid, state);
+  }
+
+  removeReady(pid: Pid): void {
+    const place = this.#ready.remove(pid);
+    if (place === undefined) return;
+    this.#taskBytes -= costOf(pid);
+    this.#dropPayload(place);
+  }
+
+  removeHidden(pid: Pid): void {
+    if (this.#hidden?.delete(pid)) this.#taskBytes -= costOf(pid);
+  }
+
+  /** A refill has read everything below `firstMissing`. */
+  extendTo(firstMissing: Pid | undefined): void {
+    this.#firstMissing = firstMissing;
+  }
+
+  /** Frees about so many bytes: hidden tasks first, oldest first, then the available ones furthest from the head. */
+  shed(bytes: number): void {
+    const target = Math.max(0, this.#heldBytes - bytes);
+    for (const pid of this.#hidden?.keys() ?? []) {
+      if (this.#heldBytes <= target) return;
+      this.removeHidden(pid);
+    }
+    while (this.#heldBytes > target) {
+      const pid = this.#ready.last?.pid;
+      if (pid === undefined) return;
+      this.removeReady(pid);
+      this.#firstMissing = pid;
+    }
+  }
+
+  #keepPayload(data: Uint8Array, place: Place): void {
+    const isAlone = this.#payloads === undefined && this.#ready.size === 1;
+    if (isAlone && data.byteLength > 0 && data.byteLength <= LONGEST_STRING_BYTES) {
+      place.memory = latin1Of(data);
+      this.#taskBytes += STRING_OVERHEAD_BYTES + data.byteLength;
+      return;
+    }
+    this.#payloads ??= new PayloadSlabs();
+    this.#payloads.keep(data, place);
+  }
+
+  #dropPayload(place: Place): void {
+    if (typeof place.memory === 'string') {
+      this.#taskBytes -= STRING_OVERHEAD_BYTES + place.memory.length;
+      place.memory = undefined;
+    } else this.#payloads?.drop(place);
+  }
+}
+
+const costOf = (pid: Pid): number => TASK_OVERHEAD_BYTES + pid.length;

@@ -1,0 +1,12 @@
+import { AVAILABLE, type Instant, type LeaseToken, type TaskState } from '@taskmaster/server/domain';
+
+/** Of an available task without a payload. */
+export const availableState: TaskState = {
+  enqueuedAt: 0 as Instant,
+  dueAt: 0 as Instant,
+  dataBytes: 0,
+  attempts: 0,
+  token: 0 as LeaseToken,
+  retry: undefined,
+  visibility: AVAILABLE,
+};

@@ -1,0 +1,72 @@
+import type { Instant } from '@taskmaster/server/domain';
+
+/** Time constant of the averages: about a minute. */
+const TAU_MS = 60_000;
+
+/** Events per second, exponentially averaged. Soft state. */
+export class RateMeter {
+  #events = 0;
+  #at: number | undefined;
+
+  count(events: number, now: Instant): void {
+    this.#decay(now);
+    this.#events += events;
+  }
+
+  perSecond(now: Instant): number {
+    this.#decay(now);
+    return this.#events / (TAU_MS / 1000);
+  }
+
+  #decay(now: Instant): void {
+    if (this.#at !== undefined && now > this.#at) this.#events *= Math.exp((this.#at - now) / TAU_MS);
+    this.#at = now;
+  }
+}
+
+/** How much one more value moves the mean. */
+const WEIGHT = 0.05;
+
+/** What a queue's users want to see of its pace (the paper, 3.5). Soft state; most of many queues have little of it. */
+export class QueueRates {
+  #enqueue: RateMeter | undefined;
+  #lease: RateMeter | undefined;
+  #complete: RateMeter | undefined;
+  #meanLeaseMs: number | undefined;
+
+  enqueued(now: Instant): void {
+    this.#enqueue ??= new RateMeter();
+    this.#enqueue.count(1, now);
+  }
+
+  leased(now: Instant): void {
+    this.#lease ??= new RateMeter();
+    this.#lease.count(1, now);
+  }
+
+  completed(now: Instant): void {
+    this.#complete ??= new RateMeter();
+    this.#complete.count(1, now);
+  }
+
+  leaseLasted(ms: number): void {
+    this.#meanLeaseMs = this.#meanLeaseMs === undefined ? ms : this.#meanLeaseMs + WEIGHT * (ms - this.#meanLeaseMs);
+  }
+
+  /** Each per second. */
+  enqueueRate(now: Instant): number {
+    return this.#enqueue?.perSecond(now) ?? 0;
+  }
+
+  leaseRate(now: Instant): number {
+    return this.#lease?.perSecond(now) ?? 0;
+  }
+
+  completeRate(now: Instant): number {
+    return this.#complete?.perSecond(now) ?? 0;
+  }
+
+  get meanLeaseMs(): number {
+    return this.#meanLeaseMs ?? 0;
+  }
+}

@@ -1,0 +1,67 @@
+import { crc32 } from 'node:zlib';
+import {
+  ByteWriter,
+  type DequeueItem,
+  type EnqueueItem,
+  type RetryPolicy,
+  type UpdateCommand,
+} from '@taskmaster/server/domain';
+
+/** Payloads up to this size are copied and summed up with the rest: cheaper than a call for each. */
+const SMALL_BYTES = 4096;
+const writer = new ByteWriter();
+
+/**
+ * Tells a request that is repeated from another one under the same id: 32 bits over all that it asks for. It finds
+ * mistakes, not malice: whoever knows the id may send the request.
+ */
+export function fingerprintOf({ group, enqueue, dequeue, renew, release }: UpdateCommand): number {
+  let sum = 0;
+  writer.utf8(group);
+  for (const list of [enqueue, dequeue, renew, release]) writer.number(list.length);
+  for (const item of enqueue) {
+    writeEnqueue(item);
+    if (item.data.byteLength <= SMALL_BYTES) writer.blob(item.data);
+    else sum = crc32(item.data, crc32(writer.view(), sum));
+  }
+  for (const item of dequeue) writeItem(item);
+  for (const item of renew) {
+    writeItem(item);
+    writer.number(item.leaseMs);
+  }
+  for (const item of release) {
+    writeItem(item);
+    writeOptional(item.delayMs);
+    writer.byte(item.refundAttempt ? 1 : 0);
+  }
+  return crc32(writer.view(), sum);
+}
+
+function writeEnqueue({ queue, pid, data, mode, delayMs, retry }: EnqueueItem): void {
+  writer.utf8(queue.name);
+  writer.latin1(pid ?? '');
+  writer.byte(mode);
+  writer.number(delayMs);
+  writer.number(data.byteLength);
+  writeRetry(retry);
+}
+
+function writeItem({ queue, pid, token }: DequeueItem): void {
+  writer.utf8(queue.name);
+  writer.latin1(pid);
+  writeOptional(token);
+}
+
+function writeRetry(retry: RetryPolicy | undefined): void {
+  writer.byte(retry ? 1 : 0);
+  if (!retry) return;
+  writer.number(retry.maxAttempts);
+  writer.number(retry.backoffInitialMs);
+  writer.number(retry.backoffMaxMs);
+  writer.utf8(retry.deadLetterQueue);
+}
+
+function writeOptional(value: number | undefined): void {
+  writer.byte(value === undefined ? 0 : 1);
+  if (value !== undefined) writer.number(value);
+}

@@ -1,0 +1,122 @@
+import {
+  BatchLeaseTasksRequest,
+  BatchUpdateTasksRequest,
+  encodeToBuffer,
+  LeaseTasksRequest,
+  limits,
+  Error as WireErrorType,
+} from '@taskmaster/proto';
+import { Refusal } from '@taskmaster/server/domain';
+import {
+  decodeRequest,
+  type EntryBound,
+  entryBounds,
+  type MessageType,
+  REPLY_BYTES,
+  refusalOf,
+  toWireError,
+} from '@taskmaster/server/service';
+import { readEntries, withNumbers, writeEntries, writeField } from '../upstream/raw-codec.ts';
+import { giveBack } from './give-back.ts';
+import { leaseTasks } from './leases.ts';
+import type { RoutedCaller, Router } from './router.ts';
+import { updateTasks } from './updates.ts';
+
+/** Fields of UpdateResult and of LeaseResult. */
+const RESPONSE_FIELD = 1;
+const ERROR_FIELD = 2;
+/** Of LeaseTasksRequest. */
+const MAX_BYTES_FIELD = 7;
+/** What the lists of items at fault may take of one reply, over all its errors. */
+const BATCH_ITEMS_BYTES = 1024 * 1024;
+
+/** Updates that have nothing to do with each other, each at the holder of its group. */
+export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
+  const requests = requestsOf(BatchUpdateTasksRequest, bytes, entryBounds.batchUpdate);
+  if (requests.length === 0) return refusedByAny(router, 'BatchUpdateTasks', bytes, caller);
+  const update = async (request: Uint8Array): Promise<Uint8Array> => {
+    try {
+      return writeField(RESPONSE_FIELD, await updateTasks(router, request, caller));
+    } catch (thrown) {
+      return errorEntry(router, requests.length, thrown);
+    }
+  };
+  return writeEntries(await Promise.all(requests.map(update)));
+}
+
+/** Leases that have nothing to do with each other but share one reply. */
+export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
+  const requests = requestsOf(BatchLeaseTasksRequest, bytes, entryBounds.batchLease);
+  if (requests.length === 0) return refusedByAny(router, 'BatchLeaseTasks', bytes, caller);
+  const share = Math.floor(limits.replyDataBytes / requests.length);
+  const lease = async (request: Uint8Array): Promise<Uint8Array | Error> => {
+    try {
+      return await leaseTasks(router, withShare(request, share), caller);
+    } catch (thrown) {
+      return thrown instanceof Error ? thrown : new TypeError(String(thrown));
+    }
+  };
+  const outcomes = await Promise.all(requests.map(lease));
+
+  let left = REPLY_BYTES;
+  const results = outcomes.map((outcome) => {
+    if (!(outcome instanceof Uint8Array)) return errorEntry(router, requests.length, outcome);
+    const { fitting, tooMany, bytes: used } = fittingTasks(outcome, left);
+    if (tooMany.length > 0) giveBack(router, tooMany);
+    if (fitting.length === 0 && tooMany.length > 0) return errorEntry(router, requests.length, replyFull());
+    left -= used;
+    return writeField(RESPONSE_FIELD, tooMany.length === 0 ? outcome : writeEntries(fitting));
+  });
+  return writeEntries(results);
+}
+
+/** Throws what a node would refuse the whole batch for: one damaged request would end the stream of all the others. */
+function requestsOf<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[]): Uint8Array[] {
+  decodeRequest(type, bytes, bounds);
+  return readEntries(bytes);
+}
+
+/** A batch of nothing. */
+function refusedByAny(
+  router: Router,
+  method: 'BatchUpdateTasks' | 'BatchLeaseTasks',
+  bytes: Buffer,
+  caller: RoutedCaller,
+): Promise<Uint8Array> {
+  return router.toAnyNode({ method, request: () => bytes, repetition: 'unsafe' }, caller);
+}
+
+/** A lease may take an equal part of the reply; a bound that is out of range is left for its refusal. */
+function withShare(request: Uint8Array, share: number): Uint8Array {
+  const { maxBytes } = LeaseTasksRequest.decode(request);
+  const isOpen = maxBytes === 0 || (maxBytes > share && maxBytes <= limits.replyDataBytes);
+  return isOpen ? withNumbers(request, { [MAX_BYTES_FIELD]: share }) : request;
+}
+
+function fittingTasks(reply: Uint8Array, room: number) {
+  const tasks = readEntries(reply);
+  let bytes = 0;
+  const cut = tasks.findIndex((task) => {
+    if (bytes + task.length + ENTRY_BYTES > room) return true;
+    bytes += task.length + ENTRY_BYTES;
+    return false;
+  });
+  return cut < 0
+    ? { fitting: tasks, tooMany: [], bytes }
+    : { fitting: tasks.slice(0, cut), tooMany: tasks.slice(cut), bytes };
+}
+
+/** Tag and length of a task in its reply, at most. */
+const ENTRY_BYTES = 6;
+
+function errorEntry(router: Router, requests: number, thrown: unknown): Uint8Array {
+  const error = toWireError(refusalOf(thrown, router.log), BATCH_ITEMS_BYTES / requests);
+  return writeField(ERROR_FIELD, encodeToBuffer(WireErrorType, error));
+}
+
+function replyFull(): Refusal {
+  return new Refusal('OVERLOADED', 'the reply is full with the tasks of the leases before this one', {
+    retryDelayMs: 1,
+    metadata: { limit: String(REPLY_BYTES) },
+  });
+}

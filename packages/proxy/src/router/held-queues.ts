@@ -1,0 +1,40 @@
+import { encodeToBuffer, LeaseTasksRequest } from '@taskmaster/proto';
+import type { Refusal } from '@taskmaster/server/domain';
+import { Refused } from '../upstream/upstream.ts';
+import { refusalFor, unreachable } from './refusals.ts';
+import type { RoutedCall, RoutedCaller, Router } from './router.ts';
+
+/** Queues that one node is thought to hold. */
+export interface HeldQueues {
+  /** Undefined: nobody knows who holds them. */
+  readonly address: string | undefined;
+  readonly queues: readonly string[];
+}
+
+/** Queues by their holders. */
+export function byHolder(router: Router, queues: readonly string[]): HeldQueues[] {
+  const groups = Map.groupBy(queues, (queue) => router.routes.holderOf(router.partitionOfQueue(queue))?.address);
+  return [...groups].map(([address, held]) => ({ address, queues: held }));
+}
+
+/** One attempt at the queues of one node; what it says of a holder is taken to heart. */
+export async function askHolder(
+  router: Router,
+  { address, queues }: HeldQueues,
+  caller: RoutedCaller,
+  call: Pick<RoutedCall, 'request' | 'signal'>,
+): Promise<Uint8Array | Refusal> {
+  if (address === undefined) return unreachable(`the holder of ${queues[0]}`, 'no node says who it is', {});
+  const outcome = await router.send(address, { ...call, method: 'LeaseTasks', repetition: 'unsafe' }, caller);
+  if (outcome instanceof Uint8Array) return outcome;
+  if (outcome instanceof Refused && outcome.error.reason === 'NOT_HOLDER') router.learnFrom(outcome);
+  return refusalFor(outcome);
+}
+
+export function encodeLease(
+  request: LeaseTasksRequest,
+  queues: readonly string[],
+  change: Partial<LeaseTasksRequest>,
+): Uint8Array {
+  return encodeToBuffer(LeaseTasksRequest, { ...request, ...change, queues: [...queues] });
+}

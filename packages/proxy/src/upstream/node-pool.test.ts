@@ -1,0 +1,64 @@
+import { encodeToBuffer, GetTasksRequest, LeaseTasksRequest, PeekTasksRequest } from '@taskmaster/proto';
+import { aGet, aLease, aPeek, fakeEngine, startServer, type TestServer } from '@taskmaster/server/testing';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type RoutedStreams, watchRoutedStreams } from '../testing/routed-streams.ts';
+import { NodePool } from './node-pool.ts';
+import type { UnaryMethod } from './upstream.ts';
+
+const GET = encodeToBuffer(GetTasksRequest, aGet());
+const PEEK = encodeToBuffer(PeekTasksRequest, aPeek());
+const LEASE = encodeToBuffer(LeaseTasksRequest, aLease({ waitMs: 60_000 }));
+
+let server: TestServer;
+let pool: NodePool;
+let routed: RoutedStreams;
+let asked: PromiseWithResolvers<void>;
+let answer: PromiseWithResolvers<never[]>;
+beforeEach(async () => {
+  [asked, answer] = [Promise.withResolvers(), Promise.withResolvers()];
+  const untilTold = (): Promise<never[]> => {
+    asked.resolve();
+    return answer.promise;
+  };
+  server = await startServer(fakeEngine({ getTasks: untilTold, leaseTasks: untilTold, peekTasks: untilTold }));
+  pool = new NodePool();
+  routed = watchRoutedStreams();
+});
+afterEach(async () => {
+  answer.resolve([]);
+  routed[Symbol.dispose]();
+  pool[Symbol.dispose]();
+  await server[Symbol.asyncDispose]();
+});
+
+const send = (method: UnaryMethod, request: Uint8Array, options: { timeoutMs?: number; signal?: AbortSignal }) =>
+  pool.unary(`127.0.0.1:${server.port}`, method, request, { ...options, peer: 'me:1' });
+
+test('a call whose time is over is ended by the node, not reset', async () => {
+  await expect(send('GetTasks', GET, { timeoutMs: 50 })).rejects.toMatchObject({
+    ...{ name: 'Lost', kind: 'deadline', maybeApplied: true },
+  });
+  await expect.poll(() => routed.closed).toBe(1);
+  expect(routed.reset).toEqual([]);
+});
+
+test('a call that nobody waits for any more goes on to its end', async () => {
+  const giveUp = new AbortController();
+  const call = send('PeekTasks', PEEK, { signal: giveUp.signal });
+  await asked.promise;
+  giveUp.abort();
+  answer.resolve([]);
+  expect(await call).toHaveLength(0);
+  await expect.poll(() => routed.closed).toBe(1);
+  expect(routed.reset).toEqual([]);
+});
+
+test.each(['by its caller', 'by its deadline'])('a lease that is given up %s does not wait on', async (way) => {
+  const giveUp = new AbortController();
+  const call = send('LeaseTasks', LEASE, way === 'by its caller' ? { signal: giveUp.signal } : { timeoutMs: 50 });
+  const ended = expect(call).rejects.toMatchObject({ kind: way === 'by its caller' ? 'cancelled' : 'deadline' });
+  await asked.promise;
+  giveUp.abort();
+  await ended;
+  await expect.poll(() => routed.closed).toBe(1);
+});

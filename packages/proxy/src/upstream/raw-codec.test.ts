@@ -1,0 +1,114 @@
+import {
+  CallField,
+  encodeStreamEntries,
+  encodeToBuffer,
+  LeasedTask,
+  LeaseTasksRequest,
+  StreamRequest,
+  StreamResponse,
+  UpdateTasksRequest,
+} from '@taskmaster/proto';
+import { aDequeue, aLease, anEnqueue, anUpdate, aRetry, bytes } from '@taskmaster/server/testing';
+import { describe, expect, test } from 'vitest';
+import { readEntries, readLeased, readQueue, readStream, readUpdate, withNumbers, writeEntries } from './raw-codec.ts';
+
+const update = (change: Parameters<typeof anUpdate>[0]) => encodeToBuffer(UpdateTasksRequest, anUpdate(change));
+
+describe('the route of an update', () => {
+  test.each([
+    ['an enqueue', { enqueue: [anEnqueue({ queue: 'g#a' }), anEnqueue({ queue: 'g#b' })] }, 'g#a'],
+    ['a dequeue', { dequeue: [aDequeue({ queue: 'g#c' })] }, 'g#c'],
+    ['an enqueue with a policy that names a queue', { enqueue: [anEnqueue({ queue: 'g#a', retry: aRetry() })] }, 'g#a'],
+    [
+      'an item without a name before one with',
+      { dequeue: [aDequeue({ queue: '' }), aDequeue({ queue: 'g#d' })] },
+      'g#d',
+    ],
+    ['nothing', {}, undefined],
+  ] as const)('by %s', (_what, change, queue) => {
+    expect(readUpdate(update(change as Parameters<typeof anUpdate>[0])).queue).toBe(queue);
+  });
+
+  test('says whether it may be repeated', () => {
+    expect(readUpdate(update({ requestId: bytes('id') })).hasRequestId).toBe(true);
+    expect(readUpdate(update({})).hasRequestId).toBe(false);
+  });
+
+  test('notices numbers that only a decoder can judge', () => {
+    expect(readUpdate(update({ enqueue: [anEnqueue({ delayMs: -1 })] })).hasLongNumber).toBe(true);
+    expect(readUpdate(update({ enqueue: [anEnqueue({ retry: aRetry({ backoffMaxMs: -1 }) })] })).hasLongNumber).toBe(
+      true,
+    );
+    expect(readUpdate(update({ enqueue: [anEnqueue({ delayMs: 1e9 })] })).hasLongNumber).toBe(false);
+  });
+
+  test.each([1, 2, 5, 9])('refuses what is cut short by %i bytes', (less) => {
+    const whole = update({ enqueue: [anEnqueue()] });
+    expect(() => readUpdate(whole.subarray(0, whole.length - less))).toThrow();
+  });
+});
+
+test('the calls of a stream and their messages are the same read and written', () => {
+  const request: StreamRequest = {
+    calls: [
+      { id: 7, call: { $case: 'update', value: anUpdate({ enqueue: [anEnqueue()] }) } },
+      { id: 2 ** 40, call: { $case: 'lease', value: aLease() } },
+      { id: 9, call: { $case: 'cancel', value: {} } },
+      { id: 10, call: undefined },
+    ],
+  };
+  const calls = readStream(encodeToBuffer(StreamRequest, request));
+  expect(calls.map(({ id, field }) => [id, field])).toEqual([
+    [7, CallField.update],
+    [2 ** 40, CallField.lease],
+    [9, CallField.cancel],
+    [10, 0],
+  ]);
+  const written = StreamRequest.decode(encodeStreamEntries(calls.slice(0, 3)));
+  expect(encodeToBuffer(StreamRequest, written)).toEqual(
+    encodeToBuffer(StreamRequest, { calls: request.calls.slice(0, 3) }),
+  );
+});
+
+test('the results of a stream are read like its calls', () => {
+  const message = encodeToBuffer(StreamResponse, {
+    results: [{ id: 3, result: { $case: 'lease', value: { tasks: [] } } }],
+  });
+  expect(readStream(message)).toEqual([{ id: 3, field: 3, bytes: Buffer.alloc(0) }]);
+});
+
+test('entries are the same read and written', () => {
+  const entries = [bytes('a'), bytes(''), bytes('x'.repeat(300))];
+  expect(readEntries(writeEntries(entries)).map((entry) => Buffer.from(entry))).toEqual(entries);
+});
+
+test('numbers of a message are changed without decoding it', () => {
+  const lease = encodeToBuffer(LeaseTasksRequest, aLease({ waitMs: 5_000, maxBytes: 0 }));
+  expect(LeaseTasksRequest.decode(withNumbers(lease, { 5: 0, 7: 1234 }))).toMatchObject({ waitMs: 0, maxBytes: 1234 });
+});
+
+test('a task is read but for its payload', () => {
+  const task: LeasedTask = {
+    queue: 'g#q',
+    pid: bytes('p'),
+    data: bytes('12345'),
+    leaseToken: 77,
+    leaseUntilUnixMs: 1,
+    attempt: 1,
+    enqueuedUnixMs: 1,
+    hasRetryPolicy: true,
+    maxAttempts: 3,
+  };
+  const read = readLeased(encodeToBuffer(LeasedTask, task));
+  expect({ ...read, pid: Buffer.from(read.pid) }).toEqual({
+    queue: 'g#q',
+    pid: bytes('p'),
+    leaseToken: 77,
+    dataBytes: 5,
+  });
+});
+
+test('the queue of a request is the last one that it names, as for any decoder', () => {
+  expect(readQueue(Buffer.from([0x0a, 1, 0x61, 0x0a, 1, 0x62]))).toBe('b');
+  expect(readQueue(Buffer.alloc(0))).toBeUndefined();
+});

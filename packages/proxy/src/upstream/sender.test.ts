@@ -1,0 +1,65 @@
+import {
+  encodeStreamEntries,
+  encodeToBuffer,
+  ResultField,
+  StreamRequest,
+  UpdateTasksRequest,
+  UpdateTasksResponse,
+} from '@taskmaster/proto';
+import type { UnaryCaller } from '@taskmaster/server/service';
+import { anEnqueue, anUpdate, SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
+import { expect, test } from 'vitest';
+import { Router } from '../router/router.ts';
+import { createRouterService } from '../router/router-service.ts';
+import { FakeUpstream, lost } from '../testing/fake-upstream.ts';
+import { FixedRoutes } from '../testing/fixed-routes.ts';
+
+const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+const REPLY = encodeToBuffer(UpdateTasksResponse, { enqueued: [], renewed: [], released: [] });
+
+/** Calls of their own at a proxy in front of one node. */
+function setUp() {
+  const upstream = new FakeUpstream();
+  upstream.answer = () => REPLY;
+  const routes = new FixedRoutes({ nodes: [{ nodeId: 'a', name: 'a', address: 'a:1', alive: true }], partitions: 4 });
+  const deps = { routes, upstream, clock: new VirtualClock(), random: new SeededRandom(1), log: SILENT };
+  const service = createRouterService(new Router(deps));
+  const update = (from: string, dataBytes: number) => {
+    const request = anUpdate({ enqueue: [anEnqueue({ data: Buffer.alloc(dataBytes) })] });
+    const caller: UnaryCaller = { address: from, gone: false, signal: undefined, routed: false, deadline: Infinity };
+    return service.unary.UpdateTasks?.(encodeToBuffer(UpdateTasksRequest, request), caller);
+  };
+  return { upstream, update };
+}
+
+test('small updates of all callers share one stream to a node, and one message where they come together', async () => {
+  const { upstream, update } = setUp();
+  const answers = ['1.1.1.1:1', '2.2.2.2:2', '3.3.3.3:3'].map((from) => update(from, 100));
+  await settle();
+  expect(upstream.streams).toHaveLength(1);
+  const [pipe] = upstream.streams;
+  expect(pipe?.written).toHaveLength(1);
+  const ids = StreamRequest.decode(pipe?.written[0] ?? Buffer.alloc(0)).calls.map(({ id }) => id);
+  pipe?.listener.onMessage(encodeStreamEntries(ids.map((id) => ({ id, field: ResultField.update, bytes: REPLY }))));
+  expect(await Promise.all(answers)).toEqual([REPLY, REPLY, REPLY]);
+  expect(upstream.asked).toEqual([]);
+});
+
+test('a large update travels by itself: nobody waits behind it', async () => {
+  const { upstream, update } = setUp();
+  expect(await update('1.1.1.1:1', 100_000)).toEqual(REPLY);
+  expect(upstream.asked).toMatchObject([{ method: 'UpdateTasks', options: { peer: '1.1.1.1:1' } }]);
+  expect(upstream.streams).toEqual([]);
+});
+
+test('a stream that breaks is replaced by the next update; what was on it may have been done', async () => {
+  const { upstream, update } = setUp();
+  const first = update('1.1.1.1:1', 100);
+  const outcome = expect(first).rejects.toMatchObject({ reason: 'OUTCOME_UNKNOWN' });
+  await settle();
+  upstream.streams[0]?.listener.onEnd(lost());
+  await outcome;
+  void update('1.1.1.1:1', 100);
+  await settle();
+  expect(upstream.streams).toHaveLength(2);
+});

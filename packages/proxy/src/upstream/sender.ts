@@ -1,0 +1,36 @@
+import type { CallSignal } from '@taskmaster/server/domain';
+import type { Lost, Refused, UnaryMethod, Upstream } from './upstream.ts';
+
+export interface SendOptions {
+  readonly signal?: CallSignal | undefined;
+  /** From now, in ms. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** Sends the calls of one caller to nodes: each in a call of its own, or over streams. One attempt, no retries. */
+export interface Sender {
+  /** Rejects with `Refused` or `Lost`. A lease that is given up settles; it may still have been granted. */
+  send(address: string, method: UnaryMethod, request: Uint8Array, options: SendOptions): Promise<Uint8Array>;
+}
+
+export type SendFailure = Refused | Lost;
+
+/** Larger requests travel by themselves: those behind them on a stream would wait. */
+const SHARED_BYTES = 64 * 1024;
+
+/** Small updates of all callers over one stream to each node, which costs far less than a call each; others as `own`. */
+export function sharedSender(shared: Sender, own: Sender, upstream: Upstream): Sender {
+  return {
+    send(address, method, request, options) {
+      const mayShare = method === 'UpdateTasks' && request.length <= SHARED_BYTES && !upstream.isLocal?.(address);
+      return (mayShare ? shared : own).send(address, method, request, options);
+    },
+  };
+}
+
+/** Every call by itself. */
+export function unarySender(upstream: Upstream, peer: string): Sender {
+  return {
+    send: (address, method, request, options) => upstream.unary(address, method, request, { ...options, peer }),
+  };
+}

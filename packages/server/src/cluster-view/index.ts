@@ -1,0 +1,25 @@
+export {
+  addressOf,
+  askCluster,
+  EXCHANGE_TIMEOUT_MS,
+  Exchanger,
+  type Heard,
+  NoNodeAnswers,
+  problemAt,
+} from './exchange.ts';
+export { HolderView, type KnownHolder } from './holder-view.ts';
+export { fromWireRecord, learnFrom, toWireKnowledge, toWireRecord } from './knowledge-codec.ts';
+export { LateRoutes } from './late-routes.ts';
+export {
+  deciderWithout,
+  epochBeyond,
+  isHolding,
+  isRemoved,
+  type MemberRecord,
+  type MemberState,
+  type Members,
+  membersNamed,
+  mergeMembers,
+  ringMembers,
+} from './members.ts';
+export { type Observer, openObserver } from './observer.ts';

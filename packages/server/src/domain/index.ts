@@ -1,0 +1,39 @@
+export { ByteReader, ByteWriter, latin1Of, UnreadableBytes, writeLatin1 } from './bytes.ts';
+export type { CallSignal } from './call-signal.ts';
+export type {
+  CallContext,
+  DequeueItem,
+  EngineFigures,
+  EngineHealth,
+  EnqueueItem,
+  EnqueueOutcome,
+  GetCommand,
+  LeaseCommand,
+  LeasedTask,
+  ListCommand,
+  PeekCommand,
+  QueueFilter,
+  QueuePage,
+  QueueStats,
+  QueueTotals,
+  ReleaseItem,
+  RenewItem,
+  StatsCommand,
+  StatsReport,
+  TaskEngine,
+  TaskView,
+  UpdateCommand,
+  UpdateOutcome,
+} from './commands.ts';
+export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
+export { Refusal, type RefusedItem, UpdateRefusal } from './refusal.ts';
+export {
+  AVAILABLE,
+  DEAD_LETTER_SUFFIX,
+  dueSince,
+  isLeased,
+  isLeasedAt,
+  type RetryPolicy,
+  type TaskState,
+  type Visibility,
+} from './task.ts';

@@ -1,0 +1,43 @@
+import {
+  ClusterServiceService,
+  type DrainMemberRequest,
+  type DrainMemberResponse,
+  type ListMembersRequest,
+  type ListMembersResponse,
+  type ListPartitionsRequest,
+  type ListPartitionsResponse,
+  type RemoveMemberRequest,
+  type RemoveMemberResponse,
+} from '@taskmaster/proto';
+import { Refusal } from '../domain/refusal.ts';
+import { served } from '../service/generated-service.ts';
+import type { UnaryService } from './unary-service.ts';
+
+/** What operators ask, with what they are answered; see cluster.proto. */
+export interface ClusterHandlers {
+  listMembers(request: ListMembersRequest): Promise<ListMembersResponse>;
+  listPartitions(request: ListPartitionsRequest): Promise<ListPartitionsResponse>;
+  drainMember(request: DrainMemberRequest): Promise<DrainMemberResponse>;
+  removeMember(request: RemoveMemberRequest): Promise<RemoveMemberResponse>;
+}
+
+export const CLUSTER_SERVICE = 'taskmaster.v1.ClusterService';
+
+/** Of a node; `handlers` are undefined for one that belongs to no cluster, or not yet. */
+export function createClusterService(handlers: () => ClusterHandlers | undefined): UnaryService {
+  const { listMembers, listPartitions, drainMember, removeMember } = ClusterServiceService;
+  const present = (): ClusterHandlers => {
+    const there = handlers();
+    if (!there) throw new Refusal('NO_CLUSTER', 'this node belongs to no cluster: start it with --bootstrap or --join');
+    return there;
+  };
+  return {
+    name: CLUSTER_SERVICE,
+    unary: {
+      ListMembers: served(listMembers, (request) => present().listMembers(request)),
+      ListPartitions: served(listPartitions, (request) => present().listPartitions(request)),
+      DrainMember: served(drainMember, (request) => present().drainMember(request)),
+      RemoveMember: served(removeMember, (request) => present().removeMember(request)),
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import type { Server } from '@grpc/grpc-js';
+import { HealthImplementation, type ServingStatus } from 'grpc-health-check';
+import { CLUSTER_SERVICE } from '../cluster-service.ts';
+
+const POLL_MS = 250;
+/** The node as a whole, and the services that it has for its clients and operators. */
+const SERVICES = ['', 'taskmaster.v1.TaskMasterService', CLUSTER_SERVICE] as const;
+
+/** grpc.health.v1, following what it is told. */
+export class HealthService implements Disposable {
+  readonly #isServing: () => boolean;
+  readonly #service = new HealthImplementation();
+  readonly #timer: NodeJS.Timeout;
+  #shown: ServingStatus | undefined;
+  #draining = false;
+
+  constructor(isServing: () => boolean) {
+    this.#isServing = isServing;
+    this.look();
+    this.#timer = setInterval(() => this.look(), POLL_MS).unref();
+  }
+
+  addTo(server: Server): void {
+    this.#service.addToServer(server);
+  }
+
+  /** NOT_SERVING from now on. */
+  drain(): void {
+    this.#draining = true;
+    this.look();
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Shows what is so now; otherwise that is noticed within a moment. */
+  look(): void {
+    const status = !this.#draining && this.#isServing() ? 'SERVING' : 'NOT_SERVING';
+    if (status === this.#shown) return;
+    this.#shown = status;
+    for (const service of SERVICES) this.#service.setStatus(service, status);
+  }
+}

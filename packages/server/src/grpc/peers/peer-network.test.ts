@@ -1,0 +1,192 @@
+import { Metadata } from '@grpc/grpc-js';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { Refusal } from '../../domain/refusal.ts';
+import { type PeerHandlers, PeerMessageTooLong, PeerUnreachable } from '../../ports/peer-network.ts';
+import { fakeEngine } from '../testing/fake-engine.ts';
+import { startServer, type TestServer } from '../testing/start-server.ts';
+import { PeerNetwork } from './peer-network.ts';
+import { PeerSeal } from './peer-seal.ts';
+import { createPeerService } from './peer-service.ts';
+
+const WITHIN = { timeoutMs: 5_000 };
+const ANSWER = {
+  knowledge: { members: [], holders: [] },
+  ...{ nodeId: 'b', clusterId: 'c', partitions: 256, nowMs: 5, mayCommit: true },
+};
+const ASKED = { clusterId: 'c', from: 'a', knowledge: { members: [], holders: [] } };
+
+describe('calls between nodes', () => {
+  let server: TestServer;
+  let handlers: PeerHandlers<'exchange' | 'sendRows'> | undefined;
+  let address = '';
+  const network = (...keys: string[]) => new PeerNetwork(new PeerSeal(keys));
+
+  beforeEach(async () => {
+    handlers = {
+      exchange: async () => ({ ...ANSWER }),
+      sendRows: async ({ rows }) => {
+        if (rows.length === 0) throw new Refusal('INVALID_ARGUMENT', 'no rows', { metadata: { rows: '0' } });
+        return {};
+      },
+    };
+    const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(['new', 'old']))];
+    server = await startServer(fakeEngine(), {}, undefined, others);
+    address = `127.0.0.1:${server.port}`;
+  });
+  afterEach(() => server[Symbol.asyncDispose]());
+
+  test('carry a request and its answer, sealed with any key that is accepted', async () => {
+    for (const key of ['new', 'old']) {
+      using peers = network(key);
+      expect(await peers.call(address, 'exchange', ASKED, WITHIN)).toEqual(ANSWER);
+    }
+  });
+
+  test('carry a row of the largest task', async () => {
+    using peers = network('new');
+    const row = {
+      kind: 2,
+      queueId: 1,
+      key: Buffer.from('p'),
+      value: Buffer.alloc(3 * 1024 * 1024),
+      window: 0,
+    } as const;
+    expect(await peers.call(address, 'sendRows', { transfer: 't', sequence: 1, rows: [row] }, WITHIN)).toEqual({});
+  });
+
+  test('say so where a message is longer than the other reads: repeating it is of no use', async () => {
+    using peers = network('new');
+    const row = {
+      kind: 2,
+      queueId: 1,
+      key: Buffer.from('p'),
+      value: Buffer.alloc(6 * 1024 * 1024),
+      window: 0,
+    } as const;
+    const sent = peers.call(address, 'sendRows', { transfer: 't', sequence: 1, rows: [row] }, WITHIN);
+    await expect(sent).rejects.toBeInstanceOf(PeerMessageTooLong);
+  });
+
+  test('tell a refusal from an answer that did not come', async () => {
+    using peers = network('new');
+    const refused = peers.call(address, 'sendRows', { transfer: 't', sequence: 1, rows: [] }, WITHIN);
+    await expect(refused).rejects.toBeInstanceOf(Refusal);
+    await expect(refused).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT', metadata: { rows: '0' } });
+    const unanswered = peers.call('127.0.0.1:1', 'exchange', ASKED, WITHIN);
+    await expect(unanswered).rejects.toBeInstanceOf(PeerUnreachable);
+  });
+
+  test('wait for a node that is about to start where they are told to', async () => {
+    using peers = network('new');
+    const { port } = server;
+    await server[Symbol.asyncDispose]();
+    await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toBeInstanceOf(PeerUnreachable);
+    const answered = peers.call(address, 'exchange', ASKED, { ...WITHIN, waitForConnection: true });
+    const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(['new']))];
+    server = await startServer(fakeEngine(), { port }, undefined, others);
+    expect(await answered).toEqual(ANSWER);
+  });
+
+  test.each([[[]], [['another']]])('are refused when they are sealed with %j', async (keys) => {
+    using peers = network(...keys);
+    await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toMatchObject({ reason: 'WRONG_KEY' });
+  });
+
+  describe('are sealed both ways', () => {
+    /** A server at which something else answers than what was asked. */
+    async function impostor(...keys: string[]): Promise<TestServer> {
+      const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(keys))];
+      return startServer(fakeEngine(), {}, undefined, others);
+    }
+
+    test.each([[[]], [['another']]])('an answer of a server that has the keys %j is not believed', async (keys) => {
+      await using other = await impostor(...keys);
+      using peers = network('new', 'old');
+      const asked = peers.call(`127.0.0.1:${other.port}`, 'exchange', ASKED, WITHIN);
+      await expect(asked).rejects.toMatchObject({ name: 'Refusal', reason: 'WRONG_KEY' });
+    });
+
+    test('nor is its refusal', async () => {
+      await using other = await impostor();
+      using peers = network('new');
+      const request = { transfer: 't', sequence: 1, rows: [] };
+      const asked = peers.call(`127.0.0.1:${other.port}`, 'sendRows', request, WITHIN);
+      await expect(asked).rejects.toMatchObject({ reason: 'WRONG_KEY' });
+    });
+
+    test('nor is a genuine answer that was changed on its way, or that answers something else', () => {
+      const node = new PeerSeal(['new']);
+      const channel = node.channel();
+      const ask = (body: string) => {
+        const metadata = new Metadata();
+        const call = channel.seal('Exchange', Buffer.from(body), metadata);
+        const trailers = new Metadata();
+        const { sign } = node.admit('Exchange', Buffer.from(body), metadata);
+        sign?.(trailers, 0, Buffer.from('yes'));
+        return { call, trailers };
+      };
+      const first = ask('first');
+      const second = ask('second');
+      expect(channel.check(first.call, 0, Buffer.from('no'), first.trailers)).toBe('forged');
+      expect(channel.check(first.call, 13, Buffer.from('yes'), first.trailers)).toBe('forged');
+      expect(channel.check(second.call, 0, Buffer.from('yes'), first.trailers)).toBe('forged');
+      expect(channel.check(first.call, 0, Buffer.from('yes'), first.trailers)).not.toBe('forged');
+    });
+
+    test('a call that is heard is not served a second time, nor by another run of the node', () => {
+      const keys = ['new'];
+      const [before, after] = [new PeerSeal(keys), new PeerSeal(keys)];
+      const channel = before.channel();
+      const body = Buffer.from('an offer');
+      const sealed = () => {
+        const metadata = new Metadata();
+        return { metadata, call: channel.seal('OfferPartition', body, metadata) };
+      };
+      const admit = (node: PeerSeal, metadata: Metadata) => node.admit('OfferPartition', body, metadata);
+      const stranger = sealed();
+      const greeting = admit(before, stranger.metadata);
+      expect(greeting.refusal).toMatchObject({ message: expect.stringContaining('another run') });
+      const trailers = new Metadata();
+      greeting.sign?.(trailers, 16, body);
+      expect(channel.check(stranger.call, 16, body, trailers)).not.toBe('forged');
+      const known = sealed();
+      expect(admit(before, known.metadata).refusal).toBeUndefined();
+      expect(admit(before, known.metadata).refusal).toMatchObject({ message: expect.stringContaining('made before') });
+      expect(admit(after, known.metadata).refusal).toMatchObject({ message: expect.stringContaining('another run') });
+    });
+
+    test('a node that was started again is called on without a break', async () => {
+      using peers = network('new');
+      await peers.call(address, 'exchange', ASKED, WITHIN);
+      const { port } = server;
+      await server[Symbol.asyncDispose]();
+      const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(['new']))];
+      server = await startServer(fakeEngine(), { port }, undefined, others);
+      await vi.waitFor(
+        async () => expect(await peers.call(address, 'exchange', ASKED, WITHIN)).toEqual(ANSWER),
+        10_000,
+      );
+    });
+  });
+
+  test('are refused by a node that is not a member yet', async () => {
+    handlers = undefined;
+    using peers = network('new');
+    await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toMatchObject({ reason: 'STARTING' });
+  });
+
+  test('end when they are given up', async () => {
+    const asked = Promise.withResolvers<void>();
+    const exchange = (): Promise<never> => {
+      asked.resolve();
+      return new Promise(() => {});
+    };
+    handlers = { ...(handlers as PeerHandlers), exchange };
+    using peers = network('new');
+    const giveUp = new AbortController();
+    const waiting = peers.call(address, 'exchange', ASKED, { ...WITHIN, signal: giveUp.signal });
+    await asked.promise;
+    giveUp.abort();
+    await expect(waiting).rejects.toThrow();
+  });
+});

@@ -1,0 +1,142 @@
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { PeerServiceService, wireErrorOf } from '@taskmaster/proto';
+import {
+  type CallPeer,
+  type PeerCallOptions,
+  type PeerCalls,
+  PeerMessageTooLong,
+  type PeerMethod,
+  PeerUnreachable,
+} from '../../ports/peer-network.ts';
+import { detailsIn, RelayedRefusal } from '../../service/wire-errors.ts';
+import { channelOptions } from '../channel-options.ts';
+import { type PeerSeal, type SealedChannel, wrongKey } from './peer-seal.ts';
+
+/** A channel that nobody used for so long is closed, in ms: members come and go. */
+const IDLE_MS = 10 * 60 * 1000;
+
+interface Channel {
+  readonly client: Client;
+  readonly sealed: SealedChannel;
+  usedAt: number;
+}
+
+/** How a call ended, as gRPC tells it. */
+interface Ended {
+  readonly error: ServiceError | null;
+  /** Undefined with an error. */
+  readonly message: Buffer | undefined;
+  readonly trailers: Metadata;
+}
+
+/** A method, as ts-proto generates it. */
+interface Method<Q, R> {
+  readonly path: string;
+  readonly requestSerialize: (request: Q) => Buffer;
+  readonly responseDeserialize: (bytes: Buffer) => R;
+}
+
+/** Calls to other nodes over gRPC: one channel for each address. */
+export class PeerNetwork implements Disposable {
+  readonly call: CallPeer;
+  readonly #seal: PeerSeal;
+  readonly #channels = new Map<string, Channel>();
+  readonly #sweeper: NodeJS.Timeout;
+
+  constructor(seal: PeerSeal) {
+    this.#seal = seal;
+    this.call = (address, method, request, options) => this.#call(address, method, request, options);
+    this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS).unref();
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#sweeper);
+    for (const { client } of this.#channels.values()) client.close();
+    this.#channels.clear();
+  }
+
+  async #call<M extends PeerMethod>(
+    address: string,
+    method: M,
+    request: PeerCalls[M][0],
+    { timeoutMs, waitForConnection = false, signal }: PeerCallOptions,
+  ): Promise<PeerCalls[M][1]> {
+    const service = PeerServiceService[method] as unknown as Method<PeerCalls[M][0], PeerCalls[M][1]>;
+    const { path } = service;
+    const bytes = service.requestSerialize(request);
+    const deadline = Date.now() + timeoutMs;
+    for (;;) {
+      signal?.throwIfAborted();
+      const { client, sealed } = this.#channelOf(address);
+      const metadata = new Metadata({ waitForReady: waitForConnection });
+      const call = sealed.seal(path.slice(path.lastIndexOf('/') + 1), bytes, metadata);
+      const { error, message, trailers } = await send(client, path, bytes, metadata, deadline, signal);
+      const refusal = error && wireErrorOf(error);
+      const body = message ?? (refusal ? detailsIn(trailers) : undefined);
+      // It is said before the message is read, so without a seal.
+      if (refusal?.reason === 'REQUEST_TOO_LARGE') throw tooLong(address, refusal.message);
+      if (body === undefined) throw unreachable(address, error);
+      const proof = sealed.check(call, error?.code ?? status.OK, body, trailers);
+      if (proof === 'forged') throw wrongKey(`what ${address} answers is not sealed with a key of this cluster`);
+      if (!refusal) return service.responseDeserialize(body);
+      // The node at this address is in another run than when it was last heard: it was not served.
+      if (refusal.reason === 'WRONG_KEY' && proof.run !== call.run) continue;
+      throw new RelayedRefusal(refusal);
+    }
+  }
+
+  #channelOf(address: string): Channel {
+    let channel = this.#channels.get(address);
+    if (!channel) {
+      const client = new Client(address, credentials.createInsecure(), channelOptions);
+      channel = { client, sealed: this.#seal.channel(), usedAt: 0 };
+      this.#channels.set(address, channel);
+    }
+    channel.usedAt = performance.now();
+    return channel;
+  }
+
+  #sweep(): void {
+    for (const [address, { client, usedAt }] of this.#channels) {
+      if (performance.now() - usedAt < IDLE_MS) continue;
+      client.close();
+      this.#channels.delete(address);
+    }
+  }
+}
+
+function send(
+  client: Client,
+  path: string,
+  bytes: Buffer,
+  metadata: Metadata,
+  deadline: number,
+  signal: AbortSignal | undefined,
+): Promise<Ended> {
+  const asIs = (buffer: Buffer): Buffer => buffer;
+  return new Promise((resolve) => {
+    let ended: Omit<Ended, 'trailers'> = { error: null, message: undefined };
+    const made = client.makeUnaryRequest(path, asIs, asIs, bytes, metadata, { deadline }, (error, message) => {
+      ended = { error, message };
+    });
+    const onAbort = (): void => made.cancel();
+    signal?.addEventListener('abort', onAbort, { once: true });
+    // It comes last, with the trailers, which the callback is not given.
+    made.on('status', ({ metadata: trailers }) => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve({ ...ended, trailers });
+    });
+  });
+}
+
+function unreachable(address: string, error: ServiceError | null): Error {
+  // gRPC ends what it says with a note that is mostly empty.
+  const details = error?.details.replace(/\.? Resolution note: *$/, '');
+  const problem = details || error?.message || 'an empty answer';
+  // Without a reason of ours it is gRPC here, which takes no answer beyond its bound.
+  if (error?.code === status.RESOURCE_EXHAUSTED) return tooLong(address, problem);
+  return new PeerUnreachable(`${address} does not answer: ${problem}`, { cause: error });
+}
+
+const tooLong = (address: string, problem: string): Error =>
+  new PeerMessageTooLong(`a message to or from ${address} is too long: ${problem}`);

@@ -1,0 +1,56 @@
+import type { TaskEngine } from '../../domain/commands.ts';
+import type { Log } from '../../ports/log.ts';
+import type { CallObserver } from '../../service/call-observer.ts';
+import { createHandlers } from '../../service/handlers.ts';
+import { createNodeService } from '../../service/node-service.ts';
+import type { RawService } from '../../service/raw-service.ts';
+import { FairTurns } from '../../service/turns/fair-turns.ts';
+import { GrpcServer, type GrpcServerOptions } from '../server.ts';
+import type { UnaryService } from '../unary-service.ts';
+
+const DEFAULTS: GrpcServerOptions = {
+  host: '127.0.0.1',
+  port: 0,
+  keepaliveTimeMs: 60_000,
+  keepaliveTimeoutMs: 20_000,
+  maxConnectionAgeMs: 0,
+  maxConnectionAgeGraceMs: 1_000,
+  maxCallsPerConnection: 1_000,
+  maxUnreadReplyBytes: 64 * 1024 * 1024,
+  reflection: true,
+};
+
+/** A log that keeps what was written. */
+export interface KeptLog extends Log {
+  readonly lines: { readonly level: keyof Log; readonly details: object; readonly message: string }[];
+}
+
+export function keptLog(): KeptLog {
+  const lines: KeptLog['lines'] = [];
+  const keep = (level: keyof Log) => (details: object, message: string) => void lines.push({ level, details, message });
+  return { lines, debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') };
+}
+
+export interface TestServer extends AsyncDisposable {
+  readonly server: GrpcServer;
+  readonly port: number;
+  readonly log: KeptLog;
+  readonly ended: { readonly method: string; readonly reason: string | undefined }[];
+}
+
+/** A server on a free port of this machine. `front` may put something before the node's own service. */
+export async function startServer(
+  engine: TaskEngine,
+  options: Partial<GrpcServerOptions> = {},
+  front: (own: RawService) => RawService = (own) => own,
+  others: readonly UnaryService[] = [],
+): Promise<TestServer> {
+  const log = keptLog();
+  const ended: { method: string; reason: string | undefined }[] = [];
+  const observer: CallObserver = { callEnded: (method, reason) => void ended.push({ method, reason }) };
+  const service = front(createNodeService(createHandlers(engine, log), new FairTurns()));
+  const isServing = () => engine.health.kind === 'serving' || engine.health.kind === 'full';
+  const server = new GrpcServer({ ...DEFAULTS, ...options }, { service, others, isServing, observer, log });
+  const port = await server.start();
+  return { server, port, log, ended, [Symbol.asyncDispose]: () => server.stop(0) };
+}

@@ -1,0 +1,40 @@
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { StreamRequest } from '@taskmaster/proto';
+import type { Caller } from '../../service/call-origin.ts';
+import type { StreamOperation, StreamSession } from '../../service/raw-service.ts';
+import { aLease, anEnqueue, anUpdate, bytes } from './requests.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+const CALLER: Caller = { address: '127.0.0.1:1', gone: false, signal: undefined };
+
+/** Whether a lease that waits keeps the message it came in, beside an update, in memory. */
+export async function waitingLeaseKeepsMessage(session: StreamSession): Promise<boolean> {
+  const { lease, message } = read(session);
+  void lease.run(CALLER);
+  // What a weak reference was made of, or asked for, lives until the turn is over.
+  await setImmediate();
+  collectGarbage();
+  const isKept = message.deref() !== undefined;
+  // As long as this: whoever serves it keeps it until it is answered.
+  return lease.id > 0 && isKept;
+}
+
+function read(session: StreamSession) {
+  const calls = [
+    { id: 1, call: { $case: 'update' as const, value: anUpdate({ enqueue: [anEnqueue()] }) } },
+    { id: 2, call: { $case: 'lease' as const, value: aLease({ maxPid: bytes('z'), waitMs: 60_000 }) } },
+  ];
+  const encoded = StreamRequest.encode({ calls }).finish();
+  const message = Buffer.from(new ArrayBuffer(encoded.length));
+  message.set(encoded);
+  const lease = session.read(message).find(isLease);
+  if (lease === undefined) throw new TypeError('the lease was not read');
+  return { lease, message: new WeakRef(message.buffer) };
+}
+
+const isLease = (operation: StreamOperation): operation is StreamOperation & { readonly kind: 'lease' } =>
+  operation.kind === 'lease';

@@ -1,0 +1,187 @@
+import {
+  type handleUnaryCall,
+  Metadata,
+  type MethodDefinition,
+  type ServerUnaryCall,
+  status as Status,
+  type sendUnaryData,
+} from '@grpc/grpc-js';
+import type { Reason } from '@taskmaster/proto';
+import type { CallSignal } from '../domain/call-signal.ts';
+import type { Refusal } from '../domain/refusal.ts';
+import type { Log } from '../ports/log.ts';
+import type { CallObserver } from '../service/call-observer.ts';
+import { rawMethod } from '../service/parse/codec.ts';
+import type { Origin, UnaryCaller, UnaryHandler } from '../service/raw-service.ts';
+import { originOf } from '../service/routing-headers.ts';
+import { detailsIn, refusalOf, toCallStatus } from '../service/wire-errors.ts';
+import type { UnreadReplies } from './unread-replies.ts';
+import type { WaitingCalls } from './waiting-calls.ts';
+
+/** Smaller replies are not worth counting: what a connection may have in flight of them is bounded by its streams. */
+const COUNTED_REPLY_BYTES = 4096;
+
+/** The unary methods of one service. */
+export interface UnaryService {
+  /** `taskmaster.v1.ClusterService`. */
+  readonly name: string;
+  /** By the methods' names. */
+  readonly unary: Readonly<Record<string, UnaryHandler>>;
+  /** Asked before a call is served. Default: whoever calls is served. */
+  readonly admit?: (method: string, request: Buffer, metadata: Metadata) => Admission;
+}
+
+/** What becomes of a call. */
+export interface Admission {
+  /** It may not be made. */
+  readonly refusal?: Refusal;
+  /** Adds to the answer's trailers what proves who gave it. `body`: of a refusal, its details. */
+  readonly sign?: (trailers: Metadata, status: number, body: Uint8Array) => void;
+}
+
+const EVERYBODY: Admission = {};
+const NO_DETAILS = Buffer.alloc(0);
+
+export interface UnaryServiceDeps {
+  readonly log: Log;
+  readonly observer: CallObserver;
+  readonly unread: UnreadReplies;
+  readonly waiting: WaitingCalls;
+}
+
+/** A service as grpc-js takes it. */
+export interface GrpcService {
+  readonly definition: Readonly<Record<string, MethodDefinition<Buffer, Buffer>>>;
+  readonly implementation: Readonly<Record<string, handleUnaryCall<Buffer, Buffer>>>;
+}
+
+export function createUnaryService({ name, unary, admit }: UnaryService, deps: UnaryServiceDeps): GrpcService {
+  const definition: Record<string, MethodDefinition<Buffer, Buffer>> = {};
+  const implementation: Record<string, handleUnaryCall<Buffer, Buffer>> = {};
+  for (const [method, handler] of Object.entries(unary)) {
+    const served: ServedMethod = { ...deps, method };
+    definition[method] = rawMethod(`/${name}/${method}`, false);
+    implementation[method] = (call, callback) => {
+      const { refusal, sign } = admit?.(method, call.request, call.metadata) ?? EVERYBODY;
+      const one = new UnaryCall(served, call, callback, sign);
+      if (refusal === undefined) one.answerWith(handler(call.request, one));
+      else one.refuse(refusal);
+    };
+  }
+  return { definition, implementation };
+}
+
+type Call = ServerUnaryCall<Buffer, Buffer>;
+
+interface ServedMethod extends UnaryServiceDeps {
+  readonly method: string;
+}
+
+function signed(sign: NonNullable<Admission['sign']>, body: Uint8Array): Metadata {
+  const trailers = new Metadata();
+  sign(trailers, Status.OK, body);
+  return trailers;
+}
+
+/** grpc-js says `cancelled` at the end of every call: once the reply was read, or when the call broke. */
+function countUntilRead(unread: UnreadReplies, call: Call, bytes: number): void {
+  if (call.cancelled) return;
+  const connection = call.getPeer();
+  unread.add(connection, bytes);
+  call.once('cancelled', () => unread.remove(connection, bytes));
+}
+
+/**
+ * A call until it is answered. It is the caller too, and the signal that tells whether the caller is gone: ten thousand calls
+ * may wait, and every object of each counts.
+ */
+class UnaryCall implements UnaryCaller, CallSignal {
+  readonly #served: ServedMethod;
+  readonly #call: Call;
+  readonly #callback: sendUnaryData<Buffer>;
+  readonly #sign: Admission['sign'];
+  readonly #began = performance.now();
+  #origin: Origin | undefined;
+  #waits = false;
+
+  constructor(served: ServedMethod, call: Call, callback: sendUnaryData<Buffer>, sign: Admission['sign']) {
+    this.#served = served;
+    this.#call = call;
+    this.#callback = callback;
+    this.#sign = sign;
+  }
+
+  /** To be called once, or `refuse`. */
+  answerWith(answer: Promise<Uint8Array>): void {
+    answer.then(
+      (bytes) => this.#answer(bytes),
+      (thrown: unknown) => this.refuse(thrown),
+    );
+  }
+
+  refuse(thrown: unknown): void {
+    const refusal = refusalOf(thrown, this.#served.log);
+    const status = toCallStatus(refusal);
+    this.#sign?.(status.metadata, status.code, detailsIn(status.metadata) ?? NO_DETAILS);
+    this.#callback(status);
+    this.#ended(refusal.reason);
+  }
+
+  #answer({ buffer, byteOffset, byteLength }: Uint8Array): void {
+    const bytes = Buffer.from(buffer, byteOffset, byteLength);
+    if (byteLength >= COUNTED_REPLY_BYTES) countUntilRead(this.#served.unread, this.#call, byteLength);
+    this.#callback(null, bytes, this.#sign && signed(this.#sign, bytes));
+    this.#ended(undefined);
+  }
+
+  #ended(reason: Reason | undefined): void {
+    const { observer, method } = this.#served;
+    observer.callEnded(method, reason, performance.now() - this.#began);
+  }
+
+  get address(): string {
+    return this.#whence.address;
+  }
+
+  get routed(): boolean {
+    return this.#whence.routed;
+  }
+
+  get deadline(): number {
+    const deadline = this.#call.getDeadline();
+    return typeof deadline === 'number' ? deadline : deadline.getTime();
+  }
+
+  get gone(): boolean {
+    return this.#call.cancelled;
+  }
+
+  get signal(): CallSignal {
+    return this;
+  }
+
+  get aborted(): boolean {
+    return this.gone;
+  }
+
+  /** A batch does so for each of its leases, and is one call all the same. */
+  beginWaiting(): void {
+    if (this.#waits || this.gone) return;
+    this.#call.on('cancelled', this.#served.waiting.add(this.#call.getPeer()));
+    this.#waits = true;
+  }
+
+  addEventListener(_type: 'abort', listener: () => void): void {
+    // One call may ask for much at once, a listener each; more than ten would count as a leak.
+    this.#call.setMaxListeners(0).on('cancelled', listener);
+  }
+
+  removeEventListener(_type: 'abort', listener: () => void): void {
+    this.#call.off('cancelled', listener);
+  }
+
+  get #whence(): Origin {
+    this.#origin ??= originOf(this.#call.metadata, this.#call.getPeer());
+    return this.#origin;
+  }
+}

@@ -1,0 +1,47 @@
+import { Refusal } from '../domain/refusal.ts';
+
+const RETRY_MS = 1_000;
+
+interface Waiting {
+  calls: number;
+  readonly remove: () => void;
+}
+
+/** Calls that wait for tasks, by connection. They have some of a connection's calls only, so that it can make others. */
+export class WaitingCalls {
+  readonly #most: number;
+  readonly #byConnection = new Map<string, Waiting>();
+
+  /** `most`: of one connection. */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /**
+   * Returns what is to be called when the call is over, one function for all of a connection: thousands may wait. Throws a
+   * `Refusal` where too many wait already.
+   */
+  add(connection: string): () => void {
+    const waiting = this.#byConnection.get(connection) ?? this.#begin(connection);
+    if (waiting.calls >= this.#most) throw tooManyWait(this.#most, 'connection');
+    waiting.calls++;
+    return waiting.remove;
+  }
+
+  #begin(connection: string): Waiting {
+    const remove = (): void => {
+      if (--waiting.calls === 0) this.#byConnection.delete(connection);
+    };
+    const waiting: Waiting = { calls: 0, remove };
+    this.#byConnection.set(connection, waiting);
+    return waiting;
+  }
+}
+
+export function tooManyWait(most: number, of: 'connection' | 'stream'): Refusal {
+  return new Refusal(
+    'TOO_MANY_WAITERS',
+    `${most} leases of this ${of} wait for tasks already: open another one, or name several queues in one lease`,
+    { retryDelayMs: RETRY_MS, metadata: { limit: String(most) } },
+  );
+}

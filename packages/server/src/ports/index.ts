@@ -1,0 +1,16 @@
+export type { CancelTimer, Clock, ClockMark } from './clock.ts';
+export type { Log } from './log.ts';
+export type { MemberMeta, Membership, Peer } from './membership.ts';
+export {
+  type CallPeer,
+  type PeerCalls,
+  type PeerHandlers,
+  PeerMessageTooLong,
+  PeerUnreachable,
+} from './peer-network.ts';
+export type { Random } from './random.ts';
+export { repeat } from './repeat.ts';
+export type { Holder, RoutedNode, Routes } from './routes.ts';
+export { sleep } from './sleep.ts';
+export { SystemClock } from './system-clock.ts';
+export { systemRandom } from './system-random.ts';

@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs';
+import { parseDocument } from 'yaml';
+import type { z } from 'zod';
+import { InvalidConfig } from './config-sections.ts';
+import { isRecord, type Setting, type SettingsTable, settingAt, valueAt } from './settings.ts';
+
+/** Where settings come from; each later one wins over those before it. Values of the environment and flags are texts. */
+export interface ConfigSources {
+  /** Path of a YAML file. */
+  readonly file?: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** By name of the setting. */
+  readonly flags: ReadonlyMap<string, string>;
+}
+
+/** Puts the settings together. Throws `InvalidConfig`. */
+export function loadConfig<C>(table: SettingsTable<C>, sources: ConfigSources): C {
+  const file = sources.file === undefined ? {} : readFile(sources.file);
+  const merged = structuredClone(file);
+  for (const setting of table.all) {
+    const value = sources.flags.get(setting.name) ?? sources.env[setting.env];
+    if (value !== undefined) setAt(merged, setting.path, value);
+  }
+  const parsed = table.safeParse(merged);
+  if (parsed.success) return parsed.data;
+  throw new InvalidConfig(parsed.error.issues.flatMap((issue) => problemsOf(table, issue, sources, merged)));
+}
+
+function readFile(path: string): Record<string, unknown> {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new InvalidConfig([`${path}: cannot be read: ${error instanceof Error ? error.message : String(error)}`]);
+  }
+  const document = parseDocument(text);
+  const [first] = document.errors;
+  if (first !== undefined) throw new InvalidConfig(document.errors.map(({ message }) => `${path}: ${message}`));
+  const content: unknown = document.toJS() ?? {};
+  if (!isRecord(content)) throw new InvalidConfig([`${path}: must be a mapping of settings`]);
+  return content;
+}
+
+function setAt(tree: Record<string, unknown>, path: readonly string[], value: string): void {
+  const [key, ...rest] = path;
+  if (key === undefined) return;
+  if (rest.length === 0) {
+    tree[key] = value;
+    return;
+  }
+  const inner = tree[key];
+  const next = isRecord(inner) ? inner : {};
+  tree[key] = next;
+  setAt(next, rest, value);
+}
+
+function problemsOf(
+  table: SettingsTable<unknown>,
+  issue: z.core.$ZodIssue,
+  sources: ConfigSources,
+  merged: unknown,
+): string[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => `${[...issue.path, key].join('.')}: no such setting (in ${sources.file})`);
+  }
+  const setting = settingAt(table, issue.path);
+  if (setting === undefined) {
+    // Something in a list says itself what it is.
+    const list = settingAt(table, issue.path.slice(0, -1));
+    if (list !== undefined) return [`${list.name}: ${issue.message} (from ${originOf(list, sources)})`];
+    return [`${issue.path.join('.')}: ${issue.message} (in ${sources.file})`];
+  }
+  const value = JSON.stringify(valueAt(merged, setting.path));
+  return [`${setting.name}: ${issue.message}, not ${value} (from ${originOf(setting, sources)})`];
+}
+
+function originOf(setting: Setting, { file, env, flags }: ConfigSources): string {
+  if (flags.has(setting.name)) return setting.flag;
+  if (env[setting.env] !== undefined) return setting.env;
+  return file ?? 'the default';
+}

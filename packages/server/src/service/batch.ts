@@ -1,0 +1,99 @@
+import {
+  type BatchLeaseTasksRequest,
+  type BatchLeaseTasksResponse,
+  type BatchUpdateTasksRequest,
+  type BatchUpdateTasksResponse,
+  type LeaseResult,
+  type LeaseTasksRequest,
+  limits,
+  type UpdateResult,
+  type UpdateTasksRequest,
+  type Error as WireError,
+} from '@taskmaster/proto';
+import type { LeasedTask, TaskEngine } from '../domain/commands.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type { Log } from '../ports/log.ts';
+import type { Caller } from './call-origin.ts';
+import { countAtMost, refuse } from './parse/checks.ts';
+import { parseLease } from './parse/parse-lease.ts';
+import { countItems, parseUpdate } from './parse/parse-update.ts';
+import { fittingTasks, leaseReply, REPLY_BYTES, updateReply } from './reply/build-reply.ts';
+import { giveBack, leaseWithin } from './turns/lease-within.ts';
+import { refusalOf, toWireError } from './wire-errors.ts';
+
+/** What the lists of items at fault may take of one reply, over all its errors. */
+const BATCH_ITEMS_BYTES = 1024 * 1024;
+
+/** Updates that have nothing to do with each other: one refused does not keep the others from being applied. */
+export async function batchUpdate(
+  engine: TaskEngine,
+  log: Log,
+  { requests }: BatchUpdateTasksRequest,
+): Promise<BatchUpdateTasksResponse> {
+  checkCount(requests.length);
+  const items = requests.reduce((sum, request) => sum + countItems(request), 0);
+  countAtMost(items, { field: 'requests' }, limits.batchItems);
+  const update = async (request: UpdateTasksRequest): Promise<UpdateResult> => {
+    try {
+      const outcome = await engine.updateTasks(parseUpdate(request));
+      return { result: { $case: 'response', value: updateReply(outcome) } };
+    } catch (error) {
+      return { result: { $case: 'error', value: errorIn(requests.length, error, log) } };
+    }
+  };
+  return { results: await Promise.all(requests.map(update)) };
+}
+
+/**
+ * Leases that have nothing to do with each other but share one reply. Each may take an equal part of it; where single
+ * tasks larger than that part add up to more than the reply can hold, the last ones are given back and refused.
+ */
+export async function batchLease(
+  engine: TaskEngine,
+  log: Log,
+  { requests }: BatchLeaseTasksRequest,
+  caller: Caller,
+): Promise<BatchLeaseTasksResponse> {
+  checkCount(requests.length);
+  const share = Math.floor(limits.replyDataBytes / requests.length);
+  const lease = async (request: LeaseTasksRequest): Promise<readonly LeasedTask[] | WireError> => {
+    try {
+      const command = parseLease(request, caller.address);
+      if (command.waitMs > 0) caller.beginWaiting?.();
+      const bounded = { ...command, maxBytes: Math.min(command.maxBytes, share) };
+      return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES, (tasks) => tasks);
+    } catch (error) {
+      return errorIn(requests.length, error, log);
+    }
+  };
+  const outcomes = await Promise.all(requests.map(lease));
+
+  let left = REPLY_BYTES;
+  const results = outcomes.map((outcome): LeaseResult => {
+    if ('code' in outcome) return { result: { $case: 'error', value: outcome } };
+    const { count, bytes } = fittingTasks(outcome, left);
+    if (count < outcome.length) giveBack(engine, log, outcome.slice(count));
+    if (count === 0 && outcome.length > 0) {
+      return { result: { $case: 'error', value: toWireError(replyFull()) } };
+    }
+    left -= bytes;
+    return { result: { $case: 'response', value: leaseReply(outcome.slice(0, count)) } };
+  });
+  return { results };
+}
+
+function checkCount(requests: number): void {
+  if (requests === 0) refuse('EMPTY_REQUEST', { field: 'requests' }, 'is empty');
+  countAtMost(requests, { field: 'requests' }, limits.batchRequests);
+}
+
+function errorIn(requests: number, error: unknown, log: Log): WireError {
+  return toWireError(refusalOf(error, log), BATCH_ITEMS_BYTES / requests);
+}
+
+function replyFull(): Refusal {
+  return new Refusal('OVERLOADED', 'the reply is full with the tasks of the leases before this one', {
+    retryDelayMs: 1,
+    metadata: { limit: String(REPLY_BYTES) },
+  });
+}

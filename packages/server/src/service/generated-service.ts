@@ -1,0 +1,22 @@
+import { Refusal } from '../domain/refusal.ts';
+import type { UnaryHandler } from './raw-service.ts';
+
+/** As ts-proto generates it. */
+export interface Method<Q, R> {
+  readonly requestDeserialize: (bytes: Buffer) => Q;
+  readonly responseSerialize: (answer: R) => Buffer;
+}
+
+/** One method of a service of few and small calls. */
+export function served<Q, R>(method: Method<Q, R>, answer: (request: Q) => Promise<R>): UnaryHandler {
+  return async (bytes) => {
+    let request: Q;
+    try {
+      request = method.requestDeserialize(bytes);
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      throw new Refusal('MALFORMED_REQUEST', `the request is not the protobuf message it should be: ${problem}`);
+    }
+    return method.responseSerialize(await answer(request));
+  };
+}

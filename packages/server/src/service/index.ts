@@ -1,0 +1,25 @@
+export type { Caller } from './call-origin.ts';
+export { createHandlers, type Handlers } from './handlers.ts';
+export { LateService } from './late-service.ts';
+export { createNodeService } from './node-service.ts';
+export { decodeRequest, type MessageType } from './parse/codec.ts';
+export { checkEntries, type EntryBound, entryBounds } from './parse/entry-bounds.ts';
+export { hostPort } from './parse/host-port.ts';
+export { pageTokenAfter } from './parse/page-token.ts';
+export { parseLease } from './parse/parse-lease.ts';
+export { parseList, parseStats } from './parse/parse-queues.ts';
+export type {
+  Origin,
+  RawService,
+  StreamOperation,
+  StreamReply,
+  StreamSession,
+  UnaryCaller,
+  UnaryHandler,
+} from './raw-service.ts';
+export { REPLY_BYTES } from './reply/build-reply.ts';
+export { PEER_HEADER, ROUTED_HEADER } from './routing-headers.ts';
+export { FairTurns } from './turns/fair-turns.ts';
+export { giveBack } from './turns/give-back.ts';
+export { Turnstile } from './turns/turnstile.ts';
+export { RelayedRefusal, refusalOf, toWireError } from './wire-errors.ts';

@@ -1,0 +1,196 @@
+import {
+  BatchLeaseTasksRequest,
+  BatchLeaseTasksResponse,
+  BatchUpdateTasksRequest,
+  BatchUpdateTasksResponse,
+  DeleteQueueRequest,
+  DeleteQueueResponse,
+  encodeToBuffer,
+  GetQueueStatsRequest,
+  GetQueueStatsResponse,
+  GetTasksRequest,
+  GetTasksResponse,
+  LeaseTasksRequest,
+  LeaseTasksResponse,
+  ListQueuesRequest,
+  ListQueuesResponse,
+  PeekTasksRequest,
+  PeekTasksResponse,
+  ResetLeasesRequest,
+  ResetLeasesResponse,
+  type StreamCall,
+  StreamRequest,
+  UpdateTasksRequest,
+  UpdateTasksResponse,
+} from '@taskmaster/proto';
+import { Refusal } from '../domain/refusal.ts';
+import type { Caller } from './call-origin.ts';
+import type { Handlers } from './handlers.ts';
+import { decodeRequest, type MessageType } from './parse/codec.ts';
+import { type EntryBound, entryBounds } from './parse/entry-bounds.ts';
+import { countItems } from './parse/parse-update.ts';
+import type { RawService, StreamOperation, StreamSession, UnaryHandler } from './raw-service.ts';
+import type { FairTurns, Size } from './turns/fair-turns.ts';
+import { Turnstile } from './turns/turnstile.ts';
+
+/**
+ * Requests that only look, and may have replies of megabytes, are served so many at a time: looking must not fill the
+ * memory, nor hold up those who work.
+ */
+const LARGE_LOOKS_AT_ONCE = 8;
+/** From so many items on a reply counts as large. */
+const LARGE_ITEMS = 100;
+
+interface UnaryOptions<Q> {
+  /** Checked before the request is decoded. */
+  readonly bounds?: readonly EntryBound[];
+  readonly isLarge?: (request: Q) => boolean;
+}
+
+/** A node's own service. `turns` share the node fairly among callers; undefined: first come, first served. */
+export function createNodeService(handlers: Handlers, turns?: FairTurns): RawService {
+  const work: Work = turns ? inTurns(handlers, turns) : handlers;
+  const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
+  const unary = <Q, R>(
+    request: MessageType<Q>,
+    response: MessageType<R>,
+    run: (request: Q, caller: Caller) => Promise<R>,
+    { bounds = [], isLarge = () => false }: UnaryOptions<Q> = {},
+  ): UnaryHandler => {
+    const encode = (reply: R): Buffer => encodeToBuffer(response, reply);
+    const runLarge = (decoded: Q, caller: Caller): Promise<R> =>
+      largeLooks.pass(() => {
+        if (caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled');
+        return run(decoded, caller);
+      });
+    // Neither a frame nor a closure of its own for a call: ten thousand long polls would keep them.
+    return (bytes, caller) => {
+      try {
+        const decoded = decodeRequest(request, bytes, bounds);
+        return (isLarge(decoded) ? runLarge(decoded, caller) : run(decoded, caller)).then(encode);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+    };
+  };
+
+  return {
+    unary: {
+      UpdateTasks: unary(UpdateTasksRequest, UpdateTasksResponse, work.updateTasks, { bounds: entryBounds.update }),
+      LeaseTasks: unary(LeaseTasksRequest, LeaseTasksResponse, work.leaseTasks, { bounds: entryBounds.lease }),
+      BatchUpdateTasks: unary(BatchUpdateTasksRequest, BatchUpdateTasksResponse, work.batchUpdateTasks, {
+        bounds: entryBounds.batchUpdate,
+      }),
+      BatchLeaseTasks: unary(BatchLeaseTasksRequest, BatchLeaseTasksResponse, work.batchLeaseTasks, {
+        bounds: entryBounds.batchLease,
+      }),
+      ListQueues: unary(ListQueuesRequest, ListQueuesResponse, handlers.listQueues, { isLarge: () => true }),
+      GetQueueStats: unary(GetQueueStatsRequest, GetQueueStatsResponse, handlers.getQueueStats, {
+        bounds: entryBounds.stats,
+        isLarge: ({ queues }) => queues.length === 0 || queues.length >= LARGE_ITEMS,
+      }),
+      PeekTasks: unary(PeekTasksRequest, PeekTasksResponse, handlers.peekTasks, {
+        isLarge: ({ includeData, limit }) => includeData || limit >= LARGE_ITEMS,
+      }),
+      GetTasks: unary(GetTasksRequest, GetTasksResponse, handlers.getTasks, {
+        bounds: entryBounds.get,
+        isLarge: ({ includeData, pids }) => includeData || pids.length >= LARGE_ITEMS,
+      }),
+      DeleteQueue: unary(DeleteQueueRequest, DeleteQueueResponse, handlers.deleteQueue),
+      ResetLeases: unary(ResetLeasesRequest, ResetLeasesResponse, handlers.resetLeases),
+    },
+    openStream: () => new NodeStreamSession(work),
+  };
+}
+
+/** What changes tasks, and takes its time, taken in turns. */
+interface Work {
+  updateTasks(request: UpdateTasksRequest, caller: Caller): Promise<UpdateTasksResponse>;
+  leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
+  batchUpdateTasks(request: BatchUpdateTasksRequest, caller: Caller): Promise<BatchUpdateTasksResponse>;
+  batchLeaseTasks(request: BatchLeaseTasksRequest, caller: Caller): Promise<BatchLeaseTasksResponse>;
+}
+
+/** A lease counts for no more: what it asks for may not be there. */
+const MOST_LEASE_TASKS = 32;
+
+const all = (sizes: readonly Size[]): Size => ({
+  tasks: sizes.reduce((so, { tasks }) => so + tasks, 1),
+  kib: sizes.reduce((so, { kib }) => so + kib, 0),
+});
+
+function inTurns(handlers: Handlers, turns: FairTurns): Work {
+  const updated = (request: UpdateTasksRequest): Size => {
+    let bytes = 0;
+    for (const { data } of request.enqueue) bytes += data.length;
+    return { tasks: countItems(request), kib: Math.floor(bytes / 1024) };
+  };
+  const leased = ({ maxTasks }: LeaseTasksRequest): Size => ({
+    tasks: Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks)),
+    kib: 0,
+  });
+  const update = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
+    turns.run(caller.address, { ...size, commits: true, start });
+  const lease = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
+    turns.run(caller.address, { ...size, commits: false, start });
+  return {
+    updateTasks: (request, caller) => update(caller, updated(request), () => handlers.updateTasks(request)),
+    leaseTasks: (request, caller) => lease(caller, leased(request), () => handlers.leaseTasks(request, caller)),
+    batchUpdateTasks: (request, caller) =>
+      update(caller, all(request.requests.map(updated)), () => handlers.batchUpdateTasks(request)),
+    batchLeaseTasks: (request, caller) =>
+      lease(caller, all(request.requests.map(leased)), () => handlers.batchLeaseTasks(request, caller)),
+  };
+}
+
+class NodeStreamSession implements StreamSession {
+  readonly #handlers: Work;
+
+  constructor(handlers: Work) {
+    this.#handlers = handlers;
+  }
+
+  read(message: Buffer): readonly StreamOperation[] {
+    const { calls } = decodeRequest(StreamRequest, message, entryBounds.stream);
+    return calls.map((call) => this.#operationOf(call, message.buffer));
+  }
+
+  /** What is answered is there already. */
+  hold(): void {}
+
+  close(): void {}
+
+  #operationOf({ id, call }: StreamCall, memory: ArrayBufferLike): StreamOperation {
+    switch (call?.$case) {
+      case 'update':
+        return { kind: 'update', id, run: (caller) => this.#update(call.value, caller) };
+      case 'lease':
+        return this.#leaseOf(id, apartFrom(memory, call.value));
+      case 'cancel':
+        return { kind: 'cancel', id };
+      case undefined:
+        return { kind: 'none', id };
+    }
+  }
+
+  /** A function of its own: closures see all that others made beside them see, and this one may wait for long. */
+  #leaseOf(id: number, request: LeaseTasksRequest): StreamOperation {
+    return { kind: 'lease', id, bytes: leaseBytes(request), run: (caller) => this.#lease(request, caller) };
+  }
+
+  async #update(request: UpdateTasksRequest, caller: Caller) {
+    return { $case: 'update' as const, value: await this.#handlers.updateTasks(request, caller) };
+  }
+
+  async #lease(request: LeaseTasksRequest, caller: Caller) {
+    return { $case: 'lease' as const, value: await this.#handlers.leaseTasks(request, caller) };
+  }
+}
+
+/** A view would keep all of the message in memory for as long as the lease waits. */
+const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTasksRequest =>
+  request.maxPid.buffer === memory ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
+
+/** About as long as it was in its message. */
+const leaseBytes = ({ queues, maxPid, worker }: LeaseTasksRequest): number =>
+  queues.reduce((bytes, queue) => bytes + 2 + queue.length, 24 + maxPid.length + worker.length);

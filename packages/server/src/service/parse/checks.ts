@@ -1,0 +1,88 @@
+import { limits, type Reason } from '@taskmaster/proto';
+import { latin1Of } from '../../domain/bytes.ts';
+import type { LeaseToken, Pid } from '../../domain/ids.ts';
+import { Refusal } from '../../domain/refusal.ts';
+
+/**
+ * Where a field stands in its request. Naming it costs more than checking it, so the path is written only once the
+ * field turns out to be wrong.
+ */
+export interface Place {
+  /** A repeated field; undefined: the request itself. */
+  readonly list?: string;
+  readonly index?: number;
+  readonly field: string;
+}
+
+export function pathOf({ list, index, field }: Place): string {
+  const item = list === undefined ? undefined : `${list}[${index}]`;
+  if (item === undefined) return field;
+  return field === '' ? item : `${item}.${field}`;
+}
+
+/** Throws a refusal that names the field and, for programs, the limit it broke. */
+export function refuse(
+  reason: Reason,
+  place: Place,
+  problem: string,
+  metadata: Readonly<Record<string, string | number>> = {},
+): never {
+  const field = pathOf(place);
+  const texts = Object.entries(metadata).map(([name, value]) => [name, String(value)]);
+  throw new Refusal(reason, `${field} ${problem}`, { metadata: { field, ...Object.fromEntries(texts) } });
+}
+
+/** A whole number from `min` to `max`; in-process callers can hand over fractions and NaN. */
+export function wholeNumber(value: number, place: Place, min: number, max: number, unit = ''): number {
+  if (Number.isSafeInteger(value) && value >= min && value <= max) return value;
+  return refuse('INVALID_ARGUMENT', place, `is ${value}: must be a whole number from ${min} to ${max}${unit}`, {
+    value,
+    min,
+    max,
+  });
+}
+
+/** A whole number of ms. */
+export function duration(valueMs: number, place: Place, minMs: number, maxMs: number): number {
+  return wholeNumber(valueMs, place, minMs, maxMs, ' (ms)');
+}
+
+/** The length of a lease, in ms; 0 means that the caller leaves it to the node. */
+export function leaseTime(valueMs: number, place: Place): number {
+  return duration(valueMs, place, 0, limits.leaseMs) || limits.defaultLeaseMs;
+}
+
+/** Refuses more items than `max`. */
+export function countAtMost(count: number, place: Place, max: number): void {
+  if (count > max) refuse('TOO_MANY_ITEMS', place, `has ${count} items: at most ${max}`, { value: count, limit: max });
+}
+
+export function pid(bytes: Uint8Array, place: Place): Pid {
+  if (bytes.length === 0) {
+    refuse('INVALID_PID', place, `is empty: 1 to ${limits.pidBytes} bytes`, { value: 0, limit: limits.pidBytes });
+  }
+  return pidOrNone(bytes, place) as Pid;
+}
+
+/** A PID where an empty one means that there is none. */
+export function pidOrNone(bytes: Uint8Array, place: Place): Pid | undefined {
+  if (bytes.length > limits.pidBytes) {
+    refuse('INVALID_PID', place, `has ${bytes.length} bytes: at most ${limits.pidBytes}`, {
+      value: bytes.length,
+      limit: limits.pidBytes,
+    });
+  }
+  return bytes.length === 0 ? undefined : (latin1Of(bytes) as Pid);
+}
+
+/** A lease token; 0 means that the request does not depend on one. */
+export function leaseToken(value: number, place: Place): LeaseToken | undefined {
+  wholeNumber(value, place, 0, Number.MAX_SAFE_INTEGER);
+  return value === 0 ? undefined : (value as LeaseToken);
+}
+
+/** The first characters of a text from a request, fit for a message. */
+export function excerpt(text: string, length = 64): string {
+  const short = text.length > length ? `${text.slice(0, length)}…` : text;
+  return JSON.stringify(short.toWellFormed());
+}

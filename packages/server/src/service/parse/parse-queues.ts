@@ -1,0 +1,89 @@
+import {
+  type QueueFilter as FilterMessage,
+  type GetQueueStatsRequest,
+  type ListQueuesRequest,
+  limits,
+} from '@taskmaster/proto';
+import { RE2JS, RE2JSException } from 're2js';
+import type { ListCommand, QueueFilter, StatsCommand } from '../../domain/commands.ts';
+import { countAtMost, excerpt, refuse, wholeNumber } from './checks.ts';
+import { parsePageToken } from './page-token.ts';
+import { groupName, queueName } from './queue-names.ts';
+
+const DEFAULT_LIST_LIMIT = 1_000;
+
+/** Throws a `Refusal` unless the engine can take the listing as it is. */
+export function parseList(request: ListQueuesRequest): ListCommand {
+  const limit = wholeNumber(request.limit, { field: 'limit' }, 0, limits.listQueues);
+  return {
+    filter: parseFilter(request.filter),
+    limit: limit === 0 ? DEFAULT_LIST_LIMIT : limit,
+    after: parsePageToken(request.pageToken),
+  };
+}
+
+/** Throws a `Refusal` unless the engine can take the request as it is. */
+export function parseStats(request: GetQueueStatsRequest): StatsCommand {
+  if (request.queues.length === 0) {
+    return { kind: 'filtered', filter: parseFilter(request.filter), limit: limits.listQueues };
+  }
+  if (request.filter !== undefined) {
+    refuse('INVALID_ARGUMENT', { field: 'filter' }, 'is set beside queues: name the queues or filter them, not both');
+  }
+  countAtMost(request.queues.length, { field: 'queues' }, limits.listQueues);
+  const queues = request.queues.map((full, index) => queueName(full, { list: 'queues', index, field: '' }));
+  return { kind: 'named', queues };
+}
+
+function parseFilter(filter: FilterMessage | undefined): QueueFilter {
+  const [minAvailable, maxAvailable] = bounds('available', filter?.minAvailable, filter?.maxAvailable);
+  const [minLeased, maxLeased] = bounds('leased', filter?.minLeased, filter?.maxLeased);
+  const [minDelayed, maxDelayed] = bounds('delayed', filter?.minDelayed, filter?.maxDelayed);
+  return {
+    matches: parseRegex(filter?.nameRegex ?? ''),
+    group: filter?.group === undefined ? undefined : groupName(filter.group, { field: 'filter.group' }),
+    minAvailable,
+    maxAvailable,
+    minLeased,
+    maxLeased,
+    minDelayed,
+    maxDelayed,
+  };
+}
+
+type Bound = number | undefined;
+
+function bounds(what: string, min: Bound, max: Bound): [Bound, Bound] {
+  for (const [field, value] of Object.entries({ [`filter.min_${what}`]: min, [`filter.max_${what}`]: max })) {
+    if (value !== undefined) wholeNumber(value, { field }, 0, Number.MAX_SAFE_INTEGER);
+  }
+  if (min !== undefined && max !== undefined && min > max) {
+    refuse('INVALID_ARGUMENT', { field: `filter.min_${what}` }, `is ${min}: at most filter.max_${what}, ${max}`, {
+      value: min,
+      max,
+    });
+  }
+  return [min, max];
+}
+
+/** RE2 runs in time linear in the name; the bound of the length keeps compiling cheap too. */
+function parseRegex(regex: string): QueueFilter['matches'] {
+  if (regex === '') return undefined;
+  const place = { field: 'filter.name_regex' };
+  const bytes = Buffer.byteLength(regex);
+  if (bytes > limits.regexBytes) {
+    refuse('INVALID_REGEX', place, `has ${bytes} bytes: at most ${limits.regexBytes}`, {
+      value: bytes,
+      limit: limits.regexBytes,
+    });
+  }
+  try {
+    const compiled = RE2JS.compile(regex);
+    return (fullName) => compiled.test(fullName);
+  } catch (error) {
+    if (!(error instanceof RE2JSException)) throw error;
+    return refuse('INVALID_REGEX', place, `is ${excerpt(regex, limits.regexBytes)}: ${error.message}`, {
+      value: regex,
+    });
+  }
+}

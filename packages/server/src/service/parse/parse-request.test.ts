@@ -1,0 +1,140 @@
+import { EnqueueMode, limits } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import {
+  aDequeue,
+  aFilter,
+  aLease,
+  aList,
+  anEnqueue,
+  anUpdate,
+  aPeek,
+  aRelease,
+  aRenew,
+  aRetry,
+  bytes,
+  someStats,
+} from '../../grpc/testing/requests.ts';
+import { pageTokenAfter, parsePageToken } from './page-token.ts';
+import { parseLease } from './parse-lease.ts';
+import { parseList, parseStats } from './parse-queues.ts';
+import { parsePeek } from './parse-tasks.ts';
+import { parseUpdate } from './parse-update.ts';
+
+describe('an update', () => {
+  test('is of the one group that all its queues share', () => {
+    const update = anUpdate({ enqueue: [anEnqueue({ queue: 'shop#a' })], dequeue: [aDequeue({ queue: 'shop#b' })] });
+    expect(parseUpdate(update).group).toBe('shop');
+    expect(parseUpdate(anUpdate({ dequeue: [aDequeue({ queue: 'mail' })] })).group).toBe('');
+  });
+
+  test('without a PID has one assigned; a PID of any bytes keeps them', () => {
+    const update = anUpdate({
+      enqueue: [anEnqueue({ pid: bytes('') }), anEnqueue({ pid: Buffer.from([0, 0x80, 0xff]) })],
+    });
+    expect(parseUpdate(update).enqueue.map(({ pid }) => pid)).toEqual([undefined, '\0\x80\xff']);
+  });
+
+  test('collapses by default', () => {
+    const [item] = parseUpdate(anUpdate({ enqueue: [anEnqueue()] })).enqueue;
+    expect(item?.mode).toBe(EnqueueMode.ENQUEUE_MODE_COLLAPSE);
+  });
+
+  test('takes a lease token of 0 for none', () => {
+    const update = anUpdate({ dequeue: [aDequeue({ leaseToken: 0 }), aDequeue({ pid: bytes('b'), leaseToken: 9 })] });
+    expect(parseUpdate(update).dequeue.map(({ token }) => token)).toEqual([undefined, 9]);
+  });
+
+  test('may replace a task by a new one of the same PID', () => {
+    const update = anUpdate({ dequeue: [aDequeue()], enqueue: [anEnqueue()] });
+    expect(parseUpdate(update)).toMatchObject({ dequeue: [{ pid: 'a' }], enqueue: [{ pid: 'a' }] });
+  });
+
+  test('may name one PID in two queues', () => {
+    const update = anUpdate({ dequeue: [aDequeue({ queue: 'shop#a' })], renew: [aRenew({ queue: 'shop#b' })] });
+    expect(() => parseUpdate(update)).not.toThrow();
+  });
+
+  test('tells a release without a delay from one with none', () => {
+    const update = anUpdate({ release: [aRelease(), aRelease({ pid: bytes('b'), delayMs: 0 })] });
+    expect(parseUpdate(update).release.map(({ delayMs }) => delayMs)).toEqual([undefined, 0]);
+  });
+
+  test('renews for half a minute unless it says for how long', () => {
+    const renew = [aRenew({ leaseMs: 0 }), aRenew({ pid: Buffer.from('b'), leaseMs: 1 })];
+    expect(parseUpdate(anUpdate({ renew })).renew.map(({ leaseMs }) => leaseMs)).toEqual([30_000, 1]);
+  });
+
+  test('backs off to one hour at most unless it says otherwise', () => {
+    const retry = aRetry({ backoffMaxMs: 0, deadLetterQueue: 'shop#graveyard' });
+    const [item] = parseUpdate(anUpdate({ enqueue: [anEnqueue({ retry })] })).enqueue;
+    expect(item?.retry).toEqual({
+      maxAttempts: 3,
+      backoffInitialMs: 1_000,
+      backoffMaxMs: 3_600_000,
+      deadLetterQueue: 'graveyard',
+    });
+  });
+
+  test('without a bound of attempts needs no room for `.dead` in its name', () => {
+    const enqueue = [anEnqueue({ queue: `shop#${'x'.repeat(512)}`, retry: aRetry({ maxAttempts: 0 }) })];
+    expect(() => parseUpdate(anUpdate({ enqueue }))).not.toThrow();
+  });
+
+  test.each([
+    ['the longest names', { queue: `${'g'.repeat(512)}#${'n'.repeat(512)}` }],
+    ['the longest PID', { pid: Buffer.alloc(limits.pidBytes) }],
+    ['the most data', { data: Buffer.alloc(limits.dataBytes) }],
+    ['the longest delay', { delayMs: limits.delayMs }],
+  ])('may have %s', (_what, change) => {
+    expect(() => parseUpdate(anUpdate({ enqueue: [anEnqueue(change)] }))).not.toThrow();
+  });
+});
+
+describe('a lease', () => {
+  test('is bounded by the reply when it names no bound', () => {
+    expect(parseLease(aLease(), 'h:1')).toMatchObject({ maxBytes: limits.replyDataBytes, maxPid: undefined });
+    expect(parseLease(aLease({ leaseMs: 0 }), 'h:1').leaseMs).toBe(30_000);
+    expect(parseLease(aLease({ leaseMs: 1 }), 'h:1').leaseMs).toBe(1);
+  });
+
+  test('takes a queue named twice once', () => {
+    const { queues } = parseLease(aLease({ queues: ['b', 'a', '#b'] }), 'h:1');
+    expect(queues.map(({ name }) => name)).toEqual(['b', 'a']);
+  });
+});
+
+describe('a listing', () => {
+  test('shows a thousand queues by default', () => {
+    expect(parseList(aList())).toMatchObject({ limit: 1_000, after: undefined });
+  });
+
+  test('goes on after the last queue of the page before, whatever its name', () => {
+    const last = { group: 'é#'.slice(0, 1), name: 'a#b/ü' };
+    expect(parsePageToken(pageTokenAfter(last))).toEqual(last);
+  });
+
+  test('finds an expression anywhere in the full name, in linear time', () => {
+    const { matches } = parseList(aList({ filter: aFilter({ nameRegex: '(a+)+#m' }) })).filter;
+    expect(matches?.('shop-aaa#mail')).toBe(true);
+    expect(matches?.(`${'a'.repeat(5_000)}!`)).toBe(false);
+  });
+
+  test('tells the default group from every group', () => {
+    expect(parseList(aList({ filter: aFilter({ group: '' }) })).filter.group).toBe('');
+    expect(parseList(aList({ filter: aFilter() })).filter.group).toBeUndefined();
+  });
+});
+
+test('statistics keep the order of the queues named', () => {
+  expect(parseStats(someStats({ queues: ['b', 'a#b'] }))).toEqual({
+    kind: 'named',
+    queues: [
+      { group: '', name: 'b' },
+      { group: 'a', name: 'b' },
+    ],
+  });
+});
+
+test('a peek looks at the head by default', () => {
+  expect(parsePeek(aPeek({ kind: 0 })).kind).toBe('head');
+});

@@ -1,0 +1,36 @@
+import { type GetTasksRequest, limits, PeekKind, type PeekTasksRequest } from '@taskmaster/proto';
+import type { GetCommand, PeekCommand } from '../../domain/commands.ts';
+import { countAtMost, pid, refuse, wholeNumber } from './checks.ts';
+import { queueName } from './queue-names.ts';
+
+const kinds: ReadonlyMap<number, PeekCommand['kind']> = new Map([
+  [PeekKind.PEEK_KIND_UNSPECIFIED, 'head'],
+  [PeekKind.PEEK_KIND_HEAD, 'head'],
+  [PeekKind.PEEK_KIND_LEASED, 'leased'],
+  [PeekKind.PEEK_KIND_DELAYED, 'delayed'],
+]);
+
+/** Throws a `Refusal` unless the engine can take the request as it is. */
+export function parsePeek(request: PeekTasksRequest): PeekCommand {
+  const kind = kinds.get(request.kind);
+  if (kind === undefined) {
+    return refuse('INVALID_ARGUMENT', { field: 'kind' }, `is ${request.kind}: no such kind`, { value: request.kind });
+  }
+  return {
+    queue: queueName(request.queue, { field: 'queue' }),
+    kind,
+    limit: wholeNumber(request.limit, { field: 'limit' }, 1, limits.peekTasks),
+    includeData: request.includeData,
+  };
+}
+
+/** Throws a `Refusal` unless the engine can take the request as it is. */
+export function parseGet(request: GetTasksRequest): GetCommand {
+  if (request.pids.length === 0) refuse('EMPTY_REQUEST', { field: 'pids' }, 'is empty: give at least one PID');
+  countAtMost(request.pids.length, { field: 'pids' }, limits.peekTasks);
+  return {
+    queue: queueName(request.queue, { field: 'queue' }),
+    pids: request.pids.map((bytes, index) => pid(bytes, { list: 'pids', index, field: '' })),
+    includeData: request.includeData,
+  };
+}

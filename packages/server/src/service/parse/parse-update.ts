@@ -1,0 +1,226 @@
+import {
+  type Dequeue,
+  type Enqueue,
+  EnqueueMode,
+  formatQueueName,
+  limits,
+  type QueueName,
+  type Release,
+  type Renew,
+  type RetryPolicy as RetryPolicyMessage,
+  type UpdateTasksRequest,
+} from '@taskmaster/proto';
+import { latin1Of } from '../../domain/bytes.ts';
+import type { DequeueItem, EnqueueItem, ReleaseItem, RenewItem, UpdateCommand } from '../../domain/commands.ts';
+import type { Pid } from '../../domain/ids.ts';
+import { taskMetadata } from '../../domain/refusal.ts';
+import type { RetryPolicy } from '../../domain/task.ts';
+import {
+  countAtMost,
+  duration,
+  excerpt,
+  leaseTime,
+  leaseToken,
+  type Place,
+  pathOf,
+  pid,
+  pidOrNone,
+  refuse,
+  wholeNumber,
+} from './checks.ts';
+import { queueName } from './queue-names.ts';
+
+/** Bound of the backoff where a policy names none. */
+const DEFAULT_BACKOFF_MAX_MS = 3600 * 1000;
+
+const modes: ReadonlyMap<number, EnqueueMode> = new Map([
+  [EnqueueMode.ENQUEUE_MODE_UNSPECIFIED, EnqueueMode.ENQUEUE_MODE_COLLAPSE],
+  [EnqueueMode.ENQUEUE_MODE_COLLAPSE, EnqueueMode.ENQUEUE_MODE_COLLAPSE],
+  [EnqueueMode.ENQUEUE_MODE_FAIL, EnqueueMode.ENQUEUE_MODE_FAIL],
+  [EnqueueMode.ENQUEUE_MODE_REPLACE, EnqueueMode.ENQUEUE_MODE_REPLACE],
+]);
+
+/** Throws a `Refusal` unless the engine can take the update as it is. */
+export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
+  const items = countItems(request);
+  if (items === 0) refuse('EMPTY_REQUEST', { field: 'update' }, 'has no enqueue, dequeue, renew or release');
+  countAtMost(items, { field: 'update' }, limits.updateItems);
+  const requestId = parseRequestId(request.requestId);
+
+  const group = new OneGroup();
+  const enqueue = request.enqueue.map((item, index) => parseEnqueue(item, index, group));
+  const dequeue = request.dequeue.map((item, index) => parseDequeue(item, 'dequeue', index, group));
+  const renew = request.renew.map((item, index) => parseRenew(item, index, group));
+  const release = request.release.map((item, index) => parseRelease(item, index, group));
+  refuseConflicts(dequeue, renew, release);
+  refuseTooLarge(enqueue);
+  return { group: group.name, enqueue, dequeue, renew, release, requestId };
+}
+
+export function countItems({ enqueue, dequeue, renew, release }: UpdateTasksRequest): number {
+  return enqueue.length + dequeue.length + renew.length + release.length;
+}
+
+/** Holds the queues of one update to one group: the unit of atomicity. */
+class OneGroup {
+  #first: { readonly group: string; readonly place: Place } | undefined;
+
+  get name(): string {
+    return this.#first?.group ?? '';
+  }
+
+  queue(full: string, list: string, index: number, field: string): QueueName {
+    const queue = queueName(full, { list, index, field });
+    if (this.#first === undefined) this.#first = { group: queue.group, place: { list, index, field } };
+    else if (queue.group !== this.#first.group) this.#refuse(queue, { list, index, field }, this.#first);
+    return queue;
+  }
+
+  #refuse(queue: QueueName, place: Place, first: { readonly group: string; readonly place: Place }): never {
+    return refuse(
+      'MIXED_GROUPS',
+      place,
+      `is of the group ${excerpt(queue.group)}, ${pathOf(first.place)} of ${excerpt(first.group)}: one group an update`,
+      { group: queue.group, otherGroup: first.group },
+    );
+  }
+}
+
+function parseRequestId(id: Uint8Array): string | undefined {
+  if (id.length > limits.requestIdBytes) {
+    refuse('INVALID_ARGUMENT', { field: 'request_id' }, `has ${id.length} bytes: at most ${limits.requestIdBytes}`, {
+      value: id.length,
+      limit: limits.requestIdBytes,
+    });
+  }
+  return id.length === 0 ? undefined : latin1Of(id);
+}
+
+function parseEnqueue(item: Enqueue, index: number, group: OneGroup): EnqueueItem {
+  const list = 'enqueue';
+  const queue = group.queue(item.queue, list, index, 'queue');
+  const mode = modes.get(item.mode);
+  if (mode === undefined) {
+    return refuse('INVALID_ARGUMENT', { list, index, field: 'mode' }, `is ${item.mode}: no such mode`, {
+      value: item.mode,
+    });
+  }
+  if (item.data.length > limits.dataBytes) {
+    refuse(
+      'DATA_TOO_LARGE',
+      { list, index, field: 'data' },
+      `has ${item.data.length} bytes: at most ${limits.dataBytes}`,
+      {
+        value: item.data.length,
+        limit: limits.dataBytes,
+      },
+    );
+  }
+  return {
+    queue,
+    pid: pidOrNone(item.pid, { list, index, field: 'pid' }),
+    data: item.data,
+    mode,
+    delayMs: duration(item.delayMs, { list, index, field: 'delay_ms' }, 0, limits.delayMs),
+    retry: item.retry === undefined ? undefined : parseRetry(item.retry, queue, index, group),
+  };
+}
+
+function parseRetry(policy: RetryPolicyMessage, queue: QueueName, index: number, group: OneGroup): RetryPolicy {
+  const at = (field: string): Place => ({ list: 'enqueue', index, field: `retry.${field}` });
+  const maxAttempts = wholeNumber(policy.maxAttempts, at('max_attempts'), 0, limits.maxAttempts);
+  const backoffInitialMs = duration(policy.backoffInitialMs, at('backoff_initial_ms'), 0, limits.delayMs);
+  const givenMaxMs = duration(policy.backoffMaxMs, at('backoff_max_ms'), 0, limits.delayMs);
+  const backoffMaxMs = givenMaxMs === 0 ? DEFAULT_BACKOFF_MAX_MS : givenMaxMs;
+  if (backoffInitialMs > backoffMaxMs) {
+    refuse(
+      'INVALID_ARGUMENT',
+      at('backoff_initial_ms'),
+      `is ${backoffInitialMs}: at most backoff_max_ms, ${backoffMaxMs}`,
+      {
+        value: backoffInitialMs,
+        max: backoffMaxMs,
+      },
+    );
+  }
+  return {
+    maxAttempts,
+    backoffInitialMs,
+    backoffMaxMs,
+    deadLetterQueue: deadLetterName(policy.deadLetterQueue, maxAttempts, queue, index, group),
+  };
+}
+
+function deadLetterName(given: string, maxAttempts: number, queue: QueueName, index: number, group: OneGroup): string {
+  const field = 'retry.dead_letter_queue';
+  if (given !== '') {
+    const target = group.queue(given, 'enqueue', index, field);
+    if (target.name !== queue.name) return target.name;
+    refuse('INVALID_QUEUE', { list: 'enqueue', index, field }, `is ${excerpt(given)}: the task's own queue`);
+  }
+  // Nothing is ever dead-lettered without a bound of attempts, so only then does the default name matter.
+  if (maxAttempts > 0) {
+    const byDefault = formatQueueName({ group: queue.group, name: `${queue.name}.dead` });
+    queueName(byDefault, { list: 'enqueue', index, field });
+  }
+  return '';
+}
+
+function parseDequeue(item: Dequeue, list: string, index: number, group: OneGroup): DequeueItem {
+  return {
+    queue: group.queue(item.queue, list, index, 'queue'),
+    pid: pid(item.pid, { list, index, field: 'pid' }),
+    token: leaseToken(item.leaseToken, { list, index, field: 'lease_token' }),
+  };
+}
+
+function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
+  const leaseMs = leaseTime(item.leaseMs, { list: 'renew', index, field: 'lease_ms' });
+  return { ...parseDequeue(item, 'renew', index, group), leaseMs };
+}
+
+function parseRelease(item: Release, index: number, group: OneGroup): ReleaseItem {
+  const place = { list: 'release', index, field: 'delay_ms' };
+  return {
+    ...parseDequeue(item, 'release', index, group),
+    delayMs: item.delayMs === undefined ? undefined : duration(item.delayMs, place, 0, limits.delayMs),
+    refundAttempt: item.refundAttempt,
+  };
+}
+
+/** One task named twice: which of the two shall happen? Enqueues do not count, they come after all others. */
+function refuseConflicts(
+  dequeue: readonly DequeueItem[],
+  renew: readonly DequeueItem[],
+  release: readonly DequeueItem[],
+) {
+  if (dequeue.length + renew.length + release.length < 2) return;
+  const named = new Map<string, Map<Pid, Place>>();
+  for (const [list, items] of Object.entries({ dequeue, renew, release })) {
+    for (const [index, item] of items.entries()) {
+      const place: Place = { list, index, field: '' };
+      const pids = named.get(item.queue.name) ?? new Map<Pid, Place>();
+      named.set(item.queue.name, pids);
+      const other = pids.get(item.pid);
+      if (other !== undefined) {
+        refuse('CONFLICTING_ITEMS', place, `names the same task as ${pathOf(other)}`, {
+          otherField: pathOf(other),
+          ...taskMetadata(item.queue, item.pid),
+        });
+      }
+      pids.set(item.pid, place);
+    }
+  }
+}
+
+/** Over a network the message's own length is bounded; in process this is. */
+function refuseTooLarge(enqueue: readonly EnqueueItem[]): void {
+  let bytes = 0;
+  for (const item of enqueue) bytes += item.data.length;
+  if (bytes > limits.requestBytes) {
+    refuse('REQUEST_TOO_LARGE', { field: 'update' }, `has ${bytes} bytes of data: at most ${limits.requestBytes}`, {
+      value: bytes,
+      limit: limits.requestBytes,
+    });
+  }
+}

@@ -1,0 +1,42 @@
+import { encodeToBuffer, LeaseTasksResponse } from '@taskmaster/proto';
+import { expect, test } from 'vitest';
+import type { LeasedTask } from '../../domain/commands.ts';
+import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
+import { fittingTasks, leaseReply } from './build-reply.ts';
+
+const retry = { maxAttempts: 5, backoffInitialMs: 1000, backoffMaxMs: 60_000, deadLetterQueue: 'mail.dead' };
+const leased: LeasedTask = {
+  queue: { group: 'shop', name: 'mail' },
+  pid: 'a' as Pid,
+  data: Buffer.from('data'),
+  token: 7 as LeaseToken,
+  until: 2000 as Instant,
+  attempt: 1,
+  enqueuedAt: 1000 as Instant,
+  retry: undefined,
+};
+
+test('a leased task tells whether it has a retry policy, and how many attempts that allows', () => {
+  const forEver = { ...retry, maxAttempts: 0 };
+  const { tasks } = leaseReply([leased, { ...leased, retry }, { ...leased, retry: forEver }]);
+  expect(tasks.map(({ hasRetryPolicy, maxAttempts }) => [hasRetryPolicy, maxAttempts])).toEqual([
+    [false, 0],
+    [true, 5],
+    [true, 0],
+  ]);
+});
+
+test('a leased task takes no more of a reply than is counted for it', () => {
+  const largest: LeasedTask = {
+    ...leased,
+    queue: { group: 'g'.repeat(512), name: 'n'.repeat(512) },
+    pid: 'p'.repeat(4096) as Pid,
+    token: Number.MAX_SAFE_INTEGER as LeaseToken,
+    until: Number.MAX_SAFE_INTEGER as Instant,
+    enqueuedAt: Number.MAX_SAFE_INTEGER as Instant,
+    attempt: 2 ** 31 - 1,
+    retry: { ...retry, maxAttempts: 1_000_000 },
+  };
+  const bytes = encodeToBuffer(LeaseTasksResponse, leaseReply([largest])).length;
+  expect(bytes).toBeLessThanOrEqual(fittingTasks([largest], Number.MAX_SAFE_INTEGER).bytes);
+});

@@ -1,0 +1,150 @@
+import {
+  formatQueueName,
+  type GetQueueStatsResponse,
+  type LeaseTasksResponse,
+  type ListQueuesResponse,
+  type QueueName,
+  type QueueStats as QueueStatsMessage,
+  type RetryPolicy as RetryPolicyMessage,
+  type TaskInfo,
+  TaskState as TaskStateMessage,
+  type UpdateTasksResponse,
+} from '@taskmaster/proto';
+import type { LeasedTask, QueuePage, QueueStats, StatsReport, TaskView, UpdateOutcome } from '../../domain/commands.ts';
+import type { Pid } from '../../domain/ids.ts';
+import { Refusal } from '../../domain/refusal.ts';
+import type { RetryPolicy, TaskState } from '../../domain/task.ts';
+import { pageTokenAfter } from '../parse/page-token.ts';
+
+/**
+ * Replies stay below the 4 MiB that gRPC clients take by default, whatever the lengths of the names in them. One task of
+ * any size always fits.
+ */
+export const REPLY_BYTES = 4 * 1024 * 1024 - 64 * 1024;
+/** Upper bounds of the numbers and tags beside names, PID and data. */
+const STATS_BYTES = 128;
+const LEASED_BYTES = 56;
+const TASK_BYTES = 128;
+
+const NO_DATA = Buffer.alloc(0);
+
+export const bytesOf = (pid: Pid): Buffer => Buffer.from(pid, 'latin1');
+
+export function updateReply(outcome: UpdateOutcome): UpdateTasksResponse {
+  return {
+    enqueued: outcome.enqueued.map(({ pid, result, leased }) => ({ pid: bytesOf(pid), result, leased })),
+    renewed: outcome.renewed.map(({ until }) => ({ leaseUntilUnixMs: until })),
+    released: outcome.released.map(({ until, deadLetterQueue }) => ({
+      hiddenUntilUnixMs: until ?? 0,
+      deadLetterQueue: deadLetterQueue ?? '',
+    })),
+  };
+}
+
+export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
+  return {
+    tasks: tasks.map((task) => ({
+      queue: formatQueueName(task.queue),
+      pid: bytesOf(task.pid),
+      data: task.data,
+      leaseToken: task.token,
+      leaseUntilUnixMs: task.until,
+      attempt: task.attempt,
+      enqueuedUnixMs: task.enqueuedAt,
+      hasRetryPolicy: task.retry !== undefined,
+      maxAttempts: task.retry?.maxAttempts ?? 0,
+    })),
+  };
+}
+
+/** How many of the tasks, in order, fit into so many bytes of a reply, and how many bytes they take. */
+export function fittingTasks(
+  tasks: readonly LeasedTask[],
+  bytes: number,
+): { readonly count: number; readonly bytes: number } {
+  let used = 0;
+  for (const [index, task] of tasks.entries()) {
+    const more = LEASED_BYTES + nameBytes(task.queue) + task.pid.length + task.data.length;
+    if (used + more > bytes) return { count: index, bytes: used };
+    used += more;
+  }
+  return { count: tasks.length, bytes: used };
+}
+
+/** A page ends early where its names would make the reply too large; the token goes on from there. */
+export function listReply(page: QueuePage): ListQueuesResponse {
+  const queues = within(page.queues);
+  const last = queues.at(-1);
+  const more = page.more || queues.length < page.queues.length;
+  return {
+    queues: queues.map(statsMessage),
+    nextPageToken: more && last !== undefined ? pageTokenAfter(last.queue) : '',
+    unreachable: [],
+  };
+}
+
+export function statsReply(report: StatsReport, kind: 'named' | 'filtered'): GetQueueStatsResponse {
+  const queues = within(report.queues);
+  if (kind === 'named' && queues.length < report.queues.length) {
+    throw new Refusal('TOO_MANY_ITEMS', `queues: the reply would have more than ${REPLY_BYTES} bytes; name fewer`, {
+      metadata: { field: 'queues', limit: String(REPLY_BYTES) },
+    });
+  }
+  return { queues: queues.map(statsMessage), totals: { ...report.totals }, unreachable: [] };
+}
+
+/** What a task weighs when it is shown; its payload counts only where it is asked for. */
+export function taskInfoBytes({ queue, pid, state }: TaskView, includeData: boolean): number {
+  const lease = state?.visibility.kind === 'hidden' ? state.visibility.lease : undefined;
+  const texts = [lease?.worker, lease?.workerAddress, state?.retry && queue.group + state.retry.deadLetterQueue];
+  const textBytes = texts.reduce<number>((sum, text) => sum + Buffer.byteLength(text ?? ''), nameBytes(queue));
+  return TASK_BYTES + textBytes + pid.length + (includeData ? (state?.dataBytes ?? 0) : 0);
+}
+
+export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
+  const { queue, pid, state, data } = view;
+  const visibility = state?.visibility;
+  const lease = visibility?.kind === 'hidden' ? visibility.lease : undefined;
+  return {
+    queue: formatQueueName(queue),
+    pid: bytesOf(pid),
+    state: stateMessage(state),
+    data: (includeData ? data : undefined) ?? NO_DATA,
+    attempts: state?.attempts ?? 0,
+    enqueuedUnixMs: state?.enqueuedAt ?? 0,
+    hiddenUntilUnixMs: visibility?.kind === 'hidden' ? visibility.until : 0,
+    leaseToken: state?.token ?? 0,
+    workerAddress: lease?.workerAddress ?? '',
+    worker: lease?.worker ?? '',
+    leasedUnixMs: lease?.since ?? 0,
+    retry: state?.retry === undefined ? undefined : retryMessage(state.retry, queue.group),
+  };
+}
+
+function stateMessage(state: TaskState | undefined): TaskStateMessage {
+  if (state === undefined) return TaskStateMessage.TASK_STATE_NOT_FOUND;
+  const { visibility } = state;
+  if (visibility.kind === 'available') return TaskStateMessage.TASK_STATE_AVAILABLE;
+  return visibility.lease === undefined ? TaskStateMessage.TASK_STATE_DELAYED : TaskStateMessage.TASK_STATE_LEASED;
+}
+
+function retryMessage({ deadLetterQueue, ...policy }: RetryPolicy, group: string): RetryPolicyMessage {
+  const name = deadLetterQueue === '' ? '' : formatQueueName({ group, name: deadLetterQueue });
+  return { ...policy, deadLetterQueue: name };
+}
+
+function statsMessage({ queue, ...numbers }: QueueStats): QueueStatsMessage {
+  return { ...numbers, queue: formatQueueName(queue) };
+}
+
+const nameBytes = ({ group, name }: QueueName): number => Buffer.byteLength(group) + Buffer.byteLength(name) + 1;
+
+/** The first queues whose statistics fit into a reply. */
+function within(queues: readonly QueueStats[]): readonly QueueStats[] {
+  let left = REPLY_BYTES;
+  const tooMany = queues.findIndex(({ queue }) => {
+    left -= STATS_BYTES + nameBytes(queue);
+    return left < 0;
+  });
+  return tooMany < 0 ? queues : queues.slice(0, tooMany);
+}

@@ -1,0 +1,39 @@
+import type { GetTasksResponse, PeekTasksResponse } from '@taskmaster/proto';
+import type { GetCommand, PeekCommand, TaskEngine } from '../../domain/commands.ts';
+import { refuse } from '../parse/checks.ts';
+import { REPLY_BYTES, taskInfo, taskInfoBytes } from './build-reply.ts';
+
+/**
+ * Shows tasks of a queue, fewer than asked for where their payloads would not fit into one reply. What there is to show
+ * is found out first and without payloads, so that never more of them is in memory than the reply holds.
+ */
+export async function peek(engine: TaskEngine, command: PeekCommand): Promise<PeekTasksResponse> {
+  const { queue, includeData } = command;
+  let left = REPLY_BYTES;
+  const views = await engine.peekTasks({ ...command, includeData: false });
+  const tooMany = views.findIndex((view) => {
+    left -= taskInfoBytes(view, includeData);
+    return left < 0;
+  });
+  const fitting = tooMany < 0 ? views : views.slice(0, tooMany);
+  if (!includeData || fitting.length === 0) return { tasks: fitting.map((view) => taskInfo(view, false)) };
+  const loaded = await engine.getTasks({ queue, pids: fitting.map(({ pid }) => pid), includeData });
+  const there = loaded.filter(({ state }) => state !== undefined);
+  return { tasks: there.map((view) => taskInfo(view, true)) };
+}
+
+/** Shows the tasks asked for, all of them: refused where they do not fit into one reply. */
+export async function get(engine: TaskEngine, command: GetCommand): Promise<GetTasksResponse> {
+  const { includeData, pids } = command;
+  // A single task always fits.
+  const first = await engine.getTasks({ ...command, includeData: includeData && pids.length === 1 });
+  const bytes = first.reduce((sum, view) => sum + taskInfoBytes(view, includeData), 0);
+  if (bytes > REPLY_BYTES && pids.length > 1) {
+    refuse('TOO_MANY_ITEMS', { field: 'pids' }, `would make a reply of ${bytes} bytes: at most ${REPLY_BYTES}`, {
+      value: bytes,
+      limit: REPLY_BYTES,
+    });
+  }
+  const views = includeData && pids.length > 1 ? await engine.getTasks(command) : first;
+  return { tasks: views.map((view) => taskInfo(view, includeData)) };
+}

@@ -1,0 +1,28 @@
+import type { LeasedTask, ReleaseItem, UpdateCommand } from '../../domain/commands.ts';
+import { Refusal, UpdateRefusal } from '../../domain/refusal.ts';
+
+/**
+ * Releases tasks that nobody will work on, as if they had never been leased. Those that somebody else changed meanwhile
+ * are left to that, and do not keep the others leased. Where nothing can be written the leases end by themselves.
+ */
+export async function giveBack(
+  update: (command: UpdateCommand) => Promise<unknown>,
+  leased: readonly LeasedTask[],
+): Promise<void> {
+  for (const [group, tasks] of Map.groupBy(leased, ({ queue }) => queue.group)) {
+    let release = tasks.map(
+      ({ queue, pid, token }): ReleaseItem => ({ queue, pid, token, delayMs: 0, refundAttempt: true }),
+    );
+    while (release.length > 0) {
+      try {
+        await update({ group, enqueue: [], dequeue: [], renew: [], release, requestId: undefined });
+        break;
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        if (!(error instanceof UpdateRefusal)) return;
+        const changed = new Set(error.items.map(({ index }) => index));
+        release = release.filter((_item, index) => !changed.has(index));
+      }
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import { ItemKind } from '@taskmaster/proto';
+import { expect, test } from 'vitest';
+import type { LeasedTask, UpdateCommand } from '../../domain/commands.ts';
+import type { Instant, LeaseToken, Pid } from '../../domain/ids.ts';
+import { UpdateRefusal } from '../../domain/refusal.ts';
+import { fakeEngine } from '../../grpc/testing/fake-engine.ts';
+import { keptLog } from '../../grpc/testing/start-server.ts';
+import { giveBack } from './lease-within.ts';
+
+const aTask = (pid: string, group = 'shop'): LeasedTask => ({
+  queue: { group, name: 'mail' },
+  pid: pid as Pid,
+  data: Buffer.alloc(0),
+  token: 1 as LeaseToken,
+  until: 2 as Instant,
+  attempt: 1,
+  enqueuedAt: 1 as Instant,
+  retry: undefined,
+});
+
+const lost = (queue: LeasedTask['queue'], pid: Pid, index: number): UpdateRefusal =>
+  new UpdateRefusal([
+    { kind: ItemKind.ITEM_KIND_RELEASE, index, queue, pid, reason: 'LEASE_LOST', message: 'the lease is lost' },
+  ]);
+
+test('a task that somebody changed meanwhile does not keep the others leased', async () => {
+  const released: string[] = [];
+  const updateTasks = async ({ release }: UpdateCommand) => {
+    const index = release.findIndex(({ pid }) => pid === 'b');
+    const changed = release[index];
+    if (changed !== undefined) throw lost(changed.queue, changed.pid, index);
+    released.push(...release.map(({ pid }) => pid));
+    return { enqueued: [], renewed: [], released: [] };
+  };
+  giveBack(fakeEngine({ updateTasks }), keptLog(), [aTask('a'), aTask('b'), aTask('c')]);
+  await expect.poll(() => released).toEqual(['a', 'c']);
+});
+
+test('where it fails the leases end by themselves, and it is not tried again', async () => {
+  const updateTasks = async () => {
+    throw new Error('a fault');
+  };
+  const engine = fakeEngine({ updateTasks });
+  const log = keptLog();
+  giveBack(engine, log, [aTask('a')]);
+  await expect.poll(() => log.lines).toHaveLength(1);
+  expect(engine.asked).toHaveLength(1);
+});

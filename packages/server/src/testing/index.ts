@@ -1,0 +1,14 @@
+export { badRequests } from '../grpc/testing/bad-requests.ts';
+export { checkHealth, listServices, watchHealth } from '../grpc/testing/check-health.ts';
+export { fakeEngine } from '../grpc/testing/fake-engine.ts';
+export { errorInfoOf, type GrpcClient, grpcClient } from '../grpc/testing/grpc-client.ts';
+export { aDequeue, aGet, aLease, aList, anEnqueue, anUpdate, aPeek, aRetry, bytes } from '../grpc/testing/requests.ts';
+export { SleepingClient } from '../grpc/testing/sleeping-client.ts';
+export { type KeptLog, keptLog, startServer, type TestServer } from '../grpc/testing/start-server.ts';
+export { waitingLeaseKeepsMessage } from '../grpc/testing/waiting-lease.ts';
+export { instants, latin1, pids, taskStates, texts } from './arbitraries.ts';
+export { aliveOf, GossipBench } from './gossip-bench.ts';
+export { SeededRandom } from './seeded-random.ts';
+export { SimGossip, type SimMembership } from './sim-membership.ts';
+export { type Arrival, CALM, LinkBroken, SimNetwork } from './sim-network.ts';
+export { settle, VirtualClock, VirtualTime } from './virtual-clock.ts';

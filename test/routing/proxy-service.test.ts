@@ -1,0 +1,66 @@
+import type { ServiceError } from '@grpc/grpc-js';
+import { connect } from '@taskmaster/client';
+import { statusOfReason } from '@taskmaster/proto';
+import { badRequests, errorInfoOf, type GrpcClient, grpcClient } from '@taskmaster/server/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestCluster, type TestCluster } from './support/test-cluster.ts';
+
+let cluster: TestCluster;
+let client: GrpcClient;
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  client = grpcClient(cluster.port);
+});
+afterAll(async () => {
+  client[Symbol.dispose]();
+  await cluster[Symbol.asyncDispose]();
+});
+
+describe('a bad request through a proxy', () => {
+  test.each(badRequests)('$what: $reason', async ({ reason, field, call }) => {
+    const error = (await call(client).then(
+      () => expect.unreachable('the request was accepted'),
+      (thrown: unknown) => thrown,
+    )) as ServiceError;
+    const info = errorInfoOf(error);
+    expect(info).toMatchObject({ domain: 'taskmaster', reason });
+    expect(error.code).toBe(statusOfReason[reason]);
+    if (reason !== 'REQUEST_TOO_LARGE') expect(info.metadata.field).toBe(field);
+    expect(cluster.log.lines).toEqual([]);
+  });
+});
+
+describe('the typed client at a proxy', () => {
+  test('works with queues of every node as if there were one', async () => {
+    await using typed = await connect(`127.0.0.1:${cluster.port}`);
+    const groups = [0, 1, 2].map((place) => cluster.groupAt(place));
+    for (const group of groups) {
+      await typed.queue<string>(`${group}#mail`).enqueue(`for ${group}`, { pid: 'a' });
+    }
+    const stats = await typed.stats({ queues: groups.map((group) => `${group}#mail`) });
+    expect(stats.queues.map(({ available }) => available)).toEqual([1, 1, 1]);
+    expect(stats.totals).toMatchObject({ queues: 3, available: 3 });
+
+    for (const group of groups) {
+      const queue = typed.queue<string>(`${group}#mail`);
+      const [task] = await queue.lease({ max: 5 });
+      expect(task?.data).toBe(`for ${group}`);
+      const [info] = await queue.peek({ kind: 'leased' });
+      expect(info?.workerAddress).toMatch(/^127\.0\.0\.1:\d+$/);
+      await task?.complete();
+    }
+    expect((await typed.stats()).totals).toMatchObject({ available: 0, leased: 0, delayed: 0 });
+  });
+});
+
+test('more streams than one connection to a node carries are all served', async () => {
+  const clients = await Promise.all(Array.from({ length: 130 }, () => connect(`127.0.0.1:${cluster.port}`)));
+  try {
+    const name = `${cluster.groupAt(1)}#crowd`;
+    await Promise.all(clients.map((each, i) => each.queue(name).enqueue(i, { pid: `p${i}` })));
+    const leased = await Promise.all(clients.map((each) => each.queue(name).lease()));
+    expect(new Set(leased.flat().map(({ data }) => data)).size).toBe(130);
+  } finally {
+    await Promise.all(clients.map((each) => each.close()));
+  }
+});

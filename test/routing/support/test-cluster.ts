@@ -1,0 +1,158 @@
+import { colocate } from '@taskmaster/node';
+import { type Engine, openEngine, SimDisk } from '@taskmaster/node/testing';
+import { partitionOf } from '@taskmaster/proto';
+import { createRouterService, NodePool, Router, type RouterLimits } from '@taskmaster/proxy/router';
+import { FixedRoutes } from '@taskmaster/proxy/testing';
+import { GrpcServer, type GrpcServerOptions } from '@taskmaster/server/grpc';
+import { SystemClock, systemRandom } from '@taskmaster/server/ports';
+import type { RawService } from '@taskmaster/server/service';
+import { type KeptLog, keptLog, SeededRandom, startServer, type TestServer } from '@taskmaster/server/testing';
+
+export interface TestClusterOptions {
+  /** Default 3. */
+  readonly nodes?: number;
+  readonly limits?: Partial<RouterLimits>;
+  readonly server?: Partial<GrpcServerOptions>;
+  /** Every node has a router of its own in front. */
+  readonly colocated?: boolean;
+  /** Where the proxy believes each partition to be, by the nodes' places. Default: where it is. */
+  readonly believed?: (partition: number) => number | undefined;
+}
+
+export interface TestNode {
+  readonly engine: Engine;
+  readonly server: TestServer;
+  readonly address: string;
+  readonly nodeId: string;
+}
+
+/** Nodes that hold the partitions in turn, and a proxy before them; gRPC is real, disks are not. */
+export interface TestCluster extends AsyncDisposable {
+  readonly nodes: readonly TestNode[];
+  readonly routes: FixedRoutes;
+  readonly router: Router;
+  readonly pool: NodePool;
+  /** Of the proxy. */
+  readonly port: number;
+  readonly server: GrpcServer;
+  readonly log: KeptLog;
+  /** A group whose queues the node at that place holds; different ones for different numbers. */
+  groupAt(place: number, number?: number): string;
+}
+
+const PARTITIONS = 16;
+
+const SERVER: GrpcServerOptions = {
+  host: '127.0.0.1',
+  port: 0,
+  keepaliveTimeMs: 60_000,
+  keepaliveTimeoutMs: 20_000,
+  maxConnectionAgeMs: 0,
+  maxConnectionAgeGraceMs: 1_000,
+  maxCallsPerConnection: 1_000,
+  maxUnreadReplyBytes: 64 * 1024 * 1024,
+  reflection: true,
+};
+
+export async function startTestCluster(options: TestClusterOptions = {}): Promise<TestCluster> {
+  const count = options.nodes ?? 3;
+  await using opened = new AsyncDisposableStack();
+  const routes = new FixedRoutes({
+    nodes: Array.from({ length: count }, (_, place) => `node-${place}`).map((name) => ({
+      nodeId: name,
+      name,
+      address: 'not yet known:1',
+      alive: true,
+    })),
+    partitions: PARTITIONS,
+    holder: options.believed,
+  });
+  const front: Front | undefined = options.colocated
+    ? (own, address) => opened.use(colocate({ own, address, routes, log: keptLog() })).service
+    : undefined;
+  const nodes: TestNode[] = [];
+  for (let place = 0; place < count; place++) {
+    const node = await startNode(place, count, opened, front);
+    routes.change(place, { address: node.address });
+    nodes.push(node);
+  }
+  for (const { engine } of nodes) engine.partitions.locate((id) => locationOf(nodes, id));
+
+  const log = keptLog();
+  const pool = opened.use(new NodePool());
+  const clock = new SystemClock();
+  const limits = { holdMs: 2_000, heldCalls: 1_000, fanOutMs: 2_000, ...options.limits };
+  const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits });
+  const server = new GrpcServer(
+    { ...SERVER, ...options.server },
+    { service: createRouterService(router), isServing: () => true, observer: { callEnded: () => {} }, log },
+  );
+  const port = await server.start();
+  opened.defer(async () => {
+    router.stop();
+    await server.stop(0);
+  });
+  const running = opened.move();
+  return {
+    nodes,
+    routes,
+    router,
+    pool,
+    port,
+    server,
+    log,
+    groupAt: (place, number = 0) => groupIn((partition) => partition % count === place, number),
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  };
+}
+
+async function startNode(
+  place: number,
+  count: number,
+  opened: AsyncDisposableStack,
+  front: Front | undefined,
+  port = 0,
+): Promise<TestNode> {
+  const nodeId = `node-${place}`;
+  const disk = new SimDisk({ random: new SeededRandom(place + 1) });
+  const engine = await openEngine({
+    store: disk.open(),
+    clock: new SystemClock(),
+    random: systemRandom,
+    config: { partitions: PARTITIONS },
+    clustered: true,
+  });
+  opened.defer(() => engine.stop());
+  const mine = Array.from({ length: PARTITIONS }, (_, id) => id).filter((id) => id % count === place);
+  await engine.partitions.claim(mine.map((id) => ({ id: id as never, epoch: 1 })));
+  let address: string | undefined;
+  const server = await startServer(engine, { port }, (own) => front?.(own, () => address) ?? own);
+  address = `127.0.0.1:${server.port}`;
+  opened.defer(async () => {
+    await server[Symbol.asyncDispose]();
+  });
+  return { engine, server, nodeId, address };
+}
+
+/** A node that holds everything. */
+export async function startTestNode(port = 0): Promise<TestNode & AsyncDisposable> {
+  await using opened = new AsyncDisposableStack();
+  const node = await startNode(0, 1, opened, undefined, port);
+  const running = opened.move();
+  return { ...node, [Symbol.asyncDispose]: () => running.disposeAsync() };
+}
+
+type Front = (own: RawService, address: () => string | undefined) => RawService;
+
+function locationOf(nodes: readonly TestNode[], id: number) {
+  const holder = nodes[id % nodes.length];
+  return holder && { nodeId: holder.nodeId, address: holder.address, epoch: 1 };
+}
+
+function groupIn(wanted: (partition: number) => boolean, number: number): string {
+  let left = number;
+  for (let i = 0; ; i++) {
+    const group = `g${i}`;
+    if (wanted(partitionOf(group, PARTITIONS)) && left-- === 0) return group;
+  }
+}
