@@ -16,8 +16,8 @@ export function killAll(): void {
 }
 
 /** A process ended that was still needed. The cause is what it said. */
-export class ProcessEnded extends Error {
-  override readonly name = 'ProcessEnded';
+export class ProcessEndedError extends Error {
+  override readonly name = 'ProcessEndedError';
 
   constructor(message: string, stderr = '') {
     const why = stderr.split('\n').find((line) => /error/i.test(line)) ?? '';
@@ -56,7 +56,9 @@ export class Child {
       child.once('exit', (code, signal) => {
         alive.delete(child);
         reject(
-          new ProcessEnded(`the ${name} ended with ${signal ?? code}${this.#stderr && `: ${this.#stderr.trim()}`}`),
+          new ProcessEndedError(
+            `the ${name} ended with ${signal ?? code}${this.#stderr && `: ${this.#stderr.trim()}`}`,
+          ),
         );
       });
     });
@@ -64,7 +66,7 @@ export class Child {
   }
 
   get pid(): number {
-    if (this.#child.pid === undefined) throw new ProcessEnded(`the ${this.name} was not started`);
+    if (this.#child.pid === undefined) throw new ProcessEndedError(`the ${this.name} was not started`);
     return this.#child.pid;
   }
 

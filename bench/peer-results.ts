@@ -15,7 +15,7 @@ export class PeerResults {
   }
 }
 
-/** @throws UnreadableResults */
+/** @throws UnreadableResultsError */
 export async function readPeerResults(file: string): Promise<PeerResults> {
   return new PeerResults(parsePeerResults(await readFile(file, 'utf8')));
 }

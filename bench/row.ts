@@ -86,6 +86,6 @@ export interface Row {
 }
 
 /** This machine cannot show what the row asks for. */
-export class CannotRun extends Error {
-  override readonly name = 'CannotRun';
+export class CannotRunError extends Error {
+  override readonly name = 'CannotRunError';
 }

@@ -6,7 +6,7 @@ import {
   formatBaseline,
   isFailure,
   parseBaseline,
-  UnreadableBaseline,
+  UnreadableBaselineError,
 } from './baseline.ts';
 
 const baseline = (counted: Figures, measured: Figures = {}): Baseline => ({
@@ -61,6 +61,6 @@ describe('the file of the baseline', () => {
     ['rows without figures', '{"node":"v24.0.0","rows":{"B1":{"counted":{}}}}'],
     ['figures that are none', '{"node":"v24.0.0","rows":{"B1":{"counted":{"fsyncs":"1"},"measured":{}}}}'],
   ])('is refused when it is %s', (_what, text) => {
-    expect(() => parseBaseline(text)).toThrow(UnreadableBaseline);
+    expect(() => parseBaseline(text)).toThrow(UnreadableBaselineError);
   });
 });

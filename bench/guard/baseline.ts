@@ -82,8 +82,8 @@ function judge(was: number | undefined, is: number | undefined, tolerance: numbe
 }
 
 /** The baseline's file cannot be read. */
-export class UnreadableBaseline extends Error {
-  override readonly name = 'UnreadableBaseline';
+export class UnreadableBaselineError extends Error {
+  override readonly name = 'UnreadableBaselineError';
 }
 
 export function formatBaseline({ node, rows }: Baseline): string {
@@ -96,16 +96,16 @@ export function formatBaseline({ node, rows }: Baseline): string {
   return `${JSON.stringify({ node, rows: Object.fromEntries(shortRows) }, undefined, 2)}\n`;
 }
 
-/** @throws UnreadableBaseline */
+/** @throws UnreadableBaselineError */
 export function parseBaseline(text: string): Baseline {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new UnreadableBaseline('the baseline is not JSON', { cause });
+    throw new UnreadableBaselineError('the baseline is not JSON', { cause });
   }
   const { node, rows } = recordOf(value, 'the baseline');
-  if (typeof node !== 'string') throw new UnreadableBaseline('the baseline does not say which Node made it');
+  if (typeof node !== 'string') throw new UnreadableBaselineError('the baseline does not say which Node made it');
   const parsed = Object.entries(recordOf(rows, 'rows')).map(([row, figures]) => {
     const { counted, measured } = recordOf(figures, row);
     return [row, { counted: figuresOf(counted, row), measured: figuresOf(measured, row) }] as const;
@@ -117,7 +117,7 @@ function figuresOf(value: unknown, row: string): Figures {
   const figures = recordOf(value, row);
   for (const [name, figure] of Object.entries(figures)) {
     if (typeof figure !== 'number' || !Number.isFinite(figure)) {
-      throw new UnreadableBaseline(`${name} of ${row} is not a number`);
+      throw new UnreadableBaselineError(`${name} of ${row} is not a number`);
     }
   }
   return figures as Figures;
@@ -125,7 +125,7 @@ function figuresOf(value: unknown, row: string): Figures {
 
 function recordOf(value: unknown, what: string): Record<string, unknown> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw new UnreadableBaseline(`${what} is not an object`);
+  throw new UnreadableBaselineError(`${what} is not an object`);
 }
 
 function rounded(value: number): number {

@@ -50,17 +50,17 @@ export interface PaperResult {
 }
 
 /** The file is not one that a run has written; the message says why. */
-export class UnreadableResult extends UsageError {}
+export class UnreadableResultError extends UsageError {}
 
-/** @throws UnreadableResult */
+/** @throws UnreadableResultError */
 export async function readResult(file: string): Promise<PaperResult> {
   let read: unknown;
   try {
     read = JSON.parse(await readFile(file, 'utf8'));
   } catch (error) {
-    throw new UnreadableResult(messageOf(error));
+    throw new UnreadableResultError(messageOf(error));
   }
-  if (!isResult(read)) throw new UnreadableResult(`${file} is not the data of a run of this format`);
+  if (!isResult(read)) throw new UnreadableResultError(`${file} is not the data of a run of this format`);
   return read;
 }
 

@@ -3,7 +3,7 @@ import { describeMachine, isInMemory } from '../machine.ts';
 import { Processes } from '../processes.ts';
 import { Progress } from '../report.ts';
 import { PEERS_HELP, type PeersArguments, PeersUsageError, readPeersArguments } from './arguments.ts';
-import { CannotInstall, installLibraries } from './libraries.ts';
+import { CannotInstallError, installLibraries } from './libraries.ts';
 import { measurePeers, type PeerReport } from './measure.ts';
 import { missingOf } from './peers.ts';
 import { formatResult, OURSELVES } from './results.ts';
@@ -19,7 +19,7 @@ export async function runPeers(argv: readonly string[]): Promise<number> {
     }
     return await compare(args);
   } catch (error) {
-    if (!(error instanceof PeersUsageError || error instanceof CannotInstall)) throw error;
+    if (!(error instanceof PeersUsageError || error instanceof CannotInstallError)) throw error;
     process.stderr.write(`${error.message}\n`);
     return error instanceof PeersUsageError ? 2 : 1;
   }

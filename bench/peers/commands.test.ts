@@ -2,7 +2,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { findCommand, findIn, NotInstalled, versionOf } from './commands.ts';
+import { findCommand, findIn, NotInstalledError, versionOf } from './commands.ts';
 
 test('a command is found in the first directory that has an executable file of its name', async () => {
   const dirs = await Promise.all([1, 2, 3].map(() => mkdtemp(join(tmpdir(), 'taskmaster-bench-test-'))));
@@ -17,7 +17,7 @@ test('a command is found in the first directory that has an executable file of i
 });
 
 test('one that is missing is told with how to install it', () => {
-  expect(() => findCommand('no-such-server', 'apt-get install it')).toThrow(NotInstalled);
+  expect(() => findCommand('no-such-server', 'apt-get install it')).toThrow(NotInstalledError);
   try {
     findCommand('no-such-server', 'apt-get install it');
   } catch (error) {

@@ -7,8 +7,8 @@ const USUAL_PLACES = ['/usr/lib/rabbitmq/bin', '/usr/local/sbin', '/usr/local/bi
 const POSTGRES_VERSIONS = '/usr/lib/postgresql';
 
 /** A command that is needed is not installed. */
-export class NotInstalled extends Error {
-  override readonly name = 'NotInstalled';
+export class NotInstalledError extends Error {
+  override readonly name = 'NotInstalledError';
   readonly install: string;
 
   constructor(command: string, install: string) {
@@ -17,10 +17,10 @@ export class NotInstalled extends Error {
   }
 }
 
-/** The path of a command. @throws NotInstalled */
+/** The path of a command. @throws NotInstalledError */
 export function findCommand(name: string, install: string): string {
   const path = findIn([...USUAL_PLACES.slice(0, 1), ...postgresPlaces(), ...pathPlaces(), ...USUAL_PLACES], name);
-  if (path === undefined) throw new NotInstalled(name, install);
+  if (path === undefined) throw new NotInstalledError(name, install);
   return path;
 }
 

@@ -19,14 +19,14 @@ const LOCKFILE = 'pnpm-lock.yaml';
 const stamp = join(home, 'node_modules', '.installed');
 
 /** The client libraries could not be installed. */
-export class CannotInstall extends Error {
-  override readonly name = 'CannotInstall';
+export class CannotInstallError extends Error {
+  override readonly name = 'CannotInstallError';
 }
 
 /**
  * Installs what the lockfile says, unless that is there already. What is said meanwhile goes to standard error.
  *
- * @throws CannotInstall
+ * @throws CannotInstallError
  */
 export async function installLibraries(onInstall: () => void): Promise<void> {
   const lock = readFileSync(join(home, LOCKFILE));
@@ -38,9 +38,10 @@ export async function installLibraries(onInstall: () => void): Promise<void> {
   const install = ['install', '--ignore-workspace', '--ignore-scripts', '--frozen-lockfile', '--reporter=append-only'];
   const npx = spawn('npx', ['-y', installedBy, ...install], { cwd: home, stdio: ['ignore', 2, 2] });
   const [code] = (await once(npx, 'exit').catch((cause: unknown) => {
-    throw new CannotInstall('npx cannot be run', { cause });
+    throw new CannotInstallError('npx cannot be run', { cause });
   })) as [number | null];
-  if (code !== 0) throw new CannotInstall(`${installedBy} ended with ${code} in ${home}: is a registry within reach?`);
+  if (code !== 0)
+    throw new CannotInstallError(`${installedBy} ended with ${code} in ${home}: is a registry within reach?`);
   writeFileSync(stamp, wanted);
 }
 

@@ -6,7 +6,7 @@ import { connectPgBoss } from './clients/pg-boss.ts';
 import { connectRabbitMq } from './clients/rabbitmq.ts';
 import { connectSql } from './clients/sql.ts';
 import { connectTaskMaster } from './clients/taskmaster.ts';
-import { NotInstalled } from './commands.ts';
+import { NotInstalledError } from './commands.ts';
 import { OURSELVES } from './results.ts';
 import { beanstalkd } from './servers/beanstalkd.ts';
 import { postgres } from './servers/postgres.ts';
@@ -37,12 +37,12 @@ export function peerNamed(name: string): Peer | undefined {
 }
 
 /** Why a peer cannot be started on this machine; undefined: it can. */
-export function missingOf(peer: Peer): NotInstalled | undefined {
+export function missingOf(peer: Peer): NotInstalledError | undefined {
   try {
     peer.server.find();
     return undefined;
   } catch (error) {
-    if (error instanceof NotInstalled) return error;
+    if (error instanceof NotInstalledError) return error;
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { bestPeer, formatResult, type PeerResult, parseResults, UnreadableResults } from './results.ts';
+import { bestPeer, formatResult, type PeerResult, parseResults, UnreadableResultsError } from './results.ts';
 
 const result = (peer: string, tasksPerS: number | undefined, confirmed = true): PeerResult => ({
   peer,
@@ -35,7 +35,7 @@ describe('results of peers', () => {
     ['what was not synced', formatResult(result('bullmq', 1)).replace('"fsync"', '"relaxed"'), 'durability'],
     ['a figure that is not one', formatResult(result('bullmq', 1)).replace(':1,', ':"1",'), 'tasks_per_s'],
   ])('refuse %s, and say where', (_what, line, message) => {
-    expect(() => parseResults(line)).toThrow(UnreadableResults);
+    expect(() => parseResults(line)).toThrow(UnreadableResultsError);
     expect(() => parseResults(line)).toThrow(message);
   });
 });

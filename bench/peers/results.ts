@@ -40,8 +40,8 @@ export interface PeerResult {
 }
 
 /** The file cannot be read as results; the message says which line is wrong. */
-export class UnreadableResults extends Error {
-  override readonly name = 'UnreadableResults';
+export class UnreadableResultsError extends Error {
+  override readonly name = 'UnreadableResultsError';
 }
 
 /** One line of JSON, as `npm run bench -- peers --json` prints it. */
@@ -67,7 +67,7 @@ export function formatResult(result: PeerResult): string {
  * Reads what `formatResult` wrote, one object a line. Lines about peers that were skipped or failed are passed over, and
  * so are workloads this version does not know.
  *
- * @throws UnreadableResults
+ * @throws UnreadableResultsError
  */
 export function parseResults(text: string): PeerResult[] {
   return text.split('\n').flatMap((line, index) => {
@@ -83,9 +83,9 @@ function parseResult(line: string, number: number): PeerResult[] {
   const workload = workloadNames.find((name) => name === fields.workload);
   if (workload === undefined && typeof fields.workload === 'string') return [];
   if (typeof peer !== 'string' || workload === undefined || typeof confirmed !== 'boolean') {
-    throw new UnreadableResults(`line ${number} is not a result: it needs peer, workload and confirmed`);
+    throw new UnreadableResultsError(`line ${number} is not a result: it needs peer, workload and confirmed`);
   }
-  if (durability !== 'fsync') throw new UnreadableResults(`line ${number}: durability is not fsync`);
+  if (durability !== 'fsync') throw new UnreadableResultsError(`line ${number}: durability is not fsync`);
   return [
     {
       peer,
@@ -117,10 +117,10 @@ function objectOf(line: string, number: number): Record<string, unknown> {
   try {
     value = JSON.parse(line);
   } catch (cause) {
-    throw new UnreadableResults(`line ${number} is not JSON`, { cause });
+    throw new UnreadableResultsError(`line ${number} is not JSON`, { cause });
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new UnreadableResults(`line ${number} is not an object`);
+    throw new UnreadableResultsError(`line ${number} is not an object`);
   }
   return value as Record<string, unknown>;
 }
@@ -129,5 +129,5 @@ function figure(fields: Record<string, unknown>, name: string, number: number): 
   const value = fields[name] ?? undefined;
   if (value === undefined) return undefined;
   if (typeof value === 'number' && Number.isFinite(value) && value >= 0) return value;
-  throw new UnreadableResults(`line ${number}: ${name} is not a number from 0 up`);
+  throw new UnreadableResultsError(`line ${number}: ${name} is not a number from 0 up`);
 }

@@ -5,7 +5,7 @@ import { fill } from '../contestants.ts';
 import { cpuTimeOfAll, round } from '../machine.ts';
 import { atMost, cpuFields, cpuRatioOf, type Figures, type Measurement } from '../measurement.ts';
 import type { ServerProcess } from '../processes.ts';
-import { type Bench, CannotRun, type Row } from '../row.ts';
+import { type Bench, CannotRunError, type Row } from '../row.ts';
 
 const SIZES = [1, 3, 6] as const;
 const MOST_RATIO = 1.15;
@@ -152,7 +152,7 @@ function* lines(
 async function idleCpu({ scale, progress }: Bench, cluster: Cluster): Promise<number> {
   const now = (): number => {
     const time = cpuTimeOfAll(cluster.pids);
-    if (time === undefined) throw new CannotRun('the CPU time of a process can only be read on Linux');
+    if (time === undefined) throw new CannotRunError('the CPU time of a process can only be read on Linux');
     return time.all;
   };
   progress('idle');

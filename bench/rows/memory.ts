@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { cpuTimeOf, memoryOf } from '../machine.ts';
-import { type Bench, CannotRun } from '../row.ts';
+import { type Bench, CannotRunError } from '../row.ts';
 
 /** A process that uses less of a core than this, in percent, has nothing left to do. */
 const IDLE_PERCENT = 5;
@@ -9,14 +9,14 @@ const MOST_WAIT_MS = 60_000;
 
 export function memoryNow(pid: number): { readonly rss: number; readonly peak: number } {
   const found = memoryOf(pid);
-  if (found === undefined) throw new CannotRun('the memory of a process can only be read on Linux');
+  if (found === undefined) throw new CannotRunError('the memory of a process can only be read on Linux');
   return found;
 }
 
 /** CPU time of a process so far, in ms. */
 export function cpuTimeNow(pid: number): number {
   const time = cpuTimeOf(pid);
-  if (time === undefined) throw new CannotRun('the CPU time of a process can only be read on Linux');
+  if (time === undefined) throw new CannotRunError('the CPU time of a process can only be read on Linux');
   return time.all;
 }
 

@@ -1,6 +1,6 @@
 import { credentials } from '@grpc/grpc-js';
 import { TaskMasterServiceClient } from '@taskmaster/proto';
-import { ProcessEnded } from '../child.ts';
+import { ProcessEndedError } from '../child.ts';
 import { leaseTasks } from '../load/stub-calls.ts';
 import type { LoadGenerator, Processes, ServerProcess } from '../processes.ts';
 import type { Bench } from '../row.ts';
@@ -72,7 +72,7 @@ async function killUnderLoad(
   const cut = cutOff.then(
     () => Promise.reject(new Error('the load ended before the node was killed')),
     (error: unknown) => {
-      if (!(error instanceof ProcessEnded)) throw error;
+      if (!(error instanceof ProcessEndedError)) throw error;
     },
   );
   await new Promise((resolve) => setTimeout(resolve, bench.scale.runMs / 2));

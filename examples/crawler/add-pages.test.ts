@@ -1,4 +1,4 @@
-import { type LeasedTask, LeaseLost, type Queue } from '@taskmaster/client';
+import { type LeasedTask, LeaseLostError, type Queue } from '@taskmaster/client';
 import { expect, test } from 'vitest';
 import { addPages } from './add-pages.ts';
 import type { CrawlShard, ExtractTask } from './queues.ts';
@@ -76,7 +76,7 @@ test('a worker that has lost its task adds nothing to its shard', async () => {
 
   const adding = addPages(crawl, found([url(1)], url(0)), () => client.update().complete(task));
 
-  await expect(adding).rejects.toBeInstanceOf(LeaseLost);
+  await expect(adding).rejects.toBeInstanceOf(LeaseLostError);
   expect(await sizes(crawl)).toMatchObject({ fetch: 0, seen: 0 });
 });
 

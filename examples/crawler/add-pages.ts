@@ -1,4 +1,4 @@
-import { type LeasedTask, TaskExists, type TaskMasterClient, type Update } from '@taskmaster/client';
+import { type LeasedTask, TaskExistsError, type TaskMasterClient, type Update } from '@taskmaster/client';
 import type { CrawlQueues, CrawlShard } from './queues.ts';
 
 export interface CrawlContext {
@@ -114,7 +114,7 @@ async function claim(
       for (const url of wanted) remember(context.known, url);
       break;
     } catch (error) {
-      if (!(error instanceof TaskExists)) throw error;
+      if (!(error instanceof TaskExistsError)) throw error;
       const taken = new Set(error.items.map(({ pid }) => textOf(pid)));
       const left = wanted.filter((url) => !taken.has(url));
       if (left.length === wanted.length) throw error;

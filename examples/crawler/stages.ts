@@ -5,7 +5,7 @@ import type { SegmentWriter } from './index/segment.ts';
 import { countWords } from './index/words.ts';
 import { parsePage } from './page.ts';
 import type { ExtractTask, FetchTask, IndexTask } from './queues.ts';
-import { SiteUnavailable, type Web } from './web.ts';
+import { SiteUnavailableError, type Web } from './web.ts';
 
 /**
  * Fetches a page. What a handler returns is enqueued atomically with the completion of its task; what it throws fails
@@ -32,7 +32,7 @@ export function fetchStage(context: CrawlContext, web: Web): Handler<FetchTask> 
           return fetched satisfies never;
       }
     } catch (error) {
-      if (!(error instanceof SiteUnavailable) || error.retryAfterMs === undefined) throw error;
+      if (!(error instanceof SiteUnavailableError) || error.retryAfterMs === undefined) throw error;
       // The site knows better than our backoff when it will be back.
       await task.release({ delay: error.retryAfterMs });
       return undefined;

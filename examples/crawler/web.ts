@@ -10,8 +10,8 @@ export type Fetched =
   | { readonly kind: 'nothing'; readonly reason: string };
 
 /** The site cannot answer now; the same request may succeed later. */
-export class SiteUnavailable extends Error {
-  override readonly name = 'SiteUnavailable';
+export class SiteUnavailableError extends Error {
+  override readonly name = 'SiteUnavailableError';
   /** How long the site asks to wait, in ms. */
   readonly retryAfterMs: number | undefined;
 
@@ -43,7 +43,7 @@ export class Web {
     this.#pauseMs = options.pauseMs;
   }
 
-  /** @throws SiteUnavailable; the signal's reason when it is aborted. */
+  /** @throws SiteUnavailableError; the signal's reason when it is aborted. */
   async fetch(url: string, signal?: AbortSignal): Promise<Fetched> {
     const robots = await this.#robotsOf(url);
     if (robots.isDisallowed(url, USER_AGENT)) return { kind: 'nothing', reason: 'robots.txt' };
@@ -102,12 +102,12 @@ async function request(url: string, signal?: AbortSignal): Promise<Response> {
     });
   } catch (cause) {
     signal?.throwIfAborted();
-    throw new SiteUnavailable(`${url}: no answer`, { cause });
+    throw new SiteUnavailableError(`${url}: no answer`, { cause });
   }
   if (response.status < 500 && response.status !== 429) return response;
   await response.body?.cancel();
   const retryAfterSeconds = Number(response.headers.get('retry-after') ?? 'none');
-  throw new SiteUnavailable(`${url}: status ${response.status}`, {
+  throw new SiteUnavailableError(`${url}: status ${response.status}`, {
     retryAfterMs: Number.isFinite(retryAfterSeconds) ? retryAfterSeconds * 1000 : undefined,
   });
 }
@@ -126,7 +126,7 @@ async function readBody(response: Response): Promise<string> {
       if (bytes >= MAX_PAGE_BYTES) break;
     }
   } catch (cause) {
-    throw new SiteUnavailable(`${response.url}: the answer broke off`, { cause });
+    throw new SiteUnavailableError(`${response.url}: the answer broke off`, { cause });
   }
   return decoderOf(response.headers).decode(Buffer.concat(chunks));
 }

@@ -7,19 +7,19 @@ import {
   type Handler,
   isTaskMasterError,
   type LeasedTask,
-  LeaseExpired,
-  LeaseLost,
+  LeaseExpiredError,
+  LeaseLostError,
   pidText,
   type Queue,
   type TaskMasterClient,
-  TaskNotFound,
+  TaskNotFoundError,
   type Worker,
 } from '@taskmaster/client';
 import type { CrawlContext } from './add-pages.ts';
 import { SegmentWriter } from './index/segment.ts';
 import { CrawlQueues, type Stage } from './queues.ts';
 import { extractStage, fetchStage, indexStage } from './stages.ts';
-import { SiteUnavailable, Web } from './web.ts';
+import { SiteUnavailableError, Web } from './web.ts';
 import type { FromWorker, ToWorker, WorkerAssignment, WorkerCounts } from './worker-messages.ts';
 
 /**
@@ -31,7 +31,7 @@ const LEASE = '3s';
 const NODE_ABSENCE = '30s';
 const REPORT_INTERVAL_MS = 200;
 /** What nobody needs to be told of. */
-const usual = [SiteUnavailable, LeaseLost, LeaseExpired, TaskNotFound];
+const usual = [SiteUnavailableError, LeaseLostError, LeaseExpiredError, TaskNotFoundError];
 
 const assignment = JSON.parse(process.argv[2] ?? '') as WorkerAssignment;
 const counts = {

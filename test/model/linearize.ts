@@ -2,7 +2,7 @@ import type { HistoryEvent } from '../support/history.ts';
 import { explainCancelled, explainLease } from './explain-lease.ts';
 import { explainCounts, explainDelete, explainReset, explainShown } from './explain-reads.ts';
 import { explainUpdate } from './explain-update.ts';
-import { instantOf, type Setting, sweeps, TooManyWorlds } from './rules.ts';
+import { instantOf, type Setting, sweeps, TooManyWorldsError } from './rules.ts';
 import { type Span, World } from './world.ts';
 
 /*
@@ -63,7 +63,7 @@ class Search {
     try {
       if (this.#explain(new World(), 0)) return { kind: 'explained', steps: this.#steps };
     } catch (error) {
-      if (error instanceof TooManyWorlds) return { kind: 'undecided', steps: this.#steps };
+      if (error instanceof TooManyWorldsError) return { kind: 'undecided', steps: this.#steps };
       throw error;
     }
     if (this.#steps >= this.#maxSteps) return { kind: 'undecided', steps: this.#steps };

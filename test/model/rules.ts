@@ -99,7 +99,7 @@ export function sweeps(world: World, queues: readonly string[], span: Span, sett
     let worlds = [world];
     for (const queue of order) {
       worlds = worlds.flatMap((before) => [before, ...sweepsOf(before, queue, span.to, setting)]);
-      if (worlds.length > MAX_WORLDS) throw new TooManyWorlds();
+      if (worlds.length > MAX_WORLDS) throw new TooManyWorldsError();
     }
     for (const swept of worlds) if (!found.some((other) => other.isLike(swept))) found.push(swept);
   }
@@ -107,7 +107,7 @@ export function sweeps(world: World, queues: readonly string[], span: Span, sett
 }
 
 /** There is no telling within reason what may have happened. */
-export class TooManyWorlds extends Error {}
+export class TooManyWorldsError extends Error {}
 const MAX_WORLDS = 500;
 
 /** Which queue is looked through first matters where one's dead tasks go to another. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { bytesCodec, connect, isTaskMasterError, pidOf, type Queue } from '@taskmaster/client';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { NodeDidNotStart, type RunningNode, startNode } from '../support/start-node.ts';
+import { NodeDidNotStartError, type RunningNode, startNode } from '../support/start-node.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 /*
@@ -198,7 +198,7 @@ test.each(Array.from({ length: RUNS }, (_, run) => run))('damage %i', { timeout:
   try {
     node = await startNode({ dir, flags: FLAGS });
   } catch (error) {
-    if (!(error instanceof NodeDidNotStart)) throw error;
+    if (!(error instanceof NodeDidNotStartError)) throw error;
     outcomes.push({ label, outcome: 'refused' });
     expect(error.ended.code, label).toBe(1);
     expectHelp(error.ended.stderr, dir);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import {
   bytesCodec,
   connect,
-  DiskFull,
+  DiskFullError,
   type LeasedTask,
   type Queue,
   type TaskMasterClient,
@@ -100,7 +100,7 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
         try {
           await enqueue();
         } catch (error) {
-          expect(error).toBeInstanceOf(DiskFull);
+          expect(error).toBeInstanceOf(DiskFullError);
           expect(error).toMatchObject({ reason: 'DISK_FULL', maybeApplied: false });
           return;
         }
@@ -160,7 +160,7 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     const completed = await work(20);
     expect(await counts()).toBe(enqueued - completed);
     // What is tried again and again must not use up what is left for others.
-    for (let number = 0; number < 200; number++) await expect(enqueue()).rejects.toBeInstanceOf(DiskFull);
+    for (let number = 0; number < 200; number++) await expect(enqueue()).rejects.toBeInstanceOf(DiskFullError);
     expect(await work(5)).toBeGreaterThan(0);
 
     await rm(ballast());
@@ -187,7 +187,7 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     await enqueueUntilRefused();
     const mail = client.queue('mail', { codec: textCodec });
     const waiting = mail.lease({ wait: '2m' });
-    await expect(mail.enqueue('hello')).rejects.toBeInstanceOf(DiskFull);
+    await expect(mail.enqueue('hello')).rejects.toBeInstanceOf(DiskFullError);
     await rm(ballast());
     await eventually(() => mail.enqueue('hello'), { withinMs: 10_000 * (await slowness()) });
     expect((await waiting).map(({ data }) => data)).toEqual(['hello']);

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { connect, LeaseExpired, LeaseLost } from '@taskmaster/client';
+import { connect, LeaseExpiredError, LeaseLostError } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { startNode } from '../support/start-node.ts';
@@ -20,13 +20,13 @@ describe('a node that is paused', { timeout: 60_000 }, () => {
     try {
       const { signal } = short ?? {};
       await eventually(() => expect(signal?.aborted).toBe(true));
-      expect(signal?.reason).toBeInstanceOf(LeaseExpired);
+      expect(signal?.reason).toBeInstanceOf(LeaseExpiredError);
       await delay(500); // Some time more that the node must not have missed.
     } finally {
       process.kill(node.pid, 'SIGCONT');
     }
     expect((await waiting).map(({ data, attempt }) => [data, attempt])).toEqual([['short', 2]]);
-    await expect(short?.complete()).rejects.toBeInstanceOf(LeaseLost);
+    await expect(short?.complete()).rejects.toBeInstanceOf(LeaseLostError);
     await long?.renew();
     await long?.complete();
     expect(await jobs.stats()).toMatchObject({ leased: 1, available: 0 });

@@ -1,4 +1,4 @@
-import { Cancelled, connect, type LeasedTask, LeaseExpired, LeaseLost } from '@taskmaster/client';
+import { CancelledError, connect, type LeasedTask, LeaseExpiredError, LeaseLostError } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { startNode } from '../support/start-node.ts';
@@ -71,7 +71,7 @@ describe('a client that is closed while a handler goes on', { timeout: 120_000 }
     const signal = await begun.promise;
     const next = other.queue('jobs').lease({ wait: '60s' });
     await client.close({ timeout: '100ms' });
-    expect(signal.reason).toBeInstanceOf(Cancelled);
+    expect(signal.reason).toBeInstanceOf(CancelledError);
     expect(await next).toMatchObject([{ data: 'long', attempt: 1 }]);
   });
 });
@@ -92,13 +92,13 @@ describe('a worker that is cut off from its node', { timeout: 120_000 }, () => {
     const { signal, leaseToken } = task;
     await node.kill();
     await eventually(() => expect(signal.aborted).toBe(true));
-    expect(signal.reason).toBeInstanceOf(LeaseExpired);
+    expect(signal.reason).toBeInstanceOf(LeaseExpiredError);
 
     node = await startNode({ dir: dir.path, grpcPort: node.grpcPort });
     const [again] = await other.queue<string>('work#jobs').lease({ wait: '30s' });
     expect(again).toMatchObject({ data: 'a', attempt: 2 });
     expect(again?.leaseToken).toBeGreaterThan(leaseToken);
-    await expect(task.complete({ enqueue: [done.task('by the first')] })).rejects.toBeInstanceOf(LeaseLost);
+    await expect(task.complete({ enqueue: [done.task('by the first')] })).rejects.toBeInstanceOf(LeaseLostError);
     await again?.complete({ enqueue: [other.queue('work#done').task('by the second')] });
     expect((await done.peek()).map(({ data }) => data)).toEqual(['by the second']);
   });

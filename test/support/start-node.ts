@@ -36,8 +36,8 @@ export interface RunningNode extends AsyncDisposable {
 }
 
 /** A node that ended instead of becoming ready. */
-export class NodeDidNotStart extends Error {
-  override readonly name = 'NodeDidNotStart';
+export class NodeDidNotStartError extends Error {
+  override readonly name = 'NodeDidNotStartError';
   readonly ended: Ended;
 
   constructor(ended: Ended) {
@@ -59,7 +59,7 @@ interface ReadyLine {
   readonly pid: number;
 }
 
-/** Starts a node of the build; resolves when it serves, or says that it waits for other members to. Rejects with `NodeDidNotStart`. */
+/** Starts a node of the build; resolves when it serves, or says that it waits for other members to. Rejects with `NodeDidNotStartError`. */
 export async function startNode(options: StartNodeOptions = {}): Promise<RunningNode> {
   const temporary = options.dir === undefined ? await temporaryDirectory() : undefined;
   const dir = options.dir ?? join(temporary?.path ?? '', 'data');
@@ -73,7 +73,7 @@ export async function startNode(options: StartNodeOptions = {}): Promise<Running
   const ready = await readyLine(running);
   if (ready === undefined) {
     await temporary?.[Symbol.asyncDispose]();
-    throw new NodeDidNotStart(await running.ended);
+    throw new NodeDidNotStartError(await running.ended);
   }
   const { pid } = ready;
   const grpcPort = portOf(ready.grpc);

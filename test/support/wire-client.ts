@@ -106,7 +106,7 @@ function reply<Reply>(call: Call<Reply>, signal?: AbortSignal): Promise<Reply> {
 const bound = (call: { cancel(): void }) => ({ cancel: () => call.cancel() });
 
 /** What a refusal says to programs. */
-export interface Refused {
+export interface RefusedError {
   /** gRPC status code. */
   readonly code: number;
   readonly reason: string;
@@ -115,7 +115,7 @@ export interface Refused {
 }
 
 /** How a call was refused; throws when it was not, or not by the node. */
-export async function refusalOf(call: Promise<unknown>): Promise<Refused> {
+export async function refusalOf(call: Promise<unknown>): Promise<RefusedError> {
   const error = await call.then(
     () => undefined,
     (thrown: ServiceError) => thrown,

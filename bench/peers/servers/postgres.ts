@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { chmod, chown } from 'node:fs/promises';
 import { join } from 'node:path';
-import { findCommand, NotInstalled, versionOf } from '../commands.ts';
+import { findCommand, NotInstalledError, versionOf } from '../commands.ts';
 import { accepts, freePort, LOOPBACK, type ServerKind, Service } from './server.ts';
 
 const INSTALL = 'apt-get install postgresql';
@@ -62,6 +62,6 @@ function unprivileged(): { readonly uid: number; readonly gid: number } | undefi
   try {
     return { uid: id('-u'), gid: id('-g') };
   } catch {
-    throw new NotInstalled('the user postgres, as whom root must start it,', INSTALL);
+    throw new NotInstalledError('the user postgres, as whom root must start it,', INSTALL);
   }
 }

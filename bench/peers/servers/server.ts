@@ -18,15 +18,15 @@ export interface RunningServer {
 
 /** How one kind of server is found and started. */
 export interface ServerKind {
-  /** Throws `NotInstalled` where it cannot be started. */
+  /** Throws `NotInstalledError` where it cannot be started. */
   find(): void;
   /** @param dir is empty, and the server's alone. */
   start(dir: string, processes: Processes): Promise<RunningServer>;
 }
 
 /** A server ended, or did not begin, or cannot run here. */
-export class ServerFailed extends Error {
-  override readonly name = 'ServerFailed';
+export class ServerFailedError extends Error {
+  override readonly name = 'ServerFailedError';
 }
 
 export const LOOPBACK = '127.0.0.1';
@@ -70,7 +70,7 @@ export class Service {
   }
 
   get pid(): number {
-    if (this.#child.pid === undefined) throw new ServerFailed(`${this.name} was not started: ${this.#output}`);
+    if (this.#child.pid === undefined) throw new ServerFailedError(`${this.name} was not started: ${this.#output}`);
     return this.#child.pid;
   }
 
@@ -78,9 +78,9 @@ export class Service {
   async until(isThere: () => Promise<boolean>): Promise<void> {
     const end = performance.now() + START_MS;
     while (!(await isThere())) {
-      if (!alive.has(this.#child)) throw new ServerFailed(`${this.name} ended: ${this.#output.trim()}`);
+      if (!alive.has(this.#child)) throw new ServerFailedError(`${this.name} ended: ${this.#output.trim()}`);
       if (performance.now() > end) {
-        throw new ServerFailed(`${this.name} did not begin within ${START_MS} ms: ${this.#output.trim()}`);
+        throw new ServerFailedError(`${this.name} did not begin within ${START_MS} ms: ${this.#output.trim()}`);
       }
       await delay(POLL_MS);
     }
@@ -105,7 +105,7 @@ export async function freePort(): Promise<number> {
   const address = server.address();
   server.close();
   await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new ServerFailed('there is no free port');
+  if (address === null || typeof address === 'string') throw new ServerFailedError('there is no free port');
   return address.port;
 }
 

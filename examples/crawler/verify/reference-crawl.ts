@@ -1,6 +1,6 @@
 import { parsePage } from '../page.ts';
 import { textHash } from '../stages.ts';
-import { SiteUnavailable, type Web } from '../web.ts';
+import { SiteUnavailableError, type Web } from '../web.ts';
 
 /** What a crawl should find. */
 export interface Reference {
@@ -37,7 +37,7 @@ async function fetchAgain(web: Web, url: string, signal: AbortSignal): ReturnTyp
     try {
       return await web.fetch(url, signal);
     } catch (error) {
-      if (!(error instanceof SiteUnavailable) || attempt === ATTEMPTS) throw error;
+      if (!(error instanceof SiteUnavailableError) || attempt === ATTEMPTS) throw error;
     }
   }
 }

@@ -8,7 +8,7 @@ import {
   flag,
   GIB,
   grpcSection,
-  InvalidConfig,
+  InvalidConfigError,
   LONGEST_TIMER_MS,
   MIB,
   ms,
@@ -225,9 +225,9 @@ export function engineConfigOf(
   };
 }
 
-/** Decides the settings that are not given. Throws `InvalidConfig`. */
+/** Decides the settings that are not given. Throws `InvalidConfigError`. */
 export function completeConfig(config: NodeConfigInput): NodeConfig {
   const parsed = configSchema.safeParse(config);
   if (parsed.success) return parsed.data;
-  throw new InvalidConfig(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+  throw new InvalidConfigError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
 }

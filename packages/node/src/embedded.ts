@@ -20,7 +20,7 @@ export interface EmbeddedOptions extends Partial<EngineConfig> {
 
 /**
  * Opens a queue of this process's own: the same engine and the same client, no node and no network. Closing the client
- * finishes what is in flight and closes the data. Throws `StoreLocked`, `StoreCorrupt` and the like.
+ * finishes what is in flight and closes the data. Throws `StoreLockedError`, `StoreCorruptError` and the like.
  *
  * ```ts
  * await using client = await openEmbedded({ dir: './data' });

@@ -1,4 +1,4 @@
-import { Cancelled, DeadlineExceeded, DiskFull } from '@taskmaster/client';
+import { CancelledError, DeadlineExceededError, DiskFullError } from '@taskmaster/client';
 import {
   type CallSignal,
   type Instant,
@@ -46,7 +46,7 @@ describe('a call in process', () => {
       },
     });
     const error = await transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] })).catch((e: unknown) => e);
-    expect(error).toBeInstanceOf(DiskFull);
+    expect(error).toBeInstanceOf(DiskFullError);
     expect(error).toMatchObject({ message: 'no space', retryDelayMs: 500, retryable: true });
   });
 
@@ -71,7 +71,9 @@ describe('a call in process', () => {
 
   test('ends when its time is up', async () => {
     const { transport } = setUp({ deleteQueue: never });
-    await expect(transport.deleteQueue({ queue: 'mail' }, { timeoutMs: 1 })).rejects.toBeInstanceOf(DeadlineExceeded);
+    await expect(transport.deleteQueue({ queue: 'mail' }, { timeoutMs: 1 })).rejects.toBeInstanceOf(
+      DeadlineExceededError,
+    );
   });
 
   test('that is given up while the engine works on it may have taken effect', async () => {
@@ -79,9 +81,9 @@ describe('a call in process', () => {
     const abort = new AbortController();
     const update = transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] }), { signal: abort.signal });
     abort.abort();
-    await expect(update).rejects.toMatchObject({ name: 'Cancelled', maybeApplied: true });
+    await expect(update).rejects.toMatchObject({ name: 'CancelledError', maybeApplied: true });
     const late = transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] }), { signal: AbortSignal.abort() });
-    await expect(late).rejects.toMatchObject({ name: 'Cancelled', maybeApplied: false });
+    await expect(late).rejects.toMatchObject({ name: 'CancelledError', maybeApplied: false });
   });
 
   test('that is a waiting lease has its waiting time on top', async () => {
@@ -106,14 +108,14 @@ describe('a call in process', () => {
     const abort = new AbortController();
     const leased = transport.leaseTasks(aLease({ waitMs: 60_000 }), { signal: abort.signal });
     abort.abort();
-    await expect(leased).rejects.toBeInstanceOf(Cancelled);
+    await expect(leased).rejects.toBeInstanceOf(CancelledError);
     expect(signals[0]?.aborted).toBe(true);
   });
 
   test('that was given up before it began does not reach the engine', async () => {
     const { transport, engine } = setUp({});
     const update = transport.updateTasks(anUpdate({ enqueue: [anEnqueue()] }), { signal: AbortSignal.abort() });
-    await expect(update).rejects.toBeInstanceOf(Cancelled);
+    await expect(update).rejects.toBeInstanceOf(CancelledError);
     expect(engine.asked).toEqual([]);
   });
 
@@ -133,8 +135,8 @@ describe('closing', () => {
   test('ends calls in flight, refuses new ones and closes what is behind, once', async () => {
     const { transport, closed } = setUp({ deleteQueue: never });
     const call = transport.deleteQueue({ queue: 'mail' });
-    await Promise.all([transport.close(), transport.close(), expect(call).rejects.toBeInstanceOf(Cancelled)]);
-    await expect(transport.deleteQueue({ queue: 'mail' })).rejects.toBeInstanceOf(Cancelled);
+    await Promise.all([transport.close(), transport.close(), expect(call).rejects.toBeInstanceOf(CancelledError)]);
+    await expect(transport.deleteQueue({ queue: 'mail' })).rejects.toBeInstanceOf(CancelledError);
     expect(closed()).toBe(1);
   });
 });

@@ -6,10 +6,10 @@
  */
 
 export type { Log } from '@taskmaster/server/ports';
-export { InvalidConfig } from '@taskmaster/server/program';
+export { InvalidConfigError } from '@taskmaster/server/program';
 export { type Colocated, type ColocatedOptions, colocate } from './colocated.ts';
 export type { NodeConfig, NodeConfigInput } from './config.ts';
 export { type EmbeddedOptions, openEmbedded } from './embedded.ts';
 export type { EngineConfig } from './engine/config.ts';
 export { type Front, type NodeInside, type RunningNode, type StartNodeOptions, startNode } from './node.ts';
-export { StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from './ports/store.ts';
+export { StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from './ports/store.ts';

@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { InvalidConfig } from '@taskmaster/server/program';
+import { InvalidConfigError } from '@taskmaster/server/program';
 import { aLease, anEnqueue, anUpdate, bytes, checkHealth, grpcClient, keptLog } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openEmbedded } from './embedded.ts';
 import { startNode } from './node.ts';
-import { StoreLocked } from './ports/store.ts';
+import { StoreLockedError } from './ports/store.ts';
 
 let dataDir: string;
 beforeEach(() => {
@@ -49,7 +49,7 @@ describe('a node', () => {
   test('leaves nothing open when it cannot start', async () => {
     await using first = await startNode(settings(), { log: keptLog() });
     const httpPort = portOf(first.httpAddress);
-    await expect(startNode(settings(), { log: keptLog() })).rejects.toBeInstanceOf(StoreLocked);
+    await expect(startNode(settings(), { log: keptLog() })).rejects.toBeInstanceOf(StoreLockedError);
     await first.stop();
     await using second = await startNode({ ...settings(), httpPort }, { log: keptLog() });
     expect(portOf(second.httpAddress)).toBe(httpPort);
@@ -63,7 +63,7 @@ describe('a node', () => {
   });
 
   test('refuses settings that make no sense', async () => {
-    await expect(startNode({ ...settings(), grpcPort: -1 })).rejects.toBeInstanceOf(InvalidConfig);
+    await expect(startNode({ ...settings(), grpcPort: -1 })).rejects.toBeInstanceOf(InvalidConfigError);
   });
 });
 
@@ -84,7 +84,7 @@ describe('an embedded queue', () => {
 
   test('gives its directory free when the client is closed', async () => {
     const client = await openEmbedded(options());
-    await expect(openEmbedded(options())).rejects.toBeInstanceOf(StoreLocked);
+    await expect(openEmbedded(options())).rejects.toBeInstanceOf(StoreLockedError);
     await client.close();
     await using again = await openEmbedded(options());
     expect(await again.queue('mail').lease({ max: 1, for: '1s' })).toEqual([]);

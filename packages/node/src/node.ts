@@ -114,8 +114,8 @@ interface Parts {
 
 /**
  * Starts a node: HTTP first, so that it can say that the node is starting, then the store, the engine, gRPC and, in a
- * cluster, its place there. Throws `InvalidConfig`, `ClusterStartError`, the store's errors (`StoreLocked`,
- * `StoreCorrupt`, …), or the system's (`EADDRINUSE`); then nothing is left open.
+ * cluster, its place there. Throws `InvalidConfigError`, `ClusterStartError`, the store's errors (`StoreLockedError`,
+ * `StoreCorruptError`, …), or the system's (`EADDRINUSE`); then nothing is left open.
  */
 export async function startNode(settings: NodeConfigInput = {}, options: StartNodeOptions = {}): Promise<RunningNode> {
   const config = completeConfig(settings);

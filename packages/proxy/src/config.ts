@@ -4,7 +4,7 @@ import {
   clusterFields,
   count,
   grpcSection,
-  InvalidConfig,
+  InvalidConfigError,
   ms,
   optionalText,
   port,
@@ -71,9 +71,9 @@ export type ProxyConfigInput = z.input<typeof proxyConfigSchema>;
 
 export const proxySettings: SettingsTable<ProxyConfig> = settingsTable(proxyConfigSchema, 'a TaskMaster proxy');
 
-/** Decides the settings that are not given. Throws `InvalidConfig`. */
+/** Decides the settings that are not given. Throws `InvalidConfigError`. */
 export function completeProxyConfig(config: ProxyConfigInput): ProxyConfig {
   const parsed = proxyConfigSchema.safeParse(config);
   if (parsed.success) return parsed.data;
-  throw new InvalidConfig(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+  throw new InvalidConfigError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
 }

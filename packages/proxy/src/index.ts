@@ -6,7 +6,7 @@
  * - `Router` and `createRouterService` → the service itself, on any `Routes`, `Upstream`, clock and randomness.
  */
 export { completeProxyConfig, type ProxyConfig, type ProxyConfigInput } from './config.ts';
-export { ProxyRefused } from './observed-routes.ts';
+export { ProxyRefusedError } from './observed-routes.ts';
 export { type RunningProxy, type StartProxyOptions, startProxy } from './proxy.ts';
 export {
   DEFAULT_ROUTER_LIMITS,
@@ -20,8 +20,8 @@ export type { Holder, RoutedNode, Routes } from './router/routes.ts';
 export { NodePool } from './upstream/node-pool.ts';
 export {
   type LossKind,
-  Lost,
-  Refused,
+  LostError,
+  RefusedError,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,

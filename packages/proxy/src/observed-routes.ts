@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { askCluster, LateRoutes, NoNodeAnswers, openObserver } from '@taskmaster/server/cluster-view';
+import { askCluster, LateRoutes, NoNodeAnswersError, openObserver } from '@taskmaster/server/cluster-view';
 import {
   assertResolves,
   GossipListenError,
@@ -27,15 +27,15 @@ export interface ProxyAddresses {
 
 /** The routes of a cluster, learned as a member that holds nothing. */
 export interface ObservedRoutes extends Routes, AsyncDisposable {
-  /** Resolves once they are known; rejects where they never will be, with `ProxyRefused` for a key of another cluster. */
+  /** Resolves once they are known; rejects where they never will be, with `ProxyRefusedError` for a key of another cluster. */
   readonly known: Promise<void>;
   /** Why they are not known yet, for people. */
   problem(): string | undefined;
 }
 
 /** The cluster wants nothing to do with this proxy. */
-export class ProxyRefused extends Error {
-  override readonly name = 'ProxyRefused';
+export class ProxyRefusedError extends Error {
+  override readonly name = 'ProxyRefusedError';
 
   constructor(address: string, keyFile: string, options: ErrorOptions) {
     const has = keyFile === '' ? 'it has none' : `those in ${keyFile} are of another cluster`;
@@ -45,8 +45,8 @@ export class ProxyRefused extends Error {
 
 /**
  * Learns the routes of the cluster that the addresses of `join` belong to. Resolves at once: until one of them answers
- * there are no routes, and it goes on asking. Rejects with `InvalidConfig` for a key file that cannot be used, with
- * `AdvertiseHostUnknown` for a name that means nothing, and with `GossipListenError` for a port that is taken.
+ * there are no routes, and it goes on asking. Rejects with `InvalidConfigError` for a key file that cannot be used, with
+ * `AdvertiseHostUnknownError` for a name that means nothing, and with `GossipListenError` for a port that is taken.
  */
 export async function openObservedRoutes(
   config: ProxyConfig,
@@ -164,8 +164,9 @@ async function askUntilAnswered({ config, network, log, signal, onAsking }: Join
     try {
       return await askCluster(network.call, join, signal);
     } catch (error) {
-      if (!(error instanceof NoNodeAnswers)) throw error;
-      if (error.wrongKeyAt !== undefined) throw new ProxyRefused(error.wrongKeyAt, cluster.keyFile, { cause: error });
+      if (!(error instanceof NoNodeAnswersError)) throw error;
+      if (error.wrongKeyAt !== undefined)
+        throw new ProxyRefusedError(error.wrongKeyAt, cluster.keyFile, { cause: error });
       const problem = error.message;
       onAsking(problem);
       if (clock.now() - said >= SAY_EVERY_MS) {

@@ -26,7 +26,7 @@ export interface RunningProxy extends AsyncDisposable {
   readonly grpcAddress: string;
   /** `host:port` of HTTP. */
   readonly httpAddress: string;
-  /** Resolves when a node can be reached, the first time; rejects where none ever will be: `ProxyRefused`. */
+  /** Resolves when a node can be reached, the first time; rejects where none ever will be: `ProxyRefusedError`. */
   readonly ready: Promise<void>;
   /** Why no node is known yet, for people. */
   readonly problem: string | undefined;
@@ -46,7 +46,7 @@ interface Parts {
 
 /**
  * Starts a proxy: HTTP first, so that it can say that it is starting, then the routes and gRPC. It starts without any node
- * to be reached, too, and says that it is not ready until there is one. Throws `InvalidConfig` or the system's errors
+ * to be reached, too, and says that it is not ready until there is one. Throws `InvalidConfigError` or the system's errors
  * (`EADDRINUSE`); then nothing is left open.
  */
 export async function startProxy(settings: ProxyConfigInput, options: StartProxyOptions = {}): Promise<RunningProxy> {

@@ -1,6 +1,6 @@
 import {
   callService,
-  Lost,
+  LostError,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,
@@ -49,15 +49,15 @@ export class DirectUpstream implements Upstream {
     const there = passage(address, 'there');
     await sleep(clock, there.lost ? lossMs : there.delayMs);
     const service = serviceAt(address);
-    if (service === undefined) throw new Lost('nobody is there', 'connection', false);
-    if (there.lost) throw new Lost('the request was lost', 'connection', true);
+    if (service === undefined) throw new LostError('nobody is there', 'connection', false);
+    if (there.lost) throw new LostError('the request was lost', 'connection', true);
     const outcome = await callService(service, method, request, options, log).then(
       (reply) => ({ reply }),
       (failure: unknown) => ({ failure }),
     );
     const back = passage(address, 'back');
     await sleep(clock, back.lost ? lossMs : back.delayMs);
-    if (back.lost) throw new Lost('the answer was lost', 'connection', true);
+    if (back.lost) throw new LostError('the answer was lost', 'connection', true);
     if ('failure' in outcome) throw outcome.failure;
     return outcome.reply;
   }

@@ -11,7 +11,7 @@ import {
   UpdateTasksResponse,
   type Error as WireError,
 } from '@taskmaster/proto';
-import { Lost, Refused } from '@taskmaster/proxy';
+import { LostError, RefusedError } from '@taskmaster/proxy';
 import type {
   EnqueueCall,
   History,
@@ -23,7 +23,7 @@ import type {
 } from '../../support/history.ts';
 import type { Trouble } from './trouble.ts';
 
-/** A way into the cluster. Rejects with `Refused` or `Lost`. */
+/** A way into the cluster. Rejects with `RefusedError` or `LostError`. */
 export type Way = (method: string, request: Uint8Array) => Promise<Uint8Array>;
 
 export interface ClientDeps {
@@ -141,8 +141,8 @@ export class SimClient {
     try {
       return { reply: await way(method, request) };
     } catch (error) {
-      if (error instanceof Refused) return { failure: this.#failureOf(error.error) };
-      if (!(error instanceof Lost)) throw error;
+      if (error instanceof RefusedError) return { failure: this.#failureOf(error.error) };
+      if (!(error instanceof LostError)) throw error;
       return { failure: error.maybeApplied ? { kind: 'open' } : { kind: 'passing', reason: error.message } };
     }
   }

@@ -1,14 +1,14 @@
 import type { SimCluster } from '@taskmaster/node/testing';
 import {
-  Lost,
-  Refused,
+  LostError,
+  RefusedError,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,
   type UpstreamPipe,
 } from '@taskmaster/proxy';
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
-import { LinkBroken } from '@taskmaster/server/testing';
+import { LinkBrokenError } from '@taskmaster/server/testing';
 import type { Trouble } from './trouble.ts';
 
 /** Longer than any wait for tasks: who hears nothing for so long takes the connection for broken. */
@@ -49,8 +49,8 @@ export class SimUpstream implements Upstream {
         callService(nodes.get(to)?.service, method, request, givenUp.signal, this.#trouble),
       );
     } catch (error) {
-      if (error instanceof LinkBroken) throw new Lost(error.message, 'connection', error.maybeServed);
-      if (signal?.aborted) throw new Lost('the call was given up', 'cancelled', true);
+      if (error instanceof LinkBrokenError) throw new LostError(error.message, 'connection', error.maybeServed);
+      if (signal?.aborted) throw new LostError('the call was given up', 'cancelled', true);
       throw error;
     } finally {
       signal?.removeEventListener('abort', giveUp);
@@ -62,7 +62,7 @@ export class SimUpstream implements Upstream {
   }
 }
 
-/** Calls a service as one calls a server: the answer, or a rejection with `Refused`. */
+/** Calls a service as one calls a server: the answer, or a rejection with `RefusedError`. */
 export async function callService(
   service: RawService | undefined,
   method: string,
@@ -71,7 +71,7 @@ export async function callService(
   trouble: Trouble,
 ): Promise<Uint8Array> {
   const handler = service?.unary[method];
-  if (handler === undefined) throw new Lost(`nobody serves ${method}`, 'connection', false);
+  if (handler === undefined) throw new LostError(`nobody serves ${method}`, 'connection', false);
   const caller: UnaryCaller = {
     address: 'sim:1',
     routed: true,
@@ -84,6 +84,6 @@ export async function callService(
   try {
     return await handler(Buffer.from(request), caller);
   } catch (thrown) {
-    throw new Refused(toWireError(refusalOf(thrown, trouble.log)));
+    throw new RefusedError(toWireError(refusalOf(thrown, trouble.log)));
   }
 }

@@ -1,8 +1,8 @@
 const DISK_ERRORS: ReadonlySet<string> = new Set([
-  'SimCrashed',
-  'StoreFailed',
+  'SimCrashedError',
+  'StoreFailedError',
   'STORE_FAILED',
-  'StoreFull',
+  'StoreFullError',
   'DISK_FULL',
 ]);
 

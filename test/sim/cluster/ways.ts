@@ -1,5 +1,5 @@
 import { ALL_NODES, type SimCluster } from '@taskmaster/node/testing';
-import { createRouterService, Lost, Refused, Router, type UnaryMethod } from '@taskmaster/proxy';
+import { createRouterService, LostError, RefusedError, Router, type UnaryMethod } from '@taskmaster/proxy';
 import type { Observer } from '@taskmaster/server/cluster-view';
 import { type SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { Way } from './client.ts';
@@ -62,7 +62,7 @@ export class Ways {
     const service = createRouterService(router);
     return async (method, request) => {
       const reply = await callService(service, method, request, undefined, trouble);
-      if (this.#random.chance(LOST_WITH_PROXY)) throw new Lost('the answer was lost', 'connection', true);
+      if (this.#random.chance(LOST_WITH_PROXY)) throw new LostError('the answer was lost', 'connection', true);
       return reply;
     };
   }
@@ -75,11 +75,11 @@ export class Ways {
         return await this.#direct.unary(address, method as UnaryMethod, request, { peer: 'client' });
       } catch (error) {
         if (hop === HOPS) throw error;
-        if (error instanceof Refused && error.error.reason === 'NOT_HOLDER') {
+        if (error instanceof RefusedError && error.error.reason === 'NOT_HOLDER') {
           address = error.error.metadata.holder ?? this.#anyNode();
-        } else if (error instanceof Refused && error.error.reason === 'PARTITION_MOVING') {
+        } else if (error instanceof RefusedError && error.error.reason === 'PARTITION_MOVING') {
           await this.#sleep(PAUSE_MS);
-        } else if (error instanceof Lost && !error.maybeApplied) {
+        } else if (error instanceof LostError && !error.maybeApplied) {
           address = this.#anyNode();
         } else throw error;
       }

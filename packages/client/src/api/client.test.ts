@@ -5,7 +5,7 @@ import type { TaskInfo, TaskSummary } from '../tasks/task-info.ts';
 import { clientSetUp } from '../testing/client-set-up.ts';
 import { only } from '../testing/only.ts';
 import { textCodec } from '../values/codec.ts';
-import { InvalidData, LeaseLost } from '../values/errors.ts';
+import { InvalidDataError, LeaseLostError } from '../values/errors.ts';
 import { clientOver } from './client.ts';
 
 interface Mail {
@@ -28,7 +28,7 @@ describe('the data of a queue', () => {
   test('that does not fit its schema is not sent', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue('q', { schema: z.object({ to: z.string() }) });
-    await expect(queue.enqueue({ to: 1 } as unknown as Mail)).rejects.toBeInstanceOf(InvalidData);
+    await expect(queue.enqueue({ to: 1 } as unknown as Mail)).rejects.toBeInstanceOf(InvalidDataError);
     expect(engine.updates).toEqual([]);
   });
 
@@ -36,7 +36,7 @@ describe('the data of a queue', () => {
     const { client, engine } = clientSetUp();
     await client.queue('q', { codec: textCodec }).enqueue('{');
     const task = only(await client.queue<Mail>('q').lease());
-    expect(() => task.data).toThrow(InvalidData);
+    expect(() => task.data).toThrow(InvalidDataError);
     expect(String(task.bytes)).toBe('{');
     await task.complete();
     expect(engine.pids('q')).toEqual([]);
@@ -79,7 +79,7 @@ describe('looking at queues', () => {
     const [found, missing] = await queue.get(['a', 'b']);
     expect(found).toMatchObject({ state: 'leased', attempts: 1, data: { to: 'ann' } });
     expect(missing).toMatchObject({ state: 'not-found', hiddenUntil: undefined, bytes: undefined });
-    expect(() => missing?.data).toThrow(InvalidData);
+    expect(() => missing?.data).toThrow(InvalidDataError);
   });
 
   test('has data only where that was asked for, in the types as well', async () => {
@@ -126,7 +126,7 @@ describe('looking at queues', () => {
     await queue.enqueueMany([{ data: 1 }, { data: 2 }]);
     const task = only(await queue.lease());
     expect(await queue.resetLeases()).toBe(1);
-    await expect(task.complete()).rejects.toBeInstanceOf(LeaseLost);
+    await expect(task.complete()).rejects.toBeInstanceOf(LeaseLostError);
     expect(await queue.delete()).toBe(2);
   });
 });

@@ -86,7 +86,7 @@ export class TaskMasterClient implements AsyncDisposable {
 
   /**
    * Leases tasks of several queues, those of the first one first. See `Queue.lease`.
-   * @throws InvalidRequest, Overloaded, Unavailable, DeadlineExceeded, Cancelled.
+   * @throws InvalidRequestError, Overloaded, Unavailable, DeadlineExceededError, Cancelled.
    */
   lease<Q extends string | QueueRef>(
     options: LeaseOptions & { readonly queues: readonly Q[] },
@@ -124,7 +124,7 @@ export class TaskMasterClient implements AsyncDisposable {
 
   /**
    * Stops the workers as `Worker.stop()` does, gives back what leases that were given up have got, and disconnects. Later
-   * calls, and those without an answer by then, are `Cancelled`. Called again, the shorter timeout counts.
+   * calls, and those without an answer by then, are `CancelledError`. Called again, the shorter timeout counts.
    */
   async close(options: StopOptions = {}): Promise<void> {
     const timeoutMs = durationMs(options.timeout ?? DEFAULT_STOP_TIMEOUT, 'timeout');

@@ -3,7 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { clientSetUp } from '../testing/client-set-up.ts';
 import { fakeMember, fakePartition } from '../testing/fake-cluster.ts';
 import { FakeServer } from '../testing/fake-server.ts';
-import { LastMember, MemberAlive, MemberLeft, NoCluster, Unavailable, UnknownMember } from '../values/errors.ts';
+import {
+  LastMemberError,
+  MemberAliveError,
+  MemberLeftError,
+  NoClusterError,
+  UnavailableError,
+  UnknownMemberError,
+} from '../values/errors.ts';
 import { connect } from './connect.ts';
 
 test('members are nodes with a state, and proxies', async () => {
@@ -137,14 +144,14 @@ describe('refusals are', () => {
     await using server = await FakeServer.start();
     await using client = await connect(server.endpoint);
     const { cluster } = client;
-    await expect(cluster.members()).rejects.toBeInstanceOf(NoCluster);
+    await expect(cluster.members()).rejects.toBeInstanceOf(NoClusterError);
     await expect(cluster.partitions()).rejects.toMatchObject({ reason: 'NO_CLUSTER', retryable: false });
     server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
-    await expect(cluster.drain('nobody')).rejects.toBeInstanceOf(UnknownMember);
-    await expect(cluster.remove('a', { acceptLoss: true })).rejects.toBeInstanceOf(MemberAlive);
+    await expect(cluster.drain('nobody')).rejects.toBeInstanceOf(UnknownMemberError);
+    await expect(cluster.remove('a', { acceptLoss: true })).rejects.toBeInstanceOf(MemberAliveError);
     await cluster.remove('b', { acceptLoss: true });
-    await expect(cluster.drain('b')).rejects.toBeInstanceOf(MemberLeft);
-    await expect(cluster.drain('a')).rejects.toBeInstanceOf(LastMember);
+    await expect(cluster.drain('b')).rejects.toBeInstanceOf(MemberLeftError);
+    await expect(cluster.drain('a')).rejects.toBeInstanceOf(LastMemberError);
   });
 
   test('told at once where a member does not answer, for that is what the operator must know', async () => {
@@ -152,7 +159,7 @@ describe('refusals are', () => {
     server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
     await using client = await connect(server.endpoint);
     const draining: unknown = await client.cluster.drain('b').catch((error) => error);
-    expect(draining).toBeInstanceOf(Unavailable);
+    expect(draining).toBeInstanceOf(UnavailableError);
     expect(draining).toMatchObject({ reason: 'HOLDER_UNREACHABLE', maybeApplied: false });
     expect(server.unaryCalls).toEqual(['drainMember']);
   });
@@ -160,7 +167,7 @@ describe('refusals are', () => {
   test('NO_CLUSTER in process', async () => {
     const { client } = clientSetUp();
     for (const refused of [client.cluster.members(), client.cluster.drain('a'), client.cluster.remove('a')]) {
-      await expect(refused).rejects.toBeInstanceOf(NoCluster);
+      await expect(refused).rejects.toBeInstanceOf(NoClusterError);
     }
   });
 });

@@ -138,7 +138,7 @@ const REMOVE_WAIT_MS = 10_000;
  * The cluster that the client's nodes belong to: its members, who holds what, and what operators do to them. Any node and
  * any proxy answers for all. `client.cluster` is one.
  *
- * Every call rejects with `NoCluster` where a node stands alone or the engine is in this process.
+ * Every call rejects with `NoClusterError` where a node stands alone or the engine is in this process.
  */
 export class Cluster {
   readonly #context: ClientContext;
@@ -148,13 +148,13 @@ export class Cluster {
     this.#context = context;
   }
 
-  /** Who belongs to the cluster, and the proxies that are there now. @throws NoCluster, Unavailable, ... */
+  /** Who belongs to the cluster, and the proxies that are there now. @throws NoClusterError, Unavailable, ... */
   async members(options: CallOptions = {}): Promise<ClusterMembers> {
     const reply = await this.#ask('listMembers', 'read', options, (calls, attempt) => calls.listMembers({}, attempt));
     return { ...reply, members: reply.members.map(memberFrom) };
   }
 
-  /** Who holds what. Takes two seconds when a node does not answer. @throws NoCluster, Unavailable, ... */
+  /** Who holds what. Takes two seconds when a node does not answer. @throws NoClusterError, Unavailable, ... */
   async partitions(options: CallOptions = {}): Promise<ClusterPartitions> {
     const reply = await this.#ask('listPartitions', 'read', options, (calls, attempt) =>
       calls.listPartitions({}, attempt),
@@ -165,7 +165,7 @@ export class Cluster {
   /**
    * Has a member hand everything over to the others and leave. Resolves once that has begun; `members` shows how far it is,
    * until its state is `left`. Harmless when repeated.
-   * @throws UnknownMember, MemberLeft, LastMember, NoCluster; Unavailable with the reason HOLDER_UNREACHABLE when the member
+   * @throws UnknownMemberError, MemberLeftError, LastMemberError, NoClusterError; Unavailable with the reason HOLDER_UNREACHABLE when the member
    * does not answer.
    */
   drain(name: string, options: CallOptions = {}): Promise<DrainOutcome> {
@@ -176,7 +176,7 @@ export class Cluster {
    * Gives up a member that will not come back, or several at once: all of them, or none. What only they held is lost:
    * without `acceptLoss` nothing changes, and the answer says what that is. So is what they acknowledge from then on: they
    * must not run any more, as one that is cut off from the others serves on until it hears of it.
-   * @throws MemberAlive, UnknownMember, MemberLeft, LastMember, NoCluster; Unavailable with the reason HOLDER_UNREACHABLE when
+   * @throws MemberAliveError, UnknownMemberError, MemberLeftError, LastMemberError, NoClusterError; Unavailable with the reason HOLDER_UNREACHABLE when
    * an active member that is not named does not answer; TypeError when none is named.
    */
   async remove(names: string | readonly string[], options: RemoveOptions = {}): Promise<RemoveOutcome> {

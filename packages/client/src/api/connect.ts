@@ -6,7 +6,7 @@ import { assertRuntime } from './runtime.ts';
 /**
  * Connects to a node, or to any of several nodes or proxies: `connect('127.0.0.1:7400')`, `connect({ endpoints: [...] })`.
  * Resolves when one endpoint is up. Endpoints that are lost later are tried again until the client is closed.
- * @throws Unavailable when none is up within `connectTimeout`; Cancelled; TypeError for wrong options; Error on an old Node.
+ * @throws UnavailableError when none is up within `connectTimeout`; Cancelled; TypeError for wrong options; Error on an old Node.
  */
 export async function connect(
   options: string | readonly string[] | ConnectOptions,

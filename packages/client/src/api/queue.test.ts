@@ -3,7 +3,7 @@ import { clientSetUp } from '../testing/client-set-up.ts';
 import { connectionLost } from '../testing/fake-transport.ts';
 import { only } from '../testing/only.ts';
 import { bytesCodec } from '../values/codec.ts';
-import { TaskExists } from '../values/errors.ts';
+import { TaskExistsError } from '../values/errors.ts';
 import { pidText } from '../values/pid.ts';
 
 interface Mail {
@@ -19,7 +19,7 @@ describe('enqueue', () => {
     const again = await mail.enqueue({ to: 'bob' }, { pid: first.pid });
     expect(again).toEqual({ pid: first.pid, result: 'collapsed', leased: false });
     expect((await mail.enqueue({ to: 'bob' }, { pid: first.pid, mode: 'replace' })).result).toBe('replaced');
-    await expect(mail.enqueue({ to: 'cid' }, { pid: first.pid, mode: 'fail' })).rejects.toBeInstanceOf(TaskExists);
+    await expect(mail.enqueue({ to: 'cid' }, { pid: first.pid, mode: 'fail' })).rejects.toBeInstanceOf(TaskExistsError);
     expect(only(await mail.lease()).data).toEqual({ to: 'bob' });
   });
 

@@ -72,8 +72,8 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
 
   /**
    * Adds a task; resolves when it is on disk. Concurrent calls are joined into few requests, each as if it were alone.
-   * @throws InvalidData before anything is sent; TaskExists with `mode: 'fail'`; Overloaded, DiskFull, Unavailable,
-   * DeadlineExceeded, Cancelled.
+   * @throws InvalidDataError before anything is sent; TaskExistsError with `mode: 'fail'`; Overloaded, DiskFullError, Unavailable,
+   * DeadlineExceededError, Cancelled.
    */
   async enqueue(data: In, options: EnqueueOptions = NO_OPTIONS): Promise<EnqueueOutcome> {
     const item = prepareEnqueue(this, data, options);
@@ -125,7 +125,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
 
   /**
    * Leases the first tasks, each exclusively until its lease ends. Resolves with none when there are none within `wait`.
-   * A payload that cannot be read does not reject: its task's `data` throws `InvalidData`, so that the task can be
+   * A payload that cannot be read does not reject: its task's `data` throws `InvalidDataError`, so that the task can be
    * released, or completed, like any other. Safe to give up: what was leased meanwhile is given back.
    */
   lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { connectionLost, FakeTransport, overloaded } from '../testing/fake-transport.ts';
 import { ManualTiming } from '../testing/manual-timing.ts';
-import { DeadlineExceeded, makeError } from '../values/errors.ts';
+import { DeadlineExceededError, makeError } from '../values/errors.ts';
 import { clientSettings, type RetryEvent } from '../values/options.ts';
 import { Caller } from './caller.ts';
 import { emptyRequest } from './update-request.ts';
@@ -87,7 +87,7 @@ test('the last error is what the caller gets', async () => {
 
 describe('a call whose time is over after refusals', () => {
   const starting = makeError('waits for b', { reason: 'STARTING', retryDelayMs: 500 });
-  const late = new DeadlineExceeded('no answer came in time', { reason: 'DEADLINE_EXCEEDED', maybeApplied: true });
+  const late = new DeadlineExceededError('no answer came in time', { reason: 'DEADLINE_EXCEEDED', maybeApplied: true });
 
   test('says what it was refused for, and that the last attempt may have been carried out', async () => {
     const { timing, transport, caller } = setUp();
@@ -95,7 +95,7 @@ describe('a call whose time is over after refusals', () => {
     transport.faults.updateTasks.push({ when: 'after', error: late });
     const call = expect(caller.update(withId, {})).rejects.toMatchObject({
       ...{ reason: 'STARTING', message: 'waits for b; gave up after 1.1 s', maybeApplied: true, retryable: true },
-      ...{ name: 'Unavailable', cause: late, gaveUpAfterMs: 1_075 },
+      ...{ name: 'UnavailableError', cause: late, gaveUpAfterMs: 1_075 },
     });
     await timing.advance(2_000);
     await call;

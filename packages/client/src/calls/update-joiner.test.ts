@@ -134,7 +134,7 @@ describe('the order of one caller', () => {
       first?.complete({ enqueue: [pong.task(3, { pid: 'k', mode: 'fail' })] }),
       second?.complete({ enqueue: [ping.task(4, { pid: 'k', mode: 'fail' })] }),
     ]);
-    expect(settled).toMatchObject(times(2, () => ({ reason: { name: 'TaskExists' } })));
+    expect(settled).toMatchObject(times(2, () => ({ reason: { name: 'TaskExistsError' } })));
   });
 });
 
@@ -154,7 +154,7 @@ describe('a joined request', () => {
       'fulfilled',
     ]);
     expect(outcomes[3]).toMatchObject({
-      reason: { name: 'TaskExists', items: [{ kind: 'enqueue', index: 0, queue: 'q' }], maybeApplied: false },
+      reason: { name: 'TaskExistsError', items: [{ kind: 'enqueue', index: 0, queue: 'q' }], maybeApplied: false },
     });
     expect(engine.pids('q').sort()).toEqual(['0', '1', '2', '4', 'there']);
   });
@@ -170,7 +170,7 @@ describe('a joined request', () => {
     expect(again?.data).toBe(0);
     const settled = await Promise.allSettled([...others, first].map((task) => task?.complete()));
     expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled', 'rejected']);
-    expect(settled[3]).toMatchObject({ reason: { name: 'LeaseLost' } });
+    expect(settled[3]).toMatchObject({ reason: { name: 'LeaseLostError' } });
     expect(first?.signal.aborted).toBe(true);
   });
 
@@ -193,7 +193,7 @@ describe('a joined request', () => {
     const error = makeError('no answer came in time', { reason: 'DEADLINE_EXCEEDED' });
     transport.faults.updateTasks.push({ when: 'after', error });
     const settled = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
-    expect(settled).toMatchObject(times(3, () => ({ reason: { name: 'DeadlineExceeded' } })));
+    expect(settled).toMatchObject(times(3, () => ({ reason: { name: 'DeadlineExceededError' } })));
     expect(sizes(engine)).toEqual([3]);
     expect(engine.pids('q')).toHaveLength(3);
   });
@@ -209,7 +209,7 @@ describe('a joined request', () => {
     await timing.advance(1_000);
     const settled = await settling;
     expect(settled.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'rejected', 'fulfilled']);
-    expect(settled[0]).toMatchObject({ reason: { name: 'TaskExists', maybeApplied: false } });
+    expect(settled[0]).toMatchObject({ reason: { name: 'TaskExistsError', maybeApplied: false } });
     const [task] = await queue.lease();
     await task?.complete();
     const pids = engine.pids('q');
@@ -244,7 +244,7 @@ describe('a joined request', () => {
     const settling = Promise.allSettled(times(3, () => queue.enqueue(1, { pid: 'there', mode: 'fail' })));
     await endOfTurn();
     await timing.advance(1_000);
-    expect(await settling).toMatchObject(times(3, () => ({ reason: { name: 'TaskExists', maybeApplied: true } })));
+    expect(await settling).toMatchObject(times(3, () => ({ reason: { name: 'TaskExistsError', maybeApplied: true } })));
   });
 
   test('that fails for all tells all of them, and whether it may have taken effect', async () => {
@@ -252,10 +252,10 @@ describe('a joined request', () => {
     const queue = client.queue<number>('q');
     transport.faults.updateTasks.push({ when: 'after', error: connectionLost() });
     const lost = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
-    expect(lost).toMatchObject(times(3, () => ({ reason: { name: 'Unavailable', maybeApplied: true } })));
+    expect(lost).toMatchObject(times(3, () => ({ reason: { name: 'UnavailableError', maybeApplied: true } })));
     transport.faults.updateTasks.push({ when: 'before', error: overloaded() });
     const refused = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
-    expect(refused).toMatchObject(times(3, () => ({ reason: { name: 'Overloaded', maybeApplied: false } })));
+    expect(refused).toMatchObject(times(3, () => ({ reason: { name: 'OverloadedError', maybeApplied: false } })));
     expect(sizes(engine)).toEqual([3]);
   });
 
@@ -293,6 +293,6 @@ test('a task that cannot be encoded fails before it is joined', async () => {
   const { client, engine } = clientSetUp();
   const queue = client.queue<unknown>('q');
   const settled = await Promise.allSettled([queue.enqueue(0), queue.enqueue(1n), queue.enqueue(2), queue.enqueue(3)]);
-  expect(settled[1]).toMatchObject({ reason: { name: 'InvalidData' } });
+  expect(settled[1]).toMatchObject({ reason: { name: 'InvalidDataError' } });
   expect(sizes(engine)).toEqual([3]);
 });

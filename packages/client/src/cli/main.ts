@@ -10,7 +10,7 @@ import { addPartitions } from './commands/partitions.ts';
 import { addQueues } from './commands/queues.ts';
 import { addSettling } from './commands/settle.ts';
 import { addWatch } from './commands/watch.ts';
-import { Interrupted } from './output/cli-errors.ts';
+import { InterruptedError } from './output/cli-errors.ts';
 import { type EndingSignal, type ExitCode, exitCodes, exitCodesHelp, signalExitCodes } from './output/exit-codes.ts';
 import { helpWidth, notesOf } from './output/help.ts';
 import { Output } from './output/output.ts';
@@ -53,7 +53,7 @@ export async function main(args: readonly string[]): Promise<ExitCode> {
     process.on(name, () => {
       // The second time what is being finished is given up; but both a terminal and its shell may send SIGHUP.
       if (interrupt.signal.aborted && name !== 'SIGHUP') process.exit(signalExitCodes[name]);
-      interrupt.abort(new Interrupted(name));
+      interrupt.abort(new InterruptedError(name));
     });
   }
   try {

@@ -2,7 +2,7 @@ import type { TaskMasterClient } from '../api/client.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 import type { RetryEvent } from '../values/options.ts';
 import { escapeControls } from './input/bytes-text.ts';
-import { CommandFailed } from './output/cli-errors.ts';
+import { CommandFailedError } from './output/cli-errors.ts';
 import { exitCodes } from './output/exit-codes.ts';
 import { duration } from './output/format.ts';
 import type { Shell } from './shell.ts';
@@ -55,7 +55,7 @@ export class Patience {
       const gaveUp = gaveUpAfterMs === undefined ? '' : `; gave up after ${duration(gaveUpAfterMs)}`;
       const hint = 'start it again: its tasks wait for it';
       const details = { hint, exitCode: exitCodes.unreachable, cause };
-      throw new CommandFailed(cause.reason, `${silenceText(holders)}${gaveUp}`, details);
+      throw new CommandFailedError(cause.reason, `${silenceText(holders)}${gaveUp}`, details);
     }
   }
 }

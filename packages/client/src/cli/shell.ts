@@ -6,6 +6,6 @@ export interface Shell {
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly out: Output;
   readonly err: OutputStream;
-  /** Aborted by Ctrl-C, SIGTERM and SIGHUP; its reason is `Interrupted`. */
+  /** Aborted by Ctrl-C, SIGTERM and SIGHUP; its reason is `InterruptedError`. */
   readonly signal: AbortSignal;
 }

@@ -1,6 +1,6 @@
 import type { Timing } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
-import { LeaseExpired, type TaskMasterError } from '../values/errors.ts';
+import { LeaseExpiredError, type TaskMasterError } from '../values/errors.ts';
 import type { Lease } from './lease.ts';
 import { type KeptLease, Renewer } from './renewer.ts';
 import { ThreadedRenewer } from './threaded-renewer.ts';
@@ -112,7 +112,7 @@ export class LeaseKeeper {
     if (lease === undefined) return;
     this.#kept.delete(id);
     // An expired lease can still be completed if nobody has leased the task since: the node decides that.
-    if (error instanceof LeaseExpired) lease.expire(error);
+    if (error instanceof LeaseExpiredError) lease.expire(error);
     else lease.lose(error);
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ManualTiming } from '../testing/manual-timing.ts';
-import { LeaseExpired, LeaseLost } from '../values/errors.ts';
+import { LeaseExpiredError, LeaseLostError } from '../values/errors.ts';
 import { Lease } from './lease.ts';
 
 function setUp(catchUp: (lease: Lease) => void = () => {}) {
@@ -10,7 +10,7 @@ function setUp(catchUp: (lease: Lease) => void = () => {}) {
   return { timing, lease };
 }
 
-const lost = new LeaseLost('taken', { reason: 'LEASE_LOST' });
+const lost = new LeaseLostError('taken', { reason: 'LEASE_LOST' });
 
 describe('the signal', () => {
   test('is aborted when the lease has run out, with the reason', async () => {
@@ -19,7 +19,7 @@ describe('the signal', () => {
     await timing.advance(999);
     expect(signal.aborted).toBe(false);
     await timing.advance(1);
-    expect(signal.reason).toBeInstanceOf(LeaseExpired);
+    expect(signal.reason).toBeInstanceOf(LeaseExpiredError);
   });
 
   test('counts a renewal from when it was sent', async () => {
@@ -41,7 +41,7 @@ describe('the signal', () => {
     await timing.advance(299);
     expect(signal.aborted).toBe(false);
     await timing.advance(1);
-    expect(signal.reason).toBeInstanceOf(LeaseExpired);
+    expect(signal.reason).toBeInstanceOf(LeaseExpiredError);
   });
 
   test('goes by the earlier end when two renewals are reported in another order than they were sent', async () => {

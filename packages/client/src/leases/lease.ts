@@ -1,5 +1,5 @@
 import { type CancelTimer, MAX_TIMER_MS, type Timing } from '../transport/timing.ts';
-import { LeaseExpired, type TaskMasterError } from '../values/errors.ts';
+import { LeaseExpiredError, type TaskMasterError } from '../values/errors.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 
 /** Where a leased task keeps its lease; not for callers of the library. */
@@ -208,8 +208,8 @@ export class Lease {
     });
   }
 
-  #expired(): LeaseExpired {
-    return new LeaseExpired(`the lease on task ${pidText(this.pid)} of ${this.queue} has run out`, {
+  #expired(): LeaseExpiredError {
+    return new LeaseExpiredError(`the lease on task ${pidText(this.pid)} of ${this.queue} has run out`, {
       reason: 'LEASE_EXPIRED',
       metadata: { queue: this.queue },
     });

@@ -3,7 +3,7 @@ import { emptyRequest } from '../calls/update-request.ts';
 import type { CancelTimer, Timing } from '../transport/timing.ts';
 import type { Transport } from '../transport/transport.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
-import { LeaseExpired, type TaskMasterError } from '../values/errors.ts';
+import { LeaseExpiredError, type TaskMasterError } from '../values/errors.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 import { backoffBound } from '../values/retry.ts';
 
@@ -191,8 +191,8 @@ export class Renewer {
   }
 }
 
-function keptLongEnough({ queue, pid }: KeptLease): LeaseExpired {
-  return new LeaseExpired(`the lease on task ${pidText(pid)} of ${queue} was renewed for as long as is allowed`, {
+function keptLongEnough({ queue, pid }: KeptLease): LeaseExpiredError {
+  return new LeaseExpiredError(`the lease on task ${pidText(pid)} of ${queue} was renewed for as long as is allowed`, {
     reason: 'LEASE_EXPIRED',
     metadata: { queue },
   });

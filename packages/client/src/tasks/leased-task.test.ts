@@ -3,7 +3,7 @@ import { clientSetUp } from '../testing/client-set-up.ts';
 import { connectionLost } from '../testing/fake-transport.ts';
 import { settled } from '../testing/manual-timing.ts';
 import { only } from '../testing/only.ts';
-import { LeaseLost } from '../values/errors.ts';
+import { LeaseLostError } from '../values/errors.ts';
 import { pidText } from '../values/pid.ts';
 
 interface Mail {
@@ -40,11 +40,11 @@ describe('a leased task', () => {
     await timing.advance(31_000);
     await mail.lease();
     const next = client.queue<string>('shop#sent').task('ann');
-    await expect(task.complete({ enqueue: [next] })).rejects.toBeInstanceOf(LeaseLost);
+    await expect(task.complete({ enqueue: [next] })).rejects.toBeInstanceOf(LeaseLostError);
     expect(engine.pids('shop#sent')).toEqual([]);
-    expect(task.signal.reason).toBeInstanceOf(LeaseLost);
+    expect(task.signal.reason).toBeInstanceOf(LeaseLostError);
     const sent = engine.updates.length;
-    await expect(task.complete()).rejects.toBeInstanceOf(LeaseLost);
+    await expect(task.complete()).rejects.toBeInstanceOf(LeaseLostError);
     expect(engine.updates).toHaveLength(sent);
   });
 
@@ -82,7 +82,7 @@ describe('a leased task', () => {
     expect(signal.aborted).toBe(false);
     await timing.advance(1_000);
     expect(signal.aborted).toBe(true);
-    await expect(task.renew()).rejects.toMatchObject({ name: 'LeaseExpired' });
+    await expect(task.renew()).rejects.toMatchObject({ name: 'LeaseExpiredError' });
   });
 
   test('is given back, at once or later, with or without counting the attempt', async () => {

@@ -52,7 +52,7 @@ export class LeasedTask<T> {
     this.#enqueuedUnixMs = task.enqueuedUnixMs;
   }
 
-  /** The data. @throws InvalidData when the payload cannot be decoded or does not fit the queue's schema. */
+  /** The data. @throws InvalidDataError when the payload cannot be decoded or does not fit the queue's schema. */
   get data(): T {
     const decoded = this.#decoded();
     if (!decoded.ok) throw decoded.error;
@@ -76,7 +76,7 @@ export class LeasedTask<T> {
 
   /**
    * Removes the task because it is done, and enqueues what comes next, atomically.
-   * @throws LeaseLost, TaskNotFound: somebody else has, or did, the task; nothing was enqueued. TypeError when the task was
+   * @throws LeaseLostError, TaskNotFoundError: somebody else has, or did, the task; nothing was enqueued. TypeError when the task was
    * completed or released before.
    */
   async complete(options: CompleteOptions = {}): Promise<UpdateOutcome> {
@@ -85,12 +85,12 @@ export class LeasedTask<T> {
     return update.commit(options);
   }
 
-  /** Makes the lease last so long from now. @throws LeaseLost, LeaseExpired, TaskNotFound, NotLeased. */
+  /** Makes the lease last so long from now. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
   async renew(lease: Duration = this[LEASE].leaseMs, options: UpdateOptions = {}): Promise<void> {
     await new Update(this.#context).renew(this, lease).commit(options);
   }
 
-  /** Gives the task back before its lease ends. @throws LeaseLost, LeaseExpired, TaskNotFound, NotLeased. */
+  /** Gives the task back before its lease ends. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
   async release(options: ReleaseOptions & UpdateOptions = {}): Promise<ReleaseOutcome> {
     const { released } = await new Update(this.#context).release(this, options).commit(options);
     return released[0] ?? { hiddenUntil: undefined, deadLetterQueue: undefined };

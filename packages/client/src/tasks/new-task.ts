@@ -22,7 +22,7 @@ export interface TaskOptions {
   readonly pid?: PidLike | undefined;
   /**
    * What happens when the PID is in the queue already: `collapse` into the existing task (default), `fail` with
-   * `TaskExists`, or `replace` its data.
+   * `TaskExistsError`, or `replace` its data.
    */
   readonly mode?: 'collapse' | 'fail' | 'replace' | undefined;
   /** Keeps the task hidden for so long. Default: available at once. */
@@ -68,7 +68,7 @@ export class NewTask {
     this.#prepare = prepare;
   }
 
-  /** As the protocol says it. @throws InvalidData, TypeError. */
+  /** As the protocol says it. @throws InvalidDataError, TypeError. */
   prepare(): Enqueue | Promise<Enqueue> {
     return this.#prepare();
   }

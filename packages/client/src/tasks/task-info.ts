@@ -1,6 +1,6 @@
 import { TaskState, type TaskInfo as WireInfo, type RetryPolicy as WirePolicy } from '@taskmaster/proto';
 import { type Decoded, decodeData } from '../values/codec.ts';
-import { InvalidData } from '../values/errors.ts';
+import { InvalidDataError } from '../values/errors.ts';
 import type { Pid } from '../values/pid.ts';
 import { FORMAT, type QueueRef } from './new-task.ts';
 
@@ -30,7 +30,7 @@ export interface TaskSummary {
 
 /** A task seen without leasing it. */
 export interface TaskInfo<T> extends TaskSummary {
-  /** The data. Throws `InvalidData` when it cannot be read, or there is no such task. */
+  /** The data. Throws `InvalidDataError` when it cannot be read, or there is no such task. */
   readonly data: T;
   /** The payload; undefined when there is no such task. */
   readonly bytes: Uint8Array | undefined;
@@ -47,7 +47,7 @@ export async function taskInfo<T>(queue: QueueRef<T>, info: WireInfo): Promise<T
   const isThere = summary.state !== 'not-found';
   const decoded: Decoded<T> = isThere
     ? await decodeData(queue[FORMAT], info.data)
-    : { ok: false, error: new InvalidData('there is no such task') };
+    : { ok: false, error: new InvalidDataError('there is no such task') };
   return {
     ...summary,
     get data(): T {

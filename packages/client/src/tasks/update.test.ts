@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { clientSetUp } from '../testing/client-set-up.ts';
 import { only } from '../testing/only.ts';
-import { InvalidRequest, LeaseLost, TaskNotFound } from '../values/errors.ts';
+import { InvalidRequestError, LeaseLostError, TaskNotFoundError } from '../values/errors.ts';
 import type { LeaseRef } from './update.ts';
 
 describe('an update', () => {
@@ -26,7 +26,7 @@ describe('an update', () => {
       .commit();
     expect([enqueued.length, renewed.length, released.length]).toEqual([2, 1, 1]);
     expect(engine.pids('g#a')).toEqual(['2', '3']);
-    await expect(client.update().enqueue(b, 'y').dequeue(a, 'none').commit()).rejects.toBeInstanceOf(TaskNotFound);
+    await expect(client.update().enqueue(b, 'y').dequeue(a, 'none').commit()).rejects.toBeInstanceOf(TaskNotFoundError);
     expect(engine.pids('g#b')).toEqual(['x']);
   });
 
@@ -53,20 +53,20 @@ describe('an update', () => {
         .update()
         .renew({ ...second, leaseToken: 999 }, '1m')
         .commit(),
-    ).rejects.toBeInstanceOf(LeaseLost);
+    ).rejects.toBeInstanceOf(LeaseLostError);
   });
 
   test('over two groups is refused before it is sent', async () => {
     const { client, engine } = clientSetUp();
     const update = client.update().enqueue('g#a', 1).enqueue('h#a', 1);
-    await expect(update.commit()).rejects.toMatchObject({ name: 'InvalidRequest', reason: 'MIXED_GROUPS' });
+    await expect(update.commit()).rejects.toMatchObject({ name: 'InvalidRequestError', reason: 'MIXED_GROUPS' });
     expect(engine.updates).toEqual([]);
   });
 
   test('without items is refused, and one is committed once', async () => {
     const { client } = clientSetUp();
     const update = client.update();
-    await expect(update.commit()).rejects.toBeInstanceOf(InvalidRequest);
+    await expect(update.commit()).rejects.toBeInstanceOf(InvalidRequestError);
     await expect(update.commit()).rejects.toBeInstanceOf(TypeError);
   });
 
@@ -86,7 +86,7 @@ describe('an update', () => {
     await expect(client.update().complete(first).complete(second).commit()).rejects.toMatchObject({
       items: [{ kind: 'dequeue', index: 1, reason: 'TASK_NOT_FOUND' }],
     });
-    await expect(second.complete()).rejects.toBeInstanceOf(TaskNotFound);
+    await expect(second.complete()).rejects.toBeInstanceOf(TaskNotFoundError);
     await first.complete();
   });
 

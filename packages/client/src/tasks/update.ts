@@ -9,7 +9,7 @@ import { emptyRequest } from '../calls/update-request.ts';
 import { LEASE, type Lease, type Leased } from '../leases/lease.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { type Duration, durationMs, leaseMs } from '../values/duration.ts';
-import { InvalidRequest, type TaskMasterError } from '../values/errors.ts';
+import { InvalidRequestError, type TaskMasterError } from '../values/errors.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
 import type { ClientContext } from './context.ts';
@@ -131,8 +131,8 @@ export class Update {
 
   /**
    * Sends the update; resolves when it is on disk. An update is committed once; after an error make a new one.
-   * @throws InvalidRequest (MIXED_GROUPS, EMPTY_REQUEST) and InvalidData before anything is sent; LeaseLost, LeaseExpired,
-   * TaskNotFound, TaskExists, NotLeased with the `items` at fault, and then nothing was changed; TypeError when a task was
+   * @throws InvalidRequestError (MIXED_GROUPS, EMPTY_REQUEST) and InvalidDataError before anything is sent; LeaseLostError, LeaseExpiredError,
+   * TaskNotFoundError, TaskExistsError, NotLeasedError with the `items` at fault, and then nothing was changed; TypeError when a task was
    * completed or released before.
    */
   async commit(options: UpdateOptions = {}): Promise<UpdateOutcome> {
@@ -196,13 +196,13 @@ export class Update {
         const other = parseQueueName(queue).group;
         group ??= other;
         if (group === other) continue;
-        throw new InvalidRequest(
+        throw new InvalidRequestError(
           `an update is atomic within one group; this one names queues of '${group}' and of '${other}'`,
           { reason: 'MIXED_GROUPS', metadata: { groups: `${group},${other}` } },
         );
       }
     }
-    if (count === 0) throw new InvalidRequest('the update has no items', { reason: 'EMPTY_REQUEST' });
+    if (count === 0) throw new InvalidRequestError('the update has no items', { reason: 'EMPTY_REQUEST' });
   }
 }
 

@@ -1,6 +1,6 @@
 import { PassThrough, type Readable } from 'node:stream';
 import { mainIn } from '../cli/main.ts';
-import { Interrupted } from '../cli/output/cli-errors.ts';
+import { InterruptedError } from '../cli/output/cli-errors.ts';
 import { Output } from '../cli/output/output.ts';
 
 /** What came of a command line. */
@@ -49,7 +49,7 @@ export function startCli(endpoint: string, args: readonly string[], options: Cli
     },
     ended,
     type: (text) => void stdin.push(text),
-    interrupt: () => interrupt.abort(new Interrupted('SIGINT')),
+    interrupt: () => interrupt.abort(new InterruptedError('SIGINT')),
   };
 }
 

@@ -1,4 +1,4 @@
-import { Cancelled, cancelled, type TaskMasterError, Unavailable } from '../values/errors.ts';
+import { CancelledError, cancelled, type TaskMasterError, UnavailableError } from '../values/errors.ts';
 import type { Connection } from './connection.ts';
 import type { CancelTimer, Timing } from './timing.ts';
 
@@ -41,7 +41,7 @@ export class EndpointPool {
     return this.#connections.some((connection) => connection.isLive && !connection.isResting(now));
   }
 
-  /** The first connection that is up. @throws Unavailable when none is in time; Cancelled. */
+  /** The first connection that is up. @throws UnavailableError when none is in time; Cancelled. */
   whenLive(timeoutMs: number | undefined, signal: AbortSignal | undefined): Promise<Connection> {
     const live = this.pick();
     if (live !== undefined) return Promise.resolve(live);
@@ -116,10 +116,10 @@ export class EndpointPool {
     const cause = found.find((error) => error !== undefined);
     const why = cause === undefined ? '' : ` (${cause.message})`;
     const details = { reason: 'UNAVAILABLE', retryable: true, cause };
-    this.#giveUp(waiter, new Unavailable(`no endpoint can be reached: ${names}${why}`, details));
+    this.#giveUp(waiter, new UnavailableError(`no endpoint can be reached: ${names}${why}`, details));
   }
 }
 
-function closedError(): Cancelled {
-  return new Cancelled('the client is closed', { reason: 'CANCELLED' });
+function closedError(): CancelledError {
+  return new CancelledError('the client is closed', { reason: 'CANCELLED' });
 }

@@ -1,6 +1,6 @@
 import { type Metadata, type StatusObject, status } from '@grpc/grpc-js';
 import { StreamResponse, type TaskMasterServiceClient, TaskMasterServiceService } from '@taskmaster/proto';
-import { type TaskMasterError, Unavailable } from '../values/errors.ts';
+import { type TaskMasterError, UnavailableError } from '../values/errors.ts';
 import type { StreamListener, StreamPipe } from './request-stream.ts';
 import { errorFromService } from './wire-errors.ts';
 
@@ -27,7 +27,7 @@ export function openStreamPipe(
   call.on('error', (error: Error & StatusObject) => end(errorFromService(error)));
   call.on('status', (ended: StatusObject) => {
     // A node that drains ends its streams in order; what it has not answered may have been carried out.
-    if (ended.code === status.OK) end(new Unavailable('the node ended the stream', { reason: 'SHUTTING_DOWN' }));
+    if (ended.code === status.OK) end(new UnavailableError('the node ended the stream', { reason: 'SHUTTING_DOWN' }));
   });
   return {
     write: (message) => call.write(message),

@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { describe, expect, test, vi } from 'vitest';
 import { connect } from '../api/connect.ts';
 import { FakeServer } from '../testing/fake-server.ts';
-import { LeaseLost, makeError, TaskExists, Unavailable } from '../values/errors.ts';
+import { LeaseLostError, makeError, TaskExistsError, UnavailableError } from '../values/errors.ts';
 import type { ReconnectEvent, RetryEvent } from '../values/options.ts';
 
 const patience = { timeout: 20_000, interval: 5 };
@@ -45,10 +45,10 @@ describe('over a stream', () => {
     await using client = await connect({ endpoints: server.endpoint });
     const queue = client.queue<number>('q');
     await queue.enqueue(1, { pid: 'a' });
-    await expect(queue.enqueue(1, { pid: 'a', mode: 'fail' })).rejects.toBeInstanceOf(TaskExists);
+    await expect(queue.enqueue(1, { pid: 'a', mode: 'fail' })).rejects.toBeInstanceOf(TaskExistsError);
     const update = client.update().dequeue(queue, 'a', { leaseToken: 7 });
     await expect(update.commit()).rejects.toMatchObject({
-      name: 'LeaseLost',
+      name: 'LeaseLostError',
       items: [{ kind: 'dequeue', index: 0, queue: 'q', pid: Buffer.from('a'), reason: 'LEASE_LOST' }],
     });
   });
@@ -58,10 +58,10 @@ describe('over a stream', () => {
     await using client = await connect(server.endpoint);
     const update = client.update();
     for (let i = 0; i < 3; i++) update.enqueue('q', 'x'.repeat(2_000_000));
-    await expect(update.commit()).rejects.toMatchObject({ name: 'InvalidRequest', reason: 'REQUEST_TOO_LARGE' });
+    await expect(update.commit()).rejects.toMatchObject({ name: 'InvalidRequestError', reason: 'REQUEST_TOO_LARGE' });
     const many = client.update();
     for (let i = 0; i < 100_001; i++) many.enqueue('q', '');
-    await expect(many.commit()).rejects.toMatchObject({ name: 'InvalidRequest', reason: 'TOO_MANY_ITEMS' });
+    await expect(many.commit()).rejects.toMatchObject({ name: 'InvalidRequestError', reason: 'TOO_MANY_ITEMS' });
     expect(server.streams).toBe(0);
   });
 
@@ -101,17 +101,21 @@ describe('in calls of their own', () => {
       .dequeue(queue, 'a', { leaseToken: 7 })
       .commit()
       .catch((thrown) => thrown);
-    expect(error).toBeInstanceOf(LeaseLost);
+    expect(error).toBeInstanceOf(LeaseLostError);
     expect(error).toMatchObject({ message: 'LEASE_LOST in q', metadata: { queue: 'q' }, items: [{ index: 0 }] });
     server.refusal = makeError('later', { reason: 'OVERLOADED', retryDelayMs: 1_250 });
-    await expect(queue.stats()).rejects.toMatchObject({ name: 'Overloaded', retryDelayMs: 1_250, maybeApplied: false });
+    await expect(queue.stats()).rejects.toMatchObject({
+      name: 'OverloadedError',
+      retryDelayMs: 1_250,
+      maybeApplied: false,
+    });
   });
 
   test('a call that the server cuts off when it ends was not given up by the caller', async () => {
     await using server = await FakeServer.start();
     await using client = await connect({ endpoints: server.endpoint, useStream: false, retry: { maxAttempts: 1 } });
     const leasing = expect(client.queue('q').lease({ wait: '1m' })).rejects.toMatchObject({
-      ...{ name: 'Unavailable', retryable: true, maybeApplied: true },
+      ...{ name: 'UnavailableError', retryable: true, maybeApplied: true },
     });
     await vi.waitUntil(() => server.engine.waiting === 1, patience);
     server.kill();
@@ -256,7 +260,7 @@ describe('connect', () => {
   test('says which endpoints it could not reach, and why', async () => {
     const down = `127.0.0.1:${await unusedPort()}`;
     const connecting = connect({ endpoints: down, connectTimeout: 50 });
-    await expect(connecting).rejects.toBeInstanceOf(Unavailable);
+    await expect(connecting).rejects.toBeInstanceOf(UnavailableError);
     await expect(connecting).rejects.toThrow(`no endpoint can be reached: ${down}`);
     await expect(connecting).rejects.toThrow('ECONNREFUSED');
     await expect(connecting).rejects.not.toThrow('Resolution note');

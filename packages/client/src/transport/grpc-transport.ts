@@ -94,7 +94,7 @@ export class GrpcTransport implements Transport {
     return this.#pool.hasRested;
   }
 
-  /** Resolves when one endpoint is up. @throws Unavailable when none is in time; Cancelled. */
+  /** Resolves when one endpoint is up. @throws UnavailableError when none is in time; Cancelled. */
   async ready(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     await this.#pool.whenLive(timeoutMs, signal);
   }

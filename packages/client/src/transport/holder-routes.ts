@@ -70,7 +70,7 @@ export class HolderRoutes {
     return holder.isResting(now) ? (pool.pick() ?? holder) : holder;
   }
 
-  /** As `pick`, and waits. @throws Unavailable when no endpoint is up in time; Cancelled. */
+  /** As `pick`, and waits. @throws UnavailableError when no endpoint is up in time; Cancelled. */
   async whenLive(
     queues: QueueNames,
     timeoutMs: number | undefined,

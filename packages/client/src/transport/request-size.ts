@@ -1,5 +1,5 @@
 import { type LeaseTasksRequest, limits, UpdateTasksRequest } from '@taskmaster/proto';
-import { InvalidRequest } from '../values/errors.ts';
+import { InvalidRequestError } from '../values/errors.ts';
 
 /** Numbers, tags and lengths of one item or call, generously. */
 const ITEM_BYTES = 64;
@@ -26,19 +26,19 @@ export function leaseSizeBound(request: LeaseTasksRequest): number {
 
 /**
  * Refuses an update larger than a node takes. Sent over a stream it would break the stream for all other calls.
- * @throws InvalidRequest
+ * @throws InvalidRequestError
  */
 export function assertUpdateFits(request: UpdateTasksRequest): void {
   const items = request.enqueue.length + request.dequeue.length + request.renew.length + request.release.length;
   if (items > limits.updateItems) {
-    throw new InvalidRequest(`the update has ${items} items; at most ${limits.updateItems} are taken`, {
+    throw new InvalidRequestError(`the update has ${items} items; at most ${limits.updateItems} are taken`, {
       reason: 'TOO_MANY_ITEMS',
       metadata: { field: 'update', value: String(items), limit: String(limits.updateItems) },
     });
   }
   const bytes = UpdateTasksRequest.encode(request).finish().byteLength;
   if (bytes <= limits.requestBytes) return;
-  throw new InvalidRequest(`the update has ${bytes} bytes; at most ${limits.requestBytes} are taken`, {
+  throw new InvalidRequestError(`the update has ${bytes} bytes; at most ${limits.requestBytes} are taken`, {
     reason: 'REQUEST_TOO_LARGE',
     metadata: { bytes: String(bytes), limit: String(limits.requestBytes) },
   });

@@ -9,7 +9,14 @@ import {
 import { describe, expect, test } from 'vitest';
 import { emptyRequest } from '../calls/update-request.ts';
 import { ManualTiming, settled } from '../testing/manual-timing.ts';
-import { Cancelled, DeadlineExceeded, InvalidRequest, LeaseLost, makeError, Unavailable } from '../values/errors.ts';
+import {
+  CancelledError,
+  DeadlineExceededError,
+  InvalidRequestError,
+  LeaseLostError,
+  makeError,
+  UnavailableError,
+} from '../values/errors.ts';
 import { updateSizeBound } from './request-size.ts';
 import { RequestStream, type StreamListener } from './request-stream.ts';
 
@@ -79,7 +86,7 @@ test('calls of one turn go out in one message, and answers come in any order', a
   expect(sent.map(({ ids }) => ids)).toEqual([[1, 2, 3]]);
   answer(refused(3, 'LEASE_LOST', 9), leased(2, 'a'));
   answer(done(1, 'x'));
-  await expect(third).rejects.toBeInstanceOf(LeaseLost);
+  await expect(third).rejects.toBeInstanceOf(LeaseLostError);
   expect((await second).tasks).toHaveLength(1);
   expect((await first).enqueued).toHaveLength(1);
 });
@@ -123,7 +130,7 @@ test('one call that cannot be encoded does not take the others of its message wi
   const bad = update({
     release: [{ queue: 'q', pid: Buffer.from('a'), leaseToken: 1.5, delayMs: 0, refundAttempt: false }],
   });
-  await expect(bad).rejects.toBeInstanceOf(InvalidRequest);
+  await expect(bad).rejects.toBeInstanceOf(InvalidRequestError);
   expect(sent.map(({ ids }) => ids)).toEqual([[1]]);
   answer(done(1));
   await good;
@@ -148,7 +155,7 @@ describe('a deadline', () => {
     answer(refused(1, 'CANCELLED', 1, NOTHING_CHANGED));
     // The node has said that nothing was leased.
     const error = await call.catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(DeadlineExceeded);
+    expect(error).toBeInstanceOf(DeadlineExceededError);
     expect(error).toMatchObject({ maybeApplied: false });
   });
 });
@@ -163,7 +170,7 @@ describe('a lease that is given up', () => {
     await settled();
     expect(sent[1]?.cancels).toEqual([1]);
     answer(refused(1, 'CANCELLED', 1));
-    await expect(call).rejects.toBeInstanceOf(Cancelled);
+    await expect(call).rejects.toBeInstanceOf(CancelledError);
   });
 
   test('still resolves when it was served first: somebody must give the tasks back', async () => {
@@ -179,7 +186,7 @@ describe('a lease that is given up', () => {
   test('does not wait for long for a node that says nothing', async () => {
     const { lease, timing } = setUp();
     const giveUp = new AbortController();
-    const call = expect(lease(60_000, { signal: giveUp.signal })).rejects.toBeInstanceOf(Cancelled);
+    const call = expect(lease(60_000, { signal: giveUp.signal })).rejects.toBeInstanceOf(CancelledError);
     await settled();
     giveUp.abort();
     await timing.advance(1_100);
@@ -223,7 +230,7 @@ describe('when the stream breaks', () => {
 
   test('the next call opens another one, and late answers of the old one are not heard', async () => {
     const { update, listeners, answer, stream } = setUp();
-    const lost = expect(update()).rejects.toBeInstanceOf(Unavailable);
+    const lost = expect(update()).rejects.toBeInstanceOf(UnavailableError);
     await settled();
     listeners[0]?.onEnd(broke);
     await lost;
@@ -238,7 +245,7 @@ describe('when the stream breaks', () => {
 
   test('by accident, calls can be repeated though the status alone would not say so', async () => {
     const { update, listeners } = setUp();
-    const call = expect(update()).rejects.toMatchObject({ name: 'Unavailable', retryable: true });
+    const call = expect(update()).rejects.toMatchObject({ name: 'UnavailableError', retryable: true });
     await settled();
     listeners[0]?.onEnd(makeError('RST_STREAM', { reason: 'INTERNAL' }));
     await call;

@@ -13,8 +13,8 @@ import {
 } from '@taskmaster/proto';
 import {
   cancelled,
-  DeadlineExceeded,
-  InvalidRequest,
+  DeadlineExceededError,
+  InvalidRequestError,
   NOT_HOLDER,
   type TaskMasterError,
   withMaybeApplied,
@@ -122,7 +122,7 @@ export class RequestStream {
     });
   }
 
-  /** Rejects what is not answered with `Cancelled`. */
+  /** Rejects what is not answered with `CancelledError`. */
   close(): void {
     this.#closed = true;
     this.#pipe?.close();
@@ -229,7 +229,7 @@ export class RequestStream {
     const why = cause instanceof Error ? cause.message : String(cause);
     this.#reject(
       call,
-      new InvalidRequest(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause }),
+      new InvalidRequestError(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause }),
     );
   }
 
@@ -278,7 +278,7 @@ export class RequestStream {
   #overdue(call: StreamedCall): void {
     this.#giveUp(
       call,
-      new DeadlineExceeded('no answer came in time', { reason: 'DEADLINE_EXCEEDED', maybeApplied: call.id !== 0 }),
+      new DeadlineExceededError('no answer came in time', { reason: 'DEADLINE_EXCEEDED', maybeApplied: call.id !== 0 }),
     );
   }
 

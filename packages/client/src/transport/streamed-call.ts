@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import type { LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
-import { Cancelled, makeError, type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
+import { CancelledError, makeError, type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
 
 interface StreamedCallCommon {
   /** 0: not sent yet. */
@@ -57,8 +57,8 @@ export function newCall(
   };
 }
 
-export function closedError(call: StreamedCall): Cancelled {
-  return new Cancelled('the client is closed', { reason: 'CANCELLED', maybeApplied: call.id !== 0 });
+export function closedError(call: StreamedCall): CancelledError {
+  return new CancelledError('the client is closed', { reason: 'CANCELLED', maybeApplied: call.id !== 0 });
 }
 
 /** How a stream ended, as what it means for its calls: where the breakage is nobody's fault, a new stream may do better. */

@@ -31,11 +31,11 @@ export { errorFromWire } from './wire-errors.ts';
 
 export interface TransportCallOptions {
   /**
-   * Gives the call up; it rejects with `Cancelled`. A lease that is given up settles once nothing more can be leased to it:
+   * Gives the call up; it rejects with `CancelledError`. A lease that is given up settles once nothing more can be leased to it:
    * it may still resolve with tasks, which the caller then gives back.
    */
   readonly signal?: AbortSignal | undefined;
-  /** From now, in ms; the call rejects with `DeadlineExceeded`. A request's own waiting time comes on top. */
+  /** From now, in ms; the call rejects with `DeadlineExceededError`. A request's own waiting time comes on top. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -77,6 +77,6 @@ export interface Transport extends AsyncDisposable {
    * first one asks for. Default: false.
    */
   readonly canTryElsewhere?: boolean;
-  /** Ends calls in flight with `Cancelled`, closes connections. */
+  /** Ends calls in flight with `CancelledError`, closes connections. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { wireErrorOf } from '@taskmaster/proto';
-import { cancelled, InvalidRequest, makeError, type TaskMasterError } from '../values/errors.ts';
+import { cancelled, InvalidRequestError, makeError, type TaskMasterError } from '../values/errors.ts';
 import type { Connection } from './connection.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { brokenReply, errorFromService } from './wire-errors.ts';
@@ -26,7 +26,7 @@ export function unaryCall<Request, Reply>(
       requestBytes = method.requestSerialize(request);
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
-      reject(new InvalidRequest(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause }));
+      reject(new InvalidRequestError(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause }));
       return;
     }
     const settled = connection.began();

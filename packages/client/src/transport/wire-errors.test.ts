@@ -2,23 +2,23 @@ import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { ItemKind, isReason, statusOfReason, type Error as WireError } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import {
-  DeadlineExceeded,
-  DiskFull,
-  InvalidRequest,
+  DeadlineExceededError,
+  DiskFullError,
+  InvalidRequestError,
   isTaskMasterError,
-  LastMember,
-  LeaseExpired,
-  LeaseLost,
-  MemberAlive,
-  MemberLeft,
-  NoCluster,
-  NotLeased,
-  Overloaded,
-  TaskExists,
+  LastMemberError,
+  LeaseExpiredError,
+  LeaseLostError,
+  MemberAliveError,
+  MemberLeftError,
+  NoClusterError,
+  NotLeasedError,
+  OverloadedError,
+  TaskExistsError,
   TaskMasterError,
-  TaskNotFound,
-  Unavailable,
-  UnknownMember,
+  TaskNotFoundError,
+  UnavailableError,
+  UnknownMemberError,
 } from '../values/errors.ts';
 import { errorFromService, errorFromWire } from './wire-errors.ts';
 
@@ -34,20 +34,20 @@ const wire = (fields: Partial<WireError>): WireError => ({
 
 describe('each reason has the class that callers catch', () => {
   test.each([
-    ['LEASE_LOST', LeaseLost],
-    ['LEASE_EXPIRED', LeaseExpired],
-    ['TASK_NOT_FOUND', TaskNotFound],
-    ['TASK_EXISTS', TaskExists],
-    ['NOT_LEASED', NotLeased],
-    ['DISK_FULL', DiskFull],
-    ['OVERLOADED', Overloaded],
-    ['TOO_MANY_WAITERS', Overloaded],
-    ['NO_CLUSTER', NoCluster],
-    ['UNKNOWN_MEMBER', UnknownMember],
-    ['MEMBER_LEFT', MemberLeft],
-    ['MEMBER_ALIVE', MemberAlive],
-    ['LAST_MEMBER', LastMember],
-    ['SHUTTING_DOWN', Unavailable],
+    ['LEASE_LOST', LeaseLostError],
+    ['LEASE_EXPIRED', LeaseExpiredError],
+    ['TASK_NOT_FOUND', TaskNotFoundError],
+    ['TASK_EXISTS', TaskExistsError],
+    ['NOT_LEASED', NotLeasedError],
+    ['DISK_FULL', DiskFullError],
+    ['OVERLOADED', OverloadedError],
+    ['TOO_MANY_WAITERS', OverloadedError],
+    ['NO_CLUSTER', NoClusterError],
+    ['UNKNOWN_MEMBER', UnknownMemberError],
+    ['MEMBER_LEFT', MemberLeftError],
+    ['MEMBER_ALIVE', MemberAliveError],
+    ['LAST_MEMBER', LastMemberError],
+    ['SHUTTING_DOWN', UnavailableError],
     ['INTERNAL', TaskMasterError],
   ] as const)('%s', (reason, Class) => {
     const error = errorFromWire(wire({ reason, code: statusOfReason[reason] }));
@@ -55,17 +55,17 @@ describe('each reason has the class that callers catch', () => {
     expect(error).toMatchObject({ reason, name: Class.name === 'TaskMasterError' ? 'TaskMasterError' : Class.name });
   });
 
-  test('every INVALID_ARGUMENT is an InvalidRequest', () => {
+  test('every INVALID_ARGUMENT is an InvalidRequestError', () => {
     for (const [reason, code] of Object.entries(statusOfReason)) {
       if (code !== status.INVALID_ARGUMENT) continue;
-      expect(errorFromWire(wire({ reason, code }))).toBeInstanceOf(InvalidRequest);
+      expect(errorFromWire(wire({ reason, code }))).toBeInstanceOf(InvalidRequestError);
     }
   });
 
   test('a reason of a newer node goes by its status', () => {
     const error = errorFromWire(wire({ reason: 'MOON_PHASE', code: status.UNAVAILABLE }));
     expect(isReason('MOON_PHASE')).toBe(false);
-    expect(error).toBeInstanceOf(Unavailable);
+    expect(error).toBeInstanceOf(UnavailableError);
     expect(error).toMatchObject({ reason: 'MOON_PHASE', retryable: true });
   });
 });
@@ -91,7 +91,7 @@ describe('the status of a call', () => {
       maybeApplied: true,
       message: 'details',
     });
-    expect(errorFromService(failure(status.DEADLINE_EXCEEDED))).toBeInstanceOf(DeadlineExceeded);
+    expect(errorFromService(failure(status.DEADLINE_EXCEEDED))).toBeInstanceOf(DeadlineExceededError);
   });
 
   test('from a proxy that lost the node leaves that open, too', () => {
@@ -130,7 +130,7 @@ describe('the status of a call', () => {
 });
 
 test('errors are known by their brand, also those of another copy of the library', () => {
-  expect(isTaskMasterError(new LeaseLost('x', { reason: 'LEASE_LOST' }))).toBe(true);
+  expect(isTaskMasterError(new LeaseLostError('x', { reason: 'LEASE_LOST' }))).toBe(true);
   expect(isTaskMasterError({ [Symbol.for('taskmaster.error')]: true })).toBe(true);
   expect(isTaskMasterError(new Error('x'))).toBe(false);
   expect(isTaskMasterError(undefined)).toBe(false);

@@ -3,7 +3,7 @@ import { LeasedTask } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { bytesCodec, type DataFormat, decodeData, encodeData, jsonCodec, textCodec } from './codec.ts';
-import { InvalidData } from './errors.ts';
+import { InvalidDataError } from './errors.ts';
 
 const json: DataFormat<unknown, unknown> = { codec: jsonCodec, schema: undefined };
 const utf8 = (text: string): Uint8Array => Buffer.from(text);
@@ -32,7 +32,7 @@ test.each([
   ['undefined', undefined],
   ['a bigint', 1n],
   ['bytes, which JSON would turn into an object of numbers', utf8('x')],
-])('%s cannot be JSON', (_what, value) => expect(() => encodeData(json, value)).toThrow(InvalidData));
+])('%s cannot be JSON', (_what, value) => expect(() => encodeData(json, value)).toThrow(InvalidDataError));
 
 test('a payload that cannot be decoded is a result, not an exception', () => {
   const decoded = decodeData(json, utf8('{'));
@@ -54,7 +54,7 @@ describe('with a schema', () => {
 
   test('what does not fit is not sent, and the error says where', () => {
     const enqueue = (): unknown => encodeData(format, { to: 'ann', at: '2030-01-01' });
-    expect(enqueue).toThrow(InvalidData);
+    expect(enqueue).toThrow(InvalidDataError);
     expect(enqueue).toThrow(/schema: to: /);
   });
 
@@ -89,6 +89,6 @@ test('a schema that throws is the fault of the data, not of the consumer', () =>
     },
   };
   const format = { codec: jsonCodec, schema: broken };
-  expect(() => encodeData(format, 1)).toThrow(InvalidData);
+  expect(() => encodeData(format, 1)).toThrow(InvalidDataError);
   expect(decodeData(format, utf8('1'))).toMatchObject({ ok: false, error: { cause: { message: 'bug' } } });
 });

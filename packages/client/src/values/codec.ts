@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { InvalidData, isTaskMasterError } from './errors.ts';
+import { InvalidDataError, isTaskMasterError } from './errors.ts';
 
-/** Data ↔ payload bytes. What it throws reaches callers as the cause of an `InvalidData`. */
+/** Data ↔ payload bytes. What it throws reaches callers as the cause of an `InvalidDataError`. */
 export interface Codec<T> {
   encode(value: T): Uint8Array;
   /** The bytes are a view into a received message; copy what is kept for long. */
@@ -40,11 +40,13 @@ export interface DataFormat<T, In> {
 }
 
 /** What came of reading a payload: the data, or why there is none. */
-export type Decoded<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: InvalidData };
+export type Decoded<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: InvalidDataError };
 
 /**
  * Data → bytes. What is sent is the value given, not what the schema makes of it: the receiver validates again, and a
- * transformed value might not pass twice. Throws `InvalidData`; a promise only when the schema validates asynchronously.
+ * transformed value might not pass twice. Throws `InvalidDataError`; a promise only when the schema validates asynchronously.
  */
 export function encodeData<T, In>(format: DataFormat<T, In>, value: In): Uint8Array | Promise<Uint8Array> {
   const { schema } = format;
@@ -87,7 +89,8 @@ function encoded(codec: Codec<unknown>, value: unknown): Uint8Array {
   } catch (cause) {
     throw asInvalidData('the data cannot be encoded', cause);
   }
-  if (!(bytes instanceof Uint8Array)) throw new InvalidData('the codec encoded to something other than a Uint8Array');
+  if (!(bytes instanceof Uint8Array))
+    throw new InvalidDataError('the codec encoded to something other than a Uint8Array');
   return bytes;
 }
 
@@ -105,18 +108,18 @@ function refusedOf<T>(cause: unknown): Decoded<T> {
   return { ok: false, error: asInvalidData('the schema failed', cause) };
 }
 
-function refusal(found: readonly StandardSchemaV1.Issue[]): InvalidData {
+function refusal(found: readonly StandardSchemaV1.Issue[]): InvalidDataError {
   const issues = found.map(({ message, path = [] }) => ({
     message,
     path: path.map((segment) => String(typeof segment === 'object' ? segment.key : segment)).join('.'),
   }));
   const shown = issues.map(({ message, path }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
-  return new InvalidData(`the data does not fit the queue's schema: ${shown}`, { issues });
+  return new InvalidDataError(`the data does not fit the queue's schema: ${shown}`, { issues });
 }
 
-function asInvalidData(what: string, cause: unknown): InvalidData {
-  if (isTaskMasterError(cause) && cause instanceof InvalidData) return cause;
-  return new InvalidData(`${what}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+function asInvalidData(what: string, cause: unknown): InvalidDataError {
+  if (isTaskMasterError(cause) && cause instanceof InvalidDataError) return cause;
+  return new InvalidDataError(`${what}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
 }
 
 function utf8(bytes: Uint8Array): string {

@@ -98,88 +98,88 @@ export function isTaskMasterError(value: unknown): value is TaskMasterError {
 }
 
 /** Somebody else has, or had, the task since: its lease token is no longer current. Stop working on it. */
-export class LeaseLost extends TaskMasterError {
-  override readonly name = 'LeaseLost';
+export class LeaseLostError extends TaskMasterError {
+  override readonly name = 'LeaseLostError';
 }
 
 /** The lease ended before it was renewed or given back. */
-export class LeaseExpired extends TaskMasterError {
-  override readonly name = 'LeaseExpired';
+export class LeaseExpiredError extends TaskMasterError {
+  override readonly name = 'LeaseExpiredError';
 }
 
 /** The task is not in the queue (any more). */
-export class TaskNotFound extends TaskMasterError {
-  override readonly name = 'TaskNotFound';
+export class TaskNotFoundError extends TaskMasterError {
+  override readonly name = 'TaskNotFoundError';
 }
 
 /** An enqueue with `mode: 'fail'` met a task of the same PID. */
-export class TaskExists extends TaskMasterError {
-  override readonly name = 'TaskExists';
+export class TaskExistsError extends TaskMasterError {
+  override readonly name = 'TaskExistsError';
 }
 
 /** The task is in the queue, but nobody has a lease on it. */
-export class NotLeased extends TaskMasterError {
-  override readonly name = 'NotLeased';
+export class NotLeasedError extends TaskMasterError {
+  override readonly name = 'NotLeasedError';
 }
 
 /** The request itself is wrong; repeating it cannot help. Covers every reason under INVALID_ARGUMENT. */
-export class InvalidRequest extends TaskMasterError {
-  override readonly name = 'InvalidRequest';
+export class InvalidRequestError extends TaskMasterError {
+  override readonly name = 'InvalidRequestError';
 }
 
 /** The node has too much to do; wait `retryDelayMs`. */
-export class Overloaded extends TaskMasterError {
-  override readonly name = 'Overloaded';
+export class OverloadedError extends TaskMasterError {
+  override readonly name = 'OverloadedError';
 }
 
 /** The node's disk is full: updates that enqueue are refused, all others go on. */
-export class DiskFull extends TaskMasterError {
-  override readonly name = 'DiskFull';
+export class DiskFullError extends TaskMasterError {
+  override readonly name = 'DiskFullError';
 }
 
 /** No node could be reached, the connection broke, or the node is starting or stopping. */
-export class Unavailable extends TaskMasterError {
-  override readonly name = 'Unavailable';
+export class UnavailableError extends TaskMasterError {
+  override readonly name = 'UnavailableError';
 }
 
 /** No answer came in time. */
-export class DeadlineExceeded extends TaskMasterError {
-  override readonly name = 'DeadlineExceeded';
+export class DeadlineExceededError extends TaskMasterError {
+  override readonly name = 'DeadlineExceededError';
 }
 
 /** The caller's signal was aborted, or the client was closed. */
-export class Cancelled extends TaskMasterError {
-  override readonly name = 'Cancelled';
+export class CancelledError extends TaskMasterError {
+  override readonly name = 'CancelledError';
 }
 
 /** The node stands alone, or the engine is in this process: there are no members to tell of. */
-export class NoCluster extends TaskMasterError {
-  override readonly name = 'NoCluster';
+export class NoClusterError extends TaskMasterError {
+  override readonly name = 'NoClusterError';
 }
 
 /** No member of the cluster has this name. */
-export class UnknownMember extends TaskMasterError {
-  override readonly name = 'UnknownMember';
+export class UnknownMemberError extends TaskMasterError {
+  override readonly name = 'UnknownMemberError';
 }
 
 /** The member has left the cluster, or was given up. */
-export class MemberLeft extends TaskMasterError {
-  override readonly name = 'MemberLeft';
+export class MemberLeftError extends TaskMasterError {
+  override readonly name = 'MemberLeftError';
 }
 
 /** A member that is to be given up still answers: drain it, or stop it first. */
-export class MemberAlive extends TaskMasterError {
-  override readonly name = 'MemberAlive';
+export class MemberAliveError extends TaskMasterError {
+  override readonly name = 'MemberAliveError';
 }
 
 /** No other active member could take what this one holds. */
-export class LastMember extends TaskMasterError {
-  override readonly name = 'LastMember';
+export class LastMemberError extends TaskMasterError {
+  override readonly name = 'LastMemberError';
 }
 
 /** A payload could not be encoded, decoded or validated. */
-export class InvalidData extends TaskMasterError {
-  override readonly name = 'InvalidData';
+export class InvalidDataError extends TaskMasterError {
+  override readonly name = 'InvalidDataError';
   /** What the schema found; empty when the codec failed. */
   readonly issues: readonly { readonly message: string; readonly path: string }[];
 
@@ -198,25 +198,25 @@ export class InvalidData extends TaskMasterError {
 type ErrorClass = new (message: string, details: TaskMasterErrorDetails) => TaskMasterError;
 
 const classOfReason: Readonly<Record<string, ErrorClass>> = {
-  LEASE_LOST: LeaseLost,
-  LEASE_EXPIRED: LeaseExpired,
-  TASK_NOT_FOUND: TaskNotFound,
-  TASK_EXISTS: TaskExists,
-  NOT_LEASED: NotLeased,
-  DISK_FULL: DiskFull,
-  NO_CLUSTER: NoCluster,
-  UNKNOWN_MEMBER: UnknownMember,
-  MEMBER_LEFT: MemberLeft,
-  MEMBER_ALIVE: MemberAlive,
-  LAST_MEMBER: LastMember,
+  LEASE_LOST: LeaseLostError,
+  LEASE_EXPIRED: LeaseExpiredError,
+  TASK_NOT_FOUND: TaskNotFoundError,
+  TASK_EXISTS: TaskExistsError,
+  NOT_LEASED: NotLeasedError,
+  DISK_FULL: DiskFullError,
+  NO_CLUSTER: NoClusterError,
+  UNKNOWN_MEMBER: UnknownMemberError,
+  MEMBER_LEFT: MemberLeftError,
+  MEMBER_ALIVE: MemberAliveError,
+  LAST_MEMBER: LastMemberError,
 };
 
 const classOfCode: Readonly<Record<number, ErrorClass>> = {
-  [status.INVALID_ARGUMENT]: InvalidRequest,
-  [status.RESOURCE_EXHAUSTED]: Overloaded,
-  [status.UNAVAILABLE]: Unavailable,
-  [status.DEADLINE_EXCEEDED]: DeadlineExceeded,
-  [status.CANCELLED]: Cancelled,
+  [status.INVALID_ARGUMENT]: InvalidRequestError,
+  [status.RESOURCE_EXHAUSTED]: OverloadedError,
+  [status.UNAVAILABLE]: UnavailableError,
+  [status.DEADLINE_EXCEEDED]: DeadlineExceededError,
+  [status.CANCELLED]: CancelledError,
 };
 
 /** Makes the error of the class that callers catch for this reason or, failing that, for this status. */
@@ -249,10 +249,10 @@ function changed(error: TaskMasterError, message: string, changes: Partial<TaskM
 }
 
 /** The caller's signal was aborted. `cause`: what went wrong before, which tells whether the call took effect. */
-export function cancelled(signal: AbortSignal | undefined, cause?: TaskMasterError): Cancelled {
+export function cancelled(signal: AbortSignal | undefined, cause?: TaskMasterError): CancelledError {
   const reason: unknown = signal?.reason;
   const why = reason instanceof Error && reason.name !== 'AbortError' ? `: ${reason.message}` : '';
-  return new Cancelled(`the call was given up by its signal${why}`, {
+  return new CancelledError(`the call was given up by its signal${why}`, {
     reason: 'CANCELLED',
     maybeApplied: cause?.maybeApplied ?? false,
     cause: cause ?? reason,

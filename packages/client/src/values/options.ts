@@ -5,7 +5,7 @@ import { defaultRetryPolicy, type RetryOptions, type RetryPolicy } from './retry
 
 /** What every call takes. */
 export interface CallOptions {
-  /** Gives the call up: it rejects with `Cancelled`. What was sent already may still take effect. */
+  /** Gives the call up: it rejects with `CancelledError`. What was sent already may still take effect. */
   readonly signal?: AbortSignal | undefined;
   /** Longest time for the call with all its repetitions. Default: the client's `timeout`. */
   readonly timeout?: Duration | undefined;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { settled } from '../testing/manual-timing.ts';
 import { gatedHandler, workerSetUp } from '../testing/worker-set-up.ts';
-import { LeaseLost, makeError } from '../values/errors.ts';
+import { LeaseLostError, makeError } from '../values/errors.ts';
 
 describe('leases of a worker', () => {
   test('are renewed for as long as the handler takes', async () => {
@@ -51,7 +51,7 @@ describe('leases of a worker', () => {
     await queue.resetLeases();
     await queue.lease();
     await timing.advance(10_000);
-    expect(reasons).toEqual([expect.any(LeaseLost)]);
+    expect(reasons).toEqual([expect.any(LeaseLostError)]);
     expect(heard).toEqual(['lost a: LEASE_LOST']);
     expect(engine.updates.every(({ dequeue }) => dequeue.length === 0)).toBe(true);
   });

@@ -51,7 +51,7 @@ export interface WorkerOptions<T = unknown> {
   readonly onError?: ((error: unknown, task: LeasedTask<T> | undefined) => void) | undefined;
   /**
    * Called when a task in hand turns out to be somebody else's, its lease has run out, or a stop gave it back because its
-   * handler did not end (`Cancelled`).
+   * handler did not end (`CancelledError`).
    */
   readonly onLeaseLost?: ((task: LeasedTask<T>, error: TaskMasterError) => void) | undefined;
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { LeasedTask } from '../tasks/leased-task.ts';
 import { settled } from '../testing/manual-timing.ts';
 import { gatedHandler, named, workerSetUp } from '../testing/worker-set-up.ts';
-import { Cancelled } from '../values/errors.ts';
+import { CancelledError } from '../values/errors.ts';
 
 /** A handler that ends only when its signal is aborted, and then as the test says. */
 function endedBySignal(atEnd: (task: LeasedTask<string>) => void) {
@@ -94,7 +94,7 @@ describe('a stop whose timeout is over', () => {
 
     // It ends all the same, in the end; by then the task is somebody else's to do.
     const sent = engine.updates.length;
-    await expect(tasks[0]?.complete()).rejects.toBeInstanceOf(Cancelled);
+    await expect(tasks[0]?.complete()).rejects.toBeInstanceOf(CancelledError);
     finish('a');
     await timing.advance(60_000);
     expect(begun).toEqual(['a']);
@@ -219,7 +219,7 @@ describe('closing the client', () => {
     const leasing = queue.lease({ wait: '5m', signal: giveUp.signal });
     await settled();
     giveUp.abort();
-    await expect(leasing).rejects.toBeInstanceOf(Cancelled);
+    await expect(leasing).rejects.toBeInstanceOf(CancelledError);
     const closing = client.close({ timeout: '5s' });
     await timing.advance(5_000);
     await closing;

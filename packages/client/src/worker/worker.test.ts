@@ -4,7 +4,7 @@ import { connectionLost, overloaded } from '../testing/fake-transport.ts';
 import { settled } from '../testing/manual-timing.ts';
 import { gatedHandler, named, workerSetUp } from '../testing/worker-set-up.ts';
 import { textCodec } from '../values/codec.ts';
-import { InvalidData, InvalidRequest, makeError } from '../values/errors.ts';
+import { InvalidDataError, InvalidRequestError, makeError } from '../values/errors.ts';
 
 test('tasks are handled in order and completed', async () => {
   const { client, queue, engine, heard, hooks } = workerSetUp();
@@ -134,7 +134,7 @@ describe('a failed attempt', () => {
     worker.start();
     await settled();
     await settled();
-    expect(errors).toEqual([expect.any(InvalidData)]);
+    expect(errors).toEqual([expect.any(InvalidDataError)]);
     expect(handled).toEqual(['good']);
     expect(heard).toEqual(['complete good']);
     expect((await queue.get(['a'], { data: false }))[0]?.state).toBe('delayed');
@@ -179,6 +179,6 @@ describe('when leasing fails', () => {
   test('because the request is wrong, run() says so', async () => {
     const { client, queue, transport } = workerSetUp();
     transport.faults.leaseTasks.push({ when: 'before', error: makeError('bad name', { reason: 'INVALID_QUEUE' }) });
-    await expect(client.worker(queue, () => {}).run()).rejects.toBeInstanceOf(InvalidRequest);
+    await expect(client.worker(queue, () => {}).run()).rejects.toBeInstanceOf(InvalidRequestError);
   });
 });

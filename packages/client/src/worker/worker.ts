@@ -8,7 +8,7 @@ import type { QueueRef } from '../tasks/new-task.ts';
 import { sleep, waitFor } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { durationMs } from '../values/duration.ts';
-import { Cancelled } from '../values/errors.ts';
+import { CancelledError } from '../values/errors.ts';
 import { callHook, DEFAULT_STOP_TIMEOUT, type StopOptions } from '../values/options.ts';
 import { backoffBound } from '../values/retry.ts';
 import { movingMean, prefetchFor } from './prefetch.ts';
@@ -77,7 +77,7 @@ export class Worker<T> implements AsyncDisposable {
 
   /**
    * Runs until the signal is aborted or `stop()` is called; resolves when nothing runs any more.
-   * @throws InvalidRequest when the node refuses what the worker asks for, such as a queue with a wrong name; Cancelled when
+   * @throws InvalidRequestError when the node refuses what the worker asks for, such as a queue with a wrong name; Cancelled when
    * the client was closed before.
    */
   async run(options: RunOptions = {}): Promise<void> {
@@ -257,8 +257,8 @@ export class Worker<T> implements AsyncDisposable {
   }
 }
 
-function stopped(): Cancelled {
-  return new Cancelled('the worker was stopped', { reason: 'CANCELLED' });
+function stopped(): CancelledError {
+  return new CancelledError('the worker was stopped', { reason: 'CANCELLED' });
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

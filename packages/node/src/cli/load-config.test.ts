@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ConfigSources, configAsYaml, InvalidConfig, loadConfig } from '@taskmaster/server/program';
+import { type ConfigSources, configAsYaml, InvalidConfigError, loadConfig } from '@taskmaster/server/program';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { completeConfig, engineConfigOf } from '../config.ts';
 import { nodeSettings } from './node-settings.ts';
@@ -24,7 +24,7 @@ function problemsOf(sources: Partial<ConfigSources>): readonly string[] {
   try {
     from(sources);
   } catch (error) {
-    if (error instanceof InvalidConfig) return error.problems;
+    if (error instanceof InvalidConfigError) return error.problems;
     throw error;
   }
   return expect.unreachable('the settings were accepted');

@@ -58,7 +58,7 @@ export interface MemberFigures {
   readonly handOffs: HandOffFigures;
 }
 
-/** Prepares the node's place, which it takes by `enter`. Rejects with `GossipListenError` or `AdvertiseHostUnknown`. */
+/** Prepares the node's place, which it takes by `enter`. Rejects with `GossipListenError` or `AdvertiseHostUnknownError`. */
 export async function openMember(settings: MemberSettings, deps: MemberDeps): Promise<Member> {
   const { standing, memberStore, partitions, log } = deps;
   const { identity, members } = standing;

@@ -1,4 +1,10 @@
-import { ByteWriter, type PartitionId, type QueueId, type Ticket, UnreadableBytes } from '@taskmaster/server/domain';
+import {
+  ByteWriter,
+  type PartitionId,
+  type QueueId,
+  type Ticket,
+  UnreadableBytesError,
+} from '@taskmaster/server/domain';
 import { instants, latin1, pids, taskStates, texts } from '@taskmaster/server/testing';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -75,7 +81,7 @@ describe('a log entry', () => {
     fc.assert(
       fc.property(atoms, fc.nat(), (atom, at) => {
         const bytes = encode(atom, true);
-        expect(() => decode(bytes.subarray(0, at % bytes.length))).toThrow(UnreadableBytes);
+        expect(() => decode(bytes.subarray(0, at % bytes.length))).toThrow(UnreadableBytesError);
       }),
     );
   });

@@ -6,7 +6,7 @@ import {
   type Pid,
   type QueueId,
   type Ticket,
-  UnreadableBytes,
+  UnreadableBytesError,
 } from '@taskmaster/server/domain';
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
@@ -113,7 +113,7 @@ function readChange(from: ByteReader): TaskChange {
     case COMPLETED:
       return { kind: 'dequeue', queueId, pid, before: readTaskState(from), completed: kind === COMPLETED };
     default:
-      throw new UnreadableBytes(`unknown change ${kind}`);
+      throw new UnreadableBytesError(`unknown change ${kind}`);
   }
 }
 

@@ -1,4 +1,4 @@
-import { ByteReader, ByteWriter, type TaskState, UnreadableBytes } from '@taskmaster/server/domain';
+import { ByteReader, ByteWriter, type TaskState, UnreadableBytesError } from '@taskmaster/server/domain';
 import { taskStates } from '@taskmaster/server/testing';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -16,7 +16,7 @@ test('a task state reads as it was written, and ends where it ended', () => {
       const reader = new ByteReader(Buffer.concat([encode(first), encode(second)]));
       expect(readTaskState(reader)).toEqual(first);
       expect(readTaskState(reader)).toEqual(second);
-      expect(() => reader.byte()).toThrow(UnreadableBytes);
+      expect(() => reader.byte()).toThrow(UnreadableBytesError);
     }),
   );
 });
@@ -26,7 +26,7 @@ test('a task state cut short anywhere is refused', () => {
     fc.property(taskStates, fc.nat(), (state, at) => {
       const bytes = encode(state);
       const cut = new ByteReader(bytes.subarray(0, at % bytes.length));
-      expect(() => readTaskState(cut)).toThrow(UnreadableBytes);
+      expect(() => readTaskState(cut)).toThrow(UnreadableBytesError);
     }),
   );
 });

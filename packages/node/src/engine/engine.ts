@@ -23,7 +23,7 @@ import {
 import { type CancelTimer, type Clock, type Random, repeat } from '@taskmaster/server/ports';
 import { giveBack } from '@taskmaster/server/service';
 import { writeCheckpoint } from '../log/checkpoint.ts';
-import { type Store, StoreFull, type StoreState } from '../ports/store.ts';
+import { type Store, StoreFullError, type StoreState } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { Admission, weightOf } from './admission.ts';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
@@ -66,7 +66,7 @@ const RELOAD_DELAY_MS = 1000;
 /** Queues in which dead tasks are looked for at once, when nobody asks. */
 const DEAD_AT_ONCE = 64;
 
-/** Opens the engine of a store: recovers what was committed, then serves. Throws `StoreCorrupt` for damaged rows. */
+/** Opens the engine of a store: recovers what was committed, then serves. Throws `StoreCorruptError` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
   const { store, clock, random, clustered = false, log = SILENT } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
@@ -357,7 +357,7 @@ export class Engine implements TaskEngine {
     this.#rebuilt = Promise.withResolvers();
     // Nobody may wait for it.
     this.#rebuilt.promise.catch(() => {});
-    if (cause instanceof StoreFull) {
+    if (cause instanceof StoreFullError) {
       this.#deps.log.warn({ err: cause }, 'a write found the disk full: going back to what is on disk');
       this.#health = { kind: 'starting' };
     } else {

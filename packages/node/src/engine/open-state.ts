@@ -4,7 +4,7 @@ import { decodeHolderRow, type HolderRow } from '../log/holder-row.ts';
 import { decodeClockMark, decodeNodeRow, encodeClockMark, encodeNodeRow, isEarlierNodeRow } from '../log/node-row.ts';
 import { recover } from '../log/replay.ts';
 import { scanAll } from '../log/scan-all.ts';
-import { Family, type Store, StoreCorrupt, StoreFull } from '../ports/store.ts';
+import { Family, type Store, StoreCorruptError, StoreFullError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { Memory, type MemoryDeps } from './engine-state.ts';
 
@@ -26,7 +26,7 @@ export async function openNode(store: Store, clock: MemoryDeps['clock'], partiti
     if (first.count > 0) await store.write(first, { sync: true });
   } catch (error) {
     // A full disk keeps nobody from starting; the next checkpoint writes the mark.
-    if (!isCurrent || !(error instanceof StoreFull)) throw error;
+    if (!isCurrent || !(error instanceof StoreFullError)) throw error;
   }
   return row.partitions;
 }
@@ -63,5 +63,5 @@ export async function readHolderRows(store: Store): Promise<Map<PartitionId, Hol
 
 function assertPartition(id: PartitionId, partitions: number): void {
   if (id < partitions) return;
-  throw new StoreCorrupt(`the store has rows of partition ${id}, but was created with ${partitions} partitions`);
+  throw new StoreCorruptError(`the store has rows of partition ${id}, but was created with ${partitions} partitions`);
 }

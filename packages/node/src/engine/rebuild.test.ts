@@ -2,7 +2,7 @@ import { formatQueueName, partitionOf } from '@taskmaster/proto';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test, vi } from 'vitest';
 import { metaKeys } from '../domain/keys.ts';
-import { Family, StoreFull } from '../ports/store.ts';
+import { Family, StoreFullError } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
 import { EngineHarness, type HarnessOptions, pidsOf } from '../testing/engine-harness.ts';
 import { changesOf } from '../testing/sim-store-rows.ts';
@@ -67,7 +67,7 @@ function refuseWhatFollowsTheHolder({ store }: EngineHarness): () => number {
   vi.spyOn(store, 'write').mockImplementation((batch, options) => {
     if (refuses) {
       refuses = false;
-      return Promise.reject(new StoreFull('the disk is full'));
+      return Promise.reject(new StoreFullError('the disk is full'));
     }
     const holder = isHolder(batch);
     return write(batch, options).then(() => {

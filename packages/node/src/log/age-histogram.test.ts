@@ -1,4 +1,4 @@
-import { ByteReader, ByteWriter, type Instant, UnreadableBytes } from '@taskmaster/server/domain';
+import { ByteReader, ByteWriter, type Instant, UnreadableBytesError } from '@taskmaster/server/domain';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AgeHistogram } from './age-histogram.ts';
@@ -114,7 +114,7 @@ test('a year of tasks takes a few hundred bytes', () => {
 test('a damaged histogram is refused before memory is taken for it', () => {
   const writer = new ByteWriter();
   for (const number of [2 ** 40]) writer.number(number);
-  expect(() => AgeHistogram.read(new ByteReader(writer.view()))).toThrow(UnreadableBytes);
+  expect(() => AgeHistogram.read(new ByteReader(writer.view()))).toThrow(UnreadableBytesError);
 });
 
 test('a histogram that was written and read goes on as if nothing had happened', () => {

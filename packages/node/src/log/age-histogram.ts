@@ -1,4 +1,4 @@
-import { type ByteReader, type ByteWriter, type Instant, UnreadableBytes } from '@taskmaster/server/domain';
+import { type ByteReader, type ByteWriter, type Instant, UnreadableBytesError } from '@taskmaster/server/domain';
 
 const MAX_BUCKETS = 64;
 const FINEST_MS = 1000;
@@ -73,7 +73,7 @@ export class AgeHistogram {
   static read(from: ByteReader): AgeHistogram {
     const ages = new AgeHistogram();
     const count = from.number();
-    if (count > MAX_BUCKETS) throw new UnreadableBytes(`a queue's tasks are of ${count} times`);
+    if (count > MAX_BUCKETS) throw new UnreadableBytesError(`a queue's tasks are of ${count} times`);
     // An array that is pushed to would have room for more.
     const buckets = Array.from({ length: count * PER_BUCKET }, () => from.number());
     let last = 0;

@@ -1,4 +1,4 @@
-import { ByteReader, ByteWriter, UnreadableBytes } from '@taskmaster/server/domain';
+import { ByteReader, ByteWriter, UnreadableBytesError } from '@taskmaster/server/domain';
 
 const VERSION = 1;
 const SERVING = 1;
@@ -44,6 +44,6 @@ export function decodeHolderRow(bytes: Uint8Array): HolderRow {
     case RELEASED:
       return { kind: 'released', epoch, to };
     default:
-      throw new UnreadableBytes(`unknown kind ${code} of a holder row`);
+      throw new UnreadableBytesError(`unknown kind ${code} of a holder row`);
   }
 }

@@ -1,4 +1,4 @@
-import { ByteReader, ByteWriter, type Instant, UnreadableBytes } from '@taskmaster/server/domain';
+import { ByteReader, ByteWriter, type Instant, UnreadableBytesError } from '@taskmaster/server/domain';
 import type { ClockMark } from '@taskmaster/server/ports';
 
 const VERSION = 1;
@@ -25,7 +25,7 @@ export function decodeNodeRow(bytes: Uint8Array): NodeRow {
   const from = new ByteReader(bytes);
   from.version(isEarlierNodeRow(bytes) ? VERSION : NODE_VERSION, 'node row');
   const partitions = from.number();
-  if (partitions < 1) throw new UnreadableBytes('node row without partitions');
+  if (partitions < 1) throw new UnreadableBytesError('node row without partitions');
   return { partitions };
 }
 

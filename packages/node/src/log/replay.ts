@@ -5,12 +5,12 @@ import {
   type QueueId,
   type TaskState,
   type Ticket,
-  UnreadableBytes,
+  UnreadableBytesError,
 } from '@taskmaster/server/domain';
 import type { ApplyAtom } from '../domain/atom.ts';
 import { decodeAtom } from '../domain/atom-codec.ts';
 import { afterPrefix, partitionOfLogKey, partitionOfMetaKey, queuePrefix, ticketOfLogKey } from '../domain/keys.ts';
-import { Family, type Store, StoreCorrupt } from '../ports/store.ts';
+import { Family, type Store, StoreCorruptError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { type BehindRows, writeRows, writeTaskRows } from './atom-rows.ts';
 import { decodePartitionRow } from './partition-row.ts';
@@ -51,7 +51,7 @@ const REPLAY_BATCH_BYTES = 4 * 1024 * 1024;
  *
  * Rows of partitions that this node does not hold are what a transfer left, and are passed over.
  *
- * Throws `StoreCorrupt` when rows do not read as they were written.
+ * Throws `StoreCorruptError` when rows do not read as they were written.
  */
 export async function recover(
   store: Store,
@@ -63,10 +63,13 @@ export async function recover(
     const replayedAtoms = await replayLog(store, partitions, requestWindowMs, isHeld);
     return { partitions, replayedAtoms };
   } catch (error) {
-    if (!(error instanceof UnreadableBytes)) throw error;
-    throw new StoreCorrupt(`the store holds a row that cannot be read (${error.message}): restore it from a backup`, {
-      cause: error,
-    });
+    if (!(error instanceof UnreadableBytesError)) throw error;
+    throw new StoreCorruptError(
+      `the store holds a row that cannot be read (${error.message}): restore it from a backup`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
@@ -115,7 +118,7 @@ async function replayLog(
     if (ticket <= partition.lastTicket && !broken.has(id)) continue;
     if (broken.has(id) || ticket !== partition.lastTicket + 1) {
       if (store.atomicBatches) {
-        throw new StoreCorrupt(
+        throw new StoreCorruptError(
           `the commit log of partition ${id} lacks ticket ${partition.lastTicket + 1}: restore it from a backup`,
         );
       }

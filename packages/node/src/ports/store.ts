@@ -74,7 +74,7 @@ export interface Store extends AsyncDisposable {
    * Applies a batch. Batches take effect in the order of the calls. Resolved with `sync` means fsynced: the batch and all
    * before it survive power loss. The batch belongs to the store from the call on.
    *
-   * Rejects with `StoreFull` or `StoreFailed`; then nothing of the batch, nor of any batch given after it until
+   * Rejects with `StoreFullError` or `StoreFailedError`; then nothing of the batch, nor of any batch given after it until
    * the turn in which the rejection is delivered is over, has been applied on a store with atomic batches.
    */
   write(batch: WriteBatch, options: { readonly sync: boolean }): Promise<void>;
@@ -101,26 +101,26 @@ export interface Store extends AsyncDisposable {
 }
 
 /** There is no space for the batch; nothing of it was applied. */
-export class StoreFull extends Error {
-  override readonly name = 'StoreFull';
+export class StoreFullError extends Error {
+  override readonly name = 'StoreFullError';
 }
 
 /** A write or its fsync failed; what is on disk is unknown until the store is opened again. */
-export class StoreFailed extends Error {
-  override readonly name = 'StoreFailed';
+export class StoreFailedError extends Error {
+  override readonly name = 'StoreFailedError';
 }
 
 /** Rows on disk are damaged. The message names the file, where it is known, and what to do. */
-export class StoreCorrupt extends Error {
-  override readonly name = 'StoreCorrupt';
+export class StoreCorruptError extends Error {
+  override readonly name = 'StoreCorruptError';
 }
 
 /** Another process, or another store of this process, has the directory open. */
-export class StoreLocked extends Error {
-  override readonly name = 'StoreLocked';
+export class StoreLockedError extends Error {
+  override readonly name = 'StoreLockedError';
 }
 
 /** A call on a store after its `close`. */
-export class StoreClosed extends Error {
-  override readonly name = 'StoreClosed';
+export class StoreClosedError extends Error {
+  override readonly name = 'StoreClosedError';
 }

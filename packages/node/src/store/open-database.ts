@@ -2,7 +2,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import rocks, { type RocksLevel } from '@nxtedition/rocksdb';
-import { Family, StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
+import { Family, StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from '../ports/store.ts';
 import { type ColumnBudget, columnOf, columnOptions, columnsOf } from './column-families.ts';
 import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
 import { ReserveFile } from './reserve-file.ts';
@@ -27,13 +27,15 @@ export interface OpenDatabase {
 
 /**
  * Opens the database, or creates it in an empty directory, and checks it against the sync mark and the synced files.
- * Throws `StoreLocked`, `StoreCorrupt`, `StoreFull` or `StoreFailed`.
+ * Throws `StoreLockedError`, `StoreCorruptError`, `StoreFullError` or `StoreFailedError`.
  */
 export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
   try {
     return await checkAndOpen(options);
   } catch (error) {
-    const isOurs = [StoreCorrupt, StoreFailed, StoreFull, StoreLocked].some((type) => error instanceof type);
+    const isOurs = [StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError].some(
+      (type) => error instanceof type,
+    );
     throw isOurs ? error : errorOf(failureOf(error), options.dir);
   }
 }
@@ -85,7 +87,7 @@ function expectedNumber(dir: string, exists: boolean, loss: LossCheck): number {
   return 0;
 }
 
-/** What to do about lost writes: throw `StoreCorrupt`, unless the operator accepted the loss. */
+/** What to do about lost writes: throw `StoreCorruptError`, unless the operator accepted the loss. */
 class LossCheck {
   readonly #dir: string;
   readonly #warn: (message: string) => void;
@@ -100,7 +102,7 @@ class LossCheck {
   found(what: string): void {
     const message = `${what}: acknowledged writes may be lost`;
     if (!this.accepted) {
-      throw new StoreCorrupt(
+      throw new StoreCorruptError(
         `${message}. Check the disk and restore the directory from a backup; or, to go on with what is left, create ` +
           `the file ${join(this.#dir, ACCEPT_LOSS_FILE)} and start again`,
       );

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
+import { StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from '../ports/store.ts';
 import { errorOf, failureOf } from './rocks-errors.ts';
 
 const coded = (code: string, message: string) => Object.assign(new Error(message), { code });
@@ -9,20 +9,28 @@ test.each([
   [
     'a full disk',
     coded('LEVEL_IO_ERROR', 'IO error: No space left on device: While appending to file: 1.log'),
-    StoreFull,
+    StoreFullError,
   ],
-  ['a full quota', coded('LEVEL_IO_ERROR', 'IO error: Disk quota exceeded: While appending to file: 1.log'), StoreFull],
-  ['a full disk of the file system', coded('ENOSPC', 'ENOSPC: no space left on device, write'), StoreFull],
+  [
+    'a full quota',
+    coded('LEVEL_IO_ERROR', 'IO error: Disk quota exceeded: While appending to file: 1.log'),
+    StoreFullError,
+  ],
+  ['a full disk of the file system', coded('ENOSPC', 'ENOSPC: no space left on device, write'), StoreFullError],
   [
     'a full disk met by a sync',
     coded('LEVEL_IO_ERROR', 'IO error: No space left on device: While fdatasync: 1.log'),
-    StoreFailed,
+    StoreFailedError,
   ],
-  ['a failed sync', coded('LEVEL_IO_ERROR', 'IO error: Input/output error: While fdatasync: 1.log'), StoreFailed],
-  ['a failed open, its cause inside', hidden(coded('LEVEL_LOCKED', 'IO error: While lock file')), StoreLocked],
-  ['a damaged file', coded('LEVEL_CORRUPTION', 'Corruption: block checksum mismatch in /d/000010.sst'), StoreCorrupt],
-  ['anything else', new Error('out of luck'), StoreFailed],
-  ['what is no error', 'a string', StoreFailed],
+  ['a failed sync', coded('LEVEL_IO_ERROR', 'IO error: Input/output error: While fdatasync: 1.log'), StoreFailedError],
+  ['a failed open, its cause inside', hidden(coded('LEVEL_LOCKED', 'IO error: While lock file')), StoreLockedError],
+  [
+    'a damaged file',
+    coded('LEVEL_CORRUPTION', 'Corruption: block checksum mismatch in /d/000010.sst'),
+    StoreCorruptError,
+  ],
+  ['anything else', new Error('out of luck'), StoreFailedError],
+  ['what is no error', 'a string', StoreFailedError],
 ])('%s is told as what it is, with the directory and what RocksDB said', (_what, thrown, expected) => {
   const error = errorOf(failureOf(thrown), '/d');
   expect(error).toBeInstanceOf(expected);
@@ -33,6 +41,6 @@ test.each([
 
 test('a write that fails because RocksDB has met damage says what to do about it', () => {
   const error = errorOf({ kind: 'failed', message: 'Corruption: block checksum mismatch in /d/000010.sst' }, '/d');
-  expect(error).toBeInstanceOf(StoreFailed);
+  expect(error).toBeInstanceOf(StoreFailedError);
   expect(error.message).toContain('restore the directory from a backup');
 });

@@ -1,4 +1,10 @@
-import { StoreClosed, StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
+import {
+  StoreClosedError,
+  StoreCorruptError,
+  StoreFailedError,
+  StoreFullError,
+  StoreLockedError,
+} from '../ports/store.ts';
 
 /** What a failure means to the caller; crosses threads, where error classes do not. */
 export type FailureKind = 'full' | 'corrupt' | 'locked' | 'failed' | 'closed';
@@ -40,20 +46,20 @@ const damageAdvice = 'Nothing of the damaged part was used. Check the disk, then
 export function errorOf(failure: Failure, dir: string): Error {
   switch (failure.kind) {
     case 'full':
-      return new StoreFull(`no space is left for ${dir} (${failure.message})`);
+      return new StoreFullError(`no space is left for ${dir} (${failure.message})`);
     case 'corrupt':
-      return new StoreCorrupt(`the database in ${dir} is damaged: ${failure.message}. ${damageAdvice}`);
+      return new StoreCorruptError(`the database in ${dir} is damaged: ${failure.message}. ${damageAdvice}`);
     case 'locked':
-      return new StoreLocked(
+      return new StoreLockedError(
         `${dir} is in use by another process, or by another store of this one (${failure.message}). ` +
           'Stop it, or give this node a directory of its own',
       );
     case 'closed':
-      return new StoreClosed(failure.message);
+      return new StoreClosedError(failure.message);
     case 'failed': {
       // RocksDB takes no writes any more once it has met damage while it rearranged its files.
       const advice = failure.message.startsWith('Corruption') ? `. ${damageAdvice}` : '';
-      return new StoreFailed(`the database in ${dir} failed: ${failure.message}${advice}`);
+      return new StoreFailedError(`the database in ${dir} failed: ${failure.message}${advice}`);
     }
     default:
       return failure.kind satisfies never;

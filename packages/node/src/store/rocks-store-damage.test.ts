@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Key } from '@taskmaster/server/domain';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { Family, StoreCorrupt } from '../ports/store.ts';
+import { Family, StoreCorruptError } from '../ports/store.ts';
 import { ACCEPT_LOSS_FILE } from './open-database.ts';
 import { SYNC_MARK_FILE } from './sync-mark.ts';
 import { KEPT_LOGS, SYNCED_FILES } from './synced-files.ts';
@@ -125,7 +125,7 @@ async function flip(path: string, offset: number, length = 4): Promise<void> {
 
 async function expectRefusal(...mentions: readonly string[]): Promise<void> {
   const error = await refusalOf(openSmall(dir.path));
-  expect(error).toBeInstanceOf(StoreCorrupt);
+  expect(error).toBeInstanceOf(StoreCorruptError);
   for (const mention of [dir.path, ...mentions]) expect(error.message).toContain(mention);
 }
 
@@ -273,7 +273,7 @@ describe('damaged files are noticed', () => {
     for (const result of await Promise.allSettled(reads)) {
       expect(result.status).toBe('rejected');
       const reason = (result as PromiseRejectedResult).reason as Error;
-      expect(reason).toBeInstanceOf(StoreCorrupt);
+      expect(reason).toBeInstanceOf(StoreCorruptError);
       expect(reason.message).toMatch(/\d+\.sst/);
       expect(reason.message).toContain('backup');
     }
@@ -347,7 +347,7 @@ describe('whatever is damaged', () => {
       const found = new Map(rows.map(({ key, value }) => [key as string, Uint8Array.from(value)]));
       expect(found, `${kind} of ${path}`).toEqual(values);
     } catch (error) {
-      if (!(error instanceof StoreCorrupt)) throw error;
+      if (!(error instanceof StoreCorruptError)) throw error;
     }
   });
 });

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { StoreFailed } from '../ports/store.ts';
+import { StoreFailedError } from '../ports/store.ts';
 import { openSmall, refusalOf, temporaryDirectory } from './test-support.ts';
 
 test('a store makes the directories above its own', async () => {
@@ -14,7 +14,7 @@ test('a directory that cannot be made is told of', async () => {
   await using dir = await temporaryDirectory();
   await writeFile(join(dir.path, 'file'), '');
   const error = await refusalOf(openSmall(join(dir.path, 'file', 'db')));
-  expect(error).toBeInstanceOf(StoreFailed);
+  expect(error).toBeInstanceOf(StoreFailedError);
   expect(error.message).toContain(`${join(dir.path, 'file', 'db')} failed: the directory cannot be created: ENOTDIR`);
 });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Key } from '@taskmaster/server/domain';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Family, type Store, StoreFull, type StoreState } from '../ports/store.ts';
+import { Family, type Store, StoreFullError, type StoreState } from '../ports/store.ts';
 import { openRocksStore } from './rocks-store.ts';
 import { eventually, namesIn, put, type TemporaryDirectory, temporaryDirectory } from './test-support.ts';
 
@@ -102,7 +102,7 @@ describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 },
     const firstRefused = outcomes.findIndex(({ status }) => status === 'rejected');
     expect(firstRefused).toBeGreaterThanOrEqual(0);
     for (const outcome of outcomes.slice(firstRefused)) {
-      expect(outcome).toMatchObject({ status: 'rejected', reason: expect.any(StoreFull) });
+      expect(outcome).toMatchObject({ status: 'rejected', reason: expect.any(StoreFullError) });
     }
     expect(store.state.kind).toBe('full');
     written.push(...Array.from({ length: firstRefused }, (_, number) => `large ${number}`));

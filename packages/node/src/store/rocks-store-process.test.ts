@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { StoreLocked } from '../ports/store.ts';
+import { StoreLockedError } from '../ports/store.ts';
 import { namesIn, openSmall, put, refusalOf, startStoreProcess, temporaryDirectory } from './test-support.ts';
 
 const strace = spawnSync('strace', ['-f', '-e', 'trace=fdatasync', 'true']).status === 0;
@@ -42,7 +42,7 @@ describe('a process with a store', () => {
     const holder = startStoreProcess([dir.path, 'hold']);
     await holder.toldAtLeast(1);
     const error = await refusalOf(openSmall(dir.path));
-    expect(error).toBeInstanceOf(StoreLocked);
+    expect(error).toBeInstanceOf(StoreLockedError);
     expect(error.message).toContain(dir.path);
     expect(error.message).toContain('another process');
     holder.process.kill('SIGKILL');
@@ -56,7 +56,7 @@ test('a directory is locked within one process as well, and the refused store le
   await using dir = await temporaryDirectory();
   await using store = await openSmall(dir.path);
   await store.write(put('before'), { sync: true });
-  expect(await refusalOf(openSmall(dir.path))).toBeInstanceOf(StoreLocked);
+  expect(await refusalOf(openSmall(dir.path))).toBeInstanceOf(StoreLockedError);
   await store.write(put('after'), { sync: true });
   expect(await namesIn(store)).toEqual(['after', 'before']);
 });
@@ -98,7 +98,7 @@ describe.skipIf(!strace)(`the disk, seen from outside${traced}`, () => {
     ];
     const writer = startStoreProcess([dir.path, 'write until it fails'], behind);
     expect((await writer.ended).code).toBe(0);
-    expect(writer.told.at(-1)).toEqual({ error: 'StoreFailed', later: 'StoreFailed', state: 'failed' });
+    expect(writer.told.at(-1)).toEqual({ error: 'StoreFailedError', later: 'StoreFailedError', state: 'failed' });
     const acknowledged = writer.told.slice(1, -1);
     expect(acknowledged.length).toBeGreaterThan(5);
     await using store = await openSmall(dir.path);

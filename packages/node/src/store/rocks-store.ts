@@ -8,7 +8,7 @@ import {
   type Row,
   type ScanLimit,
   type Store,
-  StoreClosed,
+  StoreClosedError,
   type StoreSize,
   type StoreState,
 } from '../ports/store.ts';
@@ -74,8 +74,8 @@ const MOST_DAMAGE_TOLD = 100;
 const open = new Set<RocksLevel>();
 
 /**
- * Opens a store on RocksDB, or creates one in an empty directory. Throws `StoreLocked`, `StoreCorrupt` (also when the
- * database has lost acknowledged writes), `StoreFull` or `StoreFailed`.
+ * Opens a store on RocksDB, or creates one in an empty directory. Throws `StoreLockedError`, `StoreCorruptError` (also when the
+ * database has lost acknowledged writes), `StoreFullError` or `StoreFailedError`.
  */
 export async function openRocksStore(options: RocksStoreOptions): Promise<Store> {
   const dir = resolve(options.dir);
@@ -279,7 +279,7 @@ class RocksStore implements Store {
   /** Passes the promise on as it is: a wrapper would deliver a rejection later than the writer believes. */
   #with<Part, T>(part: Part | undefined, call: (part: Part) => Promise<T>): Promise<T> {
     if (part === undefined || this.#closing !== undefined) {
-      return Promise.reject(new StoreClosed(`the store in ${this.#dir} is closed`));
+      return Promise.reject(new StoreClosedError(`the store in ${this.#dir} is closed`));
     }
     return call(part);
   }

@@ -5,9 +5,9 @@ import {
   type Row,
   type ScanLimit,
   type Store,
-  StoreClosed,
-  StoreCorrupt,
-  StoreFull,
+  StoreClosedError,
+  StoreCorruptError,
+  StoreFullError,
   type StoreSize,
   type StoreState,
 } from '../ports/store.ts';
@@ -15,8 +15,8 @@ import type { WriteBatch } from '../ports/write-batch.ts';
 import { changesOf, type RowChange, type SimRows } from './sim-store-rows.ts';
 
 /** A call on a store whose process has crashed. */
-export class SimCrashed extends Error {
-  override readonly name = 'SimCrashed';
+export class SimCrashedError extends Error {
+  override readonly name = 'SimCrashedError';
 }
 
 /** What a store needs of the simulated disk it is open on. */
@@ -65,7 +65,7 @@ export class SimStore implements Store {
   #closing: Promise<void> | undefined;
   #failure: Error | undefined;
   /** A refusal is on its way to the caller, who may still be adding to what was refused. */
-  #refusal: StoreFull | undefined;
+  #refusal: StoreFullError | undefined;
   #state: StoreState = { kind: 'writable' };
 
   constructor(disk: SimProcessDisk, rows: SimRows) {
@@ -187,7 +187,7 @@ export class SimStore implements Store {
   }
 
   #refuse(refused: readonly Pending[], error: Error): void {
-    if (error instanceof StoreFull) {
+    if (error instanceof StoreFullError) {
       this.#refusal = error;
       void this.#endRefusal();
     } else {
@@ -212,17 +212,17 @@ export class SimStore implements Store {
   }
 
   #assertSound(family: Family, key: Key): void {
-    if (this.#disk.isDamaged(family, key)) throw new StoreCorrupt('a row of the simulated disk is damaged');
+    if (this.#disk.isDamaged(family, key)) throw new StoreCorruptError('a row of the simulated disk is damaged');
   }
 
   #unusable(): Error | undefined {
-    if (this.#life === 'crashed') return new SimCrashed('the process of this store has crashed');
-    if (this.#life === 'closed') return new StoreClosed('the store is closed');
+    if (this.#life === 'crashed') return new SimCrashedError('the process of this store has crashed');
+    if (this.#life === 'closed') return new StoreClosedError('the store is closed');
     return undefined;
   }
 
   async #close(): Promise<void> {
-    if (this.#life === 'crashed') throw new SimCrashed('the process of this store has crashed');
+    if (this.#life === 'crashed') throw new SimCrashedError('the process of this store has crashed');
     this.#life = 'closed';
     await this.#pumping;
     await this.#disk.closed(this, this.#alive);

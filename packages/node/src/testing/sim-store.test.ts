@@ -1,10 +1,10 @@
 import type { Key } from '@taskmaster/server/domain';
 import { SeededRandom, settle, VirtualTime } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { Family, StoreCorrupt, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
+import { Family, StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { SimDisk, type SimDiskOptions } from './sim-store.ts';
-import { SimCrashed } from './sim-store-process.ts';
+import { SimCrashedError } from './sim-store-process.ts';
 
 const put = (...keys: string[]) => {
   const batch = new WriteBatch();
@@ -70,9 +70,9 @@ describe('a crash of the simulated disk', () => {
   test('ends the store: promises stay pending, calls reject, the disk opens again', async () => {
     const disk = setUp();
     const store = disk.open();
-    expect(() => disk.open()).toThrow(StoreLocked);
+    expect(() => disk.open()).toThrow(StoreLockedError);
     disk.crash();
-    await expect(store.write(put('a'), sync)).rejects.toBeInstanceOf(SimCrashed);
+    await expect(store.write(put('a'), sync)).rejects.toBeInstanceOf(SimCrashedError);
     await using again = disk.open();
     await again.write(put('b'), sync);
     expect(keysOf(disk)).toEqual(['b']);
@@ -97,8 +97,8 @@ describe('faults of the simulated disk', () => {
     store.onStateChange(({ kind }) => states.push(kind));
     kind === 'write' ? disk.failWrite(2) : disk.failSync(2);
     await store.write(put('a'), sync);
-    await expect(store.write(put('b'), sync)).rejects.toBeInstanceOf(StoreFailed);
-    await expect(store.write(put('c'), sync)).rejects.toBeInstanceOf(StoreFailed);
+    await expect(store.write(put('b'), sync)).rejects.toBeInstanceOf(StoreFailedError);
+    await expect(store.write(put('c'), sync)).rejects.toBeInstanceOf(StoreFailedError);
     expect(states).toEqual(['failed']);
     expect(await store.get(Family.data, ['a' as Key, 'b' as Key])).toEqual([Buffer.from('value of a'), undefined]);
   });
@@ -109,7 +109,7 @@ describe('faults of the simulated disk', () => {
       const disk = setUp({ random: new SeededRandom(seed) });
       disk.failSync();
       const store = disk.open();
-      await expect(store.write(put('a'), sync)).rejects.toBeInstanceOf(StoreFailed);
+      await expect(store.write(put('a'), sync)).rejects.toBeInstanceOf(StoreFailedError);
       await store.close();
       disk.open();
       left.add(keysOf(disk).join());
@@ -123,11 +123,11 @@ describe('faults of the simulated disk', () => {
     disk.space = 'none';
     const first = store.write(put('a'), sync);
     const behind = store.write(put('b'), sync).catch((error: unknown) => error);
-    await expect(first).rejects.toBeInstanceOf(StoreFull);
+    await expect(first).rejects.toBeInstanceOf(StoreFullError);
     disk.space = 'plenty';
     // Somebody behind a few more promises does not know yet, and builds on what was refused.
-    await expect(store.write(put('c'), sync)).rejects.toBeInstanceOf(StoreFull);
-    expect(await behind).toBeInstanceOf(StoreFull);
+    await expect(store.write(put('c'), sync)).rejects.toBeInstanceOf(StoreFullError);
+    expect(await behind).toBeInstanceOf(StoreFullError);
     await settle();
     await store.write(put('d'), sync);
     expect(keysOf(disk)).toEqual(['d']);
@@ -150,9 +150,9 @@ describe('faults of the simulated disk', () => {
     await store.write(put('a', 'b'), sync);
     disk.corrupt(Family.data, 'b' as Key);
     expect(await store.get(Family.data, ['a' as Key])).toHaveLength(1);
-    await expect(store.get(Family.data, ['b' as Key])).rejects.toBeInstanceOf(StoreCorrupt);
+    await expect(store.get(Family.data, ['b' as Key])).rejects.toBeInstanceOf(StoreCorruptError);
     const all = { gte: 'a' as Key, lt: 'z' as Key };
-    await expect(store.scan(Family.data, all, { rows: 9, bytes: 999 })).rejects.toBeInstanceOf(StoreCorrupt);
+    await expect(store.scan(Family.data, all, { rows: 9, bytes: 999 })).rejects.toBeInstanceOf(StoreCorruptError);
   });
 
   test('time passes for a slow disk and a stalled write', async () => {

@@ -1,7 +1,14 @@
 import type { Instant, Key } from '@taskmaster/server/domain';
 import type { Clock } from '@taskmaster/server/ports';
 import type { SeededRandom } from '@taskmaster/server/testing';
-import { type Family, familyNames, type Row, StoreFailed, StoreFull, StoreLocked } from '../ports/store.ts';
+import {
+  type Family,
+  familyNames,
+  type Row,
+  StoreFailedError,
+  StoreFullError,
+  StoreLockedError,
+} from '../ports/store.ts';
 import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
 import { type RowChange, SimRows } from './sim-store-rows.ts';
 
@@ -64,9 +71,9 @@ export class SimDisk implements SimProcessDisk {
     this.#latencyMs = { write: options.writeMs ?? 0, sync: options.syncMs ?? 0, read: options.readMs ?? 0 };
   }
 
-  /** Throws `StoreLocked` while another store is open. */
+  /** Throws `StoreLockedError` while another store is open. */
   open(): SimStore {
-    if (this.#store !== undefined) throw new StoreLocked('the simulated disk is open already');
+    if (this.#store !== undefined) throw new StoreLockedError('the simulated disk is open already');
     this.#store = new SimStore(this, this.#rows);
     return this.#store;
   }
@@ -93,7 +100,7 @@ export class SimDisk implements SimProcessDisk {
 
   /** Every row that is on the disk now, while nobody has it open; for `restore`. */
   copy(): readonly RowChange[] {
-    if (this.#store !== undefined) throw new StoreLocked('the simulated disk is open');
+    if (this.#store !== undefined) throw new StoreLockedError('the simulated disk is open');
     return familyNames.flatMap((_, family) =>
       this.rowsOf(family as Family).map(({ key, value }) => ({ family: family as Family, key, value })),
     );
@@ -141,7 +148,7 @@ export class SimDisk implements SimProcessDisk {
     this.#stallMs = ms;
   }
 
-  /** Damages a row: reading it rejects with `StoreCorrupt` from now on. */
+  /** Damages a row: reading it rejects with `StoreCorruptError` from now on. */
   corrupt(family: Family, key: Key): void {
     this.#damaged.add(`${family}:${key}`);
   }
@@ -176,10 +183,10 @@ export class SimDisk implements SimProcessDisk {
     await this.#takes(this.#latencyMs.write + this.#stallMs);
     this.#stallMs = 0;
     if (!alive()) return false;
-    if (this.#space === 'none') throw new StoreFull('the simulated disk is full');
+    if (this.#space === 'none') throw new StoreFullError('the simulated disk is full');
     const group = changesNow();
     this.#underWay = group;
-    if (this.#fails('write')) throw new StoreFailed('the simulated disk failed to write');
+    if (this.#fails('write')) throw new StoreFailedError('the simulated disk failed to write');
     if (!this.#step(kind, 'after', alive)) return false;
     if (sync && !(await this.#sync(alive))) return false;
     for (const changes of group) {
@@ -194,7 +201,7 @@ export class SimDisk implements SimProcessDisk {
     if (!this.#step('sync', 'before', alive)) return false;
     await this.#takes(this.#latencyMs.sync);
     if (!alive()) return false;
-    if (this.#fails('sync')) throw new StoreFailed('the simulated disk failed to sync');
+    if (this.#fails('sync')) throw new StoreFailedError('the simulated disk failed to sync');
     this.#unsynced = [];
     // Durable but not shown yet: a crash in the step below keeps all of it.
     const durable = this.#underWay;

@@ -1,6 +1,6 @@
 import type { Key } from '@taskmaster/server/domain';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Family, type KeyRange, type Store, StoreClosed } from '../ports/store.ts';
+import { Family, type KeyRange, type Store, StoreClosedError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 
 /** A store under test that can lose its process, and what a crash loses. */
@@ -310,7 +310,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
           () => store.scan(Family.ready, ALL, NO_LIMIT),
           () => store.deleteRange(Family.ready, ALL),
         ]) {
-          await expect(call()).rejects.toBeInstanceOf(StoreClosed);
+          await expect(call()).rejects.toBeInstanceOf(StoreClosedError);
         }
         await closing;
       });

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { type Asked, FakeUpstream, lost, refused } from '../testing/fake-upstream.ts';
 import { FixedRoutes } from '../testing/fixed-routes.ts';
 import { unarySender } from '../upstream/sender.ts';
-import { Lost } from '../upstream/upstream.ts';
+import { LostError } from '../upstream/upstream.ts';
 import { askAll } from './fan-out.ts';
 import { Router } from './router.ts';
 
@@ -31,8 +31,8 @@ describe('one node in trouble among those that are asked', () => {
     ['found its rows damaged', () => Promise.reject(refused('CORRUPT_DATA', status.DATA_LOSS))],
     ['has lost its disk', () => Promise.reject(refused('STORE_FAILED', status.UNAVAILABLE))],
     ['is not there', () => Promise.reject(lost())],
-    ['takes too long', () => Promise.reject(new Lost('no answer came in time', 'deadline', true))],
-    ['does not know the method', () => Promise.reject(new Lost('what is that?', 'broken', false))],
+    ['takes too long', () => Promise.reject(new LostError('no answer came in time', 'deadline', true))],
+    ['does not know the method', () => Promise.reject(new LostError('what is that?', 'broken', false))],
     ['answers what nobody understands', () => Buffer.from([0xff])],
   ])('is named, and the others are listed: it %s', async (_what, answer) => {
     const { replies, unreachable } = await listing(answer);
@@ -49,7 +49,7 @@ describe('a listing is refused', () => {
   });
 
   test('where the caller gave up', async () => {
-    const gaveUp = () => Promise.reject(new Lost('the call was given up', 'cancelled', true));
+    const gaveUp = () => Promise.reject(new LostError('the call was given up', 'cancelled', true));
     await expect(listing(gaveUp)).rejects.toMatchObject({ reason: 'CANCELLED' });
   });
 

@@ -1,7 +1,7 @@
 import { decodeWhole, type UnreachableNode } from '@taskmaster/proto';
 import type { Refusal } from '@taskmaster/server/domain';
 import { type MessageType, RelayedRefusal } from '@taskmaster/server/service';
-import { Lost, Refused } from '../upstream/upstream.ts';
+import { LostError, RefusedError } from '../upstream/upstream.ts';
 import { isAboutRequest } from './passing.ts';
 import { refusalFor, unreachable as unreachableNodes } from './refusals.ts';
 import type { RoutedCaller, Router } from './router.ts';
@@ -38,7 +38,7 @@ export async function askAll<R>(
       { ...withSender(caller), until: Math.min(until, caller.until ?? Number.POSITIVE_INFINITY) },
     );
     const reply = outcome instanceof Uint8Array ? decoded(type, outcome) : outcome;
-    if (!(reply instanceof Refused || reply instanceof Lost)) {
+    if (!(reply instanceof RefusedError || reply instanceof LostError)) {
       replies.push(reply);
       return;
     }
@@ -60,11 +60,11 @@ function nobodyAnswers(refusals: readonly Refusal[]): Refusal {
   return unreachableNodes('every node', first?.message ?? 'no member is known', {});
 }
 
-function decoded<R>(type: MessageType<R>, reply: Uint8Array): R | Lost {
+function decoded<R>(type: MessageType<R>, reply: Uint8Array): R | LostError {
   try {
     return decodeWhole(type, reply);
   } catch (cause) {
-    return new Lost('the node sent a damaged answer', 'broken', false, cause);
+    return new LostError('the node sent a damaged answer', 'broken', false, cause);
   }
 }
 

@@ -1,6 +1,6 @@
 import { encodeToBuffer, LeaseTasksRequest } from '@taskmaster/proto';
 import type { Refusal } from '@taskmaster/server/domain';
-import { Refused } from '../upstream/upstream.ts';
+import { RefusedError } from '../upstream/upstream.ts';
 import { refusalFor, unreachable } from './refusals.ts';
 import type { RoutedCall, RoutedCaller, Router } from './router.ts';
 
@@ -27,7 +27,7 @@ export async function askHolder(
   if (address === undefined) return unreachable(`the holder of ${queues[0]}`, 'no node says who it is', {});
   const outcome = await router.send(address, { ...call, method: 'LeaseTasks', repetition: 'unsafe' }, caller);
   if (outcome instanceof Uint8Array) return outcome;
-  if (outcome instanceof Refused && outcome.error.reason === 'NOT_HOLDER') router.learnFrom(outcome);
+  if (outcome instanceof RefusedError && outcome.error.reason === 'NOT_HOLDER') router.learnFrom(outcome);
   return refusalFor(outcome);
 }
 

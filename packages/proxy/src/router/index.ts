@@ -1,7 +1,7 @@
 export { callService } from '../upstream/local-calls.ts';
 export { NodePool } from '../upstream/node-pool.ts';
 export {
-  Lost,
+  LostError,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,

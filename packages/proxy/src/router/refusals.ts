@@ -1,7 +1,7 @@
 import { Refusal } from '@taskmaster/server/domain';
 import { RelayedRefusal } from '@taskmaster/server/service';
 import type { SendFailure } from '../upstream/sender.ts';
-import { Refused } from '../upstream/upstream.ts';
+import { RefusedError } from '../upstream/upstream.ts';
 
 /** How soon callers of a node that cannot be reached are asked to come back, in ms: about what a restart takes. */
 const UNREACHABLE_RETRY_MS = 500;
@@ -28,7 +28,7 @@ export function cancelled(): Refusal {
 
 /** What a caller hears of a failure that is not a matter of routes. */
 export function refusalFor(failure: SendFailure): Refusal {
-  if (failure instanceof Refused) return new RelayedRefusal(failure.error);
+  if (failure instanceof RefusedError) return new RelayedRefusal(failure.error);
   switch (failure.kind) {
     case 'cancelled':
       return cancelled();

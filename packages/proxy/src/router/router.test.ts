@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { FakeUpstream, lost, refused, unsent } from '../testing/fake-upstream.ts';
 import { FixedRoutes } from '../testing/fixed-routes.ts';
 import { unarySender } from '../upstream/sender.ts';
-import { Lost } from '../upstream/upstream.ts';
+import { LostError } from '../upstream/upstream.ts';
 import { type Repetition, type RoutedCaller, Router, type RouterLimits } from './router.ts';
 
 const LIMITS: RouterLimits = { holdMs: 2_000, heldCalls: 100, fanOutMs: 1_000 };
@@ -202,7 +202,7 @@ describe('a connection that breaks', () => {
     ['unsafe', 'OUTCOME_UNKNOWN'],
   ] as const)('with an answer that cannot be understood: %s, %s', async (repetition, reason) => {
     const { upstream, call } = setUp();
-    upstream.answer = () => Promise.reject(new Lost('the node sent a damaged answer', 'broken', true));
+    upstream.answer = () => Promise.reject(new LostError('the node sent a damaged answer', 'broken', true));
     expect((await refusalOf(call(repetition))).reason).toBe(reason);
     expect(upstream.asked).toHaveLength(1);
   });

@@ -3,7 +3,7 @@ import { parseQueueName, partitionOf } from '@taskmaster/proto';
 import type { CallSignal, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
 import type { Sender, SendFailure } from '../upstream/sender.ts';
-import { Lost, Refused, type UnaryMethod, type Upstream } from '../upstream/upstream.ts';
+import { LostError, RefusedError, type UnaryMethod, type Upstream } from '../upstream/upstream.ts';
 import { cancelled, outcomeUnknown, refusalFor, unreachable } from './refusals.ts';
 import type { Holder, RoutedNode, Routes } from './routes.ts';
 
@@ -79,7 +79,7 @@ const PASSING_REASONS: ReadonlySet<string> = new Set(['PARTITION_MOVING', 'START
 
 /** Whether another node may be asked the same: this one did not do it, or doing it twice does no harm. */
 function mayBeAskedElsewhere(outcome: SendFailure, repetition: Repetition): boolean {
-  if (outcome instanceof Refused)
+  if (outcome instanceof RefusedError)
     return outcome.error.reason === 'NOT_HOLDER' || PASSING_REASONS.has(outcome.error.reason);
   return outcome.kind === 'connection' && (!outcome.maybeApplied || repetition === 'harmless');
 }
@@ -216,7 +216,7 @@ export class Router {
   }
 
   /** Believes what a node said of a partition that it does not hold. */
-  learnFrom({ error }: Refused): void {
+  learnFrom({ error }: RefusedError): void {
     const { partition, holder, node_id: nodeId, epoch } = error.metadata;
     const id = Number(partition);
     if (!holder || !nodeId || !Number.isInteger(id) || id < 0 || id >= this.routes.partitions) return;
@@ -291,7 +291,7 @@ class Attempts {
   decide(holder: Holder | undefined, failure: SendFailure | undefined): number {
     this.#failed++;
     if (this.caller.gone) throw cancelled();
-    if (failure instanceof Lost) {
+    if (failure instanceof LostError) {
       if (failure.kind === 'cancelled') throw refusalFor(failure);
       if (failure.maybeApplied && this.call.repetition !== 'harmless') this.#maybeApplied = true;
       const isLast = failure.kind !== 'connection' || (failure.maybeApplied && this.call.repetition === 'unsafe');
@@ -313,18 +313,18 @@ class Attempts {
     const router = this.#router;
     const pauseMs = router.pauseMs(this.#failed);
     // Nobody waits for a node that has been gone for a while: it may take hours, and the callers are many.
-    const hopeless = failure instanceof Lost && holder !== undefined && router.isLongDead(holder.nodeId);
+    const hopeless = failure instanceof LostError && holder !== undefined && router.isLongDead(holder.nodeId);
     if (!hopeless && router.mayHold && router.clock.now() + pauseMs < this.#holdUntil) return pauseMs;
     throw this.#final(failure, holder);
   }
 
   #final(failure: SendFailure | undefined, holder?: Holder): Refusal {
     const metadata = { partition: String(this.partition), ...(holder && { holder: holder.address }) };
-    if (failure === undefined || (failure instanceof Refused && failure.error.reason === 'NOT_HOLDER')) {
+    if (failure === undefined || (failure instanceof RefusedError && failure.error.reason === 'NOT_HOLDER')) {
       const refusal = unreachable(`the holder of partition ${this.partition}`, 'no node says who it is', metadata);
       return this.#maybeApplied ? this.#unknown(refusal.message) : refusal;
     }
-    if (failure instanceof Refused) {
+    if (failure instanceof RefusedError) {
       // The attempt whose answer was lost may still be on its way, and no node would take what is no valid request.
       const isNeverTaken = failure.error.code === status.INVALID_ARGUMENT;
       return this.#maybeApplied && !isNeverTaken ? this.#unknown(failure.message) : refusalFor(failure);
@@ -340,6 +340,6 @@ class Attempts {
 
 /** Throws what is no failure of sending. */
 function failureIn(thrown: unknown): SendFailure {
-  if (thrown instanceof Refused || thrown instanceof Lost) return thrown;
+  if (thrown instanceof RefusedError || thrown instanceof LostError) return thrown;
   throw thrown;
 }

@@ -1,7 +1,7 @@
 import type { Error as WireError } from '@taskmaster/proto';
 import {
-  Lost,
-  Refused,
+  LostError,
+  RefusedError,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,
@@ -74,9 +74,9 @@ export class FakePipe implements UpstreamPipe {
   }
 }
 
-export function refused(reason: string, code: number, change: Partial<WireError> = {}): Refused {
-  return new Refused({ code, reason, message: reason, metadata: {}, retryDelayMs: 0, items: [], ...change });
+export function refused(reason: string, code: number, change: Partial<WireError> = {}): RefusedError {
+  return new RefusedError({ code, reason, message: reason, metadata: {}, retryDelayMs: 0, items: [], ...change });
 }
 
-export const unsent = (): Lost => new Lost('no connection', 'connection', false);
-export const lost = (): Lost => new Lost('the connection broke', 'connection', true);
+export const unsent = (): LostError => new LostError('no connection', 'connection', false);
+export const lost = (): LostError => new LostError('the connection broke', 'connection', true);

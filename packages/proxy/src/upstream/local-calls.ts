@@ -1,8 +1,8 @@
 import type { Log } from '@taskmaster/server/ports';
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
-import { Lost, Refused, type UnaryMethod, type UpstreamCallOptions } from './upstream.ts';
+import { LostError, RefusedError, type UnaryMethod, type UpstreamCallOptions } from './upstream.ts';
 
-/** Calls a service of this process as one calls a node: the answer, or a rejection with `Refused`. */
+/** Calls a service of this process as one calls a node: the answer, or a rejection with `RefusedError`. */
 export async function callService(
   service: RawService,
   method: UnaryMethod,
@@ -11,11 +11,11 @@ export async function callService(
   log: Log,
 ): Promise<Uint8Array> {
   const handler = service.unary[method];
-  if (handler === undefined) throw new Lost(`there is no ${method} here`, 'broken', false);
+  if (handler === undefined) throw new LostError(`there is no ${method} here`, 'broken', false);
   try {
     return await handler(Buffer.from(request.buffer, request.byteOffset, request.byteLength), callerOf(options));
   } catch (thrown) {
-    throw new Refused(toWireError(refusalOf(thrown, log)));
+    throw new RefusedError(toWireError(refusalOf(thrown, log)));
   }
 }
 

@@ -36,7 +36,7 @@ const send = (method: UnaryMethod, request: Uint8Array, options: { timeoutMs?: n
 
 test('a call whose time is over is ended by the node, not reset', async () => {
   await expect(send('GetTasks', GET, { timeoutMs: 50 })).rejects.toMatchObject({
-    ...{ name: 'Lost', kind: 'deadline', maybeApplied: true },
+    ...{ name: 'LostError', kind: 'deadline', maybeApplied: true },
   });
   await expect.poll(() => routed.closed).toBe(1);
   expect(routed.reset).toEqual([]);

@@ -14,8 +14,8 @@ import { CLUSTER_SERVICE, channelOptions } from '@taskmaster/server/grpc';
 import { PEER_HEADER, ROUTED_HEADER } from '@taskmaster/server/service';
 import {
   clusterMethods,
-  Lost,
-  Refused,
+  LostError,
+  RefusedError,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,
@@ -71,7 +71,7 @@ export class NodePool implements Upstream, Disposable {
     const channel = this.#take(address);
     try {
       if (!isConnected(channel.client)) await connected(channel.client, address, options);
-      if (options.signal?.aborted) throw new Lost('the call was given up', 'cancelled', false);
+      if (options.signal?.aborted) throw new LostError('the call was given up', 'cancelled', false);
     } catch (thrown) {
       release(channel);
       throw thrown;
@@ -104,7 +104,7 @@ export class NodePool implements Upstream, Disposable {
 
   /** A channel with room for one more call, which is to be released when the call is over. */
   #take(address: string): Channel {
-    if (this.#closed) throw new Lost('the proxy is closed', 'cancelled', false);
+    if (this.#closed) throw new LostError('the proxy is closed', 'cancelled', false);
     const channels = this.#channels.get(address) ?? [];
     this.#channels.set(address, channels);
     let channel = channels.find(({ calls }) => calls < CALLS_PER_CHANNEL);
@@ -136,7 +136,7 @@ function isConnected(client: Client): boolean {
   return client.getChannel().getConnectivityState(true) === connectivityState.READY;
 }
 
-/** Resolves once there is a connection; rejects with `Lost`: nothing was sent. */
+/** Resolves once there is a connection; rejects with `LostError`: nothing was sent. */
 function connected(
   client: Client,
   address: string,
@@ -148,9 +148,9 @@ function connected(
     const look = (late?: Error): void => {
       const state = channel.getConnectivityState(true);
       if (state === connectivityState.READY) resolve();
-      else if (signal?.aborted) reject(new Lost('the call was given up', 'cancelled', false));
+      else if (signal?.aborted) reject(new LostError('the call was given up', 'cancelled', false));
       else if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN || late) {
-        reject(new Lost(`no connection to ${address}`, 'connection', false));
+        reject(new LostError(`no connection to ${address}`, 'connection', false));
       } else channel.watchConnectivityState(state, deadline, look);
     };
     look();
@@ -187,7 +187,7 @@ function call(
     };
     const onLate = (): void => {
       onAbort();
-      reject(new Lost('no answer came in time', 'deadline', true));
+      reject(new LostError('no answer came in time', 'deadline', true));
     };
     const timer = timeoutMs === undefined ? undefined : setTimeout(onLate, Math.min(timeoutMs, MOST_TIMEOUT_MS));
     signal?.addEventListener('abort', onAbort);
@@ -209,7 +209,7 @@ class GrpcPipe implements UpstreamPipe {
     connected(client, address, {}).then(
       () => this.#open(client, peer),
       (failure: unknown) =>
-        this.#end(failure instanceof Lost ? failure : new Lost(String(failure), 'connection', false)),
+        this.#end(failure instanceof LostError ? failure : new LostError(String(failure), 'connection', false)),
     );
   }
 
@@ -253,7 +253,7 @@ class GrpcPipe implements UpstreamPipe {
     made.on('status', ({ code }: StatusObject) => {
       // However it ends, once.
       this.#release();
-      if (code === status.OK) this.#end(new Lost('the node ended the stream', 'connection', true));
+      if (code === status.OK) this.#end(new LostError('the node ended the stream', 'connection', true));
     });
     if (this.#held) made.pause();
     let mayGoOn = true;
@@ -262,7 +262,7 @@ class GrpcPipe implements UpstreamPipe {
     if (mayGoOn) this.#listener.onDrain();
   }
 
-  #end(failure: Refused | Lost): void {
+  #end(failure: RefusedError | LostError): void {
     if (this.#over) return;
     this.#over = true;
     if (this.#call === undefined) this.#release();
@@ -278,19 +278,19 @@ function metadataFor(peer: string): Metadata {
 }
 
 /** What the status of a failed call means. */
-function failureOf(error: StatusObject & { readonly message?: string }, gaveUp: boolean): Refused | Lost {
+function failureOf(error: StatusObject & { readonly message?: string }, gaveUp: boolean): RefusedError | LostError {
   const refusal = wireErrorOf(error);
-  if (refusal !== undefined) return new Refused(refusal);
-  if (gaveUp) return new Lost('the call was given up', 'cancelled', true, error);
+  if (refusal !== undefined) return new RefusedError(refusal);
+  if (gaveUp) return new LostError('the call was given up', 'cancelled', true, error);
   const problem = error.details || error.message || 'the connection broke';
   switch (error.code) {
     case status.DEADLINE_EXCEEDED:
-      return new Lost('no answer came in time', 'deadline', true, error);
+      return new LostError('no answer came in time', 'deadline', true, error);
     case status.UNIMPLEMENTED:
     case status.RESOURCE_EXHAUSTED:
-      return new Lost(problem, 'broken', false, error);
+      return new LostError(problem, 'broken', false, error);
     default:
-      return new Lost(problem, 'connection', true, error);
+      return new LostError(problem, 'connection', true, error);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { CallSignal } from '@taskmaster/server/domain';
-import type { Lost, Refused, UnaryMethod, Upstream } from './upstream.ts';
+import type { LostError, RefusedError, UnaryMethod, Upstream } from './upstream.ts';
 
 export interface SendOptions {
   readonly signal?: CallSignal | undefined;
@@ -9,11 +9,11 @@ export interface SendOptions {
 
 /** Sends the calls of one caller to nodes: each in a call of its own, or over streams. One attempt, no retries. */
 export interface Sender {
-  /** Rejects with `Refused` or `Lost`. A lease that is given up settles; it may still have been granted. */
+  /** Rejects with `RefusedError` or `LostError`. A lease that is given up settles; it may still have been granted. */
   send(address: string, method: UnaryMethod, request: Uint8Array, options: SendOptions): Promise<Uint8Array>;
 }
 
-export type SendFailure = Refused | Lost;
+export type SendFailure = RefusedError | LostError;
 
 /** Larger requests travel by themselves: those behind them on a stream would wait. */
 const SHARED_BYTES = 64 * 1024;

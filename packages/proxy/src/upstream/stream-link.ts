@@ -9,7 +9,7 @@ import {
 import type { CallSignal } from '@taskmaster/server/domain';
 import { readStream } from './raw-codec.ts';
 import type { SendFailure, SendOptions } from './sender.ts';
-import { Lost, Refused, type Upstream, type UpstreamPipe } from './upstream.ts';
+import { LostError, RefusedError, type Upstream, type UpstreamPipe } from './upstream.ts';
 
 /** Calls are joined into messages of about this size. */
 const MESSAGE_BYTES = 64 * 1024;
@@ -102,7 +102,7 @@ export class StreamLink {
   send(method: StreamedMethod, bytes: Uint8Array, { signal, timeoutMs }: SendOptions): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) {
-        reject(new Lost('the call was given up', 'cancelled', false));
+        reject(new LostError('the call was given up', 'cancelled', false));
         return;
       }
       const call: Call = { method, bytes, resolve, reject, id: 0, isOver: false, settled: undefined };
@@ -164,7 +164,7 @@ export class StreamLink {
     if (!sent) this.#forget(call);
     else if (call.method === 'UpdateTasks') this.#answered(call);
     this.#endWhenDone();
-    call.reject(new Lost(kind === 'deadline' ? 'no answer came in time' : 'the call was given up', kind, sent));
+    call.reject(new LostError(kind === 'deadline' ? 'no answer came in time' : 'the call was given up', kind, sent));
   }
 
   #answered(call: Call): void {
@@ -221,7 +221,7 @@ export class StreamLink {
       results = readStream(message);
     } catch (cause) {
       this.#pipe.abort();
-      this.#end(new Lost('the node sent a damaged answer', 'broken', true, cause));
+      this.#end(new LostError('the node sent a damaged answer', 'broken', true, cause));
       return;
     }
     for (const result of results) {
@@ -242,7 +242,7 @@ export class StreamLink {
     call.settled?.();
     if (field === expected) call.resolve(bytes);
     else if (field === ResultField.error) call.reject(refusedFrom(bytes));
-    else call.reject(new Lost('the node answered with a result of another kind', 'broken', true));
+    else call.reject(new LostError('the node answered with a result of another kind', 'broken', true));
   }
 
   #end(failure: SendFailure): void {
@@ -255,11 +255,11 @@ export class StreamLink {
     this.#queue = [];
     const loss = lossOf(failure);
     for (const call of sent) lose(call, loss);
-    for (const call of unsent) lose(call, new Lost(loss.message, loss.kind, false));
+    for (const call of unsent) lose(call, new LostError(loss.message, loss.kind, false));
   }
 }
 
-function lose(call: Call, loss: Lost): void {
+function lose(call: Call, loss: LostError): void {
   if (call.isOver) return;
   call.settled?.();
   call.reject(loss);
@@ -267,16 +267,16 @@ function lose(call: Call, loss: Lost): void {
 
 function refusedFrom(bytes: Uint8Array): SendFailure {
   try {
-    return new Refused(WireErrorType.decode(bytes));
+    return new RefusedError(WireErrorType.decode(bytes));
   } catch (cause) {
-    return new Lost('the node sent a damaged refusal', 'broken', true, cause);
+    return new LostError('the node sent a damaged refusal', 'broken', true, cause);
   }
 }
 
 /** What the end of a stream means for the calls that were sent on it. */
-function lossOf(failure: SendFailure): Lost {
-  if (failure instanceof Lost) return failure;
+function lossOf(failure: SendFailure): LostError {
+  if (failure instanceof LostError) return failure;
   // A node that stops answers every call it has read before it ends the stream: these it never read.
   const unread = failure.error.reason === 'SHUTTING_DOWN';
-  return new Lost(`the node ended the stream: ${failure.message}`, 'connection', !unread, failure);
+  return new LostError(`the node ended the stream: ${failure.message}`, 'connection', !unread, failure);
 }

@@ -12,7 +12,7 @@ import { aLease, VirtualClock } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { type FakePipe, FakeUpstream, refused } from '../testing/fake-upstream.ts';
 import { StreamSender } from './stream-sender.ts';
-import { Lost } from './upstream.ts';
+import { LostError } from './upstream.ts';
 
 const UPDATE = Buffer.from([0x2a, 0x01, 0x78]); // an update of nothing, with the request id "x"
 const LEASE = Buffer.from([0x10, 0x01]); // of one task
@@ -87,7 +87,7 @@ test('a stream that breaks takes its own calls along and no others; those unsent
   turn();
   const [a, b] = upstream.streams as [FakePipe, FakePipe];
   const unsent = send('a:1');
-  a.listener.onEnd(new Lost('reset', 'connection', true));
+  a.listener.onEnd(new LostError('reset', 'connection', true));
   expect(await sent).toMatchObject({ kind: 'connection', maybeApplied: true });
   expect(await unsent).toMatchObject({ kind: 'connection', maybeApplied: false });
   answer(b, updated(1));
@@ -110,7 +110,7 @@ test('a refusal reaches its call, and no other', async () => {
   turn();
   const error = { ...refused('LEASE_LOST', status.FAILED_PRECONDITION).error };
   answer(upstream.streams[0], { id: 1, result: { $case: 'error', value: error } }, updated(2));
-  expect(await first).toMatchObject({ name: 'Refused', error: { reason: 'LEASE_LOST' } });
+  expect(await first).toMatchObject({ name: 'RefusedError', error: { reason: 'LEASE_LOST' } });
   expect(await second).toBeInstanceOf(Uint8Array);
 });
 

@@ -1,7 +1,7 @@
 import { limits } from '@taskmaster/proto';
 import type { Sender, SendOptions } from './sender.ts';
 import { ENTRY_BYTES, StreamLink, type StreamLinkDeps } from './stream-link.ts';
-import { Lost, type UnaryMethod } from './upstream.ts';
+import { LostError, type UnaryMethod } from './upstream.ts';
 
 /**
  * The calls of one caller over a stream to each node, and more of them where it has very many calls. What is asked in one turn
@@ -25,7 +25,7 @@ export class StreamSender implements Sender {
     if (!streamed || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
       return upstream.unary(address, method, request, { ...options, peer });
     }
-    if (this.#closed) return Promise.reject(new Lost('the caller is gone', 'cancelled', false));
+    if (this.#closed) return Promise.reject(new LostError('the caller is gone', 'cancelled', false));
     try {
       return this.#linkTo(address).send(method, request, options);
     } catch (thrown) {

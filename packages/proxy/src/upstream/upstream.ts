@@ -21,7 +21,7 @@ export type ClusterMethod = (typeof clusterMethods)[number];
 export const clusterMethods = ['ListMembers', 'ListPartitions', 'DrainMember', 'RemoveMember'] as const;
 
 export interface UpstreamCallOptions {
-  /** Gives a lease up: it rejects with `Lost`. Of other calls nothing is changed, where they are under way. */
+  /** Gives a lease up: it rejects with `LostError`. Of other calls nothing is changed, where they are under way. */
   readonly signal?: CallSignal | undefined;
   /** From now, in ms. */
   readonly timeoutMs?: number | undefined;
@@ -45,22 +45,22 @@ export interface UpstreamListener {
   onMessage(message: Uint8Array): void;
   onDrain(): void;
   /** Called once, when the stream is over and this side did not close it. */
-  onEnd(error: Refused | Lost): void;
+  onEnd(error: RefusedError | LostError): void;
 }
 
 /** How calls reach nodes: channels in a real process, a simulated network in a simulation. Never retries. */
 export interface Upstream {
   /** Whether the address is this process's own: its calls need no stream. */
   isLocal?(address: string): boolean;
-  /** Rejects with `Refused` or `Lost`. */
+  /** Rejects with `RefusedError` or `LostError`. */
   unary(address: string, method: UnaryMethod, request: Uint8Array, options: UpstreamCallOptions): Promise<Uint8Array>;
   /** Opens a stream; does not wait for it. */
   stream(address: string, options: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe;
 }
 
 /** The node answered: no, and why. */
-export class Refused extends Error {
-  override readonly name = 'Refused';
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError';
   readonly error: WireError;
 
   constructor(error: WireError) {
@@ -70,8 +70,8 @@ export class Refused extends Error {
 }
 
 /** No answer came. */
-export class Lost extends Error {
-  override readonly name = 'Lost';
+export class LostError extends Error {
+  override readonly name = 'LostError';
   readonly kind: LossKind;
   /** Whether the node may have carried the call out. */
   readonly maybeApplied: boolean;

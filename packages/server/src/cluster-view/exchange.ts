@@ -191,8 +191,8 @@ export function addressOf(nodeId: string, membership: Membership, members: Membe
 }
 
 /** None of the addresses where a cluster was looked for has told of it. */
-export class NoNodeAnswers extends Error {
-  override readonly name = 'NoNodeAnswers';
+export class NoNodeAnswersError extends Error {
+  override readonly name = 'NoNodeAnswersError';
   /** The first address where whoever calls is refused for the key it has, or lacks. */
   readonly wrongKeyAt: string | undefined;
 
@@ -203,7 +203,7 @@ export class NoNodeAnswers extends Error {
 }
 
 /**
- * What a stranger is told of a cluster: by the first of these addresses that answers. Rejects with `NoNodeAnswers`, which
+ * What a stranger is told of a cluster: by the first of these addresses that answers. Rejects with `NoNodeAnswersError`, which
  * says what is wrong with each, or with the reason of `signal`.
  */
 export async function askCluster(
@@ -223,7 +223,7 @@ export async function askCluster(
       problems.push(problemAt(address, error instanceof Error ? error.message : String(error)));
     }
   }
-  throw new NoNodeAnswers(problems.join('; '), wrongKeyAt);
+  throw new NoNodeAnswersError(problems.join('; '), wrongKeyAt);
 }
 
 /** What is wrong at one address of several; who is silent is named in the problem. */

@@ -4,7 +4,7 @@ export {
   EXCHANGE_TIMEOUT_MS,
   Exchanger,
   type Heard,
-  NoNodeAnswers,
+  NoNodeAnswersError,
   problemAt,
 } from './exchange.ts';
 export { HolderView, type KnownHolder } from './holder-view.ts';

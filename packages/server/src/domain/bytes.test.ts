@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { latin1, texts } from '../testing/arbitraries.ts';
-import { ByteReader, ByteWriter, UnreadableBytes } from './bytes.ts';
+import { ByteReader, ByteWriter, UnreadableBytesError } from './bytes.ts';
 
 type Field =
   | { readonly kind: 'byte'; readonly value: number }
@@ -79,7 +79,7 @@ describe('bytes', () => {
         write(writer, all);
         const bytes = writer.view();
         fc.pre(bytes.length > 0);
-        expect(() => read(bytes.subarray(0, at % bytes.length), all)).toThrow(UnreadableBytes);
+        expect(() => read(bytes.subarray(0, at % bytes.length), all)).toThrow(UnreadableBytesError);
       }),
     );
   });
@@ -91,7 +91,7 @@ describe('bytes', () => {
         try {
           expect(reader.blob().length).toBeLessThan(bytes.length);
         } catch (error) {
-          expect(error).toBeInstanceOf(UnreadableBytes);
+          expect(error).toBeInstanceOf(UnreadableBytesError);
         }
       }),
     );
@@ -102,7 +102,7 @@ test.each([
   ['one above 2^53 - 1', [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10]],
   ['one that never ends', Array(1000).fill(0xff).concat(1)],
 ])('a number is refused: %s', (_what, bytes) => {
-  expect(() => new ByteReader(Uint8Array.from(bytes)).number()).toThrow(UnreadableBytes);
+  expect(() => new ByteReader(Uint8Array.from(bytes)).number()).toThrow(UnreadableBytesError);
 });
 
 test('a row of another version is refused by name', () => {

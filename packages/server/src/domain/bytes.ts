@@ -86,11 +86,11 @@ export class ByteWriter {
 }
 
 /** A row or log entry does not read as it was written: the store handed out damaged bytes, or a newer version's. */
-export class UnreadableBytes extends Error {
-  override readonly name = 'UnreadableBytes';
+export class UnreadableBytesError extends Error {
+  override readonly name = 'UnreadableBytesError';
 }
 
-/** Reads what a ByteWriter wrote. Throws `UnreadableBytes` rather than reading past the end. */
+/** Reads what a ByteWriter wrote. Throws `UnreadableBytesError` rather than reading past the end. */
 export class ByteReader {
   readonly #bytes: Buffer;
   #at = 0;
@@ -101,7 +101,7 @@ export class ByteReader {
 
   byte(): number {
     const value = this.#bytes[this.#at++];
-    if (value === undefined) throw new UnreadableBytes(`ends at byte ${this.#bytes.length}`);
+    if (value === undefined) throw new UnreadableBytesError(`ends at byte ${this.#bytes.length}`);
     return value;
   }
 
@@ -114,7 +114,7 @@ export class ByteReader {
       if (byte < 0x80) break;
       scale *= 0x80;
     }
-    if (!Number.isSafeInteger(value)) throw new UnreadableBytes(`number out of range before byte ${this.#at}`);
+    if (!Number.isSafeInteger(value)) throw new UnreadableBytesError(`number out of range before byte ${this.#at}`);
     return value;
   }
 
@@ -137,13 +137,14 @@ export class ByteReader {
   /** Reads the version byte that every row begins with. */
   version(known: number, what: string): void {
     const version = this.byte();
-    if (version !== known) throw new UnreadableBytes(`${what} has version ${version}; this release reads ${known}`);
+    if (version !== known)
+      throw new UnreadableBytesError(`${what} has version ${version}; this release reads ${known}`);
   }
 
   #span(): [number, number] {
     const length = this.number();
     const from = this.#at;
-    if (length > this.#bytes.length - from) throw new UnreadableBytes(`ends at byte ${this.#bytes.length}`);
+    if (length > this.#bytes.length - from) throw new UnreadableBytesError(`ends at byte ${this.#bytes.length}`);
     this.#at = from + length;
     return [from, this.#at];
   }

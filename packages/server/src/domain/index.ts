@@ -1,4 +1,4 @@
-export { ByteReader, ByteWriter, latin1Of, UnreadableBytes, writeLatin1 } from './bytes.ts';
+export { ByteReader, ByteWriter, latin1Of, UnreadableBytesError, writeLatin1 } from './bytes.ts';
 export type { CallSignal } from './call-signal.ts';
 export type {
   CallContext,

@@ -1,5 +1,5 @@
 import { isIPv4 } from 'node:net';
-import { type MemberMeta, MetaTooLarge } from '../ports/membership.ts';
+import { type MemberMeta, MetaTooLargeError } from '../ports/membership.ts';
 
 /** swim's numbers for what a datagram may carry. */
 export const MessageKind = { compound: 0, ping: 10, pingReq: 11, sync: 12, ack: 13, update: 14 } as const;
@@ -41,13 +41,13 @@ const MAX_INCARNATION = 2 ** 52;
 
 export const firstIncarnation = (starts: number): number => starts * CHANGES_PER_START;
 
-/** Throws MetaTooLarge. */
+/** Throws MetaTooLargeError. */
 export function packMeta(meta: MemberMeta): PackedMeta {
   const { nodeId, name, role, rpcAddress, httpAddress = '', version, stateVersion, incarnation } = meta;
   const strings = [nodeId, name, role, rpcAddress, httpAddress, version];
   // Two numbers of 9 bytes, and up to 3 in front of each string.
   const bytes = strings.reduce((sum, text) => sum + Buffer.byteLength(text) + 3, 20);
-  if (bytes > MAX_META_BYTES) throw new MetaTooLarge(bytes, MAX_META_BYTES);
+  if (bytes > MAX_META_BYTES) throw new MetaTooLargeError(bytes, MAX_META_BYTES);
   return [nodeId, name, role, rpcAddress, httpAddress, version, stateVersion, incarnation];
 }
 

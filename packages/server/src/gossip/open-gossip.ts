@@ -44,7 +44,7 @@ export interface GossipOptions {
 
 /**
  * Starts gossip in a thread of its own, so that a busy main loop does not look dead. Resolves when it listens, whether
- * or not any seed answers. Rejects with GossipListenError, MetaTooLarge, or a TypeError for a malformed seed.
+ * or not any seed answers. Rejects with GossipListenError, MetaTooLargeError, or a TypeError for a malformed seed.
  */
 export async function openGossip(options: GossipOptions): Promise<Membership> {
   packMeta(options.self);

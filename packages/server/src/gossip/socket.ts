@@ -48,20 +48,20 @@ export async function bindSocket(host: string, port: number): Promise<Socket> {
 }
 
 /** The name that others are to reach this machine at means nothing. */
-export class AdvertiseHostUnknown extends Error {
-  override readonly name = 'AdvertiseHostUnknown';
+export class AdvertiseHostUnknownError extends Error {
+  override readonly name = 'AdvertiseHostUnknownError';
 
   constructor(host: string, options: ErrorOptions) {
     super(`cluster.advertiseHost: the name ${JSON.stringify(host)} does not resolve to an IPv4 address`, options);
   }
 }
 
-/** Rejects with `AdvertiseHostUnknown`. */
+/** Rejects with `AdvertiseHostUnknownError`. */
 export async function assertResolves(advertiseHost: string): Promise<void> {
   try {
     await toIPv4(advertiseHost);
   } catch (cause) {
-    throw new AdvertiseHostUnknown(advertiseHost, { cause });
+    throw new AdvertiseHostUnknownError(advertiseHost, { cause });
   }
 }
 

@@ -76,7 +76,7 @@ export class SwimMember {
   #silent = false;
   #closed = false;
 
-  /** Rejects with GossipListenError or MetaTooLarge. */
+  /** Rejects with GossipListenError or MetaTooLargeError. */
   static async open(options: SwimMemberOptions, hooks: SwimMemberHooks): Promise<SwimMember> {
     packMeta(options.meta);
     let member: SwimMember | undefined;
@@ -139,7 +139,7 @@ export class SwimMember {
     return this.#directory.peers();
   }
 
-  /** Throws MetaTooLarge. */
+  /** Throws MetaTooLargeError. */
   announce(meta: MemberMeta): void {
     packMeta(meta);
     this.#meta = meta;

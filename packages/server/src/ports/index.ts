@@ -5,8 +5,8 @@ export {
   type CallPeer,
   type PeerCalls,
   type PeerHandlers,
-  PeerMessageTooLong,
-  PeerUnreachable,
+  PeerMessageTooLongError,
+  PeerUnreachableError,
 } from './peer-network.ts';
 export type { Random } from './random.ts';
 export { repeat } from './repeat.ts';

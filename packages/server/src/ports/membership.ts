@@ -77,7 +77,7 @@ export interface Membership {
    * In the place of those given before. What is not an address is passed over.
    */
   seek(addresses: readonly string[]): void;
-  /** Throws MetaTooLarge if the result does not fit into a datagram. */
+  /** Throws MetaTooLargeError if the result does not fit into a datagram. */
   announce(change: MemberChange): void;
   figures(): MembershipFigures;
   /** Tells all peers, then closes. Live peers see it within 50 ms. */
@@ -88,14 +88,14 @@ export interface Membership {
 }
 
 /** A member's description of itself does not fit into a datagram beside what else travels in it. */
-export class MetaTooLarge extends RangeError {
+export class MetaTooLargeError extends RangeError {
   readonly bytes: number;
   readonly limit: number;
   constructor(bytes: number, limit: number) {
     super(
       `this member's name, addresses and version take ${bytes} bytes; gossip carries at most ${limit}: shorten its name or addresses`,
     );
-    this.name = 'MetaTooLarge';
+    this.name = 'MetaTooLargeError';
     this.bytes = bytes;
     this.limit = limit;
   }

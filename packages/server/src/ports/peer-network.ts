@@ -45,17 +45,17 @@ export interface PeerCallOptions {
 }
 
 /** The request is longer than the node reads: it was not carried out, and would not be if it were repeated. */
-export class PeerMessageTooLong extends Error {
-  override readonly name = 'PeerMessageTooLong';
+export class PeerMessageTooLongError extends Error {
+  override readonly name = 'PeerMessageTooLongError';
 }
 
 /** A member did not answer, or its answer was lost. */
-export class PeerUnreachable extends Error {
-  override readonly name = 'PeerUnreachable';
+export class PeerUnreachableError extends Error {
+  override readonly name = 'PeerUnreachableError';
 }
 
 /**
- * Asks a node at its address. Rejects with a `Refusal` when that was its answer, with `PeerMessageTooLong` when it did not
+ * Asks a node at its address. Rejects with a `Refusal` when that was its answer, with `PeerMessageTooLongError` when it did not
  * read the request; any other rejection may come of an answer that was lost: the call may have been carried out, once,
  * now or later. So may it with a `Refusal` for WRONG_KEY,
  * where whoever answered has no key of this cluster: nothing of such an answer is to be believed.

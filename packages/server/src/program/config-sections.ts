@@ -58,8 +58,8 @@ export const clusterFields = {
 } as const;
 
 /** Everything that is wrong with the settings, so that it can be put right at once. */
-export class InvalidConfig extends Error {
-  override readonly name = 'InvalidConfig';
+export class InvalidConfigError extends Error {
+  override readonly name = 'InvalidConfigError';
   readonly problems: readonly string[];
 
   constructor(problems: readonly string[]) {

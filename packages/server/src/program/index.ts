@@ -13,7 +13,7 @@ export {
   port,
   text,
 } from './config-fields.ts';
-export { clusterFields, grpcSection, InvalidConfig } from './config-sections.ts';
+export { clusterFields, grpcSection, InvalidConfigError } from './config-sections.ts';
 export { type ConfigSources, loadConfig } from './load-config.ts';
 export { createLogger } from './logging.ts';
 export { boundMemory, type MemoryBounds, NODE_BOUNDS } from './memory-bounds.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import type { z } from 'zod';
-import { InvalidConfig } from './config-sections.ts';
+import { InvalidConfigError } from './config-sections.ts';
 import { isRecord, type Setting, type SettingsTable, settingAt, valueAt } from './settings.ts';
 
 /** Where settings come from; each later one wins over those before it. Values of the environment and flags are texts. */
@@ -13,7 +13,7 @@ export interface ConfigSources {
   readonly flags: ReadonlyMap<string, string>;
 }
 
-/** Puts the settings together. Throws `InvalidConfig`. */
+/** Puts the settings together. Throws `InvalidConfigError`. */
 export function loadConfig<C>(table: SettingsTable<C>, sources: ConfigSources): C {
   const file = sources.file === undefined ? {} : readFile(sources.file);
   const merged = structuredClone(file);
@@ -23,7 +23,7 @@ export function loadConfig<C>(table: SettingsTable<C>, sources: ConfigSources): 
   }
   const parsed = table.safeParse(merged);
   if (parsed.success) return parsed.data;
-  throw new InvalidConfig(parsed.error.issues.flatMap((issue) => problemsOf(table, issue, sources, merged)));
+  throw new InvalidConfigError(parsed.error.issues.flatMap((issue) => problemsOf(table, issue, sources, merged)));
 }
 
 function readFile(path: string): Record<string, unknown> {
@@ -31,13 +31,15 @@ function readFile(path: string): Record<string, unknown> {
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    throw new InvalidConfig([`${path}: cannot be read: ${error instanceof Error ? error.message : String(error)}`]);
+    throw new InvalidConfigError([
+      `${path}: cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+    ]);
   }
   const document = parseDocument(text);
   const [first] = document.errors;
-  if (first !== undefined) throw new InvalidConfig(document.errors.map(({ message }) => `${path}: ${message}`));
+  if (first !== undefined) throw new InvalidConfigError(document.errors.map(({ message }) => `${path}: ${message}`));
   const content: unknown = document.toJS() ?? {};
-  if (!isRecord(content)) throw new InvalidConfig([`${path}: must be a mapping of settings`]);
+  if (!isRecord(content)) throw new InvalidConfigError([`${path}: must be a mapping of settings`]);
   return content;
 }
 

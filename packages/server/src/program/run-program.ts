@@ -1,5 +1,5 @@
 import { type Command, CommanderError } from 'commander';
-import { InvalidConfig } from './config-sections.ts';
+import { InvalidConfigError } from './config-sections.ts';
 
 const USAGE_ERROR = 2;
 
@@ -23,7 +23,7 @@ export async function runProgram(
   } catch (error) {
     // Help and version are errors to commander too; they have been printed.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : USAGE_ERROR;
-    if (!(error instanceof InvalidConfig)) throw error;
+    if (!(error instanceof InvalidConfigError)) throw error;
     for (const problem of error.problems) process.stderr.write(`${program.name()}: ${problem}\n`);
     return USAGE_ERROR;
   }

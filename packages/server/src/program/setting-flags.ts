@@ -41,7 +41,7 @@ function rootOf(command: Command): Command {
   return command.parent === null ? command : rootOf(command.parent);
 }
 
-/** The settings that a command line decides. Throws `InvalidConfig`. */
+/** The settings that a command line decides. Throws `InvalidConfigError`. */
 export function configOf<C>(table: SettingsTable<C>, options: Flags): C {
   const flags = new Map<string, string>();
   for (const { name } of table.all) {

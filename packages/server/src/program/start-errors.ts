@@ -1,4 +1,4 @@
-import { AdvertiseHostUnknown, GossipListenError } from '../gossip/socket.ts';
+import { AdvertiseHostUnknownError, GossipListenError } from '../gossip/socket.ts';
 
 /** What an error at the start may have to do with. */
 interface StartSettings {
@@ -11,7 +11,7 @@ interface StartSettings {
 /** What a person needs to know when a node or a proxy cannot start, in one line. */
 export function explainStartError(error: unknown, config: StartSettings): string {
   if (error instanceof GossipListenError) return `${error.message}: choose another with --gossip-port`;
-  if (error instanceof AdvertiseHostUnknown) return `${error.message} (--cluster-advertise-host)`;
+  if (error instanceof AdvertiseHostUnknownError) return `${error.message} (--cluster-advertise-host)`;
   const { code, port, path, message } = asSystemError(error);
   const flag = port === config.httpPort ? '--http-port' : '--grpc-port';
   switch (code) {

@@ -10,5 +10,5 @@ export { instants, latin1, pids, taskStates, texts } from './arbitraries.ts';
 export { aliveOf, GossipBench } from './gossip-bench.ts';
 export { SeededRandom } from './seeded-random.ts';
 export { SimGossip, type SimMembership } from './sim-membership.ts';
-export { type Arrival, CALM, LinkBroken, SimNetwork } from './sim-network.ts';
+export { type Arrival, CALM, LinkBrokenError, SimNetwork } from './sim-network.ts';
 export { settle, VirtualClock, VirtualTime } from './virtual-clock.ts';

@@ -50,8 +50,8 @@ export interface CarryOptions {
 }
 
 /** No answer came, for whatever reason. */
-export class LinkBroken extends Error {
-  override readonly name = 'LinkBroken';
+export class LinkBrokenError extends Error {
+  override readonly name = 'LinkBrokenError';
   /** Whether the request may have been carried out, or may still be. */
   readonly maybeServed: boolean;
 
@@ -86,7 +86,7 @@ export class SimNetwork {
     return this.cut.has(`${from}>${to}`);
   }
 
-  /** Has a host serve a request. Rejects with `LinkBroken`, or with what `serve` throws: that is the host's answer. */
+  /** Has a host serve a request. Rejects with `LinkBrokenError`, or with what `serve` throws: that is the host's answer. */
   carry<T>(options: CarryOptions, serve: () => Promise<T>): Promise<T> {
     const call = new SimCall(this, options.caller ?? this.#time, options, serve);
     const delayMs = this.delayMs();
@@ -204,7 +204,7 @@ class SimCall<T> {
 
   #fail(problem: string, maybeServed: boolean): void {
     const { to, what } = this.#options;
-    this.#end(() => this.outcome.reject(new LinkBroken(`${what} to ${to}: ${problem}`, maybeServed)));
+    this.#end(() => this.outcome.reject(new LinkBrokenError(`${what} to ${to}: ${problem}`, maybeServed)));
   }
 
   readonly #onAbort = (): void => this.#end(() => this.outcome.reject(this.#options.signal?.reason));

@@ -5,7 +5,7 @@ import type { ClusterMember, ClusterMembers, ClusterNode } from '../../api/clust
 import { connect } from '../../api/connect.ts';
 import { isTaskMasterError, type TaskMasterError } from '../../values/errors.ts';
 import { escapeControls } from '../input/bytes-text.ts';
-import { CommandFailed } from '../output/cli-errors.ts';
+import { CommandFailedError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { count, countOf, duration } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
@@ -119,7 +119,7 @@ async function look({ signal }: Session, looker: Looker, state: Drain): Promise<
     const node = members.find((one): one is ClusterNode => one.role === 'node' && one.nodeId === state.nodeId);
     if (node?.removedBy !== undefined) {
       const message = `${state.name} was given up by ${node.removedBy} while it was leaving`;
-      throw new CommandFailed('MEMBER_LEFT', message, { hint: 'what it still held is lost' });
+      throw new CommandFailedError('MEMBER_LEFT', message, { hint: 'what it still held is lost' });
     }
     if (node === undefined || node.state === 'left') return 'left';
     state.held = node.partitionsHeld;

@@ -5,7 +5,7 @@ import { bytesCodec } from '../../values/codec.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
 import type { Pid } from '../../values/pid.ts';
 import { pid, queueName, wholeNumber } from '../input/arguments.ts';
-import { CommandFailed, UsageError } from '../output/cli-errors.ts';
+import { CommandFailedError, UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { count } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
@@ -110,7 +110,9 @@ async function get(session: Session, name: string, given: readonly string[], fla
   }
   if (missing === 0) return exitCodes.ok;
   if (flags.raw) {
-    throw new CommandFailed('TASK_NOT_FOUND', `${queue.name} has no task of this PID`, { exitCode: exitCodes.nothing });
+    throw new CommandFailedError('TASK_NOT_FOUND', `${queue.name} has no task of this PID`, {
+      exitCode: exitCodes.nothing,
+    });
   }
   if (!out.json) session.err.write(`${queue.name}: ${count(missing)} of ${count(pids.length)} not found\n`);
   return exitCodes.nothing;

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { ClusterMember } from '../../api/cluster.ts';
 import { escapeControls } from '../input/bytes-text.ts';
-import { CommandFailed } from '../output/cli-errors.ts';
+import { CommandFailedError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { countOf } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
@@ -57,7 +57,7 @@ async function listMembers(session: Session, names: readonly string[], { all }: 
   for (const name of names) {
     if (members.some((member) => member.name === name)) continue;
     const hint = '`taskmaster members --all` shows all there are';
-    throw new CommandFailed('UNKNOWN_MEMBER', `no member is named ${name}`, { hint });
+    throw new CommandFailedError('UNKNOWN_MEMBER', `no member is named ${name}`, { hint });
   }
   const shown = members.filter((member) =>
     names.length > 0 ? names.includes(member.name) : all === true || !hasLeft(member),

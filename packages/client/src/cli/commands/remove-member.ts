@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { RemoveOutcome } from '../../api/cluster.ts';
 import { assertCanAsk, isConfirmed } from '../confirm.ts';
 import { escapeControls } from '../input/bytes-text.ts';
-import { CommandFailed } from '../output/cli-errors.ts';
+import { CommandFailedError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { countOf } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
@@ -50,7 +50,7 @@ async function report({ client, out, signal }: Session, names: readonly string[]
   const outcome = await client.cluster.remove(names, { signal });
   if (out.json) await out.object(removalObject(names, outcome));
   else await out.line(reportText(names, outcome, out.stream));
-  throw new CommandFailed('LOSS_NOT_ACCEPTED', 'nothing was changed', {
+  throw new CommandFailedError('LOSS_NOT_ACCEPTED', 'nothing was changed', {
     hint: `to give ${names.join(', ')} up for good: taskmaster members remove ${names.join(' ')} --accept-loss`,
   });
 }

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
-import { CommandFailed, UsageError } from '../output/cli-errors.ts';
+import { CommandFailedError, UsageError } from '../output/cli-errors.ts';
 import type { Shell } from '../shell.ts';
 
 const NEWLINE = 0x0a;
@@ -16,7 +16,7 @@ export interface Input {
   readonly totalBytes: number | undefined;
 }
 
-/** Opens a file, or stdin for `-`. @throws CommandFailed; reading it throws when the signal is aborted. */
+/** Opens a file, or stdin for `-`. @throws CommandFailedError; reading it throws when the signal is aborted. */
 export async function openInput(path: string, { stdin, signal, err }: Shell): Promise<Input> {
   if (path === '-') {
     if (stdin.isTTY) err.write('Reading from the terminal; end with Ctrl-D.\n');
@@ -115,8 +115,8 @@ function tooLong(name: string, line: number, maxBytes: number): UsageError {
   return new UsageError(`${name}: line ${line} has more than ${maxBytes} bytes, the most a task can hold`);
 }
 
-function unreadable(name: string, cause: unknown): CommandFailed {
+function unreadable(name: string, cause: unknown): CommandFailedError {
   const { code = 'READ_FAILED', message } = cause as NodeJS.ErrnoException;
   const why = code === 'ENOENT' ? 'there is no such file' : message;
-  return new CommandFailed(code, `${name} cannot be read: ${why}`, { cause });
+  return new CommandFailedError(code, `${name} cannot be read: ${why}`, { cause });
 }

@@ -2,7 +2,7 @@ import type { Update, UpdateOutcome } from '../../tasks/update.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
 import { pidText } from '../../values/pid.ts';
 import { InFlight } from '../in-flight.ts';
-import { AlreadyReported, UsageError } from '../output/cli-errors.ts';
+import { AlreadyReportedError, UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { countOf } from '../output/format.ts';
 import { errorLine, errorReport } from '../output/report-error.ts';
@@ -62,7 +62,7 @@ async function settleEach(session: Session, source: RefSource, settling: Settlin
     await inFlight.settled();
     if (!isOnly(source)) summarise(session, settling, done, refused);
   }
-  if (refused > 0) throw new AlreadyReported('some tasks were refused');
+  if (refused > 0) throw new AlreadyReportedError('some tasks were refused');
   return exitCodes.ok;
 }
 

@@ -6,8 +6,8 @@ export class UsageError extends Error {
 }
 
 /** The command failed on this side of the network: a file cannot be read, some tasks of many were refused, ... */
-export class CommandFailed extends Error {
-  override readonly name = 'CommandFailed';
+export class CommandFailedError extends Error {
+  override readonly name = 'CommandFailedError';
   /** Stable, for programs. */
   readonly reason: string;
   /** What to do next. */
@@ -27,13 +27,13 @@ export class CommandFailed extends Error {
 }
 
 /** What went wrong is printed already; only the exit code is left to say. */
-export class AlreadyReported extends Error {
-  override readonly name = 'AlreadyReported';
+export class AlreadyReportedError extends Error {
+  override readonly name = 'AlreadyReportedError';
 }
 
 /** A signal ended the command. */
-export class Interrupted extends Error {
-  override readonly name = 'Interrupted';
+export class InterruptedError extends Error {
+  override readonly name = 'InterruptedError';
   readonly signalName: EndingSignal;
 
   constructor(signalName: EndingSignal) {

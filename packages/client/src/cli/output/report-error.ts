@@ -1,8 +1,13 @@
 import { CommanderError } from 'commander';
-import { DeadlineExceeded, isTaskMasterError, type TaskMasterError, Unavailable } from '../../values/errors.ts';
+import {
+  DeadlineExceededError,
+  isTaskMasterError,
+  type TaskMasterError,
+  UnavailableError,
+} from '../../values/errors.ts';
 import { pidText } from '../../values/pid.ts';
 import { escapeControls } from '../input/bytes-text.ts';
-import { AlreadyReported, CommandFailed, Interrupted, UsageError } from './cli-errors.ts';
+import { AlreadyReportedError, CommandFailedError, InterruptedError, UsageError } from './cli-errors.ts';
 import { type ExitCode, exitCodes, signalExitCodes } from './exit-codes.ts';
 import type { OutputStream } from './output.ts';
 
@@ -57,8 +62,8 @@ export function reportError(
   stderr: OutputStream,
   { json, debug }: { readonly json: boolean; readonly debug: boolean },
 ): ExitCode {
-  if (thrown instanceof Interrupted) return signalExitCodes[thrown.signalName];
-  if (thrown instanceof AlreadyReported) return exitCodes.failed;
+  if (thrown instanceof InterruptedError) return signalExitCodes[thrown.signalName];
+  if (thrown instanceof AlreadyReportedError) return exitCodes.failed;
   const report = errorReport(thrown);
   stderr.write(json ? `${JSON.stringify({ error: report })}\n` : `${errorLine(report)}\n`);
   if (debug && thrown instanceof Error) stderr.write(`${stackOf(thrown)}\n`);
@@ -82,7 +87,8 @@ export function errorReport(thrown: unknown): ErrorReport {
     return { reason: 'USAGE', message, hint: 'see --help' };
   }
   if (thrown instanceof UsageError) return { reason: 'USAGE', message: thrown.message };
-  if (thrown instanceof CommandFailed) return { reason: thrown.reason, message: thrown.message, hint: thrown.hint };
+  if (thrown instanceof CommandFailedError)
+    return { reason: thrown.reason, message: thrown.message, hint: thrown.hint };
   const { code } = thrown as NodeJS.ErrnoException;
   if (thrown instanceof Error && typeof code === 'string') return { reason: code, message: thrown.message };
   return {
@@ -123,12 +129,12 @@ export function mayPass(error: TaskMasterError): boolean {
 }
 
 function isOutOfReach(error: TaskMasterError): boolean {
-  return error instanceof Unavailable || error instanceof DeadlineExceeded;
+  return error instanceof UnavailableError || error instanceof DeadlineExceededError;
 }
 
 function exitCodeOf(thrown: unknown): ExitCode {
   if (thrown instanceof UsageError || thrown instanceof CommanderError) return exitCodes.usage;
-  if (thrown instanceof CommandFailed) return thrown.exitCode;
+  if (thrown instanceof CommandFailedError) return thrown.exitCode;
   if (!isTaskMasterError(thrown)) return exitCodes.failed;
   return isOutOfReach(thrown) ? exitCodes.unreachable : exitCodes.failed;
 }

@@ -1,5 +1,5 @@
 import type { MemberRecord, MemberState, Members } from '@taskmaster/server/cluster-view';
-import { ByteReader, ByteWriter, type Key, UnreadableBytes } from '@taskmaster/server/domain';
+import { ByteReader, ByteWriter, type Key, UnreadableBytesError } from '@taskmaster/server/domain';
 import { afterPrefix } from '../../domain/keys.ts';
 import { scanAll } from '../../log/scan-all.ts';
 import { Family, type Store } from '../../ports/store.ts';
@@ -77,7 +77,7 @@ function decodeMember(bytes: Uint8Array): MemberRecord {
   const from = new ByteReader(bytes);
   from.version(VERSION, 'member row');
   const state = STATES[from.byte()];
-  if (!state) throw new UnreadableBytes('member row of an unknown state');
+  if (!state) throw new UnreadableBytesError('member row of an unknown state');
   const version = from.number();
   return {
     state,

@@ -1,9 +1,9 @@
 import type { Members } from '@taskmaster/server/cluster-view';
 import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
-import { type CancelTimer, type Clock, type Log, PeerUnreachable } from '@taskmaster/server/ports';
+import { type CancelTimer, type Clock, type Log, PeerUnreachableError } from '@taskmaster/server/ports';
 import type { Partitions } from '../../engine/partitions/partitions.ts';
 import type { HandOffs } from './handoff/hand-offs.ts';
-import { HandOffUnresolved } from './handoff/sender.ts';
+import { HandOffUnresolvedError } from './handoff/sender.ts';
 
 export interface PlacementDeps {
   readonly partitions: Partitions;
@@ -132,7 +132,8 @@ export class Placement {
    */
   #sayFailed(partition: PartitionId, to: string, delayMs: number, error: unknown): void {
     const { log, clock, members } = this.#deps;
-    const isAnswer = error instanceof Refusal || error instanceof HandOffUnresolved || error instanceof PeerUnreachable;
+    const isAnswer =
+      error instanceof Refusal || error instanceof HandOffUnresolvedError || error instanceof PeerUnreachableError;
     const problem = error instanceof Error ? error.message : String(error);
     const target = members().get(to)?.name ?? to;
     const details = { partition, to: target, delayMs, ...(isAnswer ? { problem } : { err: error }) };

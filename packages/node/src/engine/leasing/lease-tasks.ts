@@ -9,7 +9,7 @@ import {
   type TaskState,
 } from '@taskmaster/server/domain';
 import { taskKey } from '../../domain/keys.ts';
-import { Family, StoreCorrupt } from '../../ports/store.ts';
+import { Family, StoreCorruptError } from '../../ports/store.ts';
 import type { AnswerRoom } from '../admission.ts';
 import type { Memory, PlannedChange } from '../engine-state.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
@@ -147,7 +147,7 @@ export async function deliver(memory: Memory, granted: readonly LeasedPick[], ro
     else if (stillLeased(pick)) {
       throw new Refusal('CORRUPT_DATA', 'the payload of a task is missing in the store', {
         metadata: { queue: pick.queue.fullName },
-        cause: new StoreCorrupt(`no payload row in queue ${pick.queue.fullName}`),
+        cause: new StoreCorruptError(`no payload row in queue ${pick.queue.fullName}`),
       });
     }
   }

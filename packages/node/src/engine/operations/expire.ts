@@ -1,7 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
-import { AVAILABLE, type Instant, type Pid, Refusal, UnreadableBytes } from '@taskmaster/server/domain';
+import { AVAILABLE, type Instant, type Pid, Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../../domain/keys.ts';
-import { Family, StoreCorrupt } from '../../ports/store.ts';
+import { Family, StoreCorruptError } from '../../ports/store.ts';
 import type { Memory } from '../engine-state.ts';
 import { Reads } from '../pending/reads.ts';
 import { MemoryView } from '../pending/view.ts';
@@ -49,7 +49,8 @@ export async function tryShowDue(memory: Memory, queue: Queue): Promise<boolean>
     await showDue(memory, queue);
     return true;
   } catch (error) {
-    const expected = error instanceof Refusal || error instanceof StoreCorrupt || error instanceof UnreadableBytes;
+    const expected =
+      error instanceof Refusal || error instanceof StoreCorruptError || error instanceof UnreadableBytesError;
     if (!expected) throw error;
     return false;
   }

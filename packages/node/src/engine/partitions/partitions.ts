@@ -5,7 +5,7 @@ import { encodeHolderRow, type HolderRow } from '../../log/holder-row.ts';
 import { encodePartitionRow, ticketBehindEarlierLives } from '../../log/partition-row.ts';
 import { newPartition, recover } from '../../log/replay.ts';
 import { scanAll } from '../../log/scan-all.ts';
-import { Family, type KeyRange, type Store, StoreFull } from '../../ports/store.ts';
+import { Family, type KeyRange, type Store, StoreFullError } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
 import type { EngineConfig } from '../config.ts';
 import type { Memory } from '../engine-state.ts';
@@ -13,8 +13,8 @@ import type { Holding, Holdings } from '../holdings.ts';
 import type { LeaseDesk } from '../leasing/lease-desk.ts';
 import type { HeldPartition, PartitionClaim, PartitionHost, PartitionLocation } from './partition-host.ts';
 import { clearPartition } from './transfer/clear-partition.ts';
-import { ExportBroken, PartitionExport } from './transfer/export-partition.ts';
-import { ImportBroken, PartitionImport } from './transfer/import-partition.ts';
+import { ExportBrokenError, PartitionExport } from './transfer/export-partition.ts';
+import { ImportBrokenError, PartitionImport } from './transfer/import-partition.ts';
 
 const EMPTY = new Uint8Array(0);
 
@@ -188,7 +188,7 @@ export class Partitions implements PartitionHost {
   /** A snapshot and the log behind it, of a partition that is served. */
   export(id: PartitionId): PartitionExport {
     const { holdings, writable } = this.#deps;
-    if (!holdings.canCommit(id)) throw new ExportBroken(`partition ${id} is not served here`);
+    if (!holdings.canCommit(id)) throw new ExportBrokenError(`partition ${id} is not served here`);
     return new PartitionExport(writable(), id);
   }
 
@@ -196,7 +196,7 @@ export class Partitions implements PartitionHost {
   freeze(id: PartitionId): void {
     const { holdings } = this.#deps;
     const holding = holdings.get(id);
-    if (holding?.kind !== 'serving') throw new ExportBroken(`partition ${id} is not served here`);
+    if (holding?.kind !== 'serving') throw new ExportBrokenError(`partition ${id} is not served here`);
     holdings.freeze(id, holding.epoch);
   }
 
@@ -204,7 +204,7 @@ export class Partitions implements PartitionHost {
   async handOver(id: PartitionId, to: string): Promise<HandOverTotals> {
     const { holdings, writable } = this.#deps;
     const holding = holdings.get(id);
-    if (holding?.kind !== 'frozen') throw new ExportBroken(`partition ${id} is not frozen`);
+    if (holding?.kind !== 'frozen') throw new ExportBrokenError(`partition ${id} is not frozen`);
     const memory = writable();
     const { lastTicket } = memory.ticketsOf(id);
     const { tasks } = this.#sizeOf(id);
@@ -272,7 +272,7 @@ export class Partitions implements PartitionHost {
     const shiftMs = clock.now() - now;
     const { requestIdWindowMs: requestWindowMs } = config;
     const options = { store, partition: id, epoch, shiftMs, ticket, nextQueueId, requestWindowMs };
-    if (this.#claiming.has(id)) throw new ImportBroken(`partition ${id} begins anew here`);
+    if (this.#claiming.has(id)) throw new ImportBrokenError(`partition ${id} begins anew here`);
     const arriving = new PartitionImport({ ...options, now: () => clock.now() });
     this.#arriving.get(id)?.end();
     this.#arriving.set(id, arriving);
@@ -331,7 +331,7 @@ export class Partitions implements PartitionHost {
       this.#startIsDurable = true;
     } catch (error) {
       // A full disk keeps nobody from starting; whoever must know for certain tries again.
-      if (!(error instanceof StoreFull)) throw error;
+      if (!(error instanceof StoreFullError)) throw error;
     }
   }
 
@@ -342,7 +342,7 @@ export class Partitions implements PartitionHost {
       await memory.log.appendRows(fill);
     } catch (error) {
       // The store promises that nothing of such a batch is there.
-      if (error instanceof StoreFull && this.#deps.store.atomicBatches) this.#uncertain.delete(partition);
+      if (error instanceof StoreFullError && this.#deps.store.atomicBatches) this.#uncertain.delete(partition);
       throw error;
     }
   }

@@ -3,7 +3,7 @@ import { ByteReader, type Pid, Refusal, type TaskState } from '@taskmaster/serve
 import { taskKey } from '../../domain/keys.ts';
 import { readTaskState } from '../../domain/task-codec.ts';
 import { TASK_ROW_VERSION } from '../../log/atom-rows.ts';
-import { Family, type Store, StoreCorrupt } from '../../ports/store.ts';
+import { Family, type Store, StoreCorruptError } from '../../ports/store.ts';
 import type { Admission, AnswerRoom } from '../admission.ts';
 import type { Memory } from '../engine-state.ts';
 import type { Counts } from '../queues/counts.ts';
@@ -77,13 +77,15 @@ export class Reads implements Disposable {
     return state ? { kind: 'task', task: { state, data: undefined } } : { kind: 'absent' };
   }
 
-  /** A task's payload if it was fetched. Throws `StoreCorrupt` where it should have been there. */
+  /** A task's payload if it was fetched. Throws `StoreCorruptError` where it should have been there. */
   payload(queue: Queue, pid: Pid): Uint8Array | undefined {
     const payloads = this.#payloads.get(queue);
     if (!payloads?.has(pid)) return undefined;
     const payload = payloads.get(pid);
     if (payload) return payload;
-    throw new StoreCorrupt(`the payload of a task in queue ${queue.fullName} is missing: restore it from a backup`);
+    throw new StoreCorruptError(
+      `the payload of a task in queue ${queue.fullName} is missing: restore it from a backup`,
+    );
   }
 
   /** Keeps the queue's recent changes from now on. */

@@ -1,7 +1,7 @@
 import { Metadata } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Refusal } from '../../domain/refusal.ts';
-import { type PeerHandlers, PeerMessageTooLong, PeerUnreachable } from '../../ports/peer-network.ts';
+import { type PeerHandlers, PeerMessageTooLongError, PeerUnreachableError } from '../../ports/peer-network.ts';
 import { fakeEngine } from '../testing/fake-engine.ts';
 import { startServer, type TestServer } from '../testing/start-server.ts';
 import { PeerNetwork } from './peer-network.ts';
@@ -64,7 +64,7 @@ describe('calls between nodes', () => {
       window: 0,
     } as const;
     const sent = peers.call(address, 'sendRows', { transfer: 't', sequence: 1, rows: [row] }, WITHIN);
-    await expect(sent).rejects.toBeInstanceOf(PeerMessageTooLong);
+    await expect(sent).rejects.toBeInstanceOf(PeerMessageTooLongError);
   });
 
   test('tell a refusal from an answer that did not come', async () => {
@@ -73,14 +73,14 @@ describe('calls between nodes', () => {
     await expect(refused).rejects.toBeInstanceOf(Refusal);
     await expect(refused).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT', metadata: { rows: '0' } });
     const unanswered = peers.call('127.0.0.1:1', 'exchange', ASKED, WITHIN);
-    await expect(unanswered).rejects.toBeInstanceOf(PeerUnreachable);
+    await expect(unanswered).rejects.toBeInstanceOf(PeerUnreachableError);
   });
 
   test('wait for a node that is about to start where they are told to', async () => {
     using peers = network('new');
     const { port } = server;
     await server[Symbol.asyncDispose]();
-    await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toBeInstanceOf(PeerUnreachable);
+    await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toBeInstanceOf(PeerUnreachableError);
     const answered = peers.call(address, 'exchange', ASKED, { ...WITHIN, waitForConnection: true });
     const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(['new']))];
     server = await startServer(fakeEngine(), { port }, undefined, others);

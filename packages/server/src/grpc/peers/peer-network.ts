@@ -4,9 +4,9 @@ import {
   type CallPeer,
   type PeerCallOptions,
   type PeerCalls,
-  PeerMessageTooLong,
+  PeerMessageTooLongError,
   type PeerMethod,
-  PeerUnreachable,
+  PeerUnreachableError,
 } from '../../ports/peer-network.ts';
 import { detailsIn, RelayedRefusal } from '../../service/wire-errors.ts';
 import { channelOptions } from '../channel-options.ts';
@@ -135,8 +135,8 @@ function unreachable(address: string, error: ServiceError | null): Error {
   const problem = details || error?.message || 'an empty answer';
   // Without a reason of ours it is gRPC here, which takes no answer beyond its bound.
   if (error?.code === status.RESOURCE_EXHAUSTED) return tooLong(address, problem);
-  return new PeerUnreachable(`${address} does not answer: ${problem}`, { cause: error });
+  return new PeerUnreachableError(`${address} does not answer: ${problem}`, { cause: error });
 }
 
 const tooLong = (address: string, problem: string): Error =>
-  new PeerMessageTooLong(`a message to or from ${address} is too long: ${problem}`);
+  new PeerMessageTooLongError(`a message to or from ${address} is too long: ${problem}`);

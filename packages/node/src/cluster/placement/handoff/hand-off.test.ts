@@ -1,6 +1,6 @@
 import { encodeToBuffer, partitionOf, SendAtomsRequest, SendRowsRequest } from '@taskmaster/proto';
 import type { Instant, PartitionId } from '@taskmaster/server/domain';
-import { PeerMessageTooLong } from '@taskmaster/server/ports';
+import { PeerMessageTooLongError } from '@taskmaster/server/ports';
 import { describe, expect, test } from 'vitest';
 import { pidsOf } from '../../../testing/engine-harness.ts';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
@@ -154,9 +154,9 @@ describe('a partition that is handed over', () => {
     nodes.faults.request = (_, method) => {
       if (method !== 'sendRows') return;
       sent++;
-      throw new PeerMessageTooLong('b does not take the message');
+      throw new PeerMessageTooLongError('b does not take the message');
     };
-    await expect(handOver(nodes)).rejects.toBeInstanceOf(PeerMessageTooLong);
+    await expect(handOver(nodes)).rejects.toBeInstanceOf(PeerMessageTooLongError);
     expect(sent).toBe(1);
     expect(nodes.serving(P)).toEqual(['a']);
   });

@@ -2,7 +2,7 @@ import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
 import type { Partitions } from '../../../engine/partitions/partitions.ts';
 import { Receiver } from './receiver.ts';
-import { type HandedOver, type HandOffProgress, HandOffUnresolved, sendPartition, type Target } from './sender.ts';
+import { type HandedOver, type HandOffProgress, HandOffUnresolvedError, sendPartition, type Target } from './sender.ts';
 import { Throttle } from './throttle.ts';
 import type { CallTarget, TransferHandlers } from './transfer-calls.ts';
 
@@ -71,7 +71,7 @@ export class HandOffs {
 
   /**
    * Hands a partition over; resolves when the target holds it. Rejects when it is served here as before, or, with
-   * `HandOffUnresolved`, when that will be known later only: see `settled`.
+   * `HandOffUnresolvedError`, when that will be known later only: see `settled`.
    */
   async send(id: PartitionId, target: Target, signal?: AbortSignal): Promise<HandedOver> {
     if (this.#sending.has(id)) throw new Refusal('PARTITION_MOVING', `partition ${id} is on its way already`);
@@ -94,7 +94,7 @@ export class HandOffs {
       return handed;
     } catch (error) {
       this.#figures.failed++;
-      if (error instanceof HandOffUnresolved) this.#resolve(id, error.told);
+      if (error instanceof HandOffUnresolvedError) this.#resolve(id, error.told);
       throw error;
     } finally {
       this.#sending.delete(id);

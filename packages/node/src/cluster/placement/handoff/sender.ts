@@ -1,6 +1,6 @@
 import type { TransferredAtom, TransferredRow } from '@taskmaster/proto';
 import { type PartitionId, Refusal } from '@taskmaster/server/domain';
-import { type Clock, type Log, PeerMessageTooLong, sleep } from '@taskmaster/server/ports';
+import { type Clock, type Log, PeerMessageTooLongError, sleep } from '@taskmaster/server/ports';
 import type { Partitions } from '../../../engine/partitions/partitions.ts';
 import type { PartitionExport } from '../../../engine/partitions/transfer/export-partition.ts';
 import type { Throttle } from './throttle.ts';
@@ -44,8 +44,8 @@ export interface HandedOver {
 }
 
 /** The partition is not served here, and not known to be served elsewhere. Callers are refused until that is known. */
-export class HandOffUnresolved extends Error {
-  override readonly name = 'HandOffUnresolved';
+export class HandOffUnresolvedError extends Error {
+  override readonly name = 'HandOffUnresolvedError';
   /** Whether the target may have taken it, and does not say; otherwise only the write that takes it back is missing. */
   readonly told: boolean;
 
@@ -78,7 +78,7 @@ const KEEP_ALIVE_MS = 10_000;
 
 /**
  * Hands one partition over (the paper, 5.7): the snapshot and the log behind it while it serves on, then the rest, frozen.
- * Throws, with the partition served here as before, when it could not be done, and `HandOffUnresolved` when only the
+ * Throws, with the partition served here as before, when it could not be done, and `HandOffUnresolvedError` when only the
  * target knows.
  *
  *  S1  Before the target may take it, it is durable here that it may: whatever happens, nobody else serves meanwhile.
@@ -233,7 +233,7 @@ class Sender {
     } catch (error) {
       this.#progress.phase = 'unresolved';
       partitions.stall(partition);
-      throw new HandOffUnresolved(`${address} may have taken partition ${partition}`, true, { cause: error });
+      throw new HandOffUnresolvedError(`${address} may have taken partition ${partition}`, true, { cause: error });
     }
     // Callers are sent on in this turn; what is written of that keeps nobody waiting.
     const frozenMs = clock.now() - frozenAt;
@@ -265,7 +265,7 @@ class Sender {
     } catch (error) {
       this.#progress.phase = 'unresolved';
       partitions.stall(partition);
-      throw new HandOffUnresolved(`partition ${partition} could not be taken back`, false, { cause: error });
+      throw new HandOffUnresolvedError(`partition ${partition} could not be taken back`, false, { cause: error });
     }
     throw cause;
   }
@@ -286,7 +286,7 @@ class Sender {
       try {
         return await call(this.#target.address, method, request, { timeoutMs, signal: this.#signal });
       } catch (error) {
-        const isFinal = error instanceof Refusal || error instanceof PeerMessageTooLong;
+        const isFinal = error instanceof Refusal || error instanceof PeerMessageTooLongError;
         if (isFinal || this.#signal.aborted || attempt === ATTEMPTS) throw error;
         if (clock.now() + RETRY_MS * attempt >= this.#deadline) throw error;
         await sleep(clock, RETRY_MS * attempt, this.#signal);

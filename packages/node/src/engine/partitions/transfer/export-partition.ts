@@ -25,8 +25,8 @@ export interface ExportOffer {
 }
 
 /** The export ended because the partition is not as it was, or memory was built anew. Nothing is lost; begin again. */
-export class ExportBroken extends Error {
-  override readonly name = 'ExportBroken';
+export class ExportBrokenError extends Error {
+  override readonly name = 'ExportBrokenError';
 }
 
 /**
@@ -101,8 +101,8 @@ export class PartitionExport implements Disposable {
 
   /** Throws where what was sent cannot be completed any more. */
   assertWhole(): void {
-    if (this.#memory.failed) throw new ExportBroken('a write of the holder failed');
-    if (this.#tail.overflown) throw new ExportBroken('the partition takes in more than is sent');
+    if (this.#memory.failed) throw new ExportBrokenError('a write of the holder failed');
+    if (this.#tail.overflown) throw new ExportBrokenError('the partition takes in more than is sent');
   }
 
   [Symbol.dispose](): void {

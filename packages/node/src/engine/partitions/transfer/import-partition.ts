@@ -23,8 +23,8 @@ import { clearPartition } from './clear-partition.ts';
 import { shiftAtom, shiftInstant, shiftState } from './shift.ts';
 
 /** What arrived does not make the partition it should; nothing of it is held. */
-export class ImportBroken extends Error {
-  override readonly name = 'ImportBroken';
+export class ImportBrokenError extends Error {
+  override readonly name = 'ImportBrokenError';
 }
 
 export interface ImportOptions {
@@ -99,7 +99,7 @@ export class PartitionImport {
 
   /** To be asked in the turn in which something is written. */
   assertGoesOn(): void {
-    if (this.#ended) throw new ImportBroken(`partition ${this.partition} begins anew here, or arrives once more`);
+    if (this.#ended) throw new ImportBrokenError(`partition ${this.partition} begins anew here, or arrives once more`);
   }
 
   async addRows(rows: readonly TransferredRow[]): Promise<void> {
@@ -115,7 +115,7 @@ export class PartitionImport {
     const batch = new WriteBatch();
     for (const { ticket, entry, continues } of atoms) {
       if (ticket !== this.recovered.lastTicket + 1) {
-        throw new ImportBroken(`ticket ${ticket} came after ticket ${this.recovered.lastTicket}`);
+        throw new ImportBrokenError(`ticket ${ticket} came after ticket ${this.recovered.lastTicket}`);
       }
       const whole = this.#join(entry, continues);
       if (!whole) continue;
@@ -139,7 +139,7 @@ export class PartitionImport {
     let counted = 0;
     for (const { size } of this.recovered.ledgers.values()) counted += size;
     if (this.recovered.lastTicket !== lastTicket || counted !== tasks) {
-      throw new ImportBroken(
+      throw new ImportBrokenError(
         `${counted} tasks up to ticket ${this.recovered.lastTicket} arrived, ${tasks} up to ticket ${lastTicket} were sent`,
       );
     }
@@ -194,7 +194,7 @@ export class PartitionImport {
         this.#addRequest(batch, row);
         return;
       default:
-        throw new ImportBroken(`a row of unknown kind ${row.kind} arrived`);
+        throw new ImportBrokenError(`a row of unknown kind ${row.kind} arrived`);
     }
   }
 
