@@ -81,6 +81,16 @@ describe('a partition that is handed over', () => {
     }
   });
 
+  test('is not frozen any later when it is empty: hardly anybody could wait', async () => {
+    const nodes = await open();
+    const began = nodes.time.now();
+    nodes.faults.request = () => {
+      if (nodes.time.now() < began + 3_000) nodes.b.h.disk.stallWrite(100);
+    };
+    await handOver(nodes);
+    expect(nodes.time.now() - began).toBeLessThan(1_500);
+  });
+
   test('moves all the same when a disk is never quick', async () => {
     const nodes = await open();
     nodes.faults.request = () => nodes.b.h.disk.stallWrite(300);

@@ -190,13 +190,15 @@ class Sender {
   /** Does what callers would wait for while nobody waits, until it is quick: a disk is busy now and then, not for long. */
   async #rehearse(): Promise<void> {
     const { clock } = this.#deps;
+    // Of one that is empty hardly anybody could wait, and there are many of them.
+    const isEmpty = this.#progress.rows === 0 && this.#progress.atoms === 0;
     for (let rehearsal = 0; rehearsal < MOST_REHEARSALS; rehearsal++) {
       const began = clock.now();
       await this.#leaving.synced();
       await this.#sendLog();
       // Nothing: the target syncs what it has.
       await this.#sendAtoms([]);
-      if (clock.now() - began <= QUICK_MS) return;
+      if (isEmpty || clock.now() - began <= QUICK_MS) return;
       await sleep(clock, RETRY_MS, this.#signal);
     }
   }
