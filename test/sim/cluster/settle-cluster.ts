@@ -42,6 +42,7 @@ function unsettled(cluster: SimCluster, faults: Faults, observers: ReadonlyMap<s
   const wrong: string[] = [];
   // One that began long ago may go on only now.
   for (const { name, agent } of nodes) {
+    if (!agent.mayCommit) wrong.push(`${name} serves nothing: ${agent.problem}`);
     for (const { id, to } of agent.inventory()) if (to !== '') wrong.push(`${name} sends partition ${id} to ${to}`);
   }
   for (let id = 0; id < cluster.partitions; id++) {
