@@ -13,7 +13,6 @@ import {
 } from '@taskmaster/proxy/router';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import type { RawService, StreamSession, UnaryHandler } from '@taskmaster/server/service';
-import type { Front } from './node.ts';
 
 export interface ColocatedOptions {
   /** The node's own service. */
@@ -27,9 +26,13 @@ export interface ColocatedOptions {
   readonly others?: Upstream & Disposable;
 }
 
-/** A router in front of a node: what `startNode` takes as its `front`. Disposing of it closes its connections. */
-export interface Colocated extends Front {
+/** A router in front of a node. Disposing of it closes its connections. */
+export interface Colocated extends Disposable {
+  /** Answers for the whole cluster. */
+  readonly service: RawService;
   readonly router: Router;
+  /** Ends calls that wait; others go on until it is disposed of. */
+  stop(): void;
 }
 
 /**

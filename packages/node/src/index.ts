@@ -11,5 +11,5 @@ export { type Colocated, type ColocatedOptions, colocate } from './colocated.ts'
 export type { NodeConfig, NodeConfigInput } from './config.ts';
 export { type EmbeddedOptions, openEmbedded } from './embedded.ts';
 export type { EngineConfig } from './engine/config.ts';
-export { type Front, type NodeInside, type RunningNode, type StartNodeOptions, startNode } from './node.ts';
+export { type RunningNode, type StartNodeOptions, startNode } from './node.ts';
 export { StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from './ports/store.ts';

@@ -11,7 +11,7 @@ import {
   PeerSeal,
 } from '@taskmaster/server/grpc';
 import { explainHealth, HttpServer, isReady, type NodeHealth } from '@taskmaster/server/http';
-import { type Log, type Routes, SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { createLogger, readClusterKeys } from '@taskmaster/server/program';
 import {
   createHandlers,
@@ -20,7 +20,6 @@ import {
   type Handlers,
   hostPort,
   LateService,
-  type RawService,
   refusalOf,
   toWireError,
 } from '@taskmaster/server/service';
@@ -29,6 +28,7 @@ import { MemberStore } from './cluster/membership/member-store.ts';
 import { takeStanding } from './cluster/membership/starting-role.ts';
 import { type Member, openMember } from './cluster/open-member.ts';
 import { memberSettings, standingSettings } from './cluster-settings.ts';
+import { type Colocated, colocate } from './colocated.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
 import { openEngine } from './engine/engine.ts';
 import { inspectStore } from './engine/open-state.ts';
@@ -45,23 +45,6 @@ export interface StartNodeOptions {
   readonly log?: Log;
   /** Gives the start up: of use while the node asks to join a cluster. `startNode` rejects with its reason. */
   readonly signal?: AbortSignal;
-  /** Puts something before a member's own service: a router that sends on what other members hold. */
-  readonly front?: (own: RawService, node: NodeInside) => Front;
-}
-
-/** What stands before a node's service may know of the node. */
-export interface NodeInside {
-  /** `host:port` that other members reach this node at; undefined until it is known. */
-  readonly address: () => string | undefined;
-  readonly routes: Routes;
-  readonly log: Log;
-}
-
-/** What is served in the place of a node's own service. */
-export interface Front extends Disposable {
-  readonly service: RawService;
-  /** Ends what waits; everything else goes on until it is disposed of. */
-  stop(): void;
 }
 
 /** A node that serves. Disposing of it stops it. */
@@ -201,12 +184,12 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const own = createNodeService(createHandlers(engine, log), turns);
   const routes = new LateRoutes();
   const address = (): string | undefined => parts.member?.rpcAddress;
-  const front = clustered && config.withProxy ? options.front?.(own, { address, routes, log }) : undefined;
-  if (front !== undefined) opened.use(front);
+  const router = clustered && config.withProxy ? colocate({ own, address, routes, log }) : undefined;
+  if (router !== undefined) opened.use(router);
   // Declared last but for the member, so that a stop begins here: long polls end before anything waits for their
   // connections.
-  opened.defer(() => stopServing(grpc, front, engine, config.stopGraceMs));
-  service.become(front?.service ?? own);
+  opened.defer(() => stopServing(grpc, router, engine, config.stopGraceMs));
+  service.become(router?.service ?? own);
   const takenPort = listening ?? (await listen());
   const grpcAddress = hostPort(host, takenPort);
 
@@ -277,12 +260,12 @@ function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Pr
 
 async function stopServing(
   grpc: GrpcServer,
-  front: Front | undefined,
+  router: Colocated | undefined,
   engine: TaskEngine,
   graceMs: number,
 ): Promise<void> {
   grpc.drain();
-  front?.stop();
+  router?.stop();
   await engine.stop();
   await grpc.stop(graceMs);
 }

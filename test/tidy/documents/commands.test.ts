@@ -144,7 +144,7 @@ describe('commands in documents', () => {
     expect(of('taskmaster-proxy').length).toBeGreaterThan(1);
     const problems = [];
     for (const command of of('taskmaster-node'))
-      problems.push(await problemOf(inert(createNodeProgram('0', undefined, () => {})), command));
+      problems.push(await problemOf(inert(createNodeProgram('0', () => {})), command));
     for (const command of of('taskmaster-proxy'))
       problems.push(await problemOf(inert(createProxyProgram('0', () => {})), command));
     expect(problems.filter((problem) => problem !== undefined)).toEqual([]);

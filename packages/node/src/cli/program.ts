@@ -8,20 +8,15 @@ import {
   withSettings,
 } from '@taskmaster/server/program';
 import { Command } from 'commander';
-import type { StartNodeOptions } from '../node.ts';
 import { nodeSettings } from './node-settings.ts';
 
-/** Runs the command line of a node, whose router is `front`. Resolves with the exit code: 0 done, 1 failed, 2 the command line or the settings are wrong. */
-export function run(args: readonly string[], version: string, front?: StartNodeOptions['front']): Promise<number> {
-  return runProgram(args, (ended) => createProgram(version, front, ended));
+/** Runs the command line of a node. Resolves with the exit code: 0 done, 1 failed, 2 the command line or the settings are wrong. */
+export function run(args: readonly string[], version: string): Promise<number> {
+  return runProgram(args, (ended) => createProgram(version, ended));
 }
 
 /** The commands of a node. */
-export function createProgram(
-  version: string,
-  front: StartNodeOptions['front'],
-  ended: (code: number) => void,
-): Command {
+export function createProgram(version: string, ended: (code: number) => void): Command {
   const program = new Command('taskmaster-node')
     .description('A node of TaskMaster: a durable, priority-ordered task queue.')
     .version(version, '-V, --version', 'print the version')
@@ -38,7 +33,7 @@ export function createProgram(
       boundMemory(NODE_BOUNDS);
       // Help and complaints about settings come at once, without loading a server and a database first.
       const { serve } = await import('./serve.ts');
-      ended(await serve({ config, front, json: options.json === true }));
+      ended(await serve({ config, json: options.json === true }));
     });
 
   const config = program.command('config').description('Look at settings.');

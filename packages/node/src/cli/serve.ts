@@ -3,12 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '@taskmaster/server/ports';
 import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
 import type { NodeConfig } from '../config.ts';
-import { type RunningMember, type RunningNode, type StartNodeOptions, startNode } from '../node.ts';
+import { type RunningMember, type RunningNode, startNode } from '../node.ts';
 
 export interface ServeOptions {
   readonly config: NodeConfig;
   /** The router of a member of a cluster. */
-  readonly front?: StartNodeOptions['front'];
   /** Says that it is ready in a line of JSON, for programs. */
   readonly json: boolean;
 }
@@ -20,7 +19,7 @@ type Why = 'told' | 'left' | 'barred';
 const WAIT_UNSAID_MS = 2_500;
 
 /** Runs a node until it is told to stop. Resolves with the exit code of the process. */
-export async function serve({ config, front, json }: ServeOptions): Promise<number> {
+export async function serve({ config, json }: ServeOptions): Promise<number> {
   const log = createLogger(config.logLevel);
   // The process still ends, as it must when it does not know its own state; a restart finds everything on disk.
   process.on('uncaughtExceptionMonitor', (err) => log.fatal({ err }, 'unexpected error: the node ends'));
@@ -32,7 +31,7 @@ export async function serve({ config, front, json }: ServeOptions): Promise<numb
   });
   let node: RunningNode;
   try {
-    node = await startNode(config, { log, signal: starting.signal, ...(front && { front }) });
+    node = await startNode(config, { log, signal: starting.signal });
   } catch (error) {
     if (starting.signal.aborted) return 0;
     log.debug({ err: error }, 'could not start');
