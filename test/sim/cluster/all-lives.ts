@@ -2,6 +2,8 @@ import type { CallOf, HistoryEvent, LeasedReply } from '../../support/history.ts
 
 type LeaseEvent = HistoryEvent<CallOf<'lease'>>;
 
+type Enqueue = CallOf<'update'>['enqueue'][number];
+
 interface Lease extends LeasedReply {
   readonly event: LeaseEvent;
 }
@@ -9,12 +11,13 @@ interface Lease extends LeasedReply {
 /**
  * What holds also where a partition was lost and began anew:
  *
- *  (h) the lease tokens of a PID grow, over all of its lives; and whatever is leased from a queue was enqueued there.
+ *  (h) the lease tokens of a PID grow, over all of its lives; and whatever is leased from a queue was enqueued there, or
+ *      its retry policy names the queue for its dead letters.
  */
 export function acrossLives(events: readonly HistoryEvent[]): string[] {
-  const queueOf = new Map<string, string>();
+  const queuesOf = new Map<string, readonly string[]>();
   for (const { call } of events) {
-    if (call.kind === 'update') for (const { data, queue } of call.enqueue) queueOf.set(data, queue);
+    if (call.kind === 'update') for (const item of call.enqueue) queuesOf.set(item.data, queuesFor(item));
   }
   const byPid = new Map<string, Lease[]>();
   const wrong: string[] = [];
@@ -22,8 +25,8 @@ export function acrossLives(events: readonly HistoryEvent[]): string[] {
     if (!isLease(event) || event.outcome.kind !== 'leased') continue;
     for (const task of event.outcome.tasks) {
       const { queue, pid, data } = task;
-      if (queueOf.get(data) !== queue)
-        wrong.push(`(h) #${event.id} leased from ${queue} what was put into ${queueOf.get(data)}`);
+      if (queuesOf.get(data)?.includes(queue) !== true)
+        wrong.push(`(h) #${event.id} leased from ${queue} what was put into ${queuesOf.get(data)?.[0]}`);
       const key = `${queue} ${pid}`;
       const leases = byPid.get(key) ?? [];
       byPid.set(key, leases);
@@ -32,6 +35,11 @@ export function acrossLives(events: readonly HistoryEvent[]): string[] {
   }
   for (const [pid, leases] of byPid) wrong.push(...goingBack(pid, leases));
   return wrong;
+}
+
+function queuesFor({ queue, retry }: Enqueue): string[] {
+  const [group = ''] = queue.split('#');
+  return retry === undefined || retry.deadLetterQueue === '' ? [queue] : [queue, `${group}#${retry.deadLetterQueue}`];
 }
 
 function goingBack(pid: string, leases: readonly Lease[]): string[] {

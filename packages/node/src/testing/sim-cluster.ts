@@ -320,6 +320,7 @@ export class SimNode {
       handOffs,
       partitionCount: cluster.partitions,
       transfersAtOnce: 4,
+      contacts: [`${ALL_NODES}:1`],
     });
     this.#handOffs = handOffs;
     this.#agent = agent;
