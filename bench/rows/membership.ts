@@ -5,7 +5,7 @@ import { atMost, type Measurement, percentile } from '../measurement.ts';
 import type { Bench, Row } from '../row.ts';
 
 const SIZES = [3, 9] as const;
-/** docs/cluster.md promises this. */
+/** docs/operate/cluster.md promises this. */
 const MOST_DEATH_MS = 4_000;
 const LOOK_MS = 50;
 const PARTITIONS = 1024;

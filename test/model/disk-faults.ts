@@ -2,7 +2,7 @@ import { Family, type SimDisk } from '@taskmaster/node/testing';
 import type { Key } from '@taskmaster/server/domain';
 import type { CountsReply } from '../support/history.ts';
 
-/** Partition and queue id; see docs/data-on-disk.md. */
+/** Partition and queue id; see docs/internals/data-on-disk.md. */
 const PREFIX = 8;
 const INSTANT = 6;
 

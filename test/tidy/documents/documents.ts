@@ -17,7 +17,14 @@ export interface Block {
   readonly text: string;
 }
 
-const PATTERNS = ['*.md', 'docs/*.md', 'packages/*/README.md', 'examples/README.md', 'bench/**/README.md'];
+const PATTERNS = [
+  '*.md',
+  'docs/*.md',
+  'docs/{operate,internals}/*.md',
+  'packages/*/README.md',
+  'examples/README.md',
+  'bench/**/README.md',
+];
 
 export const documents: readonly Document[] = globSync(PATTERNS, {
   cwd: root,

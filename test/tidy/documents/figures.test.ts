@@ -98,7 +98,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `Node ${enginesOf('packages/client')} or newer does; a node, a proxy and the embedded mode need Node ${enginesOf('packages/node')}`,
   ],
   [
-    'docs/data-on-disk.md',
+    'docs/internals/data-on-disk.md',
     ...familyNames.map((family) => `| \`${family}\` | `),
     ...['node', 'clock', 'partition/', 'reap/', 'holder/', 'clear/', 'identity', 'member/'].map(
       (key) => `| \`${key}\` `,
@@ -108,24 +108,24 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `Every ${engine.checkpointIntervalMs} ms`,
   ],
   [
-    'docs/proxy.md',
+    'docs/operate/proxies.md',
     `Updates of up to ${constant('proxy/src/upstream/sender.ts', 'SHARED_BYTES') / KIB} KiB in calls of their own`,
     `holds the call for up to ${router.holdMs / SECOND} s`,
     `no more than ${constant('proxy/src/router/leases.ts', 'STRICT_STEPS')} times`,
   ],
   [
-    'docs/operations.md',
+    'docs/operate/sizing.md',
     `engine cache (${engine.cacheBytes / MIB} MiB)`,
     `request ids (${engine.requestIdBytes / MIB} MiB, and up to ${constant('node/src/engine/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB`,
     `in flight (${engine.maxInFlightBytes / MIB} MiB at most`,
-    `at most ${spelled(engine.checkpointIntervalMs)} of work`,
     `\`--max-semi-space-size=${NODE_BOUNDS.youngMib}\``,
     `\`--initial-old-space-size=${NODE_BOUNDS.oldLeastMib}\``,
     `\`--heap-growing-percent=${NODE_BOUNDS.oldGrowthPercent}\``,
-    `a file \`${ACCEPT_LOSS_FILE}\` in the directory`,
   ],
+  ['docs/operate/deploy.md', `at most ${spelled(engine.checkpointIntervalMs)} of work`],
+  ['docs/operate/disks.md', `a file \`${ACCEPT_LOSS_FILE}\` in the directory`],
   [
-    'docs/cluster.md',
+    'docs/operate/cluster.md',
     `has answered for ${spelled(constant('node/src/cluster/membership/starting-role.ts', 'LOOK_FIRST_MS'))}`,
     `for more than ${spelled(constant('node/src/cluster/membership/commit-guard.ts', 'PAUSE_MS'))}`,
     `how far it is every ${spelled(constant('node/src/cluster/report/share-log.ts', 'PROGRESS_MS'))}`,

@@ -26,7 +26,7 @@ describe('settings in documents', () => {
     const text = [
       '# Settings\n',
       'Every setting of a node and of a proxy with its default, as `taskmaster-node config print` and `taskmaster-proxy config',
-      'print` write them: each block is a file for `--config`. A test writes this page. [operations.md](operations.md#settings)',
+      'print` write them: each block is a file for `--config`. A test writes this page. [deploy.md](operate/deploy.md#settings)',
       'tells how to set them.\n',
       sectionOf('A node', nodeSettings),
       sectionOf('A proxy', proxySettings),
@@ -83,8 +83,8 @@ describe('settings in documents', () => {
     const wrong: string[] = [];
     let compared = 0;
     for (const { path, table } of [
-      { path: 'docs/cluster.md', table: nodeSettings },
-      { path: 'docs/proxy.md', table: proxySettings },
+      { path: 'docs/operate/cluster.md', table: nodeSettings },
+      { path: 'docs/operate/proxies.md', table: proxySettings },
     ]) {
       const document = documents.find((one) => one.path === path);
       for (const { setting: cell = '', default: told = '' } of document === undefined ? [] : rowsOf(document)) {
