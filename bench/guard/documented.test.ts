@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { parseBaseline } from './baseline.ts';
 
-const DOCUMENT = new URL('../../docs/performance.md', import.meta.url);
+const DOCUMENT = new URL('../HISTORY.md', import.meta.url);
 const BASELINE = new URL('../baseline.json', import.meta.url);
 
 /** The cells of a line of the document's table, without its title, as numbers. */
@@ -12,7 +12,7 @@ const cellsOf = (document: string, title: string): number[][] => {
   return cells.map((cell) => cell.split(/, | in /).map((figure) => Number.parseInt(figure.replaceAll(',', ''), 10)));
 };
 
-test('docs/performance.md says what the baseline counts', async () => {
+test('bench/HISTORY.md says what the baseline counts', async () => {
   const document = await readFile(DOCUMENT, 'utf8');
   const counted = Object.values(parseBaseline(await readFile(BASELINE, 'utf8')).rows).map((row) => row.counted);
   const figures = (name: string): number[] => counted.map((row) => row[name] ?? Number.NaN);

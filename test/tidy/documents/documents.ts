@@ -19,11 +19,11 @@ export interface Block {
 
 const PATTERNS = [
   '*.md',
-  'docs/*.md',
-  'docs/{operate,internals}/*.md',
+  'docs/**/*.md',
   'packages/*/README.md',
   'examples/README.md',
-  'bench/**/README.md',
+  'bench/*.md',
+  'bench/*/README.md',
 ];
 
 export const documents: readonly Document[] = globSync(PATTERNS, {
