@@ -42,29 +42,29 @@ export interface AgentDeps {
   readonly memberStore: MemberStore;
   readonly membership: Membership;
   readonly partitions: Partitions;
-  /** Of the cluster, fixed when it was created. */
+  /** Number of partitions of the cluster; fixed when the cluster was created. */
   readonly partitionCount: number;
   readonly handOffs: HandOffs;
   readonly call: CallPeer;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  /** Transfers from this node at once. */
+  /** Maximum number of concurrent transfers from this node. */
   readonly transfersAtOnce: number;
-  /** `host:port` of gRPC of nodes to ask while none is seen to be alive. Default: none. */
+  /** gRPC addresses (`host:port`) of nodes to ask while gossip knows no live node. Default: none. */
   readonly contacts?: readonly string[];
 }
 
-/** What other nodes ask, beside the parts of hand-offs. */
+/** The calls that other nodes make to an agent. Calls of hand-offs are in `TransferMethod`. */
 export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'giveUp';
 
-/** Until what the removed member held is claimed, see `Orphans`; most are dead, and never answer. */
+/** A removed member is told of its removal this often. Most are dead and never answer; `Orphans` (O2) covers the rest. */
 const TELL_ATTEMPTS = 5;
 const TELL_RETRY_MS = 1_000;
 
 /**
- * A node's part in its cluster: keeps what is known of members and holders in step with the others, and has partitions
- * moved to where the ring wants them. Runs on ports only.
+ * A node's part in its cluster: synchronizes the knowledge of members and holders with other nodes, and moves partitions
+ * to the nodes that the ring assigns. Uses ports only.
  */
 export class ClusterAgent {
   readonly handlers: PeerHandlers<AgentMethod> = {
@@ -84,7 +84,7 @@ export class ClusterAgent {
       return this.removal.giveUp([nodeId, ...also], acceptLoss);
     },
   };
-  /** How other members are given up. */
+  /** Removes other members. */
   readonly removal: Removal;
   readonly #deps: AgentDeps;
   readonly #knowledge: Knowledge;
@@ -177,7 +177,7 @@ export class ClusterAgent {
     return this.#knowledge.view;
   }
 
-  /** Node id by partition, as the ring wants it. */
+  /** Node id by partition, as the ring assigns it. */
   get desired(): readonly string[] {
     return this.#knowledge.desired;
   }
@@ -186,27 +186,27 @@ export class ClusterAgent {
     return this.#knowledge.self;
   }
 
-  /** Resolves when this node has handed everything over and left. Never for one that was given up. */
+  /** Resolves when this node has handed over all partitions and left. Never resolves for a removed node. */
   get left(): Promise<void> {
     return this.#leaving.done;
   }
 
-  /** Resolves once this node may change what it holds, the first time; rejects where it never may. */
+  /** Resolves when this node may commit for the first time; rejects if it never may. */
   get confirmed(): Promise<void> {
     return this.#guard.confirmed;
   }
 
-  /** Resolves when this node learns that it may never change anything again; see `CommitGuard.barred`. */
+  /** Resolves when this node learns that it may never commit again; see `CommitGuard.barred`. */
   get barred(): Promise<void> {
     return this.#guard.barred;
   }
 
-  /** Whether this node may change what it holds now: not while it waits to hear that it is still a member. */
+  /** Whether this node may commit now. False while it waits for a confirmation that it is still a member. */
   get mayCommit(): boolean {
     return this.#guard.check() === undefined;
   }
 
-  /** The other members that hold partitions, or may. */
+  /** The other members that hold partitions, or may hold some. */
   get others(): MemberRecord[] {
     return this.#knowledge.others;
   }
@@ -215,12 +215,11 @@ export class ClusterAgent {
     return addressOf(nodeId, this.#deps.membership, this.members);
   }
 
-  /** Why this node changes nothing at present, for people; undefined while it does. */
+  /** Why this node commits nothing now, as text for operators; undefined while it commits. */
   get problem(): string | undefined {
     return this.#guard.problem;
   }
 
-  /** What this node holds. */
   inventory(): InventoryEntry[] {
     const { partitions, handOffs } = this.#deps;
     return inventoryOf(partitions.held(), handOffs.progress());
@@ -230,7 +229,7 @@ export class ClusterAgent {
     const { partitions, handOffs } = this.#deps;
     partitions.locate((id) => this.#locate(id));
     this.#endListening = partitions.onChange((changed) => this.#holdingsChanged(changed));
-    // The last run may have ended between a removal and what follows from it; the rest is seen to by `LeftTargets`.
+    // The last run may have ended between a removal and its consequences. `LeftTargets` does the remaining ones.
     for (const record of this.members.values()) if (isRemoved(record)) void this.#refuseRemoved(record.nodeId);
     handOffs.start();
     this.#holdingsChanged(this.view.ids());
@@ -240,7 +239,7 @@ export class ClusterAgent {
     if (this.self?.state === 'leaving') this.#leaving.goOn();
   }
 
-  /** Ends what is under way; partitions and members stay as they are. */
+  /** Ends all running work; partitions and members stay as they are. */
   stop(): void {
     this.#stopping.abort(new Refusal('SHUTTING_DOWN', 'the node is shutting down'));
     this.#endListening();
@@ -259,38 +258,39 @@ export class ClusterAgent {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Asks one member after the other to be taken in; resolves with what the first of them that answers says. */
+  /** Asks the addresses in order to admit this node; resolves with the first answer. */
   join(addresses: readonly string[]): Promise<JoinResponse> {
     return this.#joining.ask(addresses);
   }
 
   /**
-   * Ready to hold partitions; resolves once another member that holds some knows it durably. A node that only itself knew
-   * to be active could give up one that does not know of it, and that would, started again, believe to be alone.
+   * Makes this node active, so that it may hold partitions. Resolves once another holding member has stored that durably.
+   * Without it this node could remove a member that does not know this node; restarted, that member would think it is
+   * alone.
    */
   activate(): Promise<void> {
     return this.#joining.activate();
   }
 
-  /** To be called at a start: others find this node again by what its record says. */
+  /** Call this at every start: other nodes find this node by the addresses in its record. */
   async updateSelf(addresses: { readonly rpcAddress?: string; readonly gossipAddress?: string }): Promise<void> {
     if (this.self?.state !== 'left') await this.#knowledge.changeSelf(addresses);
   }
 
-  /** Begins to hand everything over; harmless when repeated. Resolves with what is held then; see `left`. */
+  /** Starts to hand over all partitions; idempotent. Resolves with the number of partitions still held; see `left`. */
   async leave(): Promise<number> {
     await this.#leaving.begin();
     return this.#deps.partitions.held().length;
   }
 
-  /** Hands everything over; resolves when nothing is left here and everybody may know that this node has left. */
+  /** Hands over all partitions; resolves when this node holds none and has told the other members that it left. */
   async drain(signal?: AbortSignal): Promise<void> {
     await this.leave();
     await Promise.race([this.left, aborted(signal), aborted(this.#stopping.signal)]);
   }
 
   async #tell({ clusterId, from, knowledge: heard }: ExchangeRequest): Promise<ExchangeResponse> {
-    // A proxy may not know yet which cluster it found.
+    // A proxy may not know the cluster's id yet.
     if (clusterId !== '' || from !== '') this.#assertCluster(clusterId);
     const { identity, partitionCount: partitions, clock } = this.#deps;
     const knowledge = this.#knowledge;
@@ -318,17 +318,17 @@ export class ClusterAgent {
     this.#look();
   }
 
-  /** What follows from a removal at this node. What cannot be taken back now is later. */
+  /** Does what a removal requires at this node. A partition that cannot be taken back now is taken back later. */
   async #resolveRemoved({ nodeId }: MemberRecord): Promise<void> {
     if (nodeId === this.nodeId) return;
     await this.#refuseRemoved(nodeId);
     await this.#takeBack(nodeId).catch((error: unknown) => {
       const { log } = this.#deps;
-      log.warn({ err: error, nodeId }, 'what a member that was given up may have taken could not be taken back yet');
+      log.warn({ err: error, nodeId }, 'could not take back yet the partitions that a removed member may have taken');
     });
   }
 
-  /** The member itself is told, in case it runs. */
+  /** Also tells the removed member, in case it still runs. */
   async #refuseRemoved(nodeId: string): Promise<void> {
     if (nodeId === this.nodeId) return;
     void this.#tellRemoved(nodeId);
@@ -343,12 +343,12 @@ export class ClusterAgent {
     const { signal } = this.#stopping;
     for (let attempt = 0; attempt < TELL_ATTEMPTS && !signal.aborted; attempt++) {
       if (await this.#exchanger.with(nodeId)) return;
-      // A stop ends it.
+      // Rejects when the agent stops; the loop ends then.
       await sleep(this.#deps.clock, TELL_RETRY_MS, signal).catch(() => {});
     }
   }
 
-  /** Peers pull when the number has grown. */
+  /** Peers fetch this node's knowledge when its state version has grown. */
   #announce(): void {
     const { membership } = this.#deps;
     membership.announce({ stateVersion: membership.self.stateVersion + 1 });
@@ -356,12 +356,12 @@ export class ClusterAgent {
     this.#look();
   }
 
-  /** Others may have come back at other addresses. */
+  /** Asks gossip to look for the other members: they may have restarted at new addresses. */
   #seekOthers(): void {
     this.#deps.membership.seek(this.others.flatMap(({ gossipAddress }) => gossipAddress || []));
   }
 
-  /** Does what there is to do as things stand. */
+  /** Lets every part of the agent act on the present state. */
   #look(): void {
     if (this.#stopping.signal.aborted || this.self?.state === 'left') return;
     this.#presence.look();
@@ -371,13 +371,16 @@ export class ClusterAgent {
     this.#leftTargets.look();
   }
 
-  /** Where to send partitions to; nowhere while the member is not there. */
+  /** The address that partitions for the node go to; undefined while the node is not alive. */
   #targetAt(nodeId: string): string | undefined {
     const peer = this.#deps.membership.peers().find((one) => one.nodeId === nodeId);
     return peer?.alive === true ? peer.rpcAddress : undefined;
   }
 
-  /** Those who must be heard before anything is decided for all; who joins may hold something before it is known here. */
+  /**
+   * The members that must answer before a decision for the whole cluster. That includes members that are joining: they may
+   * hold partitions before this node knows it.
+   */
   #toHear(): string[] {
     const alive = new Set(this.#deps.membership.peers().flatMap((peer) => (peer.alive ? [peer.nodeId] : [])));
     return [...this.members.values()]

@@ -2,12 +2,12 @@ import type { PartitionId } from '@taskmaster/server/domain';
 import type { Holder, Membership, RoutedNode, Routes } from '@taskmaster/server/ports';
 import type { ClusterAgent } from './agent.ts';
 
-/** Where partitions are, as a member of the cluster knows it. */
+/** The holder of each partition, as a member of the cluster knows it. */
 export class MemberRoutes implements Routes {
   readonly partitions: number;
   readonly #agent: ClusterAgent;
   readonly #membership: Membership;
-  /** Said by nodes in passing. The agent learns it from the holders themselves. */
+  /** Holders named in refusals of other nodes. The agent learns them later from the holders themselves. */
   readonly #heard = new Map<number, Holder>();
 
   constructor(agent: ClusterAgent, membership: Membership) {

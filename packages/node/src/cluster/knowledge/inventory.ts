@@ -2,7 +2,7 @@ import { type InventoryEntry, PartitionState } from '@taskmaster/proto';
 import type { HeldPartition } from '../../engine/partitions/partition-host.ts';
 import type { HandOffProgress } from '../placement/handoff/sender.ts';
 
-/** What a node holds, as it tells others. */
+/** The partitions that a node holds, in the form sent to other nodes. */
 export function inventoryOf(held: readonly HeldPartition[], progress: readonly HandOffProgress[]): InventoryEntry[] {
   const sending = new Map(progress.map((one) => [one.partition, one]));
   return held.map((partition) => {
@@ -25,7 +25,7 @@ function stateOf({ state }: HeldPartition, moving: HandOffProgress | undefined):
     case 'frozen':
       return PartitionState.PARTITION_STATE_FROZEN;
     case 'handing-over':
-      // While the target is being asked to take it, its answer is a matter of milliseconds.
+      // In phase `frozen` the target was just asked to take the partition; it answers within milliseconds.
       return moving?.phase === 'frozen'
         ? PartitionState.PARTITION_STATE_FROZEN
         : PartitionState.PARTITION_STATE_UNRESOLVED;

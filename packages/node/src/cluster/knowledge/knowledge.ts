@@ -28,23 +28,26 @@ export interface KnowledgeDeps {
 }
 
 export interface KnowledgeListener {
-  /** Records changed; durable. */
+  /** Member records changed; the change is durable. */
   readonly membersChanged: () => void;
-  /** A member was given up. Nothing else is heard or said before it resolves. */
+  /** A member was removed. This node takes in and tells nothing else until the promise resolves. */
   readonly removed: (record: MemberRecord) => Promise<void>;
-  /** Others know partitions of this node at later epochs than its own disk does. */
+  /** Other nodes know these partitions of this node at later epochs than its own disk does. */
   readonly outdated: (partitions: readonly PartitionId[]) => void;
-  /** There is something that others do not know. */
+  /** This node knows something that other nodes do not know yet. */
   readonly news: () => void;
 }
 
-/** What partitions hold is counted at most so often: it takes a look at every queue. */
+/** Shortest time between two counts of tasks and queues: a count reads every queue. */
 const COUNT_MS = 1_000;
-/** What could not be written is tried again after so long, then later and later. */
+/** Backoff of a failed write: it starts with the first value and doubles up to the second. */
 const FIRST_RETRY_MS = 200;
 const MAX_RETRY_MS = 10_000;
 
-/** What a node knows of its cluster: its members, durably, and where partitions are. Its own part of both it says itself. */
+/**
+ * What a node knows of its cluster: the members (durable) and the holder of each partition. Only the node itself changes
+ * its own record and says which partitions it holds.
+ */
 export class Knowledge {
   readonly view: HolderView;
   readonly #deps: KnowledgeDeps;
@@ -53,7 +56,7 @@ export class Knowledge {
   #desired: readonly string[];
   #countedAt = Number.NEGATIVE_INFINITY;
   #turn: Promise<void> = Promise.resolve();
-  /** Others hold these; that this node gave them up could not be written yet. */
+  /** Partitions that other nodes hold now. This node released them, but could not write that yet. */
   #toWrite: ReadonlyMap<PartitionId, KnownHolder> = new Map();
   #retryMs = FIRST_RETRY_MS;
   #cancelRetry: CancelTimer = () => {};
@@ -65,7 +68,7 @@ export class Knowledge {
     this.view = new HolderView(deps.partitionCount);
     this.#members = deps.members;
     this.#desired = desiredHolders(ringMembers(deps.members), deps.partitionCount);
-    // Before the first answer: what it leaves out is taken for lost where a member is given up.
+    // Before this node answers anybody: a removal takes partitions that no answer mentions for lost.
     this.#learnOwn(this.view.ids());
   }
 
@@ -73,7 +76,7 @@ export class Knowledge {
     return this.#members;
   }
 
-  /** Node id by partition, as the ring wants it. */
+  /** Node id by partition, as the ring assigns it. */
   get desired(): readonly string[] {
     return this.#desired;
   }
@@ -82,7 +85,7 @@ export class Knowledge {
     return this.#members.get(this.#deps.identity.nodeId);
   }
 
-  /** The other members that hold partitions, or may. */
+  /** The other members that hold partitions, or may hold some. */
   get others(): MemberRecord[] {
     const { nodeId } = this.#deps.identity;
     return [...this.#members.values()].filter((record) => record.nodeId !== nodeId && isHolding(record));
@@ -93,15 +96,15 @@ export class Knowledge {
     this.#cancelRetry();
   }
 
-  /** As it is told to others. */
+  /** The knowledge in the form sent to other nodes. */
   tell(): ClusterKnowledge {
     this.#count();
     return toWireKnowledge(this.#members, this.view);
   }
 
   /**
-   * What is heard and claimed, and what is answered of it, takes turns: an answer speaks of what is done, and whatever
-   * follows from a record has followed before anybody is told that the record is known.
+   * Runs `work` after all earlier work: news, claims and answers take turns. So an answer contains only finished changes,
+   * and all consequences of a record are done before this node tells others that it knows the record.
    */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#turn.then(work);
@@ -112,14 +115,14 @@ export class Knowledge {
     return done;
   }
 
-  /** Takes over what the node of this id knows. Only in turn, as all that changes something. */
+  /** Merges the knowledge of node `from`. Call it only inside `inTurn`. */
   async learn(knowledge: ClusterKnowledge | undefined, from: string): Promise<void> {
-    // It may still believe to hold what others have claimed since.
+    // A removed node may still believe that it holds partitions which other nodes have claimed since.
     if (isRemoved(this.#members.get(from))) return;
     const { records, news } = learnFrom(knowledge, this.view);
     if (news) {
       const isOwnRemoval = records.some((record) => record.nodeId === this.#deps.identity.nodeId && isRemoved(record));
-      // Before anything else: what this node has is not served for a turn longer.
+      // First of all: old data must not be served for one more turn.
       if (!isOwnRemoval) this.#noticeOldData();
       await this.#giveUpSuperseded(isOwnRemoval || isRemoved(this.self));
       this.#listener.news();
@@ -127,7 +130,7 @@ export class Knowledge {
     await this.adopt(records);
   }
 
-  /** Durable before anything follows from it. */
+  /** Merges records, and stores them before it acts on them. */
   async adopt(records: readonly MemberRecord[]): Promise<void> {
     const merged = mergeMembers(this.#members, records);
     if (merged === this.#members) return;
@@ -141,7 +144,7 @@ export class Knowledge {
     this.#listener.news();
   }
 
-  /** Waits for its turn. Without a difference nothing happens. */
+  /** Changes this node's own record, in turn. Does nothing if the record stays the same. */
   changeSelf(change: Partial<Pick<MemberRecord, 'state' | 'rpcAddress' | 'gossipAddress'>>): Promise<void> {
     return this.inTurn(async () => {
       const { self } = this;
@@ -153,7 +156,7 @@ export class Knowledge {
     });
   }
 
-  /** What this node holds it says first hand; where it has just given something up, it knows to whom. */
+  /** Call this when this node began or ceased to hold partitions. */
   holdingsChanged(ids: Iterable<PartitionId>): void {
     if (this.#learnOwn(ids)) this.#listener.news();
   }
@@ -171,8 +174,8 @@ export class Knowledge {
   }
 
   /**
-   * A node says that it holds a partition once that is durable. So where others have heard that of it at a later epoch than
-   * its own disk knows, the disk has an older copy of what it had, and everything on it is old.
+   * A node tells others that it holds a partition only after that is durable. So if others know a later epoch than this
+   * node's own disk, the disk has an older copy of the data, and everything on it is old.
    */
   #noticeOldData(): void {
     const { partitions, identity } = this.#deps;
@@ -183,8 +186,8 @@ export class Knowledge {
   }
 
   /**
-   * What somebody else holds at a later epoch is not this node's any more, whatever it thinks. `isExpected`: as it was
-   * given up, which is told of elsewhere.
+   * Releases each partition that another node holds at a later epoch. `isExpected`: this node was removed, which is
+   * logged elsewhere.
    */
   async #giveUpSuperseded(isExpected: boolean): Promise<void> {
     const { partitions, identity, log } = this.#deps;
@@ -197,16 +200,16 @@ export class Knowledge {
       if (known.epoch <= epoch) continue;
       const details = { partition: id, epoch, by: known };
       log.debug(details, 'another node holds the partition at a later epoch');
-      // Where this node told another one to take it, that is the answer it was waiting for.
+      // If this node had asked another node to take it, this is the answer that it waited for.
       if (holding.kind !== 'handing-over') lost.push(id);
       superseded.set(id, known);
     }
     await this.#supersede(superseded);
     if (lost.length === 0 || isExpected) return;
-    log.error({ partitions: lost }, 'other nodes hold partitions of this one at later epochs: it gave them up');
+    log.error({ partitions: lost }, 'released partitions of this node: other nodes hold them at later epochs');
   }
 
-  /** None of them is served from now on. What cannot be written is so later: nothing that is heard waits for a disk. */
+  /** Stops serving the partitions at once. A failed write is repeated later: news must not wait for a disk. */
   async #supersede(superseded: ReadonlyMap<PartitionId, KnownHolder>): Promise<void> {
     const { partitions, log } = this.#deps;
     const failed = new Map<PartitionId, KnownHolder>();
@@ -226,7 +229,7 @@ export class Knowledge {
       this.#retryMs = FIRST_RETRY_MS;
       return;
     }
-    log.debug({ err: problem, partitions: [...failed.keys()] }, 'that partitions were given up cannot be written yet');
+    log.debug({ err: problem, partitions: [...failed.keys()] }, 'could not write yet that partitions were released');
     this.#retryLater();
   }
 

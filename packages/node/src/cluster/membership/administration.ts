@@ -28,7 +28,7 @@ export interface AdministrationDeps {
 const INVENTORY_TIMEOUT_MS = 2_000;
 const LEAVE_TIMEOUT_MS = 5_000;
 
-/** What operators see of a cluster and do with it, through any node; see cluster.proto. */
+/** The cluster calls for operators, answered by any node; see cluster.proto. */
 export class ClusterAdministration {
   readonly #deps: AdministrationDeps;
 
@@ -74,7 +74,7 @@ export class ClusterAdministration {
     const address = agent.addressOf(nodeId);
     try {
       if (address === undefined) throw new Error('its address is not known');
-      // Gossip knows of a start sooner than a connection that tries again now and then.
+      // Gossip notices a restart sooner than a connection in reconnect backoff.
       const waitForConnection = membership.peers().some((peer) => peer.nodeId === nodeId && peer.alive);
       return await call(address, 'leave', { clusterId, nodeId }, { timeoutMs: LEAVE_TIMEOUT_MS, waitForConnection });
     } catch (error) {
@@ -90,13 +90,13 @@ export class ClusterAdministration {
     return this.#deps.agent.removal.remove([...nodeIds], { acceptLoss, waitMs });
   };
 
-  /** The member of this name, or of this node id: names of those that have left may come again. */
+  /** The member with this name or this node id. A new member may reuse the name of a member that left. */
   #memberNamed(name: string): MemberRecord {
     const { members } = this.#deps.agent;
     const [found, ...others] = membersNamed(members, name);
     if (found && others.length > 0) {
       const ids = [found, ...others].map(({ nodeId, rpcAddress }) => `${nodeId} at ${rpcAddress}`).sort();
-      const message = `several members have the name ${name}: name one of them by its id, of ${ids.join(', ')}`;
+      const message = `several members have the name ${name}: use the id of one of them: ${ids.join(', ')}`;
       throw new Refusal('NAME_IN_USE', message, { metadata: { member: name } });
     }
     const known = found ?? members.get(name);
@@ -136,14 +136,14 @@ export class ClusterAdministration {
     };
   }
 
-  /** What a node holds, as it says itself; undefined without an answer. */
+  /** The partitions that a node says it holds; undefined without an answer. */
   async #inventoryOf(nodeId: string): Promise<readonly InventoryEntry[] | undefined> {
     const { agent, call, clusterId, log } = this.#deps;
     const address = agent.addressOf(nodeId);
     if (address === undefined) return undefined;
     try {
       const answer = await call(address, 'inventory', { clusterId }, { timeoutMs: INVENTORY_TIMEOUT_MS });
-      // The address may have become another member's.
+      // Another member may have this address now.
       return answer.nodeId === nodeId ? answer.held : undefined;
     } catch (error) {
       log.debug({ err: error, peer: nodeId }, 'a member did not say what it holds');
@@ -169,7 +169,7 @@ export class ClusterAdministration {
       };
     }
     const counts = view.counts(id);
-    // Its holder may have got it while it was asked: then it is between two nodes.
+    // The known holder answered without this partition: the partition is on its way between two nodes.
     const isBetween = known && inventories.get(known.nodeId) !== undefined;
     return {
       ...common,
@@ -187,7 +187,7 @@ interface Seen {
   readonly entry: InventoryEntry;
 }
 
-/** By partition, who holds it at the latest epoch; two may say that they hold it while it is handed over. */
+/** The holder of each partition with the latest epoch. During a hand-off two nodes may say that they hold it. */
 function latestOf(inventories: ReadonlyMap<string, readonly InventoryEntry[] | undefined>): Map<number, Seen> {
   const latest = new Map<number, Seen>();
   for (const [nodeId, held] of inventories) {

@@ -6,23 +6,23 @@ export interface CommitGuardDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly self: () => MemberRecord | undefined;
-  /** The other members that take part when one is given up, alive or not. */
+  /** The other members that hold partitions or may hold some, alive or not. */
   readonly others: () => readonly MemberRecord[];
-  /** Hears what the member knows; undefined unless it answered. */
+  /** Exchanges knowledge with the member; undefined if it did not answer. */
   readonly hear: (nodeId: string) => Promise<Heard | undefined>;
 }
 
 const BEAT_MS = 500;
-/** Whoever stood still for longer may have been given up meanwhile. */
+/** A node that paused for longer may have been removed meanwhile. */
 export const PAUSE_MS = 5_000;
-/** Callers wait so long, then they are refused. */
+/** Longest time that callers wait for a confirmation; then they are refused. */
 const PATIENCE_MS = 2_000;
-/** So long those who wait themselves look for somebody who does not: longer than a process needs to start again. */
+/** How long a waiting node looks for a member that may commit (G2): longer than a process needs to restart. */
 const SEARCH_MS = 10_000;
 const RETRY_DELAY_MS = 500;
 const REPORT_MS = 30_000;
 
-/** When a beat was, by all clocks there are: the first of them stands still while the machine is suspended. */
+/** The time of a beat by all three clocks. `now` pauses while the machine is suspended. */
 interface Beat {
   readonly now: Instant;
   readonly wall: number;
@@ -31,42 +31,43 @@ interface Beat {
 
 type State =
   | { readonly kind: 'open' }
-  /** Nothing is committed until one of the others says that this node is still a member. */
+  /** Commits wait until another member confirms that this node is still a member. */
   | {
       readonly kind: 'held';
       readonly since: Instant;
       readonly over: PromiseWithResolvers<void>;
       readonly asking: Set<string>;
-      /** Of everybody who was asked since, whether an answer came. */
+      /** By each member asked since then: whether it answered. */
       readonly answered: Map<string, boolean>;
       reportAt: number;
     }
-  /** Nothing is committed ever again. */
+  /** This node never commits again. */
   | { readonly kind: 'closed'; readonly refused: Promise<void> };
 
 /**
- * Keeps a node that was given up while it was down or stood still from changing anything.
+ * Keeps a node from committing if it was removed while it was down or paused.
  *
- *  G1  Nothing is committed between a start, or a gap of five seconds in the beats by any clock, and an exchange begun after it with
- *      another member that has not left and does not wait itself. Every such member knows durably who was given up before
- *      anything of it is claimed, so one answer of any of them suffices.
- *  G2  Those who wait may know nothing of it: members that were given up together, or one after the other before the
- *      second heard of the first, do not when they come back. What they say counts only once all others have answered; or,
- *      where those who have not keep silent for ten seconds, once more than half of all members that this node knows have,
- *      with itself. The latter is for a cluster that was down as a whole and of which a few stay down. From members that
- *      were given up together, came back together, and reach none of those who know, it can be told by their number
- *      alone: those serve only where they are the greater part of the members they know. Operators are told not to do that.
- *  G3  Whoever is alone has nobody who could have given it up.
- *  G4  Whether the others are down or cut off cannot be told from here: while nobody answers it waits, however long they
- *      are gone. Members that will not return are given up by an operator, at this node too.
- *  G5  A node that was started with an older copy of its data directory commits nothing once it hears of that: at its start
- *      that is before it is told that it is a member, unless whoever tells it does not know better.
+ *  G1  After a start, or after a gap of five seconds between beats by any clock, the node commits nothing until it has
+ *      exchanged knowledge with another member. The exchange must begin after the start or gap; the other member must not
+ *      have left and must not be waiting itself. Every such member stores a removal durably before anybody claims the
+ *      removed member's partitions, so one answer suffices.
+ *  G2  A waiting member may not know of a removal. Example: two members were removed together, or one after the other
+ *      before the second heard of the first; both restart. So answers of waiting members count only once all other members
+ *      have answered. After ten seconds, answers of more than half of the members that this node knows (itself included)
+ *      suffice. That rule is for a cluster that was down as a whole and of which a few members stay down. Removed members
+ *      that restart together and reach no remaining member look the same, except for their number: they serve only if they
+ *      are more than half of the members they know. The documents tell operators not to do that.
+ *  G3  A node without other members commits at once: no member could have removed it.
+ *  G4  The node cannot tell members that are down from members that are cut off. While no member answers it waits, without
+ *      a time limit. An operator can remove members that will not return, at this node too.
+ *  G5  A node that was started with an older copy of its data directory stops committing when it hears of it. At a start
+ *      that happens before its membership is confirmed, unless the confirming member does not know the later epochs.
  */
 export class CommitGuard {
   readonly #deps: CommitGuardDeps;
-  /** Resolves once this node was told that it is a member, the first time. Rejects where it never will be. */
+  /** Resolves when this node is first confirmed as a member. Rejects if it never will be. */
   readonly confirmed: Promise<void>;
-  /** Resolves when this node learns that it was given up, or that its data is old (G5); never otherwise. The log says why. */
+  /** Resolves when this node learns that it was removed or that its data is old (G5). The log says which. */
   readonly barred: Promise<void>;
   readonly #confirmed = Promise.withResolvers<void>();
   readonly #barred = Promise.withResolvers<void>();
@@ -85,21 +86,21 @@ export class CommitGuard {
     this.membersChanged();
   }
 
-  /** Undefined when this node may commit in this turn; otherwise as `PartitionHost.guard` asks. */
+  /** Undefined if this node may commit in this turn; otherwise the promise that `PartitionHost.guard` describes. */
   readonly check = (): Promise<void> | undefined => {
     if (this.#state.kind === 'open') {
       const { clock } = this.#deps;
-      // Without the uptime, which is a file to be read.
+      // Leaves out the uptime: it has to be read from a file.
       if (gapMs(this.#lastBeat, clock.now(), clock.wall()) <= PAUSE_MS) return undefined;
       this.#beat();
     }
-    // `beat` may have found nobody to wait for.
+    // `#beat` may have opened the guard, if there are no other members.
     const state = this.#state as State;
     if (state.kind === 'open') return undefined;
     return state.kind === 'held' ? state.over.promise : state.refused;
   };
 
-  /** Why nothing is committed, for people; undefined while it is. */
+  /** Why this node commits nothing, as text for operators; undefined while it commits. */
   get problem(): string | undefined {
     const { self, others } = this.#deps;
     if (this.#state.kind === 'open') return undefined;
@@ -112,7 +113,6 @@ export class CommitGuard {
       : 'its data directory is an older copy of what it had';
   }
 
-  /** Begins to ask and to beat. */
   start(): void {
     this.#ask();
     this.#beatSoon();
@@ -142,7 +142,7 @@ export class CommitGuard {
     this.#openIfTold();
   }
 
-  /** Others know these partitions to be here at later epochs than this node's disk does. */
+  /** Call this when other nodes know these partitions of this node at later epochs than its own disk does. */
   outdated(partitions: readonly PartitionId[]): void {
     if (this.#state.kind === 'closed') return;
     const { self, log } = this.#deps;
@@ -179,7 +179,7 @@ export class CommitGuard {
     const goneMs = Math.max(gapMs(last, beat.now, beat.wall), beat.uptimeMs - last.uptimeMs);
     if (goneMs <= PAUSE_MS || this.#state.kind === 'closed') return;
     if (this.#stopped) {
-      // Nobody would ask any more.
+      // A stopped guard asks no member any more, so `held` would never end.
       this.#close(shuttingDown());
       return;
     }
@@ -190,7 +190,7 @@ export class CommitGuard {
     this.#ask();
   }
 
-  /** Answers to whoever was asked before do not count. */
+  /** Closes the guard until a confirmation. Answers to earlier questions do not count. */
   #hold(): void {
     const since = this.#deps.clock.now();
     const earlier = this.#state.kind === 'held' ? this.#state.over : undefined;
@@ -208,7 +208,7 @@ export class CommitGuard {
     this.#confirmed.resolve();
   }
 
-  /** By those who wait themselves (G2), or because there is nobody else (G3). */
+  /** Opens the guard if enough waiting members answered (G2), or if there are no other members (G3). */
   #openIfTold(): void {
     const state = this.#state;
     if (state.kind !== 'held') return;
@@ -238,7 +238,7 @@ export class CommitGuard {
     const missing = silent(state, others());
     const now = clock.now();
     if (now < state.since + PATIENCE_MS) return;
-    // From here on it stays rejected: callers that come later are refused at once.
+    // The promise stays rejected, so later callers are refused at once.
     state.over.reject(
       new Refusal('STARTING', `this node waits for one of the other members to answer: ${namesOf(missing)}`, {
         retryDelayMs: RETRY_DELAY_MS,
@@ -258,10 +258,10 @@ export class CommitGuard {
     state.asking.add(nodeId);
     const heard = await hear(nodeId);
     state.asking.delete(nodeId);
-    // An answer that lay around while this node stood still comes to a state before the gap, or `check` finds the gap.
+    // Ignores an answer that arrived during a pause: it belongs to an earlier state, or `check` notices the gap.
     if (this.#state !== state) return;
     state.answered.set(nodeId, heard !== undefined || state.answered.get(nodeId) === true);
-    // Whoever was found to have left is no judge of who is a member.
+    // A member that has left cannot confirm others.
     if (heard?.mayCommit && others().some((other) => other.nodeId === nodeId)) this.#open();
     else this.#openIfTold();
   }
@@ -269,7 +269,7 @@ export class CommitGuard {
 
 const beatAt = (clock: Clock): Beat => ({ now: clock.now(), wall: clock.wall(), uptimeMs: clock.mark().uptimeMs });
 
-/** Clocks that were set back say nothing. */
+/** Time between two beats by the clock that advanced more. A clock that was set back does not count. */
 const gapMs = (last: Beat, now: Instant, wall: number): number => Math.max(now - last.now, wall - last.wall);
 
 const silent = (

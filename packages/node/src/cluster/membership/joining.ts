@@ -24,7 +24,7 @@ export interface JoiningDeps {
 const JOIN_TIMEOUT_MS = 5_000;
 const ACTIVATE_RETRY_MS = 500;
 
-/** How a node becomes a member, on both sides. */
+/** Lets this node become a member, and admits other nodes. */
 export class Joining {
   readonly #deps: JoiningDeps;
 
@@ -32,7 +32,7 @@ export class Joining {
     this.#deps = deps;
   }
 
-  /** Takes a node in, or says why not. */
+  /** Admits a node, or throws a Refusal that says why not. */
   takeIn({ clusterId, member }: JoinRequest): Promise<JoinResponse> {
     const { knowledge, clusterId: own, partitionCount: partitions } = this.#deps;
     return knowledge.inTurn(async () => {
@@ -50,19 +50,19 @@ export class Joining {
         throw new Refusal('MEMBER_LEFT', `member ${name} has left: start it with an empty data directory`);
       }
       if (knowledge.self?.state === 'left') {
-        // What it knows of the cluster is old, or soon will be.
-        throw new Refusal('SHUTTING_DOWN', 'this node has left the cluster: ask another');
+        // This node's knowledge of the cluster is old, or will be soon.
+        throw new Refusal('SHUTTING_DOWN', 'this node has left the cluster: ask another node');
       }
       if (knowledge.self?.state === 'joining') {
-        // Whoever it takes in might know nobody else, and believe to be alone.
-        throw new Refusal('STARTING', 'this node is joining itself: ask another, or later');
+        // The new member might know only this node, and think that it is alone when it restarts.
+        throw new Refusal('STARTING', 'this node is joining itself: ask another node, or ask again later');
       }
       await knowledge.adopt([record]);
       return { clusterId: own, partitions, knowledge: knowledge.tell() };
     });
   }
 
-  /** Asks one member after the other to be taken in; resolves with what the first of them that answers says. */
+  /** Asks the addresses in order to admit this node; resolves with the first answer. */
   async ask(addresses: readonly string[]): Promise<JoinResponse> {
     const { knowledge, call, clusterId } = this.#deps;
     const { self } = knowledge;
@@ -77,7 +77,7 @@ export class Joining {
         await knowledge.inTurn(() => knowledge.learn(answer.knowledge, ''));
         return answer;
       } catch (error) {
-        // Somebody who answers no speaks for all.
+        // A permanent refusal by one member stands for all members.
         if (error instanceof Refusal && !isTransient(error.reason)) throw error;
         last = error;
       }
@@ -89,7 +89,8 @@ export class Joining {
   async activate(): Promise<void> {
     const { knowledge, clock, stopping } = this.#deps;
     while (knowledge.self?.state === 'joining') {
-      // Those that leave last: they are asked where all that stay are lost, who can be given up only by an active one.
+      // Asks leaving members last. They are asked at all because every active member may be lost: only an active member
+      // can remove those, so this node must become active.
       const rank = ({ state }: MemberRecord): number => (state === 'active' ? 0 : 1);
       const others = knowledge.others.sort((a, b) => rank(a) - rank(b)).map(({ nodeId }) => nodeId);
       if (others.length === 0 || (await this.tellAs('active', others))) {
@@ -99,7 +100,7 @@ export class Joining {
     }
   }
 
-  /** Whether one of these members knows by now that this node is in that state. */
+  /** Tells the members in order that this node is in the state, until one has stored it. False if none answered. */
   async tellAs(state: 'active' | 'left', others: readonly string[]): Promise<boolean> {
     const { knowledge, exchanger } = this.#deps;
     const { self } = knowledge;

@@ -11,7 +11,7 @@ export interface LeavingDeps {
   readonly log: Log;
   readonly exchange: (nodeId: string) => Promise<boolean>;
   readonly clock: Clock;
-  /** Has another member know, durably, that this one has left; whether one does. */
+  /** Tells the other members that this node has left, until one has stored it durably. False if none did. */
   readonly tellLeft: () => Promise<boolean>;
   /** See `HandOffs`. */
   readonly refuseArrivals: () => Promise<void>;
@@ -19,7 +19,10 @@ export interface LeavingDeps {
 
 const TELL_RETRY_MS = 500;
 
-/** How a node leaves in good order: its record says so, the ring without it has everything handed over, and it is gone. */
+/**
+ * Lets this node leave in good order: it sets its record to `leaving`, so the ring assigns its partitions to other members.
+ * When all are handed over it sets its record to `left`.
+ */
 export class Leaving {
   readonly #deps: LeavingDeps;
   readonly #done = Promise.withResolvers<void>();
@@ -30,12 +33,12 @@ export class Leaving {
     this.#deps = deps;
   }
 
-  /** Resolves when everything is handed over and the others were told. Never for a node that was given up. */
+  /** Resolves when all partitions are handed over and the other members were told. Never resolves for a removed node. */
   get done(): Promise<void> {
     return this.#done.promise;
   }
 
-  /** Resolves when it is durable that the node leaves; harmless when repeated. */
+  /** Resolves when the state `leaving` is durable; idempotent. */
   async begin(): Promise<void> {
     const { knowledge, nodeId } = this.#deps;
     const { self, members } = knowledge;
@@ -47,11 +50,11 @@ export class Leaving {
     this.goOn();
   }
 
-  /** Where the last run was leaving, too. */
+  /** Continues to leave; called at a start too, if the last run was leaving. */
   goOn(): void {
     this.#under ??= this.#finish().catch((error: unknown) => {
       this.#under = undefined;
-      // The next start goes on with it.
+      // After a stop, the next start continues.
       if (!this.#stopping.signal.aborted) this.#deps.log.error({ err: error }, 'this node could not leave the cluster');
     });
   }
@@ -62,10 +65,10 @@ export class Leaving {
 
   async #finish(): Promise<void> {
     const { knowledge, exchange, refuseArrivals, tellLeft, clock, log } = this.#deps;
-    // Others may still think that this node is active, and send it what it would take along.
+    // Other nodes may still think that this node is active, and send it partitions.
     await refuseArrivals();
     await this.#emptied();
-    // A member that only itself knew to have left would not start again, and the others would wait for it for ever.
+    // If only this node knew that it left, it would not start again and the others would wait for it forever.
     while (knowledge.self?.state === 'leaving' && !(await tellLeft())) {
       await sleep(clock, TELL_RETRY_MS, this.#stopping.signal);
     }

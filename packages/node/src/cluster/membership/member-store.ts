@@ -11,16 +11,16 @@ const IDENTITY = 'identity' as Key;
 const MEMBER = 'member/';
 const writer = new ByteWriter();
 
-/** Who this node is, for as long as its disk lives. */
+/** Who this node is; stays the same as long as its data directory exists. */
 export interface Identity {
   readonly clusterId: string;
   readonly nodeId: string;
   readonly name: string;
-  /** Starts of the node, this one included. */
+  /** Number of starts of the node, this one included. */
   readonly boots: number;
 }
 
-/** What a node of a cluster keeps of itself and of the others. */
+/** Stores a node's identity and its records of all members. */
 export class MemberStore {
   readonly #store: Store;
 
@@ -28,7 +28,7 @@ export class MemberStore {
     this.#store = store;
   }
 
-  /** Undefined for a node that never belonged to a cluster. */
+  /** Undefined if the node never belonged to a cluster or asked to join one. */
   async readIdentity(): Promise<Identity | undefined> {
     const [row] = await this.#store.get(Family.meta, [IDENTITY]);
     if (!row) return undefined;

@@ -10,51 +10,50 @@ export interface OrphansDeps {
   readonly nodeId: string;
   readonly members: () => Members;
   readonly view: HolderView;
-  /** Whether this node may commit now. */
   readonly mayCommit: () => boolean;
-  /** Hears what each of these members knows; whether all of them answered. */
+  /** Exchanges knowledge with these members; true if all answered. */
   readonly exchangeWithAll: (nodeIds: readonly string[]) => Promise<boolean>;
-  /** Members whose answers are needed, this node left out. */
+  /** The other members whose answers are needed. */
   readonly toHear: () => readonly string[];
-  /** Runs `decide` while nothing that another node says is taken over or answered, and holds what it returns. */
+  /** Runs `decide` in turn with news and answers (see `Knowledge.inTurn`), and claims the partitions that it returns. */
   readonly claim: (decide: () => readonly PartitionClaim[]) => Promise<void>;
 }
 
 const RETRY_MS = 1_000;
-/** So long after everybody knows of the removal, whoever was removed knows it too, or does nothing before it asks (O2). */
+/** Once all members know of a removal, this time passes before the claim (O2). */
 const GRACE_MS = PAUSE_MS + 1_000;
 
 interface Orphan {
   readonly id: PartitionId;
-  /** As far as it is known; 0 where nobody knows anything. */
+  /** The last known epoch; 0 if no member knows one. */
   readonly epoch: number;
   readonly nodeId: string;
 }
 
 /**
- * What only removed members held begins anew, empty, at the active member with the lowest id. This is a rule that is
- * looked at after every change, not a step of the removal: whoever dies in the middle of it is followed by the next.
+ * Restarts partitions that only removed members held, empty, at the active member with the lowest id. This is a rule that
+ * is checked after every change, not a step of the removal: if the deciding member dies, the next one continues.
  *
- *  O1  Before anything is claimed every other member has answered after it knew of the removal. It has then ended what
- *      was arriving from the removed member and refuses all that comes later, so that what its answer says stays true: a
- *      partition that the removed member handed over before is not an orphan, and none can be handed over any more.
- *  O2  The removed member may have run on unseen, and have been told that it is a member just before others knew better.
- *      Everybody who hears of a removal tells the removed member, so that a running one knows within moments; one that
- *      stands still for longer than the commit guard allows asks when it goes on, and hears it from anybody who is left.
- *      The wait between the first round of answers and the claim covers the one that stood still for less.
- *  O3  Two nodes may both believe to be the lowest while records of members travel. Each asks the other before it claims,
- *      if it knows of it, and so tells it that it is active; then only one of them believes it any more. Of two of which
- *      one does not know the other, the one that does hears of the other's claim: answers and claims take turns. Whoever
- *      learns of a new member during a round begins another one.
- *  O4  The epoch is two more than the removed member's: had it taken or handed over a partition without anybody's
- *      knowledge, that would be at one more. Several that are gone may have handed it to and fro among them before, also
- *      where some of them left in good order and those they told were started again: it is a million more then.
- *  O5  Where a partition is nobody may know any more, as members remember of others only what they heard since they were
- *      started. Where all have answered, only a member that was given up can have held it. Its epoch is not known either:
- *      the seconds since 1970 are more than any partition was ever handed over.
- *  O6  A claim whose write failed may be on disk all the same. The store takes nothing more then: this node cannot come to
- *      know durably of a member that decides in its place, so it does not answer that one. Nothing is claimed by another
- *      before this node was started again and says what its disk says, or was given up.
+ *  O1  Before a claim, every other member has answered after it knew of the removal. By then that member has ended
+ *      arriving transfers of the removed member and refuses later ones, so its answer stays true: a partition that the
+ *      removed member handed over earlier is not an orphan, and the removed member can hand over no more.
+ *  O2  The removed member may still run, and may have been confirmed as a member just before the others knew of the
+ *      removal. Every member that hears of a removal tells the removed member, so a running one knows within moments. A
+ *      member that paused for longer than the commit guard allows asks when it continues, and any remaining member tells
+ *      it. The wait between the first round of answers and the claim covers shorter pauses.
+ *  O3  While member records travel, two nodes may both think that they have the lowest id. If each knows the other, each
+ *      asks the other before it claims and thereby tells it that it is active; then only one of them still thinks so. If
+ *      only one knows the other, that one hears of the other's claim, because answers and claims take turns. A node that
+ *      learns of a new member during a round starts another round.
+ *  O4  The epoch of a claim is two more than the removed member's: an unseen hand-off to or from that member would have
+ *      one more. If several members are gone, it is a million more: they may have handed the partition back and forth.
+ *      That includes members that left in good order, because the members they told may have restarted since.
+ *  O5  Members remember the holders of partitions only since their own start, so no member may know where a partition is.
+ *      Once all have answered, only a removed member can have held it. Its epoch is unknown too, so the claim uses the
+ *      seconds since 1970: no partition was ever handed over that often.
+ *  O6  A claim may be on disk although its write failed. The store then takes no more writes, so this node cannot store
+ *      that another member decides instead, and does not answer that member. So no other member claims anything until this
+ *      node has restarted and tells what its disk says, or was removed.
  */
 export class Orphans {
   readonly #deps: OrphansDeps;
@@ -65,7 +64,7 @@ export class Orphans {
     this.#deps = deps;
   }
 
-  /** To be called after each change, and now and then. */
+  /** Call this after each change, and periodically. */
   look(): void {
     if (this.#busy || !this.#isMine() || this.#orphans().length === 0) return;
     this.#busy = true;
@@ -81,7 +80,7 @@ export class Orphans {
     if (![...members().values()].some(isRemoved)) return [];
     const orphans: Orphan[] = view.unknown().map((id) => ({ id, epoch: 0, nodeId: '' }));
     for (const [id, { nodeId, epoch }] of view.entries()) {
-      // Whoever left in good order handed it on: if nobody knows to whom, to one that was given up.
+      // A member that left in good order handed its partitions over. If no member knows the next holder, it was removed.
       if (members().get(nodeId)?.state === 'left') orphans.push({ id, epoch, nodeId });
     }
     return orphans;
@@ -106,20 +105,20 @@ export class Orphans {
         await sleep(clock, RETRY_MS, signal);
       }
     } catch (error) {
-      if (!signal.aborted) log.error({ err: error }, 'partitions of a member that was given up could not be claimed');
+      if (!signal.aborted) log.error({ err: error }, 'could not claim the partitions of a removed member');
     } finally {
       this.#busy = false;
     }
   }
 
-  /** Who answered; undefined unless everybody did. */
+  /** The members that were asked; undefined unless all answered. */
   async #hearAll(): Promise<ReadonlySet<string> | undefined> {
     const { toHear, exchangeWithAll } = this.#deps;
     const asked = toHear();
     return (await exchangeWithAll(asked)) ? new Set(asked) : undefined;
   }
 
-  /** Claims those of which nothing else is heard. Whether that was possible. */
+  /** Claims the orphans that are still orphans after one more round of answers. False if the claim was not possible. */
   async #claim(orphans: readonly Orphan[]): Promise<boolean> {
     const { claim, clock, members, toHear, mayCommit, log } = this.#deps;
     const heard = await this.#hearAll();
@@ -139,7 +138,7 @@ export class Orphans {
     if (!claimed) return false;
     if (claimed.length > 0) {
       const partitions = claimed.map(({ id }) => id);
-      log.warn({ partitions }, 'began partitions anew, empty: the member that held them was given up');
+      log.warn({ partitions }, 'restarted partitions, empty: the member that held them was removed');
     }
     return true;
   }

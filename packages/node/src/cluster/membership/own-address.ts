@@ -1,17 +1,17 @@
-/** How others may speak of this node. */
+/** Under which addresses other nodes may know this node. */
 export interface OwnAddress {
-  /** What it listens at. */
   readonly listenHost: string;
   readonly grpcPort: number;
-  /** Its name, that of the machine, and what it is told to be reached at; empty ones do not count. */
+  /** The node's name, the machine's name and the advertised host; empty entries are ignored. */
   readonly names: readonly string[];
   /** IP addresses of the machine. */
   readonly machine: readonly string[];
 }
 
 /**
- * Whether `host:port` is this node, told without asking anybody. A host is known by its first labels, as `node-0` is in
- * `node-0.nodes.svc`. What is the same on every machine counts only for a node that no other machine reaches.
+ * Whether `host:port` is this node, decided without a network call. A name matches a host by its first labels: `node-0`
+ * matches `node-0.nodes.svc`. A loopback address counts only if this node listens on loopback, because it is the same on
+ * every machine.
  */
 export function isOwnAddress(address: string, { listenHost, grpcPort, names, machine }: OwnAddress): boolean {
   const colon = address.lastIndexOf(':');
