@@ -25,7 +25,7 @@ export function jsonReport(common: Readonly<Record<string, unknown>>): Report {
  * What one line of JSON holds. Figures that a row does not have are null. A target is a bound of the ratio, or of the figure
  * that `target_of` names.
  */
-export function jsonFields(measurement: Measurement): Record<string, unknown> {
+function jsonFields(measurement: Measurement): Record<string, unknown> {
   const { row, variant, tasksPerS, p50Ms, p99Ms, baseline, baselinePerS, ratio, target, load, more } = measurement;
   return {
     row,

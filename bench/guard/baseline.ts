@@ -8,7 +8,7 @@ export interface Baseline {
   readonly rows: Readonly<Record<string, RowFigures>>;
 }
 
-export interface RowFigures {
+interface RowFigures {
   /** The same in every run: fsyncs, bytes, messages. More of them than before is a failure. */
   readonly counted: Figures;
   /** Different in every run: CPU time, allocations. To be looked at. */
@@ -43,7 +43,7 @@ const MEASURED_TOLERANCE = 0.25;
 const DIGITS = 5;
 
 /** How far a figure may be from the baseline, as a part of it. */
-export function toleranceOf(kind: keyof RowFigures, figure: string): number {
+function toleranceOf(kind: keyof RowFigures, figure: string): number {
   if (kind === 'measured') return MEASURED_TOLERANCE;
   return figure.includes('bytes') ? COUNTED_BYTES_TOLERANCE : 0;
 }

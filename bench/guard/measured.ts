@@ -23,7 +23,7 @@ const single = { batch: 1, inFlight: IN_FLIGHT, tasks: SINGLE_TASKS } as const;
 const batches = { batch: BATCH, inFlight: BATCHES_IN_FLIGHT, tasks: BATCH_TASKS } as const;
 
 /** The rows at full load, as `npm run bench` measures them. */
-export const measuredLoads: readonly { readonly row: string; readonly load: Load; readonly tasks: number }[] = [
+const measuredLoads: readonly { readonly row: string; readonly load: Load; readonly tasks: number }[] = [
   loadOf('B1', 'enqueue', 'unary', single),
   loadOf('B2', 'lease-complete', 'unary', single),
   loadOf('B3', 'enqueue', 'client', single),

@@ -16,7 +16,7 @@ const TOGETHER = 50;
 const QUEUE = 'guard';
 
 /** Connected to the server under measurement. */
-export interface Parties {
+interface Parties {
   readonly stub: TaskMasterServiceClient;
   readonly client: TaskMasterClient;
 }

@@ -31,7 +31,7 @@ export interface Experiment {
 
 /** The paper's: "worker processes with 10 threads each", of which most experiments have 50, and 1 KB of payload. */
 export const WORKERS = 50;
-export const THREADS = 10;
+const THREADS = 10;
 export const TASK_BYTES = 1_000;
 
 /** The paper's node has 1 GB for its cache unless it says otherwise. */

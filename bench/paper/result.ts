@@ -50,7 +50,7 @@ export interface PaperResult {
 }
 
 /** The file is not one that a run has written; the message says why. */
-export class UnreadableResultError extends UsageError {}
+class UnreadableResultError extends UsageError {}
 
 /** @throws UnreadableResultError */
 export async function readResult(file: string): Promise<PaperResult> {

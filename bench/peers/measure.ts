@@ -39,7 +39,7 @@ export interface PeerPlan {
 }
 
 /** What could not be measured. */
-export interface PeerFailure {
+interface PeerFailure {
   readonly peer: string;
   /** Undefined: nothing of it. */
   readonly workload: WorkloadName | undefined;

@@ -14,7 +14,7 @@ export function memoryNow(pid: number): { readonly rss: number; readonly peak: n
 }
 
 /** CPU time of a process so far, in ms. */
-export function cpuTimeNow(pid: number): number {
+function cpuTimeNow(pid: number): number {
   const time = cpuTimeOf(pid);
   if (time === undefined) throw new CannotRunError('the CPU time of a process can only be read on Linux');
   return time.all;

@@ -9,7 +9,7 @@ import { type TemporaryDirectory, temporaryDirectory } from '../support/temporar
 const require = createRequire(import.meta.url);
 
 /** The user's command line, as the build made it. */
-export const taskmasterCli = join(dirname(require.resolve('@taskmaster/client/package.json')), 'dist', 'cli.js');
+const taskmasterCli = join(dirname(require.resolve('@taskmaster/client/package.json')), 'dist', 'cli.js');
 
 /** What the machine that runs the tests says of itself, of colours, of Node: a user's shell says none of it. */
 const NOT_INHERITED =

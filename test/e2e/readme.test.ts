@@ -2,8 +2,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runProcess } from '../support/child-process.ts';
+import { root } from '../support/paths.ts';
 import { type RunningNode, startNode } from '../support/start-node.ts';
-import { root } from '../tidy/imports.ts';
 
 /** Where the README's node listens. */
 const DOCUMENTED_ENDPOINT = '127.0.0.1:7400';

@@ -45,7 +45,7 @@ export function instantOf({ call, outcome }: HistoryEvent, setting: Setting): nu
   return undefined;
 }
 
-export const groupOf = (queue: string): string => (queue.includes('#') ? queue.slice(0, queue.indexOf('#')) : '');
+const groupOf = (queue: string): string => (queue.includes('#') ? queue.slice(0, queue.indexOf('#')) : '');
 const fullName = (group: string, name: string): string => (group === '' ? name : `${group}#${name}`);
 
 export function deadLetterQueueOf(queue: string, retry: RetryCall | undefined): string {
@@ -67,7 +67,7 @@ export function buryIn(world: World, target: string, task: ModelTask, setting: S
 }
 
 /** Tasks that may show by `at`, though nobody has looked yet. */
-export const dueTasks = (world: World, queue: string, at: number): ModelTask[] =>
+const dueTasks = (world: World, queue: string, at: number): ModelTask[] =>
   world.tasks(queue).filter(({ hidden }) => hidden !== undefined && hidden.until.from <= at);
 
 /** Whether a task whose last attempt must be over by `at` goes to one of these queues. */

@@ -17,7 +17,7 @@ export const later = ({ from, to }: Span, ms: number): Span => ({ from: from + m
 export const contains = ({ from, to }: Span, at: number): boolean => from <= at && at <= to;
 
 /** A lease token; text stands for one that nobody was told. 0: never leased. */
-export type Token = number | string;
+type Token = number | string;
 
 export interface ModelTask {
   readonly pid: string;
@@ -30,7 +30,7 @@ export interface ModelTask {
   readonly hidden: Hidden | undefined;
 }
 
-export interface Hidden {
+interface Hidden {
   readonly until: Span;
   /** The event that leased it; undefined: a delay or a backoff. */
   readonly leasedBy: number | undefined;

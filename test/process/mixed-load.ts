@@ -15,7 +15,7 @@ const STAGES = ['in', 'mid', 'out', 'dead'] as const;
 const DEFAULT_GROUPS = ['load'] as const;
 
 /** The queues of each group: what is completed in one stage goes on to the next. */
-export const loadQueues = (groups: readonly string[] = DEFAULT_GROUPS): string[] =>
+const loadQueues = (groups: readonly string[] = DEFAULT_GROUPS): string[] =>
   groups.flatMap((group) => STAGES.map((stage) => `${group}#${stage}`));
 
 const groupOf = (queue: string): string => queue.slice(0, queue.indexOf('#'));

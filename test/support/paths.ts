@@ -4,6 +4,9 @@ import { dirname, join } from 'node:path';
 const require = createRequire(import.meta.url);
 const packageRoot = (name: string): string => dirname(require.resolve(`${name}/package.json`));
 
+/** The root of the workspace. */
+export const root = join(packageRoot('@taskmaster/proto'), '..', '..');
+
 /** Folder that the paths of `.proto` files begin in. */
 export const protoRoot = packageRoot('@taskmaster/proto');
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { openReasons, statusOfReason } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
-import { root } from './imports.ts';
+import { root } from '../support/paths.ts';
 
 const text = readFileSync(join(root, 'docs/errors.md'), 'utf8');
 

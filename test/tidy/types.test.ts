@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runProcess } from '../support/child-process.ts';
-import { root } from './imports.ts';
+import { root } from '../support/paths.ts';
 
 /** Packages are built without their tests, and vitest does not look at types. */
 test('the types of all tests are right', { timeout: 120_000 }, async () => {

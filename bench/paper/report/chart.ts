@@ -1,7 +1,7 @@
 import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
 
-export interface Axis {
+interface Axis {
   /** With its unit. */
   readonly title: string;
   readonly scale: 'log' | 'linear';
@@ -9,7 +9,7 @@ export interface Axis {
   readonly values?: readonly number[];
 }
 
-export interface Series {
+interface Series {
   readonly name: string;
   readonly points: readonly { readonly x: number; readonly y: number; readonly low?: number; readonly high?: number }[];
 }

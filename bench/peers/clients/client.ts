@@ -2,7 +2,7 @@
 export const BATCH = 50;
 
 /** Does an operation once; resolves with the number of tasks it did. 0: there are none left. */
-export type Operate = () => Promise<number>;
+type Operate = () => Promise<number>;
 
 /** A consumer that the library runs. */
 export interface Consumer {

@@ -11,7 +11,7 @@ export interface Pool {
 }
 
 /** With a name it is prepared once a connection. */
-export interface Query {
+interface Query {
   readonly name: string;
   readonly text: string;
   readonly values?: readonly unknown[];

@@ -25,7 +25,7 @@ export interface ServerKind {
 }
 
 /** A server ended, or did not begin, or cannot run here. */
-export class ServerFailedError extends Error {
+class ServerFailedError extends Error {
   override readonly name = 'ServerFailedError';
 }
 

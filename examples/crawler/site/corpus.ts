@@ -5,7 +5,7 @@ import { basename, join, relative, sep } from 'node:path';
 import { declarationHtml, indexHtml, packageHtml } from './render.ts';
 
 /** One page of the site. */
-export interface CorpusPage {
+interface CorpusPage {
   readonly contentType: 'text/html' | 'text/markdown';
   read(): Promise<string>;
 }

@@ -19,7 +19,7 @@ import { DEFAULT_ROUTER_LIMITS } from './router/router.ts';
  * Every setting of a proxy, with its meaning, default and bounds; units are in the names. Named like those of a node:
  * `router.holdMs` in the file is `TASKMASTER_ROUTER_HOLD_MS` in the environment and `--router-hold-ms` as a flag.
  */
-export const proxyConfigSchema = z.strictObject({
+const proxyConfigSchema = z.strictObject({
   join: addresses('gRPC addresses of members of the cluster, host:port, separated by commas. One is enough.'),
   host: text('Address to listen on, for gRPC and HTTP. 0.0.0.0: every IPv4 address of the machine.', '127.0.0.1'),
   grpcPort: port('Port of the service itself. 0: any free port.', 7500),

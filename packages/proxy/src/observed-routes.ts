@@ -33,7 +33,11 @@ export interface ObservedRoutes extends Routes, AsyncDisposable {
   problem(): string | undefined;
 }
 
-/** The cluster wants nothing to do with this proxy. */
+/**
+ * The cluster refuses this proxy.
+ *
+ * @public
+ */
 export class ProxyRefusedError extends Error {
   override readonly name = 'ProxyRefusedError';
 

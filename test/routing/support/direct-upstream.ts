@@ -10,7 +10,7 @@ import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
 import type { RawService } from '@taskmaster/server/service';
 
 /** What becomes of one message on its way; `delayMs` in virtual time. */
-export interface Passage {
+interface Passage {
   readonly lost: boolean;
   readonly delayMs: number;
 }

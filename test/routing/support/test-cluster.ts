@@ -19,7 +19,7 @@ export interface TestClusterOptions {
   readonly believed?: (partition: number) => number | undefined;
 }
 
-export interface TestNode {
+interface TestNode {
   readonly engine: Engine;
   readonly server: TestServer;
   readonly address: string;
@@ -111,7 +111,6 @@ async function startNode(
   count: number,
   opened: AsyncDisposableStack,
   front: Front | undefined,
-  port = 0,
 ): Promise<TestNode> {
   const nodeId = `node-${place}`;
   const disk = new SimDisk({ random: new SeededRandom(place + 1) });
@@ -126,20 +125,12 @@ async function startNode(
   const mine = Array.from({ length: PARTITIONS }, (_, id) => id).filter((id) => id % count === place);
   await engine.partitions.claim(mine.map((id) => ({ id: id as never, epoch: 1 })));
   let address: string | undefined;
-  const server = await startServer(engine, { port }, (own) => front?.(own, () => address) ?? own);
+  const server = await startServer(engine, {}, (own) => front?.(own, () => address) ?? own);
   address = `127.0.0.1:${server.port}`;
   opened.defer(async () => {
     await server[Symbol.asyncDispose]();
   });
   return { engine, server, nodeId, address };
-}
-
-/** A node that holds everything. */
-export async function startTestNode(port = 0): Promise<TestNode & AsyncDisposable> {
-  await using opened = new AsyncDisposableStack();
-  const node = await startNode(0, 1, opened, undefined, port);
-  const running = opened.move();
-  return { ...node, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }
 
 type Front = (own: RawService, address: () => string | undefined) => RawService;

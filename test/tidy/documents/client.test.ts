@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { connectTimeoutMs } from '../../../packages/client/src/transport/grpc-transport.ts';
 import { clientSettings } from '../../../packages/client/src/values/options.ts';
 import { workerSettings } from '../../../packages/client/src/worker/worker-options.ts';
-import { root } from '../imports.ts';
+import { root } from '../../support/paths.ts';
 import { documentAt, inlineCodeOf, rowsOf } from './documents.ts';
 
 const readme = documentAt('packages/client/README.md');

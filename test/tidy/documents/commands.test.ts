@@ -9,7 +9,7 @@ import { createProgram } from '../../../packages/client/src/cli/main.ts';
 import { Runner } from '../../../packages/client/src/cli/session.ts';
 import { createProgram as createNodeProgram } from '../../../packages/node/src/cli/program.ts';
 import { createProgram as createProxyProgram } from '../../../packages/proxy/src/cli/program.ts';
-import { root } from '../imports.ts';
+import { root } from '../../support/paths.ts';
 import { blocksOf, documentAt, documents, inlineCodeOf, rowsOf } from './documents.ts';
 import { noShell } from './no-shell.ts';
 

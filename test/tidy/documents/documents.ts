@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { root } from '../imports.ts';
+import { root } from '../../support/paths.ts';
 
 /** A document for people who use or change TaskMaster. */
 export interface Document {

@@ -10,7 +10,7 @@ import { SYNC_MARK_FILE } from '../../../packages/node/src/store/sync-mark.ts';
 import { KEPT_LOGS, SYNCED_FILES } from '../../../packages/node/src/store/synced-files.ts';
 import { DEFAULT_ROUTER_LIMITS as router } from '../../../packages/proxy/src/router/router.ts';
 import { NODE_BOUNDS } from '../../../packages/server/src/program/memory-bounds.ts';
-import { root } from '../imports.ts';
+import { root } from '../../support/paths.ts';
 import { documentAt } from './documents.ts';
 
 const KIB = 1024;

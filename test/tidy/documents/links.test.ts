@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, normalize, relative, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { root } from '../imports.ts';
+import { root } from '../../support/paths.ts';
 import { type Document, documentAt, documents, inlineCodeOf } from './documents.ts';
 
 /** How GitHub names the anchor of a heading. */

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { NodeMetrics } from '../../../packages/node/src/http/metrics.ts';
 import { createProxyHttp } from '../../../packages/proxy/src/proxy-http.ts';
-import { root } from '../imports.ts';
+import { root } from '../../support/paths.ts';
 import { documents } from './documents.ts';
 
 const nothing = { version: '0', connections: () => 0, unreadReplyBytes: () => 0 };

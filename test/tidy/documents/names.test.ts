@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { root } from '../imports.ts';
+import { root } from '../../support/paths.ts';
 import { documents, inlineCodeOf } from './documents.ts';
 
 const SOURCES = [

@@ -8,7 +8,7 @@ import { nodeSettings } from '../../../packages/node/src/cli/node-settings.ts';
 import { proxySettings } from '../../../packages/proxy/src/config.ts';
 import { configAsYaml } from '../../../packages/server/src/program/print-config.ts';
 import type { Setting, SettingsTable } from '../../../packages/server/src/program/settings.ts';
-import { root } from '../imports.ts';
+import { root } from '../../support/paths.ts';
 import { documents, inlineCodeOf, rowsOf } from './documents.ts';
 import { noShell } from './no-shell.ts';
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runProcess } from '../../support/child-process.ts';
-import { root } from '../imports.ts';
+import { root } from '../../support/paths.ts';
 import { blocksOf, documents } from './documents.ts';
 
 /** What a document leaves to its reader. */

@@ -26,7 +26,7 @@ import type {
 } from '@taskmaster/proto';
 import type { Routing, TlsOptions } from '../values/options.ts';
 
-export { isTaskMasterError, TaskMasterError, withMaybeApplied } from '../values/errors.ts';
+export { isTaskMasterError, withMaybeApplied } from '../values/errors.ts';
 export { errorFromWire } from './wire-errors.ts';
 
 export interface TransportCallOptions {

@@ -31,7 +31,7 @@ export type Repetition = 'read' | 'harmless' | 'once' | 'unsafe' | 'operator';
  * How long after its first attempt an update with a request id is repeated at most, in ms. Nodes remember ids for 2
  * minutes by default; the rest is for the repetition's own way.
  */
-export const REQUEST_ID_REPEAT_MS = 100_000;
+const REQUEST_ID_REPEAT_MS = 100_000;
 
 /** So many nodes in a row are believed when they say who holds a group. More means that it moves: that takes a moment. */
 const FOLLOWED = 2;

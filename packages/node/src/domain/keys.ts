@@ -68,7 +68,7 @@ export const partitionOfLogKey = (key: Key): PartitionId =>
   (key.charCodeAt(0) * 256 + key.charCodeAt(1)) as PartitionId;
 export const ticketOfLogKey = (key: Key): Ticket => readU48(key, 2) as Ticket;
 
-export const partitionOfRequestKey = partitionOfLogKey;
+export const partitionOfRequestKey = (key: Key): PartitionId => partitionOfLogKey(key);
 
 /** `window` counts retry windows since 1970, so that what is too old goes by range. */
 export const requestKey = (partition: PartitionId, window: number, id: string): Key =>

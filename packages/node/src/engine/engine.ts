@@ -45,7 +45,7 @@ import { Tally } from './queues/tally.ts';
 import { refusalOf } from './store-refusal.ts';
 
 /** What the engine reports beside its answers; shaped like pino's methods. */
-export interface EngineLog {
+interface EngineLog {
   info(details: object, message: string): void;
   warn(details: object, message: string): void;
   error(details: object, message: string): void;

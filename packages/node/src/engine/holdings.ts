@@ -166,7 +166,7 @@ export class Holdings {
   }
 }
 
-export const movingRefusal = (id: PartitionId): Refusal =>
+const movingRefusal = (id: PartitionId): Refusal =>
   new Refusal('PARTITION_MOVING', `partition ${id} is being handed over`, {
     metadata: { partition: String(id) },
     retryDelayMs: MOVING_RETRY_MS,

@@ -9,7 +9,7 @@ export function refusalOf(cause: unknown): Refusal {
 }
 
 /** The same; undefined for what no store fails with. */
-export function storeRefusal(cause: unknown): Refusal | undefined {
+function storeRefusal(cause: unknown): Refusal | undefined {
   if (cause instanceof Refusal) return cause;
   if (cause instanceof StoreFullError) {
     return new Refusal('DISK_FULL', 'the disk is full; nothing was changed', { retryDelayMs: 1000, cause });

@@ -33,7 +33,7 @@ const escapes: Readonly<Record<string, string>> = {
 };
 
 /** Fit for the text of an element and for a quoted attribute. */
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => escapes[character] ?? character);
 }
 

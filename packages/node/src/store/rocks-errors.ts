@@ -7,7 +7,7 @@ import {
 } from '../ports/store.ts';
 
 /** What a failure means to the caller; crosses threads, where error classes do not. */
-export type FailureKind = 'full' | 'corrupt' | 'locked' | 'failed' | 'closed';
+type FailureKind = 'full' | 'corrupt' | 'locked' | 'failed' | 'closed';
 
 export interface Failure {
   readonly kind: FailureKind;

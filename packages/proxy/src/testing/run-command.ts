@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 
-export interface Ended {
+interface Ended {
   readonly code: number | null;
   readonly signal: string | null;
   readonly stderr: string;

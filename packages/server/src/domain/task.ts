@@ -1,4 +1,4 @@
-import type { Instant, LeaseToken, Pid } from './ids.ts';
+import type { Instant, LeaseToken } from './ids.ts';
 
 /** A queue's dead-letter queue is called as the queue, with this behind it, unless its tasks name another. */
 export const DEAD_LETTER_SUFFIX = '.dead';
@@ -43,13 +43,6 @@ export interface TaskState {
   readonly token: LeaseToken;
   readonly retry: RetryPolicy | undefined;
   readonly visibility: Visibility;
-}
-
-/** A task of a known queue. `data` is undefined where it was not loaded. */
-export interface Task {
-  readonly pid: Pid;
-  readonly state: TaskState;
-  readonly data: Uint8Array | undefined;
 }
 
 /** Whether it is leased and the lease has not ended, whoever has noticed the end. */

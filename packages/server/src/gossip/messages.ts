@@ -32,7 +32,7 @@ export type PackedMeta = readonly [
 ];
 
 /** Of a description in a datagram; two and more members fit into one. */
-export const MAX_META_BYTES = 400;
+const MAX_META_BYTES = 400;
 
 /** swim counts changes of a member's state; a start of the member leaves room for this many. */
 const CHANGES_PER_START = 2 ** 20;

@@ -10,7 +10,7 @@ const HEADER = 37;
 const CODE = 16;
 
 /** What sealing adds to a body, in bytes. */
-export const SEAL_BYTES = HEADER + CODE;
+const SEAL_BYTES = HEADER + CODE;
 
 /** Longer datagrams are not looked at: members send at most 1,200 bytes and the seal, so that no datagram is fragmented. */
 export const MAX_DATAGRAM_BYTES = 1400;

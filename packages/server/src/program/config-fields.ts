@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 // What settings are made of: numbers, texts and choices, from a file or, as texts, from the environment and flags.
 
-export const KIB = 1024;
+const KIB = 1024;
 export const MIB = 1024 * KIB;
 export const GIB = 1024 * MIB;
 /** What a timer of Node can wait at most, in ms: about 24 days. */

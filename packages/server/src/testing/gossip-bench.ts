@@ -5,7 +5,7 @@ import type { Log } from '../ports/log.ts';
 import type { MemberMeta, Membership, Peer } from '../ports/membership.ts';
 
 /** A fifth of the defaults, so that a death is seen in less than a second. */
-export const FAST_TIMING: GossipTiming = {
+const FAST_TIMING: GossipTiming = {
   intervalMs: 40,
   pingTimeoutMs: 60,
   pingReqTimeoutMs: 120,

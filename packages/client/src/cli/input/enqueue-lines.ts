@@ -39,7 +39,7 @@ export interface LinesReport {
   readonly refused: readonly RefusedLine[];
 }
 
-export interface UnacknowledgedLines {
+interface UnacknowledgedLines {
   readonly first: number;
   readonly last: number;
   /** No answer came, so they may be stored all the same. False: they are not stored. */

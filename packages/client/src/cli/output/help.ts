@@ -24,6 +24,6 @@ export function notesOf(text: string): () => string {
 }
 
 /** A paragraph without the line breaks that its source has. */
-export function unbroken(paragraph: string): string {
+function unbroken(paragraph: string): string {
   return paragraph.replaceAll('\n', ' ');
 }

@@ -7,7 +7,7 @@ import type { UnaryService } from '../unary-service.ts';
 import type { PeerSeal } from './peer-seal.ts';
 
 /** Every method with its name on the wire. */
-export const peerMethods = Object.entries(PeerServiceService).map(([method, { path }]) => {
+const peerMethods = Object.entries(PeerServiceService).map(([method, { path }]) => {
   const [, service = '', name = ''] = path.split('/');
   return { method: method as PeerMethod, service, name };
 });

@@ -60,7 +60,7 @@ export function grpcClient(port: number, options: ChannelOptions = {}): GrpcClie
 }
 
 /** The details of a failed call, by type. */
-export function detailsOf(error: ServiceError): Map<string, Uint8Array> {
+function detailsOf(error: ServiceError): Map<string, Uint8Array> {
   const [encoded] = error.metadata.get('grpc-status-details-bin');
   const { details } = Status.decode(Buffer.from(encoded ?? ''));
   return new Map(details.map(({ typeUrl, value }) => [typeUrl.replace('type.googleapis.com/', ''), value]));

@@ -28,7 +28,7 @@ const TASK_BYTES = 128;
 
 const NO_DATA = Buffer.alloc(0);
 
-export const bytesOf = (pid: Pid): Buffer => Buffer.from(pid, 'latin1');
+const bytesOf = (pid: Pid): Buffer => Buffer.from(pid, 'latin1');
 
 export function updateReply(outcome: UpdateOutcome): UpdateTasksResponse {
   return {

@@ -15,7 +15,7 @@ const CACHE_SHARE = 8;
 const AHEAD_SECONDS = 1;
 
 /** How many tasks one refill reads: what is wanted now and what recent throughput suggests, within bounds (5.4.1). */
-export function prefetchTasks(wanted: number, leasesPerSecond: number, bounds: { min: number; max: number }): number {
+function prefetchTasks(wanted: number, leasesPerSecond: number, bounds: { min: number; max: number }): number {
   const ahead = Math.min(bounds.max, Math.max(bounds.min, Math.ceil(leasesPerSecond * AHEAD_SECONDS)));
   return Math.max(wanted, ahead);
 }

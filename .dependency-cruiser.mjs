@@ -1,0 +1,120 @@
+// What may import what. `depcruise packages` checks it by hand, test/tidy/imports.test.ts in the tests.
+
+/** The packages that each package may import. */
+const PACKAGES = {
+  node: ['proxy', 'server', 'client', 'proto'],
+  proxy: ['server', 'proto'],
+  server: ['proto'],
+  client: ['proto'],
+  proto: [],
+};
+
+/** The folders of each package, from the top to the bottom: a folder imports only from folders below it. `root` is `src` itself. */
+const LAYERS = {
+  node: ['root', 'cli', 'http', 'cluster', 'engine', 'log', 'store', 'ports', 'domain'],
+  proxy: ['root', 'cli', 'router', 'upstream'],
+  server: ['program', 'http', 'grpc', 'service', 'cluster-view', 'gossip', 'ports', 'domain'],
+  client: ['root', 'cli', 'api', 'worker', 'tasks', 'leases', 'calls', 'transport', 'values'],
+};
+
+/** Folders that do not import each other although one is above the other. */
+const APART = [
+  { from: 'packages/server/src/http', to: 'packages/server/src/grpc', why: 'HTTP and gRPC are independent ways in.' },
+  ...['http', 'cluster', 'engine', 'log'].map((folder) => ({
+    from: `packages/node/src/${folder}`,
+    to: 'packages/node/src/store',
+    why: 'Only the files in src know the store; all others know its port.',
+  })),
+];
+
+/** `write-batch.ts` and `store.ts` import each other's types: they are one port in two files. */
+const ONE_PORT = '^packages/node/src/ports/(write-batch|store)[.]ts$';
+
+const TEST = '[.]test[.]ts$';
+const TEST_SUPPORT = '^packages/[^/]+/src/(testing|.+/fixtures)/|(^|/)test-support[.]ts$';
+const NOT_PART_OF_A_PROGRAM = [TEST, TEST_SUPPORT];
+
+const folder = (name, layer) => (layer === 'root' ? `^packages/${name}/src/[^/]+$` : `^packages/${name}/src/${layer}/`);
+
+const packageRules = Object.entries(PACKAGES).map(([name, allowed]) => ({
+  name: `package-${name}`,
+  comment: `${name} imports ${allowed.length === 0 ? 'no other package' : `of the packages only ${allowed.join(', ')}`}.`,
+  severity: 'error',
+  from: { path: `^packages/${name}/` },
+  to: { path: '^packages/', pathNot: `^packages/(${[name, ...allowed].join('|')})/` },
+}));
+
+const layerRules = Object.entries(LAYERS)
+  .flatMap(([name, layers]) =>
+    layers.slice(1).map((layer, index) => ({
+      name: `layer-${name}-${layer}`,
+      comment: `${layer} stands below ${layers.slice(0, index + 1).join(', ')} and imports none of them.`,
+      severity: 'error',
+      from: { path: folder(name, layer), pathNot: NOT_PART_OF_A_PROGRAM },
+      // A command line starts its program, which is in src itself.
+      to: {
+        path: layers
+          .slice(0, index + 1)
+          .filter((above) => !(layer === 'cli' && above === 'root'))
+          .map((above) => folder(name, above)),
+      },
+    })),
+  )
+  .filter(({ to }) => to.path.length > 0);
+
+const apartRules = APART.map(({ from, to, why }) => ({
+  name: `apart-${from.split('/').at(-1)}-${to.split('/').at(-1)}`,
+  comment: why,
+  severity: 'error',
+  from: { path: `^${from}/`, pathNot: NOT_PART_OF_A_PROGRAM },
+  to: { path: `^${to}/` },
+}));
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+export default {
+  forbidden: [
+    ...packageRules,
+    ...layerRules,
+    ...apartRules,
+    {
+      name: 'known-folder',
+      comment: 'Every folder of a package with layers has its place among them.',
+      severity: 'error',
+      from: {
+        path: Object.keys(LAYERS).map((name) => `^packages/${name}/src/`),
+        pathNot: [
+          ...NOT_PART_OF_A_PROGRAM,
+          ...Object.entries(LAYERS).flatMap(([name, layers]) => layers.map((layer) => folder(name, layer))),
+        ],
+      },
+      to: {},
+    },
+    {
+      name: 'testing-folders',
+      comment: 'Only tests and testing folders import testing folders.',
+      severity: 'error',
+      from: { path: '^packages/', pathNot: NOT_PART_OF_A_PROGRAM },
+      to: { path: NOT_PART_OF_A_PROGRAM },
+    },
+    {
+      name: 'no-cycles',
+      comment: 'The files of one program import each other in one direction. A worker thread is a program of its own.',
+      severity: 'error',
+      from: { path: '^packages/' },
+      to: { circular: true, via: { pathNot: ONE_PORT } },
+    },
+    {
+      name: 'resolvable',
+      comment: 'Every import leads to a file or an installed package.',
+      severity: 'error',
+      from: {},
+      to: { couldNotResolve: true },
+    },
+  ],
+  options: {
+    exclude: '(^|/)(dist|gen|node_modules)/',
+    // Types count too, and so do imports that exist only for them.
+    tsPreCompilationDeps: true,
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['source', 'import', 'types', 'default'] },
+  },
+};
