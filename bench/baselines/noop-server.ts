@@ -30,12 +30,12 @@ let lastToken = 0;
 function update({ enqueue, renew, release }: UpdateTasksRequest): UpdateTasksResponse {
   return {
     enqueued: enqueue.map(({ pid }) => ({ pid: pid.byteLength > 0 ? pid : nextPid(), result: 1, leased: false })),
-    renewed: renew.map(({ leaseMs }) => ({ leaseUntilUnixMs: Date.now() + leaseMs })),
+    renewed: renew.map(({ leaseDurationMs: leaseMs }) => ({ leaseUntilUnixMs: Date.now() + leaseMs })),
     released: release.map(() => ({ hiddenUntilUnixMs: 0, deadLetterQueue: '' })),
   };
 }
 
-function lease({ queues: [queue = ''], maxTasks, leaseMs }: LeaseTasksRequest): LeaseTasksResponse {
+function lease({ queues: [queue = ''], maxTasks, leaseDurationMs: leaseMs }: LeaseTasksRequest): LeaseTasksResponse {
   const now = Date.now();
   const task = (): LeasedTask => ({
     queue,

@@ -43,10 +43,10 @@ export function leaseTasks(
   const request: LeaseTasksRequest = {
     queues: typeof queues === 'string' ? [queues] : [...queues],
     maxTasks,
-    leaseMs,
+    leaseDurationMs: leaseMs,
     maxPid: NO_BYTES,
     waitMs,
-    worker: '',
+    workerLabel: '',
     maxBytes: 0,
   };
   return new Promise((resolve, reject) => {

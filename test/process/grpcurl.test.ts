@@ -29,7 +29,7 @@ describe.skipIf(tool.kind === 'missing')(`grpcurl${skipped}`, () => {
     expect(await call('UpdateTasks', enqueue)).toEqual({
       enqueued: [{ pid: 'AAE=', result: 'ENQUEUE_RESULT_CREATED' }],
     });
-    const lease = { queues: ['shop#mail'], max_tasks: 1, lease_ms: 30_000 };
+    const lease = { queues: ['shop#mail'], max_tasks: 1, lease_duration_ms: 30_000 };
     expect(await call('LeaseTasks', lease)).toMatchObject({
       tasks: [{ queue: 'shop#mail', pid: 'AAE=', data, attempt: 1 }],
     });
@@ -38,7 +38,12 @@ describe.skipIf(tool.kind === 'missing')(`grpcurl${skipped}`, () => {
 
   test('shows the reason of a refusal', { timeout: 60_000 }, async () => {
     await using node = await startNode();
-    const args = ['-plaintext', '-d', JSON.stringify({ queues: [''], max_tasks: 1, lease_ms: 1 }), node.endpoint];
+    const args = [
+      '-plaintext',
+      '-d',
+      JSON.stringify({ queues: [''], max_tasks: 1, lease_duration_ms: 1 }),
+      node.endpoint,
+    ];
     const refused = await runProcess(tool.kind === 'ready' ? tool.path : '', [...args, `${SERVICE}/LeaseTasks`]);
     expect(refused.code).not.toBe(0);
     expect(refused.stderr).toContain('InvalidArgument');

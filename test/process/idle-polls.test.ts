@@ -147,7 +147,7 @@ describe('a poll that is given up holds no lease', { timeout: 60_000 }, () => {
     await using node = await startNode();
     using client = new WireClient(node.endpoint);
     const giveUp = new AbortController();
-    const poll = () => client.lease({ waitMs: 600_000, leaseMs: 3_600_000 }, { signal: giveUp.signal });
+    const poll = () => client.lease({ waitMs: 600_000, leaseDurationMs: 3_600_000 }, { signal: giveUp.signal });
     const polls = Promise.allSettled(Array.from({ length: 1_000 }, poll));
     await eventually(async () => expect(await waitersOf(node)).toBe(1_000), { withinMs: 30_000 });
     giveUp.abort();

@@ -44,10 +44,10 @@ export const anUpdate = (change: Partial<UpdateTasksRequest> = {}): UpdateTasksR
 export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksRequest => ({
   queues: ['jobs'],
   maxTasks: 1,
-  leaseMs: 30_000,
+  leaseDurationMs: 30_000,
   maxPid: NO_BYTES,
   waitMs: 0,
-  worker: '',
+  workerLabel: '',
   maxBytes: 0,
   ...change,
 });

@@ -20,7 +20,7 @@ describe('the entries of a message', () => {
     const update = { enqueue: [], dequeue: [], renew: [], release: [], requestId: Buffer.alloc(0) };
     const item = { queue: '', pid: Buffer.alloc(0), leaseToken: 0 };
     const dequeue = Array.from({ length: 10 }, () => item);
-    const renew = Array.from({ length: 10 }, () => ({ ...item, leaseMs: 0 }));
+    const renew = Array.from({ length: 10 }, () => ({ ...item, leaseDurationMs: 0 }));
     const requests = [{ ...update, dequeue }, update, { ...update, renew }];
     const batch = encodeToBuffer(BatchUpdateTasksRequest, { requests });
     const items = { 1: { 1: 'each', 2: 'each', 3: 'each', 4: 'each' } } as const;

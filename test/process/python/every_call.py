@@ -47,7 +47,7 @@ def update(**lists):
 
 
 def lease(*queues, **options):
-    request = t.LeaseTasksRequest(queues=queues, **{"max_tasks": 10, "lease_ms": 60_000, **options})
+    request = t.LeaseTasksRequest(queues=queues, **{"max_tasks": 10, "lease_duration_ms": 60_000, **options})
     return stub.LeaseTasks(request, timeout=TIMEOUT).tasks
 
 
@@ -102,7 +102,7 @@ def tasks_live_and_move():
     counts = stats("py#in")
     assert (counts.available, counts.leased, counts.delayed) == (3, 0, 1), counts
 
-    first, second, third = lease("py#in", worker="snake")
+    first, second, third = lease("py#in", worker_label="snake")
     assert [first.pid, second.pid, third.pid] == [b"\x00a", b"\x00b", fifo]
     assert first.data == bytes(range(256)) and second.data == b"newer" and third.data == b"fifo"
     assert first.attempt == 1 and first.lease_token > 0
@@ -111,7 +111,7 @@ def tasks_live_and_move():
     moved = update(
         dequeue=[t.Dequeue(queue="py#in", pid=first.pid, lease_token=first.lease_token)],
         enqueue=[t.Enqueue(queue="py#out", pid=first.pid, data=b"moved")],
-        renew=[t.Renew(queue="py#in", pid=second.pid, lease_token=second.lease_token, lease_ms=90_000)],
+        renew=[t.Renew(queue="py#in", pid=second.pid, lease_token=second.lease_token, lease_duration_ms=90_000)],
         release=[t.Release(queue="py#in", pid=third.pid, lease_token=third.lease_token, delay_ms=1_800_000)],
     )
     assert moved.renewed[0].lease_until_unix_ms > second.lease_until_unix_ms
@@ -121,7 +121,7 @@ def tasks_live_and_move():
         t.GetTasksRequest(queue="py#in", pids=[first.pid, second.pid, third.pid], include_data=True), timeout=TIMEOUT
     ).tasks
     assert [one.state for one in known] == [t.TASK_STATE_NOT_FOUND, t.TASK_STATE_LEASED, t.TASK_STATE_DELAYED]
-    assert known[1].worker == "snake" and known[1].worker_address.startswith("127.0.0.1:")
+    assert known[1].worker_label == "snake" and known[1].worker_address.startswith("127.0.0.1:")
     assert known[2].retry.max_attempts == 3
 
     peek = lambda kind: stub.PeekTasks(
@@ -171,7 +171,7 @@ def long_polls_wait():
 
     began = time.monotonic()
     given_up = stub.LeaseTasks.future(
-        t.LeaseTasksRequest(queues=["py#idle"], max_tasks=1, lease_ms=60_000, wait_ms=15_000), timeout=TIMEOUT
+        t.LeaseTasksRequest(queues=["py#idle"], max_tasks=1, lease_duration_ms=60_000, wait_ms=15_000), timeout=TIMEOUT
     )
     given_up.cancel()
     assert given_up.code() == grpc.StatusCode.CANCELLED
@@ -196,7 +196,7 @@ def batches_answer_one_by_one():
     assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND.value[0], "TASK_NOT_FOUND")
     assert error.items[0].pid == b"missing"
 
-    one_lease = lambda name: t.LeaseTasksRequest(queues=[name], max_tasks=5, lease_ms=60_000)
+    one_lease = lambda name: t.LeaseTasksRequest(queues=[name], max_tasks=5, lease_duration_ms=60_000)
     leases = stub.BatchLeaseTasks(
         t.BatchLeaseTasksRequest(requests=[one_lease("one#jobs"), one_lease(""), one_lease("two#jobs")]),
         timeout=TIMEOUT,
@@ -214,8 +214,8 @@ def a_stream_carries_everything():
     def send(*calls):
         requests.put(s.StreamRequest(calls=calls))
 
-    wait = t.LeaseTasksRequest(queues=["py#never"], max_tasks=1, lease_ms=60_000, wait_ms=60_000)
-    wanted = t.LeaseTasksRequest(queues=["py#stream"], max_tasks=1, lease_ms=60_000, wait_ms=15_000)
+    wait = t.LeaseTasksRequest(queues=["py#never"], max_tasks=1, lease_duration_ms=60_000, wait_ms=60_000)
+    wanted = t.LeaseTasksRequest(queues=["py#stream"], max_tasks=1, lease_duration_ms=60_000, wait_ms=15_000)
     enqueue = t.UpdateTasksRequest(enqueue=[t.Enqueue(queue="py#stream", pid=b"p", data=b"d")])
     refused = t.UpdateTasksRequest(dequeue=[t.Dequeue(queue="py#stream", pid=b"nobody")])
     send(s.StreamCall(id=1, lease=wait), s.StreamCall(id=2, lease=wanted))

@@ -114,7 +114,15 @@ export class SimClient {
     const calledAt = now();
     const recording = history.begin(call, calledAt);
     const { queues, maxTasks, leaseMs, waitMs, maxPid, maxBytes } = call;
-    const request = { queues: [...queues], maxTasks, leaseMs, waitMs, maxPid: pidBytes(maxPid), maxBytes, worker: 'w' };
+    const request = {
+      queues: [...queues],
+      maxTasks,
+      leaseDurationMs: leaseMs,
+      waitMs,
+      maxPid: pidBytes(maxPid),
+      maxBytes,
+      workerLabel: 'w',
+    };
     const sent = await this.#send(way(), 'LeaseTasks', encodeToBuffer(LeaseTasksRequest, request));
     if ('failure' in sent) {
       recording.end(refused(sent.failure), now());
@@ -197,7 +205,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
       retry: retry && { ...retry, deadLetterQueue: `${parseQueueName(queue).group}#${retry.deadLetterQueue}` },
     })),
     dequeue: dequeue.map(item),
-    renew: renew.map((one) => ({ ...item(one), leaseMs: one.leaseMs })),
+    renew: renew.map((one) => ({ ...item(one), leaseDurationMs: one.leaseMs })),
     release: release.map((one) => ({ ...item(one), delayMs: one.delayMs, refundAttempt: one.refund })),
     requestId: Buffer.from(requestId ?? '', 'latin1'),
   };

@@ -121,7 +121,7 @@ describe('a call whose time is over after refusals', () => {
 test('a lease that is repeated waits for what is left of its waiting time', async () => {
   const { timing, transport, caller } = setUp();
   transport.faults.leaseTasks.push({ when: 'before', error: overloaded(4_000) });
-  const request = { queues: ['q'], maxTasks: 1, leaseMs: 1_000, waitMs: 10_000, worker: '', maxBytes: 0 };
+  const request = { queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, waitMs: 10_000, workerLabel: '', maxBytes: 0 };
   const call = caller.lease({ ...request, maxPid: Buffer.alloc(0) }, {});
   await timing.advance(5_000);
   expect(transport.engine.leases.map(({ waitMs }) => waitMs)).toEqual([5_975]);

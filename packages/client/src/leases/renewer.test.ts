@@ -24,7 +24,14 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
     ...{ queue, pid: Buffer.from(String(i)), data, mode: 1 as const, delayMs: 0, retry: undefined },
   }));
   transport.engine.update({ ...emptyRequest(), enqueue });
-  const request = { queues: [queue], maxTasks: tasks, leaseMs: LEASE_MS, waitMs: 0, worker: '', maxBytes: 0 };
+  const request = {
+    queues: [queue],
+    maxTasks: tasks,
+    leaseDurationMs: LEASE_MS,
+    waitMs: 0,
+    workerLabel: '',
+    maxBytes: 0,
+  };
   const leased = await transport.engine.lease({ ...request, maxPid: data });
   const kept = leased.tasks.map(({ pid, leaseToken }, id) => {
     const instants = { endsAt: timing.now() + LEASE_MS, keepUntil: timing.now() + keepMs };

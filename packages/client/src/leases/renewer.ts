@@ -199,7 +199,7 @@ function keptLongEnough({ queue, pid }: KeptLease): LeaseExpiredError {
 }
 
 function renewal({ lease }: Entry): Renew {
-  return { queue: lease.queue, pid: lease.pid, leaseToken: lease.token, leaseMs: lease.leaseMs };
+  return { queue: lease.queue, pid: lease.pid, leaseToken: lease.token, leaseDurationMs: lease.leaseMs };
 }
 
 /** So that an attempt that gets no answer leaves time for another one. */

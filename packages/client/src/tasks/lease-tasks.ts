@@ -79,7 +79,7 @@ export async function leaseUntilSettled<T>(
   const byName = queues.length === 1 ? undefined : new Map(queues.map((queue) => [queue.name, queue]));
   const reading = replies.map((task) => {
     const queue = byName === undefined ? first : byName.get(task.queue);
-    return readTask(context, queue ?? first, task, request.leaseMs, from);
+    return readTask(context, queue ?? first, task, request.leaseDurationMs, from);
   });
   return reading.some((one) => one instanceof Promise) ? Promise.all(reading) : (reading as LeasedTask<T>[]);
 }
@@ -104,10 +104,10 @@ function leaseRequest(context: ClientContext, queues: readonly QueueRef[], optio
   return {
     queues: [...new Set(queues.map(({ name }) => name))],
     maxTasks: max,
-    leaseMs: leaseMsOf(options.for ?? limits.defaultLeaseMs, 'for'),
+    leaseDurationMs: leaseMsOf(options.for ?? limits.defaultLeaseMs, 'for'),
     maxPid: options.maxPid === undefined ? NO_BYTES : pidBytes(options.maxPid),
     waitMs: durationMs(options.wait ?? 0, 'wait'),
-    worker: options.worker ?? context.settings.worker,
+    workerLabel: options.worker ?? context.settings.worker,
     maxBytes: options.maxBytes ?? 0,
   };
 }

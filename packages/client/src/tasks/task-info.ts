@@ -69,7 +69,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     leaseToken: info.leaseToken,
     leasedAt: instant(info.leasedUnixMs),
     workerAddress: info.workerAddress === '' ? undefined : info.workerAddress,
-    worker: info.worker === '' ? undefined : info.worker,
+    worker: info.workerLabel === '' ? undefined : info.workerLabel,
     retry: info.retry,
   };
 }

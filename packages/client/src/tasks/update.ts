@@ -117,7 +117,7 @@ export class Update {
   renew(task: Leased | LeaseRef, lease: Duration = limits.defaultLeaseMs): this {
     const ms = leaseMs(lease, 'lease');
     if (LEASE in task) this.#renewed.push({ lease: task[LEASE], leaseMs: ms });
-    this.#request.renew.push({ ...itemOf(task), leaseMs: ms });
+    this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms });
     return this;
   }
 

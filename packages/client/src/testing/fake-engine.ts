@@ -190,7 +190,7 @@ export class FakeEngine {
       this.#queues.get(queue)?.delete(keyOf(pid));
       this.#completed.set(queue, (this.#completed.get(queue) ?? 0) + 1);
     }
-    const renewed = request.renew.map(({ queue, pid, leaseMs }) => {
+    const renewed = request.renew.map(({ queue, pid, leaseDurationMs: leaseMs }) => {
       const task = this.#find(queue, pid);
       if (task !== undefined) task.hiddenUntil = now + leaseMs;
       return { leaseUntilUnixMs: Math.round(now + leaseMs) };
@@ -241,7 +241,13 @@ export class FakeEngine {
     return { pid, result: EnqueueResult.ENQUEUE_RESULT_REPLACED, leased };
   }
 
-  #leaseNow({ queues, maxTasks, leaseMs, maxPid, worker }: LeaseTasksRequest): LeaseTasksResponse['tasks'] {
+  #leaseNow({
+    queues,
+    maxTasks,
+    leaseDurationMs: leaseMs,
+    maxPid,
+    workerLabel: worker,
+  }: LeaseTasksRequest): LeaseTasksResponse['tasks'] {
     const now = this.#timing.now();
     const found = queues.flatMap((queue) =>
       this.#sorted(queue)
@@ -295,7 +301,7 @@ export class FakeEngine {
       hiddenUntilUnixMs: Math.round(task?.hiddenUntil ?? 0),
       leaseToken: task?.token ?? 0,
       workerAddress: '',
-      worker: task?.worker ?? '',
+      workerLabel: task?.worker ?? '',
       leasedUnixMs: 0,
       retry: task?.retry,
     };

@@ -19,7 +19,7 @@ export function updateSizeBound(request: UpdateTasksRequest): number {
 
 /** Upper bound of an encoded lease request. */
 export function leaseSizeBound(request: LeaseTasksRequest): number {
-  let bytes = 2 * ITEM_BYTES + request.maxPid.byteLength + request.worker.length * UTF8_BYTES;
+  let bytes = 2 * ITEM_BYTES + request.maxPid.byteLength + request.workerLabel.length * UTF8_BYTES;
   for (const queue of request.queues) bytes += ITEM_BYTES + queue.length * UTF8_BYTES;
   return bytes;
 }

@@ -52,7 +52,7 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
     return stream.update(request, updateSizeBound(request), { timeoutMs, signal });
   };
   const lease = (waitMs: number, options: { signal?: AbortSignal; timeoutMs?: number } = {}) => {
-    const request = { queues: ['q'], maxTasks: 1, leaseMs: 1_000, waitMs, worker: '', maxBytes: 0 };
+    const request = { queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, waitMs, workerLabel: '', maxBytes: 0 };
     return stream.lease({ ...request, maxPid: Buffer.alloc(0) }, options);
   };
   const answer = (...results: StreamResult[]): void => listeners.at(-1)?.onMessage({ results });

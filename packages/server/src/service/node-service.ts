@@ -192,5 +192,5 @@ const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTa
   request.maxPid.buffer === memory ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
 
 /** About as long as it was in its message. */
-const leaseBytes = ({ queues, maxPid, worker }: LeaseTasksRequest): number =>
+const leaseBytes = ({ queues, maxPid, workerLabel: worker }: LeaseTasksRequest): number =>
   queues.reduce((bytes, queue) => bytes + 2 + queue.length, 24 + maxPid.length + worker.length);

@@ -43,7 +43,7 @@ export const aDequeue = (change: Partial<Dequeue> = {}): Dequeue => ({
   ...change,
 });
 
-export const aRenew = (change: Partial<Renew> = {}): Renew => ({ ...aDequeue(), leaseMs: 30_000, ...change });
+export const aRenew = (change: Partial<Renew> = {}): Renew => ({ ...aDequeue(), leaseDurationMs: 30_000, ...change });
 
 export const aRelease = (change: Partial<Release> = {}): Release => ({
   ...aDequeue(),
@@ -64,10 +64,10 @@ export const anUpdate = (change: Partial<UpdateTasksRequest> = {}): UpdateTasksR
 export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksRequest => ({
   queues: ['shop#mail'],
   maxTasks: 10,
-  leaseMs: 30_000,
+  leaseDurationMs: 30_000,
   maxPid: bytes(''),
   waitMs: 0,
-  worker: 'w1',
+  workerLabel: 'w1',
   maxBytes: 0,
   ...change,
 });

@@ -9,10 +9,10 @@ export function parseLease(request: LeaseTasksRequest, workerAddress: string): L
   return {
     queues: parseQueues(request.queues),
     maxTasks: wholeNumber(request.maxTasks, { field: 'max_tasks' }, 1, limits.leaseTasks),
-    leaseMs: leaseTime(request.leaseMs, { field: 'lease_ms' }),
+    leaseMs: leaseTime(request.leaseDurationMs, { field: 'lease_duration_ms' }),
     maxPid: pidOrNone(request.maxPid, { field: 'max_pid' }),
     waitMs: duration(request.waitMs, { field: 'wait_ms' }, 0, limits.waitMs),
-    worker: parseWorker(request.worker, { field: 'worker' }),
+    worker: parseWorker(request.workerLabel, { field: 'worker_label' }),
     workerAddress,
     maxBytes: maxBytes === 0 ? limits.replyDataBytes : maxBytes,
   };

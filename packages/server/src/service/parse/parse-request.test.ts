@@ -60,7 +60,7 @@ describe('an update', () => {
   });
 
   test('renews for half a minute unless it says for how long', () => {
-    const renew = [aRenew({ leaseMs: 0 }), aRenew({ pid: Buffer.from('b'), leaseMs: 1 })];
+    const renew = [aRenew({ leaseDurationMs: 0 }), aRenew({ pid: Buffer.from('b'), leaseDurationMs: 1 })];
     expect(parseUpdate(anUpdate({ renew })).renew.map(({ leaseMs }) => leaseMs)).toEqual([30_000, 1]);
   });
 
@@ -93,8 +93,8 @@ describe('an update', () => {
 describe('a lease', () => {
   test('is bounded by the reply when it names no bound', () => {
     expect(parseLease(aLease(), 'h:1')).toMatchObject({ maxBytes: limits.replyDataBytes, maxPid: undefined });
-    expect(parseLease(aLease({ leaseMs: 0 }), 'h:1').leaseMs).toBe(30_000);
-    expect(parseLease(aLease({ leaseMs: 1 }), 'h:1').leaseMs).toBe(1);
+    expect(parseLease(aLease({ leaseDurationMs: 0 }), 'h:1').leaseMs).toBe(30_000);
+    expect(parseLease(aLease({ leaseDurationMs: 1 }), 'h:1').leaseMs).toBe(1);
   });
 
   test('takes a queue named twice once', () => {

@@ -175,7 +175,7 @@ function parseDequeue(item: Dequeue, list: string, index: number, group: OneGrou
 }
 
 function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
-  const leaseMs = leaseTime(item.leaseMs, { list: 'renew', index, field: 'lease_ms' });
+  const leaseMs = leaseTime(item.leaseDurationMs, { list: 'renew', index, field: 'lease_duration_ms' });
   return { ...parseDequeue(item, 'renew', index, group), leaseMs };
 }
 

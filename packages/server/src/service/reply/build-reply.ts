@@ -115,7 +115,7 @@ export function taskInfo(view: TaskView, includeData: boolean): TaskInfo {
     hiddenUntilUnixMs: visibility?.kind === 'hidden' ? visibility.until : 0,
     leaseToken: state?.token ?? 0,
     workerAddress: lease?.workerAddress ?? '',
-    worker: lease?.worker ?? '',
+    workerLabel: lease?.worker ?? '',
     leasedUnixMs: lease?.since ?? 0,
     retry: state?.retry === undefined ? undefined : retryMessage(state.retry, queue.group),
   };

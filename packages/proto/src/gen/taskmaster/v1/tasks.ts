@@ -216,7 +216,7 @@ export interface Renew {
   /** The token of the worker's lease; 0: whichever lease is current. */
   leaseToken: number;
   /** How long the lease lasts from now, in ms, 1 ms to 1 year; 0: 30 s. Expired leases are refused (LEASE_EXPIRED). */
-  leaseMs: number;
+  leaseDurationMs: number;
 }
 
 /** Gives a leased task back before its lease ends. Expired leases are refused (LEASE_EXPIRED). */
@@ -280,13 +280,13 @@ export interface LeaseTasksRequest {
   /** At most so many tasks over all queues, 1 to 10,000. Fewer come when the reply would grow beyond `max_bytes`. */
   maxTasks: number;
   /** How long the leases last, in ms, 1 ms to 1 year; 0: 30 s. */
-  leaseMs: number;
+  leaseDurationMs: number;
   /** Only tasks with a PID up to this one, inclusive. Empty: all. */
   maxPid: Uint8Array;
   /** How long to wait when no task is there, in ms, 0 to 10 minutes. Waiting callers are served first come first served. */
   waitMs: number;
   /** What the worker calls itself, at most 256 bytes; shown beside its address in PeekTasks. */
-  worker: string;
+  workerLabel: string;
   /** Bound of the reply's payload bytes, 0 to 3.5 MiB; 0: 3.5 MiB. The first task comes whatever its size. */
   maxBytes: number;
 }
@@ -465,7 +465,7 @@ export interface TaskInfo {
   /** The address of the worker that has it, `host:port`; empty: not leased. */
   workerAddress: string;
   /** The label of the worker that has it. */
-  worker: string;
+  workerLabel: string;
   /** When the current lease began, in ms since 1970 by the node's clock; 0: not leased. */
   leasedUnixMs: number;
   /** Its retry policy, if it has one. */
@@ -811,7 +811,7 @@ export const Dequeue: MessageFns<Dequeue> = {
 };
 
 function createBaseRenew(): Renew {
-  return { queue: "", pid: NO_BYTES, leaseToken: 0, leaseMs: 0 };
+  return { queue: "", pid: NO_BYTES, leaseToken: 0, leaseDurationMs: 0 };
 }
 
 export const Renew: MessageFns<Renew> = {
@@ -825,8 +825,8 @@ export const Renew: MessageFns<Renew> = {
     if (message.leaseToken !== 0) {
       writeInt64(writer.uint32(24), message.leaseToken);
     }
-    if (message.leaseMs !== 0) {
-      writeInt64(writer.uint32(32), message.leaseMs);
+    if (message.leaseDurationMs !== 0) {
+      writeInt64(writer.uint32(32), message.leaseDurationMs);
     }
     return writer;
   },
@@ -873,7 +873,7 @@ export const Renew: MessageFns<Renew> = {
               break;
             }
 
-            message.leaseMs = readInt64(reader);
+            message.leaseDurationMs = readInt64(reader);
             continue;
           }
         }
@@ -1219,7 +1219,15 @@ export const ReleaseOutcome: MessageFns<ReleaseOutcome> = {
 };
 
 function createBaseLeaseTasksRequest(): LeaseTasksRequest {
-  return { queues: [], maxTasks: 0, leaseMs: 0, maxPid: NO_BYTES, waitMs: 0, worker: "", maxBytes: 0 };
+  return {
+    queues: [],
+    maxTasks: 0,
+    leaseDurationMs: 0,
+    maxPid: NO_BYTES,
+    waitMs: 0,
+    workerLabel: "",
+    maxBytes: 0,
+  };
 }
 
 export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
@@ -1230,8 +1238,8 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
     if (message.maxTasks !== 0) {
       writer.uint32(16).int32(message.maxTasks);
     }
-    if (message.leaseMs !== 0) {
-      writeInt64(writer.uint32(24), message.leaseMs);
+    if (message.leaseDurationMs !== 0) {
+      writeInt64(writer.uint32(24), message.leaseDurationMs);
     }
     if (message.maxPid.length !== 0) {
       writer.uint32(34).bytes(message.maxPid);
@@ -1239,8 +1247,8 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
     if (message.waitMs !== 0) {
       writeInt64(writer.uint32(40), message.waitMs);
     }
-    if (message.worker !== "") {
-      writer.uint32(50).string(message.worker);
+    if (message.workerLabel !== "") {
+      writer.uint32(50).string(message.workerLabel);
     }
     if (message.maxBytes !== 0) {
       writeInt64(writer.uint32(56), message.maxBytes);
@@ -1282,7 +1290,7 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
               break;
             }
 
-            message.leaseMs = readInt64(reader);
+            message.leaseDurationMs = readInt64(reader);
             continue;
           }
           case 4: {
@@ -1306,7 +1314,7 @@ export const LeaseTasksRequest: MessageFns<LeaseTasksRequest> = {
               break;
             }
 
-            message.worker = reader.string();
+            message.workerLabel = reader.string();
             continue;
           }
           case 7: {
@@ -2369,7 +2377,7 @@ function createBaseTaskInfo(): TaskInfo {
     hiddenUntilUnixMs: 0,
     leaseToken: 0,
     workerAddress: "",
-    worker: "",
+    workerLabel: "",
     leasedUnixMs: 0,
     retry: undefined,
   };
@@ -2404,8 +2412,8 @@ export const TaskInfo: MessageFns<TaskInfo> = {
     if (message.workerAddress !== "") {
       writer.uint32(74).string(message.workerAddress);
     }
-    if (message.worker !== "") {
-      writer.uint32(82).string(message.worker);
+    if (message.workerLabel !== "") {
+      writer.uint32(82).string(message.workerLabel);
     }
     if (message.leasedUnixMs !== 0) {
       writeInt64(writer.uint32(88), message.leasedUnixMs);
@@ -2506,7 +2514,7 @@ export const TaskInfo: MessageFns<TaskInfo> = {
               break;
             }
 
-            message.worker = reader.string();
+            message.workerLabel = reader.string();
             continue;
           }
           case 11: {
