@@ -9,7 +9,7 @@ import { workerSettings } from '../../../packages/client/src/worker/worker-optio
 import { root } from '../../support/paths.ts';
 import { documentAt, inlineCodeOf, rowsOf } from './documents.ts';
 
-const readme = documentAt('packages/client/README.md');
+const reference = documentAt('docs/reference/client.md');
 
 /** What an interface of the client's sources has, each with its comment. */
 function membersOf(file: string, name: string): Map<string, string> {
@@ -32,9 +32,9 @@ function membersOf(file: string, name: string): Map<string, string> {
 
 /** The table of options below a line that begins like this: option → default. */
 function optionsBelow(line: string): Map<string, string> {
-  const from = readme.text.indexOf(`\n${line}`);
-  if (from < 0) throw new Error(`the README has no line that begins with ${line}`);
-  const [table = ''] = /^\|.*?(?=\n\n|$(?![\s\S]))/ms.exec(readme.text.slice(from)) ?? [];
+  const from = reference.text.indexOf(`\n${line}`);
+  if (from < 0) throw new Error(`the reference has no line that begins with ${line}`);
+  const [table = ''] = /^\|.*?(?=\n\n|$(?![\s\S]))/ms.exec(reference.text.slice(from)) ?? [];
   const rows = rowsOf({ path: line, text: table });
   return new Map(
     rows.flatMap(({ option = '', default: byDefault = '' }) =>
@@ -52,7 +52,7 @@ function lengthOf(ms: number): string {
 const settings = clientSettings({});
 const worker = workerSettings({});
 
-describe("the client's README", () => {
+describe("the client's reference", () => {
   test.each([
     [
       '`connect(endpoints)` or',
@@ -114,14 +114,14 @@ describe("the client's README", () => {
     const classes = Object.entries(client).flatMap(([name, value]) =>
       typeof value === 'function' && value.prototype instanceof client.TaskMasterError ? [name] : [],
     );
-    const [, told = ''] = /Catch classes:(.*?)Misuse/s.exec(readme.text) ?? [];
+    const [, told = ''] = /Catch classes:(.*?)Misuse/s.exec(reference.text) ?? [];
     expect(
       [...told.matchAll(/`(\w+)`/g)]
         .map(([, name]) => name)
         .filter((name) => name !== 'client')
         .toSorted(),
     ).toEqual(classes.toSorted());
-    const [, fields = ''] = /a `TaskMasterError` with (.*?)\. `/s.exec(readme.text) ?? [];
+    const [, fields = ''] = /a `TaskMasterError` with (.*?)\. `/s.exec(reference.text) ?? [];
     const has = Object.keys(new client.TaskMasterError('', { reason: 'INTERNAL' })).filter((key) => key !== 'name');
     expect([...fields.matchAll(/`(\w+)`/g)].map(([, name]) => name).toSorted()).toEqual(has.toSorted());
   });
@@ -133,12 +133,14 @@ describe("the client's README", () => {
       task: namesOf(client.LeasedTask),
       worker: [...namesOf(client.Worker)],
     };
-    const wrong = inlineCodeOf(readme).flatMap((code) => {
+    const wrong = inlineCodeOf(reference).flatMap((code) => {
       const [, object = '', member = ''] = /^(client|queue|task|worker)\.(\w+)/.exec(code) ?? [];
       return object === '' || of[object]?.includes(member) ? [] : [code];
     });
     expect(wrong).toEqual([]);
-    const functions = inlineCodeOf(readme).flatMap((code) => /^(pid\w+|connect|\w+Codec)\b/.exec(code)?.slice(1) ?? []);
+    const functions = inlineCodeOf(reference).flatMap(
+      (code) => /^(pid\w+|connect|\w+Codec)\b/.exec(code)?.slice(1) ?? [],
+    );
     expect(functions.filter((name) => !(name in client) && name !== 'pid')).toEqual([]);
   });
 });

@@ -82,7 +82,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `at most ${constant('client/src/cli/commands/partitions.ts', 'SHOWN_UNASKED')} of them`,
   ],
   [
-    'packages/client/README.md',
+    'docs/reference/client.md',
     `${count(many)} or ${limits.requestBytes / 4 / MIB} MiB to a request`,
     `${limits.replyDataBytes / MIB} MiB | payload in the reply`,
     `more than ${joined} items or ${joinedBytes / KIB} KiB`,

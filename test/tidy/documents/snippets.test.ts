@@ -12,15 +12,27 @@ declare function log(...what: unknown[]): void;
 declare const shutdown: AbortSignal;
 `;
 
+const guides = documents
+  .map(({ path }) => path)
+  .filter((path) => path.startsWith('docs/guides/') && !path.endsWith('/other-languages.md'));
+
 test('the TypeScript in documents has the right types', { timeout: 120_000 }, async () => {
   const snippets = documents.flatMap(blocksOf).filter(({ language }) => language === 'ts');
-  expect(new Set(snippets.map(({ document }) => document))).toEqual(
-    new Set(['README.md', 'packages/client/README.md']),
-  );
+  const withSnippets = new Set(snippets.map(({ document }) => document));
+  const expected = [
+    'README.md',
+    'docs/quick-start.md',
+    'packages/client/README.md',
+    'docs/reference/client.md',
+    ...guides,
+  ];
+  expect(expected.filter((path) => !withSnippets.has(path))).toEqual([]);
   // Within the repository, so that they find the packages as a user's program does.
   const dir = mkdtempSync(join(root, 'test', '.snippets-'));
   try {
-    for (const [at, { text }] of snippets.entries()) writeFileSync(join(dir, `snippet-${at}.ts`), text);
+    for (const [at, { document, text }] of snippets.entries()) {
+      writeFileSync(join(dir, `${document.replaceAll('/', '-')}-${at}.ts`), text);
+    }
     writeFileSync(join(dir, 'left-out.d.ts'), LEFT_OUT);
     const project = {
       extends: '../../tsconfig.tests.json',
