@@ -21,44 +21,47 @@ export interface MemberDeps {
 }
 
 export interface MemberSettings {
-  /** Where gossip listens. Port 0: any. */
+  /** Where gossip listens. Port 0: any free port. */
   readonly listen: { readonly host: string; readonly port: number };
-  /** Empty: where gossip listens, or the first address of the machine. */
+  /** Host that other nodes use. Empty: the host that gossip listens at, or the first address of the machine. */
   readonly advertiseHost: string;
   readonly grpcPort: number;
   readonly httpPort: number;
   readonly version: string;
   readonly keys: readonly string[];
-  /** gRPC addresses to look for the others at, beside where they last were. */
+  /** gRPC addresses to look for other members at, in addition to their last known addresses. */
   readonly join: readonly string[];
   readonly transfersAtOnce: number;
   readonly transferBytesPerSecond: number;
 }
 
-/** A node's place in its cluster, in operation. Disposing of it ends it as a crash would: nothing moves. */
+/** A node as a running member of its cluster. Disposing of it ends it like a crash: no partition moves. */
 export interface Member extends AsyncDisposable {
   readonly agent: ClusterAgent;
   readonly handOffs: HandOffs;
   readonly membership: Membership;
-  /** `host:port` that others call this node at. */
+  /** gRPC address (`host:port`) that other nodes use for this node. */
   readonly rpcAddress: string;
   readonly handlers: PeerHandlers;
   readonly identity: Identity;
   readonly administration: ClusterAdministration;
   figures(): MemberFigures;
-  /** Tells the others where it is, and takes its share. What others ask must be answered by `handlers` by then. */
+  /** Tells other nodes its address and becomes active. `handlers` must answer their calls before. */
   enter(): Promise<void>;
 }
 
-/** A member's cluster, in numbers. */
+/** Figures of the cluster, as one member sees it. */
 export interface MemberFigures {
   readonly members: readonly { readonly state: MemberState; readonly alive: boolean }[];
-  /** Partitions of this node by their states, and how many it should hold. */
+  /** Number of partitions of this node by state; `wanted`: how many the ring assigns to it. */
   readonly partitions: Readonly<Record<HeldPartition['state'] | 'wanted', number>>;
   readonly handOffs: HandOffFigures;
 }
 
-/** Prepares the node's place, which it takes by `enter`. Rejects with `GossipListenError` or `AdvertiseHostUnknownError`. */
+/**
+ * Starts gossip and builds the member; `enter` makes it active. Rejects with `GossipListenError` or
+ * `AdvertiseHostUnknownError`.
+ */
 export async function openMember(settings: MemberSettings, deps: MemberDeps): Promise<Member> {
   const { standing, memberStore, partitions, log } = deps;
   const { identity, members } = standing;
@@ -84,7 +87,7 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
     }),
   );
   const gossipPort = Number(membership.gossipAddress.split(':').at(-1));
-  // A name stays when its address changes: others keep the name.
+  // Announces the host name, not its IP address: the name stays valid when the address changes.
   const host = advertiseHost || (membership.gossipAddress.split(':')[0] ?? '');
   const addresses = addressesAt(host, grpcPort, httpPort);
   membership.announce(addresses);

@@ -19,23 +19,22 @@ export interface RemovalDeps {
   readonly view: HolderView;
   readonly members: () => Members;
   readonly addressOf: (nodeId: string) => string | undefined;
-  /** Hears what the member knows; whether it answered. */
+  /** Exchanges knowledge with the member; true if it answered. */
   readonly exchange: (nodeId: string) => Promise<boolean>;
-  /** Members whose answers are needed, this node left out. */
+  /** The other members whose answers are needed. */
   readonly toHear: () => readonly string[];
-  /** What this node holds. */
   readonly ownInventory: () => readonly InventoryEntry[];
-  /** Durable here when it resolves, all or none. */
+  /** Stores the records durably, all or none. */
   readonly adopt: (records: readonly MemberRecord[]) => Promise<void>;
-  /** Told of news of members and holders. */
+  /** The listener is called when knowledge of members or holders changes. */
   readonly onChange: (listener: () => void) => () => void;
   readonly stopping: AbortSignal;
 }
 
 export interface RemovalOptions {
-  /** What only the members held is lost. Otherwise nothing changes. */
+  /** True: remove the members; the partitions that only they held are lost. False: only report what would be lost. */
   readonly acceptLoss: boolean;
-  /** How long to wait until what is lost is served again, in ms. */
+  /** How long to wait until the lost partitions are served again, empty, in ms. 0: do not wait. */
   readonly waitMs: number;
 }
 
@@ -45,9 +44,9 @@ const FORWARD_TIMEOUT_MS = 8_000;
 const MOST_WAIT_MS = 60_000;
 
 /**
- * Gives up members that will not return, all that are named in one step: none of them is asked what it holds, so of two
- * that do not answer neither can be given up without the other. One node decides for all, so that two operators at two
- * nodes do not decide against each other; what the removed members held is claimed afterwards, see `Orphans`.
+ * Removes members that will not return, all named members in one step. All other members must answer, so two members that
+ * do not answer can only be removed together. One node decides for the cluster, so that two operators at two nodes cannot
+ * contradict each other. The partitions of the removed members are claimed afterwards, see `Orphans`.
  */
 export class Removal {
   readonly #deps: RemovalDeps;
@@ -56,7 +55,7 @@ export class Removal {
     this.#deps = deps;
   }
 
-  /** Through whichever node has to decide. */
+  /** Lets the deciding node remove the members: this node or another one. */
   async remove(nodeIds: readonly string[], { acceptLoss, waitMs }: RemovalOptions): Promise<RemoveMemberResponse> {
     for (const nodeId of nodeIds) this.#target(nodeId);
     const decider = deciderWithout(this.#deps.members(), nodeIds);
@@ -64,7 +63,7 @@ export class Removal {
     const isHere = decider === this.#deps.nodeId;
     const answer = await (isHere ? this.giveUp(nodeIds, acceptLoss) : this.#forward(decider, nodeIds, acceptLoss));
     if (!answer.removed || waitMs === 0) return answer;
-    // What the one who decided knows by now may not be known here.
+    // The deciding node may know more by now than this one.
     if (!isHere && !(await this.#deps.exchange(decider))) return answer;
     return { ...answer, claimed: await this.#areServedAgain(answer.lost, nodeIds, Math.min(waitMs, MOST_WAIT_MS)) };
   }
@@ -83,14 +82,14 @@ export class Removal {
     }
   }
 
-  /** At the node that decides. */
+  /** Runs at the deciding node. */
   async giveUp(nodeIds: readonly string[], acceptLoss: boolean): Promise<RemoveMemberResponse> {
     const { log, members, adopt, toHear, exchange } = this.#deps;
     for (const nodeId of nodeIds) this.#target(nodeId);
-    // The members themselves are asked too: gossip is advice.
+    // Also asks the members to be removed: gossip may be wrong about who is alive.
     const asked = nodeIds.map(async (nodeId) => ((await exchange(nodeId)) ? [nodeId] : []));
     const [answers, answering] = await Promise.all([this.#hear(this.#others(nodeIds)), Promise.all(asked)]);
-    // All of it is judged by what is known now.
+    // The answers may have changed the records; all decisions below use the present ones.
     const targets = nodeIds.map((nodeId) => this.#target(nodeId));
     const alive = targets.find(({ nodeId }) => answering.flat().includes(nodeId));
     if (alive) throw this.#alive(alive);
@@ -110,14 +109,14 @@ export class Removal {
     await adopt(targets.map((target) => ({ ...target, state: 'left', version: target.version + 1, removedBy })));
     log.warn(
       { members: targets.map(({ name }) => name), nodeIds, lost: lost.map(({ id }) => id), takenBackBy },
-      'gave members up: what only they held is lost',
+      'removed members: the partitions that only they held are lost',
     );
-    // Whoever does not answer now is told before anything is claimed.
+    // Members that do not answer now are told before any partition is claimed (O1).
     await Promise.all(toHear().map((other) => exchange(other)));
     return { ...report, removed: true };
   }
 
-  /** Whether others hold all of it, after so long at most. */
+  /** Waits until remaining members hold all lost partitions, at most `waitMs`. False if they do not hold all by then. */
   async #areServedAgain(lost: readonly LostPartition[], given: readonly string[], waitMs: number): Promise<boolean> {
     const { clock, view, members, onChange, stopping } = this.#deps;
     const isHeld = ({ id }: LostPartition): boolean => {
@@ -139,7 +138,7 @@ export class Removal {
     return lost.every(isHeld);
   }
 
-  /** The member, if it may be given up. */
+  /** The record of the member; throws if it may not be removed. */
   #target(nodeId: string): MemberRecord {
     const { members, membership } = this.#deps;
     const record = members().get(nodeId);
@@ -160,7 +159,7 @@ export class Removal {
     return this.#deps.toHear().filter((other) => !nodeIds.includes(other));
   }
 
-  /** What those who answer hold. */
+  /** The inventories of these members; undefined for one that did not answer. */
   async #hear(others: readonly string[]): Promise<Answers> {
     const answers = others.map(async (other): Promise<[string, readonly InventoryEntry[] | undefined]> => {
       const [answered, held] = await Promise.all([this.#deps.exchange(other), this.#inventoryOf(other)]);
@@ -182,7 +181,7 @@ export class Removal {
     }
   }
 
-  /** Who told one of the members to take a partition, and never heard that it did. */
+  /** Names of nodes that asked one of the members to take a partition and never got an answer: they serve it again. */
   #nodesThatTakeBack(nodeIds: readonly string[], answers: Answers): string[] {
     const { ownInventory, members, view } = this.#deps;
     const isTakenBack = ({ id, state, to }: InventoryEntry): boolean =>
@@ -195,7 +194,10 @@ export class Removal {
       .sort();
   }
 
-  /** Asked when all others have answered: what none of them knows anything of is with the members, too (O5). */
+  /**
+   * The partitions of the members. Call it when all other members have answered: a partition that none of them knows counts
+   * too (O5).
+   */
   #heldBy(nodeIds: readonly string[]): LostPartition[] {
     const { view, members } = this.#deps;
     const nameOf = (nodeId: string | undefined): string => members().get(nodeId ?? '')?.name ?? '';
@@ -204,7 +206,7 @@ export class Removal {
     for (const id of view.unknown()) lost.push({ id, counted: false, queues: 0, tasks: 0, member: ofOne });
     for (const [id, { nodeId }] of view.entries()) {
       const isNamed = nodeIds.includes(nodeId);
-      // What somebody handed on before leaving, to none of those who answered, is there as well.
+      // A member that left handed its partitions over: if no remaining member has this one, a removed member does.
       if (!isNamed && members().get(nodeId)?.state !== 'left') continue;
       const { queues = 0, tasks = 0 } = view.counts(id) ?? {};
       const counted = view.counts(id) !== undefined;
@@ -215,7 +217,7 @@ export class Removal {
 
   #unreachable(nodeIds: readonly string[], cause?: unknown): Refusal {
     const names = nodeIds.map((id) => this.#deps.members().get(id)?.name ?? id).join(', ');
-    const message = `members that do not answer: ${names}; all but those that are given up must be heard: start them, or name them too if they are lost for good`;
+    const message = `members that do not answer: ${names}; all members that stay must answer: start them, or name them too if they are lost for good`;
     return new Refusal('HOLDER_UNREACHABLE', message, { metadata: { members: names }, cause });
   }
 }

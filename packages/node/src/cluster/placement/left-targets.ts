@@ -7,24 +7,24 @@ export interface LeftTargetsDeps {
   readonly partitions: Partitions;
   readonly log: Log;
   readonly members: () => Members;
-  /** Hears what each of these members knows; whether all of them answered. */
+  /** Exchanges knowledge with these members; true if all answered. */
   readonly exchangeWithAll: (nodeIds: readonly string[]) => Promise<boolean>;
-  /** Members whose answers are needed, this node left out. */
+  /** The other members whose answers are needed. */
   readonly toHear: () => readonly string[];
-  /** Nobody has what this member may have taken: it is served here again. */
+  /** Lets this node serve again what this member may have taken, because no member holds it. */
   readonly takeBack: (nodeId: string) => Promise<void>;
 }
 
 /**
- * Hand-offs to a member that left before it said what became of them. A rule that is looked at again and again, not a step
- * of its leaving: whatever failed then, or was forgotten by a restart, is made good here.
+ * Resolves hand-offs to a member that left before it told their outcome. This is a rule that is checked again and again,
+ * not a step of leaving: it also covers steps that failed or that a restart forgot.
  *
- *  L1  It left with nothing, and takes nothing any more. Either it never took the partition, or it handed it on, and then
- *      some member holds it at a later epoch.
- *  L2  That one, wherever the partition has gone since, is among the others, or is known to one of them; what they say is
- *      final once all have answered, because of L1.
- *  L3  One that was given up may have taken it and be lost with it. It hands nothing on any more once all have answered,
- *      as all of them refuse what it sends: then L2 holds for it, too. Who has claimed the partition since is heard of.
+ *  L1  The member left without partitions and takes no more. Either it never took the partition, or it handed it over, and
+ *      then another member holds it at a later epoch.
+ *  L2  That holder is one of the other members, or one of them knows it. Their answers are final once all have answered,
+ *      because of L1.
+ *  L3  A removed member may have taken the partition, and it may be lost with it. Once all members have answered, all
+ *      refuse transfers from the removed member, so L2 holds for it too. The answers also tell who claimed the partition.
  */
 export class LeftTargets {
   readonly #deps: LeftTargetsDeps;
@@ -34,7 +34,7 @@ export class LeftTargets {
     this.#deps = deps;
   }
 
-  /** To be called after each change, and now and then. */
+  /** Call this after each change, and periodically. */
   look(): void {
     const targets = this.#targets();
     if (this.#busy || targets.length === 0) return;
@@ -59,11 +59,14 @@ export class LeftTargets {
     try {
       const asked = new Set(toHear());
       if (!(await exchangeWithAll([...asked]))) return;
-      // Somebody joined meanwhile, and was not asked.
+      // A member joined meanwhile and was not asked.
       if (toHear().some((nodeId) => !asked.has(nodeId))) return;
       for (const nodeId of new Set(targets)) await takeBack(nodeId);
     } catch (error) {
-      log.warn({ err: error, targets }, 'what members that have left may have taken could not be taken back yet');
+      log.warn(
+        { err: error, targets },
+        'could not take back yet the partitions that members which left may have taken',
+      );
     } finally {
       this.#busy = false;
     }

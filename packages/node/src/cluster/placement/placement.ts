@@ -12,31 +12,31 @@ export interface PlacementDeps {
   readonly log: Log;
   readonly nodeId: string;
   readonly members: () => Members;
-  /** Transfers from this node at once. */
+  /** Maximum number of concurrent transfers from this node. */
   readonly transfersAtOnce: number;
 }
 
-/** What moves a partition with at most so many tasks is waiting for disks and messages: four of them count as one. */
+/** A transfer of a partition with at most this many tasks mostly waits for disks and messages: four count as one. */
 const FEW_TASKS = 1_000;
 const PART_OF_FEW = 0.25;
 const FIRST_RETRY_MS = 200;
 const MAX_RETRY_MS = 10_000;
-/** Who waits so long before the next try has failed five times. */
+/** A retry delay of this length or more means five failures: worth a warning. */
 const LASTING_MS = 3_000;
-/** What fails for one partition mostly fails for many. */
+/** Shortest time between two warnings: a failure for one partition is usually a failure for many. */
 const WARN_EVERY_MS = 10_000;
 
-/** Hands over what this node holds and the ring wants elsewhere: a few at a time, again after a while where it failed. */
+/** Hands over partitions that the ring assigns to other nodes: a few at a time, with retries. */
 export class Placement {
   readonly #deps: PlacementDeps;
-  /** With what each counts for, of `transfersAtOnce`. */
+  /** Running transfers, each with the share of `transfersAtOnce` that it uses. */
   readonly #sending = new Map<PartitionId, number>();
-  /** Partitions whose hand-off failed, with when to try again. */
+  /** Partitions whose hand-off failed, with the time of the next attempt. */
   readonly #failed = new Map<PartitionId, { readonly at: number; readonly delayMs: number }>();
   #desired: readonly string[] = [];
   #addressOf: (nodeId: string) => string | undefined = () => undefined;
   #cancelTimer: CancelTimer = () => {};
-  /** Members that a drain of this node was said to wait for. */
+  /** Names in the last warning that a drain waits for members; empty: none. */
   #saidToWaitFor = '';
   #mayWarnAt = Number.NEGATIVE_INFINITY;
   #stopped = false;
@@ -45,12 +45,12 @@ export class Placement {
     this.#deps = deps;
   }
 
-  /** Partitions on their way. */
+  /** Number of running transfers. */
   get sending(): number {
     return this.#sending.size;
   }
 
-  /** What should be where, by partition, and where nodes are; undefined for those that cannot take anything now. */
+  /** `desired`: node id by partition. `addressOf`: a node's address; undefined if it cannot take partitions now. */
   update(desired: readonly string[], addressOf: (nodeId: string) => string | undefined): void {
     this.#desired = desired;
     this.#addressOf = addressOf;
@@ -82,7 +82,7 @@ export class Placement {
         continue;
       }
       const part = partitions.tasksIn(id) <= FEW_TASKS ? PART_OF_FEW : 1;
-      // Those behind it wait, too: many small ones must not keep a large one from its turn.
+      // Later partitions wait too: otherwise many small ones could delay a large one forever.
       if (!this.#hasRoomFor(part)) return;
       void this.#send(id, part, wanted, address);
     }
@@ -96,7 +96,7 @@ export class Placement {
     return taken + part <= this.#deps.transfersAtOnce;
   }
 
-  /** A node that stays has time; one that leaves needs all whose share it has, which nobody would think of. */
+  /** Warns if this node is leaving and a member that must take partitions is down. Otherwise the node just waits. */
   #sayWhomTheDrainWaitsFor(missing: ReadonlySet<string>): void {
     const { nodeId, log } = this.#deps;
     const members = this.#deps.members();
@@ -106,7 +106,7 @@ export class Placement {
     if (said === this.#saidToWaitFor) return;
     this.#saidToWaitFor = said;
     if (said === '') return;
-    const message = `this node cannot leave before it has handed over what goes to ${said}: start it, or give it up`;
+    const message = `this node cannot leave before it has handed partitions over to ${said}: start it, or remove it`;
     log.warn({ members: names }, message);
   }
 
@@ -127,8 +127,8 @@ export class Placement {
   }
 
   /**
-   * Nodes that move partitions hear of each other's moves a little later, and refuse some until then. What goes on for
-   * longer, or is a fault of this node, is for people.
+   * Nodes hear of each other's moves with a delay and refuse some hand-offs until then. Only failures that last, or that
+   * this node caused, are warnings.
    */
   #sayFailed(partition: PartitionId, to: string, delayMs: number, error: unknown): void {
     const { log, clock, members } = this.#deps;

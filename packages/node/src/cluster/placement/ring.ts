@@ -1,17 +1,17 @@
 import type { PartitionId } from '@taskmaster/server/domain';
 import HashRing from 'hashring';
 
-/** Points of a node on the ring: 160 keep the fullest of ten nodes within a sixth of the mean. */
+/** Points of each node on the ring. With 160, the fullest of ten nodes has at most a sixth more than the mean. */
 const POINTS = 160;
 
-/** Most changes of records leave the ring as it is, and hashing is all the work there is. */
+/** Number of remembered results: most changes of member records leave the ring the same, and hashing is expensive. */
 const REMEMBERED = 32;
 const remembered = new Map<string, readonly string[]>();
 
 /**
- * Which node should hold each partition, by consistent hashing over stable node ids (the paper, 3.4): the same on every
- * member, whatever the order in which nodes came and went. A node that comes takes its part from all others and moves
- * nothing between them; one that goes gives its part back. Indexed by partition; empty without nodes.
+ * The node that should hold each partition, by consistent hashing over stable node ids (the paper, 3.4). The result
+ * depends only on the set of nodes, so it is the same on every member. A new node takes its share from all others and
+ * moves nothing between them; a leaving node gives its share back. Indexed by partition; empty without nodes.
  */
 export function desiredHolders(nodeIds: Iterable<string>, partitions: number): readonly string[] {
   const ids = [...new Set(nodeIds)].sort();

@@ -11,10 +11,10 @@ export interface PresenceLogDeps {
   readonly log: Log;
 }
 
-/** After a start those who are there are found sooner. */
+/** After a start, gossip finds live members within this time; earlier a missing one is not worth a warning. */
 const FIND_MS = 10_000;
 
-/** Tells people of members that do not answer any more, and of those that do again: once each. */
+/** Logs once when a member stops answering, and once when it answers again. */
 export class PresenceLog {
   readonly #deps: PresenceLogDeps;
   readonly #began: Instant;
@@ -26,7 +26,7 @@ export class PresenceLog {
     this.#began = deps.clock.now();
   }
 
-  /** To be called after every change of who is alive, and now and then. */
+  /** Call this after every change of who is alive, and periodically. */
   look(): void {
     const { nodeId: own, membership, members, clock, log } = this.#deps;
     const alive = new Set(membership.peers().flatMap((peer) => (peer.alive ? [peer.nodeId] : [])));

@@ -15,14 +15,14 @@ export interface ShareLogDeps {
 const LOOK_MS = 500;
 const PROGRESS_MS = 5_000;
 
-/** A time in which what this node holds is not what it should. */
+/** A period in which this node does not hold exactly the partitions that the ring assigns to it. */
 interface Move {
   readonly began: Instant;
   said: string;
   sayAt: number;
 }
 
-/** What is not where it should be, by the member it comes from or goes to. */
+/** Numbers of partitions still to move, by the name of the member that they come from or go to. */
 interface Outstanding {
   readonly held: number;
   readonly wanted: number;
@@ -30,7 +30,7 @@ interface Outstanding {
   readonly going: ReadonlyMap<string, number>;
 }
 
-/** Tells people how this node comes by its share of the partitions, or gives some away: when it begins, now and then, and at the end. */
+/** Logs how partitions move to and from this node: at the start of a move, every few seconds, and at the end. */
 export class ShareLog {
   readonly #deps: ShareLogDeps;
   #desired: readonly string[] = [];
@@ -42,7 +42,7 @@ export class ShareLog {
     this.#deps = deps;
   }
 
-  /** To be called after every change; `desired`: the node that should hold it, by partition. */
+  /** Call this after every change. `desired`: node id by partition. */
   update(desired: readonly string[]): void {
     this.#desired = desired;
     if (this.#stopped) return;
@@ -79,13 +79,13 @@ export class ShareLog {
     const outstanding = this.#outstanding();
     if (isDone(outstanding)) {
       this.#move = undefined;
-      // One that leaves says itself when it has left.
+      // A leaving node logs elsewhere that it has left.
       if (outstanding.wanted > 0) this.#sayEnd(now - move.began);
       return;
     }
     if (now >= move.sayAt) {
       const progress = progressOf(outstanding);
-      // What stands still, as somebody is away, has been told.
+      // Without progress, for example because a member is down, there is nothing new to log.
       if (progress !== move.said) this.#say(outstanding, progress);
       move.said = progress;
       move.sayAt = now + PROGRESS_MS;

@@ -13,19 +13,19 @@ export interface HandOffsDeps {
   readonly random: Random;
   readonly log: Log;
   readonly nodeId: string;
-  /** `host:port` of a member's gRPC, as far as it is known. */
+  /** gRPC address (`host:port`) of a member; undefined if unknown. */
   readonly addressOf: (nodeId: string) => string | undefined;
-  /** Of all partitions that leave this node together; 0: no bound. */
+  /** Limit over all transfers from this node together; 0: no limit. */
   readonly bytesPerSecond: number;
 }
 
-/** Since the start. */
+/** Figures since the start of the node; `arriving` and `unresolved` are of now. */
 export interface HandOffFigures {
   readonly sent: number;
   readonly failed: number;
   readonly rows: number;
   readonly bytes: number;
-  /** How long callers waited, in ms. */
+  /** How long callers waited in the last hand-off, in ms. */
   readonly lastFrozenMs: number;
   readonly longestFrozenMs: number;
   readonly arriving: number;
@@ -36,7 +36,7 @@ const RESOLVE_MS = 2_000;
 const MAX_RESOLVE_DELAY_MS = 2_000;
 const FIRST_RESOLVE_DELAY_MS = 50;
 
-/** Hands partitions over and takes them, and finds out what became of those of which only the target knows. */
+/** Sends and receives partitions, and finds the outcome of hand-offs whose target gave no answer. */
 export class HandOffs {
   readonly handlers: TransferHandlers;
   readonly #deps: HandOffsDeps;
@@ -55,12 +55,12 @@ export class HandOffs {
     this.#throttle = new Throttle(deps.clock, deps.bytesPerSecond);
   }
 
-  /** Asks about hand-offs that the last run did not see the end of. */
+  /** Asks for the outcome of hand-offs that the last run left open. */
   start(): void {
     for (const { id, state } of this.#deps.partitions.held()) if (state === 'handing-over') this.#resolve(id);
   }
 
-  /** Partitions on their way from here. */
+  /** Partitions that this node is sending. */
   progress(): readonly HandOffProgress[] {
     return [...this.#sending.values()];
   }
@@ -70,8 +70,8 @@ export class HandOffs {
   }
 
   /**
-   * Hands a partition over; resolves when the target holds it. Rejects when it is served here as before, or, with
-   * `HandOffUnresolvedError`, when that will be known later only: see `settled`.
+   * Hands a partition over; resolves when the target holds it. Rejects if this node still serves it. Rejects with
+   * `HandOffUnresolvedError` if the outcome is not known yet: see `settled`.
    */
   async send(id: PartitionId, target: Target, signal?: AbortSignal): Promise<HandedOver> {
     if (this.#sending.has(id)) throw new Refusal('PARTITION_MOVING', `partition ${id} is on its way already`);
@@ -101,21 +101,21 @@ export class HandOffs {
     }
   }
 
-  /** Resolves when it is known of every hand-off so far what became of it. */
+  /** Resolves when the outcome of every hand-off so far is known. */
   async settled(): Promise<void> {
     await Promise.all(this.#resolving.values());
   }
 
-  /** The member was given up. From when this resolves nothing that it sends is taken, nor is anything sent to it. */
+  /** Call this when the member was removed. After it resolves this node sends it nothing and takes nothing from it. */
   refuse(nodeId: string): Promise<void> {
     this.#removed.add(nodeId);
     return this.#receiver.refuseFrom(nodeId);
   }
 
   /**
-   * The member is gone for good: what it may have taken is served here again, at a later epoch than it had, which `beyond`
-   * tells from the one that it was handed over at. Nothing is exchanged with it from then on. When it rejects, some of it
-   * is not served yet; to be called again.
+   * Call this when the member is gone for good: this node again serves the partitions that the member may have taken.
+   * `beyond` computes the new epoch from the partition's present one; it must be later than any that the member had. If
+   * this rejects, some partitions are not served yet: call it again.
    */
   async resolveRemoved(nodeId: string, beyond: (epoch: number) => number = (epoch) => epoch + 2): Promise<void> {
     const { partitions } = this.#deps;
@@ -124,24 +124,25 @@ export class HandOffs {
     await Promise.all(mayHave.map(({ id, epoch }) => partitions.thaw(id, beyond(epoch))));
   }
 
-  /** This node is leaving. From when this resolves nothing is taken here: what is held then is all that it ever holds. */
+  /** Call this when this node is leaving. After it resolves the node takes no more partitions. */
   refuseArrivals(): Promise<void> {
     return this.#receiver.close();
   }
 
-  /** Ends what is under way; partitions stay where they are. */
+  /** Ends running transfers; partitions stay where they are. */
   stop(): void {
     this.#stopping.abort(new Refusal('SHUTTING_DOWN', 'the node is shutting down'));
     this.#receiver.stop();
   }
 
-  /** `told`: whether the target may have taken it, as far as is known here. */
+  /** `told`: whether the target may have taken the partition. */
   #resolve(id: PartitionId, told = true): void {
     if (this.#resolving.has(id)) return;
     const resolving = this.#askUntilKnown(id, told).finally(() => this.#resolving.delete(id));
     this.#resolving.set(id, resolving);
     resolving.catch((error: unknown) => {
-      if (!this.#stopping.signal.aborted) this.#deps.log.error({ err: error, partition: id }, 'a hand-off hangs');
+      if (!this.#stopping.signal.aborted)
+        this.#deps.log.error({ err: error, partition: id }, 'could not find the outcome of a hand-off');
     });
   }
 
@@ -154,15 +155,15 @@ export class HandOffs {
       const { epoch, to } = holding;
       try {
         const taken = told && (await this.#ask(id, epoch + 1, to));
-        // The member may have been given up while it was asked.
+        // The member may have been removed meanwhile.
         if (partitions.holding(id) !== holding) continue;
         if (taken) await partitions.supersede(id, { nodeId: to, epoch: epoch + 1 });
         else await partitions.thaw(id);
         log.debug({ partition: id, to, taken }, 'a hand-off that was cut short is resolved');
-        // Unless somebody else is taking it back at this moment, and may fail.
+        // If the state is unchanged, a removal is taking the partition back right now and may fail: look again.
         if (partitions.holding(id)?.kind !== 'handing-over') return;
       } catch (error) {
-        log.debug({ err: error, partition: id, to }, 'what became of a hand-off cannot be known yet');
+        log.debug({ err: error, partition: id, to }, 'the outcome of a hand-off is not known yet');
       }
       await sleep(clock, delayMs, signal);
     }

@@ -13,7 +13,7 @@ import type { Partitions } from '../../../engine/partitions/partitions.ts';
 import type { PartitionImport } from '../../../engine/partitions/transfer/import-partition.ts';
 import type { TransferHandlers } from './transfer-calls.ts';
 
-/** A transfer from which nothing comes for so long is forgotten; its holder begins anew. */
+/** A transfer that receives no part for this time is forgotten; its holder starts a new one. */
 const IDLE_MS = 60_000;
 const MAX_TRANSFERS = 64;
 
@@ -27,12 +27,12 @@ export interface ReceiverDeps {
 
 interface Transfer {
   readonly id: string;
-  /** Id of the node that sends it. */
+  /** Id of the sending node. */
   readonly holder: string;
   readonly arriving: PartitionImport;
-  /** Of the last part that was taken up. */
+  /** Number of the last part that was applied. */
   sequence: number;
-  /** Parts are taken up one after the other. */
+  /** Settles when the last part is applied: parts are applied one after the other. */
   last: Promise<void>;
   cancelIdle: CancelTimer;
 }
@@ -40,17 +40,17 @@ interface Transfer {
 /**
  * The target's side of a hand-off.
  *
- *  T1  A transfer takes parts in the order of their numbers, each once, whatever the network does with them.
- *  T2  After an answer to Resolve that says no, the transfer never takes the partition: it is forgotten, and its name,
- *      made of chance, is never given again. A restart forgets all of them.
- *  T3  An answer to Resolve is on disk before it is given: it is what every later start will find.
+ *  T1  A transfer applies parts in the order of their numbers, each once, even if the network repeats or reorders them.
+ *  T2  After ResolveOffer has answered no, the transfer never takes the partition: it is forgotten, and its random id is
+ *      never used again. A restart forgets all transfers.
+ *  T3  An answer to ResolveOffer is on disk before it is sent: every later start finds the same.
  */
 export class Receiver implements TransferHandlers {
   readonly #deps: ReceiverDeps;
   readonly #transfers = new Map<string, Transfer>();
-  /** One at a time for each partition: offers, and questions about them. */
+  /** The last offer or ResolveOffer call of each partition: they run one after the other. */
   readonly #turns = new Map<PartitionId, Promise<unknown>>();
-  /** Nodes that were given up. */
+  /** Ids of removed nodes. */
   readonly #removed = new Set<string>();
   #closed = false;
 
@@ -58,7 +58,7 @@ export class Receiver implements TransferHandlers {
     this.#deps = deps;
   }
 
-  /** Partitions that are on their way here. */
+  /** Number of partitions that are arriving here. */
   get arriving(): number {
     return this.#transfers.size;
   }
@@ -102,16 +102,16 @@ export class Receiver implements TransferHandlers {
     const id = partition as PartitionId;
     return this.#inTurn(id, async () => {
       await this.#endTransfersOf(id);
-      // Where taking it failed the disk may have it all the same, and a no would be wrong after the next start.
+      // If taking the partition failed, the disk may have it nevertheless; then `no` would be wrong after a restart.
       await this.#deps.partitions.settle(id);
       return { taken: (this.#deps.partitions.holding(id)?.epoch ?? 0) >= epoch };
     });
   };
 
-  /** When it resolves, nothing of the node is taken any more; what it sent before is held, or forgotten. */
+  /** After it resolves nothing from the node is taken. Partitions that the node sent before are held or forgotten. */
   async refuseFrom(nodeId: string): Promise<void> {
     this.#removed.add(nodeId);
-    // Offers that are being taken up see it when they are through; whoever claims the partition ends them before.
+    // A running `#begin` checks `#removed` at its end. A claim of the partition ends its transfers first.
     await Promise.all(
       [...this.#transfers.values()]
         .filter(({ holder }) => holder === nodeId)
@@ -122,10 +122,10 @@ export class Receiver implements TransferHandlers {
     );
   }
 
-  /** From when it resolves, nothing is taken here any more; what was being taken then is held. */
+  /** After it resolves this node takes nothing. Partitions that were being taken are held. */
   async close(): Promise<void> {
     this.#closed = true;
-    // Offers that are being taken up see it when they are through.
+    // A running `#begin` checks `#closed` at its end.
     await Promise.all(
       [...this.#transfers.values()].map(async (transfer) => {
         await transfer.last;
@@ -158,9 +158,9 @@ export class Receiver implements TransferHandlers {
       nextQueueId: offer.nextQueueId as QueueId,
     });
     if (this.#closed)
-      throw new Refusal('MEMBER_LEFT', `node ${this.#deps.nodeId} is leaving: it takes nothing any more`);
+      throw new Refusal('MEMBER_LEFT', `node ${this.#deps.nodeId} is leaving: it takes no more partitions`);
     if (this.#removed.has(offer.holder)) {
-      throw new Refusal('MEMBER_LEFT', `node ${offer.holder} was given up: it holds nothing any more`);
+      throw new Refusal('MEMBER_LEFT', `node ${offer.holder} was given up: it holds no partitions`);
     }
     const name = `${this.#deps.nodeId}/${random.next().toString(36).slice(2)}${random.next().toString(36).slice(2)}`;
     const { holder } = offer;
@@ -177,7 +177,7 @@ export class Receiver implements TransferHandlers {
     return { transfer: name, heldEpoch: 0 };
   }
 
-  /** T1. A part that fails ends the transfer: what came of it is unknown. */
+  /** T1. A failed part ends the transfer, because its effect is unknown. */
   #part(id: string, sequence: number, work: (transfer: Transfer) => Promise<void>): Promise<void> {
     const transfer = this.#transfers.get(id);
     if (!transfer) return Promise.reject(unknownTransfer());
@@ -200,7 +200,7 @@ export class Receiver implements TransferHandlers {
     return done;
   }
 
-  /** T2. What is being taken at this moment is waited for. */
+  /** T2. Waits for a partition that is being taken right now. */
   async #endTransfersOf(id: PartitionId): Promise<void> {
     for (const transfer of [...this.#transfers.values()]) {
       if (transfer.arriving.partition !== id) continue;
@@ -243,4 +243,4 @@ export class Receiver implements TransferHandlers {
 }
 
 const unknownTransfer = (): Refusal =>
-  new Refusal('INVALID_ARGUMENT', 'the transfer is not known here: it ended, or the node was started again');
+  new Refusal('INVALID_ARGUMENT', 'the transfer is not known here: it ended, or the node was restarted');

@@ -6,14 +6,14 @@ import type { PartitionExport } from '../../../engine/partitions/transfer/export
 import type { Throttle } from './throttle.ts';
 import type { CallTarget, TransferCalls, TransferMethod } from './transfer-calls.ts';
 
-/** A node that a partition goes to. */
+/** The node that receives a partition. */
 export interface Target {
   readonly nodeId: string;
-  /** `host:port` of its gRPC. */
+  /** Its gRPC address (`host:port`). */
   readonly address: string;
 }
 
-/** How far a partition is on its way. */
+/** Progress of one hand-off. */
 export interface HandOffProgress {
   readonly partition: PartitionId;
   readonly to: string;
@@ -30,23 +30,23 @@ export interface SenderDeps {
   readonly log: Log;
   readonly throttle: Throttle;
   readonly nodeId: string;
-  /** Whether the member was given up. */
+  /** Whether the member was removed. */
   readonly isRemoved: (nodeId: string) => boolean;
 }
 
 export interface HandedOver {
   /** How long callers had to wait, in ms. */
   readonly frozenMs: number;
-  /** Of these, how long it took until the target could be told to take it. */
+  /** The part of `frozenMs` before the target was asked to take the partition. */
   readonly toldMs: number;
   readonly rows: number;
   readonly bytes: number;
 }
 
-/** The partition is not served here, and not known to be served elsewhere. Callers are refused until that is known. */
+/** This node does not serve the partition, and does not know whether the target does. Callers are refused until then. */
 export class HandOffUnresolvedError extends Error {
   override readonly name = 'HandOffUnresolvedError';
-  /** Whether the target may have taken it, and does not say; otherwise only the write that takes it back is missing. */
+  /** True: the target may have taken the partition. False: it has not; only the write that takes it back failed. */
   readonly told: boolean;
 
   constructor(message: string, told: boolean, options: ErrorOptions) {
@@ -56,32 +56,33 @@ export class HandOffUnresolvedError extends Error {
 }
 
 const CALL_MS = 10_000;
-/** Callers wait while what is left is sent: when it takes longer the partition is served here again. */
+/** Longest time to send the rest, while callers wait; after it this node serves the partition again. */
 const REST_MS = 2_000;
-/** Callers wait while this call is answered. */
+/** Timeout of the call that lets the target take the partition; callers wait for its answer. */
 const TAKE_MS = 2_000;
-/** A part whose answer was lost is sent again so often before the hand-off is given up. */
+/** Maximum number of attempts to send a part; then the hand-off fails. */
 const ATTEMPTS = 5;
 const RETRY_MS = 200;
-/** So little may be left of the log when the partition is frozen that the rest goes with the last call. */
+/** A rest of the log up to this size goes with the last call, after the partition is frozen. */
 const REST_BYTES = 64 * 1024;
-/** A partition that takes in faster than it is sent is frozen after so many rounds all the same. */
+/** Maximum number of rounds of catching up. Then a partition whose log grows faster than it is sent is frozen anyway. */
 const MAX_ROUNDS = 100;
-/** Callers may wait for about so long. */
+/** The freeze should take at most about this long, because callers wait. */
 const QUICK_MS = 40;
-/** A disk that is always slow keeps nothing from moving. */
+/** Maximum number of rehearsals, so that partitions also leave a disk that is always slow. */
 const MOST_REHEARSALS = 10;
-/** What gathers in the log while a part is paid for is sent so often. */
+/** How often new log entries are sent while the throttle delays the snapshot. */
 const LOG_MS = 1_000;
-/** While there is nothing to send the target hears so often that more will come; it forgets the transfer after 60 s. */
+/** How often an empty part tells the target that more will come; it forgets idle transfers after `IDLE_MS`. */
 const KEEP_ALIVE_MS = 10_000;
 
 /**
- * Hands one partition over (the paper, 5.7): the snapshot and the log behind it while it serves on, then the rest, frozen.
- * Throws, with the partition served here as before, when it could not be done, and `HandOffUnresolvedError` when only the
- * target knows.
+ * Hands one partition over (the paper, 5.7). Sends the snapshot and then the log while this node still serves; freezes the
+ * partition and sends the rest. Throws if that fails and this node still serves the partition. Throws
+ * `HandOffUnresolvedError` if the outcome is unknown.
  *
- *  S1  Before the target may take it, it is durable here that it may: whatever happens, nobody else serves meanwhile.
+ *  S1  Before the target may take the partition, this node stores durably that it may. So after a crash no other node
+ *      serves the partition either until the outcome is known.
  */
 export async function sendPartition(
   deps: SenderDeps,
@@ -101,7 +102,7 @@ class Sender {
   readonly #signal: AbortSignal;
   #transfer = '';
   #sequence = 0;
-  /** No call lasts longer, and none is repeated after it. */
+  /** Calls end by this time, and are not repeated after it. */
   #deadline = Number.POSITIVE_INFINITY;
 
   constructor(
@@ -156,8 +157,8 @@ class Sender {
   }
 
   /**
-   * Of a part of the snapshot: waits until it is paid for, and sends what gathers in the log. That counts as much as the
-   * part at most, so that a partition that takes in more than the throttle lets through moves all the same.
+   * Waits until the throttle allows more than this part of the snapshot, and sends new log entries meanwhile. The entries
+   * count at most as much as the part itself. So a partition whose log grows faster than the throttle allows still moves.
    */
   async #payFor(bytes: number): Promise<void> {
     const { throttle, clock } = this.#deps;
@@ -181,29 +182,29 @@ class Sender {
   async #catchUp(): Promise<void> {
     this.#progress.phase = 'log';
     for (let round = 0; round < MAX_ROUNDS && this.#leaving.backlogBytes > REST_BYTES; round++) {
-      // Nobody waits for it here: it would only grow.
+      // Pays without waiting: the log would grow meanwhile.
       this.#deps.throttle.pay(await this.#sendLog());
     }
     await this.#rehearse();
   }
 
-  /** Does what callers would wait for while nobody waits, until it is quick: a disk is busy now and then, not for long. */
+  /** Repeats the steps of the freeze before it, until they are quick: a busy disk should not make callers wait. */
   async #rehearse(): Promise<void> {
     const { clock } = this.#deps;
-    // Of one that is empty hardly anybody could wait, and there are many of them.
+    // One rehearsal suffices for an empty partition: few callers wait for it, and there are many.
     const isEmpty = this.#progress.rows === 0 && this.#progress.atoms === 0;
     for (let rehearsal = 0; rehearsal < MOST_REHEARSALS; rehearsal++) {
       const began = clock.now();
       await this.#leaving.synced();
       await this.#sendLog();
-      // Nothing: the target syncs what it has.
+      // An empty part makes the target sync.
       await this.#sendAtoms([]);
       if (isEmpty || clock.now() - began <= QUICK_MS) return;
       await sleep(clock, RETRY_MS, this.#signal);
     }
   }
 
-  /** What has gathered so far; more gathers while it is sent. Resolves with its bytes. */
+  /** Sends the log entries gathered so far, not those that arrive meanwhile. Resolves with their bytes. */
   async #sendLog(): Promise<number> {
     const gathered = this.#leaving.backlogBytes;
     let sent = 0;
@@ -221,8 +222,7 @@ class Sender {
     const { partition } = this.#progress;
     const { nodeId, address } = this.#target;
     this.#signal.throwIfAborted();
-    // Asked in the turn in which it becomes known that the target may have it: a removal before is seen here, one after
-    // finds the partition handed over.
+    // Checked in the same turn as the freeze: an earlier removal is seen here, a later one finds the partition frozen.
     if (this.#deps.isRemoved(nodeId)) throw new Refusal('MEMBER_LEFT', `node ${nodeId} was given up`);
     const frozenAt = clock.now();
     partitions.freeze(partition);
@@ -230,35 +230,35 @@ class Sender {
     const request = await this.#sendRest().catch((error: unknown) => this.#takeBack(error));
     const toldMs = clock.now() - frozenAt;
     try {
-      // Once: a second attempt could not know what became of the first; the target is asked instead.
+      // Not repeated: a second attempt could not tell the outcome of the first. `ResolveOffer` asks the target instead.
       await this.#deps.call(address, 'takePartition', request, { timeoutMs: TAKE_MS });
     } catch (error) {
       this.#progress.phase = 'unresolved';
       partitions.stall(partition);
       throw new HandOffUnresolvedError(`${address} may have taken partition ${partition}`, true, { cause: error });
     }
-    // Callers are sent on in this turn; what is written of that keeps nobody waiting.
+    // Callers are redirected in this turn; they do not wait for the write.
     const frozenMs = clock.now() - frozenAt;
-    // Not where the target was given up meanwhile and the partition is served here again, at a later epoch.
+    // Does nothing if the target was removed meanwhile and this node serves the partition again at a later epoch.
     await partitions.supersede(partition, { nodeId, epoch });
     return { frozenMs, toldMs, rows: this.#progress.rows, bytes: this.#progress.bytes };
   }
 
-  /** Of a frozen partition: what the last call brings along, when everything else is at the target. */
+  /** Sends the rest of a frozen partition, except for the atoms of the last call; resolves with that call's request. */
   async #sendRest(): Promise<TransferCalls['takePartition'][0]> {
     const { partitions, clock } = this.#deps;
     this.#deadline = clock.now() + REST_MS;
-    // S1; and all that was committed is applied then, so that the tail is complete.
+    // S1. All committed atoms are applied by then, so the tail is complete.
     const { lastTicket, tasks } = await partitions.handOver(this.#progress.partition, this.#target.nodeId);
     this.#leaving.assertWhole();
-    // What is left goes with the last call, which has to fit into a message.
+    // The last call carries the remaining atoms and must fit into one message.
     if (this.#leaving.backlogBytes > REST_BYTES) await this.#sendLog();
     const atoms = this.#leaving.takeAtoms(Number.POSITIVE_INFINITY);
     this.#count(atoms);
     return { transfer: this.#transfer, sequence: ++this.#sequence, atoms, lastTicket, tasks };
   }
 
-  /** Of a frozen partition that nobody was told to take. */
+  /** Serves a frozen partition again, before the target was asked to take it; then throws `cause`. */
   async #takeBack(cause: unknown): Promise<never> {
     const { partitions } = this.#deps;
     const { partition } = this.#progress;
@@ -279,7 +279,7 @@ class Sender {
     return bytes;
   }
 
-  /** Repeated where the answer may only have been lost: every part has a number, so none counts twice. */
+  /** Repeats a call whose answer may have been lost. Parts are numbered, so the target applies none twice. */
   async #call<M extends TransferMethod>(method: M, request: TransferCalls[M][0]): Promise<TransferCalls[M][1]> {
     const { call, clock } = this.#deps;
     for (let attempt = 1; ; attempt++) {

@@ -1,19 +1,19 @@
 import type { Instant } from '@taskmaster/server/domain';
 import type { Clock } from '@taskmaster/server/ports';
 
-/** Bounds bytes per second, over all who share it: what was sent is paid for by waiting, in the order of the calls. */
+/** Limits bytes per second over all senders that share it: each waits after it has sent, in the order of the calls. */
 export class Throttle {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #bytesPerSecond: number;
   #freeAt = 0;
 
-  /** 0 bytes per second: no bound. */
+  /** 0 bytes per second: no limit. */
   constructor(clock: Pick<Clock, 'now'>, bytesPerSecond: number) {
     this.#clock = clock;
     this.#bytesPerSecond = bytesPerSecond;
   }
 
-  /** Counts so many bytes. Returns when they, and all that were counted before, are paid for. */
+  /** Counts sent bytes. Returns the time at which these and all earlier bytes fit into the limit. */
   pay(bytes: number): Instant {
     const now = this.#clock.now();
     if (this.#bytesPerSecond === 0) return now;
