@@ -1,10 +1,10 @@
 import { hostname, networkInterfaces } from 'node:os';
 import { isOwnAddress } from './cluster/membership/own-address.ts';
-import type { StandingSettings } from './cluster/membership/starting-role.ts';
+import type { StartingRoleSettings } from './cluster/membership/starting-role.ts';
 import type { MemberSettings } from './cluster/open-member.ts';
 import type { NodeConfig } from './config.ts';
 
-export function standingSettings(config: NodeConfig): StandingSettings {
+export function startingRoleSettings(config: NodeConfig): StartingRoleSettings {
   const { name, bootstrap, join, host, grpcPort, cluster } = config;
   const own = {
     ...{ listenHost: host, grpcPort, names: [name, hostname(), cluster.advertiseHost] },

@@ -25,9 +25,9 @@ import {
 } from '@taskmaster/server/service';
 import { MemberRoutes } from './cluster/member-routes.ts';
 import { MemberStore } from './cluster/membership/member-store.ts';
-import { takeStanding } from './cluster/membership/starting-role.ts';
+import { takeStartingRole } from './cluster/membership/starting-role.ts';
 import { type Member, openMember } from './cluster/open-member.ts';
-import { memberSettings, standingSettings } from './cluster-settings.ts';
+import { memberSettings, startingRoleSettings } from './cluster-settings.ts';
 import { type Colocated, colocate } from './colocated.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
 import { openEngine } from './engine/engine.ts';
@@ -151,7 +151,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   opened.defer(() => gossipPort?.release());
   // Of use where the start ends before the node serves; otherwise it has been stopped already.
   opened.defer(() => (parts.grpc ? grpc.stop(config.stopGraceMs) : undefined));
-  const standing = await takeStanding(standingSettings(config), {
+  const role = await takeStartingRole(startingRoleSettings(config), {
     ...{ memberStore, call, clock, log },
     inspect: () => inspectStore(store),
     // Callers learn meanwhile what the node waits for.
@@ -166,9 +166,9 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       parts.joining = `no member takes it in: ${problem}`;
     },
   });
-  const clustered = standing.kind === 'member';
+  const clustered = role.kind === 'member';
   if (clustered) parts.joining = 'it takes its place';
-  const engineConfig = engineConfigOf(config, clustered ? standing.partitions : undefined);
+  const engineConfig = engineConfigOf(config, clustered ? role.partitions : undefined);
   const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfig, clustered, log });
   opened.defer(() => engine.stop());
   warnOfPartitions(config.engine.partitions, engine.partitions.count, log);
@@ -196,7 +196,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   if (clustered) {
     await gossipPort?.release();
     const member = await openMember(memberSettings(config, { grpcPort: takenPort, httpPort, keys, version }), {
-      ...{ standing, memberStore, partitions: engine.partitions, call, clock, log },
+      ...{ role, memberStore, partitions: engine.partitions, call, clock, log },
       random: systemRandom,
     });
     opened.use(member);

@@ -7,11 +7,11 @@ import type { Partitions } from '../engine/partitions/partitions.ts';
 import { ClusterAgent } from './agent.ts';
 import { ClusterAdministration } from './membership/administration.ts';
 import type { Identity, MemberStore } from './membership/member-store.ts';
-import type { Standing } from './membership/starting-role.ts';
+import type { StartingRole } from './membership/starting-role.ts';
 import { type HandOffFigures, HandOffs } from './placement/handoff/hand-offs.ts';
 
 export interface MemberDeps {
-  readonly standing: Extract<Standing, { kind: 'member' }>;
+  readonly role: Extract<StartingRole, { kind: 'member' }>;
   readonly memberStore: MemberStore;
   readonly partitions: Partitions;
   readonly call: CallPeer;
@@ -63,8 +63,8 @@ export interface MemberFigures {
  * `AdvertiseHostUnknownError`.
  */
 export async function openMember(settings: MemberSettings, deps: MemberDeps): Promise<Member> {
-  const { standing, memberStore, partitions, log } = deps;
-  const { identity, members } = standing;
+  const { role, memberStore, partitions, log } = deps;
+  const { identity, members } = role;
   const { nodeId, name } = identity;
   await using opened = new AsyncDisposableStack();
   const seeds = [...members.values()]
@@ -105,7 +105,7 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
     ...{ identity, members, membership, handOffs, transfersAtOnce, contacts: settings.join },
     partitionCount: partitions.count,
   });
-  if (standing.begins) {
+  if (role.begins) {
     await partitions.claim(Array.from({ length: partitions.count }, (_, id) => ({ id: id as PartitionId, epoch: 1 })));
   }
   await memberStore.writeMembers(members.values());

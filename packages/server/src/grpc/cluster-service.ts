@@ -10,7 +10,7 @@ import {
   type RemoveMemberResponse,
 } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
-import { served } from '../service/generated-service.ts';
+import { unaryMethod } from '../service/unary-method.ts';
 import type { UnaryService } from './unary-service.ts';
 
 /** What operators ask, with what they are answered; see cluster.proto. */
@@ -34,10 +34,10 @@ export function createClusterService(handlers: () => ClusterHandlers | undefined
   return {
     name: CLUSTER_SERVICE,
     unary: {
-      ListMembers: served(listMembers, (request) => present().listMembers(request)),
-      ListPartitions: served(listPartitions, (request) => present().listPartitions(request)),
-      DrainMember: served(drainMember, (request) => present().drainMember(request)),
-      RemoveMember: served(removeMember, (request) => present().removeMember(request)),
+      ListMembers: unaryMethod(listMembers, (request) => present().listMembers(request)),
+      ListPartitions: unaryMethod(listPartitions, (request) => present().listPartitions(request)),
+      DrainMember: unaryMethod(drainMember, (request) => present().drainMember(request)),
+      RemoveMember: unaryMethod(removeMember, (request) => present().removeMember(request)),
     },
   };
 }

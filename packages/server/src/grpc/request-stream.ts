@@ -2,7 +2,7 @@ import { ServerInterceptingCall } from '@grpc/grpc-js';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
-import type { Caller } from '../service/call-origin.ts';
+import type { Caller } from '../service/caller.ts';
 import type { RawService, StreamOperation, StreamReply, StreamSession } from '../service/raw-service.ts';
 import { originOf } from '../service/routing-headers.ts';
 import { refusalOf, toCallStatus, toWireError } from '../service/wire-errors.ts';

@@ -13,7 +13,7 @@ import {
 import type { LeasedTask, TaskEngine } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
-import type { Caller } from './call-origin.ts';
+import type { Caller } from './caller.ts';
 import { countAtMost, refuse } from './parse/checks.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { countItems, parseUpdate } from './parse/parse-update.ts';

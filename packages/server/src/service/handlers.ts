@@ -23,7 +23,7 @@ import type {
 import type { LeaseCommand, TaskEngine } from '../domain/commands.ts';
 import type { Log } from '../ports/log.ts';
 import { batchLease, batchUpdate } from './batch.ts';
-import type { Caller } from './call-origin.ts';
+import type { Caller } from './caller.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { parseList, parseStats } from './parse/parse-queues.ts';
 import { parseGet, parsePeek } from './parse/parse-tasks.ts';

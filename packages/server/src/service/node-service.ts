@@ -24,7 +24,7 @@ import {
   UpdateTasksResponse,
 } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
-import type { Caller } from './call-origin.ts';
+import type { Caller } from './caller.ts';
 import type { Handlers } from './handlers.ts';
 import { decodeRequest, type MessageType } from './parse/codec.ts';
 import { type EntryBound, entryBounds } from './parse/entry-bounds.ts';

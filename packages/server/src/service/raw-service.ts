@@ -1,5 +1,5 @@
 import type { StreamResult } from '@taskmaster/proto';
-import type { Caller } from './call-origin.ts';
+import type { Caller } from './caller.ts';
 
 /** Whoever opened a stream. */
 export interface Origin {

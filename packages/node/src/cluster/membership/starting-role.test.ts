@@ -7,7 +7,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import type { Store } from '../../ports/store.ts';
 import { SimDisk } from '../../testing/sim-store.ts';
 import { MemberStore } from './member-store.ts';
-import { ClusterStartError, type StandingSettings, type StoreContents, takeStanding } from './starting-role.ts';
+import { ClusterStartError, type StartingRoleSettings, type StoreContents, takeStartingRole } from './starting-role.ts';
 
 const member = (name: string, change: Partial<MemberRecord> = {}): MemberRecord => ({
   ...{ nodeId: `id-${name}`, name, state: 'active', version: 1 },
@@ -51,21 +51,24 @@ describe('where a node stands when it starts', () => {
     return Promise.resolve(answer(request as JoinRequest)) as never;
   };
 
-  function start(settings: Partial<StandingSettings> = {}, signal = new AbortController().signal) {
+  function start(settings: Partial<StartingRoleSettings> = {}, signal = new AbortController().signal) {
     const deps = {
       ...{ memberStore: new MemberStore(store), call, clock: new VirtualClock({ time }), log, signal },
       ...{ inspect: async () => contents, prepare: () => prepare(), onAsking: () => {} },
     };
     return time.run(
-      takeStanding({ name: '', defaultName: 'host', bootstrap: false, join: [], isFirst: false, ...settings }, deps),
+      takeStartingRole(
+        { name: '', defaultName: 'host', bootstrap: false, join: [], isFirst: false, ...settings },
+        deps,
+      ),
       3_600_000,
     );
   }
 
-  async function startedAs(settings: Partial<StandingSettings> = {}) {
-    const standing = await start(settings);
-    if (standing.kind !== 'member') throw new Error('the node stands alone');
-    return standing;
+  async function startedAs(settings: Partial<StartingRoleSettings> = {}) {
+    const role = await start(settings);
+    if (role.kind !== 'member') throw new Error('the node stands alone');
+    return role;
   }
 
   test('without being told anything it stands alone', async () => {
@@ -87,13 +90,13 @@ describe('where a node stands when it starts', () => {
   });
 
   test('it joins a cluster: with its name, in its own words, with what the members know', async () => {
-    const standing = await startedAs({ name: 'b', join: ['first:7400'] });
-    expect(standing).toMatchObject({ begins: false, partitions: 64, identity: { clusterId: 'cluster-1', name: 'b' } });
-    expect([...standing.members.values()].map(({ name, state }) => [name, state])).toEqual([
+    const role = await startedAs({ name: 'b', join: ['first:7400'] });
+    expect(role).toMatchObject({ begins: false, partitions: 64, identity: { clusterId: 'cluster-1', name: 'b' } });
+    expect([...role.members.values()].map(({ name, state }) => [name, state])).toEqual([
       ['b', 'joining'],
       ['first', 'active'],
     ]);
-    expect(asked).toMatchObject([{ clusterId: '', member: { name: 'b', nodeId: standing.identity.nodeId } }]);
+    expect(asked).toMatchObject([{ clusterId: '', member: { name: 'b', nodeId: role.identity.nodeId } }]);
   });
 
   test('is a member from then on, whatever it is told', async () => {
@@ -156,8 +159,8 @@ describe('where a node stands when it starts', () => {
     });
 
     test('the first joins the cluster that is there', async () => {
-      const standing = await startedAs({ ...ALIKE, isFirst: true });
-      expect(standing).toMatchObject({ begins: false, identity: { clusterId: 'cluster-1' } });
+      const role = await startedAs({ ...ALIKE, isFirst: true });
+      expect(role).toMatchObject({ begins: false, identity: { clusterId: 'cluster-1' } });
     });
 
     test('the others wait for it, and say so', async () => {

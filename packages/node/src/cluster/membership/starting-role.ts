@@ -13,7 +13,7 @@ import { type CallPeer, type Clock, type Log, sleep } from '@taskmaster/server/p
 import type { Identity, MemberStore } from './member-store.ts';
 
 /** Where a node stands when it starts, with how it came there. */
-export type Standing =
+export type StartingRole =
   /** It belongs to no cluster, and is not to. */
   | { readonly kind: 'alone' }
   | {
@@ -28,7 +28,7 @@ export type Standing =
       readonly begins: boolean;
     };
 
-export interface StandingDeps {
+export interface StartingRoleDeps {
   readonly memberStore: MemberStore;
   readonly inspect: () => Promise<StoreContents>;
   /**
@@ -52,7 +52,7 @@ export interface StoreContents {
   readonly partitions: number | undefined;
 }
 
-export interface StandingSettings {
+export interface StartingRoleSettings {
   /** Empty: `defaultName`, or the name it had. */
   readonly name: string;
   readonly defaultName: string;
@@ -80,7 +80,7 @@ const FINAL = new Set(['WRONG_CLUSTER', 'NAME_IN_USE', 'MEMBER_LEFT', 'WRONG_KEY
 const newId = (): string => randomBytes(8).toString('hex');
 
 /** Decides where this node stands: a member that it was, one that begins a cluster, one that joins, or none. */
-export async function takeStanding(settings: StandingSettings, deps: StandingDeps): Promise<Standing> {
+export async function takeStartingRole(settings: StartingRoleSettings, deps: StartingRoleDeps): Promise<StartingRole> {
   const known = await deps.memberStore.readIdentity();
   if (known && known.clusterId !== '') {
     const members = await deps.memberStore.readMembers();
@@ -100,9 +100,9 @@ export async function takeStanding(settings: StandingSettings, deps: StandingDep
 async function restart(
   known: Identity,
   members: Members,
-  settings: StandingSettings,
-  deps: StandingDeps,
-): Promise<Standing> {
+  settings: StartingRoleSettings,
+  deps: StartingRoleDeps,
+): Promise<StartingRole> {
   const { memberStore, log } = deps;
   const { name, bootstrap, join } = settings;
   if (name !== '' && name !== known.name) {
@@ -125,8 +125,8 @@ async function restart(
 /** Whether those it is told to join are of the cluster that it is a member of. Nobody needs to answer. */
 async function assertSameCluster(
   { name, clusterId }: Identity,
-  { join, bootstrap }: StandingSettings,
-  { call, log, signal }: StandingDeps,
+  { join, bootstrap }: StartingRoleSettings,
+  { call, log, signal }: StartingRoleDeps,
 ): Promise<void> {
   const hello = { clusterId: '', from: '', knowledge: undefined };
   const asked = join.map(async (address) => {
@@ -146,7 +146,11 @@ async function assertSameCluster(
 }
 
 /** `earlier`: who the node was when it asked in vain, since others may know it by that id; or is after it left. */
-async function begin(earlier: Identity | undefined, settings: StandingSettings, deps: StandingDeps): Promise<Standing> {
+async function begin(
+  earlier: Identity | undefined,
+  settings: StartingRoleSettings,
+  deps: StartingRoleDeps,
+): Promise<StartingRole> {
   const { memberStore, log } = deps;
   const name = settings.name || earlier?.name || settings.defaultName;
   const clusterless = { nodeId: earlier?.nodeId ?? newId(), name, boots: (earlier?.boots ?? 0) + 1 };
@@ -175,7 +179,7 @@ async function begin(earlier: Identity | undefined, settings: StandingSettings, 
 /** Whether what the data directory has can become that of a member of the cluster that it is told to begin or join. */
 function assertMayBegin(
   earlier: Identity | undefined,
-  { bootstrap, join }: StandingSettings,
+  { bootstrap, join }: StartingRoleSettings,
   { hasQueues }: StoreContents,
 ): void {
   if (join.length === 0 || wasMember(earlier) || !hasQueues) return;
@@ -213,8 +217,8 @@ async function ask(
   record: MemberRecord,
   earlier: Identity | undefined,
   contents: StoreContents,
-  { join, bootstrap, isFirst }: StandingSettings,
-  deps: StandingDeps,
+  { join, bootstrap, isFirst }: StartingRoleSettings,
+  deps: StartingRoleDeps,
 ): Promise<JoinResponse | undefined> {
   const { clock, log, signal, onAsking } = deps;
   const began = clock.now();
@@ -244,7 +248,7 @@ async function askEach(
   record: MemberRecord,
   assertFits: (cluster: ExchangeResponse) => void,
   join: readonly string[],
-  { call, signal }: StandingDeps,
+  { call, signal }: StartingRoleDeps,
 ): Promise<Asked> {
   const problems: string[] = [];
   let stranger: ClusterStartError | undefined;

@@ -1,8 +1,8 @@
 import { PeerServiceService } from '@taskmaster/proto';
 import { Refusal } from '../../domain/refusal.ts';
 import type { PeerCalls, PeerHandlers, PeerMethod } from '../../ports/peer-network.ts';
-import { type Method, served } from '../../service/generated-service.ts';
 import type { UnaryHandler } from '../../service/raw-service.ts';
+import { type Method, unaryMethod } from '../../service/unary-method.ts';
 import type { UnaryService } from '../unary-service.ts';
 import type { PeerSeal } from './peer-seal.ts';
 
@@ -25,9 +25,12 @@ export function createPeerService(handlers: () => PeerHandlers | undefined, seal
 }
 
 function answerWith<M extends PeerMethod>(method: M, handlers: () => PeerHandlers | undefined): UnaryHandler {
-  return served(PeerServiceService[method] as unknown as Method<PeerCalls[M][0], PeerCalls[M][1]>, async (request) => {
-    const handler = handlers()?.[method];
-    if (handler === undefined) throw new Refusal('STARTING', 'the node is not a member yet');
-    return handler(request);
-  });
+  return unaryMethod(
+    PeerServiceService[method] as unknown as Method<PeerCalls[M][0], PeerCalls[M][1]>,
+    async (request) => {
+      const handler = handlers()?.[method];
+      if (handler === undefined) throw new Refusal('STARTING', 'the node is not a member yet');
+      return handler(request);
+    },
+  );
 }

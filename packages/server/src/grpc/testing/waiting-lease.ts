@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { StreamRequest } from '@taskmaster/proto';
-import type { Caller } from '../../service/call-origin.ts';
+import type { Caller } from '../../service/caller.ts';
 import type { StreamOperation, StreamSession } from '../../service/raw-service.ts';
 import { aLease, anEnqueue, anUpdate, bytes } from './requests.ts';
 

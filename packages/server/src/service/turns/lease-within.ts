@@ -1,7 +1,7 @@
 import type { LeaseCommand, LeasedTask, TaskEngine } from '../../domain/commands.ts';
 import { Refusal } from '../../domain/refusal.ts';
 import type { Log } from '../../ports/log.ts';
-import type { Caller } from '../call-origin.ts';
+import type { Caller } from '../caller.ts';
 import { fittingTasks } from '../reply/build-reply.ts';
 import { giveBack as releaseAll } from './give-back.ts';
 

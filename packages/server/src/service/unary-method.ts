@@ -8,7 +8,7 @@ export interface Method<Q, R> {
 }
 
 /** One method of a service of few and small calls. */
-export function served<Q, R>(method: Method<Q, R>, answer: (request: Q) => Promise<R>): UnaryHandler {
+export function unaryMethod<Q, R>(method: Method<Q, R>, answer: (request: Q) => Promise<R>): UnaryHandler {
   return async (bytes) => {
     let request: Q;
     try {
