@@ -1,6 +1,6 @@
 /**
- * Tells that nobody waits for an answer any more: an AbortSignal, or something smaller. Of those that wait there may be ten
- * thousand, and a controller, its signal and a listener are half a KB.
+ * Tells that the caller no longer waits for an answer: an AbortSignal, or a smaller object. Ten thousand calls may wait, and
+ * a controller with its signal and a listener takes half a KB.
  */
 export interface CallSignal {
   readonly aborted: boolean;

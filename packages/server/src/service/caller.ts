@@ -1,16 +1,16 @@
 import type { CallSignal } from '../domain/call-signal.ts';
 
-/** Whoever made a call. */
+/** The client that made a call. */
 export interface Caller {
   /** `host:port`. */
   readonly address: string;
-  /** Whether nobody waits for the answer any more. */
+  /** True if the caller no longer waits for the answer. */
   readonly gone: boolean;
   /** Aborted once `gone`. */
   readonly signal: CallSignal | undefined;
   /**
-   * To be called before it waits for tasks. Throws a `Refusal` where too many calls that came the same way do. Undefined:
-   * as many may as like.
+   * Call this before the call waits for tasks. Throws a `Refusal` if too many calls of the same connection or stream
+   * already wait. Undefined: no limit.
    */
   beginWaiting?(): void;
 }

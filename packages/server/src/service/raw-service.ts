@@ -1,7 +1,7 @@
 import type { StreamResult } from '@taskmaster/proto';
 import type { Caller } from './caller.ts';
 
-/** Whoever opened a stream. */
+/** The client that opened a stream or made a call. */
 export interface Origin {
   /** `host:port`. */
   readonly address: string;
@@ -9,7 +9,7 @@ export interface Origin {
   readonly routed: boolean;
 }
 
-/** Whoever made a call of its own. */
+/** The client that made a unary call. */
 export interface UnaryCaller extends Caller, Origin {
   /** When the caller stops waiting for the answer, in ms since 1970; Infinity: never. */
   readonly deadline: number;
@@ -48,7 +48,7 @@ export interface StreamSession {
   read(message: Buffer): readonly StreamOperation[];
   /** Whether the client has so many unread answers that no more should be fetched for it. */
   hold(held: boolean): void;
-  /** Nobody waits for its answers any more. */
+  /** Called when the client no longer waits for answers. */
   close(): void;
 }
 

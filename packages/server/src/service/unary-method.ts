@@ -1,13 +1,13 @@
 import { Refusal } from '../domain/refusal.ts';
 import type { UnaryHandler } from './raw-service.ts';
 
-/** As ts-proto generates it. */
+/** A method definition as ts-proto generates it. */
 export interface Method<Q, R> {
   readonly requestDeserialize: (bytes: Buffer) => Q;
   readonly responseSerialize: (answer: R) => Buffer;
 }
 
-/** One method of a service of few and small calls. */
+/** Handler of one unary method: decodes the request and encodes the answer. For services with few and small calls. */
 export function unaryMethod<Q, R>(method: Method<Q, R>, answer: (request: Q) => Promise<R>): UnaryHandler {
   return async (bytes) => {
     let request: Q;

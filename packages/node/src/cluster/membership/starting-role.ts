@@ -12,19 +12,19 @@ import { Refusal } from '@taskmaster/server/domain';
 import { type CallPeer, type Clock, type Log, sleep } from '@taskmaster/server/ports';
 import type { Identity, MemberStore } from './member-store.ts';
 
-/** Where a node stands when it starts, with how it came there. */
+/** The role of a node when it starts: without a cluster, or a member of one. */
 export type StartingRole =
-  /** It belongs to no cluster, and is not to. */
+  /** The node belongs to no cluster and was not told to join one. */
   | { readonly kind: 'alone' }
   | {
       readonly kind: 'member';
-      /** This start counted. */
+      /** Its `boots` includes this start. */
       readonly identity: Identity;
       /** With a record of its own. */
       readonly members: Members;
       /** How many partitions the cluster has; undefined: as many as the data directory was made with. */
       readonly partitions: number | undefined;
-      /** It begins the cluster, and everything in it is this node's. */
+      /** True if this node starts the cluster; it then holds all partitions. */
       readonly begins: boolean;
     };
 
@@ -32,8 +32,8 @@ export interface StartingRoleDeps {
   readonly memberStore: MemberStore;
   readonly inspect: () => Promise<StoreContents>;
   /**
-   * Called before anybody is asked: takes what a member needs of this machine. Whoever were taken in and could not start
-   * after all would be a member that never comes.
+   * Called before the node asks to join: takes the ports that a member needs. Otherwise a node could be admitted and then
+   * fail to start.
    */
   readonly prepare: () => Promise<void>;
   readonly call: CallPeer;
@@ -62,7 +62,7 @@ export interface StartingRoleSettings {
   readonly isFirst: boolean;
 }
 
-/** The node cannot take the place it was told to take. */
+/** The node cannot take the role that its settings ask for. */
 export class ClusterStartError extends Error {
   override readonly name = 'ClusterStartError';
 }
@@ -79,7 +79,7 @@ const FINAL = new Set(['WRONG_CLUSTER', 'NAME_IN_USE', 'MEMBER_LEFT', 'WRONG_KEY
 
 const newId = (): string => randomBytes(8).toString('hex');
 
-/** Decides where this node stands: a member that it was, one that begins a cluster, one that joins, or none. */
+/** Decides the role of this node: it restarts as a member, starts a cluster, joins one, or runs without a cluster. */
 export async function takeStartingRole(settings: StartingRoleSettings, deps: StartingRoleDeps): Promise<StartingRole> {
   const known = await deps.memberStore.readIdentity();
   if (known && known.clusterId !== '') {

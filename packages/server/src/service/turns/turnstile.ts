@@ -1,6 +1,6 @@
 /**
- * Lets a few through at once, first come first served. Who leaves makes room only in the next turn of the event loop: work
- * that never waits for anything would otherwise all be done in one turn, while nobody else is heard.
+ * Limits concurrent work, first come first served. Finished work makes room only in the next turn of the event loop:
+ * otherwise work that never waits would all run in one turn, and block other callers.
  */
 export class Turnstile {
   readonly #waiting: (() => void)[] = [];
