@@ -10,6 +10,7 @@ import {
   type ItemRefusal,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
+  PeekKind,
   type PeekTasksRequest,
   type PeekTasksResponse,
   type QueueStats,
@@ -23,6 +24,12 @@ import {
 import type { CancelTimer, Timing } from '../transport/timing.ts';
 import { errorFromWire } from '../transport/wire-errors.ts';
 import { makeError, type TaskMasterError } from '../values/errors.ts';
+
+/** What a peek shows, but for the available tasks. */
+const PEEKED: { readonly [kind: number]: TaskState } = {
+  [PeekKind.PEEK_KIND_LEASED]: TaskState.TASK_STATE_LEASED,
+  [PeekKind.PEEK_KIND_DELAYED]: TaskState.TASK_STATE_DELAYED,
+};
 
 interface FakeTask {
   readonly pid: Buffer;
@@ -114,7 +121,9 @@ export class FakeEngine {
   }
 
   peek(request: PeekTasksRequest): PeekTasksResponse {
+    const state = PEEKED[request.kind] ?? TaskState.TASK_STATE_AVAILABLE;
     const tasks = this.#sorted(request.queue)
+      .filter((task) => this.#stateOf(task) === state)
       .slice(0, request.limit)
       .map(({ pid }) => this.#info(request.queue, pid, request.includeData));
     return { tasks };
@@ -263,7 +272,7 @@ export class FakeEngine {
       return {
         queue,
         pid: task.pid,
-        data: task.data,
+        data: Buffer.from(task.data),
         leaseToken: task.token,
         leaseUntilUnixMs: Math.round(task.hiddenUntil),
         attempt: task.attempts,
@@ -295,7 +304,7 @@ export class FakeEngine {
       queue,
       pid,
       state: task === undefined ? TaskState.TASK_STATE_NOT_FOUND : this.#stateOf(task),
-      data: includeData && task !== undefined ? task.data : Buffer.alloc(0),
+      data: includeData && task !== undefined ? Buffer.from(task.data) : Buffer.alloc(0),
       attempts: task?.attempts ?? 0,
       enqueuedUnixMs: Math.round(task?.enqueuedAt ?? 0),
       hiddenUntilUnixMs: Math.round(task?.hiddenUntil ?? 0),

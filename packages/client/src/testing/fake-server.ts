@@ -44,7 +44,7 @@ export class FakeServer implements AsyncDisposable {
   refusalOf: ((queue: string) => TaskMasterError | undefined) | undefined;
   /** Unary calls and streams that said they had chosen this node. */
   routed = 0;
-  /** Holds stream answers back until it resolves. */
+  /** Holds back updates and leases until it resolves. */
   hold: Promise<void> = Promise.resolve();
   readonly #server = new Server({ 'grpc.max_receive_message_length': 8 * 1024 * 1024 });
   readonly #open = new Set<StreamCallHandle>();
@@ -94,10 +94,14 @@ export class FakeServer implements AsyncDisposable {
       };
     const { engine, cluster } = this;
     this.#server.addService(TaskMasterServiceService, {
-      updateTasks: unary('updateTasks', (request: Parameters<FakeEngine['update']>[0]) => engine.update(request)),
-      leaseTasks: unary('leaseTasks', (request: Parameters<FakeEngine['lease']>[0], signal) =>
-        engine.lease(request, signal),
-      ),
+      updateTasks: unary('updateTasks', async (request: Parameters<FakeEngine['update']>[0]) => {
+        await this.hold;
+        return engine.update(request);
+      }),
+      leaseTasks: unary('leaseTasks', async (request: Parameters<FakeEngine['lease']>[0], signal) => {
+        await this.hold;
+        return engine.lease(request, signal);
+      }),
       batchUpdateTasks: unary('batchUpdateTasks', () => ({ results: [] })),
       batchLeaseTasks: unary('batchLeaseTasks', () => ({ results: [] })),
       listQueues: unary('listQueues', () => ({

@@ -1,7 +1,7 @@
 import type { LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
 import type { Timing } from '../transport/timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from '../transport/transport.ts';
-import { makeError, type TaskMasterError } from '../values/errors.ts';
+import { CancelledError, cancelled, makeError, type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
 import { FakeEngine } from './fake-engine.ts';
 
 /**
@@ -27,54 +27,98 @@ export class FakeTransport implements Transport {
   readonly updateOptions: TransportCallOptions[] = [];
   /** Attempts that failed and are still on their way; calling one delivers it. */
   readonly stragglers: (() => unknown)[] = [];
-  closed = false;
-  /** Calls reach nobody, and are never answered. */
-  silent = false;
+  /** Calls get no answer: all of them, or updates only. */
+  silent: boolean | 'updates' = false;
+  readonly #timing: Timing;
+  readonly #closing = new AbortController();
 
   constructor(timing: Timing) {
+    this.#timing = timing;
     this.engine = new FakeEngine(timing);
   }
 
   updateTasks(request: UpdateTasksRequest, options: TransportCallOptions = {}): Promise<UpdateTasksResponse> {
     this.updateOptions.push(options);
-    return this.#attempt('updateTasks', () => this.engine.update(request));
+    return this.#attempt('updateTasks', options, () => this.engine.update(request));
   }
 
   leaseTasks(request: LeaseTasksRequest, options: TransportCallOptions = {}): Promise<LeaseTasksResponse> {
-    return this.#attempt('leaseTasks', () => this.engine.lease(request, options.signal));
+    const signals = [this.#closing.signal, ...(options.signal ? [options.signal] : [])];
+    const act = () => this.engine.lease(request, AbortSignal.any(signals));
+    return this.#attempt('leaseTasks', options, act, request.waitMs);
   }
 
-  listQueues: Transport['listQueues'] = async ({ pageToken, limit }) => {
-    const { queues } = this.engine.stats({ queues: [], filter: undefined });
-    const from = Number(pageToken);
-    const to = from + (limit === 0 ? queues.length : limit);
-    return { queues: queues.slice(from, to), nextPageToken: to < queues.length ? String(to) : '', unreachable: [] };
-  };
+  listQueues(
+    { pageToken, limit }: Parameters<Transport['listQueues']>[0],
+    options?: TransportCallOptions,
+  ): ReturnType<Transport['listQueues']> {
+    return this.#attempt('listQueues', options, () => {
+      const { queues } = this.engine.stats({ queues: [], filter: undefined });
+      const from = Number(pageToken);
+      const to = from + (limit === 0 ? queues.length : limit);
+      return { queues: queues.slice(from, to), nextPageToken: to < queues.length ? String(to) : '', unreachable: [] };
+    });
+  }
 
-  getQueueStats: Transport['getQueueStats'] = async (request) => this.engine.stats(request);
-  peekTasks: Transport['peekTasks'] = async (request) => this.engine.peek(request);
-  getTasks: Transport['getTasks'] = (request) => this.#attempt('getTasks', () => this.engine.get(request));
-  deleteQueue: Transport['deleteQueue'] = async ({ queue }) => ({ deletedTasks: this.engine.deleteQueue(queue) });
-  resetLeases: Transport['resetLeases'] = async ({ queue }) => ({ resetTasks: this.engine.resetLeases(queue) });
+  getQueueStats: Transport['getQueueStats'] = (request, options) =>
+    this.#attempt('getQueueStats', options, () => this.engine.stats(request));
+  peekTasks: Transport['peekTasks'] = (request, options) =>
+    this.#attempt('peekTasks', options, () => this.engine.peek(request));
+  getTasks: Transport['getTasks'] = (request, options) =>
+    this.#attempt('getTasks', options, () => this.engine.get(request));
+  deleteQueue: Transport['deleteQueue'] = ({ queue }, options) =>
+    this.#attempt('deleteQueue', options, () => ({ deletedTasks: this.engine.deleteQueue(queue) }));
+  resetLeases: Transport['resetLeases'] = ({ queue }, options) =>
+    this.#attempt('resetLeases', options, () => ({ resetTasks: this.engine.resetLeases(queue) }));
+
+  get closed(): boolean {
+    return this.#closing.signal.aborted;
+  }
 
   async close(): Promise<void> {
-    this.closed = true;
+    this.#closing.abort();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  async #attempt<Reply>(name: keyof FakeTransport['faults'], act: () => Reply | Promise<Reply>): Promise<Reply> {
-    if (this.silent) return new Promise(() => {});
-    const fault = this.faults[name].shift();
+  async #attempt<Reply>(
+    name: keyof Transport,
+    options: TransportCallOptions = {},
+    act: () => Reply | Promise<Reply>,
+    waitMs = 0,
+  ): Promise<Reply> {
+    if (this.closed) throw closedError(false);
+    if (options.signal?.aborted) throw cancelled(options.signal);
+    const isUpdate = name === 'updateTasks';
+    if (this.silent === true || (this.silent === 'updates' && isUpdate)) {
+      // A lease that is given up waits until nothing more can be leased to it.
+      return this.#unanswered(name === 'leaseTasks' ? { timeoutMs: options.timeoutMs } : options, waitMs);
+    }
+    const fault = (this.faults as Partial<Record<keyof Transport, (Fault | undefined)[]>>)[name]?.shift();
     if (fault?.when === 'late') this.stragglers.push(act);
     if (fault !== undefined && fault.when !== 'after') throw fault.error;
     const reply = await act();
     if (fault !== undefined) throw fault.error;
     return reply;
   }
+
+  /** Ends at the timeout, when the caller gives up, or when the transport is closed. */
+  #unanswered({ signal, timeoutMs }: TransportCallOptions, waitMs: number): Promise<never> {
+    return new Promise((_resolve, reject) => {
+      const reason = 'DEADLINE_EXCEEDED';
+      if (timeoutMs !== undefined) {
+        this.#timing.after(timeoutMs + waitMs, () => reject(makeError('no answer', { reason, maybeApplied: true })));
+      }
+      signal?.addEventListener('abort', () => reject(withMaybeApplied(cancelled(signal), true)));
+      this.#closing.signal.addEventListener('abort', () => reject(closedError(true)));
+    });
+  }
 }
+
+const closedError = (maybeApplied: boolean): CancelledError =>
+  new CancelledError('the client is closed', { reason: 'CANCELLED', maybeApplied });
 
 /** The connection broke: whether the call took effect is unknown. */
 export function connectionLost(): TaskMasterError {

@@ -52,7 +52,7 @@ export class Connection {
   readonly #parts: ConnectionParts;
   #state: ConnectionState = { kind: 'connecting', failures: 0 };
   #cancelTimer: CancelTimer | undefined;
-  #unaryCalls = 0;
+  readonly #unaryCalls = new Set<() => void>();
   #opening: Promise<void> | undefined;
   #opened: () => void;
 
@@ -94,13 +94,13 @@ export class Connection {
 
   /** No call is under way. */
   get isIdle(): boolean {
-    return this.#unaryCalls === 0 && this.stream.isIdle;
+    return this.#unaryCalls.size === 0 && this.stream.isIdle;
   }
 
-  /** A unary call begins. Returns what is to be called when it has ended. */
-  began(): () => void {
-    this.#unaryCalls++;
-    return () => void this.#unaryCalls--;
+  /** A unary call begins; `cancel` ends it when this connection is closed. Returns what is to be called when it has ended. */
+  began(cancel: () => void): () => void {
+    this.#unaryCalls.add(cancel);
+    return () => void this.#unaryCalls.delete(cancel);
   }
 
   /** A call over this connection failed. */
@@ -137,6 +137,7 @@ export class Connection {
     this.#cancelTimer?.();
     this.#opened();
     this.stream.close();
+    for (const cancel of [...this.#unaryCalls]) cancel();
     this.client.close();
   }
 

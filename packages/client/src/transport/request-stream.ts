@@ -140,7 +140,10 @@ export class RequestStream {
     }
     if (timeoutMs !== undefined) call.dueSlot = this.#wheel.add(call, this.#parts.timing.now() + timeoutMs);
     if (signal !== undefined) {
-      call.onAbort = () => this.#giveUp(call, cancelled(signal));
+      call.onAbort = () => {
+        const mayBeApplied = call.$case === 'update' && call.id !== 0;
+        this.#giveUp(call, withMaybeApplied(cancelled(signal), mayBeApplied));
+      };
       signal.addEventListener('abort', call.onAbort, { once: true });
     }
     this.#queue.push(call);

@@ -1,6 +1,6 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { wireErrorOf } from '@taskmaster/proto';
-import { cancelled, InvalidRequestError, makeError, type TaskMasterError } from '../values/errors.ts';
+import { CancelledError, cancelled, InvalidRequestError, makeError, type TaskMasterError } from '../values/errors.ts';
 import type { Connection } from './connection.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { brokenReply, errorFromService } from './wire-errors.ts';
@@ -29,7 +29,11 @@ export function unaryCall<Request, Reply>(
       reject(new InvalidRequestError(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause }));
       return;
     }
-    const settled = connection.began();
+    let isClosed = false;
+    const settled = connection.began(() => {
+      isClosed = true;
+      call.cancel();
+    });
     const call = connection.client.makeUnaryRequest(
       method.path,
       (bytes: Buffer) => bytes,
@@ -45,6 +49,10 @@ export function unaryCall<Request, Reply>(
           return;
         }
         const error = failure === null ? brokenReply('sent no reply') : failureOf(failure);
+        if (isClosed) {
+          reject(new CancelledError('the client is closed', { reason: 'CANCELLED', maybeApplied: true, cause: error }));
+          return;
+        }
         connection.failed(error);
         reject(signal?.aborted ? cancelled(signal, error) : error);
       },
