@@ -80,10 +80,15 @@ describe('metrics in documents', () => {
 
   test('exist, with the labels they are shown with', () => {
     const known = new Map([...ofNodes, ...ofProxies].map((metric) => [metric.name, metric]));
+    // A histogram is shown by its series, too.
+    const seriesOf = (name: string): Metric | undefined => {
+      const metric = known.get(name.replace(/_(?:bucket|sum|count)$/, ''));
+      return metric?.type === 'histogram' ? metric : undefined;
+    };
     const wrong = documents.flatMap(({ path, text }) =>
       [...text.matchAll(/\b(taskmaster_[a-z_]*[a-z])(?:\{([^}]*)\})?/g)].flatMap(([shown, name = '', labels]) => {
-        const metric = known.get(name);
-        const named = labels?.split(',').map((label) => label.replace(/=.*/, '')) ?? [];
+        const metric = known.get(name) ?? seriesOf(name);
+        const named = labels?.split(',').map((label) => label.replace(/[=!].*/, '')) ?? [];
         const isRight = metric !== undefined && named.every((label) => metric.labels.includes(label));
         return isRight ? [] : [`${path}: ${shown}`];
       }),

@@ -18,7 +18,7 @@ const words = new Set(
 );
 
 /** Of other programs. */
-const THEIRS = new Set(['malloc_trim', 'nodejs_', 'nohup', 'setsid']);
+const THEIRS = new Set(['malloc_trim', 'nodejs_', 'nohup', 'setsid', 'TimeoutStopSec', 'RestartPreventExitStatus']);
 /** What stands for something, metrics (a test of their own knows them), figures that the bench puts together, folders. */
 const ELSEWHERE = /^(?:[A-Z_]+|_\w+|taskmaster_\w+|server_\w+_us|e2e)$/;
 
