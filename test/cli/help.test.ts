@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openShell, type UserShell } from './shell.ts';
 
-const guide = readFileSync(new URL('../../docs/cli.md', import.meta.url), 'utf8');
+const guide = readFileSync(new URL('../../docs/reference/cli.md', import.meta.url), 'utf8');
 
 describe('help', () => {
   let shell: UserShell;

@@ -5,19 +5,19 @@ import { openReasons, statusOfReason } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { root } from '../support/paths.ts';
 
-const text = readFileSync(join(root, 'docs/errors.md'), 'utf8');
+const text = readFileSync(join(root, 'docs/reference/errors.md'), 'utf8');
 
-test('docs/errors.md has a line for every reason, and for no other', () => {
+test('docs/reference/errors.md has a line for every reason, and for no other', () => {
   const documented = text.matchAll(/^\| `([A-Z_]+)` \|/gm);
   expect([...documented].map(([, reason]) => reason).sort()).toEqual(Object.keys(statusOfReason).sort());
 });
 
-test('docs/errors.md says which reasons leave it open whether the request was carried out', () => {
+test('docs/reference/errors.md says which reasons leave it open whether the request was carried out', () => {
   const [, sentence] = /leave that open: ([^.]*?), unless/s.exec(text) ?? [];
   expect(sentence?.match(/[A-Z_]{4,}/g)).toEqual([...openReasons]);
 });
 
-test('docs/errors.md says which status each reason travels under', () => {
+test('docs/reference/errors.md says which status each reason travels under', () => {
   const told = text.split(/^## /m).flatMap((section) => {
     // In the title for all of a section, or in a column.
     const [, ofAll] = /^[^\n]*\(([A-Z_]+)\)/.exec(section) ?? [];

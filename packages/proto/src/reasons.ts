@@ -5,7 +5,7 @@ export const ERROR_DOMAIN = 'taskmaster';
 
 /**
  * Every reason a request can be refused for, and the gRPC status it travels under. The one table shared by node, proxy
- * and client; docs/errors.md says what each means and what the caller does next.
+ * and client; docs/reference/errors.md says what each means and what the caller does next.
  */
 export const statusOfReason = {
   // The request itself is wrong: repeating it cannot help.

@@ -10,7 +10,7 @@ const { program } = createProgram((made) => new Runner(made, noShell()));
 
 /** Of a command, in the guide: the text below its heading, up to the next one. */
 function sectionOf(heading: string): { readonly text: string; readonly rows: Readonly<Record<string, string>>[] } {
-  const guide = documentAt('docs/cli.md').text;
+  const guide = documentAt('docs/reference/cli.md').text;
   const [, text] = new RegExp(`^#+ ${heading}\\n(.*?)(?=^#+ |$(?![\\s\\S]))`, 'ms').exec(guide) ?? [];
   if (text === undefined) throw new Error(`the guide has no section ${heading}`);
   return { text, rows: rowsOf({ path: heading, text }).filter((row) => 'option' in row) };

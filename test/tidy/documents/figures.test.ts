@@ -64,7 +64,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `are kept for ${spelled(engine.emptyQueueLingerMs)} after it empties`,
   ],
   [
-    'docs/errors.md',
+    'docs/reference/errors.md',
     `longer than ${limits.nameBytes} bytes, or not UTF-8`,
     `a PID is missing or longer than ${limits.pidBytes} bytes`,
     `longer than ${limits.regexBytes} bytes or not RE2`,
@@ -72,7 +72,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `has more than ${constant('server/src/domain/refusal.ts', 'METADATA_VALUE_CHARACTERS')} characters`,
   ],
   [
-    'docs/cli.md',
+    'docs/reference/cli.md',
     `at most ${limits.dataBytes / MIB} MiB`,
     `the leases last, at most ${spelled(limits.leaseMs)}`,
     `at most ${limits.waitMs / MINUTE}m |`,

@@ -63,10 +63,10 @@ function tableOf(metrics: readonly Metric[]): string {
 }
 
 describe('metrics in documents', () => {
-  test('docs/metrics.md has all of them (vitest -u writes it)', async () => {
+  test('docs/reference/metrics.md has all of them (vitest -u writes it)', async () => {
     const text = [
       '# Metrics\n',
-      'What a node and a proxy show at `/metrics`, for Prometheus. A test writes this page. [monitoring.md](operate/monitoring.md#what-to-watch)',
+      'What a node and a proxy show at `/metrics`, for Prometheus. A test writes this page. [monitoring.md](../operate/monitoring.md#what-to-watch)',
       'tells what to watch. Beside these there are those of the process and of Node.js (`process_…`, `nodejs_…`). A histogram is the',
       'usual three series, whose names end in `_bucket`, `_sum` and `_count`.\n',
       '## A node\n',
@@ -75,7 +75,7 @@ describe('metrics in documents', () => {
       tableOf(ofProxies),
       '',
     ].join('\n');
-    await expect(text).toMatchFileSnapshot(join(root, 'docs/metrics.md'));
+    await expect(text).toMatchFileSnapshot(join(root, 'docs/reference/metrics.md'));
   });
 
   test('exist, with the labels they are shown with', () => {

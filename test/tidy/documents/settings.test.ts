@@ -22,16 +22,16 @@ const all: readonly Setting[] = [...nodeSettings.all, ...proxySettings.all];
 const sections = new Set(all.flatMap(({ path }) => (path.length > 1 ? path.slice(0, 1) : [])));
 
 describe('settings in documents', () => {
-  test('docs/settings.md has all of them (vitest -u writes it)', async () => {
+  test('docs/reference/settings.md has all of them (vitest -u writes it)', async () => {
     const text = [
       '# Settings\n',
       'Every setting of a node and of a proxy with its default, as `taskmaster-node config print` and `taskmaster-proxy config',
-      'print` write them: each block is a file for `--config`. A test writes this page. [deploy.md](operate/deploy.md#settings)',
+      'print` write them: each block is a file for `--config`. A test writes this page. [deploy.md](../operate/deploy.md#settings)',
       'tells how to set them.\n',
       sectionOf('A node', nodeSettings),
       sectionOf('A proxy', proxySettings),
     ].join('\n');
-    await expect(text.trimEnd().concat('\n')).toMatchFileSnapshot(join(root, 'docs/settings.md'));
+    await expect(text.trimEnd().concat('\n')).toMatchFileSnapshot(join(root, 'docs/reference/settings.md'));
   });
 
   test('have names that exist', () => {

@@ -47,7 +47,7 @@ import {
  * A durable, priority-ordered task queue (the paper, 4). Nodes and proxies serve the same interface.
  *
  * Every refusal is a gRPC status whose details hold a `google.rpc.ErrorInfo` (domain `taskmaster`) with a stable
- * reason; docs/errors.md lists each reason with the caller's next step. UNAVAILABLE and RESOURCE_EXHAUSTED also carry
+ * reason; docs/reference/errors.md lists each reason with the caller's next step. UNAVAILABLE and RESOURCE_EXHAUSTED also carry
  * a `google.rpc.RetryInfo`. A refused request has changed nothing; OUTCOME_UNKNOWN, STORE_FAILED, DEADLINE_EXCEEDED,
  * CANCELLED and INTERNAL leave that open, unless the metadata say `nothing_changed`: `true`, and so does a status without
  * ErrorInfo.
