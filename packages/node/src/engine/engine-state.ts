@@ -31,7 +31,7 @@ import { QueueRates } from './queues/rates.ts';
 import { RequestIds } from './requests/request-ids.ts';
 import { refusalOf, writeRefusal } from './store-refusal.ts';
 
-export interface MemoryDeps {
+export interface EngineStateDeps {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
@@ -51,8 +51,8 @@ const MAX_EMPTY_QUEUES = 10_000;
 /** Rows of so many changed tasks join a group, when they are not written all at once. */
 const TASKS_PER_GROUP = 512;
 
-/** Who wants to know what happens to queues: the lease desk. */
-export interface MemoryListener {
+/** Told what happens to queues: `LeaseRequests`. */
+export interface QueueListener {
   /** An atom made tasks available. */
   available(queue: Queue): void;
   /** An atom hid tasks. */
@@ -100,7 +100,7 @@ export interface PlannedAtom {
  * What the engine knows of its store: queues, cache, tickets. Built by recovery; it runs ahead of the disk by what is
  * being committed, so a failed write makes it useless and it is built again.
  */
-export class Memory {
+export class EngineState {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
@@ -115,7 +115,7 @@ export class Memory {
   readonly cache: TaskCache;
   readonly requests: RequestIds;
   readonly log: CommitLog;
-  listener: MemoryListener = { available: () => {}, hidden: () => {}, read: () => {} };
+  listener: QueueListener = { available: () => {}, hidden: () => {}, read: () => {} };
   readonly #partitions = new Map<PartitionId, Partition>();
   readonly #groups = new Map<string, Group>();
   /** Partitions whose ticket moved on, though no queue that still exists changed. */
@@ -131,7 +131,7 @@ export class Memory {
   #applied = 0;
   #failure: Error | undefined;
 
-  constructor(deps: MemoryDeps, recovered: Recovered) {
+  constructor(deps: EngineStateDeps, recovered: Recovered) {
     this.store = deps.store;
     this.clock = deps.clock;
     this.random = deps.random;

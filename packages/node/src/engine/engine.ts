@@ -27,11 +27,11 @@ import { type Store, StoreFullError, type StoreState } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { Admission, weightOf } from './admission.ts';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
-import type { Memory, MemoryDeps } from './engine-state.ts';
+import type { EngineState, EngineStateDeps } from './engine-state.ts';
 import { Holdings } from './holdings.ts';
-import { LeaseDesk } from './leasing/lease-desk.ts';
+import { LeaseRequests } from './leasing/lease-requests.ts';
 import { notReady } from './not-ready.ts';
-import { openMemory, openNode, readHolderRows } from './open-state.ts';
+import { openNode, openState, readHolderRows } from './open-state.ts';
 import { deadFor, showAllDue } from './operations/expire.ts';
 import { getTasks, peekTasks } from './operations/get-and-peek.ts';
 import { listQueues, queueStats } from './operations/queue-stats.ts';
@@ -90,10 +90,10 @@ export class Engine implements TaskEngine {
   readonly #counts = new Counts();
   readonly #admission: Admission;
   readonly #reaper: Reaper;
-  #memory: Memory | undefined;
+  #memory: EngineState | undefined;
   /** After a failed write: resolves when memory is built again, one build at a time. */
   #rebuilt: PromiseWithResolvers<void> | undefined;
-  #desk: LeaseDesk | undefined;
+  #leaseRequests: LeaseRequests | undefined;
   #health: EngineHealth = { kind: 'starting' };
   #checkpoint: Promise<void> = Promise.resolve();
   /** The running search for tasks whose last attempt is over. */
@@ -116,7 +116,7 @@ export class Engine implements TaskEngine {
       ...deps,
       memory: () => this.#memory,
       writable: () => this.#writable(),
-      desk: () => this.#desk,
+      leaseRequests: () => this.#leaseRequests,
       checkpointed: () => this.#checkpoint.catch(() => {}),
       rebuilt: () => this.#rebuiltMemory(),
       reap: () => this.#reapAll(),
@@ -131,10 +131,10 @@ export class Engine implements TaskEngine {
   async start(): Promise<void> {
     const { store, config, log } = this.#deps;
     await this.partitions.clearLeftovers();
-    const { memory, replayedAtoms } = await openMemory(this.#memoryDeps());
+    const { memory, replayedAtoms } = await openState(this.#memoryDeps());
     log.info({ replayedAtoms, queues: memory.table.size }, 'recovered');
     this.#memory = memory;
-    this.#desk = new LeaseDesk(memory);
+    this.#leaseRequests = new LeaseRequests(memory);
     store.onStateChange((state) => this.#onStoreState(state));
     this.#onStoreState(store.state);
     this.#every(config.checkpointIntervalMs, () => this.#tick());
@@ -173,11 +173,11 @@ export class Engine implements TaskEngine {
   #lease(command: LeaseCommand, signal: CallSignal | undefined): Promise<LeasedTask[]> {
     try {
       this.#writable();
-      const desk = this.#desk;
-      if (!desk) throw notReady(this.#health);
+      const leaseRequests = this.#leaseRequests;
+      if (!leaseRequests) throw notReady(this.#health);
       // A waiting request is not being worked on; the number of those has a bound of its own.
-      if (command.waitMs > 0) return desk.lease(command, signal);
-      return this.#admission.run('new', 0, () => desk.lease(command, signal));
+      if (command.waitMs > 0) return leaseRequests.lease(command, signal);
+      return this.#admission.run('new', 0, () => leaseRequests.lease(command, signal));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -201,7 +201,7 @@ export class Engine implements TaskEngine {
   }
 
   queueStats(command: StatsCommand): Promise<StatsReport> {
-    const work = (memory: Memory): Promise<StatsReport> => queueStats(memory, command);
+    const work = (memory: EngineState): Promise<StatsReport> => queueStats(memory, command);
     return command.kind === 'filtered' ? this.#readFiltered(command.filter, work) : this.#readOf(command.queues, work);
   }
 
@@ -237,7 +237,7 @@ export class Engine implements TaskEngine {
     const log = this.#memory?.log.figures;
     return {
       queues: this.#memory?.table.size ?? 0,
-      waiters: this.#desk?.waiters ?? 0,
+      waiters: this.#leaseRequests?.waiters ?? 0,
       inFlightRequests: this.#admission.requests,
       inFlightBytes: this.#admission.bytes,
       cacheBytes: this.#memory?.cache.bytes ?? 0,
@@ -258,7 +258,7 @@ export class Engine implements TaskEngine {
     this.#health = { kind: 'stopping' };
     for (const cancel of this.#cancelTimers.splice(0)) cancel();
     this.#rebuilt?.reject(notReady(this.#health));
-    this.#desk?.dismiss();
+    this.#leaseRequests?.dismiss();
     await this.#leasing.idle();
     await this.#admission.idle();
     await this.#showing;
@@ -275,7 +275,7 @@ export class Engine implements TaskEngine {
   }
 
   /** A request that may write. One frame and one promise: this is on the hottest path. */
-  async #serve<T>(kind: 'new' | 'ending', bytes: number, work: (memory: Memory) => Promise<T>): Promise<T> {
+  async #serve<T>(kind: 'new' | 'ending', bytes: number, work: (memory: EngineState) => Promise<T>): Promise<T> {
     try {
       const memory = this.#writable();
       this.#admission.enter(kind, bytes);
@@ -290,7 +290,7 @@ export class Engine implements TaskEngine {
   }
 
   /** A request that only reads; served also when nothing can be written any more. */
-  #read<T>(work: (memory: Memory) => Promise<T>): Promise<T> {
+  #read<T>(work: (memory: EngineState) => Promise<T>): Promise<T> {
     return this.#translated(() => {
       const memory = this.#memory;
       if (!memory || this.#health.kind === 'starting' || this.#health.kind === 'stopping') throw notReady(this.#health);
@@ -299,12 +299,12 @@ export class Engine implements TaskEngine {
   }
 
   /** A request that looks for queues: of any group, those that are here; of one group, all there are. */
-  #readFiltered<T>({ group }: QueueFilter, work: (memory: Memory) => Promise<T>): Promise<T> {
+  #readFiltered<T>({ group }: QueueFilter, work: (memory: EngineState) => Promise<T>): Promise<T> {
     return group === undefined ? this.#read(work) : this.#readOf([{ group }], work);
   }
 
   /** A request that reads of the groups of these queues: they must be here from its beginning to its end. */
-  #readOf<T>(names: readonly Pick<QueueName, 'group'>[], work: (memory: Memory) => Promise<T>): Promise<T> {
+  #readOf<T>(names: readonly Pick<QueueName, 'group'>[], work: (memory: EngineState) => Promise<T>): Promise<T> {
     const { holdings } = this.#deps;
     if (holdings.everything) return this.#read(work);
     return this.#read(async (memory) => {
@@ -329,13 +329,13 @@ export class Engine implements TaskEngine {
     return refusalOf(error);
   }
 
-  #writable(): Memory {
+  #writable(): EngineState {
     const { kind } = this.#health;
     if (!this.#memory || (kind !== 'serving' && kind !== 'full')) throw notReady(this.#health);
     return this.#memory;
   }
 
-  #memoryDeps(): MemoryDeps {
+  #memoryDeps(): EngineStateDeps {
     const { store, clock, random, config, holdings } = this.#deps;
     const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
     return { store, clock, random, config, holdings, counts: this.#counts, admission: this.#admission, onFailed };
@@ -369,7 +369,7 @@ export class Engine implements TaskEngine {
   async #reload(): Promise<void> {
     const { clock, log, store } = this.#deps;
     try {
-      const { memory } = await openMemory(this.#memoryDeps());
+      const { memory } = await openState(this.#memoryDeps());
       memory.abandonOthers();
       this.#memory = memory;
     } catch (error) {
@@ -385,11 +385,11 @@ export class Engine implements TaskEngine {
     if (this.#health.kind !== 'starting') return;
     this.#health = { kind: 'serving' };
     this.#onStoreState(store.state);
-    this.#desk?.adopt(this.#memory);
+    this.#leaseRequests?.adopt(this.#memory);
   }
 
   /** The memory that is there when what fails now has been built again. */
-  async #rebuiltMemory(): Promise<Memory> {
+  async #rebuiltMemory(): Promise<EngineState> {
     while (!this.#memory || this.#memory.failed) {
       if (this.#stopped || !this.#rebuilt) throw notReady(this.#health);
       await this.#rebuilt.promise;
@@ -404,10 +404,12 @@ export class Engine implements TaskEngine {
       'a write or fsync failed: this node takes no more writes until it is restarted',
     );
     this.#health = { kind: 'failed', cause };
-    this.#desk?.dismiss(new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes'));
+    this.#leaseRequests?.dismiss(
+      new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes'),
+    );
   }
 
-  #reap(memory: Memory, { partition, ledger }: Queue): void {
+  #reap(memory: EngineState, { partition, ledger }: Queue): void {
     // Once the store shows the end of the queue, nothing more is written into its range.
     memory.log
       .appendRows(() => {})
@@ -446,7 +448,7 @@ export class Engine implements TaskEngine {
   }
 
   /** Somebody may wait for dead tasks where they go, without looking where they come from. */
-  #showDead(memory: Memory): void {
+  #showDead(memory: EngineState): void {
     if (this.#showing) return;
     const due = memory.lastAttempts.due(this.#deps.clock.now(), DEAD_AT_ONCE);
     if (due.length === 0) return;
@@ -457,7 +459,7 @@ export class Engine implements TaskEngine {
       });
   }
 
-  async #writeCheckpoint(memory: Memory): Promise<void> {
+  async #writeCheckpoint(memory: EngineState): Promise<void> {
     await memory.writeTasks();
     const changed = memory.takeChanged();
     if (changed.length === 0) return;

@@ -6,10 +6,10 @@ import { recover } from '../log/replay.ts';
 import { scanAll } from '../log/scan-all.ts';
 import { Family, type Store, StoreCorruptError, StoreFullError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
-import { Memory, type MemoryDeps } from './engine-state.ts';
+import { EngineState, type EngineStateDeps } from './engine-state.ts';
 
 /** Prepares a store for its first run, or continues where the last one stopped. Returns the number of partitions. */
-export async function openNode(store: Store, clock: MemoryDeps['clock'], partitions: number): Promise<number> {
+export async function openNode(store: Store, clock: EngineStateDeps['clock'], partitions: number): Promise<number> {
   const [nodeRow, clockRow] = await store.get(Family.meta, [metaKeys.node, metaKeys.clock]);
   const earlier = clockRow && decodeClockMark(clockRow);
   if (earlier) clock.resume(earlier);
@@ -42,11 +42,11 @@ export async function inspectStore(store: Store): Promise<{ hasQueues: boolean; 
 }
 
 /** Builds memory from the store: the checkpoint and the log behind it (the paper, 5.3). */
-export async function openMemory(deps: MemoryDeps): Promise<{ memory: Memory; replayedAtoms: number }> {
+export async function openState(deps: EngineStateDeps): Promise<{ memory: EngineState; replayedAtoms: number }> {
   const { store, config, holdings } = deps;
   const recovered = await recover(store, config.requestIdWindowMs, (id) => holdings.holds(id));
   for (const id of recovered.partitions.keys()) assertPartition(id, deps.config.partitions);
-  const memory = new Memory(deps, recovered);
+  const memory = new EngineState(deps, recovered);
   await memory.requests.load(deps.clock.now());
   return { memory, replayedAtoms: recovered.replayedAtoms };
 }

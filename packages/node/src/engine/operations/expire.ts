@@ -2,9 +2,9 @@ import type { QueueName } from '@taskmaster/proto';
 import { AVAILABLE, type Instant, type Pid, Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey } from '../../domain/keys.ts';
 import { Family, StoreCorruptError } from '../../ports/store.ts';
-import type { Memory } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
+import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
-import { MemoryView } from '../pending/view.ts';
 import type { Queue } from '../queues/queue.ts';
 import { afterFailedAttempt } from './attempts.ts';
 import { type DeadTask, TaskDraft } from './task-draft.ts';
@@ -27,7 +27,7 @@ export const mayBeDue = (queue: Queue, now: Instant): boolean =>
  * called only when somebody wants the queue's tasks or counts, or
  * those of one that its dead tasks go to. One at a time for a queue.
  */
-export function showDue(memory: Memory, queue: Queue): Promise<void> {
+export function showDue(memory: EngineState, queue: Queue): Promise<void> {
   queue.expiring ??= sweep(memory, queue).then(
     () => {
       queue.expiring = undefined;
@@ -44,7 +44,7 @@ export function showDue(memory: Memory, queue: Queue): Promise<void> {
 }
 
 /** As `showDue`; false where nothing can be written any more, or rows are damaged: the queue's tasks count as they stand. */
-export async function tryShowDue(memory: Memory, queue: Queue): Promise<boolean> {
+export async function tryShowDue(memory: EngineState, queue: Queue): Promise<boolean> {
   try {
     await showDue(memory, queue);
     return true;
@@ -57,7 +57,7 @@ export async function tryShowDue(memory: Memory, queue: Queue): Promise<boolean>
 }
 
 /** Where something may be due that concerns these queues: there, and where their dead tasks come from. */
-export function* dueFor(memory: Memory, names: Iterable<QueueName>): Generator<Queue> {
+export function* dueFor(memory: EngineState, names: Iterable<QueueName>): Generator<Queue> {
   const now = memory.clock.now();
   for (const name of names) {
     const queue = memory.table.get(name);
@@ -67,7 +67,7 @@ export function* dueFor(memory: Memory, names: Iterable<QueueName>): Generator<Q
 }
 
 /** As `dueFor`, as far as tasks change their queues. */
-export function* deadFor(memory: Memory, name: QueueName): Generator<Queue> {
+export function* deadFor(memory: EngineState, name: QueueName): Generator<Queue> {
   const now = memory.clock.now();
   const queue = memory.table.get(name);
   if (queue && memory.lastAttempts.isDue(queue, now)) yield queue;
@@ -75,7 +75,7 @@ export function* deadFor(memory: Memory, name: QueueName): Generator<Queue> {
 }
 
 /** What is shown of queues is exact only after what is due has been. A damaged queue is shown as it stands. */
-export async function showAllDue(memory: Memory, queues: Iterable<Queue>): Promise<void> {
+export async function showAllDue(memory: EngineState, queues: Iterable<Queue>): Promise<void> {
   const now = memory.clock.now();
   const due: Queue[] = [];
   for (const queue of queues) if (mayBeDue(queue, now)) due.push(queue);
@@ -90,7 +90,7 @@ export async function showAllDue(memory: Memory, queues: Iterable<Queue>): Promi
   await Promise.all(Array.from({ length: Math.min(SEARCHES_AT_ONCE, due.length) }, worker));
 }
 
-async function sweep(memory: Memory, queue: Queue): Promise<void> {
+async function sweep(memory: EngineState, queue: Queue): Promise<void> {
   using reads = new Reads(memory);
   reads.hold(queue);
   const { prefix, ledger } = queue;
@@ -120,13 +120,13 @@ function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
 }
 
 /** Shows the tasks that are still hidden and due, in atoms of a bounded size; the index may be behind memory. */
-async function show(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant): Promise<void> {
+async function show(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<void> {
   for (let from = 0; from < pids.length; )
     from += await showSome(memory, queue, pids.slice(from, from + TASKS_PER_ATOM), now);
 }
 
 /** One atom. Returns how many of the PIDs it is done with. */
-async function showSome(memory: Memory, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
+async function showSome(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
   using reads = new Reads(memory);
   for (;;) {
     memory.assertCurrent();
@@ -136,7 +136,7 @@ async function showSome(memory: Memory, queue: Queue, pids: readonly Pid[], now:
       continue;
     }
     if (queue.dropped) return pids.length;
-    const draft = new TaskDraft(new MemoryView(memory, now, reads));
+    const draft = new TaskDraft(new EngineView(memory, now, reads));
     const { expired, done } = decide(memory, queue, pids, now, draft);
     if (draft.needs.length > 0) {
       await reads.fetch(draft.needs);
@@ -151,7 +151,7 @@ async function showSome(memory: Memory, queue: Queue, pids: readonly Pid[], now:
 }
 
 function decide(
-  memory: Memory,
+  memory: EngineState,
   queue: Queue,
   pids: readonly Pid[],
   now: Instant,
@@ -186,7 +186,7 @@ function decide(
 }
 
 /** Remembers when the next hidden task shows, so that nothing is looked for before (L2). */
-async function raiseDueFloor(memory: Memory, queue: Queue, now: Instant): Promise<void> {
+async function raiseDueFloor(memory: EngineState, queue: Queue, now: Instant): Promise<void> {
   const { prefix, ledger } = queue;
   const range = { gte: dueKey(prefix, (now + 1) as Instant, NO_PID), lt: afterPrefix(prefix) };
   const [next] = await memory.store.scan(Family.due, range, { rows: 1, bytes: Number.MAX_SAFE_INTEGER });

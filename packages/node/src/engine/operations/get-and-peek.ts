@@ -10,7 +10,7 @@ import {
 } from '@taskmaster/server/domain';
 import { afterPrefix, dueKey, instantOfDueKey, pidOfDueKey, pidOfTaskKey, taskKey } from '../../domain/keys.ts';
 import { Family } from '../../ports/store.ts';
-import type { Memory } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
 import { type Need, Reads } from '../pending/reads.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
@@ -21,13 +21,13 @@ const SAMPLE_FACTOR = 10;
 const FIRST = 0 as Instant;
 
 /** GetTasks: the present state of tasks. */
-export async function getTasks(memory: Memory, command: GetCommand): Promise<TaskView[]> {
+export async function getTasks(memory: EngineState, command: GetCommand): Promise<TaskView[]> {
   await showAllDue(memory, dueFor(memory, [command.queue]));
   return view(memory, command.queue, command.pids, command.includeData);
 }
 
 /** PeekTasks: the head of a queue, or a sample of its leased or delayed tasks. */
-export async function peekTasks(memory: Memory, command: PeekCommand): Promise<TaskView[]> {
+export async function peekTasks(memory: EngineState, command: PeekCommand): Promise<TaskView[]> {
   await showAllDue(memory, dueFor(memory, [command.queue]));
   const queue = memory.table.get(command.queue);
   if (!queue) {
@@ -51,7 +51,7 @@ export async function peekTasks(memory: Memory, command: PeekCommand): Promise<T
 const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
 
 /** From memory if it knows enough, otherwise from the store: a look must not push others' tasks out of the cache. */
-async function headPids(memory: Memory, queue: Queue, limit: number): Promise<Pid[]> {
+async function headPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
   const { firstMissing, readyCount } = queue.warmCache;
   if (firstMissing === undefined || readyCount >= limit) return firstOf(queue, limit);
   const hold = queue.hold();
@@ -80,7 +80,7 @@ function firstOf(queue: Queue, limit: number): Pid[] {
   return pids;
 }
 
-async function hiddenPids(memory: Memory, queue: Queue, limit: number): Promise<Pid[]> {
+async function hiddenPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
   const { prefix } = queue;
   const hold = queue.hold();
   try {
@@ -103,7 +103,7 @@ async function hiddenPids(memory: Memory, queue: Queue, limit: number): Promise<
 }
 
 async function view(
-  memory: Memory,
+  memory: EngineState,
   name: PeekCommand['queue'],
   pids: readonly Pid[],
   includeData: boolean,
@@ -147,7 +147,7 @@ function shownBytes(tasks: readonly (CachedTask | undefined)[]): number {
 
 /** Payloads as far as one reply holds them. */
 async function payloadsOf(
-  memory: Memory,
+  memory: EngineState,
   queue: Queue,
   pids: readonly Pid[],
   tasks: readonly (CachedTask | undefined)[],

@@ -9,12 +9,12 @@ import type {
   StatsCommand,
   StatsReport,
 } from '@taskmaster/server/domain';
-import type { Memory } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
 import { dueFor, mayBeDue, showAllDue } from './expire.ts';
 
 /** ListQueues: what is in memory of each queue, once expired leases and ended delays are counted as available. */
-export async function listQueues(memory: Memory, { filter, limit, after }: ListCommand): Promise<QueuePage> {
+export async function listQueues(memory: EngineState, { filter, limit, after }: ListCommand): Promise<QueuePage> {
   await showAllDue(memory, dueQueues(memory, filter));
   const now = memory.clock.now();
   const queues: QueueStats[] = [];
@@ -30,14 +30,14 @@ export async function listQueues(memory: Memory, { filter, limit, after }: ListC
 }
 
 /** GetQueueStats: of named queues, or of those a filter chooses, with the sums over all of them. */
-export async function queueStats(memory: Memory, command: StatsCommand): Promise<StatsReport> {
+export async function queueStats(memory: EngineState, command: StatsCommand): Promise<StatsReport> {
   const report = command.kind === 'named' ? await namedStats(memory, command) : await filteredStats(memory, command);
   await memory.durable();
   return report;
 }
 
 async function namedStats(
-  memory: Memory,
+  memory: EngineState,
   { queues: names }: Extract<StatsCommand, { kind: 'named' }>,
 ): Promise<StatsReport> {
   await showAllDue(memory, dueFor(memory, names));
@@ -53,7 +53,7 @@ async function namedStats(
 }
 
 async function filteredStats(
-  memory: Memory,
+  memory: EngineState,
   { filter, limit }: Extract<StatsCommand, { kind: 'filtered' }>,
 ): Promise<StatsReport> {
   await showAllDue(memory, dueQueues(memory, filter));
@@ -70,7 +70,7 @@ async function filteredStats(
 }
 
 /** Instants are compared before names: that costs next to nothing, and most queues have nothing due. */
-function* dueQueues(memory: Memory, { group, matches }: QueueFilter): Generator<Queue> {
+function* dueQueues(memory: EngineState, { group, matches }: QueueFilter): Generator<Queue> {
   const now = memory.clock.now();
   for (const queue of memory.hiding) {
     if (!mayBeDue(queue, now) || (group !== undefined && queue.ledger.name.group !== group)) continue;
@@ -79,7 +79,7 @@ function* dueQueues(memory: Memory, { group, matches }: QueueFilter): Generator<
 }
 
 /** Whether dead tasks of the queue may have to go to one with such a name. */
-function feeds(memory: Memory, queue: Queue, now: Instant, matches: (fullName: string) => boolean): boolean {
+function feeds(memory: EngineState, queue: Queue, now: Instant, matches: (fullName: string) => boolean): boolean {
   if (!memory.lastAttempts.isDue(queue, now)) return false;
   const { group } = queue.ledger.name;
   return [...memory.lastAttempts.targetsOf(queue)].some((name) => matches(formatQueueName({ group, name })));

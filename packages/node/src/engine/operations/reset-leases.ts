@@ -10,9 +10,9 @@ import {
 } from '@taskmaster/server/domain';
 import { afterPrefix, dueKey, pidOfDueKey } from '../../domain/keys.ts';
 import { Family } from '../../ports/store.ts';
-import type { Memory } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
+import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
-import { MemoryView } from '../pending/view.ts';
 import type { Queue } from '../queues/queue.ts';
 import { dueFor, showAllDue } from './expire.ts';
 import { TaskDraft } from './task-draft.ts';
@@ -24,7 +24,7 @@ const FIRST = 0 as Instant;
  * Makes every leased task available now, in atoms of a bounded size. Tasks leased while it runs may stay leased. A task's
  * lease token changes, so that whoever held the lease cannot complete the task any more.
  */
-export async function resetLeases(memory: Memory, name: QueueName): Promise<number> {
+export async function resetLeases(memory: EngineState, name: QueueName): Promise<number> {
   // A lease that has ended is none: its task has its backoff, or goes to the dead letters.
   await showAllDue(memory, dueFor(memory, [name]));
   const id = memory.partitionOf(name.group);
@@ -59,7 +59,7 @@ export async function resetLeases(memory: Memory, name: QueueName): Promise<numb
   return reset;
 }
 
-async function resetSome(memory: Memory, queue: Queue, pids: readonly Pid[], reads: Reads): Promise<number> {
+async function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[], reads: Reads): Promise<number> {
   for (;;) {
     memory.assertCurrent();
     const gate = memory.holdings.gate(queue.partition);
@@ -69,7 +69,7 @@ async function resetSome(memory: Memory, queue: Queue, pids: readonly Pid[], rea
     }
     if (queue.dropped) return 0;
     const now = memory.clock.now();
-    const draft = new TaskDraft(new MemoryView(memory, now, reads));
+    const draft = new TaskDraft(new EngineView(memory, now, reads));
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
     for (const pid of pids) {
       const task = draft.find(queue, pid);

@@ -7,9 +7,9 @@ import {
   UpdateRefusal,
 } from '@taskmaster/server/domain';
 import type { RecordedRequest } from '../../domain/atom.ts';
-import type { Memory } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
+import { EngineView } from '../pending/engine-view.ts';
 import { type Need, Reads } from '../pending/reads.ts';
-import { MemoryView } from '../pending/view.ts';
 import type { Queue } from '../queues/queue.ts';
 import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
@@ -34,7 +34,7 @@ type Attempt =
  * UpdateTasks (the paper, 4): read what memory does not know, decide, commit. Deciding and committing happen in one turn,
  * so nothing can change in between; operations wait for their own reads only, never for each other.
  */
-export async function updateTasks(memory: Memory, command: UpdateCommand): Promise<UpdateOutcome> {
+export async function updateTasks(memory: EngineState, command: UpdateCommand): Promise<UpdateOutcome> {
   const decision = decideNow(memory, command) ?? (await decide(memory, command));
   // A refusal speaks of what must be durable too: a task seen as gone must not come back.
   await memory.durable();
@@ -44,7 +44,7 @@ export async function updateTasks(memory: Memory, command: UpdateCommand): Promi
 }
 
 /** For hot paths, where nothing must be read or waited for: nearly always. */
-function decideNow(memory: Memory, command: UpdateCommand): Decision | undefined {
+function decideNow(memory: EngineState, command: UpdateCommand): Decision | undefined {
   memory.assertCurrent();
   const { partition, latin1 } = memory.group(command.group);
   if (!memory.holdings.canCommit(partition)) return undefined;
@@ -53,7 +53,7 @@ function decideNow(memory: Memory, command: UpdateCommand): Decision | undefined
   return attempted.kind === 'done' || attempted.kind === 'refused' ? attempted : undefined;
 }
 
-async function decide(memory: Memory, command: UpdateCommand): Promise<Decision> {
+async function decide(memory: EngineState, command: UpdateCommand): Promise<Decision> {
   const { partition, latin1 } = memory.group(command.group);
   const requestName = nameOfRequest(latin1, command);
   using reads = new Reads(memory);
@@ -86,7 +86,7 @@ async function decide(memory: Memory, command: UpdateCommand): Promise<Decision>
 }
 
 /** Where tasks may have died that go to queues which the update names: these must have them first. */
-function sourcesOf(memory: Memory, { group, enqueue, dequeue, renew, release }: UpdateCommand): Queue[] {
+function sourcesOf(memory: EngineState, { group, enqueue, dequeue, renew, release }: UpdateCommand): Queue[] {
   const { lastAttempts } = memory;
   if (!lastAttempts.anyInto(group)) return NO_QUEUES;
   const now = memory.clock.now();
@@ -105,7 +105,7 @@ function sourcesOf(memory: Memory, { group, enqueue, dequeue, renew, release }: 
 
 /** Decides, and commits what was decided, as far as memory and what was read go. */
 function attempt(
-  memory: Memory,
+  memory: EngineState,
   command: UpdateCommand,
   partition: PartitionId,
   requestName: string | undefined,
@@ -120,7 +120,7 @@ function attempt(
     if (seen === undefined) return { kind: 'request-unknown' };
     if (seen.kind === 'seen') return repeat(command, seen.outcome);
   }
-  const plan = planUpdate(command, new MemoryView(memory, now, reads, notShown));
+  const plan = planUpdate(command, new EngineView(memory, now, reads, notShown));
   if (plan.kind === 'needs' || plan.kind === 'due') return plan;
   if (plan.kind === 'refused') return { kind: 'refused', refusal: new UpdateRefusal(plan.items) };
   commit(memory, partition, command, requestName, plan, now);
@@ -134,7 +134,7 @@ const nameOfRequest = (group: string, { requestId }: UpdateCommand): string | un
   requestId === undefined ? undefined : `${group}\0${requestId}`;
 
 function commit(
-  memory: Memory,
+  memory: EngineState,
   partition: PartitionId,
   command: UpdateCommand,
   requestName: string | undefined,

@@ -8,9 +8,9 @@ import { scanAll } from '../../log/scan-all.ts';
 import { Family, type KeyRange, type Store, StoreFullError } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
 import type { EngineConfig } from '../config.ts';
-import type { Memory } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
 import type { Holding, Holdings } from '../holdings.ts';
-import type { LeaseDesk } from '../leasing/lease-desk.ts';
+import type { LeaseRequests } from '../leasing/lease-requests.ts';
 import type { HeldPartition, PartitionClaim, PartitionHost, PartitionLocation } from './partition-host.ts';
 import { clearPartition } from './transfer/clear-partition.ts';
 import { ExportBrokenError, PartitionExport } from './transfer/export-partition.ts';
@@ -24,14 +24,14 @@ export interface PartitionsDeps {
   readonly clock: Clock;
   readonly config: EngineConfig;
   readonly holdings: Holdings;
-  readonly memory: () => Memory | undefined;
+  readonly memory: () => EngineState | undefined;
   /** Throws a `Refusal` while nothing can be written. */
-  readonly writable: () => Memory;
-  readonly desk: () => LeaseDesk | undefined;
+  readonly writable: () => EngineState;
+  readonly leaseRequests: () => LeaseRequests | undefined;
   /** Resolves when the checkpoint that is being written is over, well or not. */
   readonly checkpointed: () => Promise<void>;
   /** After a failed write: the memory that is built again, once it is there. Rejects where the engine stops before. */
-  readonly rebuilt: () => Promise<Memory>;
+  readonly rebuilt: () => Promise<EngineState>;
   /** Rows that a partition brought along can be deleted. */
   readonly reap: () => Promise<void>;
 }
@@ -239,12 +239,12 @@ export class Partitions implements PartitionHost {
 
   /** Gives the partition up: `to` has it, at that epoch. When it rejects, that is so, but perhaps not on disk. */
   async release(id: PartitionId, to: string, epoch: number): Promise<void> {
-    const { holdings, desk, memory } = this.#deps;
+    const { holdings, leaseRequests, memory } = this.#deps;
     const earlier = holdings.get(id);
     if (earlier?.kind === 'released' && earlier.epoch >= epoch) return;
     // Not a moment later: somebody else may be changing it by now.
     holdings.release(id, epoch, to);
-    desk()?.abandon(id);
+    leaseRequests()?.abandon(id);
     memory()?.abandon(id);
     await this.#putAway(id, to, epoch);
   }
@@ -335,7 +335,11 @@ export class Partitions implements PartitionHost {
     }
   }
 
-  async #writeHolder(memory: Memory, { partition }: PartitionImport, fill: (rows: WriteBatch) => void): Promise<void> {
+  async #writeHolder(
+    memory: EngineState,
+    { partition }: PartitionImport,
+    fill: (rows: WriteBatch) => void,
+  ): Promise<void> {
     this.#uncertain.add(partition);
     this.#unreleased.delete(partition);
     try {
@@ -351,7 +355,7 @@ export class Partitions implements PartitionHost {
    * Of what is on disk, in one turn with its being served. Memory that is being built again reads what is held, and
    * this is not yet: it is told once it is there.
    */
-  async #adopt(memory: Memory, adopt: (current: Memory) => void): Promise<void> {
+  async #adopt(memory: EngineState, adopt: (current: EngineState) => void): Promise<void> {
     let current = memory;
     while (current.failed) current = await this.#deps.rebuilt();
     adopt(current);
@@ -364,7 +368,7 @@ export class Partitions implements PartitionHost {
   /** Not before everybody who reads the rows, or may still write some, is through. */
   async #clear(id: PartitionId): Promise<void> {
     await this.#deps.checkpointed();
-    await this.#deps.desk()?.delivered();
+    await this.#deps.leaseRequests()?.delivered();
     // An import that waits for this clears what is left itself.
     if (!this.#deps.holdings.holds(id) && !this.#arriving.has(id)) await clearPartition(this.#deps.store, id);
   }
@@ -379,7 +383,7 @@ export class Partitions implements PartitionHost {
 
 type HolderOf = readonly [PartitionId, HolderRow];
 
-const write = (memory: Memory, rows: readonly HolderOf[]): Promise<void> =>
+const write = (memory: EngineState, rows: readonly HolderOf[]): Promise<void> =>
   memory.log.appendRows((batch) => putHolders(batch, rows));
 
 function putHolders(batch: WriteBatch, rows: readonly HolderOf[]): void {

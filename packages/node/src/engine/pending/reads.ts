@@ -5,7 +5,7 @@ import { readTaskState } from '../../domain/task-codec.ts';
 import { TASK_ROW_VERSION } from '../../log/atom-rows.ts';
 import { Family, type Store, StoreCorruptError } from '../../ports/store.ts';
 import type { Admission, AnswerRoom } from '../admission.ts';
-import type { Memory } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
 import type { Counts } from '../queues/counts.ts';
 import type { Hold, Knowledge, Queue } from '../queues/queue.ts';
 
@@ -40,7 +40,7 @@ export class Reads implements Disposable {
   /** Of what was read, and is about to be. */
   #payloadBytes = 0;
 
-  constructor({ store, counts, admission }: Pick<Memory, 'store' | 'counts' | 'admission'>) {
+  constructor({ store, counts, admission }: Pick<EngineState, 'store' | 'counts' | 'admission'>) {
     this.#store = store;
     this.#counts = counts;
     this.#admission = admission;

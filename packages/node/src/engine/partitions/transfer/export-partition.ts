@@ -3,7 +3,7 @@ import type { Instant, PartitionId, QueueId, Ticket } from '@taskmaster/server/d
 import { afterPrefix, partitionRange, pidOfTaskKey, requestIdOfKey, windowOfRequestKey } from '../../../domain/keys.ts';
 import type { LogTail } from '../../../log/log-tail.ts';
 import { Family, type KeyRange, type Row } from '../../../ports/store.ts';
-import type { Memory } from '../../engine-state.ts';
+import type { EngineState } from '../../engine-state.ts';
 import type { Queue } from '../../queues/queue.ts';
 
 /** Rows of one part of a snapshot take about so many bytes. */
@@ -40,7 +40,7 @@ export class ExportBrokenError extends Error {
 export class PartitionExport implements Disposable {
   readonly partition: PartitionId;
   readonly offer: ExportOffer;
-  readonly #memory: Memory;
+  readonly #memory: EngineState;
   readonly #tail: LogTail;
   readonly #queues: readonly Queue[];
   readonly #ledgers: readonly TransferredRow[];
@@ -48,7 +48,7 @@ export class PartitionExport implements Disposable {
   #ledgersTaken = false;
 
   /** Begins in this turn: every later atom is in the tail. */
-  constructor(memory: Memory, partition: PartitionId) {
+  constructor(memory: EngineState, partition: PartitionId) {
     this.partition = partition;
     this.#memory = memory;
     this.#tail = memory.followLog(partition);

@@ -1,7 +1,7 @@
 import type { Key, Pid, TaskState } from '@taskmaster/server/domain';
 import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../../../domain/keys.ts';
 import { Family } from '../../../ports/store.ts';
-import type { Memory } from '../../engine-state.ts';
+import type { EngineState } from '../../engine-state.ts';
 import { decodeTaskRow } from '../../pending/reads.ts';
 import type { Hold, Queue } from '../queue.ts';
 
@@ -21,7 +21,7 @@ function prefetchTasks(wanted: number, leasesPerSecond: number, bounds: { min: n
 }
 
 /** How many tasks the next refill of a queue would read. */
-export function prefetchSize(memory: Memory, queue: Queue, wanted: number): number {
+export function prefetchSize(memory: EngineState, queue: Queue, wanted: number): number {
   const rate = queue.rates?.leaseRate(memory.clock.now()) ?? 0;
   const { refillMinTasks, refillMaxTasks } = memory.config;
   return prefetchTasks(wanted, rate, { min: refillMinTasks, max: refillMaxTasks });
@@ -31,12 +31,12 @@ export function prefetchSize(memory: Memory, queue: Queue, wanted: number): numb
  * Extends the known head of a queue beyond its first missing PID (the paper, 5.4.2). One refill at a time: who needs it
  * too waits for the same one. Whoever listens to `memory` sees the tasks before the cache may evict any.
  */
-export function refill(memory: Memory, queue: Queue, wanted: number): Promise<void> {
+export function refill(memory: EngineState, queue: Queue, wanted: number): Promise<void> {
   queue.refilling ??= readHead(memory, queue, prefetchSize(memory, queue, wanted));
   return queue.refilling;
 }
 
-async function readHead(memory: Memory, queue: Queue, tasks: number): Promise<void> {
+async function readHead(memory: EngineState, queue: Queue, tasks: number): Promise<void> {
   memory.counts.refills++;
   const hold = queue.hold();
   try {
@@ -64,7 +64,7 @@ function endRefill(queue: Queue, hold: Hold): void {
 type States = readonly (readonly [Pid, TaskState])[];
 
 async function readStates(
-  memory: Memory,
+  memory: EngineState,
   { prefix }: Queue,
   from: Pid,
   tasks: number,
@@ -76,7 +76,7 @@ async function readStates(
   return { states, ended: rows.length < tasks && bytes < STATE_BYTES };
 }
 
-async function readPayloads(memory: Memory, queue: Queue, states: States): Promise<Map<Pid, Uint8Array>> {
+async function readPayloads(memory: EngineState, queue: Queue, states: States): Promise<Map<Pid, Uint8Array>> {
   const most = memory.cache.budget / CACHE_SHARE;
   let bytes = 0;
   const pids: Pid[] = [];

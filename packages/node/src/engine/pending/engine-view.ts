@@ -1,20 +1,20 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, Pid } from '@taskmaster/server/domain';
 import type { Random } from '@taskmaster/server/ports';
-import type { Memory } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
 import type { UpdateView } from '../operations/plan-update.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
 import type { Reads } from './reads.ts';
 
 /** Memory, completed by what one operation has read, if anything. */
-export class MemoryView implements UpdateView {
+export class EngineView implements UpdateView {
   readonly now: Instant;
   readonly random: Random;
-  readonly #memory: Memory;
+  readonly #memory: EngineState;
   readonly #reads: Reads | undefined;
   readonly #notShown: ReadonlySet<Queue> | undefined;
 
-  constructor(memory: Memory, now: Instant, reads?: Reads, notShown?: ReadonlySet<Queue>) {
+  constructor(memory: EngineState, now: Instant, reads?: Reads, notShown?: ReadonlySet<Queue>) {
     this.now = now;
     this.random = memory.random;
     this.#memory = memory;

@@ -9,12 +9,12 @@ import {
 } from '@taskmaster/server/domain';
 import type { CancelTimer } from '@taskmaster/server/ports';
 import type { AnswerRoom } from '../admission.ts';
-import type { Memory } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
 import { mayBeDue, showDue } from '../operations/expire.ts';
 import { prefetchSize, refill } from '../queues/cache/refill.ts';
 import type { Queue } from '../queues/queue.ts';
 import { Deadlines } from './deadlines.ts';
-import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './lease-tasks.ts';
+import { deliver, grant, isToBeRead, type LeasedPick, REFILLS_AT_ONCE, select } from './grant-leases.ts';
 import { LeaseWaiter } from './lease-waiter.ts';
 import { WaitLines } from './wait-lines.ts';
 
@@ -33,7 +33,7 @@ const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
  * Serves lease requests, those that wait and those that do not: first come, first served for each queue. Who is first in
  * a line and needs the store holds up those behind; nobody else does.
  */
-export class LeaseDesk {
+export class LeaseRequests {
   readonly #lines = new WaitLines<LeaseWaiter>();
   readonly #deadlines: Deadlines<LeaseWaiter>;
   /** Wake-ups for queues that somebody waits for and that have hidden tasks. */
@@ -48,9 +48,9 @@ export class LeaseDesk {
   #servedAllAt = Number.NEGATIVE_INFINITY;
   #cancelServeAll: CancelTimer = () => {};
   readonly #delivering = new Set<Promise<unknown>>();
-  #memory: Memory;
+  #memory: EngineState;
 
-  constructor(memory: Memory) {
+  constructor(memory: EngineState) {
     this.#memory = memory;
     this.#deadlines = new Deadlines(memory.clock, (waiter) => waiter.answer(this.#nothing()));
     this.#listen(memory);
@@ -64,7 +64,7 @@ export class LeaseDesk {
    * Goes on with memory that was built anew; those who wait go on waiting. They are served at most once in a while: where
    * there is no space at all, the first of them may be the one who finds the disk full again.
    */
-  adopt(memory: Memory): void {
+  adopt(memory: EngineState): void {
     this.#memory = memory;
     this.#listen(memory);
     this.#clearTimers();
@@ -180,7 +180,7 @@ export class LeaseDesk {
     return false;
   }
 
-  #listen(memory: Memory): void {
+  #listen(memory: EngineState): void {
     const current = (): boolean => this.#memory === memory;
     memory.listener = {
       available: ({ fullName }) => {

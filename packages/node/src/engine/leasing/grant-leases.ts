@@ -11,7 +11,7 @@ import {
 import { taskKey } from '../../domain/keys.ts';
 import { Family, StoreCorruptError } from '../../ports/store.ts';
 import type { AnswerRoom } from '../admission.ts';
-import type { Memory, PlannedChange } from '../engine-state.ts';
+import type { EngineState, PlannedChange } from '../engine-state.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 
@@ -84,7 +84,7 @@ function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
 }
 
 /** Leases the picked tasks: one atom a partition, in this turn. The payloads may still have to be read. */
-export function grant(memory: Memory, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
+export function grant(memory: EngineState, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
   const now = memory.clock.now();
   const until = (now + command.leaseMs) as Instant;
   const lease = { workerAddress: command.workerAddress, worker: command.worker, since: now };
@@ -134,7 +134,11 @@ export const isToBeRead = ({ data, state }: LeasedPick): boolean => data === und
  * Resolves when the leases are durable and the payloads read. A task that was dequeued or replaced meanwhile is left out.
  * `room` is the answer's, and given back with it.
  */
-export async function deliver(memory: Memory, granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
+export async function deliver(
+  memory: EngineState,
+  granted: readonly LeasedPick[],
+  room: AnswerRoom,
+): Promise<LeasedTask[]> {
   using _room = room;
   const missing = granted.filter(isToBeRead);
   let payloads: Map<LeasedPick, Uint8Array> | undefined;
@@ -167,7 +171,7 @@ function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array): L
   };
 }
 
-async function readPayloads(memory: Memory, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Uint8Array>> {
+async function readPayloads(memory: EngineState, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Uint8Array>> {
   memory.counts.coldReads += missing.length;
   const keys = missing.map(({ queue, pid }) => taskKey(queue.prefix, pid));
   const holds = [...new Set(missing.map(({ queue }) => queue))].map((queue) => ({ queue, hold: queue.hold() }));
