@@ -28,7 +28,7 @@ function send({ data, attempt }: LeasedTask<Mail>): void {
 }
 
 await using worker = client.worker(outbox, send, {
-  onError: (error) => console.log(error instanceof Error ? error.message : error),
+  onAttemptFailed: (error) => console.log(error instanceof Error ? error.message : error),
 });
 worker.start();
 

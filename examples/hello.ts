@@ -10,7 +10,7 @@ const greetings = client.queue<{ name: string }>('greetings');
 
 await greetings.enqueue({ name: 'world' });
 
-const [task] = await greetings.lease({ for: '30s', wait: '5s' });
+const [task] = await greetings.lease({ leaseDuration: '30s', wait: '5s' });
 if (task) {
   console.log(`hello, ${task.data.name}`); // Nobody else gets the task meanwhile.
   await task.complete(); // Not completed within 30 s, it would be leased to somebody else.

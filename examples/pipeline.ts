@@ -41,7 +41,7 @@ packer.start();
 const { promise: allShipped, resolve } = Promise.withResolvers<void>();
 let shipped = 0;
 await using shipper = client.worker(toShip, ({ data }) => console.log(`shipped ${data.parcel}`), {
-  onComplete: () => {
+  onTaskCompleted: () => {
     if (++shipped === 3) resolve();
   },
 });

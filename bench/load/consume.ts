@@ -29,7 +29,7 @@ export async function runWorker(connections: Connections, job: JobOf<'worker'>):
   const meter = new LoadMeter();
   const worker = client.worker(queue, () => {}, {
     concurrency: job.concurrency,
-    onComplete() {
+    onTaskCompleted() {
       if (isOver) {
         meter.recordLate(1);
         return;
@@ -37,7 +37,7 @@ export async function runWorker(connections: Connections, job: JobOf<'worker'>):
       meter.record(1);
       if (++completed >= job.maxTasks || timeIsUp) over.resolve();
     },
-    onError(error) {
+    onAttemptFailed(error) {
       failure ??= error;
       over.resolve();
     },

@@ -134,7 +134,7 @@ function clientLeaseComplete(client: TaskMasterClient, operation: OfKind<'lease-
   return async () => {
     const queue = nextQueue();
     const replacements = (count: number) => Array.from({ length: count }, () => queue.task(payload(bytes)));
-    const tasks = await queue.lease({ max: batch, for: LEASE_MS });
+    const tasks = await queue.lease({ max: batch, leaseDuration: LEASE_MS });
     const [first, ...others] = tasks;
     if (first === undefined) return 0;
     if (others.length === 0) {

@@ -26,7 +26,7 @@ export class PacedLoad {
   async run({ endpoint, via, queues: names, batch, tasksPerS, ms }: JobOf<'paced'>): Promise<PacedResult> {
     let repeated = 0;
     const onRetry = (): void => void repeated++;
-    await using client = await connect({ endpoints: endpoint, routing: routingOf(via), onRetry });
+    await using client = await connect({ endpoints: endpoint, routing: routingOf(via), onCallRetried: onRetry });
     const queues = names.map((name) => client.queue(name, { codec: bytesCodec }));
     const calls = new Calls();
     const meter = new LoadMeter();
@@ -63,7 +63,8 @@ async function oneRound(
 ): Promise<number> {
   const tasks = Array.from({ length: batch }, () => ({ data: payload() }));
   await calls.time(due, () => queue.enqueueMany(tasks));
-  const leased = (await calls.time(performance.now(), () => queue.lease({ max: batch, for: LEASE_MS }))) ?? [];
+  const leased =
+    (await calls.time(performance.now(), () => queue.lease({ max: batch, leaseDuration: LEASE_MS }))) ?? [];
   if (leased.length === 0) return 0;
   const update = client.update();
   for (const task of leased) update.complete(task);

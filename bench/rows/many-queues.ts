@@ -187,7 +187,7 @@ async function leaseAll(node: ServerProcess, calls: readonly (readonly string[])
   for (const queues of calls) {
     for (let got = LEASE_QUEUES; got > 0 && performance.now() - began < ms; ) {
       const called = performance.now();
-      got = (await client.lease({ queues, max: LEASE_QUEUES, for: '1h' })).length;
+      got = (await client.lease({ queues, max: LEASE_QUEUES, leaseDuration: '1h' })).length;
       took.push(performance.now() - called);
       tasks += got;
     }

@@ -147,7 +147,7 @@ async function commit(
  * a bounded crawl has one shard.
  */
 async function takePermits({ permits }: CrawlShard, count: number): Promise<LeasedTask<null>[]> {
-  return count === 0 ? [] : permits.lease({ max: count, for: PERMIT_LEASE });
+  return count === 0 ? [] : permits.lease({ max: count, leaseDuration: PERMIT_LEASE });
 }
 
 function textOf(pid: Uint8Array): string {

@@ -57,10 +57,10 @@ if (process.connected) process.disconnect();
 async function run(): Promise<void> {
   await using client = await connect({
     endpoints: assignment.endpoints,
-    worker: assignment.name,
+    workerLabel: assignment.name,
     timeout: NODE_ABSENCE,
     retry: { maxAttempts: 50 },
-    onRetry: () => counts.callsRepeated++,
+    onCallRetried: () => counts.callsRepeated++,
   });
   await using segment = await SegmentWriter.create(assignment.segments, assignment.name);
   const queues = new CrawlQueues(client, assignment.shards);
@@ -96,7 +96,14 @@ function worker<T>(
     counts.handled[stage]++;
     return result;
   };
-  return [client.worker<Queue<T>>(queues, counting, { concurrency, lease: LEASE, onLeaseLost, onError })];
+  return [
+    client.worker<Queue<T>>(queues, counting, {
+      concurrency,
+      leaseDuration: LEASE,
+      onLeaseLost,
+      onAttemptFailed: onError,
+    }),
+  ];
 }
 
 function onLeaseLost(): void {

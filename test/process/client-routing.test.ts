@@ -46,7 +46,11 @@ describe.each(['any', 'direct'] as const)('with routing %s, a client that knows 
           await new Promise((resolve) => setTimeout(resolve, 9_000));
           if (++handled === queues.length) done.resolve();
         },
-        { lease: '4s', onLeaseLost: (task) => void lost.push(task.queue), onError: (error) => void lost.push(error) },
+        {
+          leaseDuration: '4s',
+          onLeaseLost: (task) => void lost.push(task.queue),
+          onAttemptFailed: (error) => void lost.push(error),
+        },
       ),
     );
     for (const worker of workers) worker.start();

@@ -41,7 +41,8 @@ async function enqueueAndKill(dir: string, from: number, to: number, complete: n
   const jobs = client.queue('jobs', { codec: bytesCodec });
   const numbers = Array.from({ length: to - from }, (_, index) => from + index);
   await jobs.enqueueMany(numbers.map((number) => ({ data: payloadOf(number), pid: pidNumbered(number) })));
-  if (complete > 0) await Promise.all((await jobs.lease({ max: complete, for: '1h' })).map((task) => task.complete()));
+  if (complete > 0)
+    await Promise.all((await jobs.lease({ max: complete, leaseDuration: '1h' })).map((task) => task.complete()));
   await node.kill();
 }
 
@@ -155,7 +156,7 @@ async function readAll(jobs: Queue<Uint8Array>): Promise<Found> {
   let more = true;
   while (more) {
     more = await attempt(async () => {
-      const tasks = await jobs.lease({ max: 200, for: '1h' });
+      const tasks = await jobs.lease({ max: 200, leaseDuration: '1h' });
       for (const { pid, bytes } of tasks) {
         const number = COMPLETED + leased.length;
         if (Buffer.compare(pid, pidNumbered(number)) !== 0) found.wrong.push(`task ${number} is not next`);

@@ -120,7 +120,7 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     const jobs = worker.queue('jobs', { codec: bytesCodec });
     let completed = 0;
     for (let round = 0; round < rounds; round++) {
-      const tasks = await jobs.lease({ max: 10, for: '1m' });
+      const tasks = await jobs.lease({ max: 10, leaseDuration: '1m' });
       const [renewed, released, ...done] = tasks as [LeasedTask<Uint8Array>, LeasedTask<Uint8Array>];
       await renewed.renew('5m');
       await released.release();

@@ -124,7 +124,7 @@ describe('among 1,000 waiting polls', { timeout: 60_000 }, () => {
       while (got.length < TASKS) {
         for (const task of await workers
           .queue<number>('jobs')
-          .lease({ for: '1h', wait: '5m', signal: giveUp.signal })) {
+          .lease({ leaseDuration: '1h', wait: '5m', signal: giveUp.signal })) {
           got.push(task.data);
           if (got.length === TASKS) giveUp.abort();
         }
@@ -179,7 +179,7 @@ describe('a poll that is given up holds no lease', { timeout: 60_000 }, () => {
     for (let round = 0; round < ROUNDS; round++) {
       const giveUp = new AbortController();
       const polls = Array.from({ length: 5 }, () =>
-        workers.queue('jobs').lease({ for: '1h', wait: '10m', signal: giveUp.signal }),
+        workers.queue('jobs').lease({ leaseDuration: '1h', wait: '10m', signal: giveUp.signal }),
       );
       const enqueued = jobs.enqueue(round);
       if (round % 2 === 0) await enqueued;

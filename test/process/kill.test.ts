@@ -55,7 +55,7 @@ test('a killed node with 50,000 tasks is back within 3 s', { timeout: 120_000 },
     await using client = await connect(node.endpoint);
     const items = Array.from({ length: TASKS / 5 }, (_, number) => ({ data: { number, filler: 'x'.repeat(200) } }));
     await Promise.all(Array.from({ length: 5 }, (_, queue) => client.queue(`many#${queue}`).enqueueMany(items)));
-    await client.queue('many#0').lease({ max: 1_000, for: '1h' });
+    await client.queue('many#0').lease({ max: 1_000, leaseDuration: '1h' });
     await node.kill();
   }
   const before = await slowness();

@@ -152,7 +152,7 @@ export class MixedLoad {
     const wanted = names.flatMap((name) => queues.get(name) ?? []);
     let outcome: Outcome;
     try {
-      const tasks = await client.lease({ queues: wanted, max: maxTasks, for: leaseMs, wait: waitMs });
+      const tasks = await client.lease({ queues: wanted, max: maxTasks, leaseDuration: leaseMs, wait: waitMs });
       held.push(...tasks);
       const told = tasks.map((task) => ({
         queue: task.queue,

@@ -13,8 +13,8 @@ describe('a node that is paused', { timeout: 60_000 }, () => {
     const jobs = holder.queue<string>('jobs');
     await jobs.enqueue('short');
     await jobs.enqueue('long');
-    const [short] = await jobs.lease({ for: '1s' });
-    const [long] = await jobs.lease({ for: '10m' });
+    const [short] = await jobs.lease({ leaseDuration: '1s' });
+    const [long] = await jobs.lease({ leaseDuration: '10m' });
     const waiting = other.queue('jobs').lease({ wait: '20s', max: 10 });
     process.kill(node.pid, 'SIGSTOP');
     try {

@@ -14,7 +14,7 @@ test('a task whose last lease ends while queues are looked at is found among the
   await using client = await openEmbedded({ dir: dir.path });
   const stage = client.queue('load#in', { codec: textCodec });
   await stage.enqueue('last attempt', { pid: 'own 1', retry: { maxAttempts: 1, deadLetterQueue: 'load#dead' } });
-  const [task] = await stage.lease({ for: 100 });
+  const [task] = await stage.lease({ leaseDuration: 100 });
 
   const { stats } = Queue.prototype;
   vi.spyOn(Queue.prototype, 'stats').mockImplementation(async function (this: Queue<unknown>, options) {

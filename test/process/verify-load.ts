@@ -88,7 +88,7 @@ export async function drain(client: TaskMasterClient, queues: readonly string[])
 
 async function* emptied(client: TaskMasterClient, queue: Queue<string>): AsyncGenerator<readonly LeasedTask<string>[]> {
   for (;;) {
-    const tasks = await queue.lease({ max: 1_000, for: '5s' });
+    const tasks = await queue.lease({ max: 1_000, leaseDuration: '5s' });
     if (tasks.length === 0) return;
     const completion = client.update();
     for (const task of tasks) completion.complete(task);

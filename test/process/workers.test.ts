@@ -67,7 +67,7 @@ describe('a client that is closed while a handler goes on', { timeout: 120_000 }
       begun.resolve(signal);
       return new Promise(() => {});
     };
-    client.worker('jobs', handler, { lease: '10m' }).start();
+    client.worker('jobs', handler, { leaseDuration: '10m' }).start();
     const signal = await begun.promise;
     const next = other.queue('jobs').lease({ wait: '60s' });
     await client.close({ timeout: '100ms' });
@@ -87,7 +87,7 @@ describe('a worker that is cut off from its node', { timeout: 120_000 }, () => {
     const jobs = client.queue<string>('work#jobs');
     const done = client.queue<string>('work#done');
     await jobs.enqueue('a');
-    const [task] = await jobs.lease({ for: '1s' });
+    const [task] = await jobs.lease({ leaseDuration: '1s' });
     if (task === undefined) throw new Error('nothing was leased');
     const { signal, leaseToken } = task;
     await node.kill();

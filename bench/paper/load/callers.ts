@@ -112,7 +112,7 @@ class ClientCaller implements Caller {
 
   async lease(names: readonly string[], max: number) {
     const queues = names.map((name) => this.#queue(name));
-    const leased = await this.#client.lease({ queues, max, for: LEASE_MS });
+    const leased = await this.#client.lease({ queues, max, leaseDuration: LEASE_MS });
     const [first, ...others] = leased;
     if (first === undefined) return undefined;
     return {

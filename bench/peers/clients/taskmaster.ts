@@ -57,7 +57,10 @@ export async function connectTaskMaster(endpoint: string): Promise<PeerClient> {
       confirmed: true,
       how: `Worker, concurrency ${CONCURRENCY}`,
       async start(completed) {
-        const worker = client.worker(queue, () => {}, { concurrency: CONCURRENCY, onComplete: () => completed(1) });
+        const worker = client.worker(queue, () => {}, {
+          concurrency: CONCURRENCY,
+          onTaskCompleted: () => completed(1),
+        });
         worker.start();
         return { stop: () => worker.stop() };
       },

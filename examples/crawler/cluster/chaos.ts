@@ -141,7 +141,7 @@ async function heldTasks(queues: CrawlQueues): Promise<Map<string, HeldTask[]>> 
   const held = await Promise.all(
     all.map(async (queue) => {
       const leased = await queue.peek({ kind: 'leased', limit: 1_000, data: false });
-      return leased.map(({ worker = '', pid, leaseToken }) => ({ worker, queue, pid, leaseToken }));
+      return leased.map(({ workerLabel: worker = '', pid, leaseToken }) => ({ worker, queue, pid, leaseToken }));
     }),
   );
   return Map.groupBy(held.flat(), ({ worker }) => worker);

@@ -76,7 +76,7 @@ describe('an embedded queue', () => {
       expect(await client.queue('shop#mail').enqueue({ to: 'ada' }, { pid: 'a' })).toMatchObject({ result: 'created' });
     }
     await using client = await openEmbedded(options());
-    const [task] = await client.queue<{ to: string }>('shop#mail').lease({ max: 1, for: '30s' });
+    const [task] = await client.queue<{ to: string }>('shop#mail').lease({ max: 1, leaseDuration: '30s' });
     expect(task?.data).toEqual({ to: 'ada' });
     await task?.complete();
     expect((await client.queue('shop#mail').stats()).leased).toBe(0);
@@ -87,6 +87,6 @@ describe('an embedded queue', () => {
     await expect(openEmbedded(options())).rejects.toBeInstanceOf(StoreLockedError);
     await client.close();
     await using again = await openEmbedded(options());
-    expect(await again.queue('mail').lease({ max: 1, for: '1s' })).toEqual([]);
+    expect(await again.queue('mail').lease({ max: 1, leaseDuration: '1s' })).toEqual([]);
   });
 });

@@ -15,10 +15,10 @@ const worker = client.worker(
     say(`still leased: ${!task.signal.aborted}`);
   },
   {
-    lease: Number(leaseMs),
-    onComplete: () => say('completed'),
+    leaseDuration: Number(leaseMs),
+    onTaskCompleted: () => say('completed'),
     onLeaseLost: (_task, error) => say(`lost: ${error.reason}`),
-    onError: (error) => say(`failed: ${error}`),
+    onAttemptFailed: (error) => say(`failed: ${error}`),
   },
 );
 await worker.run();

@@ -10,6 +10,6 @@ const worker = client.worker(
   (task) => {
     if (task.data === 'poison') process.kill(process.pid, 'SIGKILL');
   },
-  { concurrency: 4, lease: '1s', wait: '2s' },
+  { concurrency: 4, leaseDuration: '1s', wait: '2s' },
 );
 await worker.run();

@@ -80,7 +80,7 @@ describe("the client's reference", () => {
         `${retry.maxAttempts} attempts, ${lengthOf(retry.initialBackoffMs)} up to ${lengthOf(retry.maxBackoffMs)}`,
       ],
       ['`client.worker(', 'concurrency', String(worker.concurrency)],
-      ['`client.worker(', 'lease', lengthOf(worker.leaseMs)],
+      ['`client.worker(', 'leaseDuration', lengthOf(worker.leaseMs)],
       ['`client.worker(', 'maxLeaseTime', lengthOf(worker.maxLeaseMs)],
       ['`client.worker(', 'wait', lengthOf(worker.waitMs)],
       ['`client.worker(', 'backoff', `${lengthOf(worker.backoffInitialMs)} up to ${lengthOf(worker.backoffMaxMs)}`],

@@ -70,10 +70,10 @@ describe('looking at queues', () => {
     const { client } = clientSetUp();
     const queue = client.queue<Mail>('q');
     await queue.enqueue({ to: 'ann' }, { pid: 'a' });
-    await queue.lease({ worker: 'w1' });
+    await queue.lease({ workerLabel: 'w1' });
     expect(only(await queue.peek({ kind: 'leased' }))).toMatchObject({
       state: 'leased',
-      worker: 'w1',
+      workerLabel: 'w1',
       data: { to: 'ann' },
     });
     const [found, missing] = await queue.get(['a', 'b']);

@@ -36,7 +36,14 @@ function isEndpoints(options: string | readonly string[] | ConnectOptions): opti
 
 const connectOptions: Readonly<Record<keyof ConnectOptions, true>> = {
   ...{ endpoints: true, routing: true, tls: true, credentials: true, connectTimeout: true, useStream: true },
-  ...{ maxCallsInFlight: true, onReconnect: true, timeout: true, retry: true, worker: true, onRetry: true },
+  ...{
+    maxCallsInFlight: true,
+    onReconnected: true,
+    timeout: true,
+    retry: true,
+    workerLabel: true,
+    onCallRetried: true,
+  },
 };
 const callOptions: Readonly<Record<keyof Pick<CallOptions, 'signal'>, true>> = { signal: true };
 

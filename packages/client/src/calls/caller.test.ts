@@ -10,7 +10,7 @@ function setUp() {
   const timing = new ManualTiming();
   const transport = new FakeTransport(timing);
   const events: RetryEvent[] = [];
-  const settings = clientSettings({ onRetry: (event) => events.push(event) });
+  const settings = clientSettings({ onCallRetried: (event) => events.push(event) });
   const caller = new Caller({ transport, settings, timing, random: () => 0.5 });
   return { timing, transport, events, caller };
 }

@@ -119,7 +119,7 @@ export class Caller {
       const isWorthSaying = attempt > 1 && error.retryable && elapsedMs >= WORTH_SAYING_MS;
       throw isWorthSaying ? withGaveUp(error, elapsedMs) : error;
     }
-    callHook(settings.onRetry, { operation, attempt, error, afterMs: decision.afterMs, elapsedMs });
+    callHook(settings.onCallRetried, { operation, attempt, error, afterMs: decision.afterMs, elapsedMs });
     try {
       await sleep(timing, decision.afterMs, signal);
     } catch {

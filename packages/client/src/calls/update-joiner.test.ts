@@ -163,7 +163,7 @@ describe('a joined request', () => {
     const { client, timing } = clientSetUp();
     const queue = client.queue<number>('q');
     for (let i = 0; i < 4; i++) await queue.enqueue(i);
-    const [first, ...others] = await queue.lease({ max: 4, for: '1s' });
+    const [first, ...others] = await queue.lease({ max: 4, leaseDuration: '1s' });
     const [lost] = others;
     await timing.advance(2_000);
     const [again] = await queue.lease({ max: 1, maxPid: lost?.pid });

@@ -44,7 +44,7 @@ export class Runner {
     const patience = new Patience({ shell, queues, timeoutMs: timeout });
     const { onRetry } = patience;
     await using client = await connect(
-      { endpoints: endpoint, timeout, connectTimeout: Math.min(timeout, connectTimeout), onRetry },
+      { endpoints: endpoint, timeout, connectTimeout: Math.min(timeout, connectTimeout), onCallRetried: onRetry },
       { signal: shell.signal },
     );
     this.#exitCode = await patience.run(client, () => run({ ...shell, client, timeoutMs: timeout }));

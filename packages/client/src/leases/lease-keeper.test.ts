@@ -29,7 +29,7 @@ describe('a handler that blocks the event loop', () => {
       warmUp,
       () => vi.waitUntil(() => server.renewals > 0, patience).then(() => {}),
       {
-        lease: '4s',
+        leaseDuration: '4s',
       },
     );
     starter.start();
@@ -47,7 +47,7 @@ describe('a handler that blocks the event loop', () => {
       await new Promise((resolve) => setImmediate(resolve));
       seen.push({ aborted: signal.aborted, endsIn: task.leaseUntil.getTime() - Date.now() });
     };
-    await using worker = client.worker(queue, handler, { lease: '2s', onComplete: completed.resolve });
+    await using worker = client.worker(queue, handler, { leaseDuration: '2s', onTaskCompleted: completed.resolve });
     worker.start();
     const task = await completed.promise;
     expect(task.attempt).toBe(1);

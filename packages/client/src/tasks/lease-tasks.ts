@@ -16,13 +16,13 @@ export interface LeaseOptions extends CallOptions {
   /** At most so many tasks, 1 to 10,000. Default 1. Fewer come when the reply would grow beyond `maxBytes`. */
   readonly max?: number | undefined;
   /** How long the leases last, 1 ms to 1 year. Default 30 s. */
-  readonly for?: Duration | undefined;
+  readonly leaseDuration?: Duration | undefined;
   /** How long to wait for a task when there is none, at most 10 minutes. Default: not at all. */
   readonly wait?: Duration | undefined;
   /** Only tasks with a PID up to this one, inclusive. Default: all. */
   readonly maxPid?: PidLike | undefined;
-  /** What the worker calls itself, shown by `peek`. Default: the client's `worker`. */
-  readonly worker?: string | undefined;
+  /** What the worker calls itself, shown by `peek`. Default: the client's `workerLabel`. */
+  readonly workerLabel?: string | undefined;
   /** Bound of the payloads in one reply, in bytes; the first task comes whatever its size. Default 3.5 MiB. */
   readonly maxBytes?: number | undefined;
 }
@@ -104,10 +104,10 @@ function leaseRequest(context: ClientContext, queues: readonly QueueRef[], optio
   return {
     queues: [...new Set(queues.map(({ name }) => name))],
     maxTasks: max,
-    leaseDurationMs: leaseMsOf(options.for ?? limits.defaultLeaseMs, 'for'),
+    leaseDurationMs: leaseMsOf(options.leaseDuration ?? limits.defaultLeaseMs, 'leaseDuration'),
     maxPid: options.maxPid === undefined ? NO_BYTES : pidBytes(options.maxPid),
     waitMs: durationMs(options.wait ?? 0, 'wait'),
-    workerLabel: options.worker ?? context.settings.worker,
+    workerLabel: options.workerLabel ?? context.settings.workerLabel,
     maxBytes: options.maxBytes ?? 0,
   };
 }

@@ -15,7 +15,7 @@ describe('a leased task', () => {
     const made = clientSetUp();
     const mail = made.client.queue<Mail>('shop#mail');
     await mail.enqueue({ to: 'ann' }, { pid: 'a' });
-    const task = only(await mail.lease({ for: '30s', ...options }));
+    const task = only(await mail.lease({ leaseDuration: '30s', ...options }));
     return { ...made, mail, task };
   };
 
@@ -110,7 +110,7 @@ describe('a lease that waits', () => {
   test('counts from when the answer can have left the node, not from when the request was sent', async () => {
     const { client, timing } = clientSetUp();
     const queue = client.queue('q');
-    const leasing = queue.lease({ wait: '1m', for: '10s' });
+    const leasing = queue.lease({ wait: '1m', leaseDuration: '10s' });
     await timing.advance(50_000);
     await queue.enqueue(1);
     const { signal } = only(await leasing);

@@ -24,7 +24,7 @@ export interface TaskSummary {
   /** `host:port` of the worker that has it. */
   readonly workerAddress: string | undefined;
   /** What that worker calls itself. */
-  readonly worker: string | undefined;
+  readonly workerLabel: string | undefined;
   readonly retry: TaskRetryPolicy | undefined;
 }
 
@@ -69,7 +69,7 @@ export function taskSummary(info: WireInfo): TaskSummary {
     leaseToken: info.leaseToken,
     leasedAt: instant(info.leasedUnixMs),
     workerAddress: info.workerAddress === '' ? undefined : info.workerAddress,
-    worker: info.workerLabel === '' ? undefined : info.workerLabel,
+    workerLabel: info.workerLabel === '' ? undefined : info.workerLabel,
     retry: info.retry,
   };
 }

@@ -34,7 +34,7 @@ describe('an update', () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue<number>('g#a');
     await queue.enqueueMany([1, 2, 3, 4].map((n) => ({ data: n, pid: `${n}` })));
-    const leased = await queue.lease({ max: 4, for: '30s' });
+    const leased = await queue.lease({ max: 4, leaseDuration: '30s' });
     const [first, second, third, fourth] = JSON.parse(
       JSON.stringify(leased.map(({ queue, pid, leaseToken }) => ({ queue, pid: pid.toString(), leaseToken }))),
     ) as LeaseRef[];

@@ -7,7 +7,7 @@ export interface WorkerSetUp extends ClientSetUp {
   readonly queue: Queue<string>;
   /** What the hooks heard, in order. */
   readonly heard: string[];
-  readonly hooks: Pick<WorkerOptions<string>, 'onComplete' | 'onError' | 'onLeaseLost'>;
+  readonly hooks: Pick<WorkerOptions<string>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost'>;
 }
 
 /** A client, a queue of texts, and hooks that write down what they hear. */
@@ -19,8 +19,8 @@ export function workerSetUp(): WorkerSetUp {
     queue: made.client.queue<string>('g#q'),
     heard,
     hooks: {
-      onComplete: (task) => heard.push(`complete ${task.data}`),
-      onError: (error, task) =>
+      onTaskCompleted: (task) => heard.push(`complete ${task.data}`),
+      onAttemptFailed: (error, task) =>
         heard.push(`error ${(error as Error).message}${task === undefined ? '' : ' in a task'}`),
       onLeaseLost: (task, { reason }) => heard.push(`lost ${task.data}: ${reason}`),
     },

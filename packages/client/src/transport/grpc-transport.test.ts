@@ -167,7 +167,7 @@ describe('when a connection is lost', () => {
   test('calls wait for the node to come back, and what was applied is not applied again', async () => {
     const { onReconnect, until } = eventLog();
     const server = await FakeServer.start();
-    await using client = await connect({ endpoints: server.endpoint, onReconnect, timeout: '20s' });
+    await using client = await connect({ endpoints: server.endpoint, onReconnected: onReconnect, timeout: '20s' });
     const queue = client.queue<number>('q');
     await queue.enqueue(1);
     server.kill();
@@ -182,7 +182,7 @@ describe('when a connection is lost', () => {
     const { onReconnect, until } = eventLog();
     const first = await FakeServer.start();
     await using second = await FakeServer.start();
-    await using client = await connect({ endpoints: [first.endpoint, second.endpoint], onReconnect });
+    await using client = await connect({ endpoints: [first.endpoint, second.endpoint], onReconnected: onReconnect });
     await until(`connected ${first.endpoint}`);
     await until(`connected ${second.endpoint}`);
     const queue = client.queue<number>('q');
@@ -199,7 +199,11 @@ describe('when a connection is lost', () => {
     await using second = await FakeServer.start();
     const retried: string[] = [];
     const onRetry = ({ error }: RetryEvent): void => void retried.push(error.reason);
-    await using client = await connect({ endpoints: [first.endpoint, second.endpoint], onReconnect, onRetry });
+    await using client = await connect({
+      endpoints: [first.endpoint, second.endpoint],
+      onReconnected: onReconnect,
+      onCallRetried: onRetry,
+    });
     await until(`connected ${first.endpoint}`);
     await until(`connected ${second.endpoint}`);
     first.refusal = makeError('stopping', { reason: 'SHUTTING_DOWN', retryDelayMs: 60_000 });
@@ -214,7 +218,7 @@ describe('when a connection is lost', () => {
     const retried: string[] = [];
     await using client = await connect({
       endpoints: server.endpoint,
-      onRetry: ({ error }) => retried.push(error.reason),
+      onCallRetried: ({ error }) => retried.push(error.reason),
     });
     const queue = client.queue<number>('q');
     await queue.enqueue(1);

@@ -78,7 +78,7 @@ export class GrpcTransport implements Transport {
           if (error === undefined) this.#pool.cameUp(connection);
           else this.#routes.lost();
           const state = error === undefined ? 'connected' : 'lost';
-          callHook(options.onReconnect, { endpoint, state, error });
+          callHook(options.onReconnected, { endpoint, state, error });
         },
         onDenied: (connection, metadata) => this.#routes.denied(connection, metadata),
       });

@@ -47,8 +47,8 @@ async function proxyAndNodes() {
 /** A client that has read the table and reached both nodes. */
 async function direct(proxy: FakeServer, nodes: readonly FakeServer[]): Promise<TaskMasterClient> {
   const up: string[] = [];
-  const onReconnect = ({ endpoint, state }: ReconnectEvent): void => void (state === 'connected' && up.push(endpoint));
-  const client = await connect({ endpoints: proxy.endpoint, routing: 'direct', onReconnect });
+  const onReconnected = ({ endpoint, state }: ReconnectEvent): void => void (state === 'connected' && up.push(endpoint));
+  const client = await connect({ endpoints: proxy.endpoint, routing: 'direct', onReconnected: onReconnect });
   await vi.waitUntil(() => nodes.every(({ endpoint }) => up.includes(endpoint)), patience);
   return client;
 }
@@ -247,8 +247,8 @@ describe('with direct routing', () => {
     const { proxy, a, b } = servers;
     const timing = new ManualTiming();
     const up: string[] = [];
-    const onReconnect = ({ endpoint }: ReconnectEvent): void => void up.push(endpoint);
-    const options = { endpoints: proxy.endpoint, routing: 'direct', onReconnect } as const;
+    const onReconnected = ({ endpoint }: ReconnectEvent): void => void up.push(endpoint);
+    const options = { endpoints: proxy.endpoint, routing: 'direct', onReconnected } as const;
     await using _client = clientOver(new GrpcTransport(options, { timing, random: () => 0.5 }));
     await timing.advance(0);
     const looks = (): number => proxy.unaryCalls.filter((name) => name === 'listPartitions').length;

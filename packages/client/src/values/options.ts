@@ -38,9 +38,9 @@ export interface ClientOptions {
   /** When failed calls are repeated. */
   readonly retry?: RetryOptions | undefined;
   /** What this client calls itself when it leases tasks; at most 256 bytes. Default: none. */
-  readonly worker?: string | undefined;
+  readonly workerLabel?: string | undefined;
   /** Called before the wait for each repetition of a call. */
-  readonly onRetry?: ((event: RetryEvent) => void) | undefined;
+  readonly onCallRetried?: ((event: RetryEvent) => void) | undefined;
 }
 
 /** A call failed and will be repeated. */
@@ -99,7 +99,7 @@ export interface GrpcOptions {
   /** Most unanswered calls on one stream; more wait their turn. Waiting leases do not count. Default 4,096. */
   readonly maxCallsInFlight?: number | undefined;
   /** Called when an endpoint, or a node that calls are routed to, comes up, the first time too, and when it is lost. */
-  readonly onReconnect?: ((event: ReconnectEvent) => void) | undefined;
+  readonly onReconnected?: ((event: ReconnectEvent) => void) | undefined;
 }
 
 /** An endpoint came up or was lost. */
@@ -117,8 +117,8 @@ export interface ConnectOptions extends GrpcOptions, ClientOptions {}
 export interface ClientSettings {
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
-  readonly worker: string;
-  readonly onRetry: ((event: RetryEvent) => void) | undefined;
+  readonly workerLabel: string;
+  readonly onCallRetried: ((event: RetryEvent) => void) | undefined;
 }
 
 export function clientSettings(options: ClientOptions): ClientSettings {
@@ -126,13 +126,13 @@ export function clientSettings(options: ClientOptions): ClientSettings {
   if (!Number.isInteger(retry.maxAttempts) || retry.maxAttempts < 1) {
     throw new TypeError(`retry.maxAttempts: ${retry.maxAttempts} is not a whole number from 1`);
   }
-  const worker: unknown = options.worker ?? '';
-  if (typeof worker !== 'string') throw new TypeError('worker: must be a string');
+  const worker: unknown = options.workerLabel ?? '';
+  if (typeof worker !== 'string') throw new TypeError('workerLabel: must be a string');
   return {
     timeoutMs: durationMs(options.timeout ?? '10s', 'timeout'),
     retry,
-    worker,
-    onRetry: options.onRetry,
+    workerLabel: worker,
+    onCallRetried: options.onCallRetried,
   };
 }
 

@@ -26,7 +26,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     void task.data; // A payload that cannot be read fails the attempt before the handler does half of its work.
     result = (await parts.handler(task)) ?? undefined;
   } catch (error) {
-    callHook(hooks.onError, error, task);
+    callHook(hooks.onAttemptFailed, error, task);
     await failTask(parts, task);
     return;
   }
@@ -34,7 +34,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     // Settled by the handler itself, or lost, which onLeaseLost has heard of.
     if (lease.lostTo === undefined && result?.enqueue !== undefined) {
       callHook(
-        hooks.onError,
+        hooks.onAttemptFailed,
         new TypeError('the handler settled its task itself, so its result is not enqueued'),
         task,
       );
@@ -45,13 +45,13 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     await task.complete({ enqueue: result?.enqueue });
   } catch (error) {
     if (lease.lostTo !== undefined) return;
-    callHook(hooks.onError, error, task);
+    callHook(hooks.onAttemptFailed, error, task);
     // Data that cannot be enqueued is the handler's failure; for the rest the lease runs out, and the task comes back.
     if (isTaskMasterError(error) && error.code !== status.INVALID_ARGUMENT) lease.letGo();
     else await failTask(parts, task);
     return;
   }
-  callHook(hooks.onComplete, task);
+  callHook(hooks.onTaskCompleted, task);
 }
 
 /** Gives a task back whose attempt failed. */
@@ -69,7 +69,7 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise
     }
   } catch (error) {
     // What the worker lost meanwhile is not its to release; the rest comes back when the lease ends.
-    if (lease.lostTo === undefined) callHook(settings.hooks.onError, error, task);
+    if (lease.lostTo === undefined) callHook(settings.hooks.onAttemptFailed, error, task);
     lease.letGo();
   }
 }

@@ -9,7 +9,7 @@ describe('leases of a worker', () => {
     const { client, queue, timing, heard, hooks } = workerSetUp();
     const { handler, finish } = gatedHandler();
     await queue.enqueue('a');
-    await using worker = client.worker(queue, handler, { ...hooks, lease: '30s' });
+    await using worker = client.worker(queue, handler, { ...hooks, leaseDuration: '30s' });
     worker.start();
     await timing.advance(300_000);
     expect(await queue.lease()).toEqual([]);
@@ -26,7 +26,7 @@ describe('leases of a worker', () => {
       signals.push(task.signal);
       return new Promise(() => {});
     };
-    const worker = client.worker(queue, handler, { ...hooks, lease: '30s', maxLeaseTime: '1m' });
+    const worker = client.worker(queue, handler, { ...hooks, leaseDuration: '30s', maxLeaseTime: '1m' });
     worker.start();
     await timing.advance(100_000);
     expect(heard).toEqual(['lost a: LEASE_EXPIRED']);
@@ -60,7 +60,7 @@ describe('leases of a worker', () => {
     const { client, queue, transport, timing, heard, hooks } = workerSetUp();
     await queue.enqueue('a', { pid: 'a' });
     const { begun, handler, finish } = gatedHandler();
-    await using worker = client.worker(queue, handler, { ...hooks, lease: '30s' });
+    await using worker = client.worker(queue, handler, { ...hooks, leaseDuration: '30s' });
     worker.start();
     await settled();
     const internal = makeError('bug', { reason: 'INTERNAL' });

@@ -28,27 +28,27 @@ export interface WorkerOptions<T = unknown> {
    */
   readonly prefetch?: number | undefined;
   /** How long leases last; renewed when a third has passed. A crashed worker's tasks come back after this. Default 30 s. */
-  readonly lease?: Duration | undefined;
+  readonly leaseDuration?: Duration | undefined;
   /** Longest time for which one task's lease is renewed, so that a handler that hangs is not kept for ever. Default 1 h. */
   readonly maxLeaseTime?: Duration | undefined;
   /** How long one request waits for tasks. Default 30 s. */
   readonly wait?: Duration | undefined;
   /** Only tasks with a PID up to this one, inclusive. Default: all. */
   readonly maxPid?: PidLike | undefined;
-  /** What the worker calls itself. Default: the client's `worker`. */
-  readonly name?: string | undefined;
+  /** What the worker calls itself. Default: the client's `workerLabel`. */
+  readonly workerLabel?: string | undefined;
   /**
    * How long a task stays hidden after a failed attempt if it has no retry policy of its own: up to `initial` after the
    * first, doubling up to `max`, with full jitter. Default 1 s up to 5 min.
    */
   readonly backoff?: { readonly initial?: Duration | undefined; readonly max?: Duration | undefined } | undefined;
   /** Called after a task is completed. */
-  readonly onComplete?: ((task: LeasedTask<T>) => void) | undefined;
+  readonly onTaskCompleted?: ((task: LeasedTask<T>) => void) | undefined;
   /**
    * Called when a handler throws, a payload cannot be read, or a completion fails (with the task), and when leasing fails
    * (without).
    */
-  readonly onError?: ((error: unknown, task: LeasedTask<T> | undefined) => void) | undefined;
+  readonly onAttemptFailed?: ((error: unknown, task: LeasedTask<T> | undefined) => void) | undefined;
   /**
    * Called when a task in hand turns out to be somebody else's, its lease has run out, or a stop gave it back because its
    * handler did not end (`CancelledError`).
@@ -74,7 +74,7 @@ export interface WorkerSettings<T> {
   readonly name: string | undefined;
   readonly backoffInitialMs: number;
   readonly backoffMaxMs: number;
-  readonly hooks: Pick<WorkerOptions<T>, 'onComplete' | 'onError' | 'onLeaseLost'>;
+  readonly hooks: Pick<WorkerOptions<T>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost'>;
 }
 
 /** @throws TypeError */
@@ -83,11 +83,11 @@ export function workerSettings<T>(options: WorkerOptions<T>): WorkerSettings<T> 
   return {
     concurrency,
     prefetch: wholeNumber('prefetch', options.prefetch ?? concurrency, 0),
-    leaseMs: leaseMs(options.lease ?? limits.defaultLeaseMs, 'lease'),
+    leaseMs: leaseMs(options.leaseDuration ?? limits.defaultLeaseMs, 'leaseDuration'),
     maxLeaseMs: durationMs(options.maxLeaseTime ?? '1h', 'maxLeaseTime'),
     waitMs: durationMs(options.wait ?? '30s', 'wait'),
     maxPid: options.maxPid === undefined ? undefined : pidBytes(options.maxPid),
-    name: options.name,
+    name: options.workerLabel,
     backoffInitialMs: durationMs(options.backoff?.initial ?? '1s', 'backoff.initial'),
     backoffMaxMs: durationMs(options.backoff?.max ?? '5m', 'backoff.max'),
     hooks: options,

@@ -129,7 +129,7 @@ describe('a failed attempt', () => {
     const handled: string[] = [];
     await using worker = client.worker(queue, (task) => void handled.push(task.data), {
       ...hooks,
-      onError: (error) => errors.push(error),
+      onAttemptFailed: (error) => errors.push(error),
     });
     worker.start();
     await settled();

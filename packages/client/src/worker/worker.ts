@@ -191,10 +191,10 @@ export class Worker<T> implements AsyncDisposable {
       try {
         const tasks = await leaseUntilSettled(this.#context, this.#queues, {
           max: Math.min(free, limits.leaseTasks),
-          for: settings.leaseMs,
+          leaseDuration: settings.leaseMs,
           wait: settings.waitMs,
           maxPid: settings.maxPid,
-          worker: settings.name,
+          workerLabel: settings.name,
           signal,
         });
         failures = 0;
@@ -202,7 +202,7 @@ export class Worker<T> implements AsyncDisposable {
       } catch (thrown) {
         if (signal.aborted) return;
         const error = asTaskMasterError(thrown);
-        callHook(settings.hooks.onError, error, undefined);
+        callHook(settings.hooks.onAttemptFailed, error, undefined);
         // The request is wrong, or the client is closed: trying again is of no use.
         if (error.code === status.INVALID_ARGUMENT || error.code === status.CANCELLED) {
           this.#finished.reject(error);

@@ -167,10 +167,10 @@ function leaseOnce(
   const wait = flags.wait ?? (flags.follow ? FOLLOW_WAIT_MS : 0);
   const options: LeaseOptions = {
     max,
-    for: flags.for,
+    leaseDuration: flags.for,
     wait: isFirst ? wait : 0,
     maxPid: flags.maxPid,
-    worker: flags.worker ?? `taskmaster@${hostname()}:${process.pid}`,
+    workerLabel: flags.worker ?? `taskmaster@${hostname()}:${process.pid}`,
     signal,
     timeout: isFirst ? timeoutMs : Math.min(timeoutMs, MORE_MS),
   };

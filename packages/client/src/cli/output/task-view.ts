@@ -58,7 +58,7 @@ export function taskObject(task: SeenTask): object {
     hiddenUntil: task.hiddenUntil?.toISOString(),
     token: task.leaseToken === 0 ? undefined : task.leaseToken,
     leasedAt: task.leasedAt?.toISOString(),
-    worker: task.worker,
+    worker: task.workerLabel,
     workerAddress: task.workerAddress,
     retry:
       retry === undefined
@@ -96,7 +96,7 @@ export function taskColumns(
     columns.push(
       { title: 'LEASED', align: 'right', cell: ({ leasedAt }) => since(leasedAt, now) },
       { title: 'TOKEN', align: 'right', cell: ({ leaseToken }) => (leaseToken === 0 ? '' : String(leaseToken)) },
-      { title: 'WORKER', cell: ({ worker, workerAddress }) => workerOf(worker, workerAddress) },
+      { title: 'WORKER', cell: ({ workerLabel: worker, workerAddress }) => workerOf(worker, workerAddress) },
     );
   }
   if (kind !== 'available') {
