@@ -47,8 +47,9 @@ async function proxyAndNodes() {
 /** A client that has read the table and reached both nodes. */
 async function direct(proxy: FakeServer, nodes: readonly FakeServer[]): Promise<TaskMasterClient> {
   const up: string[] = [];
-  const onReconnected = ({ endpoint, state }: ReconnectEvent): void => void (state === 'connected' && up.push(endpoint));
-  const client = await connect({ endpoints: proxy.endpoint, routing: 'direct', onReconnected: onReconnect });
+  const onReconnected = ({ endpoint, state }: ReconnectEvent): void =>
+    void (state === 'connected' && up.push(endpoint));
+  const client = await connect({ endpoints: proxy.endpoint, routing: 'direct', onReconnected: onReconnected });
   await vi.waitUntil(() => nodes.every(({ endpoint }) => up.includes(endpoint)), patience);
   return client;
 }

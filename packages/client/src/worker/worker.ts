@@ -58,7 +58,7 @@ export class Worker<T> implements AsyncDisposable {
     this.#queues = queues;
     this.#settings = workerSettings(options);
     this.#parts = { context, handler, settings: this.#settings, giveUp: this.#giveUp.signal };
-    // Whoever only calls start() hears of the error from onError.
+    // Whoever only calls start() hears of the error from onAttemptFailed.
     this.#finished.promise.catch(() => {});
   }
 

@@ -58,7 +58,7 @@ describe('a node that leaves', () => {
     await cluster.run(cluster.node('a').agent.leave());
     await cluster.pass(60_000);
     const said = warnings.filter((message) => message.includes('cannot leave'));
-    expect(said).toEqual([expect.stringContaining('what goes to c: start it')]);
+    expect(said).toEqual([expect.stringContaining('partitions over to c: start it')]);
     expect(cluster.node('a').agent.self?.state).toBe('leaving');
     await cluster.run(cluster.node('c').start());
     await cluster.run(cluster.node('a').agent.left);
