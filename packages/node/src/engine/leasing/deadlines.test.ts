@@ -17,7 +17,7 @@ function setUp() {
 }
 
 describe('deadlines', () => {
-  test('call back for each at its own, those of one instant in the order in which they came', async () => {
+  test('fire in order of time, equal ones in order of arrival', async () => {
     const { time, due, deadlines, waiter } = setUp();
     for (const [name, ms] of [
       ['last', 30],
@@ -32,13 +32,13 @@ describe('deadlines', () => {
     expect(time.pending).toBe(0);
   });
 
-  test('have one timer, however many wait', () => {
+  test('share one timer', () => {
     const { time, deadlines, waiter } = setUp();
     for (let ms = 100; ms > 0; ms--) deadlines.add(waiter(`${ms}`, ms));
     expect(time.pending).toBe(1);
   });
 
-  test('say nothing of those who left, and keep no timer for nobody', async () => {
+  test('do not fire for a waiter that left, and drop the timer when the last waiter leaves', async () => {
     const { time, due, deadlines, waiter } = setUp();
     const [leaves, stays] = [waiter('leaves', 10), waiter('stays', 20)];
     deadlines.add(leaves);
@@ -58,7 +58,7 @@ describe('deadlines', () => {
     expect(time.pending).toBe(0);
   });
 
-  test('take who is added by the one who is called', async () => {
+  test('accept a waiter that is added by a callback', async () => {
     const time = new VirtualTime();
     let calls = 0;
     const deadlines: Deadlines<Due> = new Deadlines<Due>(time, () => {

@@ -2,22 +2,22 @@ import { OrderedSet } from '@js-sdsl/ordered-set';
 import type { Instant } from '@taskmaster/server/domain';
 import type { CancelTimer, Clock } from '@taskmaster/server/ports';
 
-/** Somebody who waits until an instant. */
+/** A waiter with a deadline. */
 export interface Due {
   readonly deadline: Instant;
-  /** In which it came among those of the same instant; given by `Deadlines`. 0: it did not come yet. */
+  /** Order of arrival, set by `Deadlines.add`. Breaks ties between equal deadlines. 0: not added yet. */
   order: number;
 }
 
 const compare = (a: Due, b: Due): number => a.deadline - b.deadline || a.order - b.order;
 
-/** Calls back for each at its deadline, with one timer for all: ten thousand may wait, and a timer is half a KB. */
+/** Calls back for each waiter at its deadline. All share one timer, because 10,000 may wait and a timer takes half a KB. */
 export class Deadlines<W extends Due> {
   readonly #clock: Pick<Clock, 'now' | 'at'>;
   readonly #onDue: (waiter: W) => void;
   readonly #waiting = new OrderedSet<W>([], compare);
   #added = 0;
-  /** When the timer is due; too early where the first has left meanwhile, and then it is set anew. */
+  /** When the timer fires. It fires too early if the first waiter has left since, and is then set again. */
   #at: Instant | undefined;
   #cancel: CancelTimer = () => {};
 
@@ -32,7 +32,7 @@ export class Deadlines<W extends Due> {
     this.#arm();
   }
 
-  /** Harmless for one who was not added, or whose time is over. */
+  /** Does nothing if the waiter was not added or its deadline has passed. */
   remove(waiter: W): void {
     if (waiter.order === 0) return;
     this.#waiting.eraseElementByKey(waiter);

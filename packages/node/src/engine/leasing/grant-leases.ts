@@ -15,17 +15,17 @@ import type { EngineState, PlannedChange } from '../engine-state.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 
-/** A task that a lease is about to be granted on. */
+/** A task that is about to be leased. */
 export interface Pick {
   readonly queue: Queue;
   readonly pid: Pid;
   readonly task: CachedTask;
 }
 
-/** What the heads of the named queues hold for a lease request. */
+/** The tasks in memory that a lease request gets, or the queues to read first. */
 export type Selection = { readonly picks: readonly Pick[]; readonly bytes: number } & (
   | { readonly kind: 'picked' }
-  /** The heads in memory of these queues end before the request is satisfied; the first is the one that is needed first. */
+  /** Memory has too few tasks of these queues. The first queue is the one that is needed first. */
   | { readonly kind: 'refill'; readonly refills: readonly [Refill, ...Refill[]] }
 );
 
@@ -34,13 +34,13 @@ interface Refill {
   readonly wanted: number;
 }
 
-/** Of one request; more would hold up everybody else's reads. */
+/** Refills that one request starts at once. More would delay the reads of other requests. */
 export const REFILLS_AT_ONCE = 64;
 
-/** What a leased task takes in a reply beside its payload and PID; see `LeaseCommand.maxBytes`. */
+/** Bytes of a leased task in a reply, beside its payload and PID; see `LeaseCommand.maxBytes`. */
 const REST_BYTES = 64;
 
-/** The exact first tasks of the queues, in the order in which the request names them. Takes nothing. */
+/** Finds the exact first tasks of the queues, in the order in which the request names the queues. Changes nothing. */
 export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes: number): Selection {
   const { maxPid } = command;
   const picks: Pick[] = [];
@@ -52,7 +52,7 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
       const { pid, state } = ready;
       if (maxPid !== undefined && pid > maxPid) break;
       const taskBytes = state.dataBytes + pid.length + REST_BYTES;
-      // The first task comes whatever its size: it would never come otherwise.
+      // The first task is picked even if it is too large; otherwise it could never be leased.
       if (bytes + taskBytes > maxBytes && picks.length > 0) return { kind: 'picked', picks, bytes };
       bytes += taskBytes;
       picks.push({ queue, pid, task: ready.task });
@@ -67,7 +67,7 @@ export function select(queues: Iterable<Queue>, command: LeaseCommand, maxBytes:
   return { kind: 'picked', picks, bytes };
 }
 
-/** Queues behind the first one without a head that the request will probably need: they are read at the same time. */
+/** Further queues that the request will probably need and that are not in memory. They are read at the same time. */
 function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
   const refills: Refill[] = [];
   let behind = false;
@@ -83,7 +83,7 @@ function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
   return refills;
 }
 
-/** Leases the picked tasks: one atom a partition, in this turn. The payloads may still have to be read. */
+/** Leases the picked tasks in this turn, with one atom for each partition. Payloads may still have to be read. */
 export function grant(memory: EngineState, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
   const now = memory.clock.now();
   const until = (now + command.leaseMs) as Instant;
@@ -92,7 +92,7 @@ export function grant(memory: EngineState, picks: readonly Pick[], command: Leas
   const granted: LeasedPick[] = [];
   for (const { queue, pid, task } of picks) {
     const { state } = task;
-    // The ticket as token: it grows with every lease, and no earlier life of this PID can have had it.
+    // The token is the ticket: it grows with every lease, and no earlier task with this PID had it.
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
     const visibility = { kind: 'hidden' as const, until, lease };
     const after: TaskState = { ...state, attempts: state.attempts + 1, token, visibility };
@@ -127,12 +127,12 @@ export interface LeasedPick {
 
 const EMPTY = new Uint8Array(0);
 
-/** Whether its payload is on disk only. */
+/** True if the payload must be read from the store. */
 export const isToBeRead = ({ data, state }: LeasedPick): boolean => data === undefined && state.dataBytes > 0;
 
 /**
- * Resolves when the leases are durable and the payloads read. A task that was dequeued or replaced meanwhile is left out.
- * `room` is the answer's, and given back with it.
+ * Resolves when the leases are durable and the payloads are read. Leaves out tasks that were dequeued or replaced meanwhile.
+ * Releases `room` at the end.
  */
 export async function deliver(
   memory: EngineState,
@@ -188,7 +188,7 @@ async function readPayloads(memory: EngineState, missing: readonly LeasedPick[])
   }
 }
 
-/** Of a queue that was held since the lease: whether what was read may be the payload of another task of that PID. */
+/** True if the payload that was read may belong to a later task with the same PID. Needs a hold on the queue since the lease. */
 function isTakenAway({ queue, pid, state }: LeasedPick): boolean {
   const recent = queue.recent(pid);
   return recent !== undefined && recent.task?.state.token !== state.token;

@@ -4,8 +4,8 @@ import { engineHarness, pidsOf } from '../../testing/engine-harness.ts';
 const slowReads = { readMs: 20, config: { cacheBytes: 2048, refillMinTasks: 1, refillMaxTasks: 1 } };
 const name = (queue: string) => ({ group: '', name: queue });
 
-describe('a lease request that meets a read of somebody else', () => {
-  test('goes on when the refill that a peek began has ended', async () => {
+describe('a lease request that meets a read of another operation', () => {
+  test('continues when the refill that a peek started has ended', async () => {
     await using h = await engineHarness(slowReads);
     await h.clock.run(h.enqueue('mail', ['a', 'b']));
     await h.crash();
@@ -16,7 +16,7 @@ describe('a lease request that meets a read of somebody else', () => {
     await h.clock.run(peek);
   });
 
-  test('goes on when the search for expired leases that a count began has found none', async () => {
+  test('continues when the search for expired leases that a count started finds none', async () => {
     await using h = await engineHarness(slowReads);
     await h.clock.run(h.enqueue('mail', ['a']));
     const [a] = await h.clock.run(h.lease('mail', { for: 100 }));
@@ -28,7 +28,7 @@ describe('a lease request that meets a read of somebody else', () => {
     expect(await h.clock.run(counts)).toMatchObject({ leased: 1 });
   });
 
-  test('gets all that its queues hold, however often it is looked at while one of them is read', async () => {
+  test('gets all tasks of its queues, even if it is tried many times while one of them is read', async () => {
     await using h = await engineHarness({ readMs: 20 });
     await h.clock.run(h.enqueue('second', ['x']));
     await h.crash();
@@ -37,7 +37,7 @@ describe('a lease request that meets a read of somebody else', () => {
     expect(pidsOf(await h.clock.run(lease))).toEqual(['a', 'x']);
   });
 
-  test('is served though somebody ahead of it in the line waits for the store because of another queue', async () => {
+  test('is served while a request ahead of it waits for the read of another queue', async () => {
     await using h = await engineHarness({ readMs: 20 });
     await h.clock.run(h.enqueue('other', ['x']));
     const [x] = await h.clock.run(h.lease('other', { for: 100 }));
@@ -52,22 +52,22 @@ describe('a lease request that meets a read of somebody else', () => {
   });
 });
 
-describe('a lease over many queues of which nothing is in memory', () => {
-  test('reads them side by side, and gets all it asked for', async () => {
+describe('a lease over many queues that are not in memory', () => {
+  test('reads them in parallel and gets all tasks it asked for', async () => {
     await using h = await engineHarness({ readMs: 20 });
     const queues = Array.from({ length: 200 }, (_, number) => `queue-${number}`);
     for (const queue of queues) await h.clock.run(h.enqueue(queue, ['a']));
     await h.crash();
     const before = h.clock.now();
     expect(await h.clock.run(h.lease(queues, { max: 150 }))).toHaveLength(150);
-    // Each refill reads states, then payloads: one after the other that would be six seconds.
+    // Each refill reads states, then payloads. In sequence all reads would take six seconds.
     expect(h.clock.now() - before).toBeLessThan(600);
     expect(await h.clock.run(h.lease(queues, { max: 150 }))).toHaveLength(50);
   });
 });
 
-describe('the answer that there is nothing', () => {
-  test('waits until what took the last task is durable', async () => {
+describe('an empty answer', () => {
+  test('waits until the change that took the last task is durable', async () => {
     await using h = await engineHarness({ syncMs: 10 });
     await h.clock.run(h.enqueue('mail', ['a']));
     const completed = h.update({ dequeue: [{ queue: 'mail', pid: 'a' }] });
@@ -84,7 +84,7 @@ describe('the answer that there is nothing', () => {
 });
 
 describe('a lease request that waits', () => {
-  test('gets what expires after memory was built anew', async () => {
+  test('gets a task whose lease expires after memory was rebuilt', async () => {
     await using h = await engineHarness();
     await h.enqueue('mail', ['a']);
     await h.lease('mail', { for: 10_000 });
@@ -99,7 +99,7 @@ describe('a lease request that waits', () => {
     expect(pidsOf(await h.clock.run(waiting))).toEqual(['a']);
   });
 
-  test('is not overtaken in one line while it waits for the store because of another', async () => {
+  test('is not overtaken in the line of one queue while it waits for the read of another', async () => {
     await using h = await engineHarness({ readMs: 20 });
     await h.clock.run(h.enqueue('a', ['x', 'y']));
     await h.clock.run(h.enqueue('b', ['z']));
@@ -113,7 +113,7 @@ describe('a lease request that waits', () => {
   });
 });
 
-test('a busy queue is read ahead early enough that nobody waits for the store', async () => {
+test('a busy queue is read ahead early enough: no request waits for the store', async () => {
   await using h = await engineHarness({ readMs: 20, config: { refillMinTasks: 10, refillMaxTasks: 10 } });
   const pids = Array.from({ length: 60 }, (_, at) => String(at).padStart(2, '0'));
   await h.clock.run(h.enqueue('mail', pids));

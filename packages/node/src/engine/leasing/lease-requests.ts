@@ -22,29 +22,32 @@ const cancelled = (): Refusal => new Refusal('CANCELLED', 'the call was cancelle
 
 type Attempt = 'served' | 'blocked' | 'empty';
 
-/** With a cache too small to hold what one request asks for, it gets what there is after so many refills. */
+/** A request gets the tasks in memory after this many refills, because the cache may be too small for all it asks for. */
 const MAX_REFILLS = 4;
 const REBUILD_GAP_MS = 1000;
-/** Expiry is looked for at most so often for one queue. */
+/** Shortest time between two searches for due tasks of one queue. */
 const EXPIRY_GAP_MS = 10;
 const NO_PARTITIONS: ReadonlySet<PartitionId> = new Set();
 
 /**
- * Serves lease requests, those that wait and those that do not: first come, first served for each queue. Who is first in
- * a line and needs the store holds up those behind; nobody else does.
+ * LeaseTasks: serves lease requests, with and without a wait, first come, first served for each queue. A request blocks the
+ * requests behind it only while it is first in line and waits for the store.
  */
 export class LeaseRequests {
   readonly #lines = new WaitLines<LeaseWaiter>();
   readonly #deadlines: Deadlines<LeaseWaiter>;
-  /** Wake-ups for queues that somebody waits for and that have hidden tasks. */
+  /** By queue: the timer that looks for due tasks. Only for queues that have hidden tasks and waiting requests. */
   readonly #dueTimers = new Map<string, { readonly at: Instant; readonly cancel: CancelTimer }>();
-  /** Lines that stand still until a read of a queue ends, other queues' lines too: a waiter stands in several. */
+  /**
+   * By queue: the lines that are blocked until a read of this queue ends. They may be lines of other queues, because a waiter
+   * stands in the lines of all its queues.
+   */
   readonly #heldUp = new Map<Queue, Set<string>>();
-  /** Lines that stand still until there is room for an answer. Each has its place in the line for room. */
+  /** Lines that are blocked until there is room for an answer. Each has a place in the line for room. */
   readonly #withoutRoom = new Set<string>();
-  /** Whether room ended while a line was served. */
+  /** True if there was no room for an answer while a line was served. */
   #roomEnded = false;
-  /** When everybody who waits was served from memory that was built anew, the last time. */
+  /** When all waiters were last served after memory was rebuilt. */
   #servedAllAt = Number.NEGATIVE_INFINITY;
   #cancelServeAll: CancelTimer = () => {};
   readonly #delivering = new Set<Promise<unknown>>();
@@ -61,8 +64,8 @@ export class LeaseRequests {
   }
 
   /**
-   * Goes on with memory that was built anew; those who wait go on waiting. They are served at most once in a while: where
-   * there is no space at all, the first of them may be the one who finds the disk full again.
+   * Continues with rebuilt memory; requests go on waiting. All are served again at most once in `REBUILD_GAP_MS`: on a full
+   * disk the first lease may fail again and cause the next rebuild.
    */
   adopt(memory: EngineState): void {
     this.#memory = memory;
@@ -121,7 +124,7 @@ export class LeaseRequests {
     if (waiter.onAbort) waiter.signal?.removeEventListener('abort', waiter.onAbort);
   };
 
-  /** Answers everybody: with nothing, or with an error. */
+  /** Answers all waiters: with an empty list, or with the error. */
   dismiss(error?: Refusal): void {
     this.#clearTimers();
     this.#cancelServeAll();
@@ -131,7 +134,7 @@ export class LeaseRequests {
     }
   }
 
-  /** Answers those who wait for queues of a partition that this node gave up. */
+  /** Refuses the requests that wait for queues of a partition which this node has given up. */
   abandon(id: PartitionId): void {
     for (const waiter of this.#lines.all()) {
       if (waiter.partitions.has(id)) waiter.fail(this.#memory.holdings.notHolder(id));
@@ -145,7 +148,7 @@ export class LeaseRequests {
 
   #deliver(granted: readonly LeasedPick[], room: AnswerRoom): Promise<LeasedTask[]> {
     const delivering = deliver(this.#memory, granted, room);
-    // Only payloads that are still to be read can be missed.
+    // `delivered()` has to wait for reads only.
     if (!granted.some(isToBeRead)) return delivering;
     const over = (): void => void this.#delivering.delete(delivering);
     this.#delivering.add(delivering);
@@ -158,7 +161,7 @@ export class LeaseRequests {
     return new Set(queues.map(({ group }) => this.#memory.partitionOf(group)));
   }
 
-  /** Whether the waiter has to wait for a partition; it is told when that is over. */
+  /** True if a partition of the waiter does not allow commits yet. The waiter is served again when it does. */
   #isGated(waiter: LeaseWaiter): boolean {
     if (waiter.gated) return true;
     for (const id of waiter.partitions) {
@@ -195,7 +198,7 @@ export class LeaseRequests {
     };
   }
 
-  /** Notes whom the read of these queues holds up: everybody in the waiter's lines. */
+  /** Blocks the waiter's lines until the reads of these queues end. */
   #holdUp(waiter: LeaseWaiter, queues: readonly Queue[]): 'blocked' {
     for (const queue of queues) {
       const names = this.#heldUp.get(queue) ?? new Set();
@@ -205,11 +208,11 @@ export class LeaseRequests {
     return 'blocked';
   }
 
-  /** A read of the queue has ended, whoever began it. */
+  /** Continues after a read of the queue, which any operation may have started. */
   #goOn(queue: Queue, error: unknown): void {
     const names = this.#heldUp.get(queue);
     this.#heldUp.delete(queue);
-    // After a failed write those who can wait do so, for memory that is built anew.
+    // After a failed write, requests that may wait do so until memory is rebuilt.
     for (const waiter of error === undefined ? [] : this.#lines.line(queue.fullName)) {
       if (waiter.impatient || !this.#memory.failed) waiter.fail(error);
     }
@@ -218,7 +221,7 @@ export class LeaseRequests {
     this.#armDueTimer(queue.fullName);
   }
 
-  /** Its lines stand still until there is room for its answer. */
+  /** Blocks the waiter's lines until there is room for its answer. */
   #waitForRoom(waiter: LeaseWaiter): 'blocked' {
     this.#roomEnded = true;
     for (const name of waiter.lines) {
@@ -234,16 +237,16 @@ export class LeaseRequests {
       const served = this.#serve(name);
       if (this.#roomEnded && !served) return false;
       this.#withoutRoom.delete(name);
-      // After every one that was served it is the others' turn: many may stand in this line.
+      // Go to the end of the line for room after a served request: many other lines may wait there.
       if (this.#roomEnded) this.#standInLineForRoom(name);
       return true;
     });
   }
 
   /**
-   * Walks a line from its front until somebody must wait, for the store or for room, or nothing is left to give. Returns
-   * whether anybody got something. `blocked` are those who were tried in this turn: who stands in a thousand lines is not
-   * tried a thousand times.
+   * Walks a line from its front until a request must wait for the store or for room, or no tasks are left. Returns true if a
+   * request got tasks. `blocked` collects requests found blocked in this turn, so that a request in 1,000 lines is not tried
+   * 1,000 times.
    */
   #serve(name: string, blocked?: Set<LeaseWaiter>): boolean {
     let served = false;
@@ -285,8 +288,8 @@ export class LeaseRequests {
   }
 
   /**
-   * Serves a newcomer without standing in line where nobody can be ahead of it: those who wait in a line that is not held
-   * up by the store have seen what there is, and could not use it.
+   * Serves a new request at once, without a place in line, if that overtakes no other request. Requests in a line that is not
+   * blocked have already seen the available tasks and could not use them.
    */
   #attemptAhead(waiter: LeaseWaiter): Attempt {
     const reading = this.#queuesOf(waiter).some(({ refilling, expiring }) => refilling || expiring);
@@ -300,7 +303,7 @@ export class LeaseRequests {
     return 'served';
   }
 
-  /** The answer that there is nothing, once what took the last task is durable: after a crash it must still be true. */
+  /** An empty answer. It waits until the change that took the last task is durable, so that it stays true after a crash. */
   async #nothing(): Promise<LeasedTask[]> {
     await this.#memory.durable();
     return [];
@@ -309,7 +312,7 @@ export class LeaseRequests {
   #attempt(waiter: LeaseWaiter): Attempt {
     const memory = this.#memory;
     if (memory.failed) {
-      // Those who can wait do, for memory that is built anew.
+      // Requests that may wait do so until memory is rebuilt.
       if (waiter.impatient) waiter.fail(memory.failed);
       return 'blocked';
     }
@@ -320,18 +323,18 @@ export class LeaseRequests {
     const expiring = queues.filter((queue) => mayBeDue(queue, now));
     const sources = waiter.queues.flatMap((name) => memory.lastAttempts.into(name, now));
     for (const queue of [...expiring, ...sources]) this.#startExpiry(queue);
-    // The dead come first: they may take the place of what is there.
+    // Dead letters must arrive first: they may replace tasks of these queues.
     if (sources.length > 0) return this.#holdUp(waiter, sources);
-    // What the caller cannot get at once without filling the memory, it asks for again.
+    // A request for more bytes than one answer may hold gets fewer tasks; the caller asks again for the rest.
     const selection = select(queues, command, Math.min(command.maxBytes, memory.admission.maxAnswerBytes));
     const mayRefill = waiter.refills < MAX_REFILLS + queues.length / REFILLS_AT_ONCE;
     if (selection.kind === 'refill' && (mayRefill || selection.picks.length === 0)) {
       const [first] = selection.refills;
-      // Only those that begin now: an attempt may come while one is under way.
+      // Count only refills that start now: this attempt may find one already running.
       if (!first.queue.refilling) waiter.refills++;
       for (const { queue, wanted } of selection.refills) this.#startRefill(queue, wanted);
-      // Reads end in about the order in which they begin: whoever waits for the last of many is tried once for all of them.
-      // But only the first is sure to be in memory when its own read ends, so that is not for ever.
+      // Reads end in about the order in which they start, so a request that waits for the last one is tried once for all.
+      // But only the first queue is sure to be in memory when its own read ends, so later attempts wait for the first.
       const isMany = waiter.refills <= queues.length / REFILLS_AT_ONCE;
       const awaited = (isMany ? selection.refills.at(-1) : undefined) ?? first;
       return this.#holdUp(waiter, [awaited.queue]);
@@ -351,8 +354,8 @@ export class LeaseRequests {
   }
 
   /**
-   * Keeps the head of a busy queue ahead of its workers: a refill begins when less than another one is left. With less in
-   * hand than that, 60,000 leases/s reach the end of the head while the store is still being read.
+   * Starts a refill of a busy queue when memory has fewer ready tasks than one refill reads. A lower threshold is too late:
+   * at 60,000 leases/s workers reach the end of the head before the read ends.
    */
   #prefetch(queue: Queue): void {
     const { cache } = queue;
@@ -360,17 +363,17 @@ export class LeaseRequests {
     if (cache.readyCount < prefetchSize(this.#memory, queue, 0)) this.#startRefill(queue, 0);
   }
 
-  /** The listener hears of its end. */
+  /** The listener is told when it ends. */
   #startRefill(queue: Queue, wanted: number): void {
     if (!queue.refilling) refill(this.#memory, queue, wanted).catch(() => {});
   }
 
-  /** The listener hears of its end. */
+  /** The listener is told when it ends. */
   #startExpiry(queue: Queue): void {
     if (!queue.expiring) showDue(this.#memory, queue).catch(() => {});
   }
 
-  /** Looks again when the next hidden task of a queue shows, while somebody waits for it. */
+  /** Looks for due tasks when the next hidden task of the queue is due, if requests wait for the queue. */
   #armDueTimer(name: string): void {
     const [first] = this.#lines.line(name);
     const queue = first && this.#queueNamed(first, name);

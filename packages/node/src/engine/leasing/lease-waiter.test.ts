@@ -13,8 +13,8 @@ const command: LeaseCommand = {
   maxBytes: 1_000,
 };
 
-// A partition's gate may refuse it after its time is over. Nobody hears of that: an unhandled rejection ends a node.
-test('what is refused after it was answered stays answered, and leaves no rejection that nobody handles', async () => {
+// A partition's gate may refuse a request after its wait is over. An unhandled rejection would end the node.
+test('a refusal after the answer changes nothing and leaves no unhandled rejection', async () => {
   const unhandled: unknown[] = [];
   const note = (error: unknown): void => void unhandled.push(error);
   process.on('unhandledRejection', note);

@@ -5,31 +5,31 @@ import type { Waiting } from './wait-lines.ts';
 
 const NOTHING = (): void => {};
 
-/** From so many queues on a map finds one sooner than a walk; below it would be memory for nothing. */
+/** From this many queues on, a map is faster than a search of the array and worth its memory. */
 const MANY_QUEUES = 16;
 
 /**
- * One lease request, until it is answered. Most are in the turn in which they come, so this is on a hot path; and many
- * thousands may wait, so that every closure counts.
+ * One lease request until it is answered. This is a hot path, because most requests are answered in the turn in which they
+ * arrive. Avoid closures: thousands of requests may wait.
  */
 export class LeaseWaiter implements Waiting, Due {
   readonly command: LeaseCommand;
   readonly signal: CallSignal | undefined;
-  /** In the order in which the request names them, each once. */
+  /** In the order of the request, without duplicates. */
   readonly queues: readonly QueueName[];
-  /** Their full names. */
+  /** Full names of `queues`, in the same order. */
   readonly lines: readonly string[];
-  /** Those of its queues; none where there is no cluster. */
+  /** Partitions of its queues. Empty without a cluster. */
   readonly partitions: ReadonlySet<PartitionId>;
-  /** When it has waited for as long as it may; given to those that begin to wait. */
+  /** End of its wait. Set when it starts to wait. */
   deadline = 0 as Instant;
   order = 0;
   readonly answered: Promise<LeasedTask[]>;
-  /** It waits until a partition may be changed again. */
+  /** True while one of its partitions does not allow commits. */
   gated = false;
-  /** It may be before it ever stands in line. */
+  /** May become true before the request stands in line. */
   isAnswered = false;
-  /** Refills it has waited for since it last saw a head that suffices. */
+  /** Rounds of refills that this request has started. */
   refills = 0;
   /** Called when it is answered. */
   leave: ((waiter: LeaseWaiter) => void) | undefined;
@@ -59,7 +59,7 @@ export class LeaseWaiter implements Waiting, Due {
     });
   }
 
-  /** Has no time to wait. */
+  /** True if the request does not wait. */
   get impatient(): boolean {
     return this.command.waitMs === 0;
   }

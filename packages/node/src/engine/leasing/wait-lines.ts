@@ -1,7 +1,7 @@
-/** Somebody who waits in the lines of one or several queues. */
+/** A waiter in the lines of one or several queues. */
 export interface Waiting {
   readonly lines: readonly string[];
-  /** Has no time to wait: leaves as soon as there is an answer, even an empty one. */
+  /** True if it does not wait: it leaves with the first answer, even an empty one. */
   readonly impatient: boolean;
 }
 
@@ -10,12 +10,12 @@ interface Line<W> {
   impatient: number;
 }
 
-/** First come, first served: a line for each queue somebody waits for. An empty line does not exist. */
+/** One line of waiters for each queue, in order of arrival. Empty lines are deleted. */
 export class WaitLines<W extends Waiting> {
   readonly #lines = new Map<string, Line<W>>();
   #size = 0;
 
-  /** How many wait, each counted once. */
+  /** Number of waiters. A waiter in several lines counts once. */
   get size(): number {
     return this.#size;
   }
@@ -24,7 +24,7 @@ export class WaitLines<W extends Waiting> {
     return this.#lines.has(name);
   }
 
-  /** Whether somebody in the line must be answered even if there is nothing. */
+  /** True if the line has a waiter that must be answered even if there are no tasks. */
   hasImpatient(name: string): boolean {
     return (this.#lines.get(name)?.impatient ?? 0) > 0;
   }
@@ -58,12 +58,12 @@ export class WaitLines<W extends Waiting> {
     return waiter.lines.some((name) => this.#lines.get(name)?.waiters.has(waiter) ?? false);
   }
 
-  /** In order of arrival. Whoever leaves meanwhile is not visited. */
+  /** The line in order of arrival. Waiters that leave during the iteration are skipped. */
   line(name: string): Iterable<W> {
     return this.#lines.get(name)?.waiters ?? [];
   }
 
-  /** Everybody, each once. */
+  /** All waiters, without duplicates. */
   all(): Set<W> {
     const everybody = new Set<W>();
     for (const { waiters } of this.#lines.values()) for (const waiter of waiters) everybody.add(waiter);
