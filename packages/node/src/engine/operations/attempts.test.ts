@@ -5,7 +5,7 @@ import { afterFailedAttempt, backoffMs, isLastAttempt } from './attempts.ts';
 
 const retry: RetryPolicy = { maxAttempts: 3, backoffInitialMs: 100, backoffMaxMs: 1000, deadLetterQueue: '' };
 const random = (value: number) => ({ next: () => value });
-/** The largest number that `Random` gives. */
+/** The largest number that `Random` returns. */
 const MOST = 1 - 2 ** -53;
 
 const task = (attempts: number): TaskState => ({
@@ -33,7 +33,7 @@ describe('the backoff', () => {
     expect(backoffMs(retry, attempts, random(0))).toBe(0);
   });
 
-  test('scatters what failed together over all of its bound', () => {
+  test('spreads tasks that failed together over the whole bound', () => {
     const seeded = new SeededRandom(1);
     const waits = Array.from({ length: 200 }, () => backoffMs(retry, 4, seeded));
     expect(Math.min(...waits)).toBeLessThan(40);
@@ -41,9 +41,12 @@ describe('the backoff', () => {
     expect(new Set(waits).size).toBeGreaterThan(100);
   });
 
-  test.each([undefined, { ...retry, backoffInitialMs: 0 }])('is none without a policy that asks for one', (policy) => {
-    expect(backoffMs(policy, 5, random(MOST))).toBe(0);
-  });
+  test.each([undefined, { ...retry, backoffInitialMs: 0 }])(
+    'is zero without a policy or an initial backoff',
+    (policy) => {
+      expect(backoffMs(policy, 5, random(MOST))).toBe(0);
+    },
+  );
 });
 
 describe('a failed attempt', () => {
@@ -53,21 +56,21 @@ describe('a failed attempt', () => {
     return after.kind === 'retry' ? after.state.visibility : after.kind;
   };
 
-  test('hides the task until its backoff is over, with no holder', () => {
+  test('hides the task, without a lease, until its backoff is over', () => {
     expect(visibilityAfter(task(1), now)).toEqual({ kind: 'hidden', until: 10_100, lease: undefined });
   });
 
-  test('counts the backoff from its end, not from when somebody looked', () => {
+  test('counts the backoff from the end of the attempt, not from the search that found it', () => {
     expect(visibilityAfter(task(1), now - 60)).toMatchObject({ until: 10_040 });
     expect(visibilityAfter(task(1), now - 100)).toEqual(AVAILABLE);
   });
 
-  test("waits as long as the worker said instead, if it did: 'at once' is an answer", () => {
+  test('waits for the delay that the worker gave instead of the backoff, even if the delay is zero', () => {
     expect(visibilityAfter(task(2), now, 5000)).toMatchObject({ until: 15_000 });
     expect(visibilityAfter(task(2), now, 0)).toEqual(AVAILABLE);
   });
 
-  test('was the last one when the policy allows no more, whatever the worker said', () => {
+  test('is the last one when the policy allows no more, even with a delay from the worker', () => {
     expect([2, 3, 4].map((attempts) => isLastAttempt(task(attempts)))).toEqual([false, true, true]);
     expect(visibilityAfter(task(3), now, 5000)).toBe('dead');
   });

@@ -12,7 +12,7 @@ import type { Random } from '@taskmaster/server/ports';
 /** What becomes of a task whose attempt failed. */
 export type AfterAttempt = { readonly kind: 'dead' } | { readonly kind: 'retry'; readonly state: TaskState };
 
-/** Where a task goes after its last attempt; of a task that is not known, where it most likely does. */
+/** The dead-letter queue of a task. Without the task's state: the default one. */
 export function deadLetterQueueOf(queue: QueueName, state: TaskState | undefined): QueueName {
   return { group: queue.group, name: state?.retry?.deadLetterQueue || `${queue.name}${DEAD_LETTER_SUFFIX}` };
 }
@@ -23,8 +23,8 @@ export function isLastAttempt(state: TaskState): boolean {
 }
 
 /**
- * An attempt ended at `endedAt` without success: dead-letter, or try again once the backoff, counted from then, is over.
- * `delayMs` stands in for the backoff where the worker gave one.
+ * Decides what follows an attempt that failed at `endedAt`: the dead-letter queue, or a retry after the backoff, counted from
+ * `endedAt`. A `delayMs` from the worker replaces the backoff.
  */
 export function afterFailedAttempt(
   state: TaskState,
@@ -38,20 +38,23 @@ export function afterFailedAttempt(
   return { kind: 'retry', state: afterWait(state, endedAt, wait, now) };
 }
 
-/** Full jitter: anywhere up to the doubled-every-time bound, so that what failed together does not come back together. */
+/**
+ * Backoff with full jitter: a random time up to a bound that doubles with every attempt. Tasks that fail together are not
+ * retried together.
+ */
 export function backoffMs(retry: RetryPolicy | undefined, attempts: number, random: Random): number {
   if (!retry || retry.backoffInitialMs === 0) return 0;
   const bound = Math.min(retry.backoffMaxMs, retry.backoffInitialMs * 2 ** Math.max(0, attempts - 1));
   return Math.ceil(random.next() * bound);
 }
 
-/** Given back at `from`, to be had so long after it, and due from then on; without a wait it has been due all along. */
+/** The task released at `from` and due `waitMs` later. With `waitMs` 0 it is available and its `dueAt` is unchanged. */
 export function afterWait(state: TaskState, from: Instant, waitMs: number, now: Instant): TaskState {
   if (waitMs === 0) return { ...state, visibility: AVAILABLE };
   const dueAt = (from + waitMs) as Instant;
   return { ...state, dueAt, visibility: hiddenUntil(dueAt, now) };
 }
 
-/** Hidden without a holder; available where the instant has come. */
+/** Hidden without a lease until the instant; available if the instant is past. */
 export const hiddenUntil = (until: Instant, now: Instant): Visibility =>
   until > now ? { kind: 'hidden', until, lease: undefined } : AVAILABLE;

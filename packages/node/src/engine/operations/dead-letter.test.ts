@@ -4,7 +4,7 @@ import { type EngineHarness, engineHarness, pidsOf } from '../../testing/engine-
 
 const once = (deadLetterQueue: string) => ({ maxAttempts: 1, deadLetterQueue });
 
-/** A task in its last attempt and one of the same PID where it goes then, leased together. */
+/** Leases a task in its last attempt, and the task with the same PID in its dead-letter queue. */
 async function leasedBoth(h: EngineHarness): Promise<readonly LeasedTask[]> {
   await h.update({
     enqueue: [
@@ -15,7 +15,7 @@ async function leasedBoth(h: EngineHarness): Promise<readonly LeasedTask[]> {
   return h.lease(['g#q', 'g#d'], { max: 2 });
 }
 
-test('a task may be dead-lettered onto one that the same update changes', async () => {
+test('a dead-lettered task may replace a task that the same update changes', async () => {
   await using h = await engineHarness();
   const [q, d] = await leasedBoth(h);
   await h.update({
@@ -32,7 +32,7 @@ test('a task may be dead-lettered onto one that the same update changes', async 
   expect(Buffer.from(left?.data ?? []).toString()).toBe('from q');
 });
 
-test('a dead letter is not ended by a lease of the task that it replaced', async () => {
+test('the lease of a replaced task cannot complete the dead letter that replaced it', async () => {
   await using h = await engineHarness();
   const [q, d] = await leasedBoth(h);
   expect(d?.token).toBe(q?.token);
@@ -43,7 +43,7 @@ test('a dead letter is not ended by a lease of the task that it replaced', async
   expect(Buffer.from(left?.data ?? []).toString()).toBe('from q');
 });
 
-test('a task that is dead-lettered makes room for another one', async () => {
+test('a dead-lettered task frees its PID for another dead letter of the same update', async () => {
   await using h = await engineHarness();
   await h.update({
     enqueue: [
@@ -63,7 +63,7 @@ test('a task that is dead-lettered makes room for another one', async () => {
   expect(await dataIn('g#e')).toEqual(['from d']);
 });
 
-test('large tasks that die together are moved a few at a time', async () => {
+test('large tasks that are dead-lettered together are moved a few at a time', async () => {
   await using h = await engineHarness({ config: { cacheBytes: 1024 } });
   const data = 'x'.repeat(1024 * 1024);
   const pids = Array.from({ length: 12 }, (_, i) => `p${String(i).padStart(2, '0')}`);
@@ -82,7 +82,7 @@ test('large tasks that die together are moved a few at a time', async () => {
   expect(pidsOf(dead)).toEqual(pids);
 });
 
-describe('a task whose last lease has ended, where nobody looked since', () => {
+describe('a task whose last lease has ended, before any search for expired leases', () => {
   const isRefused = { items: [expect.objectContaining({ reason: 'TASK_NOT_FOUND' })] };
 
   async function died(h: EngineHarness, deadLetterQueue = ''): Promise<{ queue: string; pid: string; token?: number }> {
@@ -91,7 +91,7 @@ describe('a task whose last lease has ended, where nobody looked since', () => {
     return { queue: 'g#q', pid: 'p', token: task?.token ?? 0 };
   }
 
-  test('is not revived by a late release, completed or renewed: it is in the dead-letter queue', async () => {
+  test('is in the dead-letter queue: late releases, completions and renewals are refused', async () => {
     await using h = await engineHarness();
     const item = await died(h);
     await h.clock.advance(1000);
@@ -101,7 +101,7 @@ describe('a task whose last lease has ended, where nobody looked since', () => {
     expect(pidsOf(await h.lease('g#q.dead'))).toEqual(['p']);
   });
 
-  test('comes to who waits for it where it goes, within a second', async () => {
+  test('is leased within a second to a request that waits for the dead-letter queue', async () => {
     await using h = await engineHarness();
     await died(h);
     const waiting = h.lease('g#q.dead', { wait: 60_000 });
@@ -109,7 +109,7 @@ describe('a task whose last lease has ended, where nobody looked since', () => {
     expect(pidsOf(await waiting)).toEqual(['p']);
   });
 
-  test.each(['', 'named'])('is there after a crash, too: %j', async (deadLetterQueue) => {
+  test.each(['', 'named'])('is in the dead-letter queue after a crash, too: %j', async (deadLetterQueue) => {
     await using h = await engineHarness();
     await died(h, deadLetterQueue);
     await h.crash();

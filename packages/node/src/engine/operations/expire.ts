@@ -9,23 +9,23 @@ import type { Queue } from '../queues/queue.ts';
 import { afterFailedAttempt } from './attempts.ts';
 import { type DeadTask, TaskDraft } from './task-draft.ts';
 
-/** Tasks moved by one atom: large enough to be quick, small enough not to hold up other requests. */
+/** Tasks changed by one atom: enough to be fast, few enough not to delay other requests. */
 const TASKS_PER_ATOM = 1000;
-/** Payloads moved to dead-letter queues by one atom: they are read and written again. */
+/** Payload bytes that one atom moves to dead-letter queues. They are read and written again. */
 const DEAD_BYTES_PER_ATOM = 4 * 1024 * 1024;
 /** How many queues look for expired leases at once. */
 const SEARCHES_AT_ONCE = 16;
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
 const NO_PID = '' as Pid;
 
-/** Whether hidden tasks of the queue may show by now. */
+/** True if hidden tasks of the queue may be due. */
 export const mayBeDue = (queue: Queue, now: Instant): boolean =>
   queue.ledger.hidden > 0 && queue.ledger.dueFloor <= now;
 
 /**
- * Makes visible what was hidden until now or earlier: expired leases, ended delays and backoffs. Lazy (the paper, 5.6):
- * called only when somebody wants the queue's tasks or counts, or
- * those of one that its dead tasks go to. One at a time for a queue.
+ * Shows the tasks of a queue that are due: makes them available after expired leases, delays and backoffs, or moves them to
+ * their dead-letter queues. Lazy (the paper, 5.6): called only when a request needs the tasks or counts of this queue or of
+ * one of its dead-letter queues. Concurrent calls for a queue share one search.
  */
 export function showDue(memory: EngineState, queue: Queue): Promise<void> {
   queue.expiring ??= sweep(memory, queue).then(
@@ -43,7 +43,7 @@ export function showDue(memory: EngineState, queue: Queue): Promise<void> {
   return queue.expiring;
 }
 
-/** As `showDue`; false where nothing can be written any more, or rows are damaged: the queue's tasks count as they stand. */
+/** As `showDue`, but returns false if the store refuses writes or rows are damaged. Callers then use the tasks as they are. */
 export async function tryShowDue(memory: EngineState, queue: Queue): Promise<boolean> {
   try {
     await showDue(memory, queue);
@@ -56,7 +56,7 @@ export async function tryShowDue(memory: EngineState, queue: Queue): Promise<boo
   }
 }
 
-/** Where something may be due that concerns these queues: there, and where their dead tasks come from. */
+/** Queues whose due tasks concern the named queues: these queues, and queues whose dead tasks may go to them. */
 export function* dueFor(memory: EngineState, names: Iterable<QueueName>): Generator<Queue> {
   const now = memory.clock.now();
   for (const name of names) {
@@ -66,7 +66,7 @@ export function* dueFor(memory: EngineState, names: Iterable<QueueName>): Genera
   }
 }
 
-/** As `dueFor`, as far as tasks change their queues. */
+/** As `dueFor`, but only queues with tasks that may have to move to a dead-letter queue. */
 export function* deadFor(memory: EngineState, name: QueueName): Generator<Queue> {
   const now = memory.clock.now();
   const queue = memory.table.get(name);
@@ -74,14 +74,14 @@ export function* deadFor(memory: EngineState, name: QueueName): Generator<Queue>
   yield* memory.lastAttempts.into(name, now);
 }
 
-/** What is shown of queues is exact only after what is due has been. A damaged queue is shown as it stands. */
+/** Shows the due tasks of all these queues, so that what is read of them next is exact. Skips damaged queues. */
 export async function showAllDue(memory: EngineState, queues: Iterable<Queue>): Promise<void> {
   const now = memory.clock.now();
   const due: Queue[] = [];
   for (const queue of queues) if (mayBeDue(queue, now)) due.push(queue);
   const worker = async (): Promise<void> => {
     for (let queue = due.pop(); queue; queue = due.pop()) {
-      // The search that is found may have begun before this call, and does not look for what became due in between.
+      // A search that is already running may have started too early to find all tasks that are due at this call.
       for (let searches = 0; searches < 2 && !queue.dropped && mayBeDue(queue, now); searches++) {
         await tryShowDue(memory, queue);
       }
@@ -104,7 +104,7 @@ async function sweep(memory: EngineState, queue: Queue): Promise<void> {
     more = rows.length === TASKS_PER_ATOM;
     const last = rows.at(-1);
     if (last) gte = `${last.key}\0` as typeof gte;
-    // What is not in the store yet is due all the same.
+    // Tasks whose rows are not in the store yet may be due, too.
     if (!more) for (const pid of recentlyHidden(queue, now)) pids.add(pid);
     await show(memory, queue, [...pids], now);
   }
@@ -119,13 +119,13 @@ function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
   }
 }
 
-/** Shows the tasks that are still hidden and due, in atoms of a bounded size; the index may be behind memory. */
+/** Shows those of the tasks that are still hidden and due, in atoms of a bounded size. The index of due tasks may be stale. */
 async function show(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<void> {
   for (let from = 0; from < pids.length; )
     from += await showSome(memory, queue, pids.slice(from, from + TASKS_PER_ATOM), now);
 }
 
-/** One atom. Returns how many of the PIDs it is done with. */
+/** Commits one atom. Returns how many of the PIDs are finished. */
 async function showSome(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
   using reads = new Reads(memory);
   for (;;) {
@@ -185,7 +185,7 @@ function decide(
   return { expired, done };
 }
 
-/** Remembers when the next hidden task shows, so that nothing is looked for before (L2). */
+/** Sets the ledger's floor to the time when the next hidden task is due, so that no search starts earlier (L2). */
 async function raiseDueFloor(memory: EngineState, queue: Queue, now: Instant): Promise<void> {
   const { prefix, ledger } = queue;
   const range = { gte: dueKey(prefix, (now + 1) as Instant, NO_PID), lt: afterPrefix(prefix) };

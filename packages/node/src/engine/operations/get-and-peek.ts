@@ -16,7 +16,7 @@ import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import { dueFor, showAllDue } from './expire.ts';
 
-/** A sample looks at so many times as many hidden tasks as it wants to show. */
+/** Hidden tasks read for each task that a sample may show. */
 const SAMPLE_FACTOR = 10;
 const FIRST = 0 as Instant;
 
@@ -50,14 +50,14 @@ export async function peekTasks(memory: EngineState, command: PeekCommand): Prom
 
 const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hidden' ? state.visibility.until : 0);
 
-/** From memory if it knows enough, otherwise from the store: a look must not push others' tasks out of the cache. */
+/** The first PIDs, from memory if it has enough, otherwise from the store. Does not fill the cache: that would evict tasks. */
 async function headPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
   const { firstMissing, readyCount } = queue.warmCache;
   if (firstMissing === undefined || readyCount >= limit) return firstOf(queue, limit);
   const hold = queue.hold();
   try {
     const range = { gte: taskKey(queue.prefix, queue.ledger.readyFloor), lt: afterPrefix(queue.prefix) };
-    // Rows that are out of date are made up for by rows behind them.
+    // Each recent change may make one row stale. Read one more row for each.
     const rows = limit + [...queue.recentChanges()].length;
     const read = await memory.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
     const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
@@ -85,7 +85,7 @@ async function hiddenPids(memory: EngineState, queue: Queue, limit: number): Pro
   const hold = queue.hold();
   try {
     const range = { gte: dueKey(prefix, FIRST, '' as Pid), lt: afterPrefix(prefix) };
-    // As above; of a task that changed there may be a row for each state it was in.
+    // As above, but a changed task may have a row for each of its earlier states.
     let rows = limit;
     for (const [, { earlier }] of queue.recentChanges()) rows += 1 + earlier.length;
     const read = await memory.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
@@ -139,13 +139,13 @@ async function view(
   }
 }
 
-/** Bytes of the payloads that one reply shows. */
+/** Payload bytes of these tasks, as far as one reply can hold them. */
 function shownBytes(tasks: readonly (CachedTask | undefined)[]): number {
   const bytes = tasks.reduce((sum, task) => sum + (task?.state.dataBytes ?? 0), 0);
   return Math.min(bytes, limits.replyDataBytes);
 }
 
-/** Payloads as far as one reply holds them. */
+/** Reads the payloads until one reply is full. */
 async function payloadsOf(
   memory: EngineState,
   queue: Queue,

@@ -19,7 +19,7 @@ describe('an enqueue', () => {
     expect(told({ enqueue: [{ ...of(pid), ...how }] })).toEqual([expected]);
   });
 
-  test('collapses into the task that is there and changes nothing of it', () => {
+  test('collapses into the existing task without changing it', () => {
     const made = plan({ enqueue: [{ ...of('leased'), mode: ENQUEUE_MODE_COLLAPSE, data: 'other' }] });
     expect(made).toMatchObject({
       changes: [],
@@ -40,7 +40,7 @@ describe('an enqueue', () => {
     }
   });
 
-  test('without a PID gets one behind all, those of the same update too', () => {
+  test('without a PID gets one behind all others, including those of the same update', () => {
     const made = plan({ enqueue: [{ queue: 'mail' }, of('zebra'), { queue: 'mail' }] });
     const pids = made.kind === 'planned' ? made.outcome.enqueued.map(({ pid }) => pid) : [];
     expect(pids).toEqual(['overdue0000000000000001', 'zebra', 'zebra0000000000000001']);
@@ -56,7 +56,7 @@ describe('an enqueue', () => {
     ]);
   });
 
-  test('sees what the rest of its update did: the same PID is free once it is dequeued', () => {
+  test('sees the dequeues of its update: a dequeued PID is free', () => {
     const both = { dequeue: [of('leased', 7)], enqueue: [{ ...of('leased'), mode: ENQUEUE_MODE_FAIL }] };
     expect(told(both)).toEqual(['dequeue mail/leased', 'enqueue mail/leased available']);
   });

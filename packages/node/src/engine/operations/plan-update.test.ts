@@ -75,19 +75,19 @@ describe('a release', () => {
     expect(made).toMatchObject({ kind: 'needs', needs: [{ pid: 'last', payloadBytes: expect.any(Number) }] });
   });
 
-  test('that refunds takes the attempt back', () => {
+  test('with a refund takes the attempt back', () => {
     const made = plan({ release: [{ ...of('leased', 7), refund: true }] });
     expect(made).toMatchObject({ changes: [{ change: { after: { attempts: 0, token: 7 } } }] });
   });
 });
 
-test('a task whose last attempt is over counts as it stands where it cannot be moved', () => {
+test('a task whose last attempt is over stays in its queue if it cannot be moved', () => {
   const view = planView({ canShowDue: false });
   expect(told({ dequeue: [of('died', 7)] }, view)).toEqual(['dequeue mail/died']);
   expect(told({ release: [{ ...of('died', 7), refund: true }] }, view)).toEqual(['0 LEASE_EXPIRED']);
 });
 
-test('one bad item refuses all of the update, and every bad item is named', () => {
+test('one bad item refuses the whole update, and the refusal names every bad item', () => {
   const made = plan({
     enqueue: [of('new')],
     dequeue: [of('fresh'), of('leased', 6)],

@@ -27,14 +27,14 @@ import { type DeadTask, type DraftView, TaskDraft } from './task-draft.ts';
 export interface UpdateView extends DraftView {
   readonly now: Instant;
   readonly random: Random;
-  /** Whether what is due in the queue could be shown; if not its tasks count as they stand. */
+  /** False if showing the queue's due tasks has failed. The plan then uses its tasks as they are. */
   canShowDue(queue: Queue): boolean;
 }
 
 export type UpdatePlan =
-  /** Ask again once these are known. */
+  /** Plan again after these have been read. */
   | { readonly kind: 'needs'; readonly needs: readonly Need[] }
-  /** Ask again once what is due in these queues is shown: last attempts have ended there, and nobody has looked since. */
+  /** Plan again after the due tasks of these queues are shown: last attempts have ended there. */
   | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
   | { readonly kind: 'refused'; readonly items: readonly [RefusedItem, ...RefusedItem[]] }
   | {
@@ -47,9 +47,9 @@ export type UpdatePlan =
     };
 
 /**
- * Decides an update: every rule of the contract's "Atomicity" and "Enqueue" is here, and nothing is touched. Dequeues,
- * renewals and releases speak of the tasks as they were; enqueues come last, in order. A lease is over at its end, whether
- * or not somebody has looked since.
+ * Decides an update by the contract's rules for updates and enqueues, without changing any state. Dequeues, renewals and
+ * releases refer to the tasks before the update; enqueues come last, in order. A lease is over at its end, even if no search
+ * has found it yet.
  */
 export function planUpdate(command: UpdateCommand, view: UpdateView): UpdatePlan {
   return new UpdatePlanner(view).plan(command);
@@ -59,9 +59,9 @@ class UpdatePlanner {
   readonly #view: UpdateView;
   readonly #draft: TaskDraft;
   readonly #refused: RefusedItem[] = [];
-  /** Moved when all other items have found their tasks as they were. */
+  /** Tasks to dead-letter. They are moved last, so that all other items find their tasks unchanged. */
   readonly #dead: DeadTask[] = [];
-  /** Where tasks that this update names have to go to their dead-letter queues first. */
+  /** Queues in which tasks of this update must first be moved to their dead-letter queues. */
   readonly #due = new Set<Queue>();
 
   constructor(view: UpdateView) {
@@ -169,7 +169,7 @@ class UpdatePlanner {
     return { pid, result: created, leased: false };
   }
 
-  /** The task an item speaks of, if it is there and the item's token is current; refuses the item otherwise. */
+  /** The task of an item. Refuses the item if there is no such task or the item's token is stale. */
   #find(kind: ItemKind, item: DequeueItem, index: number): { queue: Queue; task: CachedTask } | undefined {
     const queue = this.#view.queue(item.queue);
     if (!queue) {
@@ -196,7 +196,7 @@ class UpdatePlanner {
     return { queue, task: knowledge.task };
   }
 
-  /** Whether its last attempt is over, so that it belongs to another queue. */
+  /** True if the task's last attempt is over, so that it belongs into its dead-letter queue. */
   #hasDied(queue: Queue, { state }: CachedTask): boolean {
     const isOver = isLeased(state) && !isLeasedAt(state, this.#view.now);
     return isOver && isLastAttempt(state) && this.#view.canShowDue(queue);
@@ -207,7 +207,7 @@ class UpdatePlanner {
   }
 }
 
-/** A task whose lease ended looks like one that nobody has leased; the token tells them apart. */
+/** Tells a task whose lease has ended from a task that is not leased: the former still has the item's token. */
 const whyNotLeased = ({ token }: DequeueItem, state: TaskState): Reason =>
   token !== undefined && token === state.token ? 'LEASE_EXPIRED' : 'NOT_LEASED';
 

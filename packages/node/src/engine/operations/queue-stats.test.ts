@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { type EngineHarness, engineHarness } from '../../testing/engine-harness.ts';
 
 describe('counts', () => {
-  test('show what was due when they were asked for, though a search for it was under way already', async () => {
+  test('include tasks that became due after a search that is still running had started', async () => {
     await using h = await engineHarness({ readMs: 10 });
     await h.clock.run(h.enqueue('mail', ['a', 'b']));
     await h.clock.run(h.lease('mail', { for: 100 }));
@@ -25,7 +25,7 @@ describe('the age of the oldest task', () => {
     const { queues } = await h.clock.run(h.engine.queueStats(command));
     return queues[0]?.oldestAgeMs ?? Number.NaN;
   };
-  /** Whatever the node has gone through meanwhile. */
+  /** What happens to the node meanwhile. */
   const ways: [string, (h: EngineHarness) => Promise<void>][] = [
     ['', async () => {}],
     [', over a crash', (h) => h.crash()],
@@ -42,35 +42,32 @@ describe('the age of the oldest task', () => {
     expect(await ageIn(h, 'mail')).toBeCloseTo(60_000, -3);
   });
 
-  test.each(ways)(
-    'goes on while it is leased, and begins anew with a delay that its release asks for%s',
-    async (_, pass) => {
-      await using h = await engineHarness();
-      await h.clock.run(h.enqueue('mail', ['a']));
-      const leaseAt = async (ms: number): Promise<number | undefined> => {
-        await h.clock.advance(ms);
-        const [task] = await h.clock.run(h.lease('mail', { for: HOUR }));
-        return task?.token;
-      };
-      const token = await leaseAt(60_000);
-      await h.clock.advance(60_000);
-      await pass(h);
-      expect(await ageIn(h, 'mail')).toBeCloseTo(120_000, -3);
-      await h.clock.run(h.update({ release: [{ queue: 'mail', pid: 'a', token, delay: 0 }] }));
-      expect(await ageIn(h, 'mail')).toBeCloseTo(120_000, -3);
-      const again = await leaseAt(0);
-      await h.clock.run(h.update({ release: [{ queue: 'mail', pid: 'a', token: again, delay: HOUR, refund: true }] }));
-      await pass(h);
-      expect(await ageIn(h, 'mail')).toBe(0);
-      await h.clock.advance(HOUR + 30_000);
-      expect(await ageIn(h, 'mail')).toBeCloseTo(30_000, -3);
-      const last = await leaseAt(0);
-      await h.clock.run(h.update({ dequeue: [{ queue: 'mail', pid: 'a', token: last }] }));
-      expect(await ageIn(h, 'mail')).toBe(0);
-    },
-  );
+  test.each(ways)('goes on during a lease and restarts after a release with a delay%s', async (_, pass) => {
+    await using h = await engineHarness();
+    await h.clock.run(h.enqueue('mail', ['a']));
+    const leaseAt = async (ms: number): Promise<number | undefined> => {
+      await h.clock.advance(ms);
+      const [task] = await h.clock.run(h.lease('mail', { for: HOUR }));
+      return task?.token;
+    };
+    const token = await leaseAt(60_000);
+    await h.clock.advance(60_000);
+    await pass(h);
+    expect(await ageIn(h, 'mail')).toBeCloseTo(120_000, -3);
+    await h.clock.run(h.update({ release: [{ queue: 'mail', pid: 'a', token, delay: 0 }] }));
+    expect(await ageIn(h, 'mail')).toBeCloseTo(120_000, -3);
+    const again = await leaseAt(0);
+    await h.clock.run(h.update({ release: [{ queue: 'mail', pid: 'a', token: again, delay: HOUR, refund: true }] }));
+    await pass(h);
+    expect(await ageIn(h, 'mail')).toBe(0);
+    await h.clock.advance(HOUR + 30_000);
+    expect(await ageIn(h, 'mail')).toBeCloseTo(30_000, -3);
+    const last = await leaseAt(0);
+    await h.clock.run(h.update({ dequeue: [{ queue: 'mail', pid: 'a', token: last }] }));
+    expect(await ageIn(h, 'mail')).toBe(0);
+  });
 
-  test('begins anew with a backoff, too', async () => {
+  test('restarts after a backoff, too', async () => {
     await using h = await engineHarness();
     const retry = { maxAttempts: 0, backoffInitialMs: HOUR, backoffMaxMs: HOUR };
     await h.clock.run(h.update({ enqueue: [{ queue: 'mail', pid: 'a', retry }] }));
@@ -85,13 +82,13 @@ describe('the age of the oldest task', () => {
   });
 });
 
-describe('queues looked for by their group', () => {
+describe('queues of a group', () => {
   const everyQueue = {
     ...{ matches: undefined, minAvailable: undefined, maxAvailable: undefined, minLeased: undefined },
     ...{ maxLeased: undefined, minDelayed: undefined, maxDelayed: undefined },
   };
 
-  test('are all the group has, or the node says that it does not hold them: never that there are none', async () => {
+  test('are all returned, or the node refuses with NOT_HOLDER; it never returns an empty list instead', async () => {
     await using h = await engineHarness({ clustered: true, config: { partitions: 4 } });
     const id = partitionOf('orders', 4) as PartitionId;
     await h.clock.run(h.engine.partitions.claim([{ id, epoch: 1 }]));

@@ -13,7 +13,7 @@ import type { EngineState } from '../engine-state.ts';
 import type { Queue } from '../queues/queue.ts';
 import { dueFor, mayBeDue, showAllDue } from './expire.ts';
 
-/** ListQueues: what is in memory of each queue, once expired leases and ended delays are counted as available. */
+/** ListQueues: a summary of each queue, after its due tasks have been shown. */
 export async function listQueues(memory: EngineState, { filter, limit, after }: ListCommand): Promise<QueuePage> {
   await showAllDue(memory, dueQueues(memory, filter));
   const now = memory.clock.now();
@@ -29,7 +29,7 @@ export async function listQueues(memory: EngineState, { filter, limit, after }: 
   return { queues, more };
 }
 
-/** GetQueueStats: of named queues, or of those a filter chooses, with the sums over all of them. */
+/** GetQueueStats: statistics of named queues, or of queues that match a filter, with the sums over all of them. */
 export async function queueStats(memory: EngineState, command: StatsCommand): Promise<StatsReport> {
   const report = command.kind === 'named' ? await namedStats(memory, command) : await filteredStats(memory, command);
   await memory.durable();
@@ -69,7 +69,7 @@ async function filteredStats(
   return { queues, totals };
 }
 
-/** Instants are compared before names: that costs next to nothing, and most queues have nothing due. */
+/** Matching queues that may have due tasks. Compares times before names: that is cheap, and few queues have due tasks. */
 function* dueQueues(memory: EngineState, { group, matches }: QueueFilter): Generator<Queue> {
   const now = memory.clock.now();
   for (const queue of memory.hiding) {
@@ -78,7 +78,7 @@ function* dueQueues(memory: EngineState, { group, matches }: QueueFilter): Gener
   }
 }
 
-/** Whether dead tasks of the queue may have to go to one with such a name. */
+/** True if dead tasks of the queue may belong into a queue whose name matches. */
 function feeds(memory: EngineState, queue: Queue, now: Instant, matches: (fullName: string) => boolean): boolean {
   if (!memory.lastAttempts.isDue(queue, now)) return false;
   const { group } = queue.ledger.name;

@@ -7,8 +7,8 @@ import { WriteBatch } from '../../ports/write-batch.ts';
 const FAMILIES = [Family.data, Family.ready, Family.hidden, Family.due];
 
 /**
- * Deletes the rows of dead generations (the paper, 5.2), by range: as quick for a million tasks as for one. What is to be
- * reaped is a row, so a crash in between costs nothing but time.
+ * Deletes the rows of deleted generations (the paper, 5.2) by range: a million tasks take as long as one. A durable row names
+ * each generation to delete, so the work continues after a crash.
  */
 export class Reaper {
   readonly #store: Store;
@@ -17,13 +17,13 @@ export class Reaper {
     this.#store = store;
   }
 
-  /** Reaps what earlier runs left. */
+  /** Deletes the generations that earlier runs left. */
   async reapAll(): Promise<void> {
     const range = { gte: 'reap/' as Key, lt: afterPrefix('reap/') };
     for await (const { key } of scanAll(this.#store, Family.meta, range)) await this.#reap(key);
   }
 
-  /** Reaps one generation whose end the store shows. */
+  /** Deletes one generation. The atom that ended it must be in the store. */
   reap(partition: PartitionId, queueId: QueueId): Promise<void> {
     return this.#reap(metaKeys.reap(partition, queueId));
   }
@@ -34,7 +34,7 @@ export class Reaper {
     for (const family of FAMILIES) await this.#store.deleteRange(family, range);
     const done = new WriteBatch();
     done.delete(Family.meta, key);
-    // Synced, because it must not survive without the range deletions before it.
+    // Synced: the deletion of this row must not survive a crash without the range deletions before it.
     await this.#store.write(done, { sync: true });
   }
 }

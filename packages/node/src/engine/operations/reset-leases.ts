@@ -21,14 +21,14 @@ const TASKS_PER_ATOM = 1000;
 const FIRST = 0 as Instant;
 
 /**
- * Makes every leased task available now, in atoms of a bounded size. Tasks leased while it runs may stay leased. A task's
- * lease token changes, so that whoever held the lease cannot complete the task any more.
+ * Makes every leased task of a queue available, in atoms of a bounded size. Tasks leased while it runs may stay leased. The
+ * lease tokens change, so that the old workers cannot complete the tasks.
  */
 export async function resetLeases(memory: EngineState, name: QueueName): Promise<number> {
-  // A lease that has ended is none: its task has its backoff, or goes to the dead letters.
+  // Leases that have ended are not reset: their tasks get a backoff or go to the dead-letter queue.
   await showAllDue(memory, dueFor(memory, [name]));
   const id = memory.partitionOf(name.group);
-  // Asked again after every wait: the partition may have been given up meanwhile, and its queues with it.
+  // Check again after every wait: the node may have given up the partition and its queues meanwhile.
   for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
   memory.assertCurrent();
   const queue = memory.table.get(name);
@@ -38,7 +38,7 @@ export async function resetLeases(memory: EngineState, name: QueueName): Promise
   }
   using reads = new Reads(memory);
   reads.hold(queue);
-  // Those whose lease is not in the store yet, and then what the store has.
+  // First the leases that are not in the store yet, then those in the store.
   const recent: Pid[] = [];
   for (const [pid, { task }] of queue.recentChanges()) if (task && isLeased(task.state)) recent.push(pid);
   let reset = 0;

@@ -6,10 +6,10 @@ import type { CachedTask } from '../queues/cache/places.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
 import { deadLetterQueueOf } from './attempts.ts';
 
-/** What a draft may look at. */
+/** The state that a draft reads. */
 export interface DraftView {
   queue(name: QueueName): Queue | undefined;
-  /** A queue that does not exist yet; `drafts` counts those this draft has made before. */
+  /** A new queue that does not exist yet. `drafts`: how many this draft has made before. */
   draftQueue(name: QueueName, drafts: number): Queue;
   known(queue: Queue, pid: Pid): Knowledge;
   /** The payload, if it was fetched. */
@@ -23,20 +23,19 @@ export interface DeadTask {
   readonly task: CachedTask;
 }
 
-/**
- * The changes of one atom while they are being decided: each sees the effect of those before it, and nothing else does
- * until they are committed.
- */
+/** The changes of one atom before it is committed. Each change sees the effects of the earlier ones. */
 export class TaskDraft {
   readonly changes: PlannedChange[] = [];
   readonly created: Queue[] = [];
   readonly needs: Need[] = [];
   deadLettered = 0;
   readonly #view: DraftView;
-  /** Tasks as the first so many changes leave them; undefined: gone. Most updates never look, so it is made when one does. */
+  /**
+   * Tasks after the first `#indexed` changes; undefined: removed. Built on demand, because most updates do not need it.
+   */
   #tasks: Map<Queue, Map<Pid, CachedTask | undefined>> | undefined;
   #indexed = 0;
-  /** Of the queue that was added to last, and of those before. */
+  /** The largest PID added to the last queue that got one, and to the queues before it. */
   #latest: { readonly queue: Queue; readonly largest: Pid } | undefined;
   #largest: Map<Queue, Pid> | undefined;
 
@@ -44,7 +43,7 @@ export class TaskDraft {
     this.#view = view;
   }
 
-  /** The queue of that name; one that does not exist is created with the atom. */
+  /** The queue of that name. If there is none, the atom creates it. */
   queueFor(name: QueueName): Queue {
     const existing =
       this.#view.queue(name) ??
@@ -60,7 +59,7 @@ export class TaskDraft {
     return this.#largest?.get(queue) ?? queue.ledger.largestPid;
   }
 
-  /** The task as the changes so far leave it; undefined where there is none, or where it must be read first. */
+  /** The task after the changes so far. Undefined if there is none, or if it must be read first: see `needs`. */
   find(queue: Queue, pid: Pid): CachedTask | undefined {
     const tasks = this.#changed(queue);
     if (tasks?.has(pid)) return tasks.get(pid);
@@ -101,9 +100,9 @@ export class TaskDraft {
   }
 
   /**
-   * Moves tasks to their dead-letter queues, each in place of one of the same PID there, and without its token: who holds
-   * that by a lease of the one it replaces must not end it. All leave before any arrives: a task may make room for another
-   * one.
+   * Moves tasks to their dead-letter queues. Each replaces a task with the same PID there. It loses its token, because a lease
+   * of the replaced task may have the same one and must not complete it. All tasks leave before any arrives: one may free the
+   * PID that another one needs.
    */
   deadLetter(tasks: readonly DeadTask[]): void {
     if (tasks.length === 0) return;
@@ -127,7 +126,7 @@ export class TaskDraft {
     return data;
   }
 
-  /** Tasks of the queue as all changes so far leave them. */
+  /** The queue's tasks that the changes so far concern, after these changes. */
   #changed(queue: Queue): ReadonlyMap<Pid, CachedTask | undefined> | undefined {
     for (; this.#indexed < this.changes.length; this.#indexed++) {
       const planned = this.changes[this.#indexed];

@@ -17,33 +17,33 @@ import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { tryShowDue } from './expire.ts';
 import { planUpdate, type UpdatePlan } from './plan-update.ts';
 
-/** What was decided of an update; a success is committed, and neither is durable yet. */
+/** The decision on an update. A success is committed but not durable yet. */
 type Decision =
   | { readonly kind: 'done'; readonly outcome: UpdateOutcome; readonly deadLettered: number }
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
-/** A decision, or what must be read before there can be one. */
+/** A decision, or what must happen before the next attempt. */
 type Attempt =
   | Decision
   | { readonly kind: 'needs'; readonly needs: readonly Need[] }
   | { readonly kind: 'due'; readonly queues: Iterable<Queue> }
-  /** Whether the request was seen before. */
+  /** The store must be asked whether it has the request id. */
   | { readonly kind: 'request-unknown' };
 
 /**
- * UpdateTasks (the paper, 4): read what memory does not know, decide, commit. Deciding and committing happen in one turn,
- * so nothing can change in between; operations wait for their own reads only, never for each other.
+ * UpdateTasks (the paper, 4): reads what is not in memory, decides, commits. Decision and commit happen in one turn, so no
+ * state changes in between. Operations wait for their own reads only, never for each other.
  */
 export async function updateTasks(memory: EngineState, command: UpdateCommand): Promise<UpdateOutcome> {
   const decision = decideNow(memory, command) ?? (await decide(memory, command));
-  // A refusal speaks of what must be durable too: a task seen as gone must not come back.
+  // A refusal also waits: a task that it reports as missing must not come back after a crash.
   await memory.durable();
   if (decision.kind === 'refused') throw decision.refusal;
   memory.counts.tasksDeadLettered += decision.deadLettered;
   return decision.outcome;
 }
 
-/** For hot paths, where nothing must be read or waited for: nearly always. */
+/** The fast path, taken by nearly all updates: decides at once if no read and no wait is needed. Otherwise undefined. */
 function decideNow(memory: EngineState, command: UpdateCommand): Decision | undefined {
   memory.assertCurrent();
   const { partition, latin1 } = memory.group(command.group);
@@ -85,7 +85,7 @@ async function decide(memory: EngineState, command: UpdateCommand): Promise<Deci
   }
 }
 
-/** Where tasks may have died that go to queues which the update names: these must have them first. */
+/** Queues whose dead tasks may belong into queues of the update. They must be moved before the update is decided. */
 function sourcesOf(memory: EngineState, { group, enqueue, dequeue, renew, release }: UpdateCommand): Queue[] {
   const { lastAttempts } = memory;
   if (!lastAttempts.anyInto(group)) return NO_QUEUES;
@@ -103,7 +103,7 @@ function sourcesOf(memory: EngineState, { group, enqueue, dequeue, renew, releas
   return [...sources];
 }
 
-/** Decides, and commits what was decided, as far as memory and what was read go. */
+/** Decides and commits, if memory and the reads so far are sufficient. */
 function attempt(
   memory: EngineState,
   command: UpdateCommand,
@@ -129,7 +129,7 @@ function attempt(
 
 const NO_QUEUES: Queue[] = [];
 
-/** Ids are the groups' own: a partition holds many groups. */
+/** The request id with its group, because a partition holds many groups. */
 const nameOfRequest = (group: string, { requestId }: UpdateCommand): string | undefined =>
   requestId === undefined ? undefined : `${group}\0${requestId}`;
 
@@ -141,7 +141,7 @@ function commit(
   plan: Extract<UpdatePlan, { kind: 'planned' }>,
   at: Instant,
 ): void {
-  // An update that only collapsed into existing tasks changes nothing; its id is remembered all the same.
+  // An update whose enqueues all collapsed changes no task. Its request id, if any, is recorded nevertheless.
   if (plan.changes.length === 0 && requestName === undefined) return;
   const request: RecordedRequest | undefined =
     requestName === undefined
