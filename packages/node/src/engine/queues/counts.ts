@@ -1,4 +1,4 @@
-/** What happened since the start, for metrics. Soft state. */
+/** Events counted since the process started, for metrics. Not durable. */
 export class Counts {
   tasksEnqueued = 0;
   tasksLeased = 0;

@@ -23,14 +23,14 @@ const compareUtf8 = (a: string, b: string): number => Buffer.compare(Buffer.from
 const compareNames = (a: QueueName, b: QueueName): number =>
   compareUtf8(a.group, b.group) || compareUtf8(a.name, b.name);
 
-/** Parts in which one may be the beginning of another or go on with a NUL. */
+/** Names that may be prefixes of each other or contain a NUL. */
 const part = fc.oneof(fc.constantFrom('', '\0', 'a', 'a\0', 'a\0\0', 'a\0b', 'a\u0001', 'ab', 'é', '日本'), texts);
 const queueNames = fc.uniqueArray(fc.record({ group: part, name: part }), {
   maxLength: 30,
   comparator: (a, b) => a.group === b.group && a.name === b.name,
 });
 
-/** Their order in UTF-8 is not that of their UTF-16. */
+/** Characters whose order in UTF-8 differs from their order in UTF-16. */
 const beyond16Bits = ['\u{1f600}', '\uffff'];
 const hardNames = [
   beyond16Bits.map((name) => ({ group: '', name })),
@@ -48,7 +48,7 @@ describe('the queue table', () => {
     );
   });
 
-  test('goes on behind any name, also of a queue that is gone', () => {
+  test('continues behind any name, even of a removed queue', () => {
     fc.assert(
       fc.property(queueNames, fc.record({ group: part, name: part }), (names, after) => {
         const behind = names.filter((name) => compareNames(name, after) > 0);
@@ -81,7 +81,7 @@ describe('the queue table', () => {
     );
   });
 
-  test('keeps the order of many that come in any order, also beside those that are gone', () => {
+  test('keeps the order of many queues that are added in any order, with removals in between', () => {
     const many = 10_000;
     const names = Array.from({ length: many }, (_, i) => ({ group: '', name: `q${(i * 7_919) % many}` }));
     const table = tableOf(names.slice(0, 9_500));
@@ -101,7 +101,7 @@ describe('the queue table', () => {
     expect(table.size).toBe(there.length);
   });
 
-  test('walks one group only, also from a name on', () => {
+  test('lists one group only, also behind a name', () => {
     const groupOf = fc.oneof(part, fc.constantFrom('a', 'a\0'));
     fc.assert(
       fc.property(queueNames, groupOf, fc.record({ group: part, name: part }), (names, group, after) => {
@@ -122,7 +122,7 @@ describe('the queue table', () => {
     );
   });
 
-  test('names those that match only', () => {
+  test('lists only queues that match', () => {
     const table = tableOf(['b1', 'a', 'b0'].map((name) => ({ group: '', name })));
     const listed = namesOf(table.inOrder({ matches: (fullName) => fullName.startsWith('b') }));
     expect(listed.map(({ name }) => name)).toEqual(['b0', 'b1']);

@@ -4,16 +4,16 @@ import type { Queue } from './queue.ts';
 
 const utf8AsLatin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
 
-/** What the keys of a group's queues begin with, but for a NUL; a NUL within the group must not end it. */
+/** Prefix of the sort keys of a group's queues, ended by a NUL. NULs within the group's name are escaped. */
 const groupKey = (group: string): string => `${utf8AsLatin1(group).replaceAll('\0', '\0\xff')}\0`;
 
 /** Orders queues by group, then by name, bytewise. */
 const sortKey = ({ group, name }: QueueName): string => `${groupKey(group)}\0${utf8AsLatin1(name)}`;
 
-/** So many new queues are put in their places at once. Putting 100,000 there would hold up everybody for long. */
+/** New queues that are sorted at once. Sorting 100,000 would block the event loop for too long. */
 const ADDED_AT_MOST = 1_000;
 
-/** With the full name: to look into the queues for it takes several times as long, which of 100,000 is much. */
+/** A queue with its sort key and full name. Reading the name from 100,000 queues would take several times as long. */
 interface Entry {
   readonly key: string;
   readonly fullName: string;
@@ -25,13 +25,12 @@ const entryOf = (queue: Queue): Entry => ({ key: sortKey(queue.ledger.name), ful
 const compare = (a: Entry, b: Entry): number => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
 
 interface Group {
-  /** Its name. */
   readonly group: string;
   /** By their names within the group. */
   readonly queues: Map<string, Queue>;
 }
 
-/** Which queues are wanted, by name; without both, all. */
+/** Chooses queues by group and full name. All queues match an empty filter. */
 type NameFilter = Partial<Pick<QueueFilter, 'group' | 'matches'>>;
 
 /** The queues that exist, by name and in order. */
@@ -39,13 +38,13 @@ export class QueueTable {
   readonly #byGroup = new Map<string, Group>();
   #size = 0;
   /**
-   * All queues in order, but for those that came and went lately. An array takes a tenth of the memory of a tree, and of
-   * the time to walk it. Until somebody lists they are several, longer ones first, and those of about the same length become
-   * one: to put each thousand into one array of all would leave behind as many arrays as there are thousands.
+   * Sorted runs of all queues except `#added`; they still contain `#removed`. Longer runs come first. Runs of about the same
+   * length are merged at once, all runs when queues are listed. Merging every thousand into one array would copy that array
+   * once for each thousand. Arrays take a tenth of a tree's memory and a tenth of its time to walk.
    */
   #ordered: (readonly Entry[])[] = [];
   #added: Queue[] = [];
-  /** Still in those. */
+  /** Removed queues that are still in `#ordered` or `#added`. */
   readonly #removed = new Set<Queue>();
 
   get size(): number {
@@ -63,7 +62,7 @@ export class QueueTable {
       group = { group: queue.ledger.name.group, queues: new Map() };
       this.#byGroup.set(group.group, group);
     }
-    // Every queue came with a copy of its group's name; one is enough for all.
+    // Share one copy of the group's name among its queues.
     queue.ledger.name = { group: group.group, name };
     group.queues.set(name, queue);
     this.#size++;
@@ -78,11 +77,11 @@ export class QueueTable {
     if (group?.queues.size === 0) this.#byGroup.delete(name.group);
     this.#size--;
     this.#removed.add(queue);
-    // Gone ones must not gather where nobody ever lists.
+    // Removed queues must not accumulate if no request lists queues.
     if (this.#removed.size > this.#size) this.#dropRemoved();
   }
 
-  /** Those of the group with such full names, in order, behind `after`. The table must not change meanwhile. */
+  /** The queues that match the filter, in order, behind `after`. The table must not change during the iteration. */
   *inOrder({ group, matches }: NameFilter = {}, after?: QueueName): Generator<Queue> {
     const ordered = this.#orderAll();
     const first = group === undefined ? 0 : placeOf(ordered, `${groupKey(group)}\0`);
@@ -144,14 +143,14 @@ function copy(entries: readonly Entry[], from: number, to: number, into: Entry[]
   }
 }
 
-/** As `placeOf`; quick where the place is near `from`. */
+/** As `placeOf`, but faster if the place is near `from`. */
 function placeAhead(ordered: readonly Entry[], key: string, from: number): number {
   let step = 1;
   while ((ordered[from + step]?.key ?? key) < key) step *= 2;
   return placeOf(ordered, key, from, Math.min(ordered.length, from + step));
 }
 
-/** Where, between two indices, the first entry is that does not come before the key. */
+/** The index of the first entry at or behind the key, between two indices. */
 function placeOf(ordered: readonly Entry[], key: string, from = 0, end = ordered.length): number {
   let low = from;
   let high = end;

@@ -37,7 +37,7 @@ function setUp() {
   };
 }
 
-test('a read keeps what was applied after it began, and nothing before', () => {
+test('a read keeps the changes that are applied after it began, and no earlier ones', () => {
   const { queue, enqueue, recent } = setUp();
   enqueue('a');
   const first = queue.hold();
@@ -51,7 +51,7 @@ test('a read keeps what was applied after it began, and nothing before', () => {
   expect(recent()).toEqual([]);
 });
 
-test('reads that overlap without end keep little', () => {
+test('an endless sequence of overlapping reads keeps few changes', () => {
   const { queue, enqueue, recent } = setUp();
   let hold = queue.hold();
   for (let i = 0; i < 1000; i++) {

@@ -10,15 +10,15 @@ import { QueueCache } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
 import type { QueueRates } from './rates.ts';
 
-/** What changed of a task and the store may not show yet. */
+/** The latest change of a task, while the store may not show it yet. */
 export class RecentChange implements BehindRows {
   readonly pid: Pid;
-  /** Of the latest atom that changed it. */
+  /** Ticket of the latest atom that changed the task. */
   ticket: Ticket;
-  /** Undefined when it is gone. */
+  /** The task after the change; undefined if it was removed. */
   task: CachedTask | undefined;
   readonly earlier: TaskState[];
-  /** Of `UnwrittenTasks`: whether its rows are still to be written, and the bytes of the payload it holds. */
+  /** Set by `UnwrittenTasks`: true while its rows are not written; and the payload bytes that it keeps in memory until then. */
   isUnwritten = false;
   unwrittenBytes = 0;
 
@@ -33,7 +33,7 @@ export class RecentChange implements BehindRows {
     return this.task?.state;
   }
 
-  /** Its rows are on their way to the store. */
+  /** Called when its rows have been put into a group. */
   wrote(): void {
     this.earlier.length = 0;
     if (this.task) this.earlier.push(this.task.state);
@@ -42,18 +42,18 @@ export class RecentChange implements BehindRows {
 
 const NONE: readonly never[] = [];
 
-/** A string that was put together keeps its parts beside itself, which is much where there are 100,000. */
+/** The full name as a flat string. A concatenated string also keeps its parts, which is much memory for 100,000 queues. */
 function inOnePiece(name: QueueName): string {
   const full = formatQueueName(name);
   return full === name.name ? full : Buffer.from(full).toString();
 }
 
-/** A read of the store that is under way; it shows the first so many of the changes that were applied to the queue. */
+/** A read of the store in progress. It shows at least the first `since` changes that were applied to the queue. */
 export interface Hold {
   readonly since: number;
 }
 
-/** What memory knows of one task; `unknown` means that the store must be asked. */
+/** A task as far as memory knows it. `unknown`: the store must be read. */
 export type Knowledge =
   | { readonly kind: 'task'; readonly task: CachedTask }
   | { readonly kind: 'absent' }
@@ -63,36 +63,36 @@ const ABSENT: Knowledge = { kind: 'absent' };
 const UNKNOWN: Knowledge = { kind: 'unknown' };
 
 /**
- * One generation of a queue in memory: its ledger, what is cached of its tasks, and the changes that are on their way to
- * the store.
+ * One generation of a queue in memory: its ledger, its cached tasks, and the changes that the store may not show yet.
+ * A change is applied when the store shows it.
  *
  *  Q1  `recent` holds every task whose last change the store may not show yet, so memory and store together always give
  *      the present state.
- *  Q2  While somebody reads the store, no change leaves `recent` that was applied after the read began: the read may be
- *      joined with it afterwards, whatever was committed meanwhile. What was applied before, every read shows.
- * This stands in for the paper's locks (5.5): nobody waits for anybody, reads are corrected when they arrive.
+ *  Q2  During a read of the store, a change that is applied after the read began stays in `recent`: it corrects the result
+ *      of the read. The read itself shows all changes that were applied before it began.
+ * This replaces the paper's locks (5.5): operations do not wait for each other, and reads are corrected when they arrive.
  */
 export class Queue implements CacheOwner {
   readonly partition: PartitionId;
   readonly ledger: QueueLedger;
   readonly fullName: string;
   rates: QueueRates | undefined;
-  /** The running refill, shared by all who need it. */
+  /** The refill in progress, shared by all requests that need it. */
   refilling: Promise<void> | undefined;
-  /** The running search for hidden tasks that show. */
+  /** The search for due tasks in progress. */
   expiring: Promise<void> | undefined;
-  /** A delete or drop ended this generation. */
+  /** True after this generation was ended, by a deletion or because the queue was empty. */
   dropped = false;
-  /** When the last task left. */
+  /** When the last task was removed; undefined while there are tasks. */
   emptySince: Instant | undefined;
   #prefix: string | undefined;
   #cache: QueueCache | undefined;
   #recent: Map<Pid, RecentChange> | undefined;
-  /** Reads under way, in the order in which they began; so the first one is the one that knows least. */
+  /** Reads in progress, oldest first. The oldest one shows the fewest changes. */
   #holds: Set<Hold> | undefined;
-  /** Applied changes that are kept for the sake of reads, in the order in which they were applied. */
+  /** Applied changes that reads in progress may still need (Q2), in the order in which they were applied. */
   #kept: { readonly at: number; readonly change: RecentChange; readonly ticket: Ticket }[] | undefined;
-  /** How many changes were applied so far. */
+  /** Number of changes applied so far. */
   #applied = 0;
 
   constructor(partition: PartitionId, ledger: QueueLedger) {
@@ -101,7 +101,7 @@ export class Queue implements CacheOwner {
     this.fullName = inOnePiece(ledger.name);
   }
 
-  /** What the keys of its rows begin with; remembered until the last change that is to be written was. */
+  /** Prefix of the keys of its rows. Cached while the queue has recent changes. */
   get prefix(): string {
     this.#prefix ??= queuePrefix(this.partition, this.ledger.queueId);
     return this.#prefix;
@@ -115,7 +115,7 @@ export class Queue implements CacheOwner {
     return this.refilling === undefined;
   }
 
-  /** The cache, made when first needed: an idle queue has none. */
+  /** The cache, created on first use: an idle queue has none. */
   get warmCache(): QueueCache {
     this.#cache ??= new QueueCache(this.ledger.available === 0 ? undefined : this.ledger.readyFloor);
     return this.#cache;
@@ -126,7 +126,7 @@ export class Queue implements CacheOwner {
     this.#cache = undefined;
   }
 
-  /** Tells the ledger where the head is (L2). */
+  /** Sets the ledger's floor to the head of the queue (L2). */
   raiseFloor(): void {
     const cache = this.#cache;
     if (!cache) return;
@@ -136,7 +136,7 @@ export class Queue implements CacheOwner {
     if (floor !== undefined) this.ledger.readyFloor = floor;
   }
 
-  /** What is known of a task without asking the store. */
+  /** Looks a task up in memory, without a read of the store. */
   lookUp(pid: Pid): Knowledge {
     const recent = this.#recent?.get(pid);
     if (recent) return recent.task ? { kind: 'task', task: recent.task } : ABSENT;
@@ -152,9 +152,9 @@ export class Queue implements CacheOwner {
     return notReady && notHidden ? ABSENT : UNKNOWN;
   }
 
-  /** Makes a committed change visible to everything in memory. `known` is what was in memory of the task before. */
+  /** Applies a committed change to everything in memory. `known`: the task before the change, as far as it was in memory. */
   apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined): RecentChange {
-    // Before the ledger counts the change: an empty queue's cache is complete.
+    // Create the cache before the ledger counts the change: only the cache of an empty queue starts complete.
     const cache = this.warmCache;
     this.ledger.apply(ticket, change);
     const after = change.kind === 'dequeue' ? undefined : change.after;
@@ -173,17 +173,17 @@ export class Queue implements CacheOwner {
     }
     if (this.ledger.available === cache.readyCount) cache.extendTo(undefined);
     const recent = this.#noteRecent(change.pid, ticket, task, change.kind === 'enqueue' ? NONE : [change.before]);
-    // Its row is written with the atom.
+    // The row of a new task is written with the atom.
     if (change.kind === 'enqueue') recent.earlier.push(change.after);
     return recent;
   }
 
-  /** As `apply`, of what memory has counted already: a task whose rows a crash may have left behind. */
+  /** As `apply`, during recovery: a task that the ledger already counts, but whose rows may be stale after the crash. */
   restore(pid: Pid, { ticket, earlier, now }: RecoveredTask): RecentChange {
     return this.#noteRecent(pid, ticket, now && { state: now, data: undefined }, earlier);
   }
 
-  /** The store shows what a task was when that atom had changed it. */
+  /** Called when the store shows the task as the atom with this ticket left it. */
   applied(change: RecentChange, ticket: Ticket): void {
     this.#applied++;
     if (!this.#holds) {
@@ -194,7 +194,7 @@ export class Queue implements CacheOwner {
     this.#kept.push({ at: this.#applied, change, ticket });
   }
 
-  /** The latest change of a task, if the store may not show it yet. */
+  /** The latest change of a task; undefined if the store shows it. */
   recent(pid: Pid): RecentChange | undefined {
     return this.#recent?.get(pid);
   }
@@ -207,7 +207,7 @@ export class Queue implements CacheOwner {
     return this.#recent ?? [];
   }
 
-  /** Q2: keeps what is not applied yet, until the hold is released. */
+  /** Keeps all changes that are not applied yet, until the hold is released (Q2). */
   hold(): Hold {
     const hold = { since: this.#applied };
     this.#holds ??= new Set();

@@ -5,7 +5,7 @@ import { QueueRates, RateMeter } from './rates.ts';
 const MINUTE = 60_000;
 const at = (ms: number): Instant => (1e12 + ms) as Instant;
 
-/** Counts ten events a second for so long, in twos. */
+/** Counts ten events a second for this time, two at once. */
 function tenPerSecond(meter: RateMeter, fromMs: number, toMs: number): void {
   for (let ms = fromMs; ms < toMs; ms += 200) meter.count(2, at(ms));
 }
@@ -15,7 +15,7 @@ describe('a rate', () => {
     expect(new RateMeter().perSecond(at(0))).toBe(0);
   });
 
-  test('comes to a steady pace in a few minutes', () => {
+  test('reaches the actual rate in a few minutes', () => {
     const meter = new RateMeter();
     tenPerSecond(meter, 0, MINUTE);
     expect(meter.perSecond(at(MINUTE))).toBeCloseTo(10 * (1 - Math.exp(-1)), 1);
@@ -23,7 +23,7 @@ describe('a rate', () => {
     expect(meter.perSecond(at(10 * MINUTE))).toBeCloseTo(10, 1);
   });
 
-  test('fades when nothing happens any more, whether or not somebody looks', () => {
+  test('decays without events, however often it is read', () => {
     const [watched, unwatched] = [new RateMeter(), new RateMeter()];
     for (const meter of [watched, unwatched]) meter.count(600, at(0));
     for (let ms = 0; ms < MINUTE; ms += 1000) watched.perSecond(at(ms));
@@ -33,7 +33,7 @@ describe('a rate', () => {
 });
 
 describe('the mean lease', () => {
-  test('is that of the first one, then follows slowly', () => {
+  test('starts with the first lease and then follows slowly', () => {
     const rates = new QueueRates();
     expect(rates.meanLeaseMs).toBe(0);
     rates.leaseLasted(1000);

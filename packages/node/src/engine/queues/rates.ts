@@ -3,7 +3,7 @@ import type { Instant } from '@taskmaster/server/domain';
 /** Time constant of the averages: about a minute. */
 const TAU_MS = 60_000;
 
-/** Events per second, exponentially averaged. Soft state. */
+/** Events per second as an exponential average. Not durable. */
 export class RateMeter {
   #events = 0;
   #at: number | undefined;
@@ -24,10 +24,10 @@ export class RateMeter {
   }
 }
 
-/** How much one more value moves the mean. */
+/** Weight of a new value in the mean. */
 const WEIGHT = 0.05;
 
-/** What a queue's users want to see of its pace (the paper, 3.5). Soft state; most of many queues have little of it. */
+/** Rates and the mean lease of a queue (the paper, 3.5). Not durable. Meters are made on demand: most queues need few. */
 export class QueueRates {
   #enqueue: RateMeter | undefined;
   #lease: RateMeter | undefined;
@@ -53,7 +53,7 @@ export class QueueRates {
     this.#meanLeaseMs = this.#meanLeaseMs === undefined ? ms : this.#meanLeaseMs + WEIGHT * (ms - this.#meanLeaseMs);
   }
 
-  /** Each per second. */
+  /** Enqueues per second. */
   enqueueRate(now: Instant): number {
     return this.#enqueue?.perSecond(now) ?? 0;
   }

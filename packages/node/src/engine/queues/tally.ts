@@ -1,4 +1,4 @@
-/** Counts what is under way. */
+/** Counts operations in progress. */
 export class Tally {
   #count = 0;
   readonly #idle: (() => void)[] = [];
@@ -16,7 +16,7 @@ export class Tally {
     if (this.#count === 0 && this.#idle.length > 0) for (const wake of this.#idle.splice(0)) wake();
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no operation is in progress. */
   idle(): Promise<void> {
     if (this.#count === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Kept, PayloadSlabs, payloadIn } from './payload-slabs.ts';
 
-/** A payload within a message of so many bytes. */
+/** A payload that is a view into a message of `messageBytes` bytes. */
 const within = (messageBytes: number, bytes: number, fill = 'x'): Uint8Array =>
   Buffer.from(new ArrayBuffer(messageBytes)).fill(fill).subarray(0, bytes);
 
@@ -18,7 +18,7 @@ const memoryOf = ({ memory }: Kept): ArrayBufferLike | undefined =>
   typeof memory === 'string' ? undefined : memory?.memory.buffer;
 
 describe('the memory of payloads', () => {
-  test('counts all of a slab while one payload in it is kept', () => {
+  test('includes a whole slab while one payload in it is kept', () => {
     const slabs = new PayloadSlabs();
     const kept = Array.from({ length: 2_000 }, () => keep(slabs, within(64 * 1024, 100)));
     const left = kept.splice(1_000, 1);
@@ -35,7 +35,7 @@ describe('the memory of payloads', () => {
     expect(slabs.bytes).toBe(100);
   });
 
-  test('is little again for a queue that was long and has one small task now and then', () => {
+  test('is little again for a queue that was long and now has one small task at a time', () => {
     const slabs = new PayloadSlabs();
     const kept = Array.from({ length: 2_000 }, () => keep(slabs, within(64 * 1024, 100)));
     expect(kept.some((each) => memoryOf(each)?.byteLength === 64 * 1024)).toBe(true);
@@ -45,7 +45,7 @@ describe('the memory of payloads', () => {
     expect(slabs.bytes).toBeLessThanOrEqual(256);
   });
 
-  test('is the message itself where the payload is most of it', () => {
+  test('is the message itself if the payload is most of it', () => {
     const slabs = new PayloadSlabs();
     const data = within(150, 100);
     const kept = keep(slabs, data);
@@ -54,13 +54,13 @@ describe('the memory of payloads', () => {
     expect(slabs.bytes).toBe(150);
   });
 
-  test('is its own for a large payload within a message', () => {
+  test('is separate for a large payload within a message', () => {
     const slabs = new PayloadSlabs();
     expect(memoryOf(keep(slabs, within(64 * 1024, LARGE)))?.byteLength).toBe(LARGE);
     expect(slabs.bytes).toBe(LARGE);
   });
 
-  test('is given to no other payload, though nothing is kept in it any more', () => {
+  test('is never reused for another payload, even after all its payloads were dropped', () => {
     const slabs = new PayloadSlabs();
     const kept = keep(slabs, within(64 * 1024, 100, 'a'));
     const read = payloadIn(kept, 100);
@@ -69,7 +69,7 @@ describe('the memory of payloads', () => {
     expect(read).toEqual(within(100, 100, 'a'));
   });
 
-  test('is what the payloads keep alive, whichever come and go', () => {
+  test('is the memory that kept payloads hold, after any sequence of keeps and drops', () => {
     const sizes = fc.constantFrom(0, 1, 30, 100, 255, 300, 2047, 2048, LARGE);
     const steps = fc.array(fc.oneof(fc.record({ keep: sizes }), fc.record({ drop: fc.nat() })), { maxLength: 100 });
     fc.assert(

@@ -7,36 +7,36 @@ interface Slab {
   payloads: number;
 }
 
-/** Where a payload is kept; of how many bytes it is, its task knows. */
+/** Where a payload is kept. Its size is in the task's state. */
 export interface Kept {
   /**
-   * A string: the bytes themselves, as latin1; a slab with a single payload takes 400 bytes beside it, in objects to be
-   * marked. Undefined: nowhere, or there is nothing of it.
+   * A slab, or the bytes themselves as a latin1 string: a slab with a single payload needs 400 bytes more, in objects that the
+   * garbage collector must mark. Undefined: the payload is empty or not in memory.
    */
   memory: Slab | string | undefined;
-  /** In a slab. */
+  /** Offset in the slab. */
   at: number;
 }
 
 const SMALLEST_SLAB_BYTES = 256;
-/** Larger ones would save little more, and stay as a whole for the last payload in them. */
+/** Larger slabs would save little more, and the last payload keeps its whole slab in memory. */
 const LARGEST_SLAB_BYTES = 64 * 1024;
-/** Payloads that would fill this part of the largest slab have memory of their own. */
+/** Payloads of at least the largest slab divided by this have memory of their own. */
 const LARGE_PART = 4;
 
 /**
- * The memory of one queue's payloads. A payload that came in a message is a view into it and would keep all of it, so it
- * is copied: large ones into memory of their own, small ones into slabs. Node's pool would do, but it is shared with
- * everything else in the process, and one waiting task would keep 8 KiB that nobody has counted. What is kept is no view
- * either: a view takes V8 as much memory as the rest of a task, and as long to mark.
+ * The memory of one queue's payloads. A received payload is a view that keeps its whole message in memory, so it is copied:
+ * large payloads into memory of their own, small ones into slabs. Node's buffer pool is no alternative: the whole process
+ * shares it, and one waiting task would keep 8 KiB that are not counted. A kept payload is an offset and not a view, because a
+ * view takes V8 as much memory, and as long to mark, as the rest of a task.
  *
- *  P1  `bytes` is what the payloads kept here keep in memory: of slabs all, until the last payload in it is dropped.
- *  P2  Memory that was given to a payload is given to no other: those who read it may do so for longer than it is kept.
+ *  P1  `bytes` is the memory that the kept payloads hold. A slab counts as a whole until its last payload is dropped.
+ *  P2  Memory of a payload is never reused for another one: readers may use it for longer than it is kept here.
  */
 export class PayloadSlabs {
-  /** The slab with room. */
+  /** The slab that new payloads go to. */
   #open: Slab | undefined;
-  /** How large it is; 0: as large as the first payload, which may be the only one. */
+  /** Size of the open slab; 0: as large as its first payload, which may stay the only one. */
   #openBytes = 0;
   #bytes = 0;
 
@@ -44,7 +44,7 @@ export class PayloadSlabs {
     return this.#bytes;
   }
 
-  /** Keeps a payload and notes where. What was kept there before is to be dropped first. */
+  /** Keeps a payload and notes in `kept` where. Drop an earlier payload of `kept` first. */
   keep(data: Uint8Array, kept: Kept): void {
     const { byteLength } = data;
     if (byteLength === 0) return;
@@ -56,7 +56,7 @@ export class PayloadSlabs {
     slab.payloads++;
   }
 
-  /** Ends what `keep` began. */
+  /** Drops a payload that `keep` has kept. */
   drop(kept: Kept): void {
     const { memory: slab } = kept;
     kept.memory = undefined;
@@ -73,7 +73,7 @@ export class PayloadSlabs {
     if (byteLength * LARGE_PART >= LARGEST_SLAB_BYTES) return this.#counted(Buffer.allocUnsafeSlow(byteLength));
     const open = this.#open;
     if (open !== undefined && open.used + byteLength <= open.memory.byteLength) return open;
-    // As large as the queue is long: twice the one that was filled, half of one whose tasks were all taken before.
+    // Slabs grow with the queue: twice as large as the last one if that was filled, half if its tasks were all taken before.
     if (open !== undefined) {
       this.#openBytes = Math.min(LARGEST_SLAB_BYTES, Math.max(SMALLEST_SLAB_BYTES, 2 * this.#openBytes));
     }
@@ -87,11 +87,11 @@ export class PayloadSlabs {
   }
 }
 
-/** The payload, which is so long: a view of where it is kept, or a copy. */
+/** The payload of `bytes` bytes: a view of the slab, or a copy of the string. */
 export const payloadIn = ({ memory, at }: Kept, bytes: number): Uint8Array | undefined =>
   typeof memory === 'string' ? fromString(memory) : memory?.memory.subarray(at, at + bytes);
 
-/** Of memory of its own, as that of a slab is: whoever reads it may keep it. */
+/** A copy in memory of its own and not in Node's buffer pool, because readers may keep it. */
 function fromString(text: string): Uint8Array {
   const bytes = Buffer.allocUnsafeSlow(text.length);
   writeLatin1(bytes, text, 0);

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { Place, Places } from './places.ts';
 import { availableState } from './test-support.ts';
 
-/** More than are kept as few, so that all of them come to be many, and none again. */
+/** More than `FEW`, so that the places change from few to many and back. */
 const pids = fc.constantFrom(...(Array.from('acegikmoqsuwy') as Pid[]));
 const steps = fc.array(fc.record({ kind: fc.constantFrom('insert', 'insert', 'remove'), pid: pids }), {
   size: 'max',
@@ -12,7 +12,7 @@ const steps = fc.array(fc.record({ kind: fc.constantFrom('insert', 'insert', 're
 });
 
 describe('places', () => {
-  test('are in order, few or many, whatever comes and goes', () => {
+  test('are in order after any insertions and removals, few or many', () => {
     fc.assert(
       fc.property(steps, (all) => {
         const places = new Places();
@@ -37,7 +37,7 @@ describe('places', () => {
     );
   });
 
-  test('that were many are few again once none was left', () => {
+  test('go back to the form for few after the last one is removed', () => {
     const places = new Places();
     const all = Array.from('abcdefghijkl') as Pid[];
     for (const pid of all) places.insert(new Place(pid, availableState));

@@ -3,7 +3,7 @@ import { AVAILABLE, type Pid, type TaskState } from '@taskmaster/server/domain';
 import { FIRST_PID } from '../../../log/queue-ledger.ts';
 import { type Kept, payloadIn } from './payload-slabs.ts';
 
-/** A task in memory; its payload may not be. */
+/** A task in memory. `data` is undefined if the payload is not in memory. */
 export interface CachedTask {
   readonly state: TaskState;
   readonly data: Uint8Array | undefined;
@@ -11,7 +11,7 @@ export interface CachedTask {
 
 const NO_DATA = new Uint8Array(0);
 
-/** An available task in its place. One flat object: there are hundreds of thousands, and V8 marks every one. */
+/** An available task with its PID. One flat object, because there are hundreds of thousands and V8 marks each of them. */
 export class Place implements Kept {
   pid: Pid;
   state: TaskState;
@@ -24,7 +24,7 @@ export class Place implements Kept {
     this.memory = undefined;
   }
 
-  /** Made for each who asks. */
+  /** A new object on each call. */
   get task(): CachedTask {
     const { dataBytes } = this.state;
     return { state: this.state, data: dataBytes === 0 ? NO_DATA : payloadIn(this, dataBytes) };
@@ -43,7 +43,7 @@ const NO_STATE: TaskState = {
   visibility: AVAILABLE,
 };
 
-/** What is sought; looked at only during the search: one serves all. */
+/** The key of a search. All searches share it, because it is only used during the search. */
 const sought = new Place(FIRST_PID, NO_STATE);
 
 function keyOf(pid: Pid): Place {
@@ -51,18 +51,21 @@ function keyOf(pid: Pid): Place {
   return sought;
 }
 
-/** So many are kept in an array of just their number, which takes less memory than a tree without any. */
+/** Up to this many places are kept in an array of exact size: it takes less memory than an empty tree. */
 const FEW = 8;
-/** One needs no array. */
+/** A single place needs no array. */
 type Few = Place | readonly Place[];
 const NONE: readonly Place[] = [];
 
 const listOf = (few: Few): readonly Place[] => (few instanceof Place ? [few] : few);
 
-/** Available tasks in order. Most of many queues have few. */
+/** Available tasks in order of PID. Optimised for few, because most queues have few. */
 export class Places {
   #few: Few = NONE;
-  /** Instead, from the moment they were more until none is left. A set: the iterators of the library's map make proxies. */
+  /**
+   * Used instead of `#few` once there are more than `FEW`, until it is empty. A set, because the iterators of the library's map
+   * create proxies.
+   */
   #many: OrderedSet<Place> | undefined;
 
   get size(): number {
@@ -86,10 +89,10 @@ export class Places {
     return at.isAccessible() ? at.pointer : undefined;
   }
 
-  /** Puts a place in, unless there is one of its PID. Returns the one that is there. */
+  /** Inserts a place unless there is one with its PID. Returns the place that is there now. */
   insert(place: Place): Place {
     if (this.#many !== undefined) {
-      // Most are new, and then this is the only search.
+      // Most places are new: then this insertion is the only search.
       const before = this.#many.size();
       return this.#many.insert(place) > before ? place : (this.find(place.pid) ?? place);
     }
@@ -107,7 +110,7 @@ export class Places {
     return place;
   }
 
-  /** Returns what was there. */
+  /** Returns the removed place, if there was one. */
   remove(pid: Pid): Place | undefined {
     if (this.#many === undefined) {
       const place = this.find(pid);
@@ -129,13 +132,13 @@ export class Places {
     this.#few = few.length > 1 ? few : first;
   }
 
-  /** They must not change meanwhile. */
+  /** The places must not change during the iteration. */
   *[Symbol.iterator](): Generator<Place> {
     if (this.#many === undefined) {
       yield* listOf(this.#few);
       return;
     }
-    // Not `for of` over the set, which would copy all of it first.
+    // `for of` over the set would first copy all of it.
     const at = this.#many.begin();
     for (const end = this.#many.end(); !at.equals(end); at.next()) yield at.pointer;
   }

@@ -12,7 +12,7 @@ const stateOf = (dataBytes: number): TaskState => ({
   visibility: AVAILABLE,
 });
 
-test('a cached payload does not keep the message it came in', () => {
+test('a cached payload does not keep its message in memory', () => {
   const message = Buffer.alloc(64 * 1024, 'x');
   const cache = new QueueCache(undefined);
   cache.putReady('a' as Pid, { state: stateOf(100), data: message.subarray(10, 110) });
@@ -21,7 +21,7 @@ test('a cached payload does not keep the message it came in', () => {
   expect(cached?.buffer.byteLength).toBeLessThanOrEqual(256);
 });
 
-test('the slabs of cached payloads are counted, for as long as one payload in them is kept', () => {
+test('a slab is counted as long as one payload in it is kept', () => {
   const cache = new QueueCache(undefined);
   const pids = Array.from({ length: 1000 }, (_, i) => String(i).padStart(4, '0') as Pid);
   for (const pid of pids) {

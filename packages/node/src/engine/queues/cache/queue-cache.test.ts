@@ -25,7 +25,7 @@ const steps = fc.array(
   { maxLength: 60 },
 );
 
-/** A queue's tasks as they are, and what its cache is told of them. */
+/** The actual tasks of a queue beside the cache that is told of their changes. */
 class Tasks {
   readonly cache = new QueueCache(FIRST);
   readonly #available = new Set<Pid>();
@@ -67,7 +67,7 @@ class Tasks {
   check(): void {
     const { cache } = this;
     const known = headOf(cache);
-    // H1, H2: an unbroken head, complete where nothing is missing.
+    // H1, H2: a contiguous head, complete if `firstMissing` is undefined.
     expect(known).toEqual(this.inOrder().filter((pid) => cache.knowsReadyUpTo(pid)));
     if (cache.firstMissing === undefined) expect(known).toEqual(this.inOrder());
     expect([cache.firstReady, cache.readyCount]).toEqual([known[0], known.length]);
@@ -76,7 +76,7 @@ class Tasks {
   }
 }
 
-test('knows an unbroken head of the queue, whatever happens', () => {
+test('knows a contiguous head of the queue after any sequence of changes', () => {
   fc.assert(
     fc.property(steps, (all) => {
       const tasks = new Tasks();
@@ -101,14 +101,14 @@ describe('shedding', () => {
     return cache;
   };
 
-  test('takes hidden tasks first, the longest known before the others', () => {
+  test('removes hidden tasks first, oldest entries first', () => {
     const cache = filled();
     cache.shed(1);
     expect([cache.hidden('x' as Pid), cache.hidden('y' as Pid)]).toEqual([undefined, hiddenState]);
     expect([cache.readyCount, cache.firstMissing]).toEqual([3, undefined]);
   });
 
-  test('takes the available tasks furthest from the head, and says what is missing from then on', () => {
+  test('removes the available tasks furthest from the head and lowers `firstMissing`', () => {
     const cache = filled();
     const all = cache.bytes;
     for (const pid of ['x', 'y'] as Pid[]) cache.removeHidden(pid);
@@ -121,7 +121,7 @@ describe('shedding', () => {
   });
 });
 
-test('counts a task that is put again once, with its new payload', () => {
+test('counts a task that is put twice once, with its new payload', () => {
   const cache = new QueueCache(undefined);
   cache.putReady('a' as Pid, task());
   const { bytes } = cache;
@@ -129,7 +129,7 @@ test('counts a task that is put again once, with its new payload', () => {
   expect(cache.bytes).toBe(bytes + 100);
 });
 
-test('counts what a cache itself takes, beside its tasks, while it holds any', () => {
+test('counts the memory of the cache itself while it holds tasks', () => {
   const bytesOf = (pids: readonly string[]): number => {
     const cache = new QueueCache(undefined);
     for (const pid of pids) cache.putReady(pid as Pid, task());
@@ -140,7 +140,7 @@ test('counts what a cache itself takes, beside its tasks, while it holds any', (
   expect(one).toBeGreaterThan(2 * (two - one));
 });
 
-test('keeps the payload of a small task that is alone as it is, and counts it while it is there', () => {
+test('keeps the payload of a single small task unchanged and counts it', () => {
   const cache = new QueueCache(undefined);
   const every = Uint8Array.from({ length: 256 }, (_, byte) => byte);
   cache.putReady('b' as Pid, task(every));

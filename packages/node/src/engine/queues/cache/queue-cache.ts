@@ -4,17 +4,17 @@ import { type CachedTask, Place, Places } from './places.ts';
 
 /** Memory of a cached task beside its PID and payload: objects, map node, state. Measured on Node 24. */
 const TASK_OVERHEAD_BYTES = 260;
-/** Of a cache that holds some twenty tasks, beside those; with fewer it is less. Measured on Node 24. */
+/** Memory of a cache with about twenty tasks, beside the tasks. It is less with fewer tasks. Measured on Node 24. */
 const CACHE_OVERHEAD_BYTES = 1_000;
-/** Up to so many bytes, the payload of the only task there is is a string: most of many queues have one. */
+/** Up to this size, the payload of a queue's only task is kept as a string. Most queues have one task. */
 const LONGEST_STRING_BYTES = 256;
-/** Beside its bytes. */
+/** Memory of a string beside its bytes. */
 const STRING_OVERHEAD_BYTES = 16;
 
 type ReadyTask = Readonly<Pick<Place, 'pid' | 'state' | 'task'>>;
 
 /**
- * What is in memory of one queue's tasks (the paper, 5.4).
+ * The tasks of one queue that are in memory (the paper, 5.4).
  *
  *  H1  Every available task with a PID below `firstMissing` is in `ready`.
  *  H2  `firstMissing` is undefined only when every available task is in `ready`.
@@ -26,14 +26,14 @@ export class QueueCache {
   #hidden: Map<Pid, TaskState> | undefined;
   #payloads: PayloadSlabs | undefined;
   #firstMissing: Pid | undefined;
-  /** Without the payloads in slabs. */
+  /** Memory of all tasks, without payloads in slabs. */
   #taskBytes = 0;
 
   constructor(firstMissing: Pid | undefined) {
     this.#firstMissing = firstMissing;
   }
 
-  /** What the tasks known here keep in memory. Without any the cache is not worth its place, and counts for nothing. */
+  /** Memory of the cache with its tasks; 0 without tasks. */
   get bytes(): number {
     return this.#taskBytes === 0 ? 0 : CACHE_OVERHEAD_BYTES + this.#heldBytes;
   }
@@ -59,7 +59,7 @@ export class QueueCache {
     return this.#ready.first?.pid;
   }
 
-  /** Whether all available tasks with PIDs up to `pid` are in memory; without `pid`, all available tasks. */
+  /** True if all available tasks with PIDs up to `pid` are in memory; without `pid`, if all available tasks are. */
   knowsReadyUpTo(pid: Pid | undefined): boolean {
     return this.#firstMissing === undefined || (pid !== undefined && pid < this.#firstMissing);
   }
@@ -81,7 +81,7 @@ export class QueueCache {
     return this.#hidden ?? [];
   }
 
-  /** Notes a task that is available now. Ignored beyond `firstMissing`, where knowledge has gaps anyway. */
+  /** Puts an available task. Ignored from `firstMissing` on, because other tasks are missing there (H1). */
   putReady(pid: Pid, task: CachedTask): void {
     if (!this.knowsReadyUpTo(pid)) return;
     const place = new Place(pid, task.state);
@@ -114,7 +114,7 @@ export class QueueCache {
     this.#firstMissing = firstMissing;
   }
 
-  /** Frees about so many bytes: hidden tasks first, oldest first, then the available ones furthest from the head. */
+  /** Frees about this many bytes: hidden tasks first, oldest first, then the available tasks furthest from the head. */
   shed(bytes: number): void {
     const target = Math.max(0, this.#heldBytes - bytes);
     for (const pid of this.#hidden?.keys() ?? []) {

@@ -5,22 +5,22 @@ import type { EngineState } from '../../engine-state.ts';
 import { decodeTaskRow } from '../../pending/reads.ts';
 import type { Hold, Queue } from '../queue.ts';
 
-/** Rows of states read by one refill, at most. */
+/** Largest size of the state rows that one refill reads. */
 const STATE_BYTES = 16 * 1024 * 1024;
-/** Larger payloads are read when their task is leased: a few of them would fill the cache. */
+/** Larger payloads are read when their task is leased, because a few of them would fill the cache. */
 const LARGE_PAYLOAD_BYTES = 64 * 1024;
-/** One refill may take this part of the cache. */
+/** Payloads of one refill take at most the cache's budget divided by this. */
 const CACHE_SHARE = 8;
-/** A refill reads what the queue hands out in about so many seconds. */
+/** A refill reads the tasks that workers lease in about this many seconds. */
 const AHEAD_SECONDS = 1;
 
-/** How many tasks one refill reads: what is wanted now and what recent throughput suggests, within bounds (5.4.1). */
+/** Number of tasks that one refill reads: what recent throughput suggests, within bounds, but at least `wanted` (5.4.1). */
 function prefetchTasks(wanted: number, leasesPerSecond: number, bounds: { min: number; max: number }): number {
   const ahead = Math.min(bounds.max, Math.max(bounds.min, Math.ceil(leasesPerSecond * AHEAD_SECONDS)));
   return Math.max(wanted, ahead);
 }
 
-/** How many tasks the next refill of a queue would read. */
+/** Number of tasks that the next refill of a queue would read. */
 export function prefetchSize(memory: EngineState, queue: Queue, wanted: number): number {
   const rate = queue.rates?.leaseRate(memory.clock.now()) ?? 0;
   const { refillMinTasks, refillMaxTasks } = memory.config;
@@ -28,8 +28,8 @@ export function prefetchSize(memory: EngineState, queue: Queue, wanted: number):
 }
 
 /**
- * Extends the known head of a queue beyond its first missing PID (the paper, 5.4.2). One refill at a time: who needs it
- * too waits for the same one. Whoever listens to `memory` sees the tasks before the cache may evict any.
+ * Extends the cached head of a queue beyond its first missing PID (the paper, 5.4.2). Concurrent calls for a queue share one
+ * refill. The listener is called before the cache may evict the tasks.
  */
 export function refill(memory: EngineState, queue: Queue, wanted: number): Promise<void> {
   queue.refilling ??= readHead(memory, queue, prefetchSize(memory, queue, wanted));
@@ -89,7 +89,7 @@ async function readPayloads(memory: EngineState, queue: Queue, states: States): 
     keys.push(taskKey(queue.prefix, pid));
   }
   const payloads = new Map<Pid, Uint8Array>();
-  // Reading ahead waits for nobody: without room the payloads are read with their leases.
+  // Reading ahead does not wait for room. Without room, payloads are read when their tasks are leased.
   using room = keys.length > 0 ? memory.admission.tryAnswer(bytes) : undefined;
   if (!room) return payloads;
   const rows = await memory.store.get(Family.data, keys);
@@ -102,10 +102,10 @@ async function readPayloads(memory: EngineState, queue: Queue, states: States): 
 
 const EMPTY = new Uint8Array(0);
 
-/** Joins what the store showed with what changed meanwhile, which is newer (Q2). */
+/** Merges the rows from the store with the changes since the read began, which are newer (Q2). */
 function merge(queue: Queue, from: Pid, states: States, payloads: Map<Pid, Uint8Array>, ended: boolean): void {
   const cache = queue.warmCache;
-  // Meanwhile the last tasks may have been taken: then everything is known already.
+  // The last tasks may have been taken meanwhile: then the cache is already complete.
   if (queue.dropped || cache.firstMissing === undefined) return;
   const last = states.at(-1);
   cache.extendTo(ended || !last ? undefined : pidAfter(last[0]));

@@ -6,7 +6,7 @@ import { type CacheOwner, TaskCache } from './task-cache.ts';
 const MIB = 1024 * 1024;
 const PAYLOAD_BYTES = 64 * 1024;
 
-/** A queue of which only the cache matters here. */
+/** A queue that has only a cache. */
 class FakeQueue implements CacheOwner {
   cache: QueueCache | undefined = new QueueCache(undefined);
   evictable = true;
@@ -64,7 +64,7 @@ describe('the cache of all queues', () => {
     expect(old.tasks).toBe(12);
   });
 
-  test('spares a short head among long ones that are used more', () => {
+  test('spares a short head if more recently used queues have longer ones', () => {
     const cache = new TaskCache(2 * MIB);
     const slow = touched(cache, 2);
     const busy = Array.from({ length: 3 }, () => touched(cache, 8));
@@ -78,7 +78,7 @@ describe('the cache of all queues', () => {
     expect(slow.tasks).toBe(2);
   });
 
-  test('takes a queue that sheds everything off its books', () => {
+  test('forgets a queue that has shed everything', () => {
     const cache = new TaskCache(MIB);
     const old = touched(cache, 1);
     const others = Array.from({ length: 16 }, () => touched(cache, 1));
@@ -87,7 +87,7 @@ describe('the cache of all queues', () => {
     expect(cache.bytes).toBeLessThanOrEqual(MIB);
   });
 
-  test('spares a queue that is being refilled, until it is touched after that', () => {
+  test('spares a queue during a refill, until it is touched afterwards', () => {
     const cache = new TaskCache(MIB);
     const refilling = touched(cache, 10);
     refilling.evictable = false;
@@ -98,7 +98,7 @@ describe('the cache of all queues', () => {
     expect(cache.bytes).toBeLessThanOrEqual(MIB);
   });
 
-  test('forgets a queue that is gone, with its bytes', () => {
+  test('forgets a queue that has ended, with its bytes', () => {
     const cache = new TaskCache(MIB);
     const queue = touched(cache, 4);
     cache.forget(queue);

@@ -1,26 +1,26 @@
 import type { QueueCache } from './queue-cache.ts';
 
-/** A queue as the cache knows it. */
+/** The part of a queue that the cache uses. */
 export interface CacheOwner {
   readonly cache: QueueCache | undefined;
-  /** Whether its cache may shed now; not while a refill is about to extend it. */
+  /** True if its cache may shed now. False during a refill. */
   readonly evictable: boolean;
-  /** The cache shed everything; what remains to be known fits into the ledger. */
+  /** Called when the cache has shed everything. The ledger keeps where the head is. */
   dropCache(): void;
 }
 
-/** How much the least recently used queue sheds at once: enough to make eviction rare, little enough to be fair. */
+/** Bytes that the least recently used queue sheds at once: enough to make eviction rare, few enough to be fair. */
 const SHED_BYTES = 256 * 1024;
-/** What a queue keeps while others have more, at most; idle queues together not more than half of the budget. */
+/** Largest head that is spared while other queues have longer ones. Spared heads get at most half of the budget together. */
 const LONGEST_HEAD_BYTES = 256 * 1024;
-/** Among so many of the least recently used queues one is sought that has more than that. */
+/** Number of least recently used queues that are searched for a longer head. */
 const SPARING_LOOK = 64;
 
 /**
- * One budget over the caches of all queues (the paper, 5.4.1), by least recent use of queues. Within a queue what is
- * furthest from its head goes first: evicting by task would take the head of an idle queue before its tail. A short
- * head is spared while others have longer ones: a slow worker's queue would always be the least recently used beside busy
- * neighbours, though a short head is all that this worker needs (the paper, 6.2).
+ * One memory budget for the caches of all queues (the paper, 5.4.1). The least recently used queue sheds first, from the end
+ * of its head: evicting single tasks by age would take the head of an idle queue before its tail. Short heads are spared while
+ * other queues have longer ones. Otherwise the queue of a slow worker would always lose its head to busy queues, although it
+ * needs only a short one (the paper, 6.2).
  */
 export class TaskCache {
   readonly #budget: number;
@@ -40,7 +40,7 @@ export class TaskCache {
     return this.#budget;
   }
 
-  /** Accounts for a change of the owner's cache and makes it the most recently used. */
+  /** Counts the owner's bytes again and makes it the most recently used one. */
   touch(owner: CacheOwner): void {
     const bytes = owner.cache?.bytes ?? 0;
     this.#bytes += bytes - (this.#owners.get(owner) ?? 0);
@@ -49,7 +49,7 @@ export class TaskCache {
     if (this.#bytes > this.#budget) this.#evict();
   }
 
-  /** The owner is gone, with its cache. */
+  /** Forgets an owner that has ended, with its bytes. */
   forget(owner: CacheOwner): void {
     this.#bytes -= this.#owners.get(owner) ?? 0;
     this.#owners.delete(owner);
@@ -60,7 +60,7 @@ export class TaskCache {
     this.#shedDownTo(0, this.#owners.size);
   }
 
-  /** Sheds of the least recently used queues, so many at most, what is above `floor`, until the budget is kept. */
+  /** Takes the bytes above `floor` from at most `most` of the least recently used queues, until the budget is met. */
   #shedDownTo(floor: number, most: number): void {
     let looked = 0;
     for (const owner of this.#owners.keys()) {

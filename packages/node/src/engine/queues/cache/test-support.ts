@@ -1,6 +1,6 @@
 import { AVAILABLE, type Instant, type LeaseToken, type TaskState } from '@taskmaster/server/domain';
 
-/** Of an available task without a payload. */
+/** State of an available task without a payload. */
 export const availableState: TaskState = {
   enqueuedAt: 0 as Instant,
   dueAt: 0 as Instant,
