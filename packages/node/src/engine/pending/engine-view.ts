@@ -6,7 +6,7 @@ import type { UpdateView } from '../operations/plan-update.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
 import type { Reads } from './reads.ts';
 
-/** Memory, completed by what one operation has read, if anything. */
+/** The state that one operation sees: memory, completed by its reads of the store, if any. */
 export class EngineView implements UpdateView {
   readonly now: Instant;
   readonly random: Random;

@@ -9,15 +9,15 @@ import type { EngineState } from '../engine-state.ts';
 import type { Counts } from '../queues/counts.ts';
 import type { Hold, Knowledge, Queue } from '../queues/queue.ts';
 
-/** A task that an operation cannot decide about without the store. */
+/** A task that an operation must read from the store before it can decide. */
 export interface Need {
   readonly queue: Queue;
   readonly pid: Pid;
-  /** Size of its payload if that is needed too; 0: it is not. */
+  /** Size of the payload if it is needed, too; otherwise 0. */
   readonly payloadBytes: number;
 }
 
-/** Reads a row of the families ready and hidden. */
+/** Decodes a row of the families ready and hidden. */
 export function decodeTaskRow(row: Uint8Array): TaskState {
   const from = new ByteReader(row);
   from.version(TASK_ROW_VERSION, 'task row');
@@ -25,9 +25,8 @@ export function decodeTaskRow(row: Uint8Array): TaskState {
 }
 
 /**
- * What one operation has read from the store. Until it is disposed of, the queues it read keep their recent changes (Q2),
- * so what it read, corrected by those, is the present state whenever the operation decides. The payloads it read count
- * as bytes in flight for so long.
+ * The rows that one operation has read from the store. Until it is disposed of, the queues it read keep their recent changes
+ * (Q2). Corrected by these, the rows give the present state at any time. Until then the payloads count as bytes in flight.
  */
 export class Reads implements Disposable {
   readonly #store: Store;
@@ -37,7 +36,7 @@ export class Reads implements Disposable {
   readonly #holds = new Map<Queue, Hold>();
   readonly #payloads = new Map<Queue, Map<Pid, Uint8Array | undefined>>();
   #room: AnswerRoom | undefined;
-  /** Of what was read, and is about to be. */
+  /** Size of all payloads that were read or are about to be read. */
   #payloadBytes = 0;
 
   constructor({ store, counts, admission }: Pick<EngineState, 'store' | 'counts' | 'admission'>) {
@@ -46,7 +45,7 @@ export class Reads implements Disposable {
     this.#admission = admission;
   }
 
-  /** Throws `REQUEST_TOO_LARGE` where the payloads would take more memory than there is for all of them. */
+  /** Throws `REQUEST_TOO_LARGE` if the payloads are larger than all room for answers. */
   async fetch(needs: readonly Need[]): Promise<void> {
     const bytes = needs.reduce((sum, { payloadBytes }) => sum + payloadBytes, 0);
     if (bytes > 0) await this.#makeRoom(bytes);
@@ -67,7 +66,7 @@ export class Reads implements Disposable {
     for (const [i, { queue, pid }] of wanted.entries()) this.#payloads.get(queue)?.set(pid, payloads[i]);
   }
 
-  /** What is known now: memory first, because it is newer. */
+  /** The task as known now. Memory comes first, because it is newer. */
   known(queue: Queue, pid: Pid): Knowledge {
     const knowledge = queue.lookUp(pid);
     if (knowledge.kind !== 'unknown') return knowledge;
@@ -77,7 +76,7 @@ export class Reads implements Disposable {
     return state ? { kind: 'task', task: { state, data: undefined } } : { kind: 'absent' };
   }
 
-  /** A task's payload if it was fetched. Throws `StoreCorruptError` where it should have been there. */
+  /** The payload of a task if it was fetched. Throws `StoreCorruptError` if it was fetched and the store has none. */
   payload(queue: Queue, pid: Pid): Uint8Array | undefined {
     const payloads = this.#payloads.get(queue);
     if (!payloads?.has(pid)) return undefined;
@@ -88,7 +87,7 @@ export class Reads implements Disposable {
     );
   }
 
-  /** Keeps the queue's recent changes from now on. */
+  /** Keeps the queue's recent changes from now on (Q2). */
   hold(queue: Queue): void {
     if (this.#states.has(queue)) return;
     this.#holds.set(queue, queue.hold());
@@ -99,14 +98,14 @@ export class Reads implements Disposable {
   async #makeRoom(bytes: number): Promise<void> {
     this.#payloadBytes += bytes;
     const most = this.#admission.maxAnswerBytes;
-    // One payload always has room: it would never be read otherwise.
+    // A single payload always gets room; otherwise it could never be read.
     if (this.#payloadBytes > most && this.#payloadBytes > limits.dataBytes) {
       const problem = `payloads of ${this.#payloadBytes} bytes would be moved at once: at most ${Math.floor(most)}`;
       throw new Refusal('REQUEST_TOO_LARGE', problem, {
         metadata: { value: String(this.#payloadBytes), limit: String(Math.floor(most)) },
       });
     }
-    // Given back first: two who have some and wait for more would wait for each other.
+    // Release the old room first: two operations that keep some and wait for more would deadlock.
     this.#room?.[Symbol.dispose]();
     this.#room = undefined;
     this.#room = await this.#admission.answer(this.#payloadBytes);

@@ -6,7 +6,7 @@ import { type EngineHarness, engineHarness, pidsOf } from '../../testing/engine-
 const CHECKPOINT_MS = 500;
 const NEVER_MS = 3_600_000;
 
-/** How many rows there are of available tasks, of hidden ones, and in the index of those. */
+/** Number of rows of available tasks, of hidden tasks, and in the index of due times. */
 const rowsOf = ({ disk }: EngineHarness): number[] =>
   [Family.ready, Family.hidden, Family.due].map((family) => disk.rowsOf(family).length);
 
@@ -15,7 +15,7 @@ const name = (i: number): string => `p${String(i).padStart(6, '0')}`;
 describe.each([true, false])('the rows of tasks that changed (atomic batches: %s)', (atomicBatches) => {
   const disk = { atomicBatches, config: { checkpointIntervalMs: CHECKPOINT_MS } };
 
-  test('are written with the next checkpoint, as the task is by then', async () => {
+  test('are written by the next checkpoint, with the state at that time', async () => {
     await using h = await engineHarness(disk);
     await h.enqueue('mail', ['a', 'b', 'c']);
     const [a] = await h.lease('mail', { max: 2 });
@@ -25,7 +25,7 @@ describe.each([true, false])('the rows of tasks that changed (atomic batches: %s
     expect(rowsOf(h)).toEqual([1, 1, 1]);
   });
 
-  test('are not missed by a crash before it', async () => {
+  test('are recovered after a crash before the checkpoint', async () => {
     await using h = await engineHarness(disk);
     await h.enqueue('mail', ['a', 'b', 'c']);
     const [a] = await h.lease('mail', { max: 2, for: NEVER_MS });
@@ -37,7 +37,7 @@ describe.each([true, false])('the rows of tasks that changed (atomic batches: %s
     expect(rowsOf(h)).toEqual([0, 2, 2]);
   });
 
-  test('are in one place, wherever in a checkpoint a crash found them', async () => {
+  test('are in one family only, after a crash at any step of a checkpoint', async () => {
     for (let step = 1; step <= 8; step++) {
       await using h = await engineHarness(disk);
       await h.enqueue('mail', ['a']);
@@ -52,7 +52,7 @@ describe.each([true, false])('the rows of tasks that changed (atomic batches: %s
     }
   });
 
-  test('are of the last of two states that one update gave a task', async () => {
+  test('have the last of two states that one update gave a task', async () => {
     const config = { ...disk.config, cacheBytes: 1 };
     await using h = await engineHarness({ ...disk, config });
     const mode = EnqueueMode.ENQUEUE_MODE_REPLACE;
@@ -81,7 +81,7 @@ describe.each([true, false])('the rows of tasks that changed (atomic batches: %s
   });
 });
 
-test('only so many tasks wait for a checkpoint', async () => {
+test('the number of tasks that wait for a checkpoint is limited', async () => {
   const TASKS = 10_000;
   await using h = await engineHarness({ config: { checkpointIntervalMs: NEVER_MS } });
   for (let at = 0; at < TASKS; at += 1000) {
@@ -96,7 +96,7 @@ test('only so many tasks wait for a checkpoint', async () => {
   expect(hidden).toBeLessThan(TASKS);
 });
 
-test('only so many bytes of payloads wait for one', async () => {
+test('the payload bytes that wait for a checkpoint are limited', async () => {
   await using h = await engineHarness({ config: { checkpointIntervalMs: NEVER_MS } });
   const data = 'x'.repeat(1_000_000);
   for (let i = 0; i < 16; i++) await h.update({ enqueue: [{ queue: 'mail', pid: name(i), data }] });
@@ -106,7 +106,7 @@ test('only so many bytes of payloads wait for one', async () => {
   expect(hidden).toBeLessThan(16);
 });
 
-test('who looks at leased tasks sees them, whatever the rows still say of others', async () => {
+test('a peek finds leased tasks although rows of other tasks are stale', async () => {
   await using h = await engineHarness({ config: { checkpointIntervalMs: CHECKPOINT_MS } });
   await h.enqueue(
     'mail',
@@ -126,7 +126,7 @@ test('who looks at leased tasks sees them, whatever the rows still say of others
   expect(pidsOf(second)).toEqual(expect.arrayContaining(pidsOf(seen)));
 });
 
-test('who looks at leased tasks sees those first whose leases end first, whatever the rows say of others', async () => {
+test('a peek at leased tasks shows those first whose leases end first, although rows of other tasks are stale', async () => {
   await using h = await engineHarness({ config: { checkpointIntervalMs: CHECKPOINT_MS } });
   const pids = Array.from({ length: 130 }, (_, i) => name(i));
   await h.enqueue('mail', pids);

@@ -5,7 +5,7 @@ import { writeTaskRows } from '../../log/atom-rows.ts';
 import type { WriteBatch } from '../../ports/write-batch.ts';
 import type { Queue, RecentChange } from '../queues/queue.ts';
 
-/** So many changed tasks may have rows that are behind; with payloads in memory, so many bytes of them. */
+/** Limits of the tasks with stale rows: their number, and the payload bytes that they keep in memory. */
 const MOST_TASKS = 8_192;
 const MOST_BYTES = 8 * 1024 * 1024;
 
@@ -15,9 +15,8 @@ export interface ChangedTask {
 }
 
 /**
- * Tasks whose rows are behind what is committed, those that have been so for longest first. What becomes of a task in the
- * meantime is written as one change: nothing, for one that came and went. The commit log has all of it, so nothing is lost;
- * reads are corrected by `Queue.recentChanges`.
+ * Tasks whose rows are stale, longest stale first. All changes of a task since its last row are written as one. The commit log
+ * has every change, so a crash loses none. Until rows are written, `Queue.recentChanges` corrects reads.
  */
 export class UnwrittenTasks {
   readonly #tasks = new Deque<ChangedTask | undefined>();
@@ -29,24 +28,24 @@ export class UnwrittenTasks {
     return this.#tasks.size();
   }
 
-  /** How many were noted since the beginning. */
+  /** Number of tasks noted since the start. */
   get noted(): number {
     return this.#noted;
   }
 
-  /** The rows of how many of those, the first, can be read. */
+  /** How many of the noted tasks, in order, have rows that can be read. */
   get shown(): number {
     return this.#shown;
   }
 
-  /** How many tasks there are beyond what may wait. */
+  /** Number of tasks beyond the limits. */
   get excess(): number {
     const { size } = this;
     const ofBytes = this.#bytes > MOST_BYTES ? Math.ceil(size * (1 - MOST_BYTES / this.#bytes)) : 0;
     return Math.max(size - MOST_TASKS, ofBytes);
   }
 
-  /** A task changed: its rows are behind, if they were not before. */
+  /** Notes that a task has changed and its rows are stale. */
   note(queue: Queue, recent: RecentChange): void {
     const bytes = recent.task?.data?.byteLength ?? 0;
     this.#bytes += bytes - recent.unwrittenBytes;
@@ -57,7 +56,7 @@ export class UnwrittenTasks {
     this.#tasks.pushBack({ queue, recent });
   }
 
-  /** Writes rows of the first tasks, so many at most. Returns what is to be called when they can be read. */
+  /** Writes the rows of the first tasks, at most `most`. Returns a function to call when these rows can be read. */
   write(rows: WriteBatch, most: number): () => void {
     const written: (ChangedTask & { readonly ticket: Ticket })[] = [];
     for (let count = Math.min(most, this.size); count > 0; count--) {
@@ -67,7 +66,7 @@ export class UnwrittenTasks {
       this.#bytes -= recent.unwrittenBytes;
       recent.unwrittenBytes = 0;
       recent.isUnwritten = false;
-      // The rows of a queue that has ended are deleted by range, if there are any.
+      // The rows of an ended queue are deleted by range.
       if (queue.dropped) continue;
       writeTaskRows(rows, queue.prefix, recent.pid, recent);
       written.push({ queue, recent, ticket: recent.ticket });

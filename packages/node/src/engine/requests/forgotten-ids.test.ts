@@ -24,7 +24,7 @@ describe('forgotten request ids', () => {
     );
   });
 
-  test('are found however many they are, and few others with them', () => {
+  test('are all found, and few other ids with them', () => {
     const forgotten = new ForgottenIds(WINDOW_MS);
     for (const id of numbered('added', MANY)) forgotten.add(id, at(0));
     expect(numbered('added', MANY).filter((id) => !forgotten.mayHave(id, at(0)))).toEqual([]);
@@ -40,7 +40,7 @@ describe('forgotten request ids', () => {
     expect(forgotten.bytes).toBe(0);
   });
 
-  test('are given up, the oldest first, where they would take too much memory', () => {
+  test('are dropped, oldest first, when they need too much memory', () => {
     const forgotten = new ForgottenIds(WINDOW_MS);
     let givenUp: Instant | undefined;
     let ms = 0;

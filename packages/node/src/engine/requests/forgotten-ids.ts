@@ -1,26 +1,26 @@
 import type { Instant } from '@taskmaster/server/domain';
 
-/** Bits of the first filter and of the largest; each has twice as many as the one before. */
+/** Bits of the first filter and of the largest filter. Each filter has twice as many as the one before. */
 const FEWEST_BITS = 2 ** 17;
 const MOST_BITS = 2 ** 24;
-/** With ten bits an id and seven of them set, one in a hundred other ids is taken for one that was added. */
+/** With ten bits for an id and seven of them set, a filter takes 1 % of other ids for added ones. */
 const BITS_PER_ID = 10;
 const PROBES = 7;
-/** All filters together: five million ids. */
+/** Limit of all filters together: enough for five million ids. */
 const MOST_BYTES = 8 * 1024 * 1024;
 
 interface Filter {
   readonly bits: Uint32Array;
   ids: number;
-  /** When the latest of them was recorded. */
+  /** When the latest id of this filter was recorded. */
   latest: Instant;
 }
 
 /**
- * Which request ids there were that memory had no room for: Bloom filters, of a byte or two an id where remembering it
- * takes hundreds. Whoever finds his id in none need not ask the store.
+ * Request ids that memory has forgotten, in Bloom filters: one or two bytes for an id instead of hundreds. The store need not
+ * be read for an id that no filter has.
  *
- *  B1  An id that was added within the window is found. Others are, too, but rarely.
+ *  B1  An id that was added within the window is found. Few other ids are found.
  */
 export class ForgottenIds {
   readonly #windowMs: number;
@@ -36,7 +36,7 @@ export class ForgottenIds {
     return this.#bytes;
   }
 
-  /** `at` is when the id was recorded. Returns the instant since which B1 holds where it does not for the whole window. */
+  /** `at`: when the id was recorded. If B1 no longer holds for the whole window, returns the instant since which it holds. */
   add(id: string, at: Instant): Instant | undefined {
     const filter = this.#filterWithRoom(at);
     filter.ids++;
@@ -51,7 +51,7 @@ export class ForgottenIds {
     return this.#bytes > MOST_BYTES ? this.#dropOldest() : undefined;
   }
 
-  /** Whether the id may have been added within the window. */
+  /** True if the id may have been added within the window. */
   mayHave(id: string, now: Instant): boolean {
     this.#dropPassed(now);
     if (this.#filters.length === 0) return false;
@@ -96,14 +96,14 @@ function hasAll(bits: Uint32Array, hash: number): boolean {
   return true;
 }
 
-/** FNV-1a, finished as MurmurHash3 does, for its lowest bits are weak. */
+/** FNV-1a with the finalizer of MurmurHash3, because the lowest bits of FNV-1a are weak. */
 function hashOf(id: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < id.length; i++) hash = Math.imul(hash ^ id.charCodeAt(i), 0x01000193);
   return finished(hash);
 }
 
-/** Odd, so that probes differ. */
+/** Distance between the probes of an id. It is odd, so that the probes differ. */
 const stepOf = (hash: number): number => finished(hash ^ 0x9e3779b9) | 1;
 
 function finished(hash: number): number {

@@ -11,13 +11,13 @@ import {
 
 const VERSION = 1;
 const NONE = 0;
-/** Beside the result of an enqueue, in its byte. */
+/** Flag in the byte of an enqueue's result: the task was leased. */
 const LEASED = 0x80;
 const writer = new ByteWriter();
 
 /**
- * What a repeated request gets back, behind the fingerprint that shows whether it is the same one. Instants are never 0,
- * so 0 stands for none. Bytes, held as latin1.
+ * Encodes the fingerprint of a request and the outcome that a repetition of it gets, as a latin1 string of bytes. Instants are
+ * never 0, so 0 means undefined.
  */
 export function encodeOutcome(fingerprint: number, outcome: UpdateOutcome): string {
   writer.byte(VERSION);

@@ -7,13 +7,13 @@ import {
   type UpdateCommand,
 } from '@taskmaster/server/domain';
 
-/** Payloads up to this size are copied and summed up with the rest: cheaper than a call for each. */
+/** Payloads up to this size are copied and summed with the rest, which is cheaper than a call for each. */
 const SMALL_BYTES = 4096;
 const writer = new ByteWriter();
 
 /**
- * Tells a request that is repeated from another one under the same id: 32 bits over all that it asks for. It finds
- * mistakes, not malice: whoever knows the id may send the request.
+ * A 32-bit checksum over the whole request. It tells a repeated request from a different one with the same id. It finds
+ * mistakes and does not stop attacks: a client that knows the id may send the request anyway.
  */
 export function fingerprintOf({ group, enqueue, dequeue, renew, release }: UpdateCommand): number {
   let sum = 0;

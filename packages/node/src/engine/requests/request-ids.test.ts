@@ -8,11 +8,11 @@ import { SimDisk } from '../../testing/sim-store.ts';
 import { DEFAULT_ENGINE_CONFIG } from '../config.ts';
 import { RequestIds } from './request-ids.ts';
 
-/** Memory forgets an id as soon as it may. */
+/** With this configuration memory forgets an id as soon as I2 permits. */
 const FORGETFUL = { requestIdBytes: 1 };
 const mail = { enqueue: [{ queue: 'mail', data: 'hello' }], id: 'once' };
 
-describe('a request that is repeated', () => {
+describe('a repeated request', () => {
   test.each([
     ['in the same turn', { config: FORGETFUL }],
     ['in the same turn, on a slow disk', { config: FORGETFUL, writeMs: 5, syncMs: 5, readMs: 1 }],
@@ -37,20 +37,23 @@ describe('a request that is repeated', () => {
     expect(await h.lease('mail')).toEqual([]);
   });
 
-  test.each([true, false])('hears whether the task was leased, as at first (memory forgets: %s)', async (forgets) => {
-    await using h = await engineHarness({ config: forgets ? FORGETFUL : {} });
-    await h.enqueue('mail', ['a', 'b']);
-    const [task] = await h.lease('mail');
-    const meet = { enqueue: ['a', 'b'].map((pid) => ({ queue: 'mail', pid, data: 'again' })), id: 'once' };
-    const first = await h.update(meet);
-    expect(first.enqueued.map(({ leased }) => leased)).toEqual([true, false]);
-    await h.update({ release: [{ queue: 'mail', pid: 'a', token: task?.token }] });
-    expect(await h.update(meet)).toEqual(first);
-    await h.crash();
-    expect(await h.update(meet)).toEqual(first);
-  });
+  test.each([true, false])(
+    'reports whether the task was leased at the first request (memory forgets: %s)',
+    async (forgets) => {
+      await using h = await engineHarness({ config: forgets ? FORGETFUL : {} });
+      await h.enqueue('mail', ['a', 'b']);
+      const [task] = await h.lease('mail');
+      const meet = { enqueue: ['a', 'b'].map((pid) => ({ queue: 'mail', pid, data: 'again' })), id: 'once' };
+      const first = await h.update(meet);
+      expect(first.enqueued.map(({ leased }) => leased)).toEqual([true, false]);
+      await h.update({ release: [{ queue: 'mail', pid: 'a', token: task?.token }] });
+      expect(await h.update(meet)).toEqual(first);
+      await h.crash();
+      expect(await h.update(meet)).toEqual(first);
+    },
+  );
 
-  test('gets the first outcome while another one with its id comes and goes', async () => {
+  test('gets the first outcome while another request with its id starts and ends', async () => {
     await using h = await engineHarness({ config: { ...FORGETFUL, cacheBytes: 1 }, readMs: 20 });
     await h.clock.run(h.enqueue('mail', ['a', 'b']));
     await h.crash();
@@ -68,7 +71,7 @@ describe('a request that is repeated', () => {
     expect(await h.clock.run(h.counts('mail'))).toMatchObject({ available: 3 });
   });
 
-  test('after its window is a new request', async () => {
+  test('counts as a new request after its window', async () => {
     await using h = await engineHarness({ config: { requestIdWindowMs: 1000 } });
     await h.update(mail);
     await h.clock.advance(2001);
@@ -76,9 +79,9 @@ describe('a request that is repeated', () => {
     expect(await h.counts('mail')).toMatchObject({ available: 2 });
   });
 
-  // How many ids push out exactly the two depends on what one weighs.
+  // How many ids evict exactly these two depends on the memory of an id.
   test.each([9, 10, 11, 12, 13])(
-    'is known within its window, though an older one is forgotten after it (%i)',
+    'is known within its window, although an older id is forgotten after it (%i)',
     async (n) => {
       const config = { requestIdBytes: 3000, requestIdWindowMs: 10_000 };
       await using h = await engineHarness({ config });
@@ -97,13 +100,13 @@ describe('a request that is repeated', () => {
   );
 });
 
-describe('request ids that came with a partition', () => {
+describe('request ids that arrived with a partition', () => {
   const at = (ms: number) => ms as Instant;
   const arrived = (ms: number, outcome: string, ...ids: readonly string[]) =>
     new Map(ids.map((id) => [id, { id, at: at(ms), outcome }]));
   const open = () => new RequestIds(new SimDisk({ random: new SeededRandom(1) }).open(), DEFAULT_ENGINE_CONFIG, at(0));
 
-  test('are known at once, and all the time while they are merged with those that follow', () => {
+  test('are known at once and during their merge with later requests', () => {
     const requests = open();
     const ids = Array.from({ length: 700 }, (_, i) => `id ${i}`);
     requests.adopt(arrived(500, 'came along', ...ids), true, at(1000));
@@ -116,7 +119,7 @@ describe('request ids that came with a partition', () => {
     }
   });
 
-  test('count where an earlier request had that id here, and not where a later one had', () => {
+  test('replace an earlier request with the same id, and not a later one', () => {
     const requests = open();
     requests.remember('id', at(10), 'earlier');
     requests.adopt(arrived(20, 'came along', 'id'), true, at(20));
@@ -129,8 +132,8 @@ describe('request ids that came with a partition', () => {
   });
 });
 
-describe('request ids that came with a partition and for which there is no room', () => {
-  test('are asked for in the store', async () => {
+describe('request ids that arrived with a partition and find no room in memory', () => {
+  test('are looked up in the store', async () => {
     const disk = new SimDisk({ random: new SeededRandom(1) });
     const config = { ...DEFAULT_ENGINE_CONFIG, requestIdBytes: 10_000 };
     const requests = new RequestIds(disk.open(), config, 0 as Instant);
@@ -143,8 +146,8 @@ describe('request ids that came with a partition and for which there is no room'
   });
 });
 
-describe('request ids that memory forgot', () => {
-  test('are asked for in the store, and no others', async () => {
+describe('request ids that memory has forgotten', () => {
+  test('are the only ids that are looked up in the store', async () => {
     await using h = await engineHarness({ config: FORGETFUL, readMs: 100 });
     const enqueue = (id: string) => h.update({ enqueue: [{ queue: 'mail', pid: id }], id });
     const timed = async (id: string) => {
@@ -160,10 +163,10 @@ describe('request ids that memory forgot', () => {
 
 describe('the rows of request ids', () => {
   const WINDOW_MS = 1000;
-  /** Five partitions. */
+  /** Groups of five different partitions. */
   const groups = ['a', 'b', 'c', 'd', 'e'];
 
-  /** An engine that remembers so many requests in each group, and has room in memory for a few of them. */
+  /** An engine with `count` recorded requests in each group and room in memory for a few of them. */
   async function withRequests(count: number) {
     const h = await engineHarness({ config: { requestIdWindowMs: WINDOW_MS, requestIdBytes: 3000 } });
     for (const group of groups) {
@@ -175,8 +178,8 @@ describe('the rows of request ids', () => {
 
   test.each([
     ['that are too old', 10 * WINDOW_MS],
-    ['beyond those that memory has room for', 0],
-  ])('are not read at the start %s, however many they are', async (_which, laterMs) => {
+    ['for which memory has no room', 0],
+  ])('%s are not read at the start', async (_which, laterMs) => {
     await using h = await withRequests(1000);
     await h.clock.run(h.engine.stop());
     await h.clock.advance(laterMs);
@@ -197,7 +200,7 @@ describe('the rows of request ids', () => {
     expect(rows).toBeGreaterThan(0);
   });
 
-  test('are deleted after their time, also where memory had no room for them after a start', async () => {
+  test('are deleted after their window, even if memory had no room for them after a restart', async () => {
     await using h = await withRequests(50);
     await h.crash();
     expect(h.disk.rowsOf(Family.requests).length).toBe(5 * 50);
@@ -205,9 +208,9 @@ describe('the rows of request ids', () => {
     expect(h.disk.rowsOf(Family.requests)).toEqual([]);
   });
 
-  test('are all loaded where there is room: an id never seen needs no read', async () => {
+  test('are all loaded if memory has room: a new id needs no read', async () => {
     await using h = await engineHarness({ config: { requestIdWindowMs: WINDOW_MS }, readMs: 100 });
-    // Some of two windows ago, which are passed over, and some of now, in every partition.
+    // In every partition, some ids of two windows ago, which are skipped, and some current ids.
     const enqueueAll = (id: string) =>
       Promise.all(groups.map((group) => h.update({ enqueue: [{ queue: `${group}#mail`, pid: 'a' }], id })));
     await h.clock.run(enqueueAll('old'));

@@ -19,16 +19,16 @@ interface Remembered {
   readonly id: string;
   readonly at: Instant;
   readonly outcome: string;
-  /** Commits of it that the store may not show yet (I2). */
+  /** Number of its commits that the store may not show yet (I2). */
   unapplied: number;
 }
 
-/** A request that came with a partition. */
+/** A request that arrived with a partition. */
 export interface ArrivedRequest extends RecordedRequest {
   readonly at: Instant;
 }
 
-/** What is known of a request id; `unknown` means that the store must be asked. */
+/** A request id as far as memory knows it. `unknown`: the store must be read. */
 export type RequestKnowledge =
   | { readonly kind: 'seen'; readonly outcome: string }
   | { readonly kind: 'new' }
@@ -40,22 +40,22 @@ const UNKNOWN: RequestKnowledge = { kind: 'unknown' };
 const LARGEST_STEP_ROWS = 1024;
 const LARGEST_STEP_BYTES = 4 * 1024 * 1024;
 
-/** Of those that came with partitions so many are merged with each partition that comes, */
+/** Number of arrived ids that are merged when another partition arrives. */
 const MERGED_WITH_PARTITION = 500;
-/** and so many with each request that is remembered. */
+/** Number of arrived ids that are merged with each request. */
 const MERGED_WITH_REQUEST = 16;
 
 /** Memory of a remembered id beside its outcome. Measured on Node 24. */
 const OVERHEAD_BYTES = 250;
 
 /**
- * The outcomes of recent requests. Each is a row, committed with the atom it is the outcome of; memory holds as many as
- * its budget allows, and knows which others there may be and since when it knows that. Ids begin with the name of their
- * group, so that no two partitions have the same.
+ * The outcomes of recent requests. Each outcome is a row, committed with the atom of its request. Memory holds as many as its
+ * budget allows; `ForgottenIds` tells which other ids may exist. Ids begin with the name of their group, so that partitions
+ * share none.
  *
- *  I1  Every id recorded since `completeSince` is in memory or among the forgotten ones.
- *  I2  An id is in memory while the store may not show it, and while a request with it is under way: whoever found it
- *      neither in memory nor in the store can trust that until it commits, if it looks into memory once more.
+ *  I1  Every id recorded since `completeSince` is in memory or in `ForgottenIds`.
+ *  I2  An id stays in memory while the store may not show it, and while a request with this id is in progress. So a request
+ *      that finds its id neither in the store nor, afterwards, in memory is new at its commit.
  */
 export class RequestIds {
   readonly #store: Store;
@@ -63,14 +63,14 @@ export class RequestIds {
   readonly #budget: number;
   readonly #remembered = new Map<string, Remembered>();
   /**
-   * What to forget first. Beside the map, because to walk a map from its front steps over all that were deleted there.
-   * What was remembered again is in it twice; the earlier does not count.
+   * The remembered requests, oldest first. Not the map's own order: iterating a map from its front steps over all deleted
+   * entries. A request that was remembered again is in it twice; the earlier entry is ignored.
    */
   readonly #oldest = new Deque<Remembered | undefined>();
-  /** By id, what came with partitions and is not in `remembered` yet, or only an earlier one; `rest` is still to be merged. */
+  /** Requests that arrived with partitions and may not be in `#remembered` yet. `rest`: those still to be merged. */
   readonly #arrived: { readonly byId: ReadonlyMap<string, ArrivedRequest>; readonly rest: Iterator<ArrivedRequest> }[] =
     [];
-  /** By id, how many requests under way keep it from being forgotten (I2). */
+  /** By id: number of requests in progress that keep it in memory (I2). */
   readonly #holds = new Map<string, number>();
   readonly #forgotten: ForgottenIds;
   #completeSince: Instant;
@@ -92,29 +92,29 @@ export class RequestIds {
     return isNew ? NEW : UNKNOWN;
   }
 
-  /** Asks the store: the windows that the retry window can reach into. */
+  /** Looks the id up in the store, in all windows that the retry window overlaps. */
   async read(partition: PartitionId, id: string, now: Instant): Promise<RequestKnowledge> {
     const window = windowOf(now, this.#windowMs);
-    // The next one too: instants that came with a partition may be a little ahead.
+    // Including the next window: instants that arrived with a partition may be slightly ahead of this node's clock.
     const keys = [window, window - 1, window + 1].map((each) => requestKey(partition, each, id));
     const rows = await this.#store.get(Family.requests, keys);
     const outcome = rows.find((row) => row !== undefined);
     return outcome ? { kind: 'seen', outcome: latin1Of(outcome) } : NEW;
   }
 
-  /** Of a request that is about to be committed; `applied` must follow. */
+  /** Remembers a request that is being committed; `applied` must follow. */
   remember(id: string, at: Instant, outcome: string): void {
     this.#add(id, at, outcome, 1);
     this.#mergeArrived(MERGED_WITH_REQUEST);
   }
 
-  /** The store shows the request from now on. */
+  /** Called when the store shows the request. */
   applied(id: string): void {
     const known = this.#remembered.get(id);
     if (known && known.unapplied > 0) known.unapplied--;
   }
 
-  /** For a request under way: until disposed of, the outcome of another request with its id stays in memory. */
+  /** For a request in progress: the outcome of another request with its id stays in memory until this is disposed of. */
   hold(id: string): Disposable {
     this.#holds.set(id, (this.#holds.get(id) ?? 0) + 1);
     return {
@@ -126,11 +126,11 @@ export class RequestIds {
     };
   }
 
-  /** Loads what the store has, as far as the budget goes; without it, every id is asked for until the window is over. */
+  /** Loads the rows of the store, within the budget. If they do not fit, every id is looked up until the window is over. */
   async load(now: Instant): Promise<void> {
     const oldest = windowOf(now, this.#windowMs) - 1;
     let gte = WHOLE_FAMILY.gte;
-    // Small steps first: there may be a million rows that are too old, or more than memory has room for.
+    // Start with small steps: a million rows may be too old, or too many for memory.
     let rows = 1;
     for (;;) {
       const range = { gte, lt: WHOLE_FAMILY.lt };
@@ -143,7 +143,7 @@ export class RequestIds {
         const id = requestIdOfKey(key);
         const outcome = latin1Of(value);
         if (this.#bytes + costOf(id, outcome) > this.#budget / 2) return;
-        // The row does not say when within its window: the end of it, so that it is not forgotten too early.
+        // The row does not tell the time within its window. Take the end, so that it is not forgotten too early.
         const at = Math.min(now, (window + 1) * this.#windowMs) as Instant;
         this.#add(id, at, outcome, 0);
       }
@@ -155,9 +155,9 @@ export class RequestIds {
   }
 
   /**
-   * Takes over what came with a partition; `complete` says whether that is everything the store has of it. Callers wait
-   * for the partition: there may be 100,000 of them, so they are merged later, a few at a time. As many wait for that as
-   * there is room for, not counting outcomes; of others the store is asked.
+   * Takes over the requests that arrived with a partition. `complete`: true if the store has no others of it. There may be
+   * 100,000 and callers wait for the partition, so they are merged later, a few at a time. If memory has no room for them, not
+   * counting outcomes, their ids are looked up in the store.
    */
   adopt(byId: ReadonlyMap<string, ArrivedRequest>, complete: boolean, now: Instant): void {
     const waiting = this.#arrived.reduce((sum, arrived) => sum + arrived.byId.size, byId.size);
@@ -167,7 +167,7 @@ export class RequestIds {
     if (!complete || !hasRoom) this.#completeSince = now;
   }
 
-  /** Deletes the rows of windows that have passed. */
+  /** Deletes the rows of past windows. */
   async trim(now: Instant): Promise<void> {
     const window = windowOf(now, this.#windowMs);
     if (window <= this.#trimmedWindow) return;
