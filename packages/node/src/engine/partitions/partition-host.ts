@@ -6,18 +6,18 @@ export interface HeldPartition {
   /** Counts the changes of the partition's holder, from 1. */
   readonly epoch: number;
   /**
-   * - serving: its operations are served.
-   * - frozen: they wait, for the moment in which it is handed over.
-   * - handing-over: `to` was told to take it, and nothing is known of what became of that.
+   * - serving: operations are served.
+   * - frozen: operations wait while the partition is being handed over.
+   * - handing-over: node `to` may take the partition; whether it has is not known.
    */
   readonly state: 'serving' | 'frozen' | 'handing-over';
-  /** Id of the node that was told to take it. */
+  /** Id of the node that may take it; only while handing over. */
   readonly to: string | undefined;
   readonly queues: number;
   readonly tasks: number;
 }
 
-/** Where a partition is, as far as this node has heard. */
+/** The holder of a partition, as far as this node knows. */
 export interface PartitionLocation {
   readonly nodeId: string;
   /** `host:port` of the node's gRPC. */
@@ -25,29 +25,29 @@ export interface PartitionLocation {
   readonly epoch: number;
 }
 
-/** A partition that begins at this node, empty. */
+/** An empty partition that starts at this node. */
 export interface PartitionClaim {
   readonly id: PartitionId;
   readonly epoch: number;
 }
 
-/** Which partitions an engine holds, as the cluster sees it and decides it. */
+/** The partitions that an engine holds: the cluster reads and changes them here. */
 export interface PartitionHost {
   /** In the order of their ids. */
   held(): readonly HeldPartition[];
-  /** Whether the partition is this node's, whatever its state. */
+  /** True if this node holds the partition, in any state. */
   holds(id: PartitionId): boolean;
-  /** Begins to hold partitions; resolves when that is durable. What is held already stays as it is. */
+  /** Starts to hold partitions. Resolves when that is durable. Partitions that are held already do not change. */
   claim(claims: readonly PartitionClaim[]): Promise<void>;
-  /** Gives up a partition that another node holds at a later epoch: nothing of it is committed from this turn on. */
+  /** Gives up a partition that another node holds at a later epoch. Commits to it end in this turn. */
   supersede(id: PartitionId, by: { readonly nodeId: string; readonly epoch: number }): Promise<void>;
-  /** Told after each change of what `held` says of ids, epochs and states, of which. Returns the way to end it. */
+  /** Calls the listener after each change of ids, epochs or states in `held()`. Returns a function that ends this. */
   onChange(listener: (changed: readonly PartitionId[]) => void): () => void;
-  /** Given once: what refusals with NOT_HOLDER say of where a partition is. */
+  /** Set once: finds the holder of a partition for refusals with NOT_HOLDER. */
   locate(find: (id: PartitionId) => PartitionLocation | undefined): void;
   /**
-   * Given once: asked before every commit. While it returns a promise, nothing is committed and callers wait for the
-   * promise; when that rejects, with a `Refusal`, they are refused.
+   * Set once: called before every commit. If it returns a promise, the commit waits for it. If the promise rejects with a
+   * `Refusal`, the caller is refused.
    */
   guard(check: () => Promise<void> | undefined): void;
 }

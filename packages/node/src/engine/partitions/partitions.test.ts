@@ -28,36 +28,39 @@ async function snapshotOf(h: EngineHarness): Promise<{ leaving: PartitionExport;
   return { leaving, rows };
 }
 
-describe('a partition that comes back right after it was given up', () => {
-  test.each([0, 1, 50, 95])('keeps its rows: those of before are deleted first; offered after %d ms', async (ms) => {
-    const other = await holderAt(2);
-    const { leaving, rows } = await snapshotOf(other);
-    const h = await holderAt(1, 100);
-    await h.crash();
-    const { partitions } = h.engine;
-    // Nothing is deleted while the payloads of this lease are read: first the heads of queues, then those.
-    const leasing = h.lease(QUEUE, { max: 3 });
-    leasing.catch(() => {});
-    await h.clock.advance(105);
-    const released = partitions.supersede(P, { nodeId: 'b', epoch: 2 });
-    const back = async (): Promise<void> => {
-      if (ms > 0) await new Promise<void>((resolve) => h.clock.at((h.clock.now() + ms) as Instant, resolve));
-      const arriving = await partitions.import({ id: P, epoch: 3, ...leaving.offer, now: h.clock.now() });
-      await arriving.addRows(rows as never);
-      await new Promise<void>((resolve) => h.clock.at((h.clock.now() + 400) as Instant, resolve));
-      arriving.assertComplete(leaving.offer.ticket, PIDS.length);
-      await partitions.take(arriving);
-    };
-    await h.clock.run(Promise.all([released, back()]));
-    expect(partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
-    expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(PIDS);
-    await h.crash();
-    expect(h.taskRows()).toBe(PIDS.length);
-  });
+describe('a partition that returns right after it was given up', () => {
+  test.each([0, 1, 50, 95])(
+    'keeps its new rows, because the old ones are deleted first; offered after %d ms',
+    async (ms) => {
+      const other = await holderAt(2);
+      const { leaving, rows } = await snapshotOf(other);
+      const h = await holderAt(1, 100);
+      await h.crash();
+      const { partitions } = h.engine;
+      // No rows are deleted while this lease reads the heads of queues and then its payloads.
+      const leasing = h.lease(QUEUE, { max: 3 });
+      leasing.catch(() => {});
+      await h.clock.advance(105);
+      const released = partitions.supersede(P, { nodeId: 'b', epoch: 2 });
+      const back = async (): Promise<void> => {
+        if (ms > 0) await new Promise<void>((resolve) => h.clock.at((h.clock.now() + ms) as Instant, resolve));
+        const arriving = await partitions.import({ id: P, epoch: 3, ...leaving.offer, now: h.clock.now() });
+        await arriving.addRows(rows as never);
+        await new Promise<void>((resolve) => h.clock.at((h.clock.now() + 400) as Instant, resolve));
+        arriving.assertComplete(leaving.offer.ticket, PIDS.length);
+        await partitions.take(arriving);
+      };
+      await h.clock.run(Promise.all([released, back()]));
+      expect(partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+      expect(pidsOf(await h.clock.run(h.lease(QUEUE, { max: 9 })))).toEqual(PIDS);
+      await h.crash();
+      expect(h.taskRows()).toBe(PIDS.length);
+    },
+  );
 });
 
-describe('a partition that begins anew where an import of it did not come to its end', () => {
-  /** Rows and atoms arrived; then its holder was given up. */
+describe('a partition that starts empty after an unfinished import of it', () => {
+  /** Rows and atoms have arrived when the partition's holder is given up. */
   async function begunAnew(atomicBatches: boolean): Promise<EngineHarness> {
     const from = await holderAt(1);
     const { leaving, rows } = await snapshotOf(from);
@@ -78,7 +81,7 @@ describe('a partition that begins anew where an import of it did not come to its
     return h;
   }
 
-  test.each([true, false])('has nothing of what arrived (batches are atomic: %s)', async (atomicBatches) => {
+  test.each([true, false])('has no rows of the import (batches are atomic: %s)', async (atomicBatches) => {
     const h = await begunAnew(atomicBatches);
     expect(h.taskRows()).toBe(0);
     await h.clock.run(h.enqueue('orders#other', ['9']));
@@ -89,7 +92,7 @@ describe('a partition that begins anew where an import of it did not come to its
   });
 
   test.each(Array.from({ length: 30 }, (_, ms) => ms))(
-    'keeps its tasks though its disk stood still, %d ms after the offer, while that made room',
+    'keeps its tasks although its disk was blocked, %d ms after the offer, while the import cleared rows',
     async (ms) => {
       const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, config: { partitions: 4 } });
       await h.open();
@@ -109,7 +112,7 @@ describe('a partition that begins anew where an import of it did not come to its
     },
   );
 
-  test('takes nothing in while it begins', async () => {
+  test('refuses imports while it starts', async () => {
     const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, config: { partitions: 4 } });
     await h.open();
     const { partitions } = h.engine;
@@ -120,7 +123,7 @@ describe('a partition that begins anew where an import of it did not come to its
     await h.clock.run(claimed);
   });
 
-  test('is not taken by that import, nor by what it still sends', async () => {
+  test('is not replaced by that import or its late messages', async () => {
     const from = await holderAt(1);
     const { leaving, rows } = await snapshotOf(from);
     const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 2, config: { partitions: 4 } });
@@ -139,7 +142,7 @@ describe('a partition that begins anew where an import of it did not come to its
 test.each([
   ['available', 0],
   ['leased, then delayed', 50],
-])('a task that one update puts in place of another of its PID comes along with the log: %s', async (_, delay) => {
+])('a task that replaces another with its PID in one update arrives with the log: %s', async (_, delay) => {
   const from = await holderAt(1);
   const to = await holderAt(1);
   await to.clock.run(to.engine.partitions.release(P, 'a', 2));
@@ -166,7 +169,7 @@ test.each([
 });
 
 describe('a partition whose holder row could not be written', () => {
-  /** Everything arrives; then the next fsync fails. */
+  /** An import of which everything has arrived when the next fsync fails. */
   async function failedTake(atomicBatches: boolean): Promise<EngineHarness> {
     const other = await holderAt(1);
     const { leaving, rows } = await snapshotOf(other);
@@ -180,20 +183,20 @@ describe('a partition whose holder row could not be written', () => {
     return h;
   }
 
-  test('is not said to be held nor not to be: only the next start finds out', async () => {
+  test('is neither held nor given up until the next start', async () => {
     const h = await failedTake(true);
     expect(h.engine.partitions.holding(P)).toBeUndefined();
     await expect(h.clock.run(h.engine.partitions.settle(P))).rejects.toMatchObject({ reason: 'STORE_FAILED' });
   });
 
-  test('is known not to be held where the write before it failed, as batches are not atomic', async () => {
+  test('is known not to be held if batches are not atomic and the write before it failed', async () => {
     const h = await failedTake(false);
     await h.clock.run(h.engine.partitions.settle(P));
     expect(h.engine.partitions.holding(P)).toBeUndefined();
   });
 });
 
-test('partitions that are claimed together are told of together: whoever hears of it looks at all there are', async () => {
+test('listeners hear of partitions that are claimed together in one call', async () => {
   const h = new EngineHarness({ clustered: true, config: { partitions: 1024 } });
   await h.open();
   const told: (readonly PartitionId[])[] = [];
@@ -215,7 +218,7 @@ describe('an operation that waits for a frozen partition which is then released'
     ['a look at the head', (h) => h.engine.peekTasks({ queue, kind: 'head', limit: 1, includeData: false })],
     ['a look at a task', (h) => h.engine.getTasks({ queue, pids: ['1' as Pid], includeData: false })],
   ];
-  test.each(operations)('is told that this node does not hold it: %s', async (_, run) => {
+  test.each(operations)('is refused with NOT_HOLDER: %s', async (_, run) => {
     const h = await holderAt(1);
     const { partitions } = h.engine;
     partitions.freeze(P);
@@ -227,12 +230,12 @@ describe('an operation that waits for a frozen partition which is then released'
   });
 });
 
-describe('a node that stands still between being allowed to commit and committing', () => {
+describe('a node that is paused between the permission to commit and the commit', () => {
   const mail = { enqueue: [{ queue: QUEUE, data: 'hello' }], id: 'once' };
 
-  test('applies the update when it is repeated, and does not take it for one that was', async () => {
+  test('applies the repeated update: the refused one was not recorded', async () => {
     const h = await holderAt(1);
-    // Asked twice in the turn, it notices at the second time.
+    // The guard is called twice in a turn. The second call notices the pause.
     let asked = 0;
     h.engine.partitions.guard(() => (++asked === 2 ? new Promise<void>(() => {}) : undefined));
     await expect(h.clock.run(h.update(mail))).rejects.toMatchObject({ reason: 'STARTING' });

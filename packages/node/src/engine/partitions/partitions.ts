@@ -18,65 +18,65 @@ import { ImportBrokenError, PartitionImport } from './transfer/import-partition.
 
 const EMPTY = new Uint8Array(0);
 
-/** The engine, as far as partitions come and go in it. */
+/** The parts of an engine that partitions need. */
 export interface PartitionsDeps {
   readonly store: Store;
   readonly clock: Clock;
   readonly config: EngineConfig;
   readonly holdings: Holdings;
   readonly memory: () => EngineState | undefined;
-  /** Throws a `Refusal` while nothing can be written. */
+  /** Throws a `Refusal` while the engine cannot write. */
   readonly writable: () => EngineState;
   readonly leaseRequests: () => LeaseRequests | undefined;
-  /** Resolves when the checkpoint that is being written is over, well or not. */
+  /** Resolves when the checkpoint in progress has ended, with or without success. */
   readonly checkpointed: () => Promise<void>;
-  /** After a failed write: the memory that is built again, once it is there. Rejects where the engine stops before. */
+  /** After a failed write: resolves with the rebuilt state. Rejects if the engine stops first. */
   readonly rebuilt: () => Promise<EngineState>;
-  /** Rows that a partition brought along can be deleted. */
+  /** Deletes the rows of ended queues that arrived with a partition. */
   readonly reap: () => Promise<void>;
 }
 
-/** What the target is told about a partition that it is to take. */
+/** The state of a partition at its hand-over. The target checks its copy against it. */
 export interface HandOverTotals {
   readonly lastTicket: Ticket;
   readonly tasks: number;
 }
 
-/** What an offer says of the partition; see `OfferPartitionRequest`. */
+/** The partition in an offer; see `OfferPartitionRequest`. */
 export interface OfferedPartition {
   readonly id: PartitionId;
   readonly epoch: number;
-  /** The holder's clock, when it made the offer. */
+  /** Time of the offer by the holder's clock. */
   readonly now: Instant;
   readonly ticket: Ticket;
   readonly nextQueueId: QueueId;
 }
 
 /**
- * The partitions of an engine: how they come, go and change their state. Each change of a holder is durable before
- * anything acts upon it, and goes through the commit log, so that it has its place among the atoms.
+ * The partitions of an engine: how they arrive, leave and change state. A change of holder is durable before it takes effect.
+ * It goes through the commit log, so that it is ordered with the atoms.
  */
 export class Partitions implements PartitionHost {
   readonly #deps: PartitionsDeps;
-  /** Rows of partitions that were given up are being deleted. */
+  /** Partitions that were given up: resolves when their rows are deleted. */
   readonly #clearing = new Map<PartitionId, Promise<void>>();
   readonly #thawing = new Set<PartitionId>();
-  /** Imports that began last; one that ended in nothing stays until the partition comes here. */
+  /** The latest import of each partition. A failed import stays until the partition arrives. */
   readonly #arriving = new Map<PartitionId, PartitionImport>();
-  /** Partitions that begin anew here: nothing may arrive of them. */
+  /** Partitions that are starting empty here. They accept no import. */
   readonly #claiming = new Set<PartitionId>();
-  /** Whether the disk names this node as the holder is not known: the write of the row failed, or is under way. */
+  /** Partitions whose holder on disk is not known: the write of the row has failed or is in progress. */
   readonly #uncertain = new Set<PartitionId>();
-  /** Partitions that were given up at this epoch, while the disk may still name this node. */
+  /** By partition: the epoch at which it was given up, while the disk may still name this node as its holder. */
   readonly #unreleased = new Map<PartitionId, number>();
-  /** Whether the rows that were read at the start are on disk: they may show without being so. */
+  /** True after the rows that were read at the start were synced. Before, a crash of the machine may lose them. */
   #startIsDurable = false;
 
   constructor(deps: PartitionsDeps) {
     this.#deps = deps;
   }
 
-  /** How many there are in all, held or not. */
+  /** Number of all partitions, held or not. */
   get count(): number {
     return this.#deps.config.partitions;
   }
@@ -96,7 +96,7 @@ export class Partitions implements PartitionHost {
     return this.#deps.holdings.holds(id);
   }
 
-  /** In a partition that is held. */
+  /** Number of tasks in a held partition. */
   tasksIn(id: PartitionId): number {
     return this.#sizeOf(id).tasks;
   }
@@ -123,7 +123,7 @@ export class Partitions implements PartitionHost {
     if (wanted.size === 0) return;
     for (const id of wanted.keys()) {
       this.#claiming.add(id);
-      // What is on its way here, or just about to begin, would write into it or clear it.
+      // An import in progress would write into the partition or clear it.
       this.#arriving.get(id)?.end();
     }
     try {
@@ -136,19 +136,19 @@ export class Partitions implements PartitionHost {
   async #claim(wanted: ReadonlyMap<PartitionId, number>): Promise<void> {
     const { holdings, store, config } = this.#deps;
     await Promise.all([...wanted.keys()].map((id) => this.#clearing.get(id)));
-    // What could not be cleared when it was given up must not come back, nor what an unfinished import left.
+    // Rows of an earlier holding or of an unfinished import must not reappear.
     for (const id of wanted.keys()) if (holdings.get(id) || this.#arriving.has(id)) await clearPartition(store, id);
-    // A store that served without a cluster has them already, with what is in them.
+    // A store that was used without a cluster already has these partitions, with tasks.
     const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
     const memory = this.#deps.writable();
     const begun = [...wanted.keys()].filter((id) => !partitions.has(id));
     const behind = ticketBehindEarlierLives(memory.clock.now());
-    // What is written here comes behind what is uncertain.
+    // The rows written below are ordered behind the uncertain ones.
     for (const id of wanted.keys()) {
       this.#uncertain.delete(id);
       this.#unreleased.delete(id);
     }
-    // Where batches are not atomic, the holder's row must not survive alone.
+    // Without atomic batches the holder's row must be written last.
     if (!store.atomicBatches) await memory.log.appendRows((batch) => putBegun(batch, begun, behind));
     await memory.log.appendRows((batch) => {
       if (store.atomicBatches) putBegun(batch, begun, behind);
@@ -174,7 +174,7 @@ export class Partitions implements PartitionHost {
       await this.#putAway(id, holding.to, holding.epoch);
   }
 
-  /** Deletes what earlier runs left of partitions that are not held. */
+  /** Deletes the rows that earlier runs left of partitions which are not held. */
   async clearLeftovers(): Promise<void> {
     const { store, holdings } = this.#deps;
     if (!holdings.everything) await this.#syncStart();
@@ -185,14 +185,14 @@ export class Partitions implements PartitionHost {
     }
   }
 
-  /** A snapshot and the log behind it, of a partition that is served. */
+  /** Starts an export of a serving partition: a snapshot and the log behind it. */
   export(id: PartitionId): PartitionExport {
     const { holdings, writable } = this.#deps;
     if (!holdings.canCommit(id)) throw new ExportBrokenError(`partition ${id} is not served here`);
     return new PartitionExport(writable(), id);
   }
 
-  /** Callers wait from now on, and nothing of the partition changes. */
+  /** Freezes a partition: it does not change from now on, and its callers wait. */
   freeze(id: PartitionId): void {
     const { holdings } = this.#deps;
     const holding = holdings.get(id);
@@ -200,7 +200,7 @@ export class Partitions implements PartitionHost {
     holdings.freeze(id, holding.epoch);
   }
 
-  /** Of a frozen partition: resolves when all of it is durable, and that `to` may take it. */
+  /** Lets `to` take a frozen partition. Resolves when this and all of the partition are durable. */
   async handOver(id: PartitionId, to: string): Promise<HandOverTotals> {
     const { holdings, writable } = this.#deps;
     const holding = holdings.get(id);
@@ -208,55 +208,55 @@ export class Partitions implements PartitionHost {
     const memory = writable();
     const { lastTicket } = memory.ticketsOf(id);
     const { tasks } = this.#sizeOf(id);
-    // Callers must not be served any more from the moment at which this may be on disk.
+    // Callers must not be served once the row may be on disk.
     holdings.handOver(id, to);
     await write(memory, [[id, { kind: 'handing-over', epoch: holding.epoch, to }]]);
     return { lastTicket, tasks };
   }
 
-  /** Serves a frozen partition again: nobody took it, nor ever will at an epoch below this one. */
+  /** Serves a frozen partition again. The caller knows that no node has taken it, or can take it below this epoch. */
   async thaw(id: PartitionId, epoch?: number): Promise<void> {
     const { holdings } = this.#deps;
     const holding = holdings.get(id);
     if (holding?.kind === 'frozen') return holdings.serve(id, holding.epoch);
-    // One at a time: rows of two would be in the order of the calls, and memory in that of their ends.
+    // One at a time: two calls write their rows in the order of the calls, but change memory in the order of their ends.
     if (holding?.kind !== 'handing-over' || this.#thawing.has(id)) return;
     this.#thawing.add(id);
     try {
       const next = epoch ?? holding.epoch;
       await write(this.#deps.writable(), [[id, { kind: 'serving', epoch: next }]]);
-      // It may have been given up meanwhile, with a row behind this one.
+      // The partition may have been given up meanwhile, with a later row.
       if (holdings.get(id) === holding) holdings.serve(id, next);
     } finally {
       this.#thawing.delete(id);
     }
   }
 
-  /** Callers are refused, not held, until the partition is served again or given up. */
+  /** Refuses callers, instead of letting them wait, until the partition is served again or given up. */
   stall(id: PartitionId): void {
     this.#deps.holdings.stall(id);
   }
 
-  /** Gives the partition up: `to` has it, at that epoch. When it rejects, that is so, but perhaps not on disk. */
+  /** Gives the partition up, because `to` holds it at this epoch. If this rejects, it is given up, but perhaps not on disk. */
   async release(id: PartitionId, to: string, epoch: number): Promise<void> {
     const { holdings, leaseRequests, memory } = this.#deps;
     const earlier = holdings.get(id);
     if (earlier?.kind === 'released' && earlier.epoch >= epoch) return;
-    // Not a moment later: somebody else may be changing it by now.
+    // In this turn, because the new holder may already be changing the partition.
     holdings.release(id, epoch, to);
     leaseRequests()?.abandon(id);
     memory()?.abandon(id);
     await this.#putAway(id, to, epoch);
   }
 
-  /** What was given up is so on disk as well when it resolves; its rows are deleted later. */
+  /** Resolves when the disk, too, says that the partition was given up. Its rows are deleted later. */
   async #putAway(id: PartitionId, to: string, epoch: number): Promise<void> {
     this.#unreleased.set(id, epoch);
     const written = this.#writeReleased(id, to, epoch);
-    // In this turn: whoever brings the partition back waits for the whole of it.
+    // Set in this turn: an import or claim of the partition waits for the deletion.
     const cleared = Promise.all([written, this.#clearing.get(id)])
       .then(() => this.#clear(id))
-      // What is left then is cleared at the next start.
+      // The next start clears the rows that are left.
       .catch(() => {})
       .finally(() => {
         if (this.#clearing.get(id) === cleared) this.#clearing.delete(id);
@@ -266,13 +266,13 @@ export class Partitions implements PartitionHost {
     if (this.#unreleased.get(id) === epoch) this.#unreleased.delete(id);
   }
 
-  /** Prepares to receive a partition. */
+  /** Prepares an import of a partition. */
   async import({ id, epoch, now, ticket, nextQueueId }: OfferedPartition): Promise<PartitionImport> {
     const { clock, config, store } = this.#deps;
     const shiftMs = clock.now() - now;
     const { requestIdWindowMs: requestWindowMs } = config;
     const options = { store, partition: id, epoch, shiftMs, ticket, nextQueueId, requestWindowMs };
-    if (this.#claiming.has(id)) throw new ImportBrokenError(`partition ${id} begins anew here`);
+    if (this.#claiming.has(id)) throw new ImportBrokenError(`partition ${id} starts empty here`);
     const arriving = new PartitionImport({ ...options, now: () => clock.now() });
     this.#arriving.get(id)?.end();
     this.#arriving.set(id, arriving);
@@ -282,15 +282,15 @@ export class Partitions implements PartitionHost {
   }
 
   /**
-   * Holds a partition whose import is complete; resolves when that is durable. When it rejects the partition is not held,
-   * and the disk may say otherwise: see `settle`.
+   * Holds a partition after its complete import. Resolves when that is durable. If it rejects, the partition is not held, but
+   * the disk may say otherwise: see `settle`.
    */
   async take(arrived: PartitionImport): Promise<void> {
     const { holdings, writable } = this.#deps;
     const { partition, epoch, recovered } = arrived;
     arrived.assertGoesOn();
     const memory = writable();
-    // Where batches are not atomic, the holder's row must not survive alone. Callers wait: no more writes than it takes.
+    // Without atomic batches the holder's row must be written last. With them one write is enough, and callers wait for it.
     const { atomicBatches } = this.#deps.store;
     if (!atomicBatches) await memory.log.appendRows((rows) => arrived.writeState(rows));
     await this.#writeHolder(memory, arrived, (rows) => {
@@ -308,8 +308,8 @@ export class Partitions implements PartitionHost {
   }
 
   /**
-   * Resolves when the disk says of the partition what `holding` does, so that another node may act upon it. Rejects while
-   * that cannot be known: after a failed write only a restart tells what is on disk.
+   * Resolves when the disk agrees with `holding`, so that other nodes may rely on it. Rejects while that is not known: after a
+   * failed write, only a restart shows what is on disk.
    */
   async settle(id: PartitionId): Promise<void> {
     if (this.#startIsDurable && !this.#uncertain.has(id)) return;
@@ -330,7 +330,7 @@ export class Partitions implements PartitionHost {
       await this.#deps.store.write(new WriteBatch(), { sync: true });
       this.#startIsDurable = true;
     } catch (error) {
-      // A full disk keeps nobody from starting; whoever must know for certain tries again.
+      // A full disk does not prevent the start. `settle` tries again.
       if (!(error instanceof StoreFullError)) throw error;
     }
   }
@@ -345,15 +345,15 @@ export class Partitions implements PartitionHost {
     try {
       await memory.log.appendRows(fill);
     } catch (error) {
-      // The store promises that nothing of such a batch is there.
+      // On a full disk the store promises that no part of an atomic batch is written.
       if (error instanceof StoreFullError && this.#deps.store.atomicBatches) this.#uncertain.delete(partition);
       throw error;
     }
   }
 
   /**
-   * Of what is on disk, in one turn with its being served. Memory that is being built again reads what is held, and
-   * this is not yet: it is told once it is there.
+   * Adds durable partitions to memory in the turn in which they start to be served. If memory is being rebuilt, this waits for
+   * it: the rebuild reads only the partitions that are held already.
    */
   async #adopt(memory: EngineState, adopt: (current: EngineState) => void): Promise<void> {
     let current = memory;
@@ -365,11 +365,11 @@ export class Partitions implements PartitionHost {
     await write(this.#deps.writable(), [[id, { kind: 'released', epoch, to }]]);
   }
 
-  /** Not before everybody who reads the rows, or may still write some, is through. */
+  /** Deletes the rows of a partition after the operations that may still read or write them have ended. */
   async #clear(id: PartitionId): Promise<void> {
     await this.#deps.checkpointed();
     await this.#deps.leaseRequests()?.delivered();
-    // An import that waits for this clears what is left itself.
+    // An import that waits for this call clears the rows itself.
     if (!this.#deps.holdings.holds(id) && !this.#arriving.has(id)) await clearPartition(this.#deps.store, id);
   }
 
@@ -393,7 +393,7 @@ function putHolders(batch: WriteBatch, rows: readonly HolderOf[]): void {
   }
 }
 
-/** Recovery must know where the log of a partition begins. */
+/** Writes the rows of new partitions, so that recovery knows where their logs begin. */
 function putBegun(batch: WriteBatch, ids: readonly PartitionId[], appliedTicket: Ticket): void {
   const { nextQueueId } = newPartition();
   for (const id of ids) {

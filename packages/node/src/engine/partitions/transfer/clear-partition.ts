@@ -14,8 +14,8 @@ const FAMILIES = [
 ] as const;
 
 /**
- * Deletes whatever rows are left of a partition that this node does not hold; by range, whatever their number. `check`
- * is asked in the turn of each deletion, and throws where no more may be deleted.
+ * Deletes all rows of a partition that this node does not hold, by range. `check` is called in the turn of each deletion and
+ * throws if no more may be deleted.
  */
 export async function clearPartition(store: Store, id: PartitionId, check = (): void => {}): Promise<void> {
   for (const family of FAMILIES) {
@@ -26,6 +26,6 @@ export async function clearPartition(store: Store, id: PartitionId, check = (): 
   const done = new WriteBatch();
   done.delete(Family.meta, metaKeys.partition(id));
   done.delete(Family.meta, metaKeys.clear(id));
-  // Synced, because it must not survive without the range deletions before it.
+  // Synced: the deletion of this row must not survive a crash without the range deletions before it.
   await store.write(done, { sync: true });
 }

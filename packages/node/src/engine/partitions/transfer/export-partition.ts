@@ -6,7 +6,7 @@ import { Family, type KeyRange, type Row } from '../../../ports/store.ts';
 import type { EngineState } from '../../engine-state.ts';
 import type { Queue } from '../../queues/queue.ts';
 
-/** Rows of one part of a snapshot take about so many bytes. */
+/** Approximate size of the rows in one part of a snapshot. */
 const PART_BYTES = 256 * 1024;
 const PAGE = { rows: 2000, bytes: PART_BYTES, once: true };
 
@@ -16,26 +16,26 @@ const TASK_FAMILIES = [
   [TransferredRowKind.TRANSFERRED_ROW_KIND_HIDDEN, Family.hidden],
 ] as const;
 
-/** What the target must know before the first part. */
+/** The facts that the target needs before the first part. */
 export interface ExportOffer {
   readonly now: Instant;
-  /** The snapshot has the effects of all atoms up to this one, and maybe of later ones. */
+  /** The snapshot has the effects of all atoms up to this ticket, and perhaps of later ones. */
   readonly ticket: Ticket;
   readonly nextQueueId: QueueId;
 }
 
-/** The export ended because the partition is not as it was, or memory was built anew. Nothing is lost; begin again. */
+/** The export cannot continue: the partition has changed its state, or a write has failed. Retry with a new export. */
 export class ExportBrokenError extends Error {
   override readonly name = 'ExportBrokenError';
 }
 
 /**
- * A snapshot of a partition and the log behind it, read while the partition serves on (the paper, 5.7).
+ * A snapshot of a partition and the log behind it, read while the partition serves operations (the paper, 5.7).
  *
- * The snapshot is not of one instant: a part has the effects of every atom applied before it was read. It is right
- * nevertheless, if parts and atoms arrive in the order in which they are taken here: changes write whole rows, so the
- * later of the two always has the row as it is. Only the ledgers of queues are counted on: they are of the offer's
- * instant, and all of them go before the first atom.
+ * The parts of the snapshot are read at different times: each has the effects of all atoms applied before. The result is
+ * correct if parts and atoms arrive in the order in which they are taken here: both write whole rows, and the later one has the
+ * current row. Ledgers are different, because the target adds the atoms to them: they have the state at the offer's ticket and
+ * are all sent before the first atom.
  */
 export class PartitionExport implements Disposable {
   readonly partition: PartitionId;
@@ -44,10 +44,10 @@ export class PartitionExport implements Disposable {
   readonly #tail: LogTail;
   readonly #queues: readonly Queue[];
   readonly #ledgers: readonly TransferredRow[];
-  /** All ledgers are in parts that were taken. */
+  /** True after all ledgers were taken. */
   #ledgersTaken = false;
 
-  /** Begins in this turn: every later atom is in the tail. */
+  /** Starts in this turn: the tail has every later atom. */
   constructor(memory: EngineState, partition: PartitionId) {
     this.partition = partition;
     this.#memory = memory;
@@ -64,18 +64,18 @@ export class PartitionExport implements Disposable {
     }));
   }
 
-  /** Resolves when all that was committed so far is on disk and can be read. */
+  /** Resolves when everything committed so far is on disk and can be read. */
   synced(): Promise<void> {
     return this.#memory.log.appendRows(() => {});
   }
 
-  /** The parts of the snapshot. Between two of them the atoms that came meanwhile are to be taken. */
+  /** The parts of the snapshot. After each part, the caller takes the atoms that were committed meanwhile. */
   async *rows(): AsyncGenerator<TransferredRow[]> {
-    // What is read must have the effects of all atoms up to the offer's ticket.
+    // The rows must include the effects of all atoms up to the offer's ticket.
     await this.synced();
     let part: TransferredRow[] = [];
     let bytes = 0;
-    // Whole pages: an atom taken between two rows of one page would be undone by the second.
+    // Only whole pages: the second of two rows of a page would undo an atom taken between them.
     for await (const page of this.#pages()) {
       part.push(...page);
       for (const { key, value } of page) bytes += key.byteLength + value.byteLength;
@@ -87,22 +87,22 @@ export class PartitionExport implements Disposable {
     if (part.length > 0) yield part;
   }
 
-  /** Bytes of the atoms that wait to be taken; none may be before the target has what they count on. */
+  /** Bytes of the atoms that wait to be taken. 0 until the ledgers were taken, because the target adds the atoms to them. */
   get backlogBytes(): number {
     this.assertWhole();
     return this.#ledgersTaken ? this.#tail.backlogBytes : 0;
   }
 
-  /** The next atoms of the tail; none if there are none now. */
+  /** Takes the next atoms of the tail. Empty if none wait. */
   takeAtoms(maxBytes = PART_BYTES): TransferredAtom[] {
     this.assertWhole();
     return this.#tail.take(maxBytes);
   }
 
-  /** Throws where what was sent cannot be completed any more. */
+  /** Throws if the export cannot be completed any more. */
   assertWhole(): void {
     if (this.#memory.failed) throw new ExportBrokenError('a write of the holder failed');
-    if (this.#tail.overflown) throw new ExportBrokenError('the partition takes in more than is sent');
+    if (this.#tail.overflown) throw new ExportBrokenError('the partition changes faster than it is sent');
   }
 
   [Symbol.dispose](): void {
@@ -110,9 +110,9 @@ export class PartitionExport implements Disposable {
   }
 
   async *#pages(): AsyncGenerator<TransferredRow[]> {
-    // As they were at the offer's ticket, whatever came meanwhile: the target counts the atoms behind it.
+    // The ledgers at the offer's ticket, without later changes: the target adds the atoms behind it.
     yield* pagesOf(this.#ledgers);
-    // One that came behind an atom would undo what the target counted of it.
+    // A ledger sent behind an atom would undo the atom's counts at the target.
     this.#ledgersTaken = true;
     for (const queue of this.#queues) {
       const range = { gte: queue.prefix as KeyRange['gte'], lt: afterPrefix(queue.prefix) };
@@ -123,7 +123,7 @@ export class PartitionExport implements Disposable {
     for await (const rows of this.#scan(Family.requests, partitionRange(this.partition))) yield rows.map(requestRow);
   }
 
-  /** A page at a time, each as it is when it is read; a queue that is dropped meanwhile has no more rows. */
+  /** Reads rows page by page, each page with its current state. Ends if the queue is dropped meanwhile. */
   async *#scan(family: Family, range: KeyRange, queue?: Queue): AsyncGenerator<Row[]> {
     let { gte } = range;
     while (!queue?.dropped) {
@@ -137,7 +137,7 @@ export class PartitionExport implements Disposable {
   }
 }
 
-/** Names and PIDs make some rows a hundred times as long as others. */
+/** Splits rows into pages by size: with long names and PIDs some rows are 100 times as long as others. */
 function* pagesOf(rows: readonly TransferredRow[]): Generator<TransferredRow[]> {
   let page: TransferredRow[] = [];
   let bytes = 0;

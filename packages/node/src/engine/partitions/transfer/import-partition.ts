@@ -22,7 +22,7 @@ import type { ArrivedRequest } from '../../requests/request-ids.ts';
 import { clearPartition } from './clear-partition.ts';
 import { shiftAtom, shiftInstant, shiftState } from './shift.ts';
 
-/** What arrived does not make the partition it should; nothing of it is held. */
+/** The import has failed, because what arrived is not the whole partition. This node does not hold it. */
 export class ImportBrokenError extends Error {
   override readonly name = 'ImportBrokenError';
 }
@@ -31,7 +31,7 @@ export interface ImportOptions {
   readonly store: Store;
   readonly partition: PartitionId;
   readonly epoch: number;
-  /** What to add to the holder's instants. */
+  /** Added to the holder's instants, in milliseconds. */
   readonly shiftMs: number;
   readonly ticket: Ticket;
   readonly nextQueueId: QueueId;
@@ -39,14 +39,14 @@ export interface ImportOptions {
   readonly now: () => Instant;
 }
 
-/** Outcomes of requests are kept at hand up to so many bytes; others are in the store. */
+/** Limit of the request outcomes that are kept in memory. Others are read from the store. */
 const MAX_REQUEST_BYTES = 16 * 1024 * 1024;
 
 const EMPTY = new Uint8Array(0);
 
 /**
- * A partition on its way to this node. Its rows are written as they come, unsynced, and are nobody's until the row that
- * says that this node holds it; what an unfinished import leaves is cleared at the next start or the next import.
+ * A partition that is being transferred to this node. Its rows are written when they arrive, without a sync. They have no
+ * effect until the row is written that makes this node the holder. The next start or import clears an unfinished import.
  */
 export class PartitionImport {
   readonly partition: PartitionId;
@@ -54,13 +54,13 @@ export class PartitionImport {
   readonly recovered: RecoveredPartition;
   /** Outcomes of requests that a caller may repeat at this node, by id. */
   readonly requests = new Map<string, ArrivedRequest>();
-  /** There were more requests than are in `requests`. */
+  /** True if `requests` does not have all requests that arrived. */
   requestsLeftOut = false;
   #requestBytes = 0;
   readonly #options: ImportOptions;
-  /** Of the atom whose end has not arrived. */
+  /** Pieces of an atom that has not arrived completely. */
   #pieces: Uint8Array[] = [];
-  /** Generations that ended on the way: parts of them may have been written before or after. */
+  /** Generations that ended during the transfer. Rows of them may arrive before or after their end. */
   readonly #dropped: QueueId[] = [];
   #ended = false;
 
@@ -74,14 +74,14 @@ export class PartitionImport {
   }
 
   /**
-   * From this turn on nothing of it is written nor deleted any more, whatever is waited for or still arrives: the
-   * partition is somebody else's. The store puts what was written before ahead of what others write later.
+   * Ends the import, because the partition arrives in another way. From this turn on it writes and deletes no rows, even for
+   * messages that still arrive. The store orders its earlier writes before all later ones.
    */
   end(): void {
     this.#ended = true;
   }
 
-  /** Makes room for it. Must be resolved before anything is added. */
+  /** Clears old rows of the partition. Wait for this before rows or atoms are added. */
   async begin(): Promise<void> {
     const { store, partition } = this.#options;
     this.assertGoesOn();
@@ -89,7 +89,7 @@ export class PartitionImport {
     mark.put(Family.meta, metaKeys.clear(partition), EMPTY);
     await store.write(mark, { sync: true });
     await clearPartition(store, partition, () => this.assertGoesOn());
-    // Again: clearing took it away.
+    // Check again after the wait, and write the mark again: clearing has deleted it.
     this.assertGoesOn();
     const marked = new WriteBatch();
     marked.put(Family.meta, metaKeys.clear(partition), EMPTY);
@@ -97,9 +97,12 @@ export class PartitionImport {
     this.assertGoesOn();
   }
 
-  /** To be asked in the turn in which something is written. */
+  /** Throws if the import has ended. Call it in the turn of each write. */
   assertGoesOn(): void {
-    if (this.#ended) throw new ImportBrokenError(`partition ${this.partition} begins anew here, or arrives once more`);
+    if (this.#ended)
+      throw new ImportBrokenError(
+        `partition ${this.partition} starts empty here, or a newer import has replaced this one`,
+      );
   }
 
   async addRows(rows: readonly TransferredRow[]): Promise<void> {
@@ -129,12 +132,12 @@ export class PartitionImport {
     if (batch.count > 0) await store.write(batch, { sync: false });
   }
 
-  /** Makes durable what has come so far, so that what makes this node the holder has little left to sync. */
+  /** Makes everything that has arrived durable, so that the write of the holder row has little left to sync. */
   async sync(): Promise<void> {
     await this.#options.store.write(new WriteBatch(), { sync: true });
   }
 
-  /** Throws where what arrived is not the whole partition. */
+  /** Throws if the whole partition has not arrived. */
   assertComplete(lastTicket: number, tasks: number): void {
     let counted = 0;
     for (const { size } of this.recovered.ledgers.values()) counted += size;
@@ -145,7 +148,7 @@ export class PartitionImport {
     }
   }
 
-  /** What must be durable before `holderRow`. */
+  /** Writes the rows that must be durable before, or together with, those of `writeHolder`. */
   writeState(batch: WriteBatch): void {
     const { partition, recovered } = this;
     for (const ledger of recovered.ledgers.values()) {
@@ -154,18 +157,18 @@ export class PartitionImport {
     for (const queueId of this.#dropped) batch.put(Family.meta, metaKeys.reap(partition, queueId), EMPTY);
     const row = encodePartitionRow({ appliedTicket: recovered.lastTicket, nextQueueId: recovered.nextQueueId });
     batch.put(Family.meta, metaKeys.partition(partition), row);
-    // There is no log before this ticket.
+    // The log on this node begins behind this ticket.
     recovered.trimmedTicket = recovered.lastTicket;
     recovered.changed.clear();
   }
 
-  /** Makes this node the holder. */
+  /** Writes the row that makes this node the holder. */
   writeHolder(batch: WriteBatch): void {
     batch.put(Family.meta, metaKeys.holder(this.partition), encodeHolderRow({ kind: 'serving', epoch: this.epoch }));
     batch.delete(Family.meta, metaKeys.clear(this.partition));
   }
 
-  /** The whole entry, once its last piece is there. */
+  /** The whole entry after its last piece has arrived; undefined before. */
   #join(piece: Uint8Array, continues: boolean): Uint8Array | undefined {
     if (!continues && this.#pieces.length === 0) return piece;
     this.#pieces.push(piece);
@@ -198,7 +201,7 @@ export class PartitionImport {
     }
   }
 
-  /** The row does not say when within its window the request was: the end of it, so that it is not forgotten too early. */
+  /** The row does not tell the time within its window. The end of the window is used, so that it is not forgotten too early. */
   #addRequest(batch: WriteBatch, { key, value, window }: TransferredRow): void {
     const { partition, shiftMs, requestWindowMs, now } = this.#options;
     const id = latin1Of(key);
@@ -215,7 +218,7 @@ export class PartitionImport {
   }
 }
 
-/** What an atom made of its tasks, change by change: one may take a task away and put another of its PID there. */
+/** Writes the states that an atom gives its tasks, change by change: it may replace a task by another one with the same PID. */
 function writeStates(batch: WriteBatch, { partition, changes }: ApplyAtom): void {
   for (const change of changes) {
     const earlier = change.kind === 'enqueue' ? [] : [change.before];

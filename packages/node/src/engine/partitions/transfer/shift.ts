@@ -2,9 +2,8 @@ import type { Instant, TaskState } from '@taskmaster/server/domain';
 import type { ApplyAtom, TaskChange } from '../../../domain/atom.ts';
 
 /*
- * Clocks of nodes differ, so instants travel as the time that remains: what arrives is moved by the difference between
- * the clocks at the beginning of the transfer. Messages take time on their way, so a lease may last a little longer than
- * it would have, never shorter.
+ * Clocks of nodes differ. So the target adds the difference between the clocks at the start of the transfer to every instant
+ * that arrives. This difference includes the travel time of the offer: a lease may end a little later, never earlier.
  */
 
 export const shiftInstant = (at: Instant, byMs: number): Instant => Math.max(0, at + byMs) as Instant;
