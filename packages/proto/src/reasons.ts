@@ -4,66 +4,162 @@ import { status } from '@grpc/grpc-js';
 export const ERROR_DOMAIN = 'taskmaster';
 
 /**
- * Every reason a request can be refused for, and the gRPC status it travels under. The one table shared by node, proxy
- * and client; docs/reference/errors.md says what each means and what the caller does next.
+ * Every reason for a refusal, with the gRPC status that carries it. Node, proxy and client share this table. The comments say what
+ * a reason means and, after "Do:", what the caller does next. docs/reference/errors.md is generated from them.
  */
 export const statusOfReason = {
-  // The request itself is wrong: repeating it cannot help.
+  // The request is wrong: a retry cannot help
+  /** The bytes are not a message of this type, or a number is beyond 2^53. Do: Check the version of the stub. */
   MALFORMED_REQUEST: status.INVALID_ARGUMENT,
+  /** A queue name is empty, too long, not UTF-8, or has U+FFFD. Do: Use another name. */
   INVALID_QUEUE: status.INVALID_ARGUMENT,
+  /** A PID is missing or too long. Do: Shorten it, or use its hash. */
   INVALID_PID: status.INVALID_ARGUMENT,
+  /** A field is out of range. The metadata has the field and its limit. Do: Read the field's comment in the .proto. */
   INVALID_ARGUMENT: status.INVALID_ARGUMENT,
+  /** The expression is too long, or is not RE2. Do: RE2 has no look-ahead and no back references. */
   INVALID_REGEX: status.INVALID_ARGUMENT,
+  /** The token is not from a listing. Do: Begin with an empty token. */
   INVALID_PAGE_TOKEN: status.INVALID_ARGUMENT,
+  /** An update names queues of two groups. Do: An update is atomic within one group: split it. */
   MIXED_GROUPS: status.INVALID_ARGUMENT,
+  /** An update names one task twice among dequeues, renewals and releases. Do: Name it once. */
   CONFLICTING_ITEMS: status.INVALID_ARGUMENT,
+  /** The request has nothing to do. Do: Do not send it. */
   EMPTY_REQUEST: status.INVALID_ARGUMENT,
+  /** The request has more items than one request may have. Do: Split it. */
   TOO_MANY_ITEMS: status.INVALID_ARGUMENT,
+  /** A payload is too large. Do: Store the data elsewhere and enqueue a reference to it. */
   DATA_TOO_LARGE: status.INVALID_ARGUMENT,
+  /**
+   * The request is too large, or it would move more payload to dead-letter queues at once than fits into memory. Do:
+   * Split it.
+   */
   REQUEST_TOO_LARGE: status.INVALID_ARGUMENT,
+  /** The request id belongs to a different request. Do: Use a new id for every request. */
   REQUEST_ID_REUSED: status.INVALID_ARGUMENT,
 
-  // The tasks are not as the request supposes.
+  // The task is in another state
+  /** There is no such task: it is completed or deleted, or never existed. Do: Stop the work on it. */
   TASK_NOT_FOUND: status.NOT_FOUND,
+  /** A task with this PID exists, and the mode of the enqueue is to fail then. Do: The task is already there. */
   TASK_EXISTS: status.ALREADY_EXISTS,
+  /**
+   * The lease token is no longer current: the task was leased again, or its lease was reset. Do: Stop the work:
+   * another worker may have the task.
+   */
   LEASE_LOST: status.FAILED_PRECONDITION,
+  /**
+   * The lease expired before the renewal or release. Do: Complete the task if the work is done. This succeeds until
+   * another worker leases the task.
+   */
   LEASE_EXPIRED: status.FAILED_PRECONDITION,
+  /** A renewal or release has no token, and the task is not leased. Do: Lease the task first. */
   NOT_LEASED: status.FAILED_PRECONDITION,
+  /**
+   * The queue holds the largest possible PID, so a FIFO enqueue finds no larger one. Do: Give a PID, or use another
+   * queue.
+   */
   FIFO_EXHAUSTED: status.FAILED_PRECONDITION,
 
-  // Between nodes and operators of a cluster.
+  // Cluster members
+  /** The node belongs to another cluster. Do: Check its address and its data directory. */
   WRONG_CLUSTER: status.FAILED_PRECONDITION,
+  /**
+   * Another member has this name. For an operator's request: several members have it, because they joined at the
+   * same moment. Do: Give the new node another name, or remove the old member. In a request, name a member by its
+   * id.
+   */
   NAME_IN_USE: status.ALREADY_EXISTS,
+  /**
+   * The member has left the cluster or was removed. Its id is not accepted again. Do: Start it with an empty data
+   * directory.
+   */
   MEMBER_LEFT: status.FAILED_PRECONDITION,
+  /** The member to remove still answers. Do: Drain it, or stop it first. */
   MEMBER_ALIVE: status.FAILED_PRECONDITION,
+  /** No other active member could take the partitions of this one. Do: Add a node first. */
   LAST_MEMBER: status.FAILED_PRECONDITION,
+  /** No member has this name. Do: See `taskmaster members`. */
   UNKNOWN_MEMBER: status.NOT_FOUND,
+  /**
+   * The node runs without a cluster, so it has neither members nor holders to report. Do: Start it with
+   * `--bootstrap` or `--join`.
+   */
   NO_CLUSTER: status.FAILED_PRECONDITION,
+  /**
+   * A call or reply that claims to come from another node has no seal of a key of this cluster, or was sent before.
+   * Do: Give all nodes the same `--cluster-key-file`.
+   */
   WRONG_KEY: status.UNAUTHENTICATED,
 
-  // The node cannot serve it now.
+  // The node cannot serve the request now
+  /**
+   * Too many requests or bytes are in flight. The last fifth of the room is for updates without enqueues. Do: Wait
+   * for the retry delay, with jitter.
+   */
   OVERLOADED: status.RESOURCE_EXHAUSTED,
+  /**
+   * Too many long polls wait, at the node or on one connection or stream, which must keep room for other calls. The
+   * metadata has the `limit`. Do: Use fewer waiting workers, name several queues in one wait, or open another
+   * connection.
+   */
   TOO_MANY_WAITERS: status.RESOURCE_EXHAUSTED,
+  /**
+   * The disk has no space. Updates that enqueue are refused; all other calls go on. Do: Free some space. The node
+   * then recovers by itself.
+   */
   DISK_FULL: status.RESOURCE_EXHAUSTED,
+  /** Another node holds the group. Do: Call the node in the metadata. */
   NOT_HOLDER: status.FAILED_PRECONDITION,
+  /** The group moves to another node, and this takes longer than calls are held. Do: Retry after the delay. */
   PARTITION_MOVING: status.UNAVAILABLE,
+  /**
+   * The node that holds the group is unknown or cannot be reached. Nothing has changed. Do: Retry after the delay.
+   * `taskmaster members` shows the missing member.
+   */
   HOLDER_UNREACHABLE: status.UNAVAILABLE,
+  /**
+   * The connection between a proxy and the node broke after the request was sent. The request may have been applied,
+   * or may still be, whatever a retry met. Do: Repeat it if that is safe.
+   */
   OUTCOME_UNKNOWN: status.UNAVAILABLE,
+  /** The node recovers, or was paused and asks whether it is still a member. Do: Retry after the delay. */
   STARTING: status.UNAVAILABLE,
+  /** The node shuts down. Do: Use another endpoint, or wait. */
   SHUTTING_DOWN: status.UNAVAILABLE,
+  /**
+   * A write or fsync failed. The node writes nothing until a restart. The failed write may be on disk all the same;
+   * only the next start shows. Later requests have changed nothing, and their metadata say so. Do: Check the log and
+   * the disk, and restart the node. Then repeat the request if that is safe.
+   */
   STORE_FAILED: status.UNAVAILABLE,
+  /**
+   * The node was started with an older copy of its data directory and serves none of it. Do: See its log and
+   * docs/operate/cluster.md.
+   */
   OLD_DATA: status.UNAVAILABLE,
+  /** Rows on disk are damaged. Do: The node's log names the file. Restore a backup. */
   CORRUPT_DATA: status.DATA_LOSS,
 
-  // The caller's own doing.
+  // Ended by the caller
+  /**
+   * The caller cancelled the call. A cancelled wait has leased nothing. An update may have been applied. Do: Repeat
+   * it if that is safe.
+   */
   CANCELLED: status.CANCELLED,
+  /**
+   * The deadline has passed. A request that was sent may still be applied. The client reports the last refusal
+   * instead, if there was one. Do: Repeat it if that is safe.
+   */
   DEADLINE_EXCEEDED: status.DEADLINE_EXCEEDED,
 
-  // A fault of ours.
+  // Faults
+  /** A fault in TaskMaster. The request may have been applied. The node's log has the details. Do: Report it. */
   INTERNAL: status.INTERNAL,
 } as const satisfies Record<string, status>;
 
-/** Why a request was refused; stable, for programs. */
+/** Why a request was refused. Stable, for programs. */
 export type Reason = keyof typeof statusOfReason;
 
 /** Whether a string from the wire is a reason this version knows. */
@@ -72,8 +168,7 @@ export function isReason(text: string): text is Reason {
 }
 
 /**
- * Whether the same request may succeed later. Whether repeating it is also safe depends on the request: see the
- * client's retry rules.
+ * Whether the same request may succeed later. docs/contract.md says which requests are safe to repeat.
  */
 export function isTransient(reason: Reason): boolean {
   const code = statusOfReason[reason];
@@ -81,8 +176,8 @@ export function isTransient(reason: Reason): boolean {
 }
 
 /**
- * Refusals after which nobody knows whether the request was carried out, or will be: its answer was lost, the caller's time
- * was over, or a write failed half-way. Every other one says that nothing was changed.
+ * Refusals that leave open whether the request was or will be applied: the reply was lost, the deadline passed, or a write failed
+ * half-way. All other refusals mean that nothing has changed.
  */
 export const openReasons: ReadonlySet<string> = new Set<Reason>([
   'OUTCOME_UNKNOWN',
@@ -92,7 +187,7 @@ export const openReasons: ReadonlySet<string> = new Set<Reason>([
   'INTERNAL',
 ]);
 
-/** In the metadata of such a refusal, where its sender knows better: it came before anything was done. */
+/** In the metadata of an open refusal whose sender knows that nothing has changed. */
 export const NOTHING_CHANGED: Readonly<Record<string, string>> = { nothing_changed: 'true' };
 
 /** Whether a refusal leaves open whether the request was carried out. */

@@ -65,11 +65,14 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   ],
   [
     'docs/reference/errors.md',
-    `longer than ${limits.nameBytes} bytes, or not UTF-8`,
-    `a PID is missing or longer than ${limits.pidBytes} bytes`,
-    `longer than ${limits.regexBytes} bytes or not RE2`,
-    `a payload is larger than ${limits.dataBytes / MIB} MiB`,
     `has more than ${constant('server/src/domain/refusal.ts', 'METADATA_VALUE_CHARACTERS')} characters`,
+  ],
+  [
+    'docs/reference/http.md',
+    `are larger than ${constant('server/src/http/server.ts', 'MAX_HEADER_BYTES') / KIB} KiB`,
+    `up to ${count(constant('server/src/http/server.ts', 'MAX_CONNECTIONS'))} connections`,
+    `at most ${constant('node/src/http/queues-page.ts', 'MOST_ROWS')} rows`,
+    `every ${constant('node/src/http/page-script.ts', 'REFRESH_MS') / SECOND} seconds`,
   ],
   [
     'docs/reference/cli.md',
