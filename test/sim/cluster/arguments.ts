@@ -15,6 +15,8 @@ Options:
   --first-seed N   where to begin (default 1)
   --steps N        how often something may befall each cluster (default ${DEFAULT_STEPS})
   --seed N         this one only
+  --old-copies     nodes may also be put back from older copies of their directories. Some seeds do not settle then:
+                   a node notices an old copy only where another node holds one of its partitions at a later epoch
   --trace          print every event of it; with --json on standard error
   --json           one JSON object on standard output: seeds, operations, faults by kind, simulatedHours, violations
   --help
@@ -29,6 +31,7 @@ export type Arguments =
       readonly first: number;
       readonly seeds: number;
       readonly steps: number;
+      readonly oldCopies: boolean;
       readonly trace: boolean;
       readonly json: boolean;
     };
@@ -42,7 +45,7 @@ export class UsageError extends Error {
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
-  const { seed, trace, json } = values;
+  const { seed, trace, json, 'old-copies': oldCopies } = values;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
     throw new UsageError('--seed is one seed: --seeds and --first-seed do not go with it');
   }
@@ -52,6 +55,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     first: seed === undefined ? whole('--first-seed', values['first-seed'], 1, 0) : whole('--seed', seed, 1, 0),
     seeds: seed === undefined ? whole('--seeds', values.seeds, DEFAULT_SEEDS, 1) : 1,
     steps: whole('--steps', values.steps, DEFAULT_STEPS, 0),
+    oldCopies,
     trace,
     json,
   };
@@ -66,6 +70,7 @@ function parse(argv: readonly string[]) {
         'first-seed': { type: 'string' },
         steps: { type: 'string' },
         seed: { type: 'string' },
+        'old-copies': { type: 'boolean', default: false },
         trace: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },

@@ -53,6 +53,8 @@ export interface FaultsOptions {
   /** Those outside that nodes may be cut from. */
   readonly outsiders: readonly string[];
   readonly clocksAgree: boolean;
+  /** Nodes may be put back from older copies of their directories. */
+  readonly putsBack: boolean;
 }
 
 /** Decides what befalls a cluster, and counts it. */
@@ -68,6 +70,7 @@ export class Faults {
   readonly #trouble: Trouble;
   readonly #outsiders: readonly string[];
   readonly #clocksAgree: boolean;
+  readonly #putsBack: boolean;
   readonly #draining = new Set<string>();
   readonly #operator: Operator;
   readonly #transfers: TransferFaults;
@@ -76,12 +79,13 @@ export class Faults {
   #next = 0;
   #over = false;
 
-  constructor({ cluster, random, trouble, outsiders, clocksAgree }: FaultsOptions) {
+  constructor({ cluster, random, trouble, outsiders, clocksAgree, putsBack }: FaultsOptions) {
     this.#cluster = cluster;
     this.#random = random;
     this.#trouble = trouble;
     this.#outsiders = outsiders;
     this.#clocksAgree = clocksAgree;
+    this.#putsBack = putsBack;
     this.#operator = new Operator({ cluster, random, trouble, gone: this.gone });
     this.#names = [...random.shuffle(NAMES.slice(0, FIRST_NAMES)), ...NAMES.slice(FIRST_NAMES)];
     this.#transfers = new TransferFaults({
@@ -139,7 +143,7 @@ export class Faults {
     else if (chance < 0.7 && node) this.#loseForGood(node);
     else if (chance < 0.72 && node) this.#failDisk(node);
     else if (chance < 0.82 && node) this.#pauseInTurn(node);
-    if (node) this.#putBack(node);
+    if (node && this.#putsBack) this.#putBack(node);
     for (let moves = random.int(4); moves > 0; moves--) this.#move();
   }
 

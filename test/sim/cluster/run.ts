@@ -29,14 +29,14 @@ async function main(args: Arguments): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
-  const { first, seeds, steps, json } = args;
+  const { first, seeds, steps, oldCopies, json } = args;
   const traceTo = json ? process.stderr : process.stdout;
   const trace = args.trace ? (line: string): void => void traceTo.write(`${line}\n`) : undefined;
   const summary = new Summary();
   for (let seed = first; seed < first + seeds && !interrupted; seed++) {
     if (seeds > 1)
       showProgress(`seed ${seed}, ${seed - first} of ${seeds} played, ${summary.failed} broke the contract`);
-    const result = await simulate({ seed, steps, trace });
+    const result = await simulate({ seed, steps, oldCopies, trace });
     summary.add(result);
     if (result.violations.length === 0 || json) continue;
     showProgress('');

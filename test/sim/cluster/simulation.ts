@@ -27,6 +27,8 @@ export interface SimulationOptions {
   readonly seed: number;
   /** How often something may befall the cluster. */
   readonly steps?: number;
+  /** Nodes may be put back from older copies of their directories. Default: false. */
+  readonly oldCopies?: boolean;
   /** Told of every event, a line each. */
   readonly trace?: ((line: string) => void) | undefined;
 }
@@ -56,7 +58,7 @@ class Simulation {
   readonly #ways: Ways;
   readonly #workload: Workload;
 
-  constructor({ seed, steps = DEFAULT_STEPS, trace }: SimulationOptions) {
+  constructor({ seed, steps = DEFAULT_STEPS, oldCopies = false, trace }: SimulationOptions) {
     this.#seed = seed;
     this.#steps = steps;
     const random = new SeededRandom(seed);
@@ -84,7 +86,7 @@ class Simulation {
     const clocksAgree = random.chance(0.5);
     this.#ways = new Ways(cluster, random.fork(), trouble);
     const outsiders = [...this.#ways.proxies, 'client'];
-    this.#faults = new Faults({ cluster, random: random.fork(), trouble, outsiders, clocksAgree });
+    this.#faults = new Faults({ cluster, random: random.fork(), trouble, outsiders, clocksAgree, putsBack: oldCopies });
     const look = watchHolders(cluster, trouble, this.#faults.oldCopies);
     cluster.onHoldings = (node) => {
       look(node);
