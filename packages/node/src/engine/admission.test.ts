@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { updateCommand } from '../testing/engine-harness.ts';
 import { Admission, weightOf } from './admission.ts';
 
-/** Work that ends when told. */
+/** Work that ends when the test calls `end` or `fail`. */
 function work() {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   return { run: () => promise, end: () => resolve('done'), fail: () => reject(new Error('broken')) };
@@ -12,7 +12,7 @@ const OVERLOADED = { reason: 'OVERLOADED', retryDelayMs: 100 };
 const never = () => Promise.reject(new Error('must not run'));
 
 describe('admission', () => {
-  test('takes new work up to four fifths of the requests, what ends work up to all of them', async () => {
+  test('admits new work up to four fifths of the requests, and requests that end work up to all', async () => {
     const admission = new Admission({ maxInFlightRequests: 10, maxInFlightBytes: 1000 });
     const running = work();
     const all = Array.from({ length: 8 }, () => admission.run('new', 0, running.run));
@@ -24,7 +24,7 @@ describe('admission', () => {
     await expect(admission.run('new', 0, async () => 'again')).resolves.toBe('again');
   });
 
-  test('takes new work up to four fifths of the bytes, what ends work up to all of them', async () => {
+  test('admits new work up to four fifths of the bytes, and requests that end work up to all', async () => {
     const admission = new Admission({ maxInFlightRequests: 10, maxInFlightBytes: 1000 });
     const running = work();
     const all = [admission.run('new', 800, running.run)];
@@ -37,7 +37,7 @@ describe('admission', () => {
     expect([admission.requests, admission.bytes]).toEqual([0, 0]);
   });
 
-  test('takes a request that is larger than the bound when it is alone', async () => {
+  test('admits a request larger than the bound when it is alone', async () => {
     const admission = new Admission({ maxInFlightRequests: 10, maxInFlightBytes: 1000 });
     await expect(admission.run('new', 5000, async () => 'done')).resolves.toBe('done');
     const running = work();
@@ -47,7 +47,7 @@ describe('admission', () => {
     await small;
   });
 
-  test('makes room again after work that failed, also at once', async () => {
+  test('releases the room of work that fails, even synchronously', async () => {
     const admission = new Admission({ maxInFlightRequests: 2, maxInFlightBytes: 1000 });
     const thrown = () => {
       throw new Error('at once');
@@ -100,7 +100,7 @@ describe('room for answers', () => {
     free(third);
   });
 
-  test('is there for one that is alone, whatever its size', async () => {
+  test('is given to a single answer of any size', async () => {
     const admission = new Admission(bounds);
     const running = work();
     const request = admission.run('ending', 1000, running.run);
@@ -112,7 +112,7 @@ describe('room for answers', () => {
     await request;
   });
 
-  test('goes to those in line in their order: a small answer does not overtake a large one', async () => {
+  test('is given in order of arrival: a small answer does not overtake a large one', async () => {
     const admission = new Admission(bounds);
     const held = [admission.tryAnswer(200), admission.tryAnswer(200)];
     const got: string[] = [];
@@ -132,7 +132,7 @@ describe('room for answers', () => {
     expect(admission.bytes).toBe(0);
   });
 
-  test('is offered again to one that gave some back while it had its turn', () => {
+  test('is offered again to a waiter that released some during its own call', () => {
     const admission = new Admission(bounds);
     const held = admission.tryAnswer(400);
     const got: (Disposable | undefined)[] = [];
@@ -151,7 +151,7 @@ describe('room for answers', () => {
   });
 });
 
-test('a request weighs at least what its payloads do, and something for every item', () => {
+test('the weight of a request includes its payloads and something for every item', () => {
   const item = { queue: 'mail', pid: 'a' };
   const enqueue = [{ ...item, data: 'x'.repeat(1000) }];
   expect(weightOf(updateCommand({ enqueue }))).toBeGreaterThan(1000);

@@ -1,22 +1,22 @@
 import { Refusal, type UpdateCommand } from '@taskmaster/server/domain';
 import { Tally } from './queues/tally.ts';
 
-/** Part of the bounds that is kept for requests that end work or keep leases alive. */
+/** Part of the bounds that is reserved for requests that end work or keep leases alive. */
 const KEPT_PART = 0.2;
-/** Answers may use half of what is kept too, so that new work cannot starve them; what ends work has the other half. */
+/** Answers may use half of the reserved part, so that new work cannot starve them. Requests that end work have the rest. */
 const ANSWERS_UP_TO = 0.9;
 /** All answers together have at most this part of the bytes, so that they cannot starve new work. */
 const ANSWERS_PART = 0.4;
 const RETRY_DELAY_MS = 100;
 
-/** Bytes reserved for an answer; disposing of it gives them back. */
+/** Bytes reserved for an answer. Dispose of it to release them. */
 export type AnswerRoom = Disposable;
 
 /**
- * Bounds the work in flight, before memory grows: what is refused costs next to nothing.
+ * Bounds the work in flight before memory grows. A refusal costs almost nothing.
  *
- *  A1  Requests and the payloads of answers share one bound of bytes. New work is refused from four fifths of it on,
- *      answers wait for room from nine tenths on, or beyond their own part: what ends work always finds room.
+ *  A1  Requests and the payloads of answers share one bound of bytes. New work is refused from four fifths of it on. Answers
+ *      wait for room from nine tenths on, or beyond their own part. So there is always room for requests that end work.
  *  A2  Answers get room in the order in which they asked for it.
  */
 export class Admission {
@@ -24,11 +24,11 @@ export class Admission {
   readonly #maxBytes: number;
   readonly #requests = new Tally();
   #bytes = 0;
-  /** Part of `#bytes`. */
+  /** Bytes of answers; included in `#bytes`. */
   #answerBytes = 0;
-  /** Those that wait for room: each takes what it can get, and returns whether that was all it wanted. */
+  /** Waiters for room, in order. Each function takes the room it can get and returns true if it needs no more. */
   readonly #inLine = new Set<() => boolean>();
-  /** Whether somebody in line has its turn, and whether bytes were given back meanwhile. */
+  /** `taking`: a waiter is being called. `released`: bytes were released during that call. */
   #turn: 'none' | 'taking' | 'released' = 'none';
 
   constructor(bounds: { readonly maxInFlightRequests: number; readonly maxInFlightBytes: number }) {
@@ -44,12 +44,12 @@ export class Admission {
     return this.#bytes;
   }
 
-  /** Most bytes of all answers together, and of one of them. */
+  /** Limit of the bytes of all answers together, and of a single one. */
   get maxAnswerBytes(): number {
     return this.#maxBytes * ANSWERS_PART;
   }
 
-  /** Runs the work if there is room for it; throws `OVERLOADED` if not. New work leaves room for what ends work. */
+  /** Runs the work if there is room for it; otherwise throws `OVERLOADED`. New work leaves room for work that ends others. */
   async run<T>(kind: 'new' | 'ending', bytes: number, work: () => Promise<T>): Promise<T> {
     this.enter(kind, bytes);
     try {
@@ -59,10 +59,10 @@ export class Admission {
     }
   }
 
-  /** As `run`, for work in the caller's own frame: `leave` must follow. */
+  /** As `run`, for work in the caller's own frame: the caller must call `leave` afterwards. */
   enter(kind: 'new' | 'ending', bytes: number): void {
     const part = kind === 'new' ? 1 - KEPT_PART : 1;
-    // A request that is larger than the bound itself still gets its turn when it is alone.
+    // A request larger than the whole bound is admitted when it is alone.
     const tooMany = this.requests >= this.#maxRequests * part;
     const tooMuch = this.#bytes > 0 && this.#bytes + bytes > this.#maxBytes * part;
     if (tooMany || tooMuch) {
@@ -78,7 +78,7 @@ export class Admission {
     this.#requests.leave();
   }
 
-  /** Room for an answer, if there is any now and nobody has waited for longer. One always fits when it is alone. */
+  /** Reserves room for an answer if there is room and no one waits for it already. A single answer always fits. */
   tryAnswer(bytes: number): AnswerRoom | undefined {
     if (this.#inLine.size > 0 && this.#turn === 'none') return undefined;
     const fits =
@@ -96,7 +96,7 @@ export class Admission {
     };
   }
 
-  /** Stands in line for room. `take` is called when there may be some, until it returns that it needs no more. */
+  /** Waits in line for room. `take` is called when there may be room, until it returns true: it needs no more. */
   standInLine(take: () => boolean): void {
     this.#inLine.add(take);
   }
@@ -143,7 +143,7 @@ export class Admission {
   }
 }
 
-/** Bytes that a request keeps in memory until it is answered, about. */
+/** Approximate memory of a request until it is answered, in bytes. */
 export function weightOf({ enqueue, dequeue, renew, release }: UpdateCommand): number {
   let bytes = 64 * (dequeue.length + renew.length + release.length);
   for (const { pid, data } of enqueue) bytes += 64 + (pid?.length ?? 0) + data.byteLength;

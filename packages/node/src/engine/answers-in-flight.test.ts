@@ -8,7 +8,7 @@ const PAYLOAD_BYTES = 100 * 1024; // Too large for refills to read ahead: every 
 const PAYLOAD = 'x'.repeat(PAYLOAD_BYTES);
 const mail = { group: '', name: 'mail' };
 
-/** An engine after a start, with so many tasks of 100 KiB in the queue and 4 MiB for what is in flight. */
+/** A restarted engine with `count` tasks of 100 KiB in the queue and a limit of 4 MiB in flight. */
 async function withTasks(count: number): Promise<{ h: EngineHarness; pids: string[]; read: PayloadReads }> {
   const h = await engineHarness({ readMs: 10, syncMs: 1, config: { maxInFlightBytes: 4 * MIB, cacheBytes: MIB } });
   const pids = Array.from({ length: count }, (_, i) => String(i).padStart(4, '0'));
@@ -17,7 +17,7 @@ async function withTasks(count: number): Promise<{ h: EngineHarness; pids: strin
   return { h, pids, read: watchPayloads(h.store) };
 }
 
-/** Bytes of payloads that the store was asked for and has not handed over, now and at most. */
+/** `peak`: the most payload bytes that were being read from the store at once. */
 interface PayloadReads {
   peak: number;
 }
@@ -39,8 +39,8 @@ function watchPayloads(store: Store | undefined): PayloadReads {
   return reads;
 }
 
-describe('payloads on their way to those who asked for them', () => {
-  test('are bounded, however many ask at once; all get theirs', async () => {
+describe('payloads that are being read for answers', () => {
+  test('are bounded with many concurrent callers, and all callers get theirs', async () => {
     const { h, pids, read } = await withTasks(200);
     await using _ = h;
     let peak = 0;
@@ -57,7 +57,7 @@ describe('payloads on their way to those who asked for them', () => {
     expect(h.engine.figures().inFlightBytes).toBe(0);
   });
 
-  test('are bounded for a single caller too: it gets the first tasks that fit', async () => {
+  test('are bounded for a single caller, too: it gets the first tasks that fit', async () => {
     const { h, pids, read } = await withTasks(100);
     await using _ = h;
     const leased = pidsOf(await h.clock.run(h.lease('mail', { max: 1000 }), 60_000));
@@ -67,7 +67,7 @@ describe('payloads on their way to those who asked for them', () => {
     expect(await h.clock.run(h.counts('mail'))).toMatchObject({ leased: leased.length });
   });
 
-  test('are bounded for looks, and each look is answered', async () => {
+  test('are bounded for get and peek, and each call is answered', async () => {
     const { h, pids, read } = await withTasks(20);
     await using _ = h;
     const get = { queue: mail, pids: pids.slice(0, 10) as never[], includeData: true };
@@ -78,7 +78,7 @@ describe('payloads on their way to those who asked for them', () => {
     expect(read.peak).toBeLessThanOrEqual(2 * MIB);
   });
 
-  test('take turns: a look is not kept waiting by all who lease', async () => {
+  test('take turns: a get does not wait for all leases', async () => {
     const { h, pids } = await withTasks(100);
     await using _ = h;
     const callers = Array.from({ length: 20 }, () => h.lease('mail', { max: 5 }));
@@ -90,7 +90,7 @@ describe('payloads on their way to those who asked for them', () => {
     await h.clock.run(Promise.all(callers), 60_000);
   });
 
-  test('keep nobody from renewing and completing', async () => {
+  test('do not prevent renewals and completions', async () => {
     const { h } = await withTasks(100);
     await using _ = h;
     const [a, b] = await h.clock.run(h.lease('mail', { max: 2 }));
@@ -102,7 +102,7 @@ describe('payloads on their way to those who asked for them', () => {
     await h.clock.run(Promise.all(callers), 60_000);
   });
 
-  test('leave room for enqueues, and enqueues for them', async () => {
+  test('leave room for enqueues, and enqueues leave room for them', async () => {
     const { h } = await withTasks(100);
     await using _ = h;
     const callers = Array.from({ length: 20 }, () => h.lease('mail', { max: 5 }));
@@ -112,7 +112,7 @@ describe('payloads on their way to those who asked for them', () => {
     await h.clock.run(Promise.all(callers), 60_000);
   });
 
-  test('count when tasks move to dead-letter queues; too many at once are refused', async () => {
+  test('include those of tasks that move to dead-letter queues; too many at once are refused', async () => {
     const { h, pids } = await withTasks(40);
     await using _ = h;
     const retry = { maxAttempts: 1, deadLetterQueue: 'dead' };
@@ -135,7 +135,7 @@ describe('payloads on their way to those who asked for them', () => {
     expect(h.engine.figures().inFlightBytes).toBe(0);
   });
 
-  test('are not read for a caller who left while it stood in line', async () => {
+  test('are not read for a caller that disconnected while it waited', async () => {
     const { h, pids } = await withTasks(60);
     await using _ = h;
     const first = h.lease('mail', { max: 14 });

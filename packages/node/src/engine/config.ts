@@ -4,24 +4,24 @@ export interface EngineConfig {
   readonly partitions: number;
   /** `synced`: a reply means fsynced. `relaxed`: a reply means written; fsynced at least every `flushIntervalMs`. */
   readonly durability: { readonly kind: 'synced' } | { readonly kind: 'relaxed'; readonly flushIntervalMs: number };
-  /** Memory for tasks and payloads kept at hand, over all queues (the paper, 5.4). */
+  /** Memory for cached tasks and payloads of all queues (the paper, 5.4). */
   readonly cacheBytes: number;
-  /** Requests being worked on at once, waiting leases aside. Enqueues are refused from four fifths of it on. */
+  /** Limit of concurrent requests, without waiting leases. Enqueues are refused from four fifths of it on. */
   readonly maxInFlightRequests: number;
   /**
-   * Payload bytes of those requests, and of answers that are being read: leases wait for room, or get fewer tasks.
-   * Enqueues are refused from four fifths of it on; answers have two fifths at most.
+   * Payload bytes of these requests and of answers that are being read. Leases wait for room, or get fewer tasks.
+   * Enqueues are refused from four fifths of it on. Answers get at most two fifths.
    */
   readonly maxInFlightBytes: number;
-  /** Lease requests waiting for tasks at once. */
+  /** Limit of lease requests that wait for tasks. */
   readonly maxWaiters: number;
-  /** How long a repeated request id gets the first outcome. */
+  /** How long a repeated request id gets the outcome of the first request. */
   readonly requestIdWindowMs: number;
   /** Memory for request ids; older ones within the window are looked up in the store. */
   readonly requestIdBytes: number;
   /** How often counters and minimum tickets are written (the paper, 5.3). */
   readonly checkpointIntervalMs: number;
-  /** Bounds of the number of tasks read ahead by one refill (the paper, 5.4.1); they join the cache in one turn. */
+  /** Smallest and largest number of tasks that one refill reads (the paper, 5.4.1). They are cached in one turn. */
   readonly refillMinTasks: number;
   readonly refillMaxTasks: number;
   /** How long an empty queue's statistics are kept. */

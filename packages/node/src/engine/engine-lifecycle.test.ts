@@ -4,7 +4,7 @@ import { engineHarness, pidsOf } from '../testing/engine-harness.ts';
 const cold = { config: { cacheBytes: 1, refillMinTasks: 1 }, readMs: 20, syncMs: 5 };
 
 describe('a stop', () => {
-  test('answers who waits, refuses who comes, and ends once for all who ask for it', async () => {
+  test('answers waiting requests and refuses new ones; several calls share one stop', async () => {
     await using h = await engineHarness({ syncMs: 5 });
     const waiting = h.lease('mail', { wait: 60_000 });
     const updating = h.enqueue('mail', ['a']);
@@ -37,7 +37,7 @@ describe('a stop', () => {
     expect(pidsOf(await h.lease('mail'))).toEqual(['a']);
   });
 
-  test('ends the attempts to go on after a full disk', async () => {
+  test('ends the retries after a full disk', async () => {
     await using h = await engineHarness({ atomicBatches: false });
     await h.enqueue('mail', ['a']);
     h.disk.space = 'none';
@@ -48,8 +48,8 @@ describe('a stop', () => {
   });
 });
 
-describe('a caller that hangs up', () => {
-  test('is leased nothing, though its tasks were found already', async () => {
+describe('a caller that disconnects', () => {
+  test('receives no lease, even if its tasks were already picked', async () => {
     await using h = await engineHarness({ syncMs: 5 });
     await h.clock.run(h.enqueue('mail', ['a']));
     const abort = new AbortController();
@@ -59,7 +59,7 @@ describe('a caller that hangs up', () => {
     expect(await h.clock.run(h.lease('mail'))).toMatchObject([{ pid: 'a', attempt: 1 }]);
   });
 
-  test('gives back the rest where somebody took one of its tasks away', async () => {
+  test('releases its other tasks if one of them was taken meanwhile', async () => {
     await using h = await engineHarness({ syncMs: 5 });
     await h.clock.run(h.enqueue('mail', ['a', 'b', 'c']));
     const abort = new AbortController();
@@ -71,7 +71,7 @@ describe('a caller that hangs up', () => {
     expect(pidsOf(await h.clock.run(h.lease('mail', { max: 3 })))).toEqual(['a', 'c']);
   });
 
-  test('is leased nothing after a full disk either', async () => {
+  test('receives no lease after a full disk either', async () => {
     await using h = await engineHarness({ syncMs: 5 });
     const abort = new AbortController();
     const lease = h.lease('mail', { wait: 60_000, signal: abort.signal });
@@ -88,7 +88,7 @@ describe('a caller that hangs up', () => {
 });
 
 describe('the rows of a deleted queue', () => {
-  test('go when there is space again', async () => {
+  test('are deleted when there is space again', async () => {
     await using h = await engineHarness({ writeMs: 1 });
     await h.clock.run(h.enqueue('mail', ['a', 'b']));
     await h.clock.run(h.engine.deleteQueue({ group: '', name: 'mail' }));

@@ -39,16 +39,16 @@ export interface EngineStateDeps {
   readonly counts: Counts;
   readonly admission: Admission;
   readonly holdings: Holdings;
-  /** A write failed: this memory is ahead of the disk and of no more use. */
+  /** Called after a failed write: this state is ahead of the disk and cannot be used any more. */
   readonly onFailed: (cause: Error) => void;
 }
 
 const NONE: readonly never[] = [];
 
-/** Statistics of so many empty queues are kept, at most. */
+/** Limit of the empty queues whose statistics are kept. */
 const MAX_EMPTY_QUEUES = 10_000;
 
-/** Rows of so many changed tasks join a group, when they are not written all at once. */
+/** Changed tasks whose rows `writeTasks` adds to one group. */
 const TASKS_PER_GROUP = 512;
 
 /** Told what happens to queues: `LeaseRequests`. */
@@ -57,14 +57,14 @@ export interface QueueListener {
   available(queue: Queue): void;
   /** An atom hid tasks. */
   hidden(queue: Queue): void;
-  /** A refill or a search for due tasks has ended, whoever asked for it; with an error, in vain. */
+  /** A refill or a search for due tasks has ended, with an error if it failed. Any operation may have started it. */
   read(queue: Queue, error: unknown): void;
 }
 
-/** What follows from the name of a group. */
+/** Facts derived from the name of a group. */
 export interface Group {
   readonly partition: PartitionId;
-  /** The bytes of the name. */
+  /** The bytes of the name as a latin1 string. */
   readonly latin1: string;
 }
 
@@ -79,14 +79,14 @@ interface Partition {
   readonly changed: Set<Queue>;
 }
 
-/** A change that is decided but not made: the queue it is of, and what was in memory of the task. */
+/** A change that is decided but not committed. `known`: the task before the change, as far as it is in memory. */
 export interface PlannedChange {
   readonly queue: Queue;
   readonly change: TaskChange;
   readonly known: CachedTask | undefined;
 }
 
-/** Everything one atom is to do. */
+/** All changes of one atom before it is committed. */
 export interface PlannedAtom {
   readonly partition: PartitionId;
   readonly at: Instant;
@@ -97,8 +97,8 @@ export interface PlannedAtom {
 }
 
 /**
- * What the engine knows of its store: queues, cache, tickets. Built by recovery; it runs ahead of the disk by what is
- * being committed, so a failed write makes it useless and it is built again.
+ * The state of an engine in memory: queues, cache, tickets. Recovery builds it from the store. It is ahead of the disk by the
+ * atoms that are being committed, so after a failed write it is discarded and rebuilt.
  */
 export class EngineState {
   readonly store: Store;
@@ -118,15 +118,15 @@ export class EngineState {
   listener: QueueListener = { available: () => {}, hidden: () => {}, read: () => {} };
   readonly #partitions = new Map<PartitionId, Partition>();
   readonly #groups = new Map<string, Group>();
-  /** Partitions whose ticket moved on, though no queue that still exists changed. */
+  /** Partitions with new tickets since the last checkpoint, but without changes of queues that still exist. */
   readonly #movedOn = new Set<Partition>();
-  /** Queues without tasks, by how long they have been so. */
+  /** Queues without tasks, longest empty first. */
   readonly #empty = new Set<Queue>();
   readonly #unwritten = new UnwrittenTasks();
-  /** New tasks of each atom that is not applied yet, in order: their rows are written with it. */
+  /** The new tasks of each atom that is not applied yet, in order. Their rows are written with the atom. */
   readonly #unapplied: { readonly ticket: Ticket; readonly added: readonly ChangedTask[] }[] = [];
   readonly #tails = new LogTails();
-  /** Atoms since the beginning: committed, and those of them that the store shows but for the rows of tasks. */
+  /** Numbers of atoms since the start: committed ones, and those that the store shows, except for unwritten tasks. */
   #committed = 0;
   #applied = 0;
   #failure: Error | undefined;
@@ -163,17 +163,17 @@ export class EngineState {
     for (const [id, partition] of recovered.partitions) this.adopt(id, partition);
   }
 
-  /** Why this memory is of no more use. */
+  /** The error that made this state unusable; undefined while it is usable. */
   get failed(): Refusal | undefined {
     return this.#failure && refusalOf(this.#failure);
   }
 
-  /** Refuses to go on where a failed write left memory ahead of the disk. */
+  /** Throws a `Refusal` if a write has failed, because this state is then ahead of the disk. */
   assertCurrent(): void {
     if (this.#failure) throw refusalOf(this.#failure);
   }
 
-  /** Resolves when everything committed so far is durable, so that a reply may speak of it; rejects with a `Refusal`. */
+  /** Resolves when everything committed so far is durable: replies wait for this. Rejects with a `Refusal`. */
   durable(): Promise<void> {
     return this.log.durable();
   }
@@ -187,7 +187,7 @@ export class EngineState {
     if (group === undefined) {
       const partition = partitionOf(name, this.config.partitions) as PartitionId;
       group = { partition, latin1: Buffer.from(name, 'utf8').toString('latin1') };
-      // A cache of pure functions: dropping all of it now and then keeps it bounded.
+      // A cache of a pure function. Clearing it now and then bounds its memory.
       if (this.#groups.size >= 100_000) this.#groups.clear();
       this.#groups.set(name, group);
     }
@@ -199,14 +199,14 @@ export class EngineState {
     return (this.#partition(partition).lastTicket + 1) as Ticket;
   }
 
-  /** A queue that does not exist yet; it does once an atom that creates it is committed. */
+  /** A new queue. It exists after an atom that creates it is committed. */
   draftQueue(name: QueueName, drafts: number): Queue {
     const id = this.partitionOf(name.group);
     const queueId = (this.#partition(id).nextQueueId + drafts) as QueueId;
     return new Queue(id, new QueueLedger(queueId, name));
   }
 
-  /** Where the partition's log and numbering stand. */
+  /** The last ticket and the next queue id of a partition. */
   ticketsOf(id: PartitionId): { readonly lastTicket: Ticket; readonly nextQueueId: QueueId } {
     return this.#partition(id);
   }
@@ -215,7 +215,7 @@ export class EngineState {
     return this.#partition(id).queues;
   }
 
-  /** Every atom of the partition that is committed from now on, once the store shows all of it. */
+  /** Follows the log of a partition: each atom that is committed from now on is added when the store shows all of it. */
   followLog(id: PartitionId): LogTail {
     return this.#tails.follow(id, this.ticketsOf(id).lastTicket);
   }
@@ -224,7 +224,7 @@ export class EngineState {
     this.#tails.unfollow(tail);
   }
 
-  /** A partition that recovery or a transfer brought here. */
+  /** Adds a partition that recovery or a transfer has loaded. */
   adopt(id: PartitionId, recovered: RecoveredPartition): void {
     const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind } = recovered;
     const partition: Partition = {
@@ -246,7 +246,7 @@ export class EngineState {
     }
   }
 
-  /** Forgets a partition of which nothing is under way, because another node has it. */
+  /** Forgets a partition without operations in progress, because another node holds it. */
   abandon(id: PartitionId): void {
     const partition = this.#partition(id);
     for (const queue of [...partition.queues]) this.#drop(partition, queue);
@@ -254,18 +254,18 @@ export class EngineState {
     this.#partitions.delete(id);
   }
 
-  /** Forgets partitions that were given up while recovery read them. */
+  /** Forgets partitions that were given up during recovery. */
   abandonOthers(): void {
     for (const id of this.#partitions.keys()) if (!this.holdings.holds(id)) this.abandon(id);
   }
 
   /**
-   * Commits an atom: visible to later operations at once, to callers when `durable()` resolves. When it throws nothing has
-   * changed: whoever was allowed to commit may not be any more, if the process stood still in between.
+   * Commits an atom. Later operations see it at once; callers are answered when `durable()` resolves. If this throws, nothing
+   * has changed. It may throw even if the gate was open before in this turn, because the process may have been paused since.
    */
   commit(plan: PlannedAtom): Ticket {
     this.assertCurrent();
-    // Whoever decides asks the gate in the same turn; but a turn can last for long.
+    // Operations check the gate in the same turn, but a turn can take long.
     if (!this.holdings.canCommit(plan.partition)) throw this.holdings.refusal(plan.partition);
     const partition = this.#partition(plan.partition);
     const ticket = (partition.lastTicket + 1) as Ticket;
@@ -279,7 +279,7 @@ export class EngineState {
       request: plan.request,
     };
     this.log.append(atom);
-    // Not before: what is remembered is answered as done.
+    // After `append`, which may throw: a remembered request is answered as done.
     if (plan.request) this.requests.remember(plan.request.id, plan.at, plan.request.outcome);
     partition.lastTicket = ticket;
     for (const queue of plan.created ?? NONE) {
@@ -294,7 +294,7 @@ export class EngineState {
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       this.#countChange(queue, change, plan.at);
     }
-    // What the same atom changed once more is not shown by the row that is written with it.
+    // Rows of new tasks that the same atom has changed again are stale.
     this.#unapplied.push({ ticket, added: added.filter(({ recent }) => !recent.isUnwritten) });
     for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
     this.#tails.committed(atom, { atoms: ++this.#committed, tasks: this.#unwritten.noted });
@@ -310,24 +310,24 @@ export class EngineState {
     return ticket;
   }
 
-  /** Writes the rows that are behind, a part in each group: one write of all would hold up those who wait for it. */
+  /** Writes all stale rows, a part with each group: one large write would delay the callers that wait for its group. */
   async writeTasks(): Promise<void> {
     for (let left = this.#unwritten.size; left > 0; left -= TASKS_PER_GROUP) await this.log.writeTasks(TASKS_PER_GROUP);
   }
 
-  /** Ends queues that have been empty for long: a queue exists while it holds tasks (the paper, 2). */
+  /** Ends queues that have been empty for a while: a queue exists while it has tasks (the paper, 2). */
   dropEmpty(): void {
     const now = this.clock.now();
     for (const queue of this.#empty) {
       const lingered = now - (queue.emptySince ?? now) >= this.config.emptyQueueLingerMs;
       if (!lingered && this.#empty.size <= MAX_EMPTY_QUEUES) return;
-      // Rows of its last tasks may still have to be deleted.
+      // The rows of its last tasks may not be deleted yet.
       if (queue.hasRecent) continue;
       if (this.holdings.canCommit(queue.partition)) this.dropQueue(queue, false);
     }
   }
 
-  /** Ends a generation; `reap` where rows of it are left. */
+  /** Ends a generation of a queue. `reap`: true if it still has rows. */
   dropQueue(queue: Queue, reap: boolean): void {
     const dropped = [{ queueId: queue.ledger.queueId, reap, queue }];
     this.commit({ partition: queue.partition, at: this.clock.now(), changes: [], dropped });

@@ -5,7 +5,7 @@ import { engineHarness, pidsOf } from '../testing/engine-harness.ts';
 const { ENQUEUE_RESULT_COLLAPSED, ENQUEUE_RESULT_CREATED, ENQUEUE_RESULT_REPLACED } = EnqueueResult;
 
 describe('enqueue', () => {
-  test('a task comes back with its data, in order of its PID', async () => {
+  test('tasks are leased with their data, in order of their PIDs', async () => {
     await using h = await engineHarness();
     await h.enqueue('mail', ['b', 'a', 'c']);
     expect(pidsOf(await h.lease('mail', { max: 2 }))).toEqual(['a', 'b']);
@@ -20,7 +20,7 @@ describe('enqueue', () => {
     expect(leased.map(({ data }) => Buffer.from(data).toString())).toEqual(['one', 'two', 'three']);
   });
 
-  test('a PID that is there collapses, fails or is replaced', async () => {
+  test('an existing PID collapses, fails or is replaced', async () => {
     await using h = await engineHarness();
     await h.enqueue('mail', ['a']);
     const collapse = await h.update({ enqueue: [{ queue: 'mail', pid: 'a', data: 'new' }] });
@@ -67,7 +67,7 @@ describe('leases', () => {
     expect(await h.counts('crawl#index')).toEqual({ available: 1, leased: 0, delayed: 0 });
   });
 
-  test('slightly past its lease a worker may still complete, but not renew', async () => {
+  test('a worker may complete slightly after the end of its lease, but not renew', async () => {
     await using h = await engineHarness();
     await h.enqueue('mail', ['a', 'b']);
     const [a, b] = await h.lease('mail', { max: 2, for: 1000 });
@@ -79,7 +79,7 @@ describe('leases', () => {
     expect(await h.counts('mail')).toEqual({ available: 1, leased: 0, delayed: 0 });
   });
 
-  test('a waiting request is woken by an enqueue, a release, an expiry and a delay that ends', async () => {
+  test('an enqueue, a release, an expiry and the end of a delay wake a waiting request', async () => {
     await using h = await engineHarness();
     const byEnqueue = h.lease('mail', { wait: 60_000, for: 1000 });
     await h.enqueue('mail', ['a']);
@@ -96,7 +96,7 @@ describe('leases', () => {
     expect(pidsOf(await byDelay)).toEqual(['b']);
   });
 
-  test('those who wait are served first come, first served, and end with nothing when their time is over', async () => {
+  test('waiting requests are first come, first served, and get an empty answer after their wait', async () => {
     await using h = await engineHarness();
     const first = h.lease('mail', { wait: 1000 });
     const second = h.lease('mail', { wait: 1000 });
@@ -123,7 +123,7 @@ describe('restart', () => {
     },
   );
 
-  test('a deleted queue stays deleted, its rows go, and its name starts anew', async () => {
+  test('a deleted queue stays deleted, its rows are removed, and its name starts a new queue', async () => {
     await using h = await engineHarness();
     await h.enqueue('mail', ['a', 'b']);
     expect(await h.engine.deleteQueue({ group: '', name: 'mail' })).toBe(2);

@@ -44,7 +44,7 @@ import type { Queue } from './queues/queue.ts';
 import { Tally } from './queues/tally.ts';
 import { refusalOf } from './store-refusal.ts';
 
-/** What the engine reports beside its answers; shaped like pino's methods. */
+/** The log of an engine, with methods like pino's. */
 interface EngineLog {
   info(details: object, message: string): void;
   warn(details: object, message: string): void;
@@ -56,17 +56,17 @@ export interface EngineDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly config?: Partial<EngineConfig>;
-  /** Whether partitions come and go: the engine serves those only that it is known to hold. Default: it holds all. */
+  /** True in a cluster: the engine serves only the partitions that it is known to hold. Default false: it holds all. */
   readonly clustered?: boolean;
   readonly log?: EngineLog;
 }
 
 const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
 const RELOAD_DELAY_MS = 1000;
-/** Queues in which dead tasks are looked for at once, when nobody asks. */
+/** Queues that one background search looks for dead tasks in. */
 const DEAD_AT_ONCE = 64;
 
-/** Opens the engine of a store: recovers what was committed, then serves. Throws `StoreCorruptError` for damaged rows. */
+/** Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
   const { store, clock, random, clustered = false, log = SILENT } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
@@ -82,29 +82,29 @@ interface OpenedDeps extends Required<Omit<EngineDeps, 'clustered'>> {
   readonly holdings: Holdings;
 }
 
-/** The operations of one node on one store. See `TaskEngine`; `openEngine` makes one. */
+/** The operations of one node on one store; see `TaskEngine`. Created by `openEngine`. */
 export class Engine implements TaskEngine {
   readonly #deps: OpenedDeps;
-  /** Which partitions are here; of use to a cluster only. */
+  /** The partitions that this engine holds. Only used in a cluster. */
   readonly partitions: Partitions;
   readonly #counts = new Counts();
   readonly #admission: Admission;
   readonly #reaper: Reaper;
   #memory: EngineState | undefined;
-  /** After a failed write: resolves when memory is built again, one build at a time. */
+  /** After a failed write: resolves when the state is rebuilt. */
   #rebuilt: PromiseWithResolvers<void> | undefined;
   #leaseRequests: LeaseRequests | undefined;
   #health: EngineHealth = { kind: 'starting' };
   #checkpoint: Promise<void> = Promise.resolve();
-  /** The running search for tasks whose last attempt is over. */
+  /** The background search for dead tasks in progress. */
   #showing: Promise<void> | undefined;
   #cancelTimers: CancelTimer[] = [];
-  /** Relaxed durability: the atoms that were there at the last flush, and whether something else was written since. */
+  /** For relaxed durability: number of atoms at the last flush; and true if other rows were written since. */
   #flushedAtoms = 0;
   #flushPending = false;
-  /** Rows of deleted queues are left that a full disk kept from being deleted. */
+  /** True if rows of deleted queues may be left, for example because the disk was full. */
   #unreaped = false;
-  /** Lease requests that are not answered yet, those that wait too. */
+  /** Lease requests without an answer yet, including waiting ones. */
   readonly #leasing = new Tally();
   #stopped: Promise<void> | undefined;
 
@@ -154,7 +154,7 @@ export class Engine implements TaskEngine {
     });
   }
 
-  /** Without a frame, which ten thousand that wait would keep. */
+  /** Not an async function: 10,000 waiting requests would each keep its frame in memory. */
   leaseTasks(command: LeaseCommand, { signal }: CallContext = {}): Promise<readonly LeasedTask[]> {
     this.#leasing.enter();
     return this.#lease(command, signal).then(
@@ -175,7 +175,7 @@ export class Engine implements TaskEngine {
       this.#writable();
       const leaseRequests = this.#leaseRequests;
       if (!leaseRequests) throw notReady(this.#health);
-      // A waiting request is not being worked on; the number of those has a bound of its own.
+      // Waiting requests do not count as in flight: they have a limit of their own.
       if (command.waitMs > 0) return leaseRequests.lease(command, signal);
       return this.#admission.run('new', 0, () => leaseRequests.lease(command, signal));
     } catch (error) {
@@ -183,7 +183,7 @@ export class Engine implements TaskEngine {
     }
   }
 
-  /** Nobody is there any more: what it would have got is available again, as if it had not been leased. */
+  /** Releases tasks that were leased for a caller that has disconnected, as if they had not been leased. */
   async #takeBack(leased: readonly LeasedTask[]): Promise<never> {
     try {
       const memory = this.#memory;
@@ -215,7 +215,7 @@ export class Engine implements TaskEngine {
 
   deleteQueue(name: QueueName): Promise<number> {
     return this.#serve('ending', 0, async (memory) => {
-      // Its tasks that have died are in another queue, and may be those of another one in this.
+      // Move dead tasks first: they belong into another queue, and dead tasks of other queues may belong into this one.
       await showAllDue(memory, deadFor(memory, name));
       const id = memory.partitionOf(name.group);
       for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
@@ -263,18 +263,18 @@ export class Engine implements TaskEngine {
     await this.#admission.idle();
     await this.#showing;
     try {
-      // What a checkpoint before could not do, the last one does.
+      // If an earlier checkpoint failed, the last one makes up for it.
       await this.#checkpoint.catch(() => {});
       if (failed || !this.#memory || this.#memory.failed) return;
       await this.#memory.durable();
       await this.#writeCheckpoint(this.#memory);
     } catch (error) {
-      // Nothing is lost without it: the next start replays more of the log.
+      // No data is lost: the next start replays more of the log.
       this.#deps.log.warn({ err: error }, 'stopped without a last checkpoint');
     }
   }
 
-  /** A request that may write. One frame and one promise: this is on the hottest path. */
+  /** Runs a request that may write. One frame and one promise only, because this is the hottest path. */
   async #serve<T>(kind: 'new' | 'ending', bytes: number, work: (memory: EngineState) => Promise<T>): Promise<T> {
     try {
       const memory = this.#writable();
@@ -289,7 +289,7 @@ export class Engine implements TaskEngine {
     }
   }
 
-  /** A request that only reads; served also when nothing can be written any more. */
+  /** Runs a request that only reads. It is served even if the engine cannot write any more. */
   #read<T>(work: (memory: EngineState) => Promise<T>): Promise<T> {
     return this.#translated(() => {
       const memory = this.#memory;
@@ -298,12 +298,12 @@ export class Engine implements TaskEngine {
     });
   }
 
-  /** A request that looks for queues: of any group, those that are here; of one group, all there are. */
+  /** Runs a request for queues that match a filter. With a group, this node must hold all its queues. */
   #readFiltered<T>({ group }: QueueFilter, work: (memory: EngineState) => Promise<T>): Promise<T> {
     return group === undefined ? this.#read(work) : this.#readOf([{ group }], work);
   }
 
-  /** A request that reads of the groups of these queues: they must be here from its beginning to its end. */
+  /** Runs a read of these queues. This node must hold their groups from its start to its end. */
   #readOf<T>(names: readonly Pick<QueueName, 'group'>[], work: (memory: EngineState) => Promise<T>): Promise<T> {
     const { holdings } = this.#deps;
     if (holdings.everything) return this.#read(work);
@@ -351,11 +351,11 @@ export class Engine implements TaskEngine {
     else if (!this.#memory?.failed) this.#health = { kind: state.kind === 'full' ? 'full' : 'serving' };
   }
 
-  /** Memory is ahead of the disk: it is built again from what is there. After a full disk work goes on. */
+  /** Rebuilds the state from the store, because memory is ahead of the disk. After a full disk, writes continue then. */
   async #onWriteFailed(cause: Error): Promise<void> {
     if (this.#health.kind === 'stopping') return;
     this.#rebuilt = Promise.withResolvers();
-    // Nobody may wait for it.
+    // No unhandled rejection if no operation waits for it.
     this.#rebuilt.promise.catch(() => {});
     if (cause instanceof StoreFullError) {
       this.#deps.log.warn({ err: cause }, 'a write found the disk full: going back to what is on disk');
@@ -380,7 +380,7 @@ export class Engine implements TaskEngine {
       return;
     }
     this.#rebuilt?.resolve();
-    // What was replayed may have brought back the end of a queue whose rows nobody has deleted yet.
+    // The replayed log may contain the end of a queue whose rows are not deleted yet.
     this.#unreaped = true;
     if (this.#health.kind !== 'starting') return;
     this.#health = { kind: 'serving' };
@@ -388,7 +388,7 @@ export class Engine implements TaskEngine {
     this.#leaseRequests?.adopt(this.#memory);
   }
 
-  /** The memory that is there when what fails now has been built again. */
+  /** Resolves with the rebuilt state after a failed write. */
   async #rebuiltMemory(): Promise<EngineState> {
     while (!this.#memory || this.#memory.failed) {
       if (this.#stopped || !this.#rebuilt) throw notReady(this.#health);
@@ -410,7 +410,7 @@ export class Engine implements TaskEngine {
   }
 
   #reap(memory: EngineState, { partition, ledger }: Queue): void {
-    // Once the store shows the end of the queue, nothing more is written into its range.
+    // After the store shows the end of the queue, no more rows are written into its range.
     memory.log
       .appendRows(() => {})
       .then(() => this.#reaper.reap(partition, ledger.queueId))
@@ -447,7 +447,7 @@ export class Engine implements TaskEngine {
     return this.#checkpoint;
   }
 
-  /** Somebody may wait for dead tasks where they go, without looking where they come from. */
+  /** Moves dead tasks in the background, because lease requests may be waiting in their dead-letter queues. */
   #showDead(memory: EngineState): void {
     if (this.#showing) return;
     const due = memory.lastAttempts.due(this.#deps.clock.now(), DEAD_AT_ONCE);
@@ -467,7 +467,7 @@ export class Engine implements TaskEngine {
     await writeCheckpoint({ store: this.#deps.store, log: memory.log }, changed, this.#deps.clock.mark());
   }
 
-  /** Relaxed durability: what was written is on disk at the latest now. */
+  /** For relaxed durability: makes all earlier writes durable. */
   async #flush(): Promise<void> {
     const memory = this.#memory;
     if (!memory || memory.failed) return;

@@ -2,20 +2,20 @@ import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import type { HolderRow } from '../log/holder-row.ts';
 import type { PartitionLocation } from './partitions/partition-host.ts';
 
-/** How long callers are asked to stay away from a partition whose move hangs. */
+/** Retry delay for callers of a partition whose hand-over hangs. */
 const MOVING_RETRY_MS = 100;
-/** How long from a node that asks whether it is still a member. */
+/** Retry delay for callers of a node that is checking whether it is still a member. */
 const PAUSED_RETRY_MS = 500;
 
 type Freeze = {
   readonly epoch: number;
-  /** Resolves when the freeze is over, whatever it led to. */
+  /** Resolves when the freeze ends, with any result. */
   readonly over: PromiseWithResolvers<void>;
-  /** Callers are refused instead of held. */
+  /** True if callers are refused instead of waiting. */
   stalled: boolean;
 };
 
-/** A partition that this node holds, or held. */
+/** A partition that this node holds or has held. */
 export type Holding =
   | { readonly kind: 'serving'; readonly epoch: number }
   | ({ readonly kind: 'frozen'; readonly to: undefined } & Freeze)
@@ -23,17 +23,17 @@ export type Holding =
   | { readonly kind: 'released'; readonly epoch: number; readonly to: string };
 
 /**
- * Which partitions may be changed here, now. Asked where an operation is decided and committed, in one turn, so that no
- * pause between a check at the door and the commit can let a node change what it no longer holds.
+ * Tells which partitions this node may change now. Operations ask in the turn in which they are decided and committed. An
+ * earlier check would not be enough: after a pause the node could change a partition that it no longer holds.
  */
 export class Holdings {
-  /** Undefined: a node without a cluster holds everything. */
+  /** Undefined without a cluster: then the node holds all partitions. */
   readonly #byPartition: Map<PartitionId, Holding> | undefined;
   readonly #listeners = new Set<(changed: readonly PartitionId[]) => void>();
   #locate: (id: PartitionId) => PartitionLocation | undefined = () => undefined;
   #guard: () => Promise<void> | undefined = () => undefined;
 
-  /** `rows` are undefined where there is no cluster. */
+  /** `rows`: undefined without a cluster. */
   constructor(rows: ReadonlyMap<PartitionId, HolderRow> | undefined) {
     if (!rows) return;
     this.#byPartition = new Map();
@@ -44,7 +44,7 @@ export class Holdings {
     return this.#byPartition === undefined;
   }
 
-  /** Undefined when the partition may be changed in this turn; otherwise resolves when to ask again, or rejects. */
+  /** Undefined if the partition may be changed in this turn. Otherwise resolves when to call again, or rejects. */
   gate(id: PartitionId): Promise<void> | undefined {
     if (!this.#byPartition) return undefined;
     const holding = this.#byPartition.get(id);
@@ -62,13 +62,13 @@ export class Holdings {
     }
   }
 
-  /** Whether the partition may be changed in this turn. */
+  /** True if the partition may be changed in this turn. */
   canCommit(id: PartitionId): boolean {
     if (!this.#byPartition) return true;
     return this.#byPartition.get(id)?.kind === 'serving' && this.#guard() === undefined;
   }
 
-  /** Whether what memory has of the partition is this node's. */
+  /** True if this node holds the partition, in any state. */
   holds(id: PartitionId): boolean {
     if (!this.#byPartition) return true;
     const kind = this.#byPartition.get(id)?.kind;
@@ -87,7 +87,7 @@ export class Holdings {
     this.serveAll([[id, epoch]]);
   }
 
-  /** Of many at once listeners hear at once: each looks at all there are. */
+  /** Serves many partitions and calls each listener once, because each listener looks at all partitions. */
   serveAll(partitions: Iterable<readonly [id: PartitionId, epoch: number]>): void {
     const changed: PartitionId[] = [];
     for (const [id, epoch] of partitions) {
@@ -101,7 +101,7 @@ export class Holdings {
     this.#set(id, { kind: 'frozen', to: undefined, epoch, over: Promise.withResolvers(), stalled: false });
   }
 
-  /** The freeze goes on, and `to` may take the partition from now on. */
+  /** Lets `to` take the frozen partition from now on. The partition stays frozen. */
   handOver(id: PartitionId, to: string): void {
     const holding = this.get(id);
     if (holding?.kind !== 'frozen') throw new Error(`partition ${id} is handed over without being frozen`);
@@ -113,7 +113,7 @@ export class Holdings {
     this.#set(id, { kind: 'released', epoch, to });
   }
 
-  /** Callers of a frozen partition are refused from now on. */
+  /** Refuses callers of a frozen partition from now on. */
   stall(id: PartitionId): void {
     const holding = this.get(id);
     if (holding?.kind !== 'frozen' && holding?.kind !== 'handing-over') return;
@@ -142,10 +142,10 @@ export class Holdings {
     return new Refusal('NOT_HOLDER', `this node does not hold partition ${id}: ${whose}`, { metadata });
   }
 
-  /** Why the partition may not be changed in this turn; of one that is served, because the process has just stood still. */
+  /** The refusal for a partition that may not be changed in this turn. If it is serving, the process has just been paused. */
   refusal(id: PartitionId): Refusal {
     if (this.get(id)?.kind !== 'serving') return this.notHolder(id);
-    return new Refusal('STARTING', 'this node stood still, and asks whether it is still a member', {
+    return new Refusal('STARTING', 'this node was paused and is checking whether it is still a member', {
       retryDelayMs: PAUSED_RETRY_MS,
     });
   }
@@ -173,7 +173,7 @@ const movingRefusal = (id: PartitionId): Refusal =>
   });
 
 function holdingOf(row: HolderRow): Holding {
-  // A run before told the target to take it; callers are refused until it is known whether the target did.
+  // An earlier run allowed the target to take it. Callers are refused until it is known whether the target has.
   if (row.kind === 'handing-over') return { ...row, over: Promise.withResolvers(), stalled: true };
   return row;
 }

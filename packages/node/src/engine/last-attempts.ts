@@ -6,35 +6,38 @@ import type { Queue } from './queues/queue.ts';
 const NO_TICKET = 0 as Ticket;
 const NONE: readonly Queue[] = [];
 const NEVER = Number.MAX_SAFE_INTEGER as Instant;
-/** A queue whose due tasks cannot be shown is left alone for so long. */
+/** Time before the next search of a queue whose due tasks could not be shown. */
 const FAILED_GAP_MS = 1000;
-/** With more queues of one group that the start found leased, what goes from them to queues named by tasks comes later. */
+/**
+ * With more queues of a group that had leases at the start, updates do not wait for dead tasks of these leases that go to
+ * dead-letter queues named by tasks. The background search moves them later.
+ */
 const RECOVERED_AT_ONCE = 64;
 
 interface Dying {
-  /** How many tasks of the queue are leased for the last time; with those leased before the start, which may be. */
+  /** Number of the queue's tasks in their last attempt, including all leases from before the start, which may be. */
   leases: number;
-  /** None of these leases ends before. */
+  /** No such lease ends before this time. */
   floor: Instant;
-  /** Leases up to this one were given before the start; so many of them are left. */
+  /** Leases with tokens up to this one were granted before the start. `old`: number of them that are left. */
   readonly recovered: Ticket;
   old: number;
-  /** Queues of the same group that the tasks go to, by name. */
+  /** Names, in the same group, of the dead-letter queues of these tasks. */
   readonly targets: Set<string>;
 }
 
 /**
- * Queues with tasks whose last attempt is under way. When such a lease ends the task goes to another queue: what is in
- * that one must not depend on whether somebody looked at this one.
+ * Queues with tasks in their last attempt. When the lease of a task in its last attempt expires, the task belongs into its
+ * dead-letter queue. The contents of that queue must not depend on whether a request has looked at this queue since.
  */
 export class LastAttempts {
   readonly #dying = new Map<Queue, Dying>();
-  /** By group and name of the queue that the tasks go to. */
+  /** By group and name of the dead-letter queue: the queues that its tasks may come from. */
   readonly #sources = new Map<string, Map<string, Set<Queue>>>();
-  /** By group: queues with leases from before the start, whose tasks may go anywhere. */
+  /** By group: queues with leases from before the start. Their tasks may go to any queue of the group. */
   readonly #recovered = new Map<string, Set<Queue>>();
 
-  /** A queue that recovery or a transfer brought. Which of its leases are the last is not known. */
+  /** Adds a queue that recovery or a transfer has loaded. Which of its leases are last attempts is not known. */
   adopt(queue: Queue, lastTicket: Ticket): void {
     const { leased, dueFloor, name } = queue.ledger;
     if (leased === 0) return;
@@ -66,13 +69,13 @@ export class LastAttempts {
     this.#noteTarget(queue, dying, deadLetterQueueOf(queue.ledger.name, after));
   }
 
-  /** What was due by `now` was shown. */
+  /** Called after the tasks that were due at `now` are shown. */
   swept(queue: Queue, now: Instant): void {
     const dying = this.#dying.get(queue);
     if (dying && dying.floor <= now) dying.floor = queue.ledger.dueFloor;
   }
 
-  /** What was due could not be shown: the queue stands as it is for a while. */
+  /** Called after due tasks could not be shown. The queue is not searched again for a while. */
   failed(queue: Queue, now: Instant): void {
     const dying = this.#dying.get(queue);
     if (dying && dying.floor <= now) dying.floor = (now + FAILED_GAP_MS) as Instant;
@@ -93,7 +96,7 @@ export class LastAttempts {
     if (ofGroup?.size === 0) this.#sources.delete(group);
   }
 
-  /** Queues whose dead tasks may have to go to this one by now. */
+  /** Queues that may have dead tasks now that belong into this queue. */
   into({ group, name }: QueueName, now: Instant): readonly Queue[] {
     const ofGroup = this.#sources.get(group);
     if (!ofGroup) return NONE;
@@ -103,12 +106,12 @@ export class LastAttempts {
     return [...queues].filter((queue) => this.isDue(queue, now));
   }
 
-  /** Whether dead tasks may go to a queue of that group at all. */
+  /** True if dead tasks may go to any queue of the group. */
   anyInto(group: string): boolean {
     return this.#sources.has(group);
   }
 
-  /** The first queues that may have dead tasks by now. */
+  /** The first `most` queues that may have dead tasks now. */
   due(now: Instant, most: number): Queue[] {
     const due: Queue[] = [];
     for (const queue of this.#dying.keys()) {
@@ -118,12 +121,12 @@ export class LastAttempts {
     return due;
   }
 
-  /** Names, within the queue's group, of those that its dead tasks may go to. */
+  /** Names, in the queue's group, of the queues that its dead tasks may go to. */
   targetsOf(queue: Queue): Iterable<string> {
     return this.#dying.get(queue)?.targets ?? [];
   }
 
-  /** Whether tasks of the queue may have died by now. */
+  /** True if the queue may have dead tasks now. */
   isDue(queue: Queue, now: Instant): boolean {
     return (this.#dying.get(queue)?.floor ?? NEVER) <= now && queue.ledger.dueFloor <= now;
   }
@@ -149,7 +152,7 @@ export class LastAttempts {
   }
 }
 
-/** Whether the lease is from before the start. */
+/** True if the lease was granted before the start. */
 const isOld = (state: TaskState, { recovered }: Dying): boolean => isLeased(state) && state.token <= recovered;
 
 const isDying = (state: TaskState, dying: Dying | undefined): boolean =>

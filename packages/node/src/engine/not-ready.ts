@@ -1,7 +1,7 @@
 import { NOTHING_CHANGED } from '@taskmaster/proto';
 import { type EngineHealth, Refusal } from '@taskmaster/server/domain';
 
-/** What callers of an engine are told that does not serve them now. */
+/** The refusal of an engine that cannot serve a request now. */
 export function notReady(health: EngineHealth): Refusal {
   switch (health.kind) {
     case 'starting':
@@ -13,7 +13,7 @@ export function notReady(health: EngineHealth): Refusal {
     case 'failed':
       return new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', {
         cause: health.cause,
-        // Who comes now was not in that write.
+        // This request was not part of the failed write.
         metadata: NOTHING_CHANGED,
       });
     default:

@@ -6,7 +6,7 @@ import { engineHarness, pidsOf } from '../testing/engine-harness.ts';
 
 const HOUR = 3_600_000;
 
-describe('the clock of a node that starts again', () => {
+describe('the clock of a restarted node', () => {
   test.each([-HOUR, HOUR])(
     'does not follow the system clock, set by %i ms, before the first checkpoint either',
     async (step) => {
@@ -24,7 +24,7 @@ describe('the clock of a node that starts again', () => {
   );
 });
 
-describe('a store that another release wrote', () => {
+describe('a store of another release', () => {
   const reopened = async (nodeVersion: number) => {
     const h = await engineHarness({ config: { partitions: 16 } });
     await h.enqueue('mail', ['a']);
@@ -35,7 +35,7 @@ describe('a store that another release wrote', () => {
     return h;
   };
 
-  test('is read, and that one reads it no more', async () => {
+  test('is read, and the other release cannot read it any more', async () => {
     await using h = await reopened(1);
     await h.open();
     expect(pidsOf(await h.lease('mail'))).toEqual(['a']);
@@ -43,7 +43,7 @@ describe('a store that another release wrote', () => {
     expect([...(row ?? [])]).toEqual([2, 16]);
   });
 
-  test('is refused where it is not known what its rows mean', async () => {
+  test('is refused if it is newer', async () => {
     const h = await reopened(3);
     await expect(h.open()).rejects.toThrow('node row has version 3; this release reads 2');
   });

@@ -8,7 +8,7 @@ import { Family, type Store, StoreCorruptError, StoreFullError } from '../ports/
 import { WriteBatch } from '../ports/write-batch.ts';
 import { EngineState, type EngineStateDeps } from './engine-state.ts';
 
-/** Prepares a store for its first run, or continues where the last one stopped. Returns the number of partitions. */
+/** Prepares a new store, or checks an existing one and restores the clock. Returns the number of partitions. */
 export async function openNode(store: Store, clock: EngineStateDeps['clock'], partitions: number): Promise<number> {
   const [nodeRow, clockRow] = await store.get(Family.meta, [metaKeys.node, metaKeys.clock]);
   const earlier = clockRow && decodeClockMark(clockRow);
@@ -18,14 +18,15 @@ export async function openNode(store: Store, clock: EngineStateDeps['clock'], pa
   const row = nodeRow ? decodeNodeRow(nodeRow) : { partitions };
   const isCurrent = nodeRow !== undefined && !isEarlierNodeRow(nodeRow);
   if (!isCurrent) first.put(Family.meta, metaKeys.node, encodeNodeRow(row));
-  // Before the first lease of a boot: a crash before the first checkpoint must not leave the time to the system's clock.
+  // Write the mark before the first lease after a boot. Otherwise, after a crash before the first checkpoint, only the system's
+  // clock would tell the time.
   if (earlier?.bootId === undefined || earlier.bootId !== mark.bootId) {
     first.put(Family.meta, metaKeys.clock, encodeClockMark(mark));
   }
   try {
     if (first.count > 0) await store.write(first, { sync: true });
   } catch (error) {
-    // A full disk keeps nobody from starting; the next checkpoint writes the mark.
+    // A full disk does not prevent the start. The next checkpoint writes the mark.
     if (!isCurrent || !(error instanceof StoreFullError)) throw error;
   }
   return row.partitions;
@@ -34,14 +35,14 @@ export async function openNode(store: Store, clock: EngineStateDeps['clock'], pa
 /** Every key of a family begins with two bytes of a partition. */
 const EVERYTHING = { gte: '' as Key, lt: '\xff\xff\xff\xff\xff\xff\xff\xff\xff' as Key };
 
-/** What a store has before it is opened. */
+/** The facts about a store that are needed before it is opened. */
 export async function inspectStore(store: Store): Promise<{ hasQueues: boolean; partitions: number | undefined }> {
   const [nodeRow] = await store.get(Family.meta, [metaKeys.node]);
   const queues = await store.scan(Family.queues, EVERYTHING, { rows: 1, bytes: 1 });
   return { hasQueues: queues.length > 0, partitions: nodeRow && decodeNodeRow(nodeRow).partitions };
 }
 
-/** Builds memory from the store: the checkpoint and the log behind it (the paper, 5.3). */
+/** Builds the state from the store: from the checkpoint and the log behind it (the paper, 5.3). */
 export async function openState(deps: EngineStateDeps): Promise<{ memory: EngineState; replayedAtoms: number }> {
   const { store, config, holdings } = deps;
   const recovered = await recover(store, config.requestIdWindowMs, (id) => holdings.holds(id));
@@ -51,7 +52,7 @@ export async function openState(deps: EngineStateDeps): Promise<{ memory: Engine
   return { memory, replayedAtoms: recovered.replayedAtoms };
 }
 
-/** What the node knows for certain of its holding partitions of a cluster. */
+/** Reads the durable facts about which partitions of a cluster this node holds. */
 export async function readHolderRows(store: Store): Promise<Map<PartitionId, HolderRow>> {
   const rows = new Map<PartitionId, HolderRow>();
   const range = { gte: 'holder/' as Key, lt: afterPrefix('holder/') };

@@ -57,7 +57,7 @@ async function listed(h: EngineHarness): Promise<string[]> {
   return queues.map(({ queue }) => formatQueueName(queue));
 }
 
-/** The disk is full for the next write that is made once the row of the holder is there. Returns how often memory is built. */
+/** Makes the disk full for the next write after the holder's row is there. Returns how often the state is rebuilt. */
 function refuseWhatFollowsTheHolder({ store }: EngineHarness): () => number {
   if (!store) throw new Error('the store is closed');
   let [refuses, builds] = [false, 0];
@@ -81,7 +81,7 @@ function refuseWhatFollowsTheHolder({ store }: EngineHarness): () => number {
   return () => builds;
 }
 
-describe.each([true, false])('memory that is built again after a full disk (atomic batches: %s)', (atomicBatches) => {
+describe.each([true, false])('the state that is rebuilt after a full disk (atomic batches: %s)', (atomicBatches) => {
   test.each([0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 25, 30, 40])(
     'has nothing of a partition that was given up meanwhile, after %d ms',
     async (ms) => {
@@ -90,7 +90,7 @@ describe.each([true, false])('memory that is built again after a full disk (atom
       const h = await opened([P, PO], { readMs: 2, atomicBatches });
       const { partitions } = h.engine;
       await h.clock.run(h.enqueue(OTHER, ['1']));
-      // A queue of the same name and number, which has been empty for a while.
+      // A queue with the same name and id, empty for a while.
       await h.clock.run(h.enqueue(QUEUE, ['0']));
       await h.clock.run(h.update({ dequeue: [{ queue: QUEUE, pid: '0' }] }));
       await h.clock.advance(1_000);
@@ -117,7 +117,7 @@ describe.each([true, false])('memory that is built again after a full disk (atom
     },
   );
 
-  test.each(['taken', 'begun anew'])('has what was %s in the moment before, and all that followed', async (how) => {
+  test.each(['taken', 'begun anew'])('has a partition that was %s just before, with all later changes', async (how) => {
     const from = await opened([P]);
     await from.clock.run(from.enqueue(QUEUE, PIDS));
     const h = await opened([PO], { readMs: 20, atomicBatches });

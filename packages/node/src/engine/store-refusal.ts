@@ -1,14 +1,14 @@
 import { Refusal, UnreadableBytesError } from '@taskmaster/server/domain';
 import { StoreClosedError, StoreCorruptError, StoreFailedError, StoreFullError } from '../ports/store.ts';
 
-/** What a caller is told of a store that failed. Throws what no store fails with. */
+/** The refusal for an error of the store. Throws other errors again. */
 export function refusalOf(cause: unknown): Refusal {
   const refusal = storeRefusal(cause);
   if (refusal === undefined) throw cause;
   return refusal;
 }
 
-/** The same; undefined for what no store fails with. */
+/** The refusal for an error of the store; undefined for other errors. */
 function storeRefusal(cause: unknown): Refusal | undefined {
   if (cause instanceof Refusal) return cause;
   if (cause instanceof StoreFullError) {
@@ -20,7 +20,7 @@ function storeRefusal(cause: unknown): Refusal | undefined {
   return cause instanceof StoreFailedError || cause instanceof StoreClosedError ? failedWrite(cause) : undefined;
 }
 
-/** What those are told whose write failed: unless there was no space, what of it is on disk is not known. */
+/** The refusal for callers of a failed write. Unless the disk was full, it is not known whether the write is on disk. */
 export function writeRefusal(cause: Error): Refusal {
   if (cause instanceof Refusal) return cause;
   return cause instanceof StoreFullError ? refusalOf(cause) : failedWrite(cause);
