@@ -3,10 +3,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AgeHistogram } from './age-histogram.ts';
 
-/** In ms: buckets are at least a second wide, and otherwise a small part of the greatest age there was. */
+/** Allowed error in ms: a bucket is at least a second wide, or a small part of the largest age so far. */
 const allowedError = (greatestAge: number): number => Math.max(1000, greatestAge / 30);
 
-/** Tasks come and go, and the exact answer is known. */
+/** A histogram beside the exact list of its instants. */
 class Tasks {
   readonly ages = new AgeHistogram();
   readonly #live: number[] = [];
@@ -19,7 +19,7 @@ class Tasks {
     this.ages.add(this.#now as Instant);
   }
 
-  /** A delay that ended a while ago, and was noticed only now. */
+  /** Adds a task whose delay ended a while ago. */
   becomeDue(agoMs: number): void {
     const at = this.#now - agoMs;
     this.#live.push(at);
@@ -27,7 +27,7 @@ class Tasks {
     this.ages.add(at as Instant);
   }
 
-  /** `which` counts from the oldest one. */
+  /** `which`: index from the oldest task on. */
   dequeue(which = 0): void {
     const [at] = this.#live.splice(which % Math.max(1, this.#live.length), 1);
     if (at !== undefined) this.ages.remove(at as Instant);
@@ -61,7 +61,7 @@ const encode = (ages: AgeHistogram): Buffer => {
 };
 
 describe('the oldest task', () => {
-  test('is known about, whatever comes and goes', () => {
+  test('has about the right age after any additions and removals', () => {
     fc.assert(
       fc.property(steps, (all) => {
         const tasks = new Tasks();
@@ -76,7 +76,7 @@ describe('the oldest task', () => {
     );
   });
 
-  test('is known about while a backlog of hours is worked off', () => {
+  test('has about the right age while a backlog of hours is processed', () => {
     const tasks = new Tasks();
     for (let i = 0; i < 6000; i++) tasks.enqueue(5000);
     for (let i = 0; i < 6000; i++) {
@@ -85,7 +85,7 @@ describe('the oldest task', () => {
     }
   });
 
-  test('is not taken for an older one because another of its instant came and went', () => {
+  test('keeps its age when another task of its instant is added and removed', () => {
     const ages = new AgeHistogram();
     ages.add(0 as Instant);
     ages.add(3_600_000 as Instant);
@@ -95,7 +95,7 @@ describe('the oldest task', () => {
     expect(ages.oldest).toBe(3_600_000);
   });
 
-  test('may have come from elsewhere: older than all before it', () => {
+  test('may be older than all tasks added before', () => {
     const ages = new AgeHistogram();
     ages.add(5000 as Instant);
     ages.add(3000 as Instant);
@@ -111,13 +111,13 @@ test('a year of tasks takes a few hundred bytes', () => {
   expect(encode(tasks.ages).length).toBeLessThan(800);
 });
 
-test('a damaged histogram is refused before memory is taken for it', () => {
+test('a damaged histogram is refused before memory is allocated for it', () => {
   const writer = new ByteWriter();
   for (const number of [2 ** 40]) writer.number(number);
   expect(() => AgeHistogram.read(new ByteReader(writer.view()))).toThrow(UnreadableBytesError);
 });
 
-test('a histogram that was written and read goes on as if nothing had happened', () => {
+test('a histogram behaves the same after it was written and read', () => {
   const instants = fc.array(fc.nat(1e9), { minLength: 1, maxLength: 300 });
   fc.assert(
     fc.property(instants, instants, (before, after) => {

@@ -3,19 +3,19 @@ import { type ByteReader, type ByteWriter, type Instant, UnreadableBytesError } 
 const MAX_BUCKETS = 64;
 const FINEST_MS = 1000;
 
-/** Numbers of a bucket: its first and last instant, and how many there are in it. */
+/** Numbers of a bucket: its first instant, its last instant, and its count. */
 const PER_BUCKET = 3;
 
 /**
- * Since when how many tasks are due: tells the age of the oldest one without an index by time, in bounded memory. It is
- * told too great by a second or by a thirtieth of the greatest age there was when its bucket was made, at most.
+ * A histogram of the instants at which tasks became due. It gives the age of the oldest task in bounded memory, without an
+ * index by time. The age is too large by at most a second, or a thirtieth of the largest age when its bucket was made.
  *
- *  A1  Buckets are in order, and each counts the instants from its first to its last one.
- *  A2  Buckets never come to overlap: one begins, or becomes wider, only where none is. So an instant is taken out of the
- *      bucket it was counted in, in whatever order instants come.
+ *  A1  Buckets are in order. Each counts the instants from its first to its last one.
+ *  A2  Buckets never overlap: a bucket starts or grows only where there is none. So an instant is always removed from the
+ *      bucket that counts it, in any order of additions and removals.
  */
 export class AgeHistogram {
-  /** All buckets in one array, which has no room to spare while there is one: there are 100,000 queues. */
+  /** All buckets in one flat array. With one bucket it has no spare capacity, because there may be 100,000 queues. */
   #buckets: number[] = [];
 
   add(at: Instant): void {
@@ -45,12 +45,12 @@ export class AgeHistogram {
     if (this.#countOf(bucket) <= 0) this.#buckets.splice(bucket, PER_BUCKET);
   }
 
-  /** Since when the oldest one is due, or a little earlier; undefined without any. */
+  /** When the oldest task became due, or slightly earlier; undefined without tasks. */
   get oldest(): Instant | undefined {
     return this.#buckets[0] as Instant | undefined;
   }
 
-  /** Moves all instants by so many ms. */
+  /** Moves all instants by `byMs` milliseconds. */
   shift(byMs: number): void {
     for (let i = 0; i < this.#buckets.length; i += PER_BUCKET) {
       this.#buckets[i] = Math.max(0, this.#fromOf(i) + byMs);
@@ -58,7 +58,7 @@ export class AgeHistogram {
     }
   }
 
-  /** Each instant as its distance from the one before. */
+  /** Writes each instant as its distance from the one before. */
   write(out: ByteWriter): void {
     out.number(this.#buckets.length / PER_BUCKET);
     let last = 0;
@@ -74,7 +74,7 @@ export class AgeHistogram {
     const ages = new AgeHistogram();
     const count = from.number();
     if (count > MAX_BUCKETS) throw new UnreadableBytesError(`a queue's tasks are of ${count} times`);
-    // An array that is pushed to would have room for more.
+    // An array that grows by `push` would have spare capacity.
     const buckets = Array.from({ length: count * PER_BUCKET }, () => from.number());
     let last = 0;
     for (let i = 0; i < buckets.length; i += PER_BUCKET) {
@@ -87,7 +87,7 @@ export class AgeHistogram {
     return ages;
   }
 
-  /** Whether the bucket would become too wide with an instant behind its last one. */
+  /** True if a later instant would make the bucket too wide. */
   #isTooFar(at: number, bucket: number): boolean {
     const latest = Math.max(at, this.#toOf(this.#buckets.length - PER_BUCKET));
     return at - this.#fromOf(bucket) >= Math.max(FINEST_MS, (latest - this.#fromOf(0)) / MAX_BUCKETS);
@@ -105,7 +105,7 @@ export class AgeHistogram {
     return this.#buckets[bucket + 2] ?? 0;
   }
 
-  /** The last bucket that begins at or before the instant; the first one for instants before all. */
+  /** The last bucket that starts at or before the instant; the first bucket if there is none. */
   #bucketOf(at: number): number {
     let low = 0;
     let high = this.#buckets.length / PER_BUCKET - 1;
@@ -121,7 +121,7 @@ export class AgeHistogram {
     this.#buckets[bucket + 2] = this.#countOf(bucket) + by;
   }
 
-  /** The two that are narrowest together, so that all stay about as wide as they are when they begin. */
+  /** Merges the two neighbours that are narrowest together, so that buckets keep about their width. */
   #mergeNarrowestPair(): void {
     let narrowest = 0;
     let width = Number.POSITIVE_INFINITY;

@@ -5,7 +5,7 @@ import { writeTaskState } from '../domain/task-codec.ts';
 import { Family } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
 
-/** From 2 on with the instant at which the task became due. */
+/** Version 2 adds the instant at which the task became due. */
 const VERSION = 2;
 const EMPTY = new Uint8Array(0);
 const writer = new ByteWriter();
@@ -13,13 +13,13 @@ const writer = new ByteWriter();
 /** Version of the rows in the families ready and hidden, by their first byte. */
 export const TASK_ROW_VERSION = VERSION;
 
-/** Which retry window an instant is in; see `requestKey`. */
+/** The number of the retry window of an instant; see `requestKey`. */
 export const windowOf = (at: Instant, windowMs: number): number => Math.floor(at / windowMs);
 
 /**
- * Adds the rows that are written with an atom: payloads, the states of new tasks, the ends of queues, the outcome of its
- * request. What becomes of tasks that were there follows later, by `writeTaskRows`. Writing them twice, at a replay, is
- * harmless where all atoms behind the first are written again, with their payloads.
+ * Adds the rows that are written with an atom: payloads, the states of new tasks, the ends of queues, and the outcome of the
+ * request. `writeTaskRows` writes the new states of existing tasks later. Replay may write the rows again, if it also writes
+ * those of all later atoms again.
  */
 export function writeRows(atom: ApplyAtom, batch: WriteBatch, requestWindowMs: number): void {
   let queueId: QueueId | undefined;
@@ -45,16 +45,17 @@ export function writeRows(atom: ApplyAtom, batch: WriteBatch, requestWindowMs: n
   }
 }
 
-/** What the rows of one task may say, and what they are to say; undefined: there is no such task. */
+/** The states that the rows of one task may have, and the state that they should have. */
 export interface BehindRows {
-  /** Each state whose rows may be there. None where the task was not there either. */
+  /** All states whose rows may be in the store. Empty if the store has no rows of the task. */
   readonly earlier: readonly TaskState[];
+  /** The current state; undefined if the task was removed. */
   readonly now: TaskState | undefined;
 }
 
 /**
- * Brings the rows of one task up to what it is now. Writing them twice is harmless, and so is writing them where they are
- * further already, if all changes up to there follow.
+ * Updates the rows of one task to its current state. They may be written twice, or over newer rows if all later changes are
+ * written again, too.
  */
 export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { earlier, now }: BehindRows): void {
   const key = taskKey(prefix, pid);
@@ -79,7 +80,7 @@ export function writeTaskRows(batch: WriteBatch, prefix: string, pid: Pid, { ear
 const untilOf = (state: TaskState | undefined): Instant | undefined =>
   state?.visibility.kind === 'hidden' ? state.visibility.until : undefined;
 
-/** The row of a task, and its place in the index by instant. */
+/** Writes the row of a task and, if it is hidden, its entry in the index of due times. */
 export function writeTaskRow(batch: WriteBatch, prefix: string, pid: Pid, state: TaskState): void {
   putState(batch, prefix, taskKey(prefix, pid), pid, state);
 }

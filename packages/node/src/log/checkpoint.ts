@@ -8,7 +8,7 @@ import { encodeClockMark } from './node-row.ts';
 import { encodePartitionRow } from './partition-row.ts';
 import type { QueueLedger } from './queue-ledger.ts';
 
-/** Range deletions cost more than a few single ones, and slow down later scans. */
+/** Up to this many entries are deleted one by one: range deletions cost more than a few single ones and slow later scans. */
 const MOST_SINGLE_DELETES = 256;
 
 /** A partition with changes since its last checkpoint. */
@@ -16,23 +16,23 @@ export interface CheckpointedPartition {
   readonly id: PartitionId;
   readonly lastTicket: Ticket;
   readonly nextQueueId: QueueId;
-  /** The log holds entries behind this one only. */
+  /** The log has only entries behind this ticket. */
   readonly trimmedTicket: Ticket;
   readonly changed: Iterable<QueueLedger>;
 }
 
 /**
- * Writes the ledgers that changed, then the minimum tickets, then trims the log (the paper, 5.3). The order makes it
- * safe where batches are not atomic: a minimum ticket is on disk only after everything it vouches for.
+ * Writes the changed ledgers, then the minimum tickets, then trims the log (the paper, 5.3). This order is safe without atomic
+ * batches: a minimum ticket is on disk only after the rows that it covers.
  *
- * Rejects when the store does; the checkpoint before it is still good then.
+ * Rejects if the store fails. The previous checkpoint is still valid then.
  */
 export async function writeCheckpoint(
   deps: { readonly store: Store; readonly log: CommitLog },
   partitions: readonly CheckpointedPartition[],
   clock: ClockMark,
 ): Promise<void> {
-  // Through the log, because the order with atoms that drop a queue matters: its row must not come back.
+  // Through the log, to be ordered with atoms that drop a queue: the row of a dropped queue must not reappear.
   const ledgers = deps.log.appendRows((rows) => {
     for (const { id, changed } of partitions) {
       for (const ledger of changed) rows.put(Family.queues, queueKey(id, ledger.queueId), ledger.encode());
@@ -51,7 +51,7 @@ export async function writeCheckpoint(
   await trimLog(deps.store, partitions);
 }
 
-/** Few entries go one by one, all partitions in one write; many by range, which takes a write of its own. */
+/** Deletes few entries one by one, in one write for all partitions; many entries by range, with a write for each partition. */
 async function trimLog(store: Store, partitions: readonly CheckpointedPartition[]): Promise<void> {
   const single = new WriteBatch();
   const ranges: Promise<void>[] = [];
@@ -65,7 +65,7 @@ async function trimLog(store: Store, partitions: readonly CheckpointedPartition[
       single.delete(Family.log, logKey(id, ticket as Ticket));
     }
   }
-  // Unsynced: entries that come back are behind the minimum ticket, and go with the next start.
+  // Unsynced: entries that reappear after a crash are already covered by the minimum ticket; the next start deletes them.
   if (single.count > 0) ranges.push(store.write(single, { sync: false }));
   await Promise.all(ranges);
 }

@@ -20,7 +20,7 @@ const PARTITION = 1 as PartitionId;
 const QUEUE = 1 as QueueId;
 const QUEUE_ROW = queueKey(PARTITION, QUEUE);
 
-/** The atom of that ticket enqueues one task, whose PID is the ticket. */
+/** An atom with this ticket that enqueues one task, whose PID is the ticket. */
 const atom = (ticket: number, more: Partial<ApplyAtom> = {}): ApplyAtom => {
   const pid = String.fromCharCode(ticket) as Pid;
   const state = {
@@ -66,7 +66,7 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
 }
 
 describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatches) => {
-  test('commits what came in one turn as one group', async () => {
+  test('commits the atoms of one turn as one group', async () => {
     const { log, applied } = setUp({ atomicBatches });
     for (const ticket of [1, 2, 3]) log.append(atom(ticket));
     await log.durable();
@@ -75,7 +75,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     expect(applied).toEqual([1, 2, 3]);
   });
 
-  test('gathers what comes while the disk is busy', async () => {
+  test('collects atoms in one group while the disk is busy', async () => {
     const { log, time, applied } = setUp({ atomicBatches, syncMs: 10 });
     for (let ticket = 1; ticket <= 20; ticket++) {
       log.append(atom(ticket));
@@ -87,7 +87,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     expect(applied).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
   });
 
-  test('says durable in the order of the appends, and only of what a crash leaves', async () => {
+  test('reports atoms as durable in the order of the appends, and only if they survive a crash', async () => {
     const { log, time, disk, loggedTickets } = setUp({ atomicBatches, syncMs: 10 });
     const durable: number[] = [];
     for (const ticket of [1, 2, 3]) {
@@ -102,7 +102,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     expect(loggedTickets()).toContain(1);
   });
 
-  test('calls nothing durable before an earlier group is, whatever the policy says of it', async () => {
+  test('reports no group as durable before an earlier one, even if the policy does', async () => {
     const standby = Promise.withResolvers<void>();
     const durability = (local: Promise<void>, [first]: readonly ApplyAtom[]) =>
       first?.ticket === 1 ? local.then(() => standby.promise) : local;
@@ -119,7 +119,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     expect([durable.mock.calls.length, applied]).toEqual([1, [1, 2]]);
   });
 
-  test('after a failed fsync rejects all that waits and takes nothing more', async () => {
+  test('rejects all waiting callers after a failed fsync and accepts no more atoms', async () => {
     const { log, disk, applied, onFailed } = setUp({ atomicBatches });
     log.append(atom(1));
     await log.durable();
@@ -139,7 +139,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     expect(onFailed).toHaveBeenCalledOnce();
   });
 
-  test('keeps the order of rows and atoms: what an atom dropped does not come back', async () => {
+  test('keeps the order of rows and atoms: rows of a dropped queue do not reappear', async () => {
     const { log, disk } = setUp({ atomicBatches });
     const rows = log.appendRows((batch) => batch.put(Family.queues, QUEUE_ROW, Uint8Array.of(1)));
     log.append(atom(1, { changes: [], dropped: [{ queueId: QUEUE, reap: false }] }));
@@ -148,14 +148,14 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     expect(disk.rowsOf(Family.queues)).toEqual([]);
   });
 
-  test('rows are on disk when it says so, even where atoms are not synced', async () => {
+  test('appended rows are on disk when the promise resolves, even if atoms are not synced', async () => {
     const { log, disk } = setUp({ atomicBatches, sync: false });
     await log.appendRows((batch) => batch.put(Family.queues, QUEUE_ROW, Uint8Array.of(1)));
     disk.crash();
     expect(disk.rowsOf(Family.queues).map(({ key }) => key)).toEqual([QUEUE_ROW]);
   });
 
-  test('rows of changed tasks come before those that follow from them', async () => {
+  test('appended rows are written behind the rows of changed tasks', async () => {
     const put = (value: number) => (rows: WriteBatch) => rows.put(Family.queues, QUEUE_ROW, Uint8Array.of(value));
     const written = vi.fn();
     const { log, disk } = setUp({
@@ -171,7 +171,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     expect(disk.rowsOf(Family.queues).map(({ value }) => [...value])).toEqual([[2]]);
   });
 
-  test('nobody waits for rows of changed tasks', async () => {
+  test('callers do not wait for rows of changed tasks', async () => {
     const { log, time } = setUp({ atomicBatches, writeMs: 10 });
     const written = log.writeTasks(10);
     await expect(log.durable()).resolves.toBeUndefined();
@@ -193,7 +193,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
   });
 });
 
-test('without atomic batches, entries go to the store when the group before has its own on disk', async () => {
+test('without atomic batches, entries are written after those of the previous group are on disk', async () => {
   const { log, time, store } = setUp({ atomicBatches: false, syncMs: 10 });
   const write = vi.spyOn(store, 'write');
   const entriesGiven = () => write.mock.calls.filter(([, { sync }]) => sync).length;
@@ -206,6 +206,6 @@ test('without atomic batches, entries go to the store when the group before has 
   expect(entriesGiven()).toBe(2);
 });
 
-test('without anything to wait for, all is durable', async () => {
+test('an empty log is durable', async () => {
   await expect(setUp().log.durable()).resolves.toBeUndefined();
 });

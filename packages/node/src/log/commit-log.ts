@@ -7,8 +7,8 @@ import { WriteBatch } from '../ports/write-batch.ts';
 import { writeRows } from './atom-rows.ts';
 
 /**
- * When a group of atoms counts as durable, given the promise of the local write. Today the local disk decides; standbys
- * will be a second condition. Must reject when `local` does.
+ * Resolves when a group of atoms counts as durable. `local` is the promise of the local write, today the only condition;
+ * standbys will be a second one. Must reject if `local` does.
  */
 export type DurabilityPolicy = (local: Promise<void>, atoms: readonly ApplyAtom[]) => Promise<void>;
 
@@ -16,20 +16,20 @@ export const localDisk: DurabilityPolicy = (local) => local;
 
 export interface CommitLogOptions {
   readonly store: Store;
-  /** Whether a group is fsynced before it counts as durable. Where batches are not atomic it always is. */
+  /** True if a group counts as durable only after an fsync. Without atomic batches, groups are always fsynced. */
   readonly sync: boolean;
   readonly durability: DurabilityPolicy;
   readonly requestWindowMs: number;
-  /** These atoms are durable, and the rows that were written with them can be read from the store. */
+  /** Called when these atoms are durable and the rows written with them can be read. */
   readonly onApplied: (atoms: readonly ApplyAtom[]) => void;
   /**
-   * Writes rows of tasks that atoms appended before have changed, of so many tasks at most, those first that have waited
-   * longest. Returns what is to be called when they can be read.
+   * Writes rows of at most `most` tasks that earlier atoms have changed, longest stale first. Returns a function to call when
+   * the rows can be read.
    */
   readonly writeTasks: (rows: WriteBatch, most: number) => () => void;
-  /** What those are told who wait for a group that will never be durable. */
+  /** The error for callers that wait for a group which will never be durable. */
   readonly told: (cause: Error) => Error;
-  /** A write failed: nothing appended since the last durable group will ever be. Called once; the log is dead. */
+  /** Called once, after a failed write: atoms behind the last durable group are lost, and the log accepts no more. */
   readonly onFailed: (cause: Error) => void;
 }
 
@@ -41,17 +41,17 @@ export interface CommitLogFigures {
 
 const entry = new ByteWriter();
 
-/** A burst must not make every later group large. */
+/** Limit of the expected size of a group, so that a burst does not make the buffers of all later groups large. */
 const MOST_EXPECTED_BYTES = 4 * 1024 * 1024;
 
 class Group {
   readonly atoms: ApplyAtom[] = [];
-  /** Log entries; on a store with atomic batches the rows too. */
+  /** Log entries; with atomic batches also the rows. */
   readonly entries: WriteBatch;
   readonly rows: WriteBatch;
-  /** The rows hold a checkpoint, which must be on disk before it counts. */
+  /** True if the rows must be fsynced, because they are part of a checkpoint. */
   syncRows = false;
-  /** Of tasks that earlier atoms changed. */
+  /** Functions to call when the rows of tasks in this group can be read. */
   readonly tasksWritten: (() => void)[] = [];
   readonly durable = Promise.withResolvers<void>();
   readonly applied = Promise.withResolvers<void>();
@@ -59,11 +59,11 @@ class Group {
   constructor(atomicBatches: boolean, expectedBytes = 0) {
     this.entries = new WriteBatch(expectedBytes);
     this.rows = atomicBatches ? this.entries : new WriteBatch();
-    // Not everybody waits for a group; whoever does still gets the rejection.
+    // No unhandled rejection if no caller waits for the group.
     for (const { promise } of [this.durable, this.applied]) promise.catch(() => {});
   }
 
-  /** Nobody waits for the others to be durable. */
+  /** True if a caller may wait for this group to be durable. A group of task rows alone has no caller. */
   get matters(): boolean {
     return this.atoms.length > 0 || this.syncRows;
   }
@@ -74,19 +74,19 @@ class Group {
 }
 
 /**
- * Orders ApplyAtoms and commits them in groups (the paper, 5.3). What is written for an atom is its entry, the rows of new
- * tasks and the outcome of its request. The rows of tasks that were there come later: until the next checkpoint the entries
- * say the same, and a task that is leased and completed meanwhile needs no more than the deletion of its first row.
+ * Orders ApplyAtoms and commits them in groups (the paper, 5.3). An atom is written as its log entry, the rows of new tasks and
+ * the outcome of its request. The rows of existing tasks follow with the next checkpoint: until then the log has their changes,
+ * and a task that is leased and completed meanwhile needs only the deletion of its first row.
  *
- *  C1  Groups are with the store one at a time: an atom is durable only when all earlier ones are. What comes meanwhile
- *      makes the next group larger, and shares its fsync.
- *  C2  Where batches are not atomic, rows are written only after the log entries that can repeat them are durable.
- *  C3  Rows that `appendRows` takes are behind those of all tasks that earlier atoms changed.
- *  C4  After a failed write nothing later is written: the caller's memory is ahead of the disk and must be rebuilt.
+ *  C1  The store writes one group at a time: an atom is durable only when all earlier ones are. Atoms that arrive during a
+ *      write join the next group and share its fsync.
+ *  C2  Without atomic batches, rows are written only after the log entries that can repeat them are durable.
+ *  C3  Rows from `appendRows` are written behind the rows of all tasks that earlier atoms changed.
+ *  C4  After a failed write nothing is written any more: the caller's memory is ahead of the disk and must be rebuilt.
  */
 export class CommitLog {
   readonly #options: CommitLogOptions;
-  /** With the store. */
+  /** The group that the store is writing. */
   #writing: Group | undefined;
   #gathering: Group;
   #flushQueued = false;
@@ -102,7 +102,7 @@ export class CommitLog {
     return this.#figures;
   }
 
-  /** Takes an atom into the group that is written next. Atoms of a partition come in the order of their tickets. */
+  /** Adds an atom to the next group. Append atoms of a partition in the order of their tickets. */
   append(atom: ApplyAtom): void {
     if (this.#failure) throw this.#failure;
     const group = this.#gathering;
@@ -114,7 +114,7 @@ export class CommitLog {
     this.#queueFlush();
   }
 
-  /** Writes rows of so many changed tasks at most; resolves when they can be read. Nothing else waits for them. */
+  /** Writes rows of at most `most` changed tasks. Resolves when they can be read. `durable` does not wait for them. */
   writeTasks(most: number): Promise<void> {
     if (this.#failure) return Promise.reject(this.#failure);
     const group = this.#gathering;
@@ -124,8 +124,7 @@ export class CommitLog {
   }
 
   /**
-   * Takes rows that follow from the atoms appended so far; resolves when they are on disk, and everything that those atoms
-   * changed can be read.
+   * Writes rows behind the atoms appended so far. Resolves when they are on disk and all changes of these atoms can be read.
    */
   appendRows(fill: (rows: WriteBatch) => void): Promise<void> {
     const applied = this.writeTasks(Number.POSITIVE_INFINITY);
@@ -136,14 +135,14 @@ export class CommitLog {
     return applied;
   }
 
-  /** Resolves when everything appended so far is durable; rejects when it never will be. */
+  /** Resolves when everything appended so far is durable. Rejects if it never will be. */
   durable(): Promise<void> {
     if (this.#failure) return Promise.reject(this.#options.told(this.#failure));
     const last = this.#gathering.matters ? this.#gathering : this.#writing;
     return last ? last.durable.promise : Promise.resolve();
   }
 
-  /** Once per turn, so that what arrived together is committed together. */
+  /** Flushes once per turn, so that atoms of one turn are committed together. */
   #queueFlush(): void {
     if (this.#flushQueued || this.#writing) return;
     this.#flushQueued = true;
@@ -156,7 +155,7 @@ export class CommitLog {
   #flush(): void {
     const group = this.#gathering;
     if (this.#failure || this.#writing || group.isEmpty) return;
-    // Under steady load the next group is about as large as this one.
+    // Under steady load, the next group is about as large as this one.
     const expectedBytes = Math.min(MOST_EXPECTED_BYTES, group.entries.byteLength * 1.25);
     this.#gathering = new Group(this.#options.store.atomicBatches, expectedBytes);
     this.#writing = group;
@@ -175,7 +174,7 @@ export class CommitLog {
       await durability(store.write(group.entries, { sync: (sync && group.matters) || group.syncRows }), group.atoms);
       return;
     }
-    // C2: whether or not anybody waits for the fsync, the rows must.
+    // C2: the rows must wait for the fsync, even if no caller does.
     if (group.atoms.length > 0) await durability(store.write(group.entries, { sync: true }), group.atoms);
     group.durable.resolve();
     await store.write(group.rows, { sync: group.syncRows });
@@ -184,7 +183,7 @@ export class CommitLog {
   #written(group: Group): void {
     if (this.#failure) return;
     this.#writing = undefined;
-    // Before anybody is answered, so that the disk is busy meanwhile.
+    // Start the next write before callers are answered, so that the disk works meanwhile.
     this.#flush();
     this.#options.onApplied(group.atoms);
     for (const written of group.tasksWritten) written();

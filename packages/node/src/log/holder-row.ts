@@ -7,12 +7,12 @@ const RELEASED = 3;
 const writer = new ByteWriter();
 
 /**
- * What a node of a cluster knows for certain of its holding a partition. Without a row it never held it.
+ * The durable fact whether a node of a cluster holds a partition. Without a row the node has never held it.
  *
- *  - serving: it holds it, at this epoch.
- *  - handing-over: it holds it, at this epoch, but may have told `to` to take it: it must not change anything before it
- *    knows what became of that.
- *  - released: `to` took it, at this epoch.
+ *  - serving: the node holds the partition at this epoch.
+ *  - handing-over: the node holds the partition at this epoch, but `to` may have taken it. The node must not change the
+ *    partition before it knows.
+ *  - released: `to` has taken the partition at this epoch.
  */
 export type HolderRow =
   | { readonly kind: 'serving'; readonly epoch: number }
@@ -21,7 +21,7 @@ export type HolderRow =
 
 const CODE = { serving: SERVING, 'handing-over': HANDING_OVER, released: RELEASED } as const;
 
-/** The row of a partition's holder; `to` is a node id. */
+/** Encodes the row of a partition's holder. `to` is a node id. */
 export function encodeHolderRow(row: HolderRow): Uint8Array {
   writer.byte(VERSION);
   writer.byte(CODE[row.kind]);

@@ -5,15 +5,15 @@ import { writeAtom } from '../domain/atom-codec.ts';
 
 const writer = new ByteWriter();
 
-/** Of an entry at most so much travels at once: that of one change may be larger than a message. */
+/** Largest piece of an entry in one transfer message: the entry of a single change may be larger than a message. */
 const PIECE_BYTES = 256 * 1024;
 
-/** More than this behind, and the reader is too slow for what the partition takes in. */
+/** With a larger backlog, the reader is too slow for the changes of the partition. */
 const MAX_BACKLOG_BYTES = 64 * 1024 * 1024;
 
 /**
- * The atoms of one partition behind some ticket, as they are applied: the log that follows a snapshot. Kept encoded, with
- * payloads, until they are taken.
+ * The log of one partition that follows a snapshot: the atoms behind a ticket, in the order in which they are applied. They
+ * are kept in memory, encoded and with payloads, until they are taken.
  */
 export class LogTail {
   readonly #partition: PartitionId;
@@ -27,22 +27,22 @@ export class LogTail {
     this.#after = after;
   }
 
-  /** Bytes that wait to be taken. */
+  /** Bytes of the atoms that wait to be taken. */
   get backlogBytes(): number {
     return this.#bytes;
   }
 
-  /** It was read too slowly and has let go of atoms: a new snapshot is needed. */
+  /** True if atoms were dropped because the reader was too slow. A new snapshot is needed then. */
   get overflown(): boolean {
     return this.#overflown;
   }
 
-  /** Whether it is one of those that are kept. What was committed before is in the snapshot, though it is applied only now. */
+  /** True if the tail keeps this atom. Atoms up to the ticket are in the snapshot, even if they are applied later. */
   isOf({ partition, ticket }: ApplyAtom): boolean {
     return !this.#overflown && partition === this.#partition && ticket > this.#after;
   }
 
-  /** Takes note of an atom, if it is one of those. */
+  /** Adds an atom if the tail keeps it. */
   push(atom: ApplyAtom): void {
     if (!this.isOf(atom)) return;
     writeAtom(writer, atom, true);
@@ -59,7 +59,7 @@ export class LogTail {
     this.#bytes = 0;
   }
 
-  /** The next atoms, in order: so many bytes, or one piece of an atom if that is more. */
+  /** Takes the next atoms in order: at most `maxBytes`, but at least one piece of an atom. */
   take(maxBytes: number): TransferredAtom[] {
     let bytes = 0;
     let count = 0;

@@ -15,7 +15,7 @@ const atom = (ticket: number): ApplyAtom => ({
   request: undefined,
 });
 
-test('a follower is told of an atom when it and the rows of its tasks can be read, in order', () => {
+test('a follower gets atoms in order, when they and the rows of their tasks can be read', () => {
   const tails = new LogTails();
   const tail = tails.follow(PARTITION, 4 as Ticket);
   const told = () => tail.take(1_000_000).map(({ ticket }) => ticket);
@@ -33,7 +33,7 @@ test('a follower is told of an atom when it and the rows of its tasks can be rea
   expect(told()).toEqual([7]);
 });
 
-test('who follows later is told of nothing that came before', () => {
+test('a later follower gets no earlier atoms', () => {
   const tails = new LogTails();
   tails.follow(PARTITION, 0 as Ticket);
   tails.committed(atom(1), { atoms: 1, tasks: 0 });

@@ -4,7 +4,7 @@ import type { ApplyAtom } from '../domain/atom.ts';
 import { takeFirst } from '../domain/deques.ts';
 import { LogTail } from './log-tail.ts';
 
-/** How far the store is: it shows so many atoms, and the rows of so many changed tasks, counted from the beginning. */
+/** Progress of the store: the numbers of atoms and of changed tasks, since the start, whose rows can be read. */
 export interface Shown {
   readonly atoms: number;
   readonly tasks: number;
@@ -12,19 +12,19 @@ export interface Shown {
 
 interface Untold {
   readonly atom: ApplyAtom;
-  /** What the store has shown once it shows all of this atom. */
+  /** The store shows all of this atom when it has come this far. */
   readonly shown: Shown;
 }
 
 /**
- * Those who follow the log of a partition. They are told of an atom when all it did can be read: rows that are read after
- * it must not be older than it.
+ * The followers of partitions' logs. They get an atom when all its changes can be read: rows that a follower reads afterwards
+ * must not be older than the atom.
  */
 export class LogTails {
   readonly #tails = new Set<LogTail>();
   readonly #untold = new Deque<Untold | undefined>();
 
-  /** Every atom of the partition that is committed from now on. */
+  /** Follows all atoms of the partition that are committed from now on. */
   follow(id: PartitionId, lastTicket: Ticket): LogTail {
     const tail = new LogTail(id, lastTicket);
     this.#tails.add(tail);

@@ -2,13 +2,13 @@ import { ByteReader, ByteWriter, type Instant, UnreadableBytesError } from '@tas
 import type { ClockMark } from '@taskmaster/server/ports';
 
 const VERSION = 1;
-/** From 2 on the rows of tasks may be behind the log: a release that reads 1 only would miss what is there alone. */
+/** From version 2 on, the rows of tasks may be older than the log. A release that reads version 1 would miss the changes. */
 const NODE_VERSION = 2;
 const writer = new ByteWriter();
 
-/** What is fixed when a store is created. */
+/** The settings that are fixed when a store is created. */
 export interface NodeRow {
-  /** Partitions of the cluster; groups are assigned by it. */
+  /** Number of partitions. It decides which partition a group belongs to. */
   readonly partitions: number;
 }
 
@@ -18,7 +18,7 @@ export function encodeNodeRow(row: NodeRow): Uint8Array {
   return Uint8Array.from(writer.view());
 }
 
-/** Whether an earlier release wrote the row, so that it has to be written again before the store is used. */
+/** True if an earlier release wrote the row. It must then be written again before the store is used. */
 export const isEarlierNodeRow = (bytes: Uint8Array): boolean => bytes[0] === VERSION;
 
 export function decodeNodeRow(bytes: Uint8Array): NodeRow {

@@ -5,7 +5,7 @@ import { ticketBehindEarlierLives } from './partition-row.ts';
 
 const NOW = Date.UTC(2026, 0, 1) as Instant;
 
-test('a life of a partition begins behind what the one before can have used', () => {
+test('tickets of a partition that starts empty are larger than any of its earlier life', () => {
   const began = ticketBehindEarlierLives(NOW);
   const lived = 10_000;
   const used = 60 * lived;

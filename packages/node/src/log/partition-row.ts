@@ -1,13 +1,13 @@
 import { ByteReader, ByteWriter, type Instant, type QueueId, type Ticket } from '@taskmaster/server/domain';
 
 const VERSION = 1;
-/** More atoms than a partition ever commits in a millisecond, on average over its life. */
+/** More atoms than any partition commits in a millisecond, on average over its life. */
 const TICKETS_PER_MS = 64;
-/** Keys have room for a trillion more: a clock that is set to some far year must not use up all tickets. */
+/** Keys have room for a trillion more tickets, so that a clock set to a distant year does not use up all of them. */
 const LARGEST_BEGIN = 2 ** 48 - 2 ** 40;
 const writer = new ByteWriter();
 
-/** What is remembered of a partition between checkpoints. */
+/** The row of a partition, written with each checkpoint. */
 export interface PartitionRow {
   /** The minimum ticket (the paper, 5.3): all atoms up to it are in the rows; replay begins behind it. */
   readonly appliedTicket: Ticket;
@@ -29,8 +29,8 @@ export function decodePartitionRow(bytes: Uint8Array): PartitionRow {
 }
 
 /**
- * Tickets of a partition that begins anew go on behind this one, and lease tokens with them: what it had before is lost,
- * the largest of its tickets too. An earlier life ended before now, and used fewer tickets than time passed.
+ * The tickets, and so the lease tokens, of a partition that starts empty begin behind this one. The largest ticket of its
+ * earlier life is lost, but it is smaller: that life ended before now and used fewer than `TICKETS_PER_MS` since 1970.
  */
 export const ticketBehindEarlierLives = (now: Instant): Ticket =>
   Math.min(now * TICKETS_PER_MS, LARGEST_BEGIN) as Ticket;

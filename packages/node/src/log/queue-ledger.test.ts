@@ -40,7 +40,7 @@ const enqueue = (pid: string, after: TaskState): TaskChange => {
   return { kind: 'enqueue', queueId: QUEUE, pid: pid as Pid, after, data: undefined };
 };
 
-/** What is to happen to a task: become this, or go. */
+/** The next state of a task, or its removal. */
 interface Step {
   readonly pid: string;
   readonly becomes: Visibility | 'completed' | 'dead';
@@ -57,7 +57,7 @@ const steps: fc.Arbitrary<readonly Step[]> = fc.array(
   { maxLength: 40 },
 );
 
-/** The steps as changes of tasks that exist, with the tasks there are in the end. */
+/** The steps as changes of existing tasks, and the tasks after all steps. */
 function play(all: readonly Step[]): { changes: TaskChange[]; tasks: Map<Pid, TaskState>; completed: number } {
   const tasks = new Map<Pid, TaskState>();
   const changes: TaskChange[] = [];
@@ -82,7 +82,7 @@ function play(all: readonly Step[]): { changes: TaskChange[]; tasks: Map<Pid, Ta
   return { changes, tasks, completed };
 }
 
-/** Every change is an atom of its own. */
+/** Applies every change as an atom of its own. */
 function applyFrom(ledger: QueueLedger, changes: readonly TaskChange[], from = 0): QueueLedger {
   for (const [i, change] of changes.entries()) if (i >= from) ledger.apply((i + 1) as Ticket, change);
   return ledger;
@@ -102,7 +102,7 @@ describe('a ledger', () => {
         const due = states.flatMap((state) => dueSince(state) ?? []);
         const { oldest } = ledger;
         expect(oldest === undefined).toBe(due.length === 0);
-        // To within what a bucket may be wide.
+        // Exact up to the width of a bucket.
         if (oldest !== undefined) expect(Math.abs(Math.min(...due) - oldest)).toBeLessThanOrEqual(1500);
         for (const [pid, { visibility }] of tasks) {
           if (visibility.kind === 'available') expect(pid >= ledger.readyFloor).toBe(true);
@@ -113,7 +113,7 @@ describe('a ledger', () => {
     );
   });
 
-  test('loaded from any checkpoint, comes out the same wherever before it the replay begins', () => {
+  test('loaded from any checkpoint, is the same for any earlier start of the replay', () => {
     fc.assert(
       fc.property(steps, fc.nat(), fc.nat(), (all, checkpointed, replayed) => {
         const { changes } = play(all);
@@ -126,7 +126,7 @@ describe('a ledger', () => {
     );
   });
 
-  test('applies all changes of one atom, and none of them again after a reload', () => {
+  test('applies all changes of one atom, and none of them twice after a reload', () => {
     const atom = [enqueue('a', stateOf(AVAILABLE)), enqueue('b', stateOf(AVAILABLE))];
     const ledger = newLedger();
     for (const change of atom) ledger.apply(1 as Ticket, change);
@@ -135,7 +135,7 @@ describe('a ledger', () => {
     expect([ledger.available, loaded.available]).toEqual([2, 2]);
   });
 
-  test('remembers the largest PID of a queue that emptied: FIFO goes on behind it', () => {
+  test('keeps the largest PID of an empty queue: FIFO continues behind it', () => {
     const { changes } = play([
       { pid: 'z', becomes: AVAILABLE },
       { pid: 'z', becomes: 'completed' },
@@ -144,8 +144,8 @@ describe('a ledger', () => {
   });
 });
 
-describe('floors that were raised', () => {
-  test('come back from disk, and go down for what comes before them', () => {
+describe('raised floors', () => {
+  test('are kept on disk, and are lowered by tasks before them', () => {
     const ledger = newLedger();
     ledger.apply(1 as Ticket, enqueue('m', stateOf(AVAILABLE)));
     expect(ledger.readyFloor).toBe(FIRST_PID);

@@ -13,20 +13,20 @@ import {
 import type { TaskChange } from '../domain/atom.ts';
 import { AgeHistogram } from './age-histogram.ts';
 
-/** From 2 on ages are counted from when tasks became due. */
+/** From version 2 on, the age of a task counts from when it became due. */
 const VERSION = 2;
 const NO_PID = 0;
 const WITH_PID = 1;
 
-/** Before every PID. */
+/** Sorts before every PID. */
 export const FIRST_PID = '' as Pid;
 const FAR = Number.MAX_SAFE_INTEGER as Instant;
 
 const writer = new ByteWriter();
 
 /**
- * What must be known of a queue without reading its tasks: counts and bounds. This is the paper's replay-safe counter
- * (5.3): atoms are applied in the order of their tickets, and one that the loaded row already includes is ignored.
+ * The counts and bounds of a queue, known without reading its tasks. This is the paper's replay-safe counter (5.3): atoms are
+ * applied in the order of their tickets, and an atom that the loaded row already includes is ignored.
  *
  *  L1  `available + leased + delayed` is the number of the queue's tasks.
  *  L2  No available task has a PID below `readyFloor`; no hidden task shows before `dueFloor`. The floors let scans skip
@@ -35,20 +35,20 @@ const writer = new ByteWriter();
  */
 export class QueueLedger {
   readonly queueId: QueueId;
-  /** Its strings may be exchanged for equal ones. */
+  /** May be replaced by an equal name, to share strings. */
   name: QueueName;
   available = 0;
   leased = 0;
   delayed = 0;
-  /** Dequeued since the queue came into being. */
+  /** Number of tasks completed since the queue was created. */
   completed = 0;
   largestPid: Pid | undefined;
   readyFloor: Pid = FIRST_PID;
   dueFloor: Instant = FAR;
-  /** Of the last atom applied. */
+  /** Ticket of the last applied atom. */
   ticket = 0 as Ticket;
   #ages = new AgeHistogram();
-  /** Atoms up to this one are in the row that was loaded. */
+  /** The loaded row includes atoms up to this ticket. */
   #loadedTicket = 0;
 
   constructor(queueId: QueueId, name: QueueName) {
@@ -64,7 +64,7 @@ export class QueueLedger {
     return this.leased + this.delayed;
   }
 
-  /** Since when the oldest task that is not delayed is due, or a little earlier. */
+  /** When the oldest task that is not delayed became due, or slightly earlier; undefined without one. */
   get oldest(): Instant | undefined {
     return this.#ages.oldest;
   }
@@ -91,7 +91,7 @@ export class QueueLedger {
     }
   }
 
-  /** Moves all instants: the ledger comes from a node with another clock. */
+  /** Moves all instants by `byMs` milliseconds, because the ledger comes from a node with another clock. */
   shift(byMs: number): void {
     if (this.dueFloor !== FAR) this.dueFloor = Math.max(0, this.dueFloor + byMs) as Instant;
     this.#ages.shift(byMs);
@@ -100,7 +100,7 @@ export class QueueLedger {
   #age(change: TaskChange): void {
     const before = change.kind === 'enqueue' ? undefined : dueSince(change.before);
     const after = change.kind === 'dequeue' ? undefined : dueSince(change.after);
-    // As it is with leases and completions of tasks that were never delayed.
+    // The usual case for a lease: it does not change the age.
     if (before === after) return;
     if (before !== undefined) this.#ages.remove(before);
     if (after !== undefined) this.#ages.add(after);
@@ -112,7 +112,7 @@ export class QueueLedger {
     else this.delayed += by;
   }
 
-  /** The queue's row; a view that the next call reuses. */
+  /** Encodes the queue's row as a view into a buffer that the next call reuses. */
   encode(): Uint8Array {
     writer.byte(VERSION);
     writer.number(this.queueId);
@@ -143,7 +143,7 @@ export class QueueLedger {
     ledger.completed = from.number();
     if (from.byte() === WITH_PID) ledger.largestPid = from.latin1() as Pid;
     const floor = from.latin1() as Pid;
-    // Of a queue with one task they are the same: one string serves both.
+    // They are equal in a queue with one task: share the string.
     ledger.readyFloor = floor === ledger.largestPid ? ledger.largestPid : floor;
     ledger.dueFloor = from.number() as Instant;
     ledger.#ages = AgeHistogram.read(from);

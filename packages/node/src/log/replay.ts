@@ -17,23 +17,23 @@ import { decodePartitionRow } from './partition-row.ts';
 import { QueueLedger } from './queue-ledger.ts';
 import { scanAll, WHOLE_FAMILY } from './scan-all.ts';
 
-/** A task that atoms behind the checkpoint changed: any of its states since then, the last too, may be in its rows. */
+/** A task that atoms behind the checkpoint have changed. Its rows may have any of its states since then. */
 export interface RecoveredTask extends BehindRows {
   readonly earlier: TaskState[];
   now: TaskState | undefined;
   ticket: Ticket;
 }
 
-/** A partition as the disk has it. */
+/** A partition as recovered from disk. */
 export interface RecoveredPartition {
   lastTicket: Ticket;
   nextQueueId: QueueId;
-  /** The log holds entries behind this one only, those that a trim did not get to among them. */
+  /** The log has only entries behind this ticket. Some of them may already be covered by the checkpoint. */
   trimmedTicket: Ticket;
   readonly ledgers: Map<QueueId, QueueLedger>;
-  /** Ledgers that atoms behind the checkpoint changed. */
+  /** Ledgers that atoms behind the checkpoint have changed. */
   readonly changed: Set<QueueLedger>;
-  /** Tasks whose rows may be behind, by queue. */
+  /** By queue: tasks whose rows may be stale. */
   readonly behind: Map<QueueId, Map<Pid, RecoveredTask>>;
 }
 
@@ -46,12 +46,12 @@ export interface Recovered {
 const REPLAY_BATCH_BYTES = 4 * 1024 * 1024;
 
 /**
- * Rebuilds what memory must know (the paper, 5.3): the checkpointed ledgers, then every atom behind the minimum ticket,
- * in order. An atom behind a gap was never acknowledged, and is removed so that its ticket can be used again.
+ * Recovers the state in memory (the paper, 5.3) from the checkpointed ledgers and every atom behind the minimum ticket, in
+ * order. An atom behind a gap was never acknowledged. It is removed, so that its ticket can be used again.
  *
- * Rows of partitions that this node does not hold are what a transfer left, and are passed over.
+ * Ignores rows of partitions that this node does not hold: transfers have left them.
  *
- * Throws `StoreCorruptError` when rows do not read as they were written.
+ * Throws `StoreCorruptError` for rows that cannot be read.
  */
 export async function recover(
   store: Store,
@@ -89,7 +89,7 @@ async function loadCheckpoint(
     partition.nextQueueId = nextQueueId;
   }
   for await (const { key, value } of scanAll(store, Family.queues, WHOLE_FAMILY)) {
-    // Queue keys begin like log keys, with the partition.
+    // Like log keys, queue keys begin with the partition.
     const id = partitionOfLogKey(key);
     if (!isHeld(id)) continue;
     const ledger = QueueLedger.decode(value);
@@ -141,14 +141,14 @@ async function replayLog(
       rows = new WriteBatch();
     }
   }
-  // On disk before anything is served: atoms behind a gap must not come back, rows must not be older than replies.
+  // Synced before requests are served: atoms behind a gap must not reappear, and rows must not be older than replies.
   if (rows.count > 0 || (replayed > 0 && !store.atomicBatches)) await store.write(rows, { sync: true });
   return replayed;
 }
 
 /**
- * Takes note of the tasks that an atom changed: their rows are written with the next checkpoint, as if nothing had
- * happened. Those of new tasks came with the atom.
+ * Notes the existing tasks that an atom has changed: the next checkpoint writes their rows. The rows of new tasks were written
+ * with the atom.
  */
 function noteBehind({ behind }: RecoveredPartition, { ticket, changes }: ApplyAtom): void {
   for (const change of changes) {
@@ -166,7 +166,7 @@ function noteBehind({ behind }: RecoveredPartition, { ticket, changes }: ApplyAt
   }
 }
 
-/** Where batches are not atomic, an atom that ends a queue may have outlived the rows of its last tasks. */
+/** Without atomic batches, an atom that ends a queue may be on disk without the latest rows of the queue's tasks. */
 function writeLastRows({ behind }: RecoveredPartition, { partition, dropped }: ApplyAtom, rows: WriteBatch): void {
   for (const { queueId } of dropped) {
     const prefix = queuePrefix(partition, queueId);
@@ -175,7 +175,7 @@ function writeLastRows({ behind }: RecoveredPartition, { partition, dropped }: A
   }
 }
 
-/** Applies an atom to what memory must know of its partition. */
+/** Applies an atom to the recovered state of its partition. */
 export function replayInto(partition: RecoveredPartition, atom: ApplyAtom): void {
   partition.lastTicket = atom.ticket;
   for (const { queueId, name } of atom.created) {
@@ -184,7 +184,7 @@ export function replayInto(partition: RecoveredPartition, atom: ApplyAtom): void
   }
   for (const change of atom.changes) {
     const ledger = partition.ledgers.get(change.queueId);
-    // Without a ledger the queue was dropped by a later atom whose rows are on disk already.
+    // If there is no ledger, a later atom dropped the queue and its rows are already on disk.
     if (!ledger) continue;
     ledger.apply(atom.ticket, change);
     partition.changed.add(ledger);
@@ -209,7 +209,7 @@ function recoveredIn(partitions: Map<PartitionId, RecoveredPartition>, id: Parti
   return partition;
 }
 
-/** A partition in which nothing has happened yet; its tickets come behind that one. */
+/** An empty partition. Its tickets start behind the given one. */
 export const newPartition = (behind = 0 as Ticket): RecoveredPartition => ({
   lastTicket: behind,
   trimmedTicket: behind,

@@ -3,10 +3,10 @@ import type { Family, KeyRange, Row, Store } from '../ports/store.ts';
 
 const PAGE = { rows: 1000, bytes: 4 * 1024 * 1024, once: true };
 
-/** Every key of a family. */
+/** The range of all keys of a family. */
 export const WHOLE_FAMILY: KeyRange = { gte: '' as Key, lt: '\xff\xff\xff\xff' as Key };
 
-/** All rows of a range, a page at a time; a page is as the range was when it was read. */
+/** Reads all rows of a range page by page. Each page shows the range at the time when it was read. */
 export async function* scanAll(store: Store, family: Family, range: KeyRange): AsyncGenerator<Row> {
   let gte = range.gte;
   for (;;) {
