@@ -158,7 +158,7 @@ describe('a request', () => {
 
   test.each([
     ['a lease of a year', { leaseDurationMs: limits.leaseMs }, { leaseDurationMs: limits.leaseMs + 1 }],
-    ['a lease of 1 ms', { leaseDurationMs: 1 }, { leaseDurationMs: 0 }],
+    ['a lease of 1 ms', { leaseDurationMs: 1 }, { leaseDurationMs: -1 }],
     ['a worker’s label of 256 bytes', { workerLabel: 'w'.repeat(256) }, { workerLabel: 'w'.repeat(257) }],
     ['no wait', { waitMs: 0 }, { waitMs: limits.waitMs + 1 }],
     ['replies of any size', { maxBytes: 0 }, { maxBytes: limits.replyDataBytes + 1 }],

@@ -119,7 +119,7 @@ describe('a partition that starts empty after an unfinished import of it', () =>
     const claimed = partitions.claim([{ id: P, epoch: 3 }]);
     const offer = { ticket: 9 as Ticket, nextQueueId: 3 as QueueId, now: h.clock.now() };
     const offered = partitions.import({ id: P, epoch: 2, ...offer });
-    await expect(h.clock.run(offered)).rejects.toThrow('begins anew');
+    await expect(h.clock.run(offered)).rejects.toThrow('starts empty here');
     await h.clock.run(claimed);
   });
 
@@ -133,8 +133,8 @@ describe('a partition that starts empty after an unfinished import of it', () =>
     const sending = arriving.addRows(rows as never);
     await h.clock.run(partitions.claim([{ id: P, epoch: 3 }]));
     await h.clock.run(sending);
-    await expect(h.clock.run(arriving.addRows(rows as never))).rejects.toThrow('begins anew');
-    await expect(h.clock.run(partitions.take(arriving))).rejects.toThrow('begins anew');
+    await expect(h.clock.run(arriving.addRows(rows as never))).rejects.toThrow('starts empty here');
+    await expect(h.clock.run(partitions.take(arriving))).rejects.toThrow('starts empty here');
     expect(h.taskRows()).toBe(0);
   });
 });
