@@ -1,4 +1,5 @@
-import { cp, rm } from 'node:fs/promises';
+import { cp, rename, rm } from 'node:fs/promises';
+import { setTimeout } from 'node:timers/promises';
 import { connect } from '@taskmaster/client';
 import { expect, test } from 'vitest';
 import { startProcess } from '../support/child-process.ts';
@@ -6,8 +7,18 @@ import { eventually } from '../support/eventually.ts';
 import { nodeCli } from '../support/paths.ts';
 import { TestCluster } from '../support/start-cluster.ts';
 
+/** The node says on which member to do what, and ends. */
+async function expectRefusal(dir: string): Promise<void> {
+  const flags = ['--json', `--data-dir=${dir}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'];
+  const back = await startProcess(process.execPath, [nodeCli, ...flags]);
+  const { code, stdout, stderr } = await back.ended;
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  const errors = stderr.split('\n').filter((line) => /"level":("error"|50)|^taskmaster/.test(line));
+  expect(errors).toEqual([expect.stringContaining('taskmaster members remove b --accept-loss')]);
+}
+
 test('a node that is started with an older copy of its directory is never ready, says what to do, and ends', {
-  timeout: 90_000,
+  timeout: 120_000,
 }, async () => {
   await using cluster = await TestCluster.start();
   await using client = await connect(cluster.node('a').endpoint);
@@ -29,6 +40,20 @@ test('a node that is started with an older copy of its directory is never ready,
   await cp(b.dir, older, { recursive: true });
   await cluster.start('b');
   await balanced();
+
+  // Nothing moves, and b tells of its new tasks with its next exchange.
+  for (let i = 0; i < 50; i++) await client.queue(`group-${i}#q`).enqueue({ pid: 'x', data: 'x' });
+  await setTimeout(10_000);
+  await cluster.node('b').stop();
+  const newest = `${b.dir}-newest`;
+  await rename(b.dir, newest);
+  await cp(older, b.dir, { recursive: true });
+  await expectRefusal(b.dir);
+
+  await rm(b.dir, { recursive: true });
+  await rename(newest, b.dir);
+  await cluster.start('b');
+  await balanced();
   // What the third had goes to the others.
   await client.cluster.drain('c');
   await cluster.node('c').process.ended;
@@ -36,13 +61,7 @@ test('a node that is started with an older copy of its directory is never ready,
   await cluster.node('b').stop();
   await rm(b.dir, { recursive: true });
   await cp(older, b.dir, { recursive: true });
-
-  const flags = ['--json', `--data-dir=${b.dir}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'];
-  const back = await startProcess(process.execPath, [nodeCli, ...flags]);
-  const { code, stdout, stderr } = await back.ended;
-  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-  const errors = stderr.split('\n').filter((line) => /"level":("error"|50)|^taskmaster/.test(line));
-  expect(errors).toEqual([expect.stringContaining('taskmaster members remove b --accept-loss')]);
+  await expectRefusal(b.dir);
 
   await eventually(() => client.cluster.remove('b', { acceptLoss: true }), { withinMs: 20_000, everyMs: 200 });
   await eventually(

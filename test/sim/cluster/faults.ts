@@ -150,7 +150,7 @@ export class Faults {
   #putBack(node: SimNode): void {
     const others = this.staying.filter((other) => other !== node && isActive(other));
     if (others.length < 2 || this.lost.size > 0 || this.#draining.has(node.name) || node.isStarting) return;
-    if (!node.isUp || node.h.clock.standsStill || !this.oldCopies.putBack(node)) return;
+    if (!node.isUp || node.h.clock.standsStill || !this.oldCopies.putBack(node, others)) return;
     for (const id of this.oldCopies.partitions) this.lost.add(id);
     this.#restartLater(node);
   }

@@ -3,12 +3,11 @@ import type { PartitionId } from '@taskmaster/server/domain';
 import type { SeededRandom } from '@taskmaster/server/testing';
 import type { Fault } from './faults.ts';
 
-/** Of nodes to which a partition has come since their backup, and of others, which nobody can tell from the newest. */
-const PUT_BACK_RATE = 0.6;
-const UNNOTICED_RATE = 0.05;
+/** Of nodes of which another one knows that they changed since their backup, and of the rest. */
+const KNOWN_RATE = 0.6;
+const UNKNOWN_RATE = 0.05;
 
-/** Epochs by partition. */
-type Held = ReadonlyMap<PartitionId, number>;
+type Held = ReadonlyMap<PartitionId, { readonly epoch: number; readonly ticket: number }>;
 
 interface Copy {
   readonly rows: ReturnType<SimNode['h']['disk']['copy']>;
@@ -53,13 +52,13 @@ export class OldCopies {
   }
 
   /** The process of a node ends, and what it had is replaced by its last backup; false where that does not happen. */
-  putBack(node: SimNode): boolean {
+  putBack(node: SimNode, others: readonly SimNode[]): boolean {
     const { random, count } = this.#options;
     const copy = this.#copies.get(node.name);
     if (!copy || this.#old.size > 0) return false;
     const now = heldBy(node);
-    const isOlder = [...now].some(([id, epoch]) => epoch > (copy.held.get(id) ?? 0));
-    if (!random.chance(isOlder ? PUT_BACK_RATE : UNNOTICED_RATE)) return false;
+    const isKnown = others.some((other) => other.isUp && knowsMore(other, node, copy.held));
+    if (!random.chance(isKnown ? KNOWN_RATE : UNKNOWN_RATE)) return false;
     count('put back from an old copy', node.name);
     for (const id of [...copy.held.keys(), ...now.keys()]) this.partitions.add(id);
     this.#old.add(node.name);
@@ -81,4 +80,15 @@ export class OldCopies {
   }
 }
 
-const heldBy = ({ partitions }: SimNode): Held => new Map(partitions.held().map(({ id, epoch }) => [id, epoch]));
+const heldBy = ({ partitions }: SimNode): Held =>
+  new Map(partitions.held().map(({ id, epoch }) => [id, { epoch, ticket: partitions.ticketsOf(id)?.lastTicket ?? 0 }]));
+
+/** Whether a node has heard that another one held more than that. */
+function knowsMore({ agent: { view } }: SimNode, { agent: { nodeId } }: SimNode, held: Held): boolean {
+  for (const [id, known] of view.entries()) {
+    if (known.nodeId !== nodeId) continue;
+    const then = held.get(id);
+    if (!then || known.epoch > then.epoch || view.durableMark(id) > then.ticket) return true;
+  }
+  return false;
+}

@@ -10,7 +10,7 @@ import {
   type MemberRecord,
   type Members,
 } from '@taskmaster/server/cluster-view';
-import { type PartitionId, Refusal } from '@taskmaster/server/domain';
+import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import {
   type CallPeer,
   type Clock,
@@ -40,6 +40,8 @@ export interface AgentDeps {
   readonly identity: Identity;
   readonly members: Members;
   readonly memberStore: MemberStore;
+  /** When an operator last accepted that this node has lost acknowledged work; undefined if that never happened. */
+  readonly acceptedLossAt?: Instant | undefined;
   readonly membership: Membership;
   readonly partitions: Partitions;
   /** Number of partitions of the cluster; fixed when the cluster was created. */

@@ -102,6 +102,7 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
   const handOffs = new HandOffs({ ...deps, nodeId, addressOf, bytesPerSecond });
   agent = new ClusterAgent({
     ...deps,
+    acceptedLossAt: await memberStore.readAcceptedLoss(),
     ...{ identity, members, membership, handOffs, transfersAtOnce, contacts: settings.join },
     partitionCount: partitions.count,
   });

@@ -85,6 +85,8 @@ export const requestIdOfKey = (key: Key): string => key.slice(6);
 export const metaKeys = {
   node: 'node' as Key,
   clock: 'clock' as Key,
+  /** When an operator last accepted that acknowledged work is lost; see `accepted-loss.ts`. */
+  acceptedLoss: 'accepted-loss' as Key,
   partition: (partition: PartitionId): Key => `partition/${u16(partition)}` as Key,
   /** Who holds a partition, as this node knows for certain; only in clusters. */
   holder: (partition: PartitionId): Key => `holder/${u16(partition)}` as Key,

@@ -74,6 +74,8 @@ interface Partition {
   nextQueueId: QueueId;
   /** Log entries up to this one are deleted, or about to be. */
   trimmedTicket: Ticket;
+  /** Atoms up to this one survive a power loss. 0 until this process has written a checkpoint. */
+  durableTicket: Ticket;
   readonly queues: Set<Queue>;
   /** Queues that changed since the last checkpoint. */
   readonly changed: Set<Queue>;
@@ -206,9 +208,26 @@ export class EngineState {
     return new Queue(id, new QueueLedger(queueId, name));
   }
 
-  /** The last ticket and the next queue id of a partition. */
-  ticketsOf(id: PartitionId): { readonly lastTicket: Ticket; readonly nextQueueId: QueueId } {
+  /** The last and the last durable ticket, and the next queue id of a partition. */
+  ticketsOf(id: PartitionId): {
+    readonly lastTicket: Ticket;
+    readonly durableTicket: Ticket;
+    readonly nextQueueId: QueueId;
+  } {
     return this.#partition(id);
+  }
+
+  /** The last ticket of each partition. */
+  lastTickets(): ReadonlyMap<PartitionId, Ticket> {
+    return new Map([...this.#partitions.values()].map(({ id, lastTicket }) => [id, lastTicket]));
+  }
+
+  /** Call this when all atoms up to these tickets are synced. */
+  synced(tickets: ReadonlyMap<PartitionId, Ticket>): void {
+    for (const [id, ticket] of tickets) {
+      const partition = this.#partitions.get(id);
+      if (partition && partition.durableTicket < ticket) partition.durableTicket = ticket;
+    }
   }
 
   queuesOf(id: PartitionId): ReadonlySet<Queue> {
@@ -232,6 +251,7 @@ export class EngineState {
       lastTicket,
       nextQueueId,
       trimmedTicket,
+      durableTicket: 0 as Ticket,
       changed: new Set(),
       queues: new Set(),
     };
@@ -360,6 +380,7 @@ export class EngineState {
         lastTicket: none,
         nextQueueId: 1 as QueueId,
         trimmedTicket: none,
+        durableTicket: none,
         changed: new Set(),
         queues: new Set(),
       };

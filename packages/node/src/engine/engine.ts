@@ -464,7 +464,10 @@ export class Engine implements TaskEngine {
     const changed = memory.takeChanged();
     if (changed.length === 0) return;
     this.#flushPending = true;
+    // Of all partitions: a synced write makes everything before it durable.
+    const tickets = memory.lastTickets();
     await writeCheckpoint({ store: this.#deps.store, log: memory.log }, changed, this.#deps.clock.mark());
+    memory.synced(tickets);
   }
 
   /** For relaxed durability: makes all earlier writes durable. */

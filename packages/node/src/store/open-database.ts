@@ -2,6 +2,9 @@ import { readdir, rm } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import rocks, { type RocksLevel } from '@nxtedition/rocksdb';
+import type { Instant } from '@taskmaster/server/domain';
+import { encodeAcceptedLoss } from '../domain/accepted-loss.ts';
+import { metaKeys } from '../domain/keys.ts';
 import { Family, StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from '../ports/store.ts';
 import { type ColumnBudget, columnOf, columnOptions, columnsOf } from './column-families.ts';
 import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
@@ -64,6 +67,8 @@ async function checkAndOpen(options: OpenDatabaseOptions): Promise<OpenDatabase>
     }
     if (loss.accepted) {
       createSyncMark(dir, groupNumber, { keep: false });
+      // Before the file goes: other members may know of work that is lost now.
+      recordAcceptedLoss(db);
       await rm(join(dir, ACCEPT_LOSS_FILE));
     }
     return { db, groupNumber };
@@ -145,6 +150,14 @@ async function tryOpenRocks(options: OpenDatabaseOptions, create: boolean): Prom
     walCompression: false,
   });
   return db;
+}
+
+function recordAcceptedLoss(db: RocksLevel): void {
+  const batch = db._chainedBatch();
+  const at = encodeAcceptedLoss(Date.now() as Instant);
+  batch._put(Buffer.from(metaKeys.acceptedLoss, 'latin1'), at, { column: columnOf(columnsOf(db), Family.meta) });
+  batch._writeSync({ sync: true });
+  batch._clear();
 }
 
 function readGroupNumber(db: RocksLevel): number {

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import type { Key } from '@taskmaster/server/domain';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { decodeAcceptedLoss } from '../domain/accepted-loss.ts';
+import { metaKeys } from '../domain/keys.ts';
 import { Family, StoreCorruptError } from '../ports/store.ts';
 import { ACCEPT_LOSS_FILE } from './open-database.ts';
 import { SYNC_MARK_FILE } from './sync-mark.ts';
@@ -161,6 +163,8 @@ describe('after a crash, damage of the log in use is noticed', () => {
       expect(names.length).toBeGreaterThan(0);
       expect(names.length).toBeLessThan(ROWS);
       expect(names).toEqual(names.map((_, number) => nameOf(number)));
+      const [row] = await store.get(Family.meta, [metaKeys.acceptedLoss]);
+      expect(row && Math.abs(Date.now() - decodeAcceptedLoss(row))).toBeLessThan(60_000);
       await store.write(put('after'), SYNC);
     }
     expect(await readdir(dir.path)).not.toContain(ACCEPT_LOSS_FILE);

@@ -15,6 +15,7 @@ import {
 import { ClusterAgent } from '../cluster/agent.ts';
 import { type Identity, MemberStore } from '../cluster/membership/member-store.ts';
 import { HandOffs } from '../cluster/placement/handoff/hand-offs.ts';
+import type { EngineConfig } from '../engine/config.ts';
 import { EngineHarness } from './engine-harness.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -40,6 +41,8 @@ export interface SimNodeOptions {
   readonly wallAheadMs?: number;
   /** Whether a crash leaves batches whole. Default true. */
   readonly atomicBatches?: boolean;
+  /** Of its engine. */
+  readonly config?: Partial<EngineConfig>;
 }
 
 /** Nodes of one cluster on one virtual time, with simulated disks, gossip and calls between them. */
@@ -190,7 +193,8 @@ export class SimNode {
   /** Ends of the calls that this node is serving. */
   readonly serving = new Set<() => void>();
 
-  constructor(name: string, cluster: SimCluster, { wallAheadMs = 0, atomicBatches = true }: SimNodeOptions = {}) {
+  constructor(name: string, cluster: SimCluster, options: SimNodeOptions = {}) {
+    const { wallAheadMs = 0, atomicBatches = true, config } = options;
     this.name = name;
     this.#cluster = cluster;
     this.h = new EngineHarness({
@@ -200,7 +204,7 @@ export class SimNode {
       writeMs: 1,
       syncMs: 1,
       readMs: 1,
-      config: { partitions: cluster.partitions },
+      config: { ...config, partitions: cluster.partitions },
       clock: new VirtualClock({ time: cluster.time, machine: name, wallAheadMs }),
     });
   }
@@ -313,6 +317,7 @@ export class SimNode {
     const handOffs = new HandOffs({ ...common, nodeId, addressOf, bytesPerSecond: 0 });
     agent = new ClusterAgent({
       ...common,
+      acceptedLossAt: await memberStore.readAcceptedLoss(),
       identity,
       members,
       memberStore,

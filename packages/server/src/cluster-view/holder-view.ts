@@ -22,6 +22,8 @@ export class HolderView {
   readonly #holders: (KnownHolder | undefined)[];
   /** Of the present epoch: clocks of two holders are not compared. */
   readonly #counts = new Map<PartitionId, PartitionCounts>();
+  /** The largest mark heard of the present holder and epoch. */
+  readonly #marks = new Map<PartitionId, number>();
 
   constructor(partitions: number) {
     this.#holders = new Array<KnownHolder | undefined>(partitions).fill(undefined);
@@ -56,6 +58,7 @@ export class HolderView {
     if (known?.epoch === holder.epoch && known.nodeId > holder.nodeId) return false;
     this.#holders[id] = holder;
     if (known?.epoch !== holder.epoch) this.#counts.delete(id);
+    this.#marks.delete(id);
     return true;
   }
 
@@ -68,6 +71,18 @@ export class HolderView {
   learnCounts(id: PartitionId, epoch: number, counts: PartitionCounts): void {
     if (this.#holders[id]?.epoch !== epoch) return;
     if (counts.countedMs > (this.#counts.get(id)?.countedMs ?? 0)) this.#counts.set(id, counts);
+  }
+
+  /** How far the holder's disk reaches, as its `durableMark` says; 0 if it is not known. */
+  durableMark(id: PartitionId): number {
+    return this.#marks.get(id) ?? 0;
+  }
+
+  /** Learns a mark of this holder; ignored unless the view has the same holder and epoch, and a smaller mark. */
+  learnDurableMark(id: PartitionId, { nodeId, epoch }: KnownHolder, mark: number): void {
+    const known = this.#holders[id];
+    if (known?.epoch !== epoch || known.nodeId !== nodeId) return;
+    if (mark > this.durableMark(id)) this.#marks.set(id, mark);
   }
 
   *entries(): Generator<[PartitionId, KnownHolder]> {

@@ -26,7 +26,7 @@ export function fromWireRecord(record: WireRecord): MemberRecord | undefined {
 export function toWireKnowledge(members: Members, view: HolderView): ClusterKnowledge {
   const holders = [...view.entries()].map(([partition, { nodeId, epoch }]) => {
     const { queues, tasks, countedMs } = view.counts(partition) ?? NOT_COUNTED;
-    return { partition, nodeId, epoch, queues, tasks, countedMs };
+    return { partition, nodeId, epoch, queues, tasks, countedMs, durableMark: view.durableMark(partition) };
   });
   return { members: [...members.values()].map(toWireRecord), holders };
 }
@@ -38,9 +38,10 @@ export function learnFrom(
 ): { records: MemberRecord[]; news: boolean } {
   const records = (knowledge?.members ?? []).map(fromWireRecord).filter((record) => record !== undefined);
   let news = false;
-  for (const { partition, nodeId, epoch, queues, tasks, countedMs } of knowledge?.holders ?? []) {
+  for (const { partition, nodeId, epoch, queues, tasks, countedMs, durableMark } of knowledge?.holders ?? []) {
     const id = partition as PartitionId;
     if (view.learn(id, { nodeId, epoch })) news = true;
+    view.learnDurableMark(id, { nodeId, epoch }, durableMark);
     if (countedMs > 0) view.learnCounts(id, epoch, { queues, tasks, countedMs });
   }
   return { records, news };

@@ -37,7 +37,7 @@ describe('partitions that others hold at later epochs, heard of while nothing ca
     b.h.disk.space = 'none';
     const holders = ids.map((partition) => ({
       ...{ partition, nodeId: 'id-a', epoch: 90 },
-      ...{ queues: 0, tasks: 0, countedMs: 0 },
+      ...{ queues: 0, tasks: 0, countedMs: 0, durableMark: 0 },
     }));
     const knowledge = { members: [], holders };
     const heard = b.handlers?.exchange({ clusterId: 'cluster-1', from: 'id-a', knowledge });

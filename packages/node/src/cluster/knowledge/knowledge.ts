@@ -11,9 +11,10 @@ import {
   ringMembers,
   toWireKnowledge,
 } from '@taskmaster/server/cluster-view';
-import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
+import { type Instant, type PartitionId, Refusal, type Ticket } from '@taskmaster/server/domain';
 import type { CancelTimer, Clock, Log } from '@taskmaster/server/ports';
 import type { Partitions } from '../../engine/partitions/partitions.ts';
+import { ticketBehindEarlierLives } from '../../log/partition-row.ts';
 import type { Identity, MemberStore } from '../membership/member-store.ts';
 import { desiredHolders } from '../placement/ring.ts';
 
@@ -21,6 +22,8 @@ export interface KnowledgeDeps {
   readonly identity: Identity;
   readonly members: Members;
   readonly memberStore: MemberStore;
+  /** When an operator last accepted that this node has lost acknowledged work; undefined if that never happened. */
+  readonly acceptedLossAt?: Instant | undefined;
   readonly partitions: Partitions;
   readonly partitionCount: number;
   readonly clock: Clock;
@@ -32,7 +35,7 @@ export interface KnowledgeListener {
   readonly membersChanged: () => void;
   /** A member was removed. This node takes in and tells nothing else until the promise resolves. */
   readonly removed: (record: MemberRecord) => Promise<void>;
-  /** Other nodes know these partitions of this node at later epochs than its own disk does. */
+  /** Other nodes know that more of these partitions was durable at this node than its own disk has. */
   readonly outdated: (partitions: readonly PartitionId[]) => void;
   /** This node knows something that other nodes do not know yet. */
   readonly news: () => void;
@@ -120,10 +123,10 @@ export class Knowledge {
     // A removed node may still believe that it holds partitions which other nodes have claimed since.
     if (isRemoved(this.#members.get(from))) return;
     const { records, news } = learnFrom(knowledge, this.view);
+    const isOwnRemoval = records.some((record) => record.nodeId === this.#deps.identity.nodeId && isRemoved(record));
+    // First of all: old data must not be served for one more turn.
+    if (!isOwnRemoval) this.#noticeOldData();
     if (news) {
-      const isOwnRemoval = records.some((record) => record.nodeId === this.#deps.identity.nodeId && isRemoved(record));
-      // First of all: old data must not be served for one more turn.
-      if (!isOwnRemoval) this.#noticeOldData();
       await this.#giveUpSuperseded(isOwnRemoval || isRemoved(this.self));
       this.#listener.news();
     }
@@ -174,15 +177,31 @@ export class Knowledge {
   }
 
   /**
-   * A node tells others that it holds a partition only after that is durable. So if others know a later epoch than this
-   * node's own disk, the disk has an older copy of the data, and everything on it is old.
+   * A node tells others what it holds, and up to which ticket, only after that is durable. So if others know a later epoch
+   * or a larger mark than this node's own disk has, the disk has an older copy of the data, and everything on it is old.
    */
   #noticeOldData(): void {
     const { partitions, identity } = this.#deps;
-    const later = [...this.view.entries()].filter(
-      ([id, known]) => known.nodeId === identity.nodeId && known.epoch > (partitions.holding(id)?.epoch ?? 0),
-    );
-    if (later.length > 0) this.#listener.outdated(later.map(([id]) => id));
+    const later: PartitionId[] = [];
+    for (const [id, known] of this.view.entries()) {
+      if (known.nodeId !== identity.nodeId) continue;
+      const holding = partitions.holding(id);
+      const epoch = holding?.epoch ?? 0;
+      if (known.epoch > epoch) later.push(id);
+      if (known.epoch !== epoch || holding?.kind === 'released') continue;
+      const tickets = partitions.ticketsOf(id);
+      if (tickets && this.view.durableMark(id) > this.#markOf(tickets.lastTicket)) later.push(id);
+    }
+    if (later.length > 0) this.#listener.outdated(later);
+  }
+
+  /**
+   * What others are told of a ticket. After a loss that an operator accepted, tickets may be smaller than before; marks are
+   * larger all the same, as all earlier tickets were used up before that instant.
+   */
+  #markOf(ticket: Ticket): number {
+    const { acceptedLossAt } = this.#deps;
+    return acceptedLossAt === undefined ? ticket : ticketBehindEarlierLives(acceptedLossAt) + ticket;
   }
 
   /**
@@ -243,12 +262,15 @@ export class Knowledge {
   }
 
   #count(): void {
-    const { clock, partitions } = this.#deps;
+    const { clock, partitions, identity } = this.#deps;
     const countedMs = clock.now();
     if (countedMs - this.#countedAt < COUNT_MS) return;
     this.#countedAt = countedMs;
     for (const { id, epoch, queues, tasks } of partitions.held()) {
       this.view.learnCounts(id, epoch, { queues, tasks, countedMs });
+      const durable = partitions.ticketsOf(id)?.durableTicket ?? 0;
+      if (durable > 0)
+        this.view.learnDurableMark(id, { nodeId: identity.nodeId, epoch }, this.#markOf(durable as Ticket));
     }
   }
 }

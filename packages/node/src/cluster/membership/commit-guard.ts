@@ -61,7 +61,7 @@ type State =
  *  G4  The node cannot tell members that are down from members that are cut off. While no member answers it waits, without
  *      a time limit. An operator can remove members that will not return, at this node too.
  *  G5  A node that was started with an older copy of its data directory stops committing when it hears of it. At a start
- *      that happens before its membership is confirmed, unless the confirming member does not know the later epochs.
+ *      that happens before its membership is confirmed, unless the confirming member does not know better.
  */
 export class CommitGuard {
   readonly #deps: CommitGuardDeps;
@@ -142,7 +142,7 @@ export class CommitGuard {
     this.#openIfTold();
   }
 
-  /** Call this when other nodes know these partitions of this node at later epochs than its own disk does. */
+  /** Call this when other nodes know that this node's disk had more of these partitions than it has now. */
   outdated(partitions: readonly PartitionId[]): void {
     if (this.#state.kind === 'closed') return;
     const { self, log } = this.#deps;
@@ -159,7 +159,7 @@ export class CommitGuard {
     this.#barred.resolve();
     log.error(
       { node, partitions },
-      `the data directory is an older copy of what this node had: the others know partitions of it that came here later. Nothing of it is served, and the node ends. Put the newest copy of the directory back; if there is none, give the member up with \`taskmaster members remove ${node} --accept-loss\` and start it with an empty directory`,
+      `the data directory is an older copy: other members know that this node had more. Nothing of it is served, and the node ends. Put the newest copy of the directory back; if there is none, give the member up with \`taskmaster members remove ${node} --accept-loss\` and start it with an empty directory`,
     );
   }
 

@@ -1,6 +1,7 @@
 import type { MemberRecord, MemberState, Members } from '@taskmaster/server/cluster-view';
-import { ByteReader, ByteWriter, type Key, UnreadableBytesError } from '@taskmaster/server/domain';
-import { afterPrefix } from '../../domain/keys.ts';
+import { ByteReader, ByteWriter, type Instant, type Key, UnreadableBytesError } from '@taskmaster/server/domain';
+import { decodeAcceptedLoss } from '../../domain/accepted-loss.ts';
+import { afterPrefix, metaKeys } from '../../domain/keys.ts';
 import { scanAll } from '../../log/scan-all.ts';
 import { Family, type Store } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
@@ -44,6 +45,12 @@ export class MemberStore {
     const batch = new WriteBatch();
     batch.putWritten(Family.meta, IDENTITY, writer);
     await this.#store.write(batch, { sync: true });
+  }
+
+  /** When an operator last accepted that this node has lost acknowledged work; undefined if that never happened. */
+  async readAcceptedLoss(): Promise<Instant | undefined> {
+    const [row] = await this.#store.get(Family.meta, [metaKeys.acceptedLoss]);
+    return row && decodeAcceptedLoss(row);
   }
 
   async readMembers(): Promise<Members> {

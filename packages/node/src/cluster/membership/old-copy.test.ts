@@ -1,6 +1,10 @@
 import { partitionOf } from '@taskmaster/proto';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
+import { encodeAcceptedLoss } from '../../domain/accepted-loss.ts';
+import { metaKeys } from '../../domain/keys.ts';
+import type { EngineConfig } from '../../engine/config.ts';
+import { Family } from '../../ports/store.ts';
 import {
   clusterOf,
   cutOff,
@@ -12,7 +16,7 @@ import {
   partitionWithTasks,
   pidsIn,
 } from '../../testing/cluster-fixtures.ts';
-import type { SimCluster, SimNode } from '../../testing/sim-cluster.ts';
+import { SimCluster, type SimNode } from '../../testing/sim-cluster.ts';
 
 /** Stops the node and starts it with a copy of its disk as it was before `between`. */
 async function startOlder(cluster: SimCluster, node: SimNode, between: () => Promise<void>): Promise<void> {
@@ -120,4 +124,126 @@ test('a node that is started with the newest copy of its disk goes on', async ()
   await fill(cluster, '2');
   expectOneHolderEach(cluster);
   expect(cluster.serving(partitionOf('group-0', cluster.partitions) as PartitionId)).toHaveLength(1);
+});
+
+/** Long enough for a checkpoint, and for every other member to hear of it. */
+const HEARD_MS = 20_000;
+
+async function clusterWithTasks(): Promise<{ cluster: SimCluster; b: SimNode; queue: string }> {
+  const cluster = await clusterOf(['a', 'b', 'c']);
+  await fill(cluster, '1');
+  const b = cluster.node('b');
+  return { cluster, b, queue: `${groupsOf(cluster, b)[0] ?? ''}#q` };
+}
+
+test('a node whose disk lacks tasks that it acknowledged serves nothing, though no partition came to it since', async () => {
+  const { cluster, b, queue } = await clusterWithTasks();
+  await startOlder(cluster, b, async () => {
+    await cluster.run(b.h.enqueue(queue, ['2']));
+    await cluster.pass(HEARD_MS);
+  });
+  await expect(cluster.run(b.h.lease(queue))).rejects.toMatchObject({ reason: 'OLD_DATA' });
+  expect(await isBarred(cluster, b)).toBe(true);
+});
+
+test('members that only heard of it from others notice the older copy as well', async () => {
+  const { cluster, b, queue } = await clusterWithTasks();
+  await startOlder(cluster, b, async () => {
+    cutOff(cluster, 'b', ['c']);
+    await cluster.run(b.h.enqueue(queue, ['2']));
+    await cluster.pass(HEARD_MS);
+    cluster.cut.clear();
+    await cluster.run(cluster.node('a').stop());
+  });
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, b)).toBe(true);
+});
+
+test('a node goes on with an older copy that lacks nothing, and alone, where nobody knows better', async () => {
+  const { cluster, b, queue } = await clusterWithTasks();
+  await startOlder(cluster, b, () => cluster.pass(HEARD_MS));
+  await cluster.run(b.h.enqueue(queue, ['2']));
+  expect(await isBarred(cluster, b)).toBe(false);
+
+  const one = await clusterOf(['a']);
+  const a = one.node('a');
+  await startOlder(one, a, async () => {
+    await fill(one, '1');
+    await one.pass(HEARD_MS);
+  });
+  await fill(one, '2');
+  expect(await isBarred(one, a)).toBe(false);
+});
+
+test('a node goes on after a power loss that took what was acknowledged before its fsync', async () => {
+  const cluster = new SimCluster();
+  // Nothing but a flush makes it durable.
+  const config: Partial<EngineConfig> = {
+    durability: { kind: 'relaxed', flushIntervalMs: 3_600_000 },
+    checkpointIntervalMs: 3_600_000,
+  };
+  for (const name of ['a', 'b', 'c']) {
+    await cluster.run(cluster.add(name, { config }).start());
+    await cluster.pass(30_000);
+  }
+  const b = cluster.node('b');
+  const [group = ''] = groupsOf(cluster, b);
+  const pids = Array.from({ length: 50 }, (_, i) => `${i}`);
+  for (const pid of pids) await cluster.run(b.h.enqueue(`${group}#q`, [pid]));
+  await cluster.pass(HEARD_MS);
+  await cluster.run(b.lose());
+  await cluster.run(b.start());
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, b)).toBe(false);
+  expect((await cluster.run(b.h.lease(`${group}#q`, { max: 50 }))).length).toBeLessThan(50);
+});
+
+test('a node goes on after a failed fsync', async () => {
+  const { cluster, b, queue } = await clusterWithTasks();
+  await cluster.pass(HEARD_MS);
+  b.h.disk.failSync();
+  await expect(cluster.run(b.h.enqueue(queue, ['2']))).rejects.toMatchObject({ reason: 'STORE_FAILED' });
+  await cluster.pass(HEARD_MS);
+  await cluster.run(b.lose());
+  await cluster.run(b.start());
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, b)).toBe(false);
+  await cluster.run(b.h.enqueue(queue, ['3']));
+});
+
+test('a node goes on when a partition left it and came back', async () => {
+  const { cluster, b, queue } = await clusterWithTasks();
+  const id = partitionOf(queue.split('#')[0] ?? '', cluster.partitions) as PartitionId;
+  await cluster.pass(HEARD_MS);
+  await cluster.run(b.send(id, cluster.node('a')));
+  await cluster.pass(HEARD_MS);
+  await cluster.run(b.stop());
+  await cluster.run(b.start());
+  await cluster.pass(HEARD_MS);
+  expect(await isBarred(cluster, b)).toBe(false);
+  await fill(cluster, '2');
+  expectOneHolderEach(cluster);
+});
+
+test('a node goes on with less than it had where an operator accepted the loss, and notices older copies again', async () => {
+  const { cluster, b, queue } = await clusterWithTasks();
+  const putRow = { family: Family.meta, key: metaKeys.acceptedLoss };
+  await cluster.run(b.stop());
+  const older = b.h.disk.copy();
+  await cluster.run(b.start());
+  await cluster.run(b.h.enqueue(queue, ['2']));
+  await cluster.pass(HEARD_MS);
+  await cluster.run(b.stop());
+  b.h.disk.restore([...older, { ...putRow, value: encodeAcceptedLoss(b.h.clock.now()) }]);
+  await cluster.run(b.start());
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, b)).toBe(false);
+  await cluster.run(b.h.enqueue(queue, ['3']));
+  await cluster.pass(HEARD_MS);
+  await startOlder(cluster, b, async () => {
+    await cluster.run(b.h.enqueue(queue, ['4']));
+    await cluster.pass(HEARD_MS);
+  });
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, b)).toBe(true);
 });

@@ -140,7 +140,7 @@ describe('a member that is given up in the middle of something', () => {
     await cluster.pass(30_000);
     const c = cluster.node('c');
     const before = c.agent.view.get(held);
-    const claimed = { partition: held, nodeId: 'id-b', epoch: 99, queues: 0, tasks: 0, countedMs: 0 };
+    const claimed = { partition: held, nodeId: 'id-b', epoch: 99, queues: 0, tasks: 0, countedMs: 0, durableMark: 0 };
     const knowledge = { members: [], holders: [claimed] };
     const { handlers } = c;
     if (!handlers) throw new Error('node c is down');

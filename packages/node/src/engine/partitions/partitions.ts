@@ -101,6 +101,11 @@ export class Partitions implements PartitionHost {
     return this.#sizeOf(id).tasks;
   }
 
+  /** Where a partition that is held stands; undefined while the engine has nothing in memory. */
+  ticketsOf(id: PartitionId): { readonly lastTicket: Ticket; readonly durableTicket: Ticket } | undefined {
+    return this.#deps.memory()?.ticketsOf(id);
+  }
+
   holding(id: PartitionId): Holding | undefined {
     return this.#deps.holdings.get(id);
   }

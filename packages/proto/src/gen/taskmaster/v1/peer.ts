@@ -196,6 +196,11 @@ export interface PartitionHolder {
   tasks: number;
   /** When its holder counted them, by its own clock, in ms since 1970; 0: never. Compared within one epoch only. */
   countedMs: number;
+  /**
+   * Grows with the changes that are on the holder's disk for certain; 0: not known. Compared within one epoch only. A holder
+   * whose disk ends before it was started with an older copy of its data directory.
+   */
+  durableMark: number;
 }
 
 /** What a node knows of its cluster. */
@@ -1197,7 +1202,7 @@ export const MemberRecord: MessageFns<MemberRecord> = {
 };
 
 function createBasePartitionHolder(): PartitionHolder {
-  return { partition: 0, nodeId: "", epoch: 0, queues: 0, tasks: 0, countedMs: 0 };
+  return { partition: 0, nodeId: "", epoch: 0, queues: 0, tasks: 0, countedMs: 0, durableMark: 0 };
 }
 
 export const PartitionHolder: MessageFns<PartitionHolder> = {
@@ -1219,6 +1224,9 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
     }
     if (message.countedMs !== 0) {
       writeInt64(writer.uint32(48), message.countedMs);
+    }
+    if (message.durableMark !== 0) {
+      writeInt64(writer.uint32(56), message.durableMark);
     }
     return writer;
   },
@@ -1282,6 +1290,14 @@ export const PartitionHolder: MessageFns<PartitionHolder> = {
             }
 
             message.countedMs = readInt64(reader);
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.durableMark = readInt64(reader);
             continue;
           }
         }
