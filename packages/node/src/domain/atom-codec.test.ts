@@ -56,12 +56,12 @@ const mapData = (atom: ApplyAtom, map: (data: Uint8Array) => Uint8Array | undefi
   ),
 });
 
-/** Payloads come back as views, as Buffers. */
+/** The atom with its payloads as Buffers, because the codec returns views. */
 const decode = (bytes: Uint8Array): ApplyAtom =>
   mapData(decodeAtom(PARTITION, TICKET, bytes), (data) => Uint8Array.from(data));
 
 describe('a log entry', () => {
-  test('with payloads is the atom again', () => {
+  test('with payloads decodes to the same atom', () => {
     fc.assert(
       fc.property(atoms, (atom) => {
         expect(decode(encode(atom, true))).toEqual(atom);
@@ -69,7 +69,7 @@ describe('a log entry', () => {
     );
   });
 
-  test('without payloads is the atom but for those', () => {
+  test('without payloads decodes to the atom without payloads', () => {
     fc.assert(
       fc.property(atoms, (atom) => {
         expect(decode(encode(atom, false))).toEqual(mapData(atom, () => undefined));
@@ -77,7 +77,7 @@ describe('a log entry', () => {
     );
   });
 
-  test('cut short anywhere is refused: half an atom is none', () => {
+  test('truncated anywhere is refused', () => {
     fc.assert(
       fc.property(atoms, fc.nat(), (atom, at) => {
         const bytes = encode(atom, true);
@@ -86,7 +86,7 @@ describe('a log entry', () => {
     );
   });
 
-  test('of a newer version is refused by name', () => {
+  test('of a newer version is refused with both versions', () => {
     expect(() => decode(Uint8Array.of(3))).toThrow('log entry 12 of partition 7 has version 3; this release reads 2');
   });
 

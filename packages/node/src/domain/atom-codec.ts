@@ -11,7 +11,7 @@ import {
 import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from './atom.ts';
 import { readTaskState, writeTaskState } from './task-codec.ts';
 
-/** From 2 on states of tasks have the instant at which they became due. */
+/** Version 2 adds the instant at which a task became due to its state. */
 const VERSION = 2;
 const ENQUEUE = 1;
 const CHANGE = 2;
@@ -21,8 +21,8 @@ const NO_DATA = 0;
 const WITH_DATA = 1;
 
 /**
- * Writes the log entry of an atom. Partition and ticket are in its key. `withData` says whether payloads are in it: they
- * must be where a store may keep the entry and lose the rows.
+ * Writes the log entry of an atom. Its key has the partition and the ticket. `withData`: include payloads. This is necessary
+ * if the store may keep the entry and lose the rows.
  */
 export function writeAtom(writer: ByteWriter, atom: ApplyAtom, withData: boolean): void {
   writer.byte(VERSION);

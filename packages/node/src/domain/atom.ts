@@ -1,7 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, PartitionId, Pid, QueueId, TaskState, Ticket } from '@taskmaster/server/domain';
 
-/** One change of one task. `before` is what the task was: it says which rows and which counters change. */
+/** One change of one task. `before`, the earlier state, tells which rows and counters change. */
 export type TaskChange =
   | {
       readonly kind: 'enqueue';
@@ -16,7 +16,7 @@ export type TaskChange =
       readonly pid: Pid;
       readonly before: TaskState;
       readonly after: TaskState;
-      /** Only where the payload is replaced. */
+      /** The new payload; undefined if it does not change. */
       readonly data: Uint8Array | undefined;
     }
   | {
@@ -24,33 +24,33 @@ export type TaskChange =
       readonly queueId: QueueId;
       readonly pid: Pid;
       readonly before: TaskState;
-      /** Whether it counts as completed; a task moved to its dead-letter queue does not. */
+      /** True if the task counts as completed; false if it is moved to its dead-letter queue. */
       readonly completed: boolean;
     };
 
-/** A queue that comes into being with this atom. */
+/** A queue that this atom creates. */
 export interface CreatedQueue {
   readonly queueId: QueueId;
   readonly name: QueueName;
 }
 
-/** A generation that ends with this atom. */
+/** A generation of a queue that this atom ends. */
 export interface DroppedQueue {
   readonly queueId: QueueId;
-  /** Whether rows are left that the reaper must delete. */
+  /** True if the reaper must delete rows of it. */
   readonly reap: boolean;
 }
 
 /** The outcome that a repeated request gets. */
 export interface RecordedRequest {
   readonly id: string;
-  /** Bytes held as latin1: many are remembered, and a string is the smallest thing that holds bytes. */
+  /** Bytes as a latin1 string, which takes the least memory: many outcomes are remembered. */
   readonly outcome: string;
 }
 
 /**
- * One committed change (the paper, 5.3): entirely or not at all. The paper's (queue, delta) triples follow from the
- * changes, each of which knows the state before and after; see QueueLedger.
+ * One atomic commit (the paper, 5.3). The paper's (queue, delta) triples follow from the changes, which have the states before
+ * and after; see QueueLedger.
  */
 export interface ApplyAtom {
   readonly partition: PartitionId;

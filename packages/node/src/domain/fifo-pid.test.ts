@@ -6,10 +6,10 @@ import { describe, expect, test } from 'vitest';
 import { nextFifoPid } from './fifo-pid.ts';
 
 const NOW = Date.UTC(2026, 0, 1) as Instant;
-/** Until the year 2255, when the microseconds since 1970 outgrow whole numbers. */
+/** Up to the year 2255. After it, microseconds since 1970 are not exact numbers. */
 const times = fc.nat(9e12).map((ms) => ms as Instant);
 const counters = fc.constantFrom('0000000000000001', '00000000000000ff', 'fffffffffffffffe', 'f'.repeat(16));
-/** PIDs where the next one is hard to find: near the longest, of last bytes, ending in a counter. */
+/** PIDs whose next one is hard to find: near the longest, with bytes 0xff, ending in a counter. */
 const hardPids = fc
   .tuple(fc.integer({ min: 0, max: limits.pidBytes }), fc.oneof(pids, counters, fc.constant('')))
   .map(([length, tail]) => ('\xff'.repeat(Math.max(1, length - tail.length)) + tail).slice(0, limits.pidBytes) as Pid);
@@ -29,7 +29,7 @@ describe('the next FIFO PID', () => {
     );
   });
 
-  test('exists as long as there is one, even where no byte can be raised', () => {
+  test('is found if there is one, even if no byte can be incremented', () => {
     for (let length = limits.pidBytes - 20; length < limits.pidBytes; length++) {
       const largest = '\xff'.repeat(length) as Pid;
       expect((nextFifoPid(largest, NOW) ?? '') > largest, `behind ${length} bytes 0xff`).toBe(true);
@@ -37,7 +37,7 @@ describe('the next FIFO PID', () => {
     expect(nextFifoPid('\xff'.repeat(limits.pidBytes) as Pid, NOW)).toBeUndefined();
   });
 
-  test('sorts by time, so that those of a queue that comes back are behind its old ones', () => {
+  test('sorts by time, so that PIDs of a new queue are behind those of an earlier queue with its name', () => {
     fc.assert(
       fc.property(times, times, (one, other) => {
         const [first = '', second = ''] = [nextFifoPid(undefined, one), nextFifoPid(undefined, other)];
@@ -46,7 +46,7 @@ describe('the next FIFO PID', () => {
     );
   });
 
-  test('counts on within one instant', () => {
+  test('counts up within one instant', () => {
     let largest: Pid | undefined;
     const assigned: (string | undefined)[] = [];
     for (let i = 0; i < 3; i++) {
@@ -56,7 +56,7 @@ describe('the next FIFO PID', () => {
     expect(assigned).toEqual(['0006474846204000', '0006474846204001', '0006474846204002']);
   });
 
-  test('counts on beyond the numbers that are exact', () => {
+  test('counts up beyond the exact numbers', () => {
     let largest = '001ffffffffffff8' as Pid;
     for (let i = 0; i < 20; i++) {
       const next = nextFifoPid(largest, NOW) ?? ('' as Pid);

@@ -6,15 +6,15 @@ const DIGITS = 16;
 const COUNTER = /[0-9a-f]{16}$/;
 const LAST = 'f'.repeat(DIGITS);
 const FIRST = '1'.padStart(DIGITS, '0');
-/** Up to here numbers are exact, and below `LAST`. */
+/** Numbers up to this one are exact and smaller than `LAST`. */
 const FAR = Number.MAX_SAFE_INTEGER - 1;
 
 /**
- * A PID behind every PID of the queue (the paper, 3.2), given the largest one it ever held. No read of the store.
+ * A PID behind every PID of the queue (the paper, 3.2). `largest`: the largest PID that the queue has had.
  *
  * Usually 16 hexadecimal digits of the microseconds since 1970: readable, sorted by time, and not reused when a queue
- * empties and comes back. Behind a larger PID it counts on from that one's last 16 digits, or appends a counter to it.
- * Returns undefined when there is no larger PID: the queue holds one of 4096 bytes 0xff.
+ * ends and is created again. Behind a larger PID, it increments the last 16 digits of that PID or appends a counter to it.
+ * Undefined if there is no larger PID, because the queue has had a PID of 4096 bytes 0xff.
  */
 export function nextFifoPid(largest: Pid | undefined, now: Instant): Pid | undefined {
   const byTime = pidOfInstant(now);
@@ -31,7 +31,7 @@ export function nextFifoPid(largest: Pid | undefined, now: Instant): Pid | undef
   return increment(largest);
 }
 
-/** Most PIDs follow the one assigned before, or another one of the same millisecond: neither is worked out again. */
+/** Cached, because most PIDs follow the last assigned one, or another one of the same millisecond. */
 let last = { pid: '' as Pid, value: 0 };
 let latest = { now: -1, pid: '' as Pid };
 
@@ -47,14 +47,14 @@ function pidOfInstant(now: Instant): Pid {
 
 const bytes = Buffer.alloc(DIGITS / 2);
 
-/** A third of what `Number.toString(16)` takes beyond 2^31. */
+/** Takes a third of the time of `Number.toString(16)` for numbers beyond 2^31. */
 function pidOfValue(value: number): Pid {
   bytes.writeUInt32BE(Math.floor(value / 2 ** 32));
   bytes.writeUInt32BE(value >>> 0, 4);
   return bytes.toString('hex') as Pid;
 }
 
-/** Numbers are exact far beyond any time in microseconds; only users' own digits can be larger. */
+/** Numbers are exact for all times in microseconds. Only digits in users' own PIDs may need a BigInt. */
 function plusOne(counter: string): string {
   const value = Number.parseInt(counter, 16);
   const next = value < Number.MAX_SAFE_INTEGER ? value + 1 : BigInt(`0x${counter}`) + 1n;
@@ -67,6 +67,6 @@ function increment(pid: Pid): Pid | undefined {
     const last = pid.charCodeAt(end - 1);
     if (last < 0xff) return (pid.slice(0, end - 1) + String.fromCharCode(last + 1)) as Pid;
   }
-  // Only bytes 0xff: what is longer is larger.
+  // All bytes are 0xff: only a longer PID is larger.
   return pid.length < limits.pidBytes ? pidAfter(pid) : undefined;
 }

@@ -21,7 +21,7 @@ import {
 } from './keys.ts';
 
 const partitions = fc.nat(0xffff).map((n) => n as PartitionId);
-/** What six bytes hold. */
+/** Numbers of six bytes. */
 const sixBytes = fc.oneof(
   fc.constantFrom(0, 0xff, 0x100, 2 ** 24 - 1, 2 ** 24, 2 ** 32, 2 ** 48 - 1),
   fc.nat(2 ** 48 - 1),
@@ -29,7 +29,7 @@ const sixBytes = fc.oneof(
 const queues = sixBytes.map((n) => n as QueueId);
 const untils = sixBytes.map((n) => n as Instant);
 
-/** What a key is made of, in the order in which it counts. */
+/** The parts of a key, most significant first. */
 type Parts = readonly (number | string)[];
 
 function compareParts(a: Parts, b: Parts): number {
@@ -46,7 +46,7 @@ function compareParts(a: Parts, b: Parts): number {
 
 const compareKeys = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** Makes the case where only the last part differs as likely as the others. */
+/** Makes pairs that differ only in the last part as likely as others. */
 function inOrder<T extends Parts>(parts: fc.Arbitrary<T>, keyOf: (parts: T) => string): void {
   const pairs = fc.tuple(parts, parts, fc.nat(3)).map(([a, b, shared]) => {
     return [a, [...a.slice(0, shared), ...b.slice(shared)] as unknown as T] as const;
@@ -77,7 +77,7 @@ describe('the order of keys', () => {
   });
 });
 
-test('a key gives back what it was made of', () => {
+test('a key decodes to its parts', () => {
   fc.assert(
     fc.property(partitions, queues, untils, pids, (partition, queue, until, pid) => {
       const prefix = queuePrefix(partition, queue);
@@ -92,14 +92,14 @@ test('a key gives back what it was made of', () => {
   );
 });
 
-test('an instant beyond the largest that a key holds sorts as that one, not before all', () => {
+test('an instant beyond the largest one of a key sorts as the largest one', () => {
   const prefix = queuePrefix(1 as PartitionId, 1 as QueueId);
   for (const far of [2 ** 48, Number.MAX_SAFE_INTEGER] as Instant[]) {
     expect(dueKey(prefix, far, 'a' as Pid)).toBe(dueKey(prefix, (2 ** 48 - 1) as Instant, 'a' as Pid));
   }
 });
 
-test('afterPrefix is behind all keys of the prefix and before or at every other one behind it', () => {
+test('afterPrefix is the first key behind all keys with the prefix', () => {
   const prefixes = latin1({ minLength: 1, maxLength: 4 }).filter((prefix) => /[^\xff]/.test(prefix));
   fc.assert(
     fc.property(prefixes, latin1({ maxLength: 5 }), (prefix, text) => {

@@ -1,7 +1,7 @@
 import type { Instant, Key, PartitionId, Pid, QueueId, Ticket } from '@taskmaster/server/domain';
 
 /*
- * Row keys. All are bytes held as latin1, so that their order as strings is their order on disk:
+ * Row keys. They are bytes as latin1 strings, so that their order as strings is their order on disk:
  *   task     partition (2 bytes) · queue id (6) · PID          families data, ready, hidden
  *   due      partition (2) · queue id (6) · instant (6) · PID  family due
  *   queue    partition (2) · queue id (6)                      family queues; family meta behind REAP
@@ -37,7 +37,7 @@ function readU48(text: string, at: number): number {
   return value;
 }
 
-/** Largest instant a due key holds: the year 10889. Later ones sort as this one. */
+/** Largest instant of a due key: the year 10889. Later instants are stored as this one. */
 const LAST_INSTANT = 2 ** 48 - 1;
 
 export const queuePrefix = (partition: PartitionId, queue: QueueId): string => u16(partition) + u48(queue);
@@ -70,7 +70,7 @@ export const ticketOfLogKey = (key: Key): Ticket => readU48(key, 2) as Ticket;
 
 export const partitionOfRequestKey = (key: Key): PartitionId => partitionOfLogKey(key);
 
-/** `window` counts retry windows since 1970, so that what is too old goes by range. */
+/** `window`: number of the retry window since 1970. Old windows are deleted by range. */
 export const requestKey = (partition: PartitionId, window: number, id: string): Key =>
   (u16(partition) + u32(window) + id) as Key;
 
@@ -88,21 +88,21 @@ export const metaKeys = {
   /** When an operator last accepted that acknowledged work is lost; see `accepted-loss.ts`. */
   acceptedLoss: 'accepted-loss' as Key,
   partition: (partition: PartitionId): Key => `partition/${u16(partition)}` as Key,
-  /** Who holds a partition, as this node knows for certain; only in clusters. */
+  /** The holder of a partition as a durable fact of this node; only in clusters. */
   holder: (partition: PartitionId): Key => `holder/${u16(partition)}` as Key,
-  /** A partition of which rows may be left though this node does not hold it. */
+  /** Marks a partition that this node does not hold, but may have rows of. */
   clear: (partition: PartitionId): Key => `clear/${u16(partition)}` as Key,
-  /** A dead generation whose rows are still to be deleted. */
+  /** Marks an ended generation of a queue whose rows must be deleted. */
   reap: (partition: PartitionId, queue: QueueId): Key => `reap/${u16(partition)}${u48(queue)}` as Key,
 };
 
-/** Of a key that ends with the partition. */
+/** The partition at the end of a key of the family meta. */
 export const partitionOfMetaKey = (key: Key): PartitionId => {
   const at = key.length - 2;
   return (key.charCodeAt(at) * 256 + key.charCodeAt(at + 1)) as PartitionId;
 };
 
-/** Every key that begins with the partition. */
+/** The range of all keys that begin with the partition. */
 export const partitionRange = (partition: PartitionId): { readonly gte: Key; readonly lt: Key } => ({
   gte: u16(partition) as Key,
   lt: afterPrefix(u16(partition)),

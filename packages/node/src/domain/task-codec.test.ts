@@ -10,7 +10,7 @@ function encode(state: TaskState): Uint8Array {
   return writer.view();
 }
 
-test('a task state reads as it was written, and ends where it ended', () => {
+test('a task state is read as it was written, with the same length', () => {
   fc.assert(
     fc.property(taskStates, taskStates, (first, second) => {
       const reader = new ByteReader(Buffer.concat([encode(first), encode(second)]));
@@ -21,7 +21,7 @@ test('a task state reads as it was written, and ends where it ended', () => {
   );
 });
 
-test('a task state cut short anywhere is refused', () => {
+test('a task state truncated anywhere is refused', () => {
   fc.assert(
     fc.property(taskStates, fc.nat(), (state, at) => {
       const bytes = encode(state);

@@ -12,10 +12,10 @@ import {
 const HIDDEN = 1;
 const LEASED = 2;
 const RETRY = 4;
-/** It was delayed once. */
+/** Flag: the task became due later than it was enqueued. */
 const DUE_LATER = 8;
 
-/** Flags, then only what they announce. */
+/** Writes flags, then only the fields that they announce. */
 export function writeTaskState(out: ByteWriter, state: TaskState): void {
   const { visibility, retry } = state;
   const lease = visibility.kind === 'hidden' ? visibility.lease : undefined;

@@ -9,7 +9,7 @@ export const Family = {
   ready: 1,
   /** Hidden tasks: task key → task state. */
   hidden: 2,
-  /** Hidden tasks by the instant they show: due key → nothing. */
+  /** Index of hidden tasks by due time: due key → empty. */
   due: 3,
   /** Queues: queue key → id, counters and bounds. */
   queues: 4,
@@ -17,7 +17,7 @@ export const Family = {
   log: 5,
   /** Outcomes by request id. */
   requests: 6,
-  /** What the node must remember of itself and of its partitions. */
+  /** Rows about the node itself and its partitions. */
   meta: 7,
 } as const;
 export type Family = (typeof Family)[keyof typeof Family];
@@ -31,12 +31,12 @@ export interface KeyRange {
   readonly lt: Key;
 }
 
-/** A scan ends at whichever bound it meets first; it returns at least one row if there is one. */
+/** A scan ends at the first bound that it reaches. It returns at least one row if there is one. */
 export interface ScanLimit {
   readonly rows: number;
   /** Sum of key and value bytes. */
   readonly bytes: number;
-  /** It will hardly be read again: what the store keeps in memory should stay. */
+  /** True if the rows will hardly be read again. The store then does not cache them. */
   readonly once?: boolean;
 }
 
@@ -45,50 +45,50 @@ export interface Row {
   readonly value: Uint8Array;
 }
 
-/** What a store can tell of itself, for metrics. All in bytes. */
+/** Size of a store in bytes, for metrics. */
 export interface StoreSize {
   readonly disk: number;
   readonly memory: number;
 }
 
-/** Whether a store takes writes. */
+/** Whether a store accepts writes. */
 export type StoreState =
   | { readonly kind: 'writable' }
-  /** Space is short: only what frees space or keeps leases alive should be written. Ends by itself. */
+  /** Little disk space is left: write only what frees space or keeps leases alive. The store recovers by itself. */
   | { readonly kind: 'full'; readonly freeBytes: number }
-  /** A write or its fsync failed in a way that must not be retried. Never ends. */
+  /** A write or its fsync failed and must not be retried. The store stays in this state until it is opened again. */
   | { readonly kind: 'failed'; readonly cause: Error };
 
 /**
- * An ordered key-value store (the paper, 3.1): durable writes, ordered scans. Everything is asynchronous, so that a slow
- * disk never holds up the caller's event loop.
+ * An ordered key-value store (the paper, 3.1) with durable writes and ordered scans. All calls are asynchronous: a slow disk
+ * never blocks the caller's event loop.
  */
 export interface Store extends AsyncDisposable {
-  /** Whether a batch survives a crash entirely or not at all. Without it, any part of an unfinished batch may survive. */
+  /** True if a batch survives a crash entirely or not at all. If false, any part of an unfinished batch may survive. */
   readonly atomicBatches: boolean;
 
-  /** Whether writes are taken now. */
+  /** Whether the store accepts writes now. */
   readonly state: StoreState;
 
   /**
-   * Applies a batch. Batches take effect in the order of the calls. Resolved with `sync` means fsynced: the batch and all
-   * before it survive power loss. The batch belongs to the store from the call on.
+   * Applies a batch. Batches take effect in the order of the calls. With `sync`, it resolves after an fsync: the batch and all
+   * earlier ones survive power loss. The caller must not use the batch after the call.
    *
-   * Rejects with `StoreFullError` or `StoreFailedError`; then nothing of the batch, nor of any batch given after it until
-   * the turn in which the rejection is delivered is over, has been applied on a store with atomic batches.
+   * Rejects with `StoreFullError` or `StoreFailedError`. A store with atomic batches has then applied no part of the batch, nor
+   * of any later batch that was written before the end of the turn in which the rejection is delivered.
    */
   write(batch: WriteBatch, options: { readonly sync: boolean }): Promise<void>;
 
   /**
-   * Values by key, undefined where there is none. Sees every write that was resolved before the call. Here and in a scan
-   * values may be views of memory that all of them share: whoever keeps one for long copies it.
+   * Reads values by key; undefined for a missing one. Sees every write that was resolved before the call. Values of a get or a
+   * scan may be views into shared memory: copy a value to keep it for long.
    */
   get(family: Family, keys: readonly Key[]): Promise<(Uint8Array | undefined)[]>;
 
-  /** Rows in key order, as they were at one instant after the call. Sees every write resolved before the call. */
+  /** Reads rows in key order, as of one instant after the call. Sees every write that was resolved before the call. */
   scan(family: Family, range: KeyRange, limit: ScanLimit): Promise<Row[]>;
 
-  /** Deletes a range in constant time. Not ordered with writes, durable with the next synced one. */
+  /** Deletes a range in constant time. It is not ordered with writes and becomes durable with the next synced write. */
   deleteRange(family: Family, range: KeyRange): Promise<void>;
 
   /** Called whenever `state` changes. */
@@ -96,21 +96,21 @@ export interface Store extends AsyncDisposable {
 
   size(): StoreSize;
 
-  /** Finishes the writes under way, then closes. Later calls reject. */
+  /** Finishes the writes in progress, then closes. Later calls reject. */
   close(): Promise<void>;
 }
 
-/** There is no space for the batch; nothing of it was applied. */
+/** The disk has no space for the batch. With atomic batches, no part of it was applied. */
 export class StoreFullError extends Error {
   override readonly name = 'StoreFullError';
 }
 
-/** A write or its fsync failed; what is on disk is unknown until the store is opened again. */
+/** A write or its fsync failed. It is not known what is on disk until the store is opened again. */
 export class StoreFailedError extends Error {
   override readonly name = 'StoreFailedError';
 }
 
-/** Rows on disk are damaged. The message names the file, where it is known, and what to do. */
+/** Rows on disk are damaged. The message names the file, if it is known, and what to do. */
 export class StoreCorruptError extends Error {
   override readonly name = 'StoreCorruptError';
 }
@@ -120,7 +120,7 @@ export class StoreLockedError extends Error {
   override readonly name = 'StoreLockedError';
 }
 
-/** A call on a store after its `close`. */
+/** A call to a store after its `close`. */
 export class StoreClosedError extends Error {
   override readonly name = 'StoreClosedError';
 }

@@ -21,7 +21,7 @@ function batchOf(changes: readonly Change[]): WriteBatch {
   return batch;
 }
 
-/** What a visitor is told, in order. */
+/** The calls that a visitor receives, in order. */
 function changesOf(visit: (visitor: WriteVisitor) => void): Change[] {
   const changes: Change[] = [];
   const add = (family: Family, key: Uint8Array, value?: Uint8Array): void => {
@@ -35,7 +35,7 @@ const asPlain = (changes: readonly Change[]) =>
   changes.map(({ family, key, value }) => ({ family, key, value: value && [...value] }));
 
 describe('a write batch', () => {
-  test('gives back its changes in order, whatever their bytes', () => {
+  test('returns its changes in order, with any bytes', () => {
     fc.assert(
       fc.property(fc.array(change), (changes) => {
         const batch = batchOf(changes);
@@ -45,14 +45,14 @@ describe('a write batch', () => {
     );
   });
 
-  test('taken, gives the same from its records alone, and is empty', () => {
+  test('has the same changes in its taken records, and is empty afterwards', () => {
     fc.assert(
       fc.property(fc.array(change), (changes) => {
         const batch = batchOf(changes);
         const { byteLength } = batch;
         const records = batch.take();
         expect(records.byteLength).toBe(byteLength);
-        // As they arrive in another thread: the view is kept, the rest of the memory may hold anything.
+        // As in another thread: only the view is valid, the rest of the memory may have any bytes.
         const moved = structuredClone(records, { transfer: [records.buffer] });
         expect(asPlain(changesOf((visitor) => visitWrites(moved, visitor)))).toEqual(asPlain(changes));
         expect([batch.count, batch.byteLength]).toEqual([0, 0]);
@@ -60,7 +60,7 @@ describe('a write batch', () => {
     );
   });
 
-  test('joined to another, has the changes of both, its own first', () => {
+  test('has its own changes first and then those of an appended batch', () => {
     fc.assert(
       fc.property(fc.array(change), fc.array(change), (first, second) => {
         const batch = batchOf(first);
@@ -71,7 +71,7 @@ describe('a write batch', () => {
     );
   });
 
-  test('copies what it is given: the caller may use its memory again', () => {
+  test('copies its arguments: the caller may reuse their memory', () => {
     const value = Buffer.from('before');
     const batch = new WriteBatch();
     batch.put(Family.data, 'key' as Key, value);
@@ -80,7 +80,7 @@ describe('a write batch', () => {
     expect(Buffer.from(change?.value ?? []).toString()).toBe('before');
   });
 
-  test('that is filled in memory of an earlier one has nothing of it', () => {
+  test('in reused memory has no changes of the earlier batch', () => {
     const large = batchOf([{ family: Family.data, key: 'k' as Key, value: Buffer.alloc(10_000, 'x') }]);
     reuseMemory(large.take().buffer);
     const small: Change = { family: Family.ready, key: 'a' as Key, value: Uint8Array.of(1) };
@@ -88,7 +88,7 @@ describe('a write batch', () => {
     expect(asPlain(changesOf((visitor) => batch.visit(visitor)))).toEqual(asPlain([small]));
   });
 
-  test('leaves memory that is larger than it needs to larger ones', () => {
+  test('leaves larger spare memory to larger batches', () => {
     const sizes = [200_000, 10_000, 400_000];
     const memories = sizes.map((bytes) => new ArrayBuffer(bytes));
     for (const memory of memories) reuseMemory(memory);

@@ -5,14 +5,14 @@ const PUT = 1;
 const DELETE = 2;
 const HEADER_BYTES = 10;
 const INITIAL_BYTES = 4096;
-/** Kept for later batches: what two groups in flight and two that gather need, unless they are very large. */
+/** Spare blocks of memory: enough for two groups being written and two being filled, unless they are very large. */
 const MOST_SPARE = 4;
 const LARGEST_SPARE_BYTES = 8 * 1024 * 1024;
 const spare: ArrayBuffer[] = [];
 
 /**
- * Memory that was written once, if some is large enough: new memory costs page faults, a good part of filling it. The
- * smallest that is: a small batch must not take what the next large one needs.
+ * Returns the smallest spare block that is large enough, so that large blocks stay for large batches; otherwise new memory.
+ * Page faults of new memory are a large part of the cost of filling it.
  */
 function memoryFor(bytes: number): Buffer<ArrayBuffer> {
   let best = -1;
@@ -26,22 +26,22 @@ function memoryFor(bytes: number): Buffer<ArrayBuffer> {
   return found ? Buffer.from(found) : Buffer.allocUnsafeSlow(bytes);
 }
 
-/** Takes back what a batch was taken as, once nobody reads it any more. */
+/** Makes the memory of a taken batch available again. It must not be read any more. */
 export function reuseMemory(memory: ArrayBuffer): void {
   if (memory.byteLength < INITIAL_BYTES || memory.byteLength > LARGEST_SPARE_BYTES) return;
   if (spare.length >= MOST_SPARE) spare.shift();
   spare.push(memory);
 }
 
-/** Told of the row changes of a batch, in order. `key` and `value` are views into the batch. */
+/** Receives the row changes of a batch in order. `key` and `value` are views into the batch. */
 export interface WriteVisitor {
   put(family: Family, key: Uint8Array, value: Uint8Array): void;
   delete(family: Family, key: Uint8Array): void;
 }
 
 /**
- * Row changes packed into one growing block of memory, so that a batch crosses to the writer thread by transfer, without
- * an object or a copy per row. Later changes of a row win over earlier ones.
+ * Row changes packed into one growing block of memory. So a batch is transferred to the writer thread without an object or a
+ * copy for each row. Later changes of a row win over earlier ones.
  *
  * A record is: operation (1 byte), family (1), key length (4, big-endian), value length (4), key, value.
  */
@@ -50,7 +50,7 @@ export class WriteBatch {
   #length = 0;
   #count = 0;
 
-  /** `expectedBytes` saves growing, which copies. */
+  /** `expectedBytes`: size to allocate, because growing copies. */
   constructor(expectedBytes = 0) {
     this.#bytes = memoryFor(Math.max(INITIAL_BYTES, expectedBytes));
   }
@@ -71,14 +71,14 @@ export class WriteBatch {
     this.#bytes.set(value, at + key.length);
   }
 
-  /** As `put`, of bytes held as latin1. */
+  /** As `put`, with the value as a latin1 string of bytes. */
   putText(family: Family, key: Key, value: string): void {
     const at = this.#header(PUT, family, key.length, value.length);
     writeLatin1(this.#bytes, key, at);
     writeLatin1(this.#bytes, value, at + key.length);
   }
 
-  /** As `put`, of what a writer holds; the writer is empty afterwards. For hot paths: no view is made. */
+  /** As `put`, with the contents of a writer, which is empty afterwards. For hot paths: creates no view. */
   putWritten(family: Family, key: Key, value: ByteWriter): void {
     const at = this.#header(PUT, family, key.length, value.length);
     writeLatin1(this.#bytes, key, at);
@@ -90,7 +90,7 @@ export class WriteBatch {
     writeLatin1(this.#bytes, key, at);
   }
 
-  /** Adds all changes of another batch after its own; that one is empty afterwards. */
+  /** Adds all changes of another batch behind its own. The other batch is empty afterwards. */
   append(other: WriteBatch): void {
     this.#reserve(other.#length);
     this.#count += other.#count;
@@ -100,7 +100,7 @@ export class WriteBatch {
     reuseMemory(records.buffer);
   }
 
-  /** The records, for transfer to another thread; the batch must not be used afterwards. */
+  /** Returns the records for transfer to another thread. The batch must not be used afterwards. */
   take(): Uint8Array<ArrayBuffer> {
     const taken = this.#bytes.subarray(0, this.#length);
     this.#bytes = Buffer.allocUnsafeSlow(0);
@@ -137,7 +137,7 @@ export class WriteBatch {
   }
 }
 
-/** `Buffer.writeUInt32BE` checks what is known here. */
+/** Faster than `Buffer.writeUInt32BE`, which checks its arguments. */
 function writeU32(bytes: Buffer, value: number, at: number): void {
   bytes[at] = value >>> 24;
   bytes[at + 1] = value >>> 16;
@@ -145,7 +145,7 @@ function writeU32(bytes: Buffer, value: number, at: number): void {
   bytes[at + 3] = value;
 }
 
-/** Reads the records of `WriteBatch.take()`. Without an object a row: the thread that writes does little else. */
+/** Reads the records of `WriteBatch.take()` without an object for each row, because the writer thread does little else. */
 export function visitWrites(records: Uint8Array, visitor: WriteVisitor): void {
   const bytes = Buffer.from(records.buffer, records.byteOffset, records.byteLength);
   let at = 0;
