@@ -50,3 +50,24 @@ test('of what holders counted the newest is kept, and only while they hold', () 
   view.learnCounts(P, 2, counts(6, 15));
   expect(view.counts(P)).toEqual(counts(6, 15));
 });
+
+test('the largest mark is kept, and only of the present holder and epoch', () => {
+  const view = new HolderView(8);
+  const [a, again, b] = [
+    { nodeId: 'a', epoch: 1 },
+    { nodeId: 'a', epoch: 3 },
+    { nodeId: 'b', epoch: 2 },
+  ];
+  view.learnDurableMark(P, a, 5);
+  expect(view.durableMark(P)).toBe(0);
+  view.learn(P, a);
+  view.learnDurableMark(P, a, 7);
+  view.learnDurableMark(P, a, 6);
+  view.learnDurableMark(P, { nodeId: 'other', epoch: 1 }, 9);
+  expect(view.durableMark(P)).toBe(7);
+  view.learn(P, b);
+  expect(view.durableMark(P)).toBe(0);
+  view.learn(P, again);
+  view.learnDurableMark(P, a, 8);
+  expect(view.durableMark(P)).toBe(0);
+});
