@@ -28,7 +28,7 @@ describe('the memory of the column families', () => {
     expect(Object.keys(columns).sort()).toEqual([...familyNames, 'default'].sort());
   });
 
-  test('however little there is, none gets too little to work', () => {
+  test('every family gets enough memory to work, even with a small budget', () => {
     for (const { cacheSize = 0, memtableMemoryBudget = 0 } of Object.values(
       columnOptions({ cacheBytes: 0, memtableBytes: 0, compression: true }),
     )) {

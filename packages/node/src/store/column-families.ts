@@ -1,29 +1,28 @@
 import type { Column, ColumnOptions, RocksLevel } from '@nxtedition/rocksdb';
 import { type Family, familyNames } from '../ports/store.ts';
 
-/** What of the memory each family gets, in percent, and what it is read by. */
+/** The percentage of the memory that a family gets, and how it is read. */
 interface Share {
   readonly memtables: number;
   readonly cache: number;
   readonly optimize?: 'point-lookup';
-  /** Bytes of rows that are read, checked and compressed together; RocksDB's default is 4 KiB. */
+  /** Bytes of rows that are read, checked and compressed together. RocksDB's default is 4 KiB. */
   readonly blockBytes?: number;
 }
 
 /*
- * Memtables take what is written: a task of 1 KB writes its payload to `data` and a tenth of that to `log`; the rows that
- * follow its state are as little. A family that is written little must not get much, because its memtable keeps the
- * write-ahead log alive until it is flushed. One that is written much must get enough: with five memtables waiting to be
- * flushed RocksDB writes 16 MB a second, and payloads may come at 300.
+ * Memtables hold what is written. A task of 1 KB writes its payload to `data`, a tenth of that to `log`, and as little to the
+ * families of its state. A family with few writes must not get much memory, because its memtable keeps the write-ahead log
+ * alive until it is flushed. A family with many writes must get enough: while five memtables wait for a flush, RocksDB writes
+ * only 16 MB a second, and payloads may arrive at 300 MB a second.
  *
- * The cache takes what is read at random: payloads, then the state of tasks. The log is read in order, at recovery.
+ * Caches hold what is read at random: payloads, then the states of tasks. The log is read in order, at recovery.
  *
- * `point-lookup` (hash index in the blocks, filters on whole keys in the memtable, smaller filters on disk) fits the
- * families that are read by key only.
+ * `point-lookup` (hash index in the blocks, filters on whole keys in the memtable, smaller filters on disk) suits families that
+ * are only read by key.
  *
- * Of payloads of 1 KB four fit into a block of the default size, each with an entry of the file's index and a compression of
- * its own: about a fifth of what compactions cost. Heads of queues are read in order, so that larger blocks cost reads
- * nothing.
+ * A block of the default size holds only four payloads of 1 KB. Each block has its own index entry and compression, which are
+ * about a fifth of the cost of compactions. Larger blocks do not make reads slower, because heads of queues are read in order.
  */
 const shares: Readonly<Record<keyof typeof Family, Share>> = {
   data: { memtables: 56, cache: 40, optimize: 'point-lookup', blockBytes: 16 * 1024 },
@@ -36,10 +35,10 @@ const shares: Readonly<Record<keyof typeof Family, Share>> = {
   meta: { memtables: 1, cache: 1 },
 };
 
-/** RocksDB's own family, which must exist; nothing is written to it. */
+/** RocksDB's own family. It must exist but is not used. */
 const unused: Share = { memtables: 1, cache: 1 };
 
-/** With the binding's level compaction a memtable is a quarter of the budget and up to six of them exist. */
+/** With the binding's level compaction, a memtable is a quarter of the budget, and up to six of them exist. */
 const MEMTABLES_PER_BUDGET = 6 / 4;
 
 /** Below this RocksDB's caches and memtables stop working well. */
@@ -58,30 +57,30 @@ export interface ColumnBudget extends MemoryBudget {
 }
 
 const optionsOf = (share: Share, budget: ColumnBudget): ColumnOptions => ({
-  // Level compaction: space stays near the live data, which matters for tasks that are deleted soon after they are
-  // written. Levels 0 and 1 are not compressed, for most tasks do not live to see a deeper one.
+  // Level compaction keeps space near the size of the live data, because most tasks are deleted soon after they are written.
+  // Levels 0 and 1 are not compressed: most tasks are deleted before they reach a deeper level.
   compaction: 'level',
   memtableMemoryBudget: Math.max(
     LEAST_BYTES,
     Math.floor((budget.memtableBytes / MEMTABLES_PER_BUDGET) * (share.memtables / 100)),
   ),
   cacheSize: Math.max(LEAST_BYTES, Math.floor(budget.cacheBytes * (share.cache / 100))),
-  // Otherwise indexes and filters are held for every file: memory that grows with the number of tasks.
+  // Otherwise indexes and filters of every file stay in memory, which then grows with the number of tasks.
   cacheIndexAndFilterBlocks: true,
-  // Zstd with a dictionary, as tasks of one queue resemble each other. Training it costs more than all else that becomes of
-  // a task once it is committed, and most tasks are gone before their space counts.
+  // Zstd with a dictionary, because tasks of one queue are similar. Training the dictionary costs more than all other work on a
+  // task after its commit, and most tasks are deleted before their space matters.
   compression: budget.compression,
   ...(share.optimize && { optimize: share.optimize }),
   ...(share.blockBytes && { blockSize: share.blockBytes }),
 });
 
-/** Options of all column families, by name. Opening must name every family there is. */
+/** Options of all column families by name. RocksDB requires every existing family at an open. */
 export const columnOptions = (budget: ColumnBudget): Record<string, ColumnOptions> => ({
   default: optionsOf(unused, budget),
   ...Object.fromEntries(familyNames.map((name) => [name, optionsOf(shares[name], budget)])),
 });
 
-/** The column of each family, by the family's number. */
+/** The columns, indexed by the numbers of their families. */
 export const columnsOf = (db: RocksLevel): readonly Column[] =>
   familyNames.map((name) => {
     const column = db.columns[name];

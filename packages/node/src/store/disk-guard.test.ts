@@ -9,7 +9,7 @@ const RESERVE = 64 * 1024;
 
 let dir: TemporaryDirectory;
 let guard: DiskGuard;
-/** What others leave of the disk, the reserve file not counted. */
+/** Free space of the disk, without the reserve file. */
 let room: number;
 let probeWorks: boolean;
 let states: DiskState['kind'][];
@@ -35,7 +35,7 @@ beforeEach(async () => {
     probe: async () => probeWorks,
     onChange: ({ kind }) => states.push(kind),
     log: () => undefined,
-    intervalMs: 3_600_000, // tests look when they want to
+    intervalMs: 3_600_000, // tests start the checks themselves
   });
 });
 afterEach(async () => {
@@ -44,7 +44,7 @@ afterEach(async () => {
 });
 
 describe('the disk guard', () => {
-  test('takes the reserve at its start', async () => {
+  test('creates the reserve at its start', async () => {
     await guard.start();
     await guard.look();
     expect(await reserved()).toBe(RESERVE);
@@ -65,13 +65,13 @@ describe('the disk guard', () => {
     expect(await reserved()).toBe(reserve);
   });
 
-  test('knows at its start that the disk is full already', async () => {
+  test('detects a full disk at its start', async () => {
     room = RESERVE / 2;
     await guard.start();
     expect(guard.state).toEqual({ kind: 'short', freeBytes: RESERVE / 2 });
   });
 
-  test('finds enough again only with the reserve back and a quarter more free than it takes to be short', async () => {
+  test('leaves the short state only with the reserve back and a quarter more free than the threshold', async () => {
     await guard.start();
     room = 0;
     await guard.look();
@@ -85,7 +85,7 @@ describe('the disk guard', () => {
     expect(states).toEqual(['short', 'enough']);
   });
 
-  test('after a write found no space gives up the reserve, and waits for a write that works', async () => {
+  test('deletes the reserve after a write has found no space, and waits for a write that succeeds', async () => {
     await guard.start();
     await guard.look();
     probeWorks = false;
@@ -100,7 +100,7 @@ describe('the disk guard', () => {
     expect([guard.state.kind, await reserved()]).toEqual(['enough', RESERVE]);
   });
 
-  test('looks at once when what was submitted may fill the disk', async () => {
+  test('checks at once when submitted bytes may fill the disk', async () => {
     await guard.start();
     await guard.look();
     room = RESERVE;

@@ -1,9 +1,9 @@
 import { ReserveFile } from './reserve-file.ts';
 
-/** Between two looks at the free space, in ms. */
+/** Time between two checks of the free space, in ms. */
 const DEFAULT_INTERVAL_MS = 200;
 
-/** RocksDB writes what it is given to the write-ahead log, to a file and, with luck not soon, to files below. */
+/** RocksDB writes each byte to the write-ahead log, to a file and later, by compaction, to files of deeper levels. */
 const WRITTEN_PER_BYTE = 4;
 
 export interface DiskGuardOptions {
@@ -14,7 +14,7 @@ export interface DiskGuardOptions {
   readonly shortBelowBytes: number;
   /** Free bytes for this process on the file system of `dir`. */
   readonly freeBytes: () => Promise<number>;
-  /** Writes something, synced; tells whether it worked. Asked only after a write found no space. */
+  /** Tries a synced write and returns whether it worked. Called only after a write has found no space. */
   readonly probe: () => Promise<boolean>;
   readonly onChange: (state: DiskState) => void;
   readonly log: (message: string, error?: unknown) => void;
@@ -24,15 +24,15 @@ export interface DiskGuardOptions {
 export type DiskState = { readonly kind: 'enough' } | { readonly kind: 'short'; readonly freeBytes: number };
 
 /**
- * Watches the free space, so that the store says that it is full while it can still write.
+ * Watches the free space, so that the store reports a full disk while it can still write.
  *
  *     free space   ≥ shortBelowBytes      enough
- *                  < shortBelowBytes      short: new work should be refused; the rest is for what frees space
- *                  < shortBelowBytes / 4  short, and the reserve file is given up: more for that
- *     a write found no space              short, and the reserve file is given up at once
+ *                  < shortBelowBytes      short: new work should be refused; the rest is for work that frees space
+ *                  < shortBelowBytes / 4  short, and the reserve file is deleted to have more space for this work
+ *     a write found no space              short, and the reserve file is deleted at once
  *
- * It is enough again when, beside a reserve file taken anew, a quarter more is free than it took to be short, so that the
- * state does not flutter, and, where a write had failed, a probe succeeds: RocksDB takes some seconds to recover.
+ * The state becomes `enough` again when the reserve file is back and a quarter more than `shortBelowBytes` is free, so that the
+ * state does not flicker. After a failed write, a probe must succeed, too: RocksDB needs some seconds to recover.
  */
 export class DiskGuard {
   readonly #options: DiskGuardOptions;
@@ -55,7 +55,7 @@ export class DiskGuard {
     return this.#state;
   }
 
-  /** Resolves when the state is known; goes on in the background to take the reserve, and to watch. */
+  /** Resolves when the state is known. Creates the reserve and watches the disk in the background. */
   async start(): Promise<void> {
     await this.#measure();
     if (this.#free < this.#threshold) this.#become({ kind: 'short', freeBytes: this.#free });
@@ -64,21 +64,21 @@ export class DiskGuard {
     this.#timer.unref();
   }
 
-  /** Counts bytes on their way to the disk; looks earlier when they may have changed the state. */
+  /** Counts bytes that are being written. Checks the free space earlier if they may have changed the state. */
   submitted(bytes: number): void {
     this.#submitted += bytes * WRITTEN_PER_BYTE;
     const room = this.#free - this.#threshold;
     if (this.#submitted > room / 2 && this.#state.kind === 'enough') void this.look();
   }
 
-  /** A write found no space. */
+  /** Called after a write has found no space. */
   ranOut(): void {
     this.#writesFail = true;
     this.#become({ kind: 'short', freeBytes: 0 });
     void this.look();
   }
 
-  /** Looks now, or once more after the look under way; resolves when that is done. */
+  /** Checks the free space now, or again after a check in progress. Resolves after that check. */
   look(): Promise<void> {
     if (this.#closing.signal.aborted) return Promise.resolve();
     if (this.#looking === undefined) {
@@ -92,7 +92,7 @@ export class DiskGuard {
     return this.#next;
   }
 
-  /** Stops watching; the reserve stays. */
+  /** Stops watching. The reserve stays. */
   async close(): Promise<void> {
     this.#closing.abort();
     clearInterval(this.#timer);
@@ -141,7 +141,7 @@ export class DiskGuard {
     this.#become({ kind: 'enough' });
   }
 
-  /** Makes sure that the reserve is there; false when there is no room for it. */
+  /** Creates the reserve if it is missing. Returns false if there is no space for it. */
   async #takeReserve(): Promise<boolean> {
     if (await this.#reserve.exists()) return true;
     if (this.#free < this.#threshold + this.#reserve.bytes) return false;

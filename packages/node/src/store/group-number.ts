@@ -1,4 +1,4 @@
-/** Where the database keeps the number of its last group of writes: in the family `meta`, behind all other keys. */
+/** Key of the number of the last group of writes: in the family `meta`, behind all other keys. */
 export const GROUP_NUMBER_KEY = Buffer.from('\xffgroup-number', 'latin1');
 
 export function encodeGroupNumber(number: number): Buffer {
@@ -7,6 +7,6 @@ export function encodeGroupNumber(number: number): Buffer {
   return bytes;
 }
 
-/** 0 where no group was ever written. */
+/** 0 if no group was ever written. */
 export const decodeGroupNumber = (bytes: Buffer | undefined | null): number =>
   bytes ? Number(bytes.readBigUInt64BE()) : 0;

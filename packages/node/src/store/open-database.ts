@@ -13,11 +13,11 @@ import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
 import { createSyncMark, readSyncMark, SYNC_MARK_FILE } from './sync-mark.ts';
 import { beginRecord, checkFiles } from './synced-files.ts';
 
-/** A file by this name, made by the operator, lets a database open that is known to have lost writes; once. */
+/** If the operator creates a file with this name, a database that has lost writes can be opened once. */
 export const ACCEPT_LOSS_FILE = 'accept-loss';
 
 export interface OpenDatabaseOptions extends ColumnBudget {
-  /** Must exist. */
+  /** The directory, which must exist. */
   readonly dir: string;
   readonly warn: (message: string) => void;
 }
@@ -58,7 +58,7 @@ async function checkAndOpen(options: OpenDatabaseOptions): Promise<OpenDatabase>
     createSyncMark(dir, 0, { keep: !loss.accepted });
   }
 
-  // Where nothing was ever synced, an earlier start may have ended while it created the database.
+  // If no group was ever synced, an earlier start may have ended while it created the database.
   const db = await openRocks(options, expected === 0);
   try {
     const groupNumber = readGroupNumber(db);
@@ -78,7 +78,7 @@ async function checkAndOpen(options: OpenDatabaseOptions): Promise<OpenDatabase>
   }
 }
 
-/** The number the database must have reached, by the sync mark. */
+/** The group number that the database must have reached, from the sync mark. */
 function expectedNumber(dir: string, exists: boolean, loss: LossCheck): number {
   const mark = readSyncMark(dir);
   if (mark.kind === 'number') {
@@ -92,7 +92,7 @@ function expectedNumber(dir: string, exists: boolean, loss: LossCheck): number {
   return 0;
 }
 
-/** What to do about lost writes: throw `StoreCorruptError`, unless the operator accepted the loss. */
+/** Throws `StoreCorruptError` for lost writes, unless the operator has accepted the loss. */
 class LossCheck {
   readonly #dir: string;
   readonly #warn: (message: string) => void;
@@ -123,7 +123,7 @@ async function openRocks(options: OpenDatabaseOptions, create: boolean): Promise
   } catch (error) {
     if (failureOf(error).kind !== 'full') throw errorOf(openFailureOf(error), dir);
   }
-  // RocksDB needs some space to open, to write its options and what it replays: the reserve is for that as well.
+  // RocksDB needs some space to open, for its options and for replayed rows. The reserve provides it.
   await new ReserveFile(dir, 0).release();
   try {
     return await tryOpenRocks(options, create);
@@ -132,7 +132,7 @@ async function openRocks(options: OpenDatabaseOptions, create: boolean): Promise
   }
 }
 
-/** A file that is not there is damage: a database is opened only where one is known to be. */
+/** A missing file counts as damage, because only an existing database is opened. */
 function openFailureOf(error: unknown): Failure {
   const failure = failureOf(error);
   const isMissing = /No such file or directory|create_if_missing is false/.test(failure.message);
@@ -144,9 +144,9 @@ async function tryOpenRocks(options: OpenDatabaseOptions, create: boolean): Prom
   await db.open({
     createIfMissing: create,
     columns: columnOptions(options),
-    // Threads for flushes and compactions. One is not enough: a long compaction would hold up flushes, then writes.
+    // Threads for flushes and compactions. With one thread, a long compaction would delay flushes and then writes.
     parallelism: Math.min(Math.max(availableParallelism(), 2), 4),
-    // Costs more time in the writer thread than it saves in bytes to sync.
+    // Compression would cost the writer thread more time than the smaller syncs save.
     walCompression: false,
   });
   return db;

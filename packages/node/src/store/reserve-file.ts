@@ -4,14 +4,14 @@ import { join } from 'node:path';
 
 export const RESERVE_FILE = 'reserve';
 const CHUNK_BYTES = 1024 * 1024;
-/** Bytes between two syncs while the file is filled: what piles up unsynced would hold up the syncs of others. */
+/** Bytes between two syncs while the file is filled. More unsynced bytes would delay the syncs of the database. */
 const SYNC_EVERY_BYTES = 8 * 1024 * 1024;
 
 const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT';
 
 /**
- * Space that is given up when the disk is full, so that what frees space can still be written. Filled with bytes that do
- * not compress, for file systems that would otherwise store it in nothing.
+ * A file that is deleted when the disk is full, so that there is space for writes that free space. Its bytes do not compress,
+ * because some file systems would otherwise reserve no space for it.
  */
 export class ReserveFile {
   readonly #path: string;
@@ -22,7 +22,7 @@ export class ReserveFile {
     this.bytes = bytes;
   }
 
-  /** Whether all of it is there. */
+  /** True if the file exists with its full size. */
   async exists(): Promise<boolean> {
     try {
       return (await stat(this.#path)).size === this.bytes;
@@ -32,7 +32,7 @@ export class ReserveFile {
     }
   }
 
-  /** Takes the space. Returns false, and leaves nothing behind, when there is not enough or the signal is aborted. */
+  /** Creates the file. Returns false and leaves no file if there is not enough space or the signal is aborted. */
   async take(signal: AbortSignal): Promise<boolean> {
     await this.release();
     const draft = `${this.#path}.new`;
@@ -48,7 +48,7 @@ export class ReserveFile {
     }
   }
 
-  /** Gives the space back. */
+  /** Deletes the file. */
   async release(): Promise<void> {
     await removeIfThere(this.#path);
   }
@@ -62,7 +62,7 @@ export class ReserveFile {
         await file.writeFile(chunk.subarray(0, Math.min(this.bytes - done, chunk.length)));
         if (done % SYNC_EVERY_BYTES === 0) await file.datasync();
       }
-      await file.datasync(); // before that the file system may not have found the space yet
+      await file.datasync(); // only now is it certain that the file system has the space
     } finally {
       await file.close();
     }

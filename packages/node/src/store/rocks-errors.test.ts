@@ -31,7 +31,7 @@ test.each([
   ],
   ['anything else', new Error('out of luck'), StoreFailedError],
   ['what is no error', 'a string', StoreFailedError],
-])('%s is told as what it is, with the directory and what RocksDB said', (_what, thrown, expected) => {
+])('%s is reported as what it is, with the directory and the message of RocksDB', (_what, thrown, expected) => {
   const error = errorOf(failureOf(thrown), '/d');
   expect(error).toBeInstanceOf(expected);
   expect(error.message).toContain('/d');
@@ -39,7 +39,7 @@ test.each([
   expect(error.message).toContain(said);
 });
 
-test('a write that fails because RocksDB has met damage says what to do about it', () => {
+test('a write that fails because RocksDB has found damage says what to do', () => {
   const error = errorOf({ kind: 'failed', message: 'Corruption: block checksum mismatch in /d/000010.sst' }, '/d');
   expect(error).toBeInstanceOf(StoreFailedError);
   expect(error.message).toContain('restore the directory from a backup');

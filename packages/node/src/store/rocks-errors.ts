@@ -6,7 +6,7 @@ import {
   StoreLockedError,
 } from '../ports/store.ts';
 
-/** What a failure means to the caller; crosses threads, where error classes do not. */
+/** The kind of a failure. Threads send it instead of an error, because error classes do not cross threads. */
 type FailureKind = 'full' | 'corrupt' | 'locked' | 'failed' | 'closed';
 
 export interface Failure {
@@ -27,11 +27,11 @@ function innermost(thrown: unknown): { code: string; message: string } {
   return { code: String(code ?? ''), message: String(message ?? thrown) };
 }
 
-/** A full disk met while syncing is a failed sync: what is on disk is unknown. */
+/** A full disk during a sync does not count: it is a failed sync, after which it is not known what is on disk. */
 const isOutOfSpace = (message: string): boolean =>
   /no space left on device|disk quota exceeded/i.test(message) && !/While (fdatasync|fsync|sync)/i.test(message);
 
-/** What an error thrown by RocksDB or by the file system means. */
+/** The failure behind an error thrown by RocksDB or the file system. */
 export function failureOf(thrown: unknown): Failure {
   const { code, message } = innermost(thrown);
   if (code === 'LEVEL_LOCKED') return { kind: 'locked', message };
@@ -57,7 +57,7 @@ export function errorOf(failure: Failure, dir: string): Error {
     case 'closed':
       return new StoreClosedError(failure.message);
     case 'failed': {
-      // RocksDB takes no writes any more once it has met damage while it rearranged its files.
+      // RocksDB refuses all writes after it has found damage during a compaction.
       const advice = failure.message.startsWith('Corruption') ? `. ${damageAdvice}` : '';
       return new StoreFailedError(`the database in ${dir} failed: ${failure.message}${advice}`);
     }

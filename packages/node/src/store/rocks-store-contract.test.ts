@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { type CrashableStore, storeContract } from '../testing/store-contract.ts';
 import { copyAtCrash, openSmall, temporaryDirectory } from './test-support.ts';
 
-/** A crash leaves the files as they are at that moment: the store goes on with a copy of them. */
+/** Simulates a crash: the store is opened again on a copy of its files at that moment. */
 storeContract('the RocksDB store', async (): Promise<CrashableStore> => {
   const parent = await temporaryDirectory();
   let life = 0;

@@ -25,20 +25,20 @@ const ROWS = 300;
 const nameOf = (number: number) => `row ${String(number).padStart(4, '0')}`;
 const random = new SeededRandom(1);
 
-/** After a crash, the rows in the one log. */
+/** After a crash: all rows are in a single log. */
 let inLog: TemporaryDirectory;
-/** After a close, the rows in files: opening once more moves them there. */
+/** After a close: all rows are in table files. A second open moves them there. */
 let inFiles: TemporaryDirectory;
-/** After a close, the first half in files, the rest in the log. */
+/** After a close: the first half is in table files, the rest in the log. */
 let inBoth: TemporaryDirectory;
-/** After a crash, other rows in many logs: of two families, one of which has none of its rows in files yet. */
+/** After a crash: other rows are in many logs. They are of two families, and one family has no rows in table files yet. */
 let inManyLogs: TemporaryDirectory;
 /** The value of each row. */
 const values = new Map(
   Array.from({ length: ROWS }, (_, number) => [nameOf(number), random.bytes(random.int(400) + 50)]),
 );
 
-/** A few at a time: each few are a group, and a record of the log, of their own. */
+/** Writes a few rows at a time. Each few are a group and a record of the log. */
 async function write(path: string, from: number, to: number, beforeClose = async () => {}): Promise<void> {
   await using store = await openSmall(path);
   for (let first = from; first < to; first += 10) {
@@ -101,7 +101,7 @@ async function files(pattern: RegExp): Promise<string[]> {
   return names.map(at);
 }
 
-/** The one that holds the rows. */
+/** The file that has the rows. */
 async function largest(pattern: RegExp): Promise<string> {
   const sized = await Promise.all(
     (await files(pattern)).map(async (path) => ({ path, size: (await stat(path)).size })),
@@ -143,17 +143,17 @@ describe('after a crash, damage of the log in use is noticed', () => {
     await use(inLog);
     await damage(await logFile());
     await expectRefusal('was synced', 'backup', ACCEPT_LOSS_FILE);
-    // A refusal changes nothing: it comes every time.
+    // A refusal changes no file: the next open is refused, too.
     await expectRefusal('was synced');
   });
 
-  test('and told by the numbers of the last group found and the last one synced', async () => {
+  test('and reported with the numbers of the last group found and the last one synced', async () => {
     await use(inLog);
     await truncate(await logFile(), 0);
     await expectRefusal('ends with group 0 ', `group ${ROWS / 10} was synced`);
   });
 
-  test('and the operator may go on with what is left, once', async () => {
+  test('and the operator may continue once with the remaining rows', async () => {
     await use(inLog);
     await flip(await logFile(), (await stat(await logFile())).size >> 1);
     await writeFile(at(ACCEPT_LOSS_FILE), '');
@@ -196,7 +196,7 @@ describe('after a crash, damage of an earlier log, which RocksDB would pass over
     });
   });
 
-  test('without the record of the files the database opens, and says so', async () => {
+  test('without the record of the files, the database opens with a warning', async () => {
     await use(inManyLogs);
     await rm(at(SYNCED_FILES));
     const warnings: string[] = [];
@@ -218,7 +218,7 @@ describe('after a close, no log may be damaged or missing', () => {
 });
 
 describe('the sync mark', () => {
-  test('raises no alarm over unsynced writes that a crash took', async () => {
+  test('does not report unsynced writes that a crash has lost', async () => {
     {
       await using store = await openSmall(dir.path);
       await store.write(put('synced'), SYNC);
@@ -249,14 +249,14 @@ describe('the sync mark', () => {
     expect(await namesIn(store)).toHaveLength(ROWS);
   });
 
-  test('notices a database that is gone', async () => {
+  test('detects a missing database', async () => {
     await use(inLog);
     const mark = await files(/^sync-mark$/);
     for (const path of await files(/./)) if (!mark.includes(path)) await rm(path, { recursive: true });
     await expectRefusal('is gone', `group ${ROWS / 10} `);
   });
 
-  test('lets an empty directory become a database, also after a start that ended early', async () => {
+  test('allows a new database in an empty directory, even after an interrupted start', async () => {
     await (await openSmall(dir.path)).close();
     await (await openSmall(dir.path)).close();
     for (const path of await files(/CURRENT|MANIFEST|OPTIONS|IDENTITY|\.log$/)) await rm(path);
@@ -281,11 +281,11 @@ describe('damaged files are noticed', () => {
       expect(reason.message).toMatch(/\d+\.sst/);
       expect(reason.message).toContain('backup');
     }
-    // The sound ones go on.
+    // Other rows can still be read.
     expect(await store.get(Family.data, ['none' as Key])).toEqual([undefined]);
   });
 
-  test('and the log names the file and says what to do, once however often it is read', async () => {
+  test('and the log names the file and says what to do, once for any number of reads', async () => {
     await use(inFiles);
     await flip(await largest(/\.sst$/), 30, 1);
     const told: string[] = [];
@@ -324,10 +324,10 @@ describe('damaged files are noticed', () => {
   });
 });
 
-/** A longer run asks for more. */
+/** A longer run may set more seeds. */
 const ROUNDS = Number(process.env.STORE_DAMAGE_ROUNDS ?? 8);
 
-describe('whatever is damaged', () => {
+describe('after any damage', () => {
   const harm: Record<string, (path: string, size: number, random: SeededRandom) => Promise<void>> = {
     'a flipped byte': (path, size, random) => flip(path, random.int(size), 1),
     'a flipped stretch': (path, size, random) => flip(path, random.int(size), 64),

@@ -4,13 +4,13 @@ import { expect, test } from 'vitest';
 import { StoreFailedError } from '../ports/store.ts';
 import { openSmall, refusalOf, temporaryDirectory } from './test-support.ts';
 
-test('a store makes the directories above its own', async () => {
+test('a store creates the parents of its directory', async () => {
   await using dir = await temporaryDirectory();
   await using store = await openSmall(join(dir.path, 'a', 'b', 'c'));
   expect(store.state).toBeDefined();
 });
 
-test('a directory that cannot be made is told of', async () => {
+test('a directory that cannot be created is reported', async () => {
   await using dir = await temporaryDirectory();
   await writeFile(join(dir.path, 'file'), '');
   const error = await refusalOf(openSmall(join(dir.path, 'file', 'db')));

@@ -59,7 +59,7 @@ describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 },
     written.push(name);
   }
 
-  /** Somebody else takes space: so much, or all there is. */
+  /** Another file takes this much space, or all of it. */
   async function fill(bytes = Number.POSITIVE_INFINITY): Promise<void> {
     await using file = await open(join(disk.path, 'ballast'), 'w');
     const chunk = Buffer.alloc(256 * 1024);
@@ -80,7 +80,7 @@ describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 },
     expect((await namesIn(store)).sort()).toEqual([...written].sort());
   }
 
-  test('is called full before a write fails, takes small writes and reads meanwhile, and recovers by itself', async () => {
+  test('counts as full before a write fails, still serves small writes and reads, and recovers by itself', async () => {
     await fill(24 * MIB);
     while (store.state.kind === 'writable') await write(50_000);
     expect(store.state).toMatchObject({ kind: 'full' });
@@ -93,10 +93,10 @@ describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 },
     await expectAllWritten();
   });
 
-  test('when writes eat up even the reserve: they are refused whole, reads go on, and space alone heals it', async () => {
+  test('refuses whole writes when even the reserve is used up, still serves reads, and recovers with free space', async () => {
     await write(1000);
     await fill();
-    // All given before the first refusal is known: what is behind it is built on it, and must be refused as well.
+    // All are written before the first refusal is known. Writes behind the refused one depend on it and are refused, too.
     const batches = Array.from({ length: 20 }, (_, number) => put(`large ${number}`, random.bytes(2 * MIB)));
     const outcomes = await Promise.allSettled(batches.map((batch) => store.write(batch, SYNC)));
     const firstRefused = outcomes.findIndex(({ status }) => status === 'rejected');
@@ -110,13 +110,13 @@ describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 },
     await eventually(10_000, async () => !(await readdir(join(disk.path, 'store'))).includes('reserve'));
 
     await free();
-    // RocksDB needs some five seconds before it tries again.
+    // RocksDB tries again after about five seconds.
     await eventually(20_000, () => store.state.kind === 'writable');
     await write(1000);
     await expectAllWritten();
   });
 
-  test('a store whose disk is full opens again, on what the reserve gives', async () => {
+  test('a store on a full disk opens again with the space of the reserve', async () => {
     await write(1000);
     await eventually(10_000, async () => (await readdir(join(disk.path, 'store'))).includes('reserve'));
     await store.close();

@@ -28,7 +28,7 @@ describe('a process with a store', () => {
     },
   );
 
-  test.each([0, 5, 20])('exits cleanly in the middle of writing, %i ms after it began', async (ms) => {
+  test.each([0, 5, 20])('exits cleanly during writes, %i ms after the first', async (ms) => {
     await using dir = await temporaryDirectory();
     const writer = startStoreProcess([dir.path, 'exit while writing', String(ms)]);
     expect(await writer.ended).toEqual({ code: 0, stderr: '' });
@@ -37,7 +37,7 @@ describe('a process with a store', () => {
     for (const number of writer.told.slice(1)) expect(names.has(`a${number}`), `write ${number}`).toBe(true);
   });
 
-  test('keeps others out of its directory, until it ends', async () => {
+  test('locks its directory until it ends', async () => {
     await using dir = await temporaryDirectory();
     const holder = startStoreProcess([dir.path, 'hold']);
     await holder.toldAtLeast(1);
@@ -52,7 +52,7 @@ describe('a process with a store', () => {
   });
 });
 
-test('a directory is locked within one process as well, and the refused store leaves the open one alone', async () => {
+test('a directory is locked within one process, too, and the refused store does not disturb the open one', async () => {
   await using dir = await temporaryDirectory();
   await using store = await openSmall(dir.path);
   await store.write(put('before'), { sync: true });
@@ -71,21 +71,21 @@ describe.skipIf(!strace)(`the disk, seen from outside${traced}`, () => {
     return (await readFile(trace, 'latin1')).match(/fdatasync\(/g)?.length ?? 0;
   }
 
-  test('each synced write that is waited for is one sync, an unsynced one is none', { timeout: 60_000 }, async () => {
+  test('each awaited synced write takes one sync, an unsynced write takes none', { timeout: 60_000 }, async () => {
     const [without, synced, unsynced] = [
       await fdatasyncsOf('write', 0),
       await fdatasyncsOf('write', 200),
       await fdatasyncsOf('write unsynced', 200),
     ];
-    // Beside those there are a few a second of the guards, and a flush ten times a second.
+    // In addition, the guards sync a few times a second, and there are ten flushes a second.
     expect(synced - without).toBeGreaterThanOrEqual(200);
     expect(synced - without).toBeLessThan(350);
     expect(unsynced - without).toBeLessThan(100);
   });
 
-  test('one failed sync ends all writing, though the next would succeed', { timeout: 60_000 }, async () => {
+  test('one failed sync ends all writes, even if the next sync would succeed', { timeout: 60_000 }, async () => {
     await using dir = await temporaryDirectory();
-    // The count is one of each thread; only the writer thread syncs that often.
+    // The injector counts for each thread; only the writer thread syncs this often.
     const behind = [
       'strace',
       '-f',
@@ -107,9 +107,9 @@ describe.skipIf(!strace)(`the disk, seen from outside${traced}`, () => {
     expect(names.has('a-1')).toBe(false);
   });
 
-  test('a stalled disk holds up writes, but neither reads nor the event loop', { timeout: 60_000 }, async () => {
+  test('a stalled disk blocks writes, but neither reads nor the event loop', { timeout: 60_000 }, async () => {
     await using dir = await temporaryDirectory();
-    // The 35th sync of the writer thread; no other thread syncs that often.
+    // The 35th sync of the writer thread; no other thread syncs this often.
     const stall = 'inject=fdatasync:delay_enter=3000000:when=35';
     const behind = ['strace', '-f', '-o', '/dev/null', '-e', 'trace=fdatasync', '-e', stall];
     const reader = startStoreProcess([dir.path, 'read while a write is stalled'], behind);

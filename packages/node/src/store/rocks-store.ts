@@ -21,7 +21,7 @@ import { SyncedFiles } from './synced-files.ts';
 import { RocksReader } from './threads/rocks-reader.ts';
 import { RocksWriter } from './threads/rocks-writer.ts';
 
-/** What the store says, in the shape of pino. */
+/** The log of a store, with methods like pino's. */
 export interface StoreLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
@@ -29,7 +29,7 @@ export interface StoreLog {
 }
 
 export interface RocksStoreOptions {
-  /** Directory of the database; created if it is missing. */
+  /** Directory of the database. It is created if it is missing. */
   readonly dir: string;
   /** Block caches of all families together. Default 128 MiB: an eighth of a machine with 1 GB. */
   readonly cacheBytes?: number;
@@ -59,18 +59,18 @@ const MIB = 1024 * 1024;
 const LEAST_RESERVE_BYTES = MIB;
 
 /**
- * Threads that read. Two, so that a long scan, or one that waits for the disk, does not hold up every other read; more
- * would not help, for the answers are all unpacked on the event loop. The second is started when it is first needed.
+ * Number of reader threads. With two, a long scan or a slow disk read does not delay all other reads. More would not be faster,
+ * because the event loop unpacks all answers. The second thread is started when it is first needed.
  */
 const READERS = 2;
 
-/** Between two looks at the size on disk, which costs a look at every file. */
+/** Time between two measurements of the size on disk, which must look at every file. */
 const SIZE_INTERVAL_MS = 10_000;
 
-/** Different damages that are logged; by then it is known that the disk is not to be trusted. */
+/** Limit of different damages that are logged. */
 const MOST_DAMAGE_TOLD = 100;
 
-/** Open databases. A handle has no reference count: were one collected, its threads would read freed memory. */
+/** Open databases. This prevents their garbage collection: handles are not counted, and threads would read freed memory. */
 const open = new Set<RocksLevel>();
 
 /**
@@ -99,8 +99,8 @@ export async function openRocksStore(options: RocksStoreOptions): Promise<Store>
 }
 
 /**
- * One directory at a time: node's `recursive` goes round for ever where a parent exists and yet takes no directory, as
- * `/proc` does.
+ * Creates one directory at a time. Node's `recursive` option loops forever if a parent exists but accepts no directory, as in
+ * `/proc`.
  */
 async function makeDirectory(dir: string): Promise<void> {
   try {
@@ -118,7 +118,7 @@ async function makeWithParents(dir: string): Promise<void> {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') return;
     const parent = dirname(dir);
-    // Where the parent exists it is not what is missing.
+    // If the parent exists, another problem has caused the error.
     if (code !== 'ENOENT' || parent === dir || (await exists(parent))) throw error;
     await makeWithParents(parent);
     await makeWithParents(dir);
@@ -155,12 +155,12 @@ class RocksStore implements Store {
     this.#db = db;
     this.#dir = dir;
     this.#log = options.log;
-    // The binding shows no figures of families, so memory is what they were given.
+    // The binding reports no memory of families, so this is the configured memory.
     this.#size = { disk: 0, memory: options.cacheBytes + options.memtableBytes };
     this.#guard = new DiskGuard({
       dir,
       reserveBytes: options.reserveBytes,
-      // Room to flush all memtables, on top of what the engine may write meanwhile.
+      // Space to flush all memtables, in addition to the writes of the engine meanwhile.
       shortBelowBytes: options.reserveBytes + options.memtableBytes,
       freeBytes: async () => {
         const { bavail, bsize } = await statfs(dir);
@@ -185,7 +185,7 @@ class RocksStore implements Store {
       onFailed: (error) => this.#failed(error),
     });
     const reader = this.#startReader();
-    // Both, also when one fails: the database must not be closed under a thread that is starting.
+    // Wait for both, even if one fails: the database must not be closed while a thread is starting.
     const [writerStarted, readerStarted] = await Promise.allSettled([writer, reader]);
     if (writerStarted.status === 'fulfilled') this.#writer = writerStarted.value;
     if (readerStarted.status === 'fulfilled') this.#readers.push(readerStarted.value);
@@ -202,7 +202,7 @@ class RocksStore implements Store {
     return error;
   };
 
-  /** Callers are told to look at the log. The same damage is met again and again, and need not be told as often. */
+  /** Logs a damage once: callers are told to look at the log, and reads find the same damage again and again. */
   #tellOfDamage(damage: string, error: Error): void {
     if (this.#damageTold.has(damage) || this.#damageTold.size >= MOST_DAMAGE_TOLD) return;
     this.#damageTold.add(damage);
@@ -251,7 +251,7 @@ class RocksStore implements Store {
     await this.close();
   }
 
-  /** The threads end first: closing the database under one of them would crash the process. */
+  /** Ends the threads first: closing the database while a thread uses it would crash the process. */
   async #close(): Promise<void> {
     clearInterval(this.#sizeTimer);
     await this.#guard.close();
@@ -260,14 +260,14 @@ class RocksStore implements Store {
     try {
       await this.#db.close();
     } catch (error) {
-      // After a failed write RocksDB says so again, but it is closed. What was acknowledged is on disk already.
+      // After a failed write, RocksDB reports the error again but closes. Acknowledged writes are already on disk.
       this.#log?.warn({ dir: this.#dir, err: error }, 'the database did not close cleanly');
     }
     open.delete(this.#db);
     await this.#recordFiles();
   }
 
-  /** The last state of the files: from now on none may be missing. */
+  /** Records the final state of the files: the next open checks that none is missing. */
   async #recordFiles(): Promise<void> {
     try {
       await new SyncedFiles(this.#dir).close();
@@ -276,7 +276,7 @@ class RocksStore implements Store {
     }
   }
 
-  /** Passes the promise on as it is: a wrapper would deliver a rejection later than the writer believes. */
+  /** Returns the promise of the call itself: a wrapper would deliver a rejection later than the writer assumes. */
   #with<Part, T>(part: Part | undefined, call: (part: Part) => Promise<T>): Promise<T> {
     if (part === undefined || this.#closing !== undefined) {
       return Promise.reject(new StoreClosedError(`the store in ${this.#dir} is closed`));
@@ -308,7 +308,7 @@ class RocksStore implements Store {
       await this.#writer?.write(new WriteBatch(), true);
       return true;
     } catch {
-      return false; // the disk is still full; a failure has been told to the listeners
+      return false; // the disk is still full, or the listeners have been told of a failure
     }
   }
 

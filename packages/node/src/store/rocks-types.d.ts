@@ -1,11 +1,11 @@
 /** The members of the RocksDB binding that the store uses; the package ships no types. */
 declare module '@nxtedition/rocksdb' {
-  /** Names a column family to the other calls. Belongs to the thread that opened it. */
+  /** Handle of a column family. It belongs to the thread that opened it. */
   export type Column = { readonly opaque: unique symbol };
 
   export interface ColumnOptions {
     readonly compaction?: 'level' | 'universal';
-    /** In bytes; read only where `compaction` is set. A memtable takes a quarter of it, six may exist. */
+    /** In bytes. Only used if `compaction` is set. A memtable takes a quarter of it, and six may exist. */
     readonly memtableMemoryBudget?: number;
     /** Block cache of this family, in bytes. */
     readonly cacheSize?: number;
@@ -28,7 +28,7 @@ declare module '@nxtedition/rocksdb' {
     readonly lt: Uint8Array;
     /** At most 2^31 - 1. */
     readonly limit: number;
-    /** Rows end with the one that exceeds it. At most 2^31 - 1. */
+    /** The last row is the one that exceeds this. At most 2^31 - 1. */
     readonly highWaterMarkBytes: number;
     readonly keyEncoding: 'buffer';
     readonly valueEncoding: 'buffer';
@@ -39,14 +39,14 @@ declare module '@nxtedition/rocksdb' {
   export interface Batch {
     _put(key: Uint8Array, value: Uint8Array, options: { readonly column: Column }): void;
     _del(key: Uint8Array, options: { readonly column: Column }): void;
-    /** On this thread, until it is on disk. Throws. */
+    /** Blocks this thread until the write is on disk. Throws. */
     _writeSync(options: { readonly sync: boolean }): void;
     /** Empties the batch for another use. */
     _clear(): void;
   }
 
   export class RocksLevel {
-    /** With a handle: the database another thread of this process has open, which must outlive this. */
+    /** With a handle: uses a database that another thread of this process has opened. It must stay open longer than this. */
     constructor(locationOrHandle: string | bigint);
     open(options?: OpenOptions): Promise<void>;
     close(): Promise<void>;

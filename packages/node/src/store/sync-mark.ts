@@ -15,14 +15,14 @@ import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
 
 /*
- * RocksDB drops whatever follows a damaged record of its write-ahead log without a word. So every group of writes
- * carries a number, one higher than the group before; the number of the last synced group is also kept here, outside
- * RocksDB. A database that opens with a lower number has lost acknowledged writes.
+ * RocksDB silently drops all records behind a damaged one of its write-ahead log. So every group of writes has a number, one
+ * higher than that of the group before. The number of the last synced group is also kept in this file, outside RocksDB. A
+ * database that opens with a lower number has lost acknowledged writes.
  *
- * The file holds two slots, written in turn so that one is whole at any time, each on a sector of its own:
+ * The file has two slots, each on its own sector. They are written in turn, so that one of them is always whole:
  *   magic (8 bytes) · number (8, big-endian) · CRC-32 of both (4, big-endian)
- * It is written after every synced group, which costs a system call, and synced about once a second: a crash of the
- * process leaves the exact number, a power loss one that is at most that much behind, never ahead.
+ * The file is written after every synced group, with one system call, and synced about once a second. After a crash of the
+ * process it has the exact number. After a power loss the number may be about a second old, but never too high.
  */
 
 export const SYNC_MARK_FILE = 'sync-mark';
@@ -65,8 +65,8 @@ export function readSyncMark(dir: string): SyncMarkFound {
 }
 
 /**
- * Creates the file, durably, whole or not at all. An existing one stays if `keep` is set, so that two processes that
- * create a database at once cannot take it from each other.
+ * Creates the file durably and atomically. With `keep`, an existing file stays, so that two processes that create a database at
+ * the same time cannot replace each other's file.
  */
 export function createSyncMark(dir: string, number: number, options: { readonly keep: boolean }): void {
   const path = join(dir, SYNC_MARK_FILE);
@@ -114,14 +114,14 @@ export class SyncMark {
     this.#fd = openSync(join(dir, SYNC_MARK_FILE), 'r+');
   }
 
-  /** Called after the group of that number was synced. Throws what the file system throws. */
+  /** Call it after the group with this number was synced. Throws errors of the file system. */
   advance(number: number): void {
     writeSync(this.#fd, encodeSlot(number), 0, SLOT_BYTES, this.#slot * SECTOR_BYTES);
     this.#slot = 1 - this.#slot;
     this.#dirty = true;
   }
 
-  /** Makes the latest number durable, off the calling thread. */
+  /** Makes the latest number durable without blocking this thread. */
   async sync(): Promise<void> {
     if (!this.#dirty) return;
     this.#dirty = false;
@@ -131,7 +131,7 @@ export class SyncMark {
 
   async close(): Promise<void> {
     try {
-      // A file must not be closed while it is being synced, nor again by a later user of its number.
+      // Do not close the file during its sync: another file could get its descriptor.
       await Promise.allSettled([this.#syncing]);
       fdatasyncSync(this.#fd);
     } finally {

@@ -3,17 +3,17 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 
 /*
- * What RocksDB's files were when they were last seen, kept outside RocksDB. It takes some damage for a crash in the
- * middle of writing and goes on with less, without a word:
- *  - changes cut off the end of its manifest, with all the tables they named;
- *  - a write-ahead log that is missing or cut short while later ones are there: the rows in it are simply not replayed.
+ * A record of RocksDB's files, kept outside RocksDB. RocksDB takes some damage for a crash during a write and silently
+ * continues with fewer rows:
+ *  - a manifest that has lost changes at its end, with all the tables that they named;
+ *  - a write-ahead log that is missing or truncated while later ones exist: its rows are not replayed.
  *
- * From time to time the manifest, which only grows, and the logs that are complete are recorded with length and
- * checksum. (The log still being written is guarded by the sync mark.) At open each must still begin with that.
+ * From time to time, the length and checksum of the manifest, which only grows, and of the complete logs are recorded. (The
+ * sync mark guards the log that is being written.) At an open, each file must still begin with the recorded bytes.
  *
- * A log that is missing may be gone for good reason: RocksDB deletes it when all its rows are in tables. So a second
- * name in a folder beside keeps every log a little longer; a log that is missing at open is put back. If RocksDB was
- * done with it, it deletes it again. After an orderly close there is nothing to guess: all logs recorded must be there.
+ * A log may be missing because RocksDB has deleted it after all its rows were in tables. So every log gets a second name in
+ * another folder, which keeps it a little longer. A log that is missing at an open is put back; RocksDB deletes it again if it
+ * does not need it. After a clean close, all recorded logs must exist.
  */
 
 export const SYNCED_FILES = 'synced-files';
@@ -21,7 +21,7 @@ export const KEPT_LOGS = 'kept-logs';
 const VERSION = 1;
 const CHUNK_BYTES = 256 * 1024;
 
-/** How much of a file is known, and the CRC-32 of that. */
+/** The recorded length of a file and the CRC-32 of these bytes. */
 interface FileMark {
   readonly bytes: number;
   readonly crc: number;
@@ -29,7 +29,7 @@ interface FileMark {
 
 interface Recorded {
   readonly version: typeof VERSION;
-  /** Whether the database was closed in good order after this was written, and `files` names all logs. */
+  /** True if the database was closed cleanly, so that `files` names all logs. */
   readonly closed: boolean;
   readonly files: Readonly<Record<string, FileMark>>;
 }
@@ -40,7 +40,7 @@ const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).
 const isLog = (name: string): boolean => /^\d+\.log$/.test(name);
 const byNumber = (a: string, b: string): number => Number.parseInt(a, 10) - Number.parseInt(b, 10);
 
-/** The names in a folder; none if it is missing. */
+/** The names in a folder; empty if it is missing. */
 async function namesIn(dir: string): Promise<string[]> {
   try {
     return await readdir(dir);
@@ -69,7 +69,7 @@ async function checksum(path: string, from: FileMark, end: number): Promise<File
   }
 }
 
-/** The file as it is, once all of it is certainly on disk; undefined if it is missing. */
+/** Syncs the file and returns its length and checksum; undefined if it is missing. */
 async function syncedMark(path: string, known: FileMark): Promise<FileMark | undefined> {
   try {
     await using file = await open(path, 'r');
@@ -108,15 +108,15 @@ async function save(dir: string, recorded: Omit<Recorded, 'version'>): Promise<v
   await rename(`${path}.new`, path);
 }
 
-/** To be called where a database is to be created: begins the record, and forgets that of an earlier one. */
+/** Starts a new record. Call it before a database is created. */
 export async function beginRecord(dir: string): Promise<void> {
   await rm(join(dir, KEPT_LOGS), { recursive: true, force: true });
   await save(dir, { closed: false, files: {} });
 }
 
 /**
- * To be called before RocksDB opens the database: puts missing logs back and compares files to what was recorded.
- * Returns what is wrong, a sentence for each file; and what could not be checked.
+ * Puts missing logs back and compares the files with the record. Call it before RocksDB opens the database. Returns a sentence
+ * for each damaged file, and one for each file that could not be checked.
  */
 export async function checkFiles(dir: string): Promise<{ readonly lost: string[]; readonly unchecked: string[] }> {
   for (const name of (await namesIn(join(dir, KEPT_LOGS))).filter(isLog)) await putBack(dir, name);
@@ -128,7 +128,7 @@ export async function checkFiles(dir: string): Promise<{ readonly lost: string[]
   const lost: string[] = [];
   for (const [name, mark] of Object.entries(recorded.files)) {
     if (!present.has(name)) {
-      // Otherwise RocksDB replaced or deleted it since.
+      // Without a clean close, RocksDB may have replaced or deleted it since.
       if (recorded.closed) lost.push(`${join(dir, name)} is missing`);
       continue;
     }
@@ -136,7 +136,7 @@ export async function checkFiles(dir: string): Promise<{ readonly lost: string[]
     if (found === undefined) lost.push(`${join(dir, name)} is shorter than the ${mark.bytes} bytes that were synced`);
     else if (found.crc !== mark.crc) lost.push(`${join(dir, name)} is damaged`);
   }
-  // From here on RocksDB may delete what was recorded.
+  // From now on, RocksDB may delete recorded files.
   if (lost.length === 0 && recorded.closed) await reopen(dir, recorded);
   return { lost, unchecked: [] };
 }
@@ -158,7 +158,7 @@ async function putBack(dir: string, name: string): Promise<void> {
   }
 }
 
-/** Keeps the record while the database is open. */
+/** Updates the record while the database is open. */
 export class SyncedFiles {
   readonly #dir: string;
   #files: Record<string, FileMark> = {};
@@ -166,12 +166,12 @@ export class SyncedFiles {
     this.#dir = dir;
   }
 
-  /** Looks at the files and records what is new. Throws what the file system throws. */
+  /** Records new bytes of the files. Throws errors of the file system. */
   async look(): Promise<void> {
     const names = await readdir(this.#dir);
     const logs = names.filter(isLog).sort(byNumber);
     await this.#keep(logs);
-    // The last one is still being written; RocksDB has finished the others before it began that.
+    // The last log is still being written. RocksDB completed the others before it started that one.
     await this.#record(await this.#marks(logs.slice(0, -1)), false);
   }
 
@@ -207,7 +207,7 @@ export class SyncedFiles {
     }
   }
 
-  /** Gives every log a second name, and takes it from those that are gone; the oldest first, so that none is between. */
+  /** Gives every log a second name and removes the second names of deleted logs, oldest first, so that there is never a gap. */
   async #keep(logs: readonly string[]): Promise<void> {
     const folder = join(this.#dir, KEPT_LOGS);
     const kept = (await namesIn(folder)).filter(isLog).sort(byNumber);
@@ -217,7 +217,7 @@ export class SyncedFiles {
   }
 }
 
-/** File systems without second names do without. */
+/** Does nothing on file systems without hard links. */
 async function keepOne(dir: string, name: string): Promise<void> {
   try {
     await link(join(dir, name), join(dir, KEPT_LOGS, name));

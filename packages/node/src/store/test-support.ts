@@ -24,13 +24,13 @@ export async function temporaryDirectory(): Promise<TemporaryDirectory> {
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
-/** Small enough for tests to open many. */
+/** Opens a store that is small, because tests open many. */
 export const openSmall = (dir: string, log?: StoreLog): Promise<Store> =>
   openRocksStore({ dir, reserveBytes: MIB, cacheBytes: 8 * MIB, memtableBytes: 8 * MIB, log });
 
 /**
- * Copies the directory of an open store as a crash would leave it. The guards first: a crash is one instant, a copy is
- * not, and guards from after the rest would tell of a loss. The reserve is of no interest.
+ * Copies the directory of an open store as a crash would leave it, without the reserve. The guards are copied first, because a
+ * copy takes time: guards that are newer than the other files would report a loss.
  */
 export async function copyAtCrash(from: string, to: string): Promise<void> {
   await mkdir(to, { recursive: true });
@@ -40,7 +40,7 @@ export async function copyAtCrash(from: string, to: string): Promise<void> {
   await cp(from, to, { recursive: true, filter: (path) => !isSkipped(basename(path)) });
 }
 
-/** Opens a store that is expected not to open, or reads rows that are expected to be damaged; returns why. */
+/** Returns the error of an attempt that is expected to fail: an open, or a read of damaged rows. */
 export async function refusalOf(attempt: Promise<Store | readonly unknown[]>): Promise<Error> {
   try {
     const done = await attempt;
@@ -57,14 +57,14 @@ export const put = (name: string, value: Uint8Array | string = ''): WriteBatch =
   return batch;
 };
 
-/** Names of all rows of a family; the one that `put` writes to if none is named. */
+/** Names of all rows of a family, by default of the family that `put` writes to. */
 export async function namesIn(store: Store, family: Family = Family.ready): Promise<string[]> {
   const range = { gte: '' as Key, lt: '\xff' as Key };
   const rows = await store.scan(family, range, { rows: 1_000_000, bytes: 1_000_000_000 });
   return rows.map(({ key }) => key);
 }
 
-/** Waits for what another thread or RocksDB itself does, without knowing how long it takes. */
+/** Waits until the check succeeds. For work of other threads and of RocksDB, which takes an unknown time. */
 export async function eventually(withinMs: number, check: () => Promise<boolean> | boolean): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await check())) {
@@ -75,9 +75,9 @@ export async function eventually(withinMs: number, check: () => Promise<boolean>
 
 export interface StoreProcess {
   readonly process: ChildProcess;
-  /** Everything it told, parsed. */
+  /** All its messages, parsed. */
   readonly told: unknown[];
-  /** Resolves when it has told that many things. */
+  /** Resolves when it has sent this many messages. */
   toldAtLeast(count: number): Promise<void>;
   /** Resolves with its exit code or the signal that ended it, and its standard error. */
   readonly ended: Promise<{ readonly code: number | NodeJS.Signals | null; readonly stderr: string }>;

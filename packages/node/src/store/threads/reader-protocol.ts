@@ -18,12 +18,12 @@ export type Read =
       readonly once?: boolean;
     };
 
-/** Reads that one turn of the event loop gave; answered together, in order. */
+/** The reads of one turn of the event loop. They are answered together, in order. */
 export type ReaderRequest = { readonly kind: 'read'; readonly reads: readonly Read[] } | { readonly kind: 'close' };
 
 /**
- * `block` holds values one behind the other, for a scan keys and values in turn; `lengths` says how long each is, -1
- * where there is none.
+ * `block`: all values in sequence; for a scan, keys and values in turn. `lengths`: the length of each part, -1 for a missing
+ * value.
  */
 export type ReadResult =
   | { readonly kind: 'found'; readonly block: Uint8Array; readonly lengths: Int32Array }

@@ -5,9 +5,9 @@ import { failureOf } from '../rocks-errors.ts';
 import type { Read, ReaderReply, ReaderRequest, ReaderSetup, ReadResult } from './reader-protocol.ts';
 
 /*
- * Reads on a thread of its own. The binding's asynchronous reads will not do: creating an iterator seeks, on the calling
- * thread, however long the disk takes; and when an asynchronous get meets a damaged block its promise never settles,
- * the error becomes an uncaught exception instead. This thread never closes the database.
+ * Reads on a thread of its own, because the binding's asynchronous reads have two faults. The creation of an iterator seeks on
+ * the calling thread and blocks it. And if an asynchronous get finds a damaged block, its promise never settles and the error
+ * becomes an uncaught exception. This thread never closes the database.
  */
 
 /** The binding takes limits as signed 32-bit numbers. */
@@ -36,21 +36,21 @@ function scan(read: Read & { kind: 'scan' }): ReadResult {
     highWaterMarkBytes: limited(read.bytes),
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
-    // The head of a queue is read again and again; without this each time from the file system.
+    // The head of a queue is read repeatedly. Without the cache, each read would go to the file system.
     fillCache: read.once !== true,
     column: columnOf(columns, read.family),
   });
   return pack(withinBytes(flat, read.bytes));
 }
 
-/** RocksDB returns the row that exceeds the bound as well. */
+/** Removes the last row if it exceeds the bound, because RocksDB returns it, too. */
 function withinBytes(flat: readonly Buffer[], most: number): readonly Buffer[] {
   let bytes = 0;
   for (const part of flat) bytes += part.byteLength;
   return bytes > most && flat.length > 2 ? flat.slice(0, -2) : flat;
 }
 
-/** One block for all parts: it crosses to the other thread by transfer. */
+/** Packs all parts into one block, which is transferred to the other thread without a copy. */
 function pack(parts: readonly (Buffer | undefined | null)[]): ReadResult {
   const lengths = new Int32Array(parts.length);
   let bytes = 0;

@@ -15,12 +15,12 @@ export interface RocksReaderOptions extends ReaderSetup {
   readonly errorOf: (failure: Failure) => Error;
 }
 
-/** Hands reads to one reader thread, those of one turn of the event loop together. */
+/** Sends reads to one reader thread; the reads of one turn of the event loop are sent together. */
 export class RocksReader {
   readonly #thread: StoreThread<ReaderRequest, ReaderReply>;
   readonly #errorOf: (failure: Failure) => Error;
   #gathered: { readonly read: Read; readonly waiter: Waiter }[] = [];
-  /** Waiters of the requests sent, in order. */
+  /** Waiters of the requests that were sent, in order. */
   readonly #sent: Waiter[][] = [];
   #outstanding = 0;
   #death: Error | undefined;
@@ -32,13 +32,13 @@ export class RocksReader {
     thread.onDeath((error) => this.#died(error));
   }
 
-  /** Resolves when the thread takes requests. */
+  /** Resolves when the thread is ready. */
   static async start(options: RocksReaderOptions): Promise<RocksReader> {
     const setup: ReaderSetup = { handle: options.handle };
     return new RocksReader(options, await startThread('rocks-reader-thread', setup));
   }
 
-  /** Reads given and not answered, for choosing between readers. */
+  /** Number of reads without an answer yet, to choose between readers. */
   get outstanding(): number {
     return this.#outstanding;
   }
@@ -51,7 +51,7 @@ export class RocksReader {
     return unpackRows(await this.#read({ kind: 'scan', family, ...range, ...limit }));
   }
 
-  /** Finishes the reads under way, then ends the thread. */
+  /** Finishes the reads in progress, then ends the thread. */
   async close(): Promise<void> {
     this.#send();
     this.#thread.post({ kind: 'close' });

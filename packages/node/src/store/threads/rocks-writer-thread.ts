@@ -11,17 +11,17 @@ import { SyncedFiles } from '../synced-files.ts';
 import { GROUP_BYTES, type WriterReply, type WriterRequest, type WriterSetup } from './writer-protocol.ts';
 
 /*
- * The only thread that writes. All that gathered while a group was being synced makes the next group: one write, one
- * fsync, one reply.
+ * The only thread that writes. Requests that arrive during the sync of a group form the next group: one write, one fsync, one
+ * reply.
  *
- *  W1  Requests take effect in the order they were sent; replies come in that order.
+ *  W1  Requests take effect in the order in which they were sent, and replies have the same order.
  *  W2  The mark is written after the sync of its group, never before.
- *  W3  After a refusal nothing of its era is written; after a failure nothing at all.
- *  W4  This thread never closes the database: that would close it under all others.
+ *  W3  After a refusal, no request of its era is written; after a failure, no request at all.
+ *  W4  This thread never closes the database, because other threads use it.
  */
 
 const GUARD_INTERVAL_MS = 1000;
-/** Under load RocksDB begins a new log every few megabytes; those it finished should not stay unguarded for long. */
+/** Under load, RocksDB starts a new log every few megabytes. Complete logs should soon be guarded. */
 const GUARD_BYTES = 2 * 1024 * 1024;
 const GUARD_LEAST_INTERVAL_MS = 200;
 
@@ -51,7 +51,7 @@ const mark = new SyncMark(setup.dir);
 const files = new SyncedFiles(setup.dir);
 
 let groupNumber = setup.groupNumber;
-/** Whether something was written since the last sync. */
+/** True if rows were written since the last sync. */
 let unsynced = false;
 let flushTimer: NodeJS.Timeout | undefined;
 let refusedEra = -1;
@@ -65,7 +65,7 @@ const inbox: WriterRequest[] = [];
 const reply = (message: WriterReply, transfer: readonly ArrayBuffer[] = []): void =>
   port.postMessage(message, transfer);
 
-/** The next request in the order they were sent. */
+/** The next request, in the order in which they were sent. */
 const next = (): WriterRequest | undefined =>
   inbox.shift() ?? (receiveMessageOnPort(port)?.message as WriterRequest | undefined);
 
@@ -77,7 +77,7 @@ function fail(error: unknown): void {
   reply({ kind: 'failed', failure: { kind: 'failed', message: failureOf(error).message } });
 }
 
-/** Tells why the requests of an era are not done. */
+/** Replies that the requests of an era are refused, and why. */
 function refuse(error: unknown, era: number): void {
   const failure = failureOf(error);
   if (failure.kind === 'full') {
@@ -88,7 +88,7 @@ function refuse(error: unknown, era: number): void {
   }
 }
 
-/** Commits what is in the batch, and empties it. Throws what RocksDB throws. */
+/** Commits the batch and empties it. Throws errors of RocksDB. */
 function commit(sync: boolean): void {
   try {
     batch._put(GROUP_NUMBER_KEY, encodeGroupNumber(groupNumber + 1), { column: numberColumn });
@@ -110,7 +110,7 @@ function advanceMark(): void {
   }
 }
 
-/** Keeps what is compared at the next open: the mark and the record of the files. One at a time. */
+/** Updates the guards that the next open checks: the mark and the record of the files. One update at a time. */
 function guard(): void {
   guardedAtMs = performance.now();
   unguardedBytes = 0;
@@ -126,7 +126,7 @@ function guardSoon(bytes: number): void {
   if (unguardedBytes >= GUARD_BYTES && performance.now() - guardedAtMs >= GUARD_LEAST_INTERVAL_MS) guard();
 }
 
-/** Without space they stay behind, which makes them weaker guards but not wrong ones. */
+/** On a full disk the guards become stale: they detect less damage, but report no false one. */
 function markFailed(error: unknown): void {
   if (failureOf(error).kind !== 'full') fail(error);
 }
@@ -135,7 +135,7 @@ function planFlush(): void {
   flushTimer ??= setTimeout(flush, setup.flushIntervalMs);
 }
 
-/** Syncs what was written without. Nobody waits for it, so a full disk only delays it. */
+/** Syncs earlier writes that were not synced. No caller waits for it, so a full disk only delays it. */
 function flush(): void {
   flushTimer = undefined;
   if (failed || !unsynced) return;
@@ -147,7 +147,7 @@ function flush(): void {
   }
 }
 
-/** Commits the request and all writes that wait behind it, up to the size of a group. */
+/** Commits the request and the writes that wait behind it, up to the size of a group. */
 function writeGroup(first: WriterRequest & { kind: 'write' }): void {
   let bytes = 0;
   let sync = false;
@@ -181,7 +181,7 @@ async function deleteRange(request: WriterRequest & { kind: 'deleteRange' }): Pr
   if (isVoid(request)) return;
   const range = { gte: Buffer.from(request.gte, 'latin1'), lt: Buffer.from(request.lt, 'latin1') };
   try {
-    // Done before the call returns; the binding only tells of it later.
+    // The deletion is complete when the call returns; the binding only reports it later.
     await promisify(db._clear.bind(db))({ ...range, column: columnOf(columns, request.family) });
     unsynced = true;
     planFlush();

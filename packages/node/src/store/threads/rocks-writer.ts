@@ -4,7 +4,7 @@ import type { Failure } from '../rocks-errors.ts';
 import { type StoreThread, startThread } from './store-thread.ts';
 import { GROUP_BYTES, type WriterReply, type WriterRequest, type WriterSetup } from './writer-protocol.ts';
 
-/** Requests the thread may have at a time: one being synced and one that follows at once. The rest gathers here. */
+/** Requests that the thread may have at a time: one being synced and one that follows at once. Others wait here. */
 const IN_HAND = 2;
 
 interface Waiter {
@@ -12,7 +12,7 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-/** What becomes one request to the thread. */
+/** The contents of one request to the thread. */
 interface Parcel {
   readonly work:
     | { readonly kind: 'write'; readonly batch: WriteBatch; sync: boolean }
@@ -22,29 +22,29 @@ interface Parcel {
 
 export interface RocksWriterOptions extends WriterSetup {
   readonly errorOf: (failure: Failure) => Error;
-  /** Called before those who wait for a write are told that the disk is full. */
+  /** Called when the disk is full, before the waiting writes are rejected. */
   readonly onRefused: (error: Error) => void;
-  /** Called once, before those who wait are told that nothing will be written any more. */
+  /** Called once, after a failure that ends all writes, before the waiting writes are rejected. */
   readonly onFailed: (error: Error) => void;
 }
 
 /**
- * Hands writes to the writer thread and tells when they took effect.
+ * Sends writes to the writer thread and resolves them when they have taken effect.
  *
- *  H1  Requests are sent in the order of the calls; writes given while the thread is busy are joined, in order.
- *  H2  From a refusal until its callers have heard of it all that is outstanding or given is rejected: they have built
- *      it on what was refused.
+ *  H1  Requests are sent in the order of the calls. Writes that arrive while the thread is busy are joined, in order.
+ *  H2  After a refusal, all outstanding and new writes are rejected until the callers know of the refusal, because these
+ *      writes depend on the refused one.
  */
 export class RocksWriter {
   readonly #options: RocksWriterOptions;
   readonly #thread: StoreThread<WriterRequest, WriterReply>;
-  /** Sent, not answered; by rising id. */
+  /** Requests that were sent and have no answer yet, by rising id. */
   readonly #sent: { readonly id: number; readonly waiters: readonly Waiter[] }[] = [];
   readonly #gathered: Parcel[] = [];
   #sending = false;
   #lastId = 0;
   #era = 0;
-  /** A refusal that no caller has heard of yet. */
+  /** A refusal that is not delivered to all callers yet. */
   #refusal: Error | undefined;
   #failure: Error | undefined;
 
@@ -55,7 +55,7 @@ export class RocksWriter {
     thread.onDeath((error) => this.#fail(error));
   }
 
-  /** Resolves when the thread takes requests. */
+  /** Resolves when the thread is ready. */
   static async start(options: RocksWriterOptions): Promise<RocksWriter> {
     const { handle, dir, groupNumber, flushIntervalMs } = options;
     const setup: WriterSetup = { handle, dir, groupNumber, flushIntervalMs };
@@ -81,7 +81,7 @@ export class RocksWriter {
     });
   }
 
-  /** Finishes what was given, then ends the thread. Nothing may be given any more. */
+  /** Finishes all earlier writes, then ends the thread. No call may follow. */
   async close(): Promise<void> {
     while (this.#gathered.length > 0) this.#send(this.#gathered.splice(0, 1));
     this.#thread.post({ kind: 'close' });
@@ -96,7 +96,7 @@ export class RocksWriter {
     return promise;
   }
 
-  /** Lets the rest of the current turn join, then sends what the thread may have. */
+  /** Sends requests at the end of the current turn, so that all writes of the turn can join. */
   #sendSoon(): void {
     if (this.#sending || this.#sent.length >= IN_HAND) return;
     this.#sending = true;
@@ -140,7 +140,7 @@ export class RocksWriter {
         for (const { reject } of refused) reject(error);
         if (refused.length === 0) return;
         this.#refusal = error;
-        // A turn later every caller has heard of it, through however many promises.
+        // A turn later every caller knows of it, even through a chain of promises.
         setImmediate(() => {
           this.#refusal = undefined;
         });
@@ -163,7 +163,7 @@ export class RocksWriter {
     for (const { reject } of this.#outstanding()) reject(error);
   }
 
-  /** Takes everybody who waits, in order. */
+  /** Removes and returns all waiters, in order. */
   #outstanding(): Waiter[] {
     return [...this.#sent.splice(0), ...this.#gathered.splice(0)].flatMap(({ waiters }) => waiters);
   }

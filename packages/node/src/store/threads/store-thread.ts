@@ -6,18 +6,18 @@ import { type Transferable, Worker } from 'node:worker_threads';
 export interface StoreThread<Request, Reply> {
   post(request: Request, transfer?: readonly Transferable[]): void;
   onReply(listener: (reply: Reply) => void): void;
-  /** Called if the thread ends by an error. */
+  /** Calls the listener if the thread ends with an error. */
   onDeath(listener: (error: Error) => void): void;
-  /** Resolves when the thread has ended, in whatever way. */
+  /** Resolves when the thread has ended, with or without an error. */
   readonly ended: Promise<void>;
 }
 
-/** What these threads allocate dies at once; the default of 48 MiB would only make them look large. */
+/** Size of the young generation. Objects of these threads are short-lived; the default of 48 MiB would only use memory. */
 const YOUNG_MIB = 8;
 
 /**
- * Starts a thread from its source in this folder; resolves when it sent its first reply, which is not passed on.
- * Rejects if it ends before.
+ * Starts a thread from its source in this folder. Resolves after its first reply, which is not passed on. Rejects if the thread
+ * ends before.
  */
 export async function startThread<Request, Reply>(name: string, setup: unknown): Promise<StoreThread<Request, Reply>> {
   const source = new URL(`./${name}${extname(fileURLToPath(import.meta.url))}`, import.meta.url);

@@ -1,22 +1,22 @@
 import type { Family } from '../../ports/store.ts';
 import type { Failure } from '../rocks-errors.ts';
 
-/** What the writer thread is started with. */
+/** The setup of the writer thread. */
 export interface WriterSetup {
   readonly handle: bigint;
   readonly dir: string;
   /** Number of the last group of writes in the database. */
   readonly groupNumber: number;
-  /** Longest time a write that did not ask for it stays unsynced, in ms. */
+  /** Longest time that a write without `sync` stays unsynced, in ms. */
   readonly flushIntervalMs: number;
 }
 
-/** To the writer thread; taken in order. */
+/** A request to the writer thread. Requests are processed in order. */
 export type WriterRequest =
   | {
       readonly kind: 'write';
       readonly id: number;
-      /** Rises with every refusal that was delivered; what was sent before belongs to the refused. */
+      /** Grows with every delivered refusal. Requests of an earlier era belong to the refused ones. */
       readonly era: number;
       readonly records: Uint8Array<ArrayBuffer>;
       readonly sync: boolean;
@@ -31,18 +31,18 @@ export type WriterRequest =
     }
   | { readonly kind: 'close' };
 
-/** From the writer thread. */
+/** A reply of the writer thread. */
 export type WriterReply =
   | { readonly kind: 'ready' }
   /**
-   * The requests up to this one, since the last such reply, took effect and are synced if asked. `spent` is the memory of
-   * their records, to be used again.
+   * All requests up to `through` have taken effect, and are synced if requested. `spent`: the memory of their records, to be
+   * used again.
    */
   | { readonly kind: 'done'; readonly through: number; readonly spent: readonly ArrayBuffer[] }
-  /** Nothing since the last reply took effect, nor will anything of this era. */
+  /** No request since the last reply has taken effect, and no request of this era will. */
   | { readonly kind: 'refused'; readonly failure: Failure }
-  /** As `refused`, and nothing will be written any more. */
+  /** As `refused`, and all later requests fail, too. */
   | { readonly kind: 'failed'; readonly failure: Failure };
 
-/** Bytes of rows after which a group is committed though more is waiting, so that one group does not delay all. */
+/** Size of a group in bytes at which it is committed even if more writes wait, because a large group delays all callers. */
 export const GROUP_BYTES = 4 * 1024 * 1024;
