@@ -2,34 +2,34 @@ import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Row } from './row.ts';
 
-export const HELP = `Measures a node, each figure beside a baseline taken in the same run.
+export const HELP = `Measures a node. Each figure is shown beside a baseline from the same run.
 
   npm run bench                           B1 to B7, some minutes
   npm run bench -- --list                 the rows
   npm run bench -- B1 B3 hand-off-1m      some of them
-  npm run bench -- all                    all but those that have to be named, an hour or so
+  npm run bench -- all                    all rows except those that run only by name, about an hour
   npm run bench -- peers --help           other queues on this machine
-  npm run bench -- guard --help           what a task costs, against the baseline
+  npm run bench -- guard --help           the cost of a task, compared with the baseline
   npm run bench -- paper --help           the paper's figures, with plots
-  npm run bench -- --quick                whether everything works, in seconds a row; the figures say nothing
+  npm run bench -- --quick                a test of all rows, some seconds each; the figures mean nothing
 
 Options:
   --json              one JSON object per line on standard output
   --quick             short runs, small queues
   --seconds N         length of one run (default 3)
   --repetitions N     runs of each contestant, of which medians are shown (default 3)
-  --tasks N           tasks that are queued in rows about many of them (B8 to B12), instead of their own number
-  --peer-results FILE what other queues did on this machine, as "peers --out FILE" writes it;
-                      otherwise those that are installed are measured too, for some minutes a row (B3 to B6)
-  --no-peers          not even then
+  --tasks N           number of queued tasks in rows about many tasks (B8 to B12), instead of the row's number
+  --peer-results FILE results of other queues on this machine, as "peers --out FILE" writes them; without it, installed
+                      queues are measured, too, some minutes for each row (B3 to B6)
+  --no-peers          does not measure other queues
   --node-flag FLAG    a setting of the node, such as durability=relaxed; may be repeated
-  --dir DIR           where data is kept meanwhile (default: the system's temporary directory)
-  --profile DIR       profile the node and the load generators, print where the time of a task goes, keep the profiles
-  --debug             stack traces of rows that cannot be measured
+  --dir DIR           directory for temporary data (default: the system's temporary directory)
+  --profile DIR       profiles the node and the load generators, prints the cost of a task by step, keeps the profiles
+  --debug             prints stack traces of rows that cannot be measured
   --list, --help
 
-A ratio is the node's figure over its baseline's. Rates are of tasks; payloads have 1,000 bytes; the node syncs before it
-replies unless told otherwise. The exit code is 1 when a row could not be measured, 2 for wrong arguments.
+A ratio is the node's figure divided by the baseline's. Rates count tasks, with payloads of 1,000 bytes. The node syncs before
+it replies, unless a flag changes that. The exit code is 1 if a row could not be measured, and 2 for wrong arguments.
 `;
 
 export type Arguments =
@@ -46,18 +46,18 @@ export type Arguments =
       readonly tasks: number | undefined;
       readonly peerResults: string | undefined;
       readonly noPeers: boolean;
-      /** As the node takes them, with their dashes. */
+      /** Flags for the node, with dashes. */
       readonly nodeFlags: readonly string[];
       readonly dir: string;
       readonly profileDir: string | undefined;
     };
 
-/** The command line cannot be understood; the message says why. */
+/** The command line is wrong; the message says why. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** @throws UsageError */
+/** Parses the command line. Throws `UsageError`. */
 export function readArguments(argv: readonly string[], rows: readonly Row[]): Arguments {
   const { values, positionals } = parse(argv);
   if (values.help) return { kind: 'help' };
@@ -113,7 +113,7 @@ function chosen(names: readonly string[], rows: readonly Row[]): readonly Row[] 
 function rowNamed(name: string, rows: readonly Row[]): Row {
   const row = rows.find((one) => one.name === name);
   if (row !== undefined) return row;
-  throw new UsageError(`no row is named ${name}; there are: ${rows.map((one) => one.name).join(', ')}`);
+  throw new UsageError(`there is no row ${name}; the rows are: ${rows.map((one) => one.name).join(', ')}`);
 }
 
 function positive(flag: string, text: string | undefined, isRight = Number.isFinite): number | undefined {

@@ -2,20 +2,20 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-/** How long a process may take to become ready or to end before it is killed, in ms. A node may have a log to replay. */
+/** Time in ms after which a process that is not ready, or has not ended, is killed. A node may have to replay a log. */
 const START_MS = 120_000;
 const STOP_MS = 30_000;
-/** What is kept of a process's standard error, to say why it ended. */
+/** Characters of standard error that are kept, for the error when the process ends. */
 const STDERR_CHARS = 4_000;
 
-/** What must not outlive this process, whatever becomes of it. */
+/** Processes that must end with this one. */
 const alive = new Set<ChildProcess>();
 
 export function killAll(): void {
   for (const child of alive) child.kill('SIGKILL');
 }
 
-/** A process ended that was still needed. The cause is what it said. */
+/** A process ended that was still needed. `cause`: its standard error. */
 export class ProcessEndedError extends Error {
   override readonly name = 'ProcessEndedError';
 
@@ -25,22 +25,22 @@ export class ProcessEndedError extends Error {
   }
 }
 
-/** What servers print on standard output once they serve. Addresses are `host:port`. */
+/** The line that servers print on standard output when they serve. Addresses are `host:port`. */
 export interface ReadyLine {
   readonly grpc: string;
   readonly http?: string;
   readonly gossip?: string;
 }
 
-/** A process of ours. */
+/** A process that this one has started. */
 export class Child {
   readonly name: string;
   readonly #child: ChildProcess;
-  /** Rejects when the process ends; whoever waits for something of it races with this. */
+  /** Rejects when the process ends. Waits for the process must race with it. */
   readonly ended: Promise<never>;
   #stderr = '';
 
-  /** @param onLine is told every line of its standard error. */
+  /** `onLine`: called with every line of standard error. */
   constructor(name: string, child: ChildProcess, onLine: (line: string) => void = () => {}) {
     this.name = name;
     this.#child = child;
@@ -62,7 +62,7 @@ export class Child {
         );
       });
     });
-    this.ended.catch(() => {}); // nobody may be waiting
+    this.ended.catch(() => {}); // no unhandled rejection if nothing waits for it
   }
 
   get pid(): number {
@@ -70,12 +70,12 @@ export class Child {
     return this.#child.pid;
   }
 
-  /** Resolves with what its ready line says. */
+  /** Resolves with its ready line. */
   async ready(): Promise<ReadyLine> {
     const { stdout } = this.#child;
     if (stdout === null) throw new TypeError(`the ${this.name} has no standard output`);
     const told = Promise.withResolvers<ReadyLine>();
-    // Read to the end: a pipe that nobody reads would block the process one day.
+    // Read to the end: the process would block on a full pipe.
     createInterface(stdout).on('line', (line) => {
       const found = readyLine(line);
       if (found !== undefined) told.resolve(found);
@@ -83,7 +83,7 @@ export class Child {
     return this.within(START_MS, 'become ready', told.promise);
   }
 
-  /** A promise of something the process does, within a time, while it runs. */
+  /** Resolves like `promise`. Rejects if the process ends, or if it takes longer than `ms`. */
   async within<T>(ms: number, doing: string, promise: Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(() => late.reject(new Error(`the ${this.name} did not ${doing} within ${ms} ms`)), ms);
@@ -98,7 +98,7 @@ export class Child {
     return alive.has(this.#child);
   }
 
-  /** Resolves when it has ended by itself, or for another reason. Rejects when it does not within a time. */
+  /** Resolves when the process has ended, for any reason. Rejects if that takes longer than `withinMs`. */
   async end(withinMs: number): Promise<void> {
     if (!this.isRunning) return;
     try {
@@ -119,7 +119,7 @@ export class Child {
   async #end(signal: NodeJS.Signals): Promise<void> {
     if (!alive.has(this.#child)) return;
     const exit = once(this.#child, 'exit');
-    // A generator ends when its channel does, and leaves its profile.
+    // A generator writes its profile and ends when its channel is closed.
     if (signal === 'SIGTERM' && this.#child.connected) this.#child.disconnect();
     else this.#child.kill(signal);
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), STOP_MS);
@@ -133,7 +133,7 @@ function readyLine(line: string): ReadyLine | undefined {
   try {
     told = JSON.parse(line);
   } catch {
-    return undefined; // said to people
+    return undefined; // text for users
   }
   if (typeof told !== 'object' || told === null || !('ready' in told) || !('grpc' in told)) return undefined;
   return told.ready === true && typeof told.grpc === 'string' ? (told as ReadyLine) : undefined;

@@ -3,23 +3,23 @@ import { connect, type TaskMasterClient } from '@taskmaster/client';
 import { partitionOf } from '@taskmaster/proto';
 import type { Processes, ServerProcess } from './processes.ts';
 
-/** How long members may take to agree, or to hand everything over, in ms. */
+/** Limit of the time until members agree, or until a member has handed everything over, in ms. */
 const SETTLE_MS = 10 * 60_000;
 const POLL_MS = 100;
 const NAMES = 'abcdefghij';
 
-/** A partition that went from one node to another, as the log of the node tells that held it. */
+/** A hand-off, from the log of the node that held the partition. */
 export interface HandOff {
   readonly from: string;
   readonly partition: number;
   /** Node id. */
   readonly to: string;
   readonly frozenMs: number;
-  /** Of these, until the target could be told to take it. */
+  /** The part of `frozenMs` before the target was asked to take the partition. */
   readonly toldMs: number;
   readonly rows: number;
   readonly bytes: number;
-  /** On this process's clock, in ms. */
+  /** Time of the log line by this process's clock, in ms. */
   readonly at: number;
 }
 
@@ -28,12 +28,12 @@ interface Member {
   readonly process: ServerProcess;
 }
 
-/** Nodes of one cluster, each in a process of its own, with names from a on. */
+/** The nodes of one cluster, each in its own process, named a, b, c and so on. */
 export class Cluster {
   readonly #processes: Processes;
   readonly #flags: readonly string[];
   readonly #members = new Map<string, Member>();
-  /** In the order in which they ended. */
+  /** Hand-offs in the order in which they ended. */
   readonly handOffs: HandOff[] = [];
   #heard: () => void = () => {};
 
@@ -42,7 +42,7 @@ export class Cluster {
     this.#flags = flags;
   }
 
-  /** Resolves when every node is a member and holds its part. */
+  /** Resolves when every node is a member and holds its share. */
   static async start(processes: Processes, nodes: number, flags: readonly string[] = []): Promise<Cluster> {
     const cluster = new Cluster(processes, flags);
     for (const name of NAMES.slice(0, nodes)) await cluster.add(name);
@@ -50,12 +50,12 @@ export class Cluster {
     return cluster;
   }
 
-  /** A new member; the first one begins the cluster. */
+  /** Starts a new member. The first one begins the cluster. */
   async add(name: string, flags: readonly string[] = []): Promise<ServerProcess> {
     return this.#start(name, await this.#processes.directory(), flags);
   }
 
-  /** Starts a node that has ended, on its directory and its ports. */
+  /** Restarts a node with its directory and its ports. */
   async restart(name: string, flags: readonly string[] = []): Promise<ServerProcess> {
     const { dir, process } = this.#member(name);
     const { grpc, http = '', gossip = '' } = process.ready;
@@ -83,7 +83,7 @@ export class Cluster {
     return connect(this.endpoints);
   }
 
-  /** Resolves when all running nodes are active members and every partition is where it should be. */
+  /** Resolves when all running nodes are active members and every partition is at the node that the ring assigns. */
   async settled(): Promise<void> {
     await using client = await this.connect();
     await until('hold its part', async () => {
@@ -96,7 +96,7 @@ export class Cluster {
     });
   }
 
-  /** How many partitions each node holds. */
+  /** Number of partitions that each node holds, by its name. */
   async held(): Promise<ReadonlyMap<string, number>> {
     await using client = await this.connect();
     const { members } = await client.cluster.members();
@@ -104,19 +104,19 @@ export class Cluster {
     return new Map(nodes.map(({ name, partitionsHeld }) => [name, partitionsHeld]));
   }
 
-  /** Has a member leave; resolves when that has begun. */
+  /** Lets a member leave. Resolves when that has begun. */
   async beginDrain(name: string): Promise<void> {
     await using client = await this.connect();
     await client.cluster.drain(name);
   }
 
-  /** Has a member leave; resolves when its process has ended. */
+  /** Lets a member leave. Resolves when its process has ended. */
   async drain(name: string): Promise<void> {
     await this.beginDrain(name);
     await this.node(name).end(SETTLE_MS);
   }
 
-  /** Resolves when so many partitions have been handed over. */
+  /** Resolves when `count` partitions have been handed over. */
   async handedOver(count: number): Promise<void> {
     while (this.handOffs.length < count) {
       await new Promise<void>((resolve) => {
@@ -125,7 +125,7 @@ export class Cluster {
     }
   }
 
-  /** Groups whose partition is held by a node. */
+  /** `count` groups whose partitions the node holds. */
   async groupsOf(name: string, count: number): Promise<readonly string[]> {
     await using client = await this.connect();
     const { partitions } = await client.cluster.partitions();
@@ -144,7 +144,7 @@ export class Cluster {
   async #start(name: string, dir: string, flags: readonly string[]): Promise<ServerProcess> {
     const { endpoints } = this;
     const place = endpoints.length === 0 ? ['--bootstrap'] : [`--join=${endpoints.join(',')}`];
-    // Each hand-off is told of at this level only.
+    // Hand-offs are logged only at this level.
     const own = ['--log-level=debug', `--name=${name}`, '--gossip-port=0', ...place];
     const all = [...own, ...this.#flags, ...flags];
     const process = await this.#processes.node(dir, all, (line) => this.#hear(name, line));
@@ -165,7 +165,7 @@ export class Cluster {
   }
 }
 
-/** Asks again and again until the answer is yes. */
+/** Repeats the check until it returns true. */
 export async function until(what: string, isSo: () => Promise<boolean> | boolean, everyMs = POLL_MS): Promise<void> {
   const end = performance.now() + SETTLE_MS;
   while (!(await isSo())) {

@@ -2,32 +2,32 @@ import { type CpuTime, cpuTimeOfAll, mapCpuTime } from './machine.ts';
 import { type Figures, type LoadResult, median } from './measurement.ts';
 import type { Bench, Scale } from './row.ts';
 
-/** Something that a load runs against. */
+/** A server that loads run against. */
 export interface Contestant {
   readonly name: string;
-  /** Processes whose CPU time is the server's; none: the load generator is all there is. */
+  /** Processes whose CPU time counts as the server's. Empty: the load runs in the generator only. */
   readonly serverPids: readonly number[];
   /** Proxies in front of them. Default none. */
   readonly proxyPids?: readonly number[];
-  /** Makes ready for a run of about so many tasks; not measured. */
+  /** Prepares a run of about `expectedTasks` tasks. Not measured. */
   prepare?(expectedTasks: number): Promise<void>;
   run(ms: number): Promise<LoadResult>;
-  /** Whether its runs go into the profile. */
+  /** True if its runs are part of the profile. */
   readonly profiled?: boolean;
 }
 
-/** Room above what the run before did, so that a quicker one does not run dry. */
+/** Tasks are prepared for this multiple of the previous run, so that a faster run has enough. */
 const PREPARE_FACTOR = 1.4;
 
-/** Warm-up runs at most: a slow contestant need not do as many tasks as a quick one. */
+/** Limit of warm-up runs: a slow contestant need not do as many tasks as a fast one. */
 const WARM_UPS = 6;
 
-/** Tasks prepared for the first run of all, of a contestant that nothing is known of; it may run dry. */
+/** Tasks prepared for the first run of a contestant, whose speed is not known yet. They may not be enough. */
 const FIRST_TASKS_PER_MS = 25;
 
 /**
- * Runs the contestants in turn, several times, after a warm-up: a neighbour that makes the machine slow for some seconds
- * makes it slow for all of them.
+ * Runs the contestants in turn, several times, after a warm-up. If another process slows the machine for some seconds, it
+ * slows all contestants.
  */
 export async function compete<const Names extends readonly Contestant[]>(
   bench: Bench,
@@ -56,7 +56,7 @@ export async function compete<const Names extends readonly Contestant[]>(
 class Runs {
   readonly contestant: Contestant;
   readonly #results: LoadResult[] = [];
-  /** Per task, in µs. */
+  /** CPU time for each task, in µs. */
   readonly #cpu: Cpu[] = [];
   #tasksPerMs = FIRST_TASKS_PER_MS;
 
@@ -64,7 +64,7 @@ class Runs {
     this.contestant = contestant;
   }
 
-  /** Tells it from the others of its row, whose names may be the same. */
+  /** Unique within the row, because contestants may have the same name. */
   get label(): string {
     const { name, serverPids } = this.contestant;
     return serverPids.length === 0 ? name : `${name} (process ${serverPids.join(', ')})`;
@@ -116,7 +116,7 @@ class Runs {
   }
 }
 
-/** CPU time of one run; undefined where there are no such processes, or the system does not tell. */
+/** CPU time of one run. Undefined without such processes, or if the system does not report it. */
 interface Cpu {
   readonly server: CpuTime | undefined;
   readonly proxy: CpuTime | undefined;
@@ -130,7 +130,7 @@ function between(before: CpuTime | undefined, after: CpuTime | undefined): CpuTi
   return before && after && mapCpuTime(after, (ms, kind) => ms - before[kind]);
 }
 
-/** From ms of a run to µs of a task. */
+/** Converts ms for a run into µs for a task. */
 function perTask(cpu: CpuTime, run: LoadResult): CpuTime {
   return mapCpuTime(cpu, (ms) => (ms * 1000) / allTasks(run));
 }
@@ -140,7 +140,7 @@ function medianCpu(times: readonly CpuTime[]): CpuTime | undefined {
   return first && mapCpuTime(first, (_us, kind) => median(times.map((time) => time[kind])));
 }
 
-/** All that CPU time was spent on. */
+/** All tasks that used CPU time, including late ones. */
 function allTasks({ tasks, lateTasks }: LoadResult): number {
   return tasks + lateTasks;
 }

@@ -4,7 +4,7 @@ import type { Operation, Via } from './load/jobs.ts';
 import type { LoadGenerator, ServerProcess } from './processes.ts';
 import type { Bench } from './row.ts';
 
-/** A load on a queue of its own. */
+/** A load on its own queue. */
 export type Load =
   | {
       readonly kind: 'enqueue' | 'lease-complete';
@@ -15,15 +15,15 @@ export type Load =
     }
   | { readonly kind: 'worker'; readonly concurrency: number };
 
-/** In batches of this size queues are filled, with so many calls in flight. */
+/** Queues are filled in batches of this size, with `FILL_IN_FLIGHT` calls in flight. */
 const FILL_BATCH = 500;
 const FILL_IN_FLIGHT = 8;
-/** Enqueued at a time, between two words about it. */
+/** Tasks that are enqueued between two progress messages. */
 const FILL_STEP = 500_000;
 const FILL_MS = 10 * 60_000;
 const EVERLASTING = Number.MAX_SAFE_INTEGER;
 
-/** Where a load goes, when not straight to the node that holds the queue. */
+/** The path of a load that does not go directly to the node which holds the queue. */
 export interface Way {
   readonly name: string;
   readonly endpoint: string;
@@ -53,7 +53,7 @@ export function onNode(bench: Bench, node: ServerProcess, load: Load, way?: Way)
   };
 }
 
-/** Runs a load against a server that does nothing; it never runs dry. */
+/** Runs a load against a server that does nothing. It never runs out of tasks. */
 export function onNoop(bench: Bench, name: string, server: ServerProcess, load: Load): Contestant {
   const generator = bench.processes.generator();
   return {
@@ -63,7 +63,7 @@ export function onNoop(bench: Bench, name: string, server: ServerProcess, load: 
   };
 }
 
-/** Does what a load asks of the disk, in one process. */
+/** Does the disk work of a load in one process. */
 export async function onStore(bench: Bench, load: Load): Promise<Contestant> {
   const generator = bench.processes.generator();
   const endpoint = await bench.processes.directory();
@@ -83,7 +83,7 @@ export async function onStore(bench: Bench, load: Load): Promise<Contestant> {
   };
 }
 
-/** Enqueues about so many tasks; resolves with how many. */
+/** Enqueues about `tasks` tasks. Resolves with their exact number. */
 export async function fill(
   generator: LoadGenerator,
   node: ServerProcess,
@@ -94,7 +94,7 @@ export async function fill(
     kind: 'loop',
     endpoint: node.endpoint,
     operation: { kind: 'enqueue', via: 'unary', queue, batch: FILL_BATCH },
-    // One at a time does not overshoot, which matters where few are asked for.
+    // One call at a time does not exceed the number, which matters for few tasks.
     inFlight: tasks > FILL_BATCH * FILL_IN_FLIGHT ? FILL_IN_FLIGHT : 1,
     ms: FILL_MS,
     maxTasks: tasks,
@@ -102,17 +102,17 @@ export async function fill(
   return filled;
 }
 
-/** Queues that hold tasks: one, or so many whose names begin like it. */
+/** Filled queues: one queue, or several queues with this prefix. */
 export interface Filled {
   readonly queue: string;
   readonly queues: number | undefined;
   readonly tasks: number;
   readonly bytes: number;
-  /** Tasks of an update. Default: as many as are quick, but not more than there are in a queue. */
+  /** Tasks of an update. Default: a fast size, but not more than a queue gets. */
   readonly batch?: number;
 }
 
-/** Enqueues about so many tasks, evenly over queues, in steps that people can follow. Resolves with how many. */
+/** Enqueues about `tasks` tasks evenly over queues and shows the progress. Resolves with their exact number. */
 export async function fillSpread(
   bench: Bench,
   generator: LoadGenerator,
@@ -133,13 +133,13 @@ export async function fillSpread(
   return filled;
 }
 
-/** Deletes queues, many at once. */
+/** Deletes queues concurrently. */
 export async function deleteQueues(endpoint: string, names: readonly string[]): Promise<void> {
   await using client = await connect(endpoint);
   await Promise.all(names.map((name) => client.queue(name).delete()));
 }
 
-/** Fills a queue deep, in steps that people can follow. */
+/** Fills a deep queue and shows the progress. */
 export async function fillDeep(
   bench: Bench,
   generator: LoadGenerator,
@@ -179,7 +179,7 @@ function runLoad(
   return generator.run({ kind: 'loop', endpoint, operation, inFlight, ms });
 }
 
-/** A queue for each run; the one before is deleted, which takes the same time whatever it holds. */
+/** A new queue for each run. The previous one is deleted, which takes the same time for any number of tasks. */
 class FreshQueues {
   readonly #node: ServerProcess;
   readonly #name: string;

@@ -3,22 +3,16 @@ import { installLibraries } from './peers/libraries.ts';
 import { measurePeers } from './peers/measure.ts';
 import { missingOf, peers } from './peers/peers.ts';
 import { OURSELVES, type WorkloadName } from './peers/results.ts';
-import type { Bench } from './row.ts';
+import type { Bench, PeerSource } from './row.ts';
 
-/** Where the figures of other queues come from. */
-export interface PeerSource {
-  /** What they did of a workload. None: nothing is known of them. */
-  of(workload: WorkloadName, bench: Bench): Promise<PeerResults>;
-}
-
-/** Figures that were measured before, or none. */
+/** Figures from earlier measurements, which may be empty. */
 export function knownPeers(results: PeerResults): PeerSource {
   return { of: () => Promise.resolve(results) };
 }
 
 /**
- * Measures those that are installed on this machine, in the same run: each workload once, right after what is first compared
- * with them, and in as many rounds. Their client libraries are installed if need be.
+ * Measures the queues that are installed on this machine in the same run. Each workload is measured once, right after the
+ * first row that needs it and with the same number of rounds. Installs their client libraries if they are missing.
  */
 export function installedPeers(): PeerSource {
   const measured = new Map<WorkloadName, PeerResults>();

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 
-/** Linux counts the CPU time of processes in hundredths of a second, whatever the kernel's own tick is. */
+/** Linux reports the CPU time of processes in hundredths of a second, independent of the kernel's own tick. */
 const TICK_MS = 10;
-/** Where `utime` is in /proc/PID/stat, counted from behind the command's name; `stime` follows it. */
+/** Index of `utime` in /proc/PID/stat, counted from behind the command's name. `stime` follows it. */
 const UTIME_FIELD = 11;
 const TMPFS = 0x01021994;
 
@@ -12,17 +12,17 @@ export function loadAverage(): number {
   return round(loadavg()[0] ?? 0, 2);
 }
 
-/** One line about what is measured on. */
+/** One line about the machine. */
 export function describeMachine(): string {
   const model = cpus()[0]?.model.trim() ?? 'unknown CPU';
   const gib = Math.round(totalmem() / 2 ** 30);
   return `${availableParallelism()} × ${model}, ${gib} GiB, Node ${process.version}, load ${loadAverage()}`;
 }
 
-/** Threads by what they are for. The main thread runs the event loop. */
+/** Threads by purpose. The main thread runs the event loop. */
 const THREADS = {
   main: /^(MainThread|node)$/,
-  /** The store's own thread that writes. */
+  /** The store's writer thread. */
   writer: /^rocks-writer/,
   /** RocksDB's flushes and compactions. */
   rocksdb: /^rocksdb:/,
@@ -33,7 +33,7 @@ const THREADS = {
 type ThreadKind = keyof typeof THREADS;
 const threadKinds = Object.keys(THREADS) as readonly ThreadKind[];
 
-/** CPU time of a process: of all threads together, also those that have ended, and of some kinds of them. */
+/** CPU time of a process: of all threads together, including ended ones, and of some kinds of threads. */
 export type CpuTime = Readonly<Record<ThreadKind | 'all', number>>;
 
 export function mapCpuTime(time: CpuTime, map: (value: number, kind: keyof CpuTime) => number): CpuTime {
@@ -46,7 +46,7 @@ export function mapCpuTime(time: CpuTime, map: (value: number, kind: keyof CpuTi
   };
 }
 
-/** CPU time a process has used, in ms; undefined where the system does not tell. */
+/** CPU time of a process so far, in ms. Undefined if the system does not report it. */
 export function cpuTimeOf(pid: number): CpuTime | undefined {
   const all = readProc(pid, 'stat');
   if (all === undefined) return undefined;
@@ -61,13 +61,13 @@ export function cpuTimeOf(pid: number): CpuTime | undefined {
   return time;
 }
 
-/** CPU time of several processes together; undefined for none, or where the system does not tell. */
+/** CPU time of several processes together, in ms. Undefined without processes, or if the system does not report it. */
 export function cpuTimeOfAll(pids: readonly number[]): CpuTime | undefined {
   const [first, ...others] = pids.map(cpuTimeOf);
   return others.reduce((sum, time) => sum && time && mapCpuTime(sum, (ms, kind) => ms + time[kind]), first);
 }
 
-/** Memory of a process that is in RAM now, and at its worst so far, in bytes; undefined where the system does not tell. */
+/** Resident memory of a process, now and at its peak, in bytes. Undefined if the system does not report it. */
 export function memoryOf(pid: number): { readonly rss: number; readonly peak: number } | undefined {
   const status = readProc(pid, 'status');
   if (status === undefined) return undefined;
@@ -75,7 +75,7 @@ export function memoryOf(pid: number): { readonly rss: number; readonly peak: nu
   return { rss: kib('VmRSS'), peak: kib('VmHWM') };
 }
 
-/** Whether a directory is in memory: a sync there costs nothing, and shows nothing. */
+/** True if a directory is in memory: figures of syncs there mean nothing. */
 export function isInMemory(dir: string): boolean {
   return statfsSync(dir).type === TMPFS;
 }
@@ -86,14 +86,14 @@ export function round(value: number, digits: number): number {
 }
 
 function readStat(stat: string): { readonly name: string; readonly cpuMs: number } {
-  // The name may hold spaces and parentheses; the fields begin behind the last one.
+  // The name may contain spaces and parentheses; the fields begin behind the last parenthesis.
   const nameEnd = stat.lastIndexOf(')');
   const fields = stat.slice(nameEnd + 2).split(' ');
   const ticks = Number(fields[UTIME_FIELD]) + Number(fields[UTIME_FIELD + 1]);
   return { name: stat.slice(stat.indexOf('(') + 1, nameEnd), cpuMs: ticks * TICK_MS };
 }
 
-/** Undefined where there is no such process, or no such files about processes. */
+/** A file in /proc. Undefined without such a process, or without /proc. */
 function readProc(pid: number, file: string): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8');

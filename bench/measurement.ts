@@ -1,29 +1,29 @@
 import { type CpuTime, round } from './machine.ts';
 
-/** What one run of a load came to. */
+/** The result of one run of a load. */
 export interface LoadResult {
-  /** Done in time. */
+  /** Tasks done within the run. */
   readonly tasks: number;
-  /** Begun in time and done later. */
+  /** Tasks begun within the run and done after it. */
   readonly lateTasks: number;
   readonly elapsedMs: number;
-  /** Undefined where single operations have no latency of their own. */
+  /** Undefined if the load measures no latency of single operations. */
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;
-  /** CPU time of the process that made the load, in ms. */
+  /** CPU time of the load generator, in ms. */
   readonly generatorCpuMs: number;
   /** Begin and end on the machine's monotonic clock, in µs: the clock of CPU profiles. */
   readonly beganUs: number;
   readonly endedUs: number;
 }
 
-/** What one run of a load at a fixed rate came to. Latencies are of calls, with all their repetitions. */
+/** The result of one run of a load at a fixed rate. Latencies are those of calls, including all retries. */
 export interface PacedResult extends LoadResult {
   readonly maxMs: number;
   readonly calls: number;
-  /** Attempts that failed and were made again. */
+  /** Failed attempts that were retried. */
   readonly repeated: number;
-  /** Calls that failed for good, and their reasons. */
+  /** Calls that failed after all retries. `reasons`: their number by reason. */
   readonly failed: number;
   readonly reasons: Readonly<Record<string, number>>;
 }
@@ -36,11 +36,11 @@ export interface Figures {
   readonly p99Ms: number | undefined;
   /** CPU time of the server for each task, in µs. */
   readonly serverCpuUs: CpuTime | undefined;
-  /** CPU time of the proxies in front of the server, where there are some, for each task, in µs. */
+  /** CPU time of the proxies for each task, in µs. Undefined without proxies. */
   readonly proxyCpuUs: number | undefined;
   /** CPU time of the load generator for each task, in µs. */
   readonly generatorCpuUs: number;
-  /** Tasks per second of every run, in their order: run n of all contestants ran next to each other. */
+  /** Tasks per second of every run, in order. The runs with the same index ran directly after each other. */
   readonly all: readonly number[];
   /** Latencies of every run. */
   readonly allLatencies: readonly Pick<LoadResult, 'p50Ms' | 'p99Ms'>[];
@@ -48,9 +48,9 @@ export interface Figures {
   readonly allCpuUs: readonly { readonly server: number; readonly proxy: number }[];
 }
 
-/** What a row must reach. */
+/** The target of a row. */
 export interface Target {
-  /** The figure that is looked at: `ratio`, or one of `more`. */
+  /** The figure that is compared: `ratio`, or one of `more`. */
   readonly of: string;
   readonly atLeast: boolean;
   readonly bound: number;
@@ -60,20 +60,20 @@ export interface Target {
 /** One line of the report. */
 export interface Measurement {
   readonly row: string;
-  /** What of the row was measured. */
+  /** The measured variant of the row. */
   readonly variant: string;
   readonly tasksPerS?: number | undefined;
   readonly p50Ms?: number | undefined;
   readonly p99Ms?: number | undefined;
-  /** What it is compared with, measured in the same run. */
+  /** Name of the baseline, which was measured in the same run. */
   readonly baseline?: string | undefined;
   readonly baselinePerS?: number | undefined;
-  /** The measured figure over the baseline's. Of rates, the median over pairs of runs made next to each other. */
+  /** The measured figure divided by the baseline's. For rates: the median over pairs of neighbouring runs. */
   readonly ratio?: number | undefined;
   readonly target?: Target | undefined;
   /** Load average of the machine when the row began. */
   readonly load: number;
-  /** More figures; names end in their units. */
+  /** More figures. Their names end with the unit. */
   readonly more?: Readonly<Record<string, number | string | readonly number[]>> | undefined;
 }
 
@@ -84,18 +84,18 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
-/** The value that so many percent of all do not exceed. */
+/** The smallest value that at least `percent` % of the values do not exceed. */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** Ratio of two contestants' rates: the median over runs made next to each other, so that a busy neighbour hits both. */
+/** Ratio of two contestants' rates: the median over pairs of neighbouring runs, so that a busy machine affects both. */
 export function ratioOf(measured: Figures, baseline: Figures): number {
   return median(measured.all.map((rate, i) => rate / (baseline.all[i] ?? Number.NaN)));
 }
 
-/** The same of CPU time for each task, with and without that of the proxies. */
+/** As `ratioOf`, for the CPU time of each task, with or without that of the proxies. */
 export function cpuRatioOf(measured: Figures, baseline: Figures, withProxies: boolean): number {
   const cpuUs = (figures: Figures, run: number): number => {
     const { server, proxy } = figures.allCpuUs[run] ?? { server: Number.NaN, proxy: Number.NaN };
@@ -158,7 +158,7 @@ export function latencyFields(prefix: string, { p50Ms, p99Ms }: Figures): Record
   };
 }
 
-/** Threads that a server does not have, or that did nothing, are left out. */
+/** CPU times as fields of a report. Leaves out kinds of threads without CPU time. */
 export function cpuFields(
   prefix: string,
   { serverCpuUs, proxyCpuUs = 0, generatorCpuUs }: Figures,

@@ -1,6 +1,6 @@
 import type { ServerProcess } from './processes.ts';
 
-/** One figure of a server's metrics, all its labels summed up. */
+/** The value of a server's metric, summed over all labels. */
 export async function metricOf({ ready }: ServerProcess, name: string): Promise<number> {
   const response = await fetch(`http://${ready.http}/metrics`);
   const lines = (await response.text()).split('\n').filter((line) => line.startsWith(name));

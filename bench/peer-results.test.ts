@@ -6,8 +6,8 @@ const earlier = { peer: 'rabbitmq', version: '3.10.8', workload: 'W2', median: t
 
 const linesOf = (...lines: object[]): string => lines.map((line) => JSON.stringify(line)).join('\n');
 
-describe('what other queues did', () => {
-  test('is read in either form, together', () => {
+describe('the results of other queues', () => {
+  test('are read in both formats, also mixed', () => {
     const text = linesOf({ ...ours, tasks_per_s: 27_000 }, { ...earlier, mode: 'sync', tasks_per_s: 28_000 });
     expect(parsePeerResults(text)).toMatchObject([
       { peer: 'bullmq', workload: 'enqueue-single', tasksPerS: 27_000, confirmed: true },
@@ -15,18 +15,18 @@ describe('what other queues did', () => {
     ]);
   });
 
-  test('leaves out what was not synced, and workloads that no row has', () => {
+  test('leave out results without syncs and workloads that no row has', () => {
     const relaxed = { ...earlier, mode: 'relaxed', tasks_per_s: 1 };
     const deep = { ...earlier, mode: 'sync', workload: 'W5-fill', tasks_per_s: 1 };
     const failed = { ...earlier, mode: 'sync', error: 'gone' };
     expect(parsePeerResults(linesOf(relaxed, deep, failed))).toEqual([]);
   });
 
-  test('says what is wrong with a file of something else', () => {
+  test('are refused with a reason if the file is something else', () => {
     expect(() => parsePeerResults('# Results')).toThrow('line 1 is not JSON');
   });
 
-  test('tells those that confirm from those that do not', () => {
+  test('distinguish queues that confirm completions from those that do not', () => {
     const confirmed = { ...earlier, peer: 'bullmq', mode: 'sync', tasks_per_s: 14_000 };
     const peers = new PeerResults(
       parsePeerResults(linesOf({ ...earlier, mode: 'sync', tasks_per_s: 28_000 }, confirmed)),

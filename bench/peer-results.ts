@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { bestPeer, type PeerResult, parseResults, type WorkloadName } from './peers/results.ts';
 
-/** What other queues did on this machine. */
+/** Results of other queues on this machine. */
 export class PeerResults {
   readonly #results: readonly PeerResult[];
 
@@ -9,20 +9,20 @@ export class PeerResults {
     this.#results = results;
   }
 
-  /** The quickest at a workload. `confirmed`: only among those that tell the client that a completion is done, or do not. */
+  /** The fastest result of a workload. `confirmed`: only of queues that confirm completions to the client, or only of others. */
   best(workload: WorkloadName, confirmed?: boolean): PeerResult | undefined {
     return bestPeer(this.#results, workload, (one) => confirmed === undefined || one.confirmed === confirmed);
   }
 }
 
-/** @throws UnreadableResultsError */
+/** Reads results from a file. Throws `UnreadableResultsError`. */
 export async function readPeerResults(file: string): Promise<PeerResults> {
   return new PeerResults(parsePeerResults(await readFile(file, 'utf8')));
 }
 
 /**
- * Lines of `npm run bench -- peers`, or of the earlier comparison with workloads W1 to W4, which says `mode` instead of
- * `durability`; of the latter only what was synced.
+ * Parses lines of `npm run bench -- peers`, or of the earlier comparison with workloads W1 to W4, which has `mode` instead of
+ * `durability`. Of the latter, only results with syncs count.
  */
 export function parsePeerResults(text: string): PeerResult[] {
   const earlier = text.split('\n').map((line) => ({ line, fields: fieldsOf(line) }));
@@ -38,7 +38,7 @@ const EARLIER_WORKLOADS: Readonly<Record<string, WorkloadName>> = {
   'W3-lease': 'lease-complete-50',
 };
 
-/** The earlier comparison says in words whose acknowledgements of completed tasks nobody confirms. */
+/** Workloads of the earlier comparison whose completions are not confirmed. Its results say that only in prose. */
 const UNCONFIRMED: Readonly<Record<string, readonly WorkloadName[]>> = {
   rabbitmq: ['lease-complete-single', 'worker', 'lease-complete-50'],
   'nats-jetstream': ['worker'],
@@ -59,6 +59,6 @@ function fieldsOf(line: string): Readonly<Record<string, unknown>> | undefined {
     const value: unknown = JSON.parse(line);
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
   } catch {
-    return undefined; // `parseResults` says what is wrong with it
+    return undefined; // `parseResults` reports the error
   }
 }

@@ -8,10 +8,10 @@ import { Child, killAll, type ReadyLine } from './child.ts';
 import type { Job, JobReply, JobRequest, JobResults } from './load/jobs.ts';
 import { LOAD_FLAGS } from './load-flags.ts';
 
-/** How long a job may take beyond its own time, in ms. */
+/** Time that a job may take beyond its run time, in ms. */
 const JOB_GRACE_MS = 60_000;
 
-/** A new node fills its reserve of disk space, which keeps the disk busy for seconds that are not to be measured. */
+/** A small reserve file: filling a large one would keep the disk busy for seconds during the measurement. */
 const RESERVE = '--store-reserve-bytes=1MiB';
 
 const { resolve } = createRequire(import.meta.url);
@@ -21,31 +21,31 @@ const proxyCli = join(dirname(resolve('@taskmaster/proxy/package.json')), 'dist'
 const directories = new Set<string>();
 process.once('exit', () => {
   killAll();
-  // A process that was just killed may still be making files.
+  // A process that was just killed may still create files.
   for (const dir of directories) rmSync(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 });
 });
 
 export interface ProcessesOptions {
-  /** Where directories of data are made. */
+  /** Directory for all data directories. */
   readonly dir: string;
   /** Flags of every node, such as `--durability=relaxed`. */
   readonly nodeFlags: readonly string[];
-  /** Where processes leave CPU profiles when they end; undefined: nowhere. */
+  /** Directory for the CPU profiles that processes write when they end. Undefined: no profiles. */
   readonly profileDir: string | undefined;
-  /** Further arguments of Node in front of the program of every process. */
+  /** More arguments for Node in every process. */
   readonly execArgv?: readonly string[];
 }
 
-/** A server in a process of its own. */
+/** A server in its own process. */
 export interface ServerProcess {
   readonly pid: number;
   /** `host:port` of gRPC. */
   readonly endpoint: string;
   readonly ready: ReadyLine;
   readonly isRunning: boolean;
-  /** From the start of the process until it said that it serves, in ms. */
+  /** Time from the start of the process until it reported that it serves, in ms. */
   readonly readyMs: number;
-  /** As an orchestrator stops it. Resolves when it has ended. */
+  /** Sends SIGTERM. Resolves when the process has ended. */
   stop(): Promise<void>;
   /** `kill -9`. Resolves when it has ended. */
   kill(): Promise<void>;
@@ -53,10 +53,10 @@ export interface ServerProcess {
   end(withinMs: number): Promise<void>;
 }
 
-/** What a server says on standard error, line by line. */
+/** Receives the lines of a server's standard error. */
 export type OnLine = (line: string) => void;
 
-/** Starts processes and makes directories, and takes both away when it is disposed of. */
+/** Starts processes and creates directories. Ends and deletes them when it is disposed of. */
 export class Processes implements AsyncDisposable {
   readonly #options: ProcessesOptions;
   readonly #children: Child[] = [];
@@ -73,28 +73,28 @@ export class Processes implements AsyncDisposable {
     return dir;
   }
 
-  /** A node on a new directory, or on that of one that was killed. */
+  /** Starts a node with a new directory, or with the directory of a killed node. */
   async node(dir?: string, flags: readonly string[] = [], onLine?: OnLine): Promise<ServerProcess> {
     const dataDir = join(dir ?? (await this.directory()), 'data');
     const args = ['--json', `--data-dir=${dataDir}`, '--grpc-port=0', '--http-port=0', '--log-level=warn', RESERVE];
     return this.#server('node', [built(nodeCli), ...args, ...this.#options.nodeFlags, ...flags], onLine);
   }
 
-  /** A proxy of the cluster that the endpoints belong to. */
+  /** Starts a proxy of the cluster with these endpoints. */
   proxy(join: readonly string[], flags: readonly string[] = []): Promise<ServerProcess> {
     const ports = ['--grpc-port=0', '--http-port=0', '--gossip-port=0'];
     const args = ['--json', `--join=${join.join(',')}`, ...ports, '--log-level=warn', ...flags];
     return this.#server('proxy', [built(proxyCli), ...args]);
   }
 
-  /** A grpc-js server on the same messages that does nothing. */
+  /** Starts a grpc-js server that accepts the same messages and does nothing. */
   noopServer(): Promise<ServerProcess> {
     return this.#server('no-op server', [sibling('baselines/noop-server')]);
   }
 
   generator(): LoadGenerator {
     const child = fork(sibling('load/generator'), {
-      // Of its own process group: Ctrl-C must not end it before its results are discarded in order.
+      // In its own process group: Ctrl-C must not end it before this process has stopped the run.
       detached: true,
       serialization: 'advanced',
       execArgv: [...LOAD_FLAGS, ...this.#execArgv()],
@@ -105,7 +105,7 @@ export class Processes implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // First those who write there.
+    // First the processes that write to the directories.
     await Promise.all(this.#children.map((child) => child.stop()));
     for (const dir of this.#directories) {
       await rm(dir, { recursive: true, force: true });
@@ -142,7 +142,7 @@ export class Processes implements AsyncDisposable {
   }
 }
 
-/** A process that makes load, one job after the other or several at once. */
+/** A process that generates load. It runs one job after the other, or several concurrently. */
 export class LoadGenerator {
   readonly #running: Child;
   readonly #child: ChildProcess;
@@ -181,7 +181,7 @@ export class LoadGenerator {
   }
 }
 
-/** A program of this package, as it is here: a source or what the build made of it. */
+/** A program of this package: the source or the built file, like this file. */
 function sibling(name: string): string {
   const here = fileURLToPath(import.meta.url);
   return join(dirname(here), `${name}${extname(here)}`);

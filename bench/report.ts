@@ -1,16 +1,16 @@
 import { describeMachine, round } from './machine.ts';
 import { type Measurement, targetText } from './measurement.ts';
 
-/** Where the figures go. */
+/** The output of the figures. */
 export interface Report {
   begin(): void;
   line(measurement: Measurement): void;
-  /** A row could not be measured. */
+  /** Reports that a row could not be measured. */
   failed(row: string, error: unknown): void;
   end(): void;
 }
 
-/** One JSON object per line on standard output; errors too, with `error` instead of figures. */
+/** Prints one JSON object per line on standard output. An error has `error` instead of figures. */
 export function jsonReport(common: Readonly<Record<string, unknown>>): Report {
   const print = (fields: object): void => void process.stdout.write(`${JSON.stringify({ ...fields, ...common })}\n`);
   return {
@@ -22,8 +22,8 @@ export function jsonReport(common: Readonly<Record<string, unknown>>): Report {
 }
 
 /**
- * What one line of JSON holds. Figures that a row does not have are null. A target is a bound of the ratio, or of the figure
- * that `target_of` names.
+ * The fields of a JSON line. Figures that a row does not have are null. A target is a bound of the ratio, or of the figure that
+ * `target_of` names.
  */
 function jsonFields(measurement: Measurement): Record<string, unknown> {
   const { row, variant, tasksPerS, p50Ms, p99Ms, baseline, baselinePerS, ratio, target, load, more } = measurement;
@@ -56,7 +56,7 @@ const COLUMNS = [
   ['target', 0],
 ] as const;
 
-/** How many columns from the left are text; the rest are aligned to the right, as figures are, but for the last. */
+/** Columns of text. The other columns have figures, which are aligned to the right. */
 const TEXT_COLUMNS = new Set(['row', 'variant', 'baseline', 'target']);
 
 /** A table that grows as the rows are measured. */
@@ -99,10 +99,10 @@ export function tableReport(): Report {
   };
 }
 
-/** Where there is no terminal, long work says so often what it does, in ms. */
+/** Time between two progress lines without a terminal, in ms. */
 const LOG_EVERY_MS = 20_000;
 
-/** What is being done, on one line of the terminal that the next text takes the place of. */
+/** The progress, on one line of the terminal that the next text replaces. */
 export class Progress {
   readonly #out = process.stderr;
   #shown = false;

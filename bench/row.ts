@@ -1,26 +1,27 @@
-import type { PeerSource } from './installed-peers.ts';
 import type { Measurement } from './measurement.ts';
+import type { PeerResults } from './peer-results.ts';
+import type { WorkloadName } from './peers/results.ts';
 import type { Processes } from './processes.ts';
 
-/** How long and how often is measured. */
+/** Durations and sizes of the measurements. */
 export interface Scale {
-  /** One run, in ms. */
+  /** Duration of one run, in ms. */
   readonly runMs: number;
-  /** The runs before those that count, in ms: as many as it takes to do `warmUpTasks`, within reason. */
+  /** Duration of one warm-up run, in ms. Warm-up runs are repeated up to a limit until `warmUpTasks` are done. */
   readonly warmUpMs: number;
   readonly warmUpTasks: number;
   readonly repetitions: number;
-  /** Tasks in a deep queue. */
+  /** Number of tasks in a deep queue. */
   readonly deepTasks: number;
-  /** Tasks that rows about many tasks are to have instead of their own number; undefined: their own. */
+  /** Number of tasks in rows about many tasks. Undefined: each row has its own number. */
   readonly tasks: number | undefined;
-  /** Idle long polls. */
+  /** Number of idle long polls. */
   readonly polls: number;
-  /** How long an idle node is watched, and how long one is left alone before its memory counts, in ms. */
+  /** Time for which an idle node is watched, and time before the memory of a node is measured, in ms. */
   readonly settleMs: number;
-  /** Tasks handed to a waiting consumer in one run. */
+  /** Number of tasks for a waiting consumer in one run. */
   readonly handOvers: number;
-  /** Tasks handed to one of many idle polls. */
+  /** Number of tasks for one of many idle polls. */
   readonly wakes: number;
 }
 
@@ -37,7 +38,7 @@ export const FULL_SCALE: Scale = {
   wakes: 200,
 };
 
-/** For a look at whether everything works; its figures say nothing. */
+/** For a test that everything works. Its figures mean nothing. */
 export const QUICK_SCALE: Scale = {
   runMs: 500,
   warmUpMs: 200,
@@ -51,41 +52,47 @@ export const QUICK_SCALE: Scale = {
   wakes: 10,
 };
 
-/** What a row works with. */
+/** A source of figures of other queues. */
+export interface PeerSource {
+  /** The results of a workload; empty if none are known. */
+  of(workload: WorkloadName, bench: Bench): Promise<PeerResults>;
+}
+
+/** The tools of a row. */
 export interface Bench {
   readonly scale: Scale;
-  /** Processes and directories of this row; they end with it. */
+  /** Processes and directories of this row. They end with it. */
   readonly processes: Processes;
-  /** What other queues do on this machine, where that can be known. */
+  /** Results of other queues on this machine. */
   readonly peers: PeerSource;
   /** Load average when the row began. */
   readonly load: number;
-  /** Tells people what is being done. */
+  /** Shows the progress to the user. */
   progress(doing: string): void;
-  /** Marks a time in which the row's load ran, for the profile. */
+  /** Notes a time in which the row's load ran, for the profile. */
   measured(windowOfLoad: LoadWindow): void;
 }
 
 /** A time in which load ran against the node, on the monotonic clock, in µs. */
 export interface LoadWindow {
-  /** What the load was and ran against: times with the same one are added up. */
+  /** Names the load and its server. Times with the same name are added up. */
   readonly of: string;
   readonly beganUs: number;
   readonly endedUs: number;
   readonly tasks: number;
 }
 
-/** One row of the benchmark, or a family of lines under one name. */
+/** One row of the benchmark: one line, or several lines with one name. */
 export interface Row {
-  /** Stable: results of different days are compared by it. */
+  /** Must not change: results of different days are compared by name. */
   readonly name: string;
   readonly about: string;
-  /** Runs without being named: always, with `all`, or never. */
+  /** When the row runs: always, with `all`, or only by name. */
   readonly when: 'always' | 'all' | 'named';
   run(bench: Bench): AsyncGenerator<Measurement, void>;
 }
 
-/** This machine cannot show what the row asks for. */
+/** This machine cannot measure the row. */
 export class CannotRunError extends Error {
   override readonly name = 'CannotRunError';
 }

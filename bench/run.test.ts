@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-/** As the build made it: `npm run bench` starts it like this. */
+/** The built program, which `npm run bench` starts. */
 const program = fileURLToPath(new URL('./dist/run.js', import.meta.url));
 
 let dir = '';
@@ -31,9 +31,9 @@ const linesOf = (stdout: string): Record<string, unknown>[] =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
-// Six processes start for a row, which takes long on a machine that is busy with other tests.
+// A row starts six processes, which takes long on a machine that runs other tests.
 describe('npm run bench', { timeout: 120_000 }, () => {
-  test('prints a row beside its baselines as JSON, and leaves nothing behind', async () => {
+  test('prints a row with its baselines as JSON, and leaves no files or processes', async () => {
     const { code, stdout } = await start('B1', 'B5', '--quick', '--json').ended;
     expect(code).toBe(0);
     const lines = linesOf(stdout);
@@ -58,7 +58,7 @@ describe('npm run bench', { timeout: 120_000 }, () => {
     expect(await readdir(dir)).toEqual([]);
   });
 
-  test('sets its rates beside those of other queues', async () => {
+  test('compares its rates with those of other queues', async () => {
     const file = join(dir, 'peers.jsonl');
     const peer = { peer: 'other', workload: 'enqueue-single', durability: 'fsync', confirmed: true, versions: '1' };
     await writeFile(file, JSON.stringify({ ...peer, tasks_per_s: 1 }));
@@ -78,13 +78,13 @@ describe('npm run bench', { timeout: 120_000 }, () => {
     expect(await readdir(dir)).toEqual([]);
   });
 
-  test('says which rows there are when it is asked for another one', async () => {
+  test('lists the rows if it is asked for an unknown one', async () => {
     const { code, stderr } = await start('B0').ended;
     expect(code).toBe(2);
-    expect(stderr).toMatch(/no row is named B0; there are: B1, B2, /);
+    expect(stderr).toMatch(/there is no row B0; the rows are: B1, B2, /);
   });
 
-  test('says why a row cannot be measured, and goes on', async () => {
+  test('says why a row cannot be measured, and continues', async () => {
     const { code, stdout } = await start('B11', 'B15', '--json', '--quick', '--node-flag', 'nonsense').ended;
     expect(code).toBe(1);
     expect(linesOf(stdout)).toEqual([
@@ -94,7 +94,7 @@ describe('npm run bench', { timeout: 120_000 }, () => {
   });
 });
 
-/** Waits until the node has made its files somewhere below a directory. */
+/** Waits until the node has created its files somewhere below a directory. */
 async function untilThereIs(name: string, below: string): Promise<void> {
   for (;;) {
     const found = await readdir(below, { recursive: true });

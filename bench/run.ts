@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { inspect } from 'node:util';
 import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts';
 import { runGuard } from './guard/command.ts';
-import { installedPeers, knownPeers, type PeerSource } from './installed-peers.ts';
+import { installedPeers, knownPeers } from './installed-peers.ts';
 import { isInMemory, loadAverage } from './machine.ts';
 import { runPaper } from './paper/run-paper.ts';
 import { PeerResults, readPeerResults } from './peer-results.ts';
@@ -12,19 +12,19 @@ import { runPeers } from './peers/command.ts';
 import { Processes } from './processes.ts';
 import { printProfile } from './profile/print-profile.ts';
 import { jsonReport, messageOf, Progress, type Report, tableReport } from './report.ts';
-import { FULL_SCALE, type LoadWindow, QUICK_SCALE, type Row, type Scale } from './row.ts';
+import { FULL_SCALE, type LoadWindow, type PeerSource, QUICK_SCALE, type Row, type Scale } from './row.ts';
 import { rows } from './rows/all.ts';
 
 const INTERRUPTED = 130;
 const TERMINATED = 143;
 
-// Leaving ends all processes and deletes their data: see processes.ts.
+// An exit ends all processes and deletes their data: see processes.ts.
 process.once('SIGINT', () => process.exit(INTERRUPTED));
 process.once('SIGTERM', () => process.exit(TERMINATED));
-// Nobody reads the report any more: `| head` has seen enough.
+// The reader of the report has ended, for example `| head`.
 process.stdout.once('error', () => process.exit(0));
 
-/** What is no row, and has arguments of its own. */
+/** Commands that are not rows. They have their own arguments. */
 const commands: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>> = new Map([
   ['peers', runPeers],
   ['guard', runGuard],
@@ -56,7 +56,7 @@ async function main(args: Arguments): Promise<number> {
   await mkdir(args.dir, { recursive: true });
   if (isInMemory(args.dir)) {
     process.stderr.write(
-      `${args.dir} is in memory: syncs cost nothing there; choose a directory on a disk with --dir\n`,
+      `${args.dir} is in memory, where syncs take no time: choose a directory on a disk with --dir\n`,
     );
   }
   const common = {
@@ -85,7 +85,7 @@ async function peersOf({ peerResults, noPeers, quick }: RunArguments): Promise<P
 
 type RunArguments = Extract<Arguments, { readonly kind: 'run' }>;
 
-/** Resolves with whether the row could be measured. */
+/** Resolves with true if the row could be measured. */
 async function measure(
   row: Row,
   place: string,

@@ -1,15 +1,14 @@
-// Runs one job of the workspace from a fresh clone that has nothing but Node and npm:
-// pnpm comes through npx, Node 24 and everything else through the lockfile.
+// Runs one job of the workspace from a fresh clone. It needs only Node and npm: npx provides pnpm, and the lockfile provides
+// Node 24 and all packages.
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { delimiter, dirname, join, parse } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const PNPM = 'pnpm@12.21.0';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = join(root, 'node_modules', '.bin');
 
-/** What each job runs once the workspace is installed and built. Arguments of the command line are added to the last step. */
+/** The steps of each job, after the workspace is installed and built. The last step gets the arguments of the command line. */
 const jobs = {
   test: [
     ['pnpm', 'check'],
@@ -19,16 +18,19 @@ const jobs = {
   start: [['node', 'packages/node/dist/node-cli.js']],
   example: [['node']],
   bench: [['node', 'bench/dist/run.js']],
+  release: [['node', 'scripts/release/release.ts']],
   sim: [['node', 'test/dist/sim/cluster/run.js']],
+  'upgrade-test': [['vitest', 'run', 'test/process/rolling-upgrade.test.ts']],
 };
 
+const { config, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const parent = process.ppid;
 const [job, ...args] = process.argv.slice(2);
 const steps = jobs[job];
 if (!steps) throw new TypeError(`unknown job ${job}: expected one of ${Object.keys(jobs).join(', ')}`);
 if (job === 'example') args.unshift(exampleNamed(args.shift()));
 
-/** The first argument says which of the small examples it is. */
+/** The path of the example with this name. Exits with 2 if there is none. */
 function exampleNamed(name) {
   const sources = readdirSync(join(root, 'examples')).filter((file) => file.endsWith('.ts'));
   const names = sources.map((file) => parse(file).name);
@@ -37,7 +39,7 @@ function exampleNamed(name) {
   process.exit(2);
 }
 
-/** Runs a command with Node 24 first on the PATH; its standard output goes where `stdout` says. */
+/** Runs a command with Node 24 first on the PATH. Resolves with its exit code. `stdout`: see `stdio` of `spawn`. */
 function run(command, commandArgs, stdout) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, commandArgs, {
@@ -45,11 +47,11 @@ function run(command, commandArgs, stdout) {
       stdio: ['inherit', stdout, 'inherit'],
       env: { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` },
     });
-    // A terminal sends Ctrl-C to the whole process group: the child shuts down cleanly and this process waits for it.
+    // A terminal sends Ctrl-C to the whole process group: the child shuts down, and this process waits for it.
     const onInterrupt = () => {};
     const onTerminate = () => child.kill('SIGTERM');
     process.on('SIGINT', onInterrupt).on('SIGTERM', onTerminate);
-    // A SIGTERM sent to npm ends npm and its shell, and reaches nobody behind them: a node would keep its ports.
+    // A SIGTERM to npm ends npm and its shell but does not reach their children: a node would keep its ports.
     const orphaned = setInterval(() => {
       if (process.env.npm_lifecycle_event && process.ppid !== parent) onTerminate();
     }, 500);
@@ -62,11 +64,10 @@ function run(command, commandArgs, stdout) {
   });
 }
 
-// What is installed runs on the workspace's own Node, not on the one that installs it.
-const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+// Packages are installed for the workspace's own Node, not for the Node that runs this script.
 const forOwnNode = `--config.node-version=${devDependencies.node}`;
 const prepare = [
-  ['npx', ['-y', PNPM, 'install', '--frozen-lockfile', '--reporter=append-only', forOwnNode]],
+  ['npx', ['-y', config.pnpm, 'install', '--frozen-lockfile', '--reporter=append-only', forOwnNode]],
   [join(bin, 'tsc'), ['-b']],
 ];
 // Standard output belongs to the job itself, so that `--json` stays machine-readable.
@@ -78,7 +79,7 @@ for (const [index, [command, ...commandArgs]] of steps.entries()) {
   const extra = index === steps.length - 1 ? args : [];
   const viaPnpm = command === 'pnpm';
   const code = viaPnpm
-    ? await run('npx', ['-y', PNPM, 'run', ...commandArgs, ...extra], 'inherit')
+    ? await run('npx', ['-y', config.pnpm, 'run', ...commandArgs, ...extra], 'inherit')
     : await run(join(bin, command), [...commandArgs, ...extra], 'inherit');
   if (code !== 0) process.exit(code);
 }

@@ -20,8 +20,8 @@ import {
 import { payload } from '../load/payload.ts';
 
 /*
- * The ceiling of grpc-js: the generated service, its messages read and written in full, and nothing done in between. No
- * task is kept; every lease gets as many tasks as it asks for. Prints a ready line as a node does.
+ * The upper limit of grpc-js: the generated service with complete messages but without any work. It keeps no task; every lease
+ * gets as many tasks as it asks for. Prints a ready line like a node.
  */
 
 const PID_BYTES = 16;
@@ -30,19 +30,19 @@ let lastToken = 0;
 function update({ enqueue, renew, release }: UpdateTasksRequest): UpdateTasksResponse {
   return {
     enqueued: enqueue.map(({ pid }) => ({ pid: pid.byteLength > 0 ? pid : nextPid(), result: 1, leased: false })),
-    renewed: renew.map(({ leaseDurationMs: leaseMs }) => ({ leaseUntilUnixMs: Date.now() + leaseMs })),
+    renewed: renew.map(({ leaseDurationMs }) => ({ leaseUntilUnixMs: Date.now() + leaseDurationMs })),
     released: release.map(() => ({ hiddenUntilUnixMs: 0, deadLetterQueue: '' })),
   };
 }
 
-function lease({ queues: [queue = ''], maxTasks, leaseDurationMs: leaseMs }: LeaseTasksRequest): LeaseTasksResponse {
+function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRequest): LeaseTasksResponse {
   const now = Date.now();
   const task = (): LeasedTask => ({
     queue,
     pid: nextPid(),
     data: payload(),
     leaseToken: lastToken,
-    leaseUntilUnixMs: now + leaseMs,
+    leaseUntilUnixMs: now + leaseDurationMs,
     attempt: 1,
     enqueuedUnixMs: now,
     hasRetryPolicy: false,

@@ -3,16 +3,15 @@ import type { WriteBatch } from '../../packages/node/dist/ports/write-batch.js';
 import { payload } from '../load/payload.ts';
 
 /*
- * The ceiling of the disk: RocksDB through the node's own store port, writing the rows that the node writes for the same
- * operations, and knowing nothing of queues. All operations that arrive while a group is being synced make the next
- * group: one batch, one fsync.
+ * The upper limit of the disk: RocksDB through the node's own store port. It writes the rows that the node writes for the same
+ * operations, without queues. The operations that arrive during the sync of a group form the next group: one batch, one fsync.
  */
 
 type StoreModule = typeof import('../../packages/node/dist/store/rocks-store.js');
 type PortModule = typeof import('../../packages/node/dist/ports/store.js');
 type BatchModule = typeof import('../../packages/node/dist/ports/write-batch.js');
 
-/** Little to fill, as for the nodes. */
+/** Small, as for the nodes, so that it is filled quickly. */
 const RESERVE_BYTES = 1024 * 1024;
 const STATE_BYTES = 24;
 const LOG_BYTES = 80;
@@ -20,19 +19,19 @@ const PID_BYTES = 16;
 /** Partition and queue id. */
 const PREFIX = '\0\x01\0\0\0\0\0\x01';
 
-/** How many groups are with the store at once, as in the node's commit log. */
+/** Number of groups that the store writes concurrently, as in the node's commit log. */
 const GROUPS_IN_FLIGHT = 2;
 
 export interface RawStore {
   /** Writes a payload, a state and a log entry for each task. */
   enqueue(tasks: number): Promise<number>;
-  /** A log entry for the lease of the first tasks, then deletes them; two groups. Resolves with how many there were. */
+  /** Writes a log entry for the lease of the first tasks, then deletes them, in two groups. Resolves with their number. */
   leaseAndComplete(tasks: number): Promise<number>;
 }
 
 const opened = new Map<string, Promise<RawStore>>();
 
-/** Opens a store in a directory, once for this process. */
+/** Opens a store in a directory. Call it once for a process. */
 export function openRawStore(dir: string): Promise<RawStore> {
   let store = opened.get(dir);
   if (store === undefined) {
@@ -43,11 +42,11 @@ export function openRawStore(dir: string): Promise<RawStore> {
 }
 
 async function open(dir: string): Promise<RawStore> {
-  // The node does not export its store, and need not: users open nodes. This is the one place that looks inside.
+  // The node does not export its store, because users open nodes. Only this file imports internal modules.
   const [{ openRocksStore }, { Family }, batches] = (await Promise.all(
     ['store/rocks-store.js', 'ports/store.js', 'ports/write-batch.js'].map((file) => import(inNode(file))),
   )) as [StoreModule, PortModule, BatchModule];
-  const store = await openRocksStore({ dir, reserveBytes: RESERVE_BYTES });
+  const store = await openRocksStore({ dir, release: '0.0.0', reserveBytes: RESERVE_BYTES });
   const group = new GroupCommit(
     () => new batches.WriteBatch(),
     (batch) => store.write(batch, { sync: true }),
@@ -89,7 +88,7 @@ async function open(dir: string): Promise<RawStore> {
   };
 }
 
-/** One batch and one fsync for everything that gathers while earlier groups are written. */
+/** Joins all writes that arrive during earlier groups into one batch with one fsync. */
 class GroupCommit {
   readonly #create: () => WriteBatch;
   readonly #commit: (batch: WriteBatch) => Promise<void>;

@@ -4,7 +4,7 @@ import { payload } from '../load/payload.ts';
 
 const opened = new Map<string, Promise<FileHandle>>();
 
-/** Appends one payload to a file of a directory and syncs it: what the disk takes for that at least. */
+/** Appends one payload to a file in a directory and syncs it: the least work of a durable write. */
 export async function openSyncedFile(dir: string): Promise<() => Promise<number>> {
   let opening = opened.get(dir);
   if (opening === undefined) {

@@ -20,11 +20,11 @@ describe('the comparison with the baseline', () => {
     ['one message less', { messages_to_node: 0.02 }, { messages_to_node: 0.015 }, 'better', false],
     ['a byte more', { stored_bytes: 1_200 }, { stored_bytes: 1_201 }, 'same', false],
     ['a copy of the payload', { stored_bytes: 1_200 }, { stored_bytes: 2_200 }, 'worse', true],
-    ['less than nothing is something', { fsyncs: 0 }, { fsyncs: 0.005 }, 'worse', true],
+    ['more than zero', { fsyncs: 0 }, { fsyncs: 0.005 }, 'worse', true],
     ['the same', { fsyncs: 1 / 3 }, { fsyncs: 1 / 3 }, 'same', false],
     ['a figure that is new', {}, { fsyncs: 2 }, 'new', false],
-    ['a figure that nobody counts any more', { fsyncs: 2 }, {}, 'gone', true],
-  ])('of what is counted: %s', (_what, was, is, verdict, fails) => {
+    ['a figure that is not counted any more', { fsyncs: 2 }, {}, 'gone', true],
+  ])('of a counted figure: %s', (_what, was, is, verdict, fails) => {
     const [one, ...others] = compare(baseline(was), baseline(is));
     expect(others).toEqual([]);
     expect(one).toMatchObject({ row: 'B1', kind: 'counted', verdict });
@@ -35,20 +35,20 @@ describe('the comparison with the baseline', () => {
     ['somewhat more', 1.2, 'same'],
     ['much more', 3, 'worse'],
     ['much less', 0.5, 'better'],
-  ])('of what is measured never fails: %s', (_what, cpu, verdict) => {
+  ])('of a measured figure never fails: %s', (_what, cpu, verdict) => {
     const [one] = compare(baseline({}, { cpu: 1 }), baseline({}, { cpu }));
     expect(one).toMatchObject({ kind: 'measured', verdict });
     expect(one && isFailure(one)).toBe(false);
   });
 
-  test('misses a row that is not measured any more', () => {
+  test('fails for a row that is not measured any more', () => {
     const comparisons = compare(baseline({ fsyncs: 1 }), { node: 'v24.0.0', rows: {} });
     expect(comparisons.filter(isFailure)).toMatchObject([{ row: 'B1', figure: 'fsyncs', verdict: 'gone' }]);
   });
 });
 
 describe('the file of the baseline', () => {
-  test('reads back as it was written, and compares as the same', () => {
+  test('is read as it was written, and compares as the same', () => {
     const seen = baseline({ fsyncs: 1 / 3, stored_bytes: 1_234.567_89 }, { cpu: 2.345_678_9 });
     const kept = parseBaseline(formatBaseline(seen));
     expect(kept.rows.B1?.counted.stored_bytes).toBe(1_234.6);
@@ -56,11 +56,11 @@ describe('the file of the baseline', () => {
   });
 
   test.each([
-    ['what is not JSON', '{'],
-    ['what is no object', '[]'],
-    ['rows without figures', '{"node":"v24.0.0","rows":{"B1":{"counted":{}}}}'],
-    ['figures that are none', '{"node":"v24.0.0","rows":{"B1":{"counted":{"fsyncs":"1"},"measured":{}}}}'],
-  ])('is refused when it is %s', (_what, text) => {
+    ['not JSON', '{'],
+    ['not an object', '[]'],
+    ['without figures in a row', '{"node":"v24.0.0","rows":{"B1":{"counted":{}}}}'],
+    ['with a figure that is not a number', '{"node":"v24.0.0","rows":{"B1":{"counted":{"fsyncs":"1"},"measured":{}}}}'],
+  ])('is refused if it is %s', (_what, text) => {
     expect(() => parseBaseline(text)).toThrow(UnreadableBaselineError);
   });
 });

@@ -1,29 +1,29 @@
-/** Of one task, by name. */
+/** Figures of one task, by name. */
 export type Figures = Readonly<Record<string, number>>;
 
-/** What was seen of each row, as it is kept in `bench/baseline.json`. */
+/** The figures of each row, as stored in `bench/baseline.json`. */
 export interface Baseline {
-  /** Of Node, with which it was made: V8 decides about CPU time and allocations. */
+  /** Version of Node that made it: CPU time and allocations depend on V8. */
   readonly node: string;
   readonly rows: Readonly<Record<string, RowFigures>>;
 }
 
 interface RowFigures {
-  /** The same in every run: fsyncs, bytes, messages. More of them than before is a failure. */
+  /** Figures that are the same in every run: fsyncs, bytes, messages. Larger ones than before are failures. */
   readonly counted: Figures;
-  /** Different in every run: CPU time, allocations. To be looked at. */
+  /** Figures that differ in every run: CPU time, allocations. They are only shown. */
   readonly measured: Figures;
 }
 
 export type Verdict =
   /** Within the tolerance. */
   | 'same'
-  /** Less than before: the baseline should be updated, so that it stays so. */
+  /** Less than before: update the baseline, so that it stays so. */
   | 'better'
   | 'worse'
   /** Not in the baseline. */
   | 'new'
-  /** In the baseline only. */
+  /** Only in the baseline. */
   | 'gone';
 
 export interface Comparison {
@@ -35,20 +35,20 @@ export interface Comparison {
   readonly verdict: Verdict;
 }
 
-/** A byte more in a row of the store is no failure, one in fifty is. */
+/** One more byte in a row of the store is no failure; a fiftieth more is one. */
 const COUNTED_BYTES_TOLERANCE = 0.02;
-/** Machines and neighbours make more difference than most changes. */
+/** Large, because machines and other processes make more difference than most changes. */
 const MEASURED_TOLERANCE = 0.25;
-/** Figures are rounded to this many digits where they are kept. */
+/** Stored figures are rounded to this number of digits. */
 const DIGITS = 5;
 
-/** How far a figure may be from the baseline, as a part of it. */
+/** The allowed difference from the baseline, as a fraction of it. */
 function toleranceOf(kind: keyof RowFigures, figure: string): number {
   if (kind === 'measured') return MEASURED_TOLERANCE;
   return figure.includes('bytes') ? COUNTED_BYTES_TOLERANCE : 0;
 }
 
-/** Every figure of both, in the order of the rows. */
+/** Compares every figure of both, in the order of the rows. */
 export function compare(was: Baseline, is: Baseline): Comparison[] {
   const rows = new Set([...Object.keys(is.rows), ...Object.keys(was.rows)]);
   return [...rows].flatMap((row) =>
@@ -58,7 +58,7 @@ export function compare(was: Baseline, is: Baseline): Comparison[] {
   );
 }
 
-/** Whether a comparison must fail: a figure that does not depend on the machine is worse, or is not there any more. */
+/** True if a comparison must fail: a figure that does not depend on the machine is worse or missing. */
 export function isFailure({ kind, verdict }: Comparison): boolean {
   return kind === 'counted' && (verdict === 'worse' || verdict === 'gone');
 }
@@ -71,17 +71,17 @@ function compareFigures(row: string, kind: keyof RowFigures, was: Figures, is: F
   });
 }
 
-/** Less is better, of everything. */
+/** Smaller values are better, for all figures. */
 function judge(was: number | undefined, is: number | undefined, tolerance: number): Verdict {
   if (was === undefined) return 'new';
   if (is === undefined) return 'gone';
-  // What is kept is rounded.
+  // Stored figures are rounded.
   const difference = rounded(is) - rounded(was);
   if (Math.abs(difference) <= rounded(was) * tolerance) return 'same';
   return difference > 0 ? 'worse' : 'better';
 }
 
-/** The baseline's file cannot be read. */
+/** The file of the baseline cannot be read. */
 export class UnreadableBaselineError extends Error {
   override readonly name = 'UnreadableBaselineError';
 }
@@ -96,7 +96,7 @@ export function formatBaseline({ node, rows }: Baseline): string {
   return `${JSON.stringify({ node, rows: Object.fromEntries(shortRows) }, undefined, 2)}\n`;
 }
 
-/** @throws UnreadableBaselineError */
+/** Parses the file of the baseline. Throws `UnreadableBaselineError`. */
 export function parseBaseline(text: string): Baseline {
   let value: unknown;
   try {

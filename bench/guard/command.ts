@@ -12,26 +12,26 @@ import { measuredFigures, probedProcesses } from './measured.ts';
 import { guardTable } from './report.ts';
 import { guardedWorkloads } from './workloads.ts';
 
-const HELP = `Compares what a task costs with bench/baseline.json, in figures that noise cannot fool.
+const HELP = `Compares the cost of a task with bench/baseline.json, in figures that do not depend on noise.
 
   npm run bench -- guard             fsyncs, bytes, messages; CPU time and allocations as ratios to a no-op server
   npm run bench -- guard --counted   without CPU time and allocations, which takes longest
-  npm run bench -- guard --update    the baseline becomes what is seen now
+  npm run bench -- guard --update    stores the new figures as the baseline
 
 Options:
   --json       one JSON object per line on standard output
-  --dir DIR    where data is kept meanwhile (default: the system's temporary directory)
+  --dir DIR    directory for temporary data (default: the system's temporary directory)
   --help
 
-Fsyncs, bytes of the store and messages are counted in lockstep, and so are the same in every run: the exit code is 1 when
-one of them is worse than in the baseline. CPU time and allocations are shown, and never fail.
+Fsyncs, bytes of the store and messages are counted in lockstep, so they are the same in every run. The exit code is 1 if one
+of them is worse than the baseline. CPU time and allocations are only shown.
 `;
 
 const here = fileURLToPath(import.meta.url);
-/** In the sources, not in what the build makes of them. */
+/** The file in the sources, not in the build's output. */
 const baselineFile = join(dirname(here), extname(here) === '.ts' ? '..' : '../..', 'baseline.json');
 
-/** `npm run bench -- guard`. Resolves with the exit code. */
+/** Runs `npm run bench -- guard`. Resolves with the exit code. */
 export async function runGuard(argv: readonly string[]): Promise<number> {
   const args = readArguments(argv);
   if (typeof args === 'string') {
@@ -47,7 +47,7 @@ export async function runGuard(argv: readonly string[]): Promise<number> {
   const is = await look(args);
   if (was === undefined) {
     await writeFile(baselineFile, formatBaseline(is));
-    process.stdout.write(`${baselineFile} is what was seen now\n`);
+    process.stdout.write(`${baselineFile} has the new figures\n`);
     return 0;
   }
   const comparisons = compare(was, is).filter(({ kind }) => kind === 'counted' || !args.counted);
@@ -67,7 +67,7 @@ interface GuardArguments {
   readonly dir: string;
 }
 
-/** A string says what is wrong with them. */
+/** Parses the arguments. A string is the problem with them. */
 function readArguments(argv: readonly string[]): GuardArguments | string {
   try {
     const { values } = parseArgs({

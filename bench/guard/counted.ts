@@ -5,15 +5,14 @@ import type { Figures } from './baseline.ts';
 import { Relay } from './relay.ts';
 import { type GuardedWorkload, TASKS } from './workloads.ts';
 
-/** Checkpoints come by the clock. None may come within a run, which is why a run must not take this long. */
+/** Time between two checkpoints. A run must be shorter, so that no checkpoint happens during it. */
 const CHECKPOINT_MS = 60_000;
 const CHECKPOINT_FLAG = `--engine-checkpoint-interval-ms=${CHECKPOINT_MS}`;
 const ATTEMPTS = 3;
 
 /**
- * What one task costs whatever the machine does, on a new node: fsyncs, bytes written, messages and their bytes.
- *
- * The node says how often and how much it wrote and synced; the messages are counted between it and its clients.
+ * The cost of one task on a new node, in figures that do not depend on the machine: fsyncs, written bytes, messages and their
+ * bytes. The node's metrics count writes and syncs. A relay between the node and its clients counts the messages.
  */
 export async function countedFigures(processes: Processes, workload: GuardedWorkload): Promise<Figures> {
   for (let attempt = 1; ; attempt++) {

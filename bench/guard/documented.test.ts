@@ -5,14 +5,14 @@ import { parseBaseline } from './baseline.ts';
 const DOCUMENT = new URL('../HISTORY.md', import.meta.url);
 const BASELINE = new URL('../baseline.json', import.meta.url);
 
-/** The cells of a line of the document's table, without its title, as numbers. */
+/** The cells of a row of the document's table as numbers, without the title. */
 const cellsOf = (document: string, title: string): number[][] => {
   const line = document.split('\n').find((text) => text.startsWith(`| ${title} |`)) ?? '';
   const cells = line.split('|').slice(2, -1);
   return cells.map((cell) => cell.split(/, | in /).map((figure) => Number.parseInt(figure.replaceAll(',', ''), 10)));
 };
 
-test('bench/HISTORY.md says what the baseline counts', async () => {
+test('bench/HISTORY.md has the figures of the baseline', async () => {
   const document = await readFile(DOCUMENT, 'utf8');
   const counted = Object.values(parseBaseline(await readFile(BASELINE, 'utf8')).rows).map((row) => row.counted);
   const figures = (name: string): number[] => counted.map((row) => row[name] ?? Number.NaN);

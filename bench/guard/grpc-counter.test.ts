@@ -38,18 +38,18 @@ describe('messages of gRPC', () => {
     frame(0, 1, Buffer.concat([Buffer.of(2), message(5), Buffer.alloc(2)]), PADDED),
   ]);
 
-  test('are counted in each stream, whatever frames they share or span', () => {
+  test('are counted in each stream, even if they share or span frames', () => {
     expect(count([bytes])).toEqual([3, 0, 20, 4, 5]);
   });
 
-  test('may be split anywhere on their way', () => {
+  test('are counted even if chunks split them anywhere', () => {
     for (let at = 1; at < bytes.length; at++) {
       expect(count([bytes.subarray(0, at), bytes.subarray(at)])).toEqual([3, 0, 20, 4, 5]);
     }
     expect(count([...bytes].map((byte) => Buffer.of(byte)))).toEqual([3, 0, 20, 4, 5]);
   });
 
-  test('come behind the preface of a client', () => {
+  test('are counted behind the preface of a client', () => {
     expect(count([PREFACE.subarray(0, 10), PREFACE.subarray(10), bytes], true)).toEqual([3, 0, 20, 4, 5]);
     expect(() => count([Buffer.from('GET / HTTP/1.1\r\nHost: localhost\r\n')], true)).toThrow('not HTTP/2');
   });

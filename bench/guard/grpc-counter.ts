@@ -1,19 +1,19 @@
-/** What went over connections in one direction. */
+/** The traffic of connections in one direction. */
 export interface Traffic {
   /** gRPC messages. */
   readonly messages: number;
-  /** Bytes of those messages: what the generated codecs made, without what HTTP/2 and gRPC put around it. */
+  /** Bytes of those messages as the generated codecs encode them, without the framing of HTTP/2 and gRPC. */
   readonly bytes: number;
 }
 
-/** What a client sends before its first frame (RFC 9113, 3.4). */
+/** Sent by a client before its first frame (RFC 9113, 3.4). */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 /** Length (3 bytes), type, flags, stream (4) (RFC 9113, 4.1). */
 const FRAME_HEADER_BYTES = 9;
 const DATA = 0;
 const PADDED = 0x8;
 const STREAM_BITS = 0x7fff_ffff;
-/** Compressed or not, then the length of the message. */
+/** A flag for compression, then the length of the message. */
 const MESSAGE_HEADER_BYTES = 5;
 
 /** Counts the gRPC messages in one direction of one HTTP/2 connection. */
@@ -23,7 +23,7 @@ export class GrpcCounter {
   #unread: Buffer = Buffer.alloc(0);
   #prefaceIsOver: boolean;
 
-  /** @param fromClient tells that the connection's preface comes first. */
+  /** `fromClient`: the connection begins with a preface. */
   constructor(fromClient: boolean, onMessage: (bytes: number) => void) {
     this.#prefaceIsOver = !fromClient;
     this.#onMessage = onMessage;
@@ -65,11 +65,11 @@ export class GrpcCounter {
   }
 }
 
-/** Cuts the data of one stream into messages, of which it reads the lengths only. */
+/** Splits the data of one stream into messages and reads only their lengths. */
 class MessageCutter {
   readonly #onMessage: (bytes: number) => void;
   #header: Buffer = Buffer.alloc(0);
-  /** Of the message that has begun. */
+  /** Bytes of the current message that have not arrived yet. */
   #missing = 0;
 
   constructor(onMessage: (bytes: number) => void) {

@@ -9,7 +9,7 @@ import { type LoadGenerator, Processes, type ServerProcess } from '../processes.
 import type { Figures } from './baseline.ts';
 import { SOCKET, type Usage } from './probe.ts';
 
-/** Tasks of one run, unless the time is over before. */
+/** Limit of the tasks of one run. */
 const SINGLE_TASKS = 4_000;
 const BATCH_TASKS = 15_000;
 const MOST_MS = 1_000;
@@ -22,7 +22,7 @@ const BATCHES_IN_FLIGHT = 10;
 const single = { batch: 1, inFlight: IN_FLIGHT, tasks: SINGLE_TASKS } as const;
 const batches = { batch: BATCH, inFlight: BATCHES_IN_FLIGHT, tasks: BATCH_TASKS } as const;
 
-/** The rows at full load, as `npm run bench` measures them. */
+/** The loads of the rows, as `npm run bench` measures them. */
 const measuredLoads: readonly { readonly row: string; readonly load: Load; readonly tasks: number }[] = [
   loadOf('B1', 'enqueue', 'unary', single),
   loadOf('B2', 'lease-complete', 'unary', single),
@@ -44,13 +44,16 @@ function loadOf(
 const here = fileURLToPath(import.meta.url);
 const probe = pathToFileURL(join(dirname(here), `probe${extname(here)}`)).href;
 
-/** Where the probes of servers can be asked; they are in every process started by these. */
+/** Processes with a probe in each of them, whose sockets are in `probeDir`. */
 export function probedProcesses(dir: string, probeDir: string): Processes {
   const execArgv = [`--import=${probe}?${encodeURIComponent(probeDir)}`];
   return new Processes({ dir, nodeFlags: [], profileDir: undefined, execArgv });
 }
 
-/** What tasks cost at full load: CPU time and allocations as ratios to a server that does nothing, and bytes to the disk. */
+/**
+ * The cost of tasks at full load: CPU time and allocations as ratios to a server that does nothing, and bytes that are written
+ * to the disk.
+ */
 export async function measuredFigures(
   processes: Processes,
   probeDir: string,
@@ -63,7 +66,7 @@ export async function measuredFigures(
   for (const { row, load, tasks } of measuredLoads) {
     progress(row);
     const costs: { readonly node: Cost; readonly noop: Cost }[] = [];
-    // The first run warms up.
+    // The first run is the warm-up.
     for (let run = 0; run <= RUNS; run++) {
       const queue = `${row}-${run}`;
       if (load.kind === 'lease-complete') await fill(generator, node, queue, tasks);
@@ -84,7 +87,7 @@ export async function measuredFigures(
   return found;
 }
 
-/** Of one task. */
+/** The cost of one task. */
 interface Cost extends Usage {
   readonly diskBytes: number;
 }
@@ -103,12 +106,12 @@ async function cost(server: ServerProcess, probeDir: string, run: () => Promise<
   };
 }
 
-/** What a server used since it was last asked. */
+/** The usage of a server since the last call. */
 async function usageSince({ pid }: ServerProcess, probeDir: string): Promise<Usage> {
   return JSON.parse(await text(connect(join(probeDir, `${pid}-${SOCKET}`)))) as Usage;
 }
 
-/** Bytes that a process caused to be written to the disk; 0 where the system does not tell. */
+/** Bytes that a process has written to the disk. 0 if the system does not report it. */
 function diskBytesOf(pid: number): number {
   try {
     return Number(/^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1] ?? 0);

@@ -5,18 +5,18 @@ import { GCProfiler, getHeapStatistics } from 'node:v8';
 import { isMainThread } from 'node:worker_threads';
 
 /*
- * Loaded into a server with `--import`, its directory behind the `?` of its own URL: tells whoever connects to the socket
- * there what the process has used since somebody last asked. V8 has no count of what was ever allocated, so it is put
- * together from how much the heap grew between garbage collections.
+ * A module for servers, loaded with `--import`. Its URL has a directory behind the `?`. It listens on a socket there and sends
+ * each client the usage of the process since the previous client. V8 does not count allocations, so they are computed from the
+ * growth of the heap between garbage collections.
  */
 
-/** One line of JSON, of what was used since the one before. */
+/** One line of JSON: the usage since the previous line. */
 export interface Usage {
   /** CPU time of all threads, in µs. */
   readonly cpuUs: number;
   /** CPU time of the thread that runs the event loop, in µs. */
   readonly mainCpuUs: number;
-  /** Allocated on the main thread's heap; what buffers hold outside of it is not in there. */
+  /** Bytes allocated on the main thread's heap, without the memory of buffers outside of it. */
   readonly allocatedBytes: number;
 }
 
@@ -27,7 +27,7 @@ if (isMainThread) listen(new URL(import.meta.url).search.slice(1));
 function listen(dir: string): void {
   if (dir === '') return; // imported for its types
   const path = join(decodeURIComponent(dir), `${process.pid}-${SOCKET}`);
-  // Nodes begin themselves anew, as the same process.
+  // A node may restart itself in the same process.
   rmSync(path, { force: true });
   let profiler = begin();
   let heapBytes = usedBytes();

@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { Relay } from './relay.ts';
 
-/** A frame of DATA on stream 1 with a gRPC message of so many bytes. */
+/** A DATA frame on stream 1 with a gRPC message of `bytes` bytes. */
 function frame(bytes: number): Buffer {
   const whole = Buffer.alloc(9 + 5 + bytes);
   whole.writeUIntBE(5 + bytes, 0, 3);
@@ -13,7 +13,7 @@ function frame(bytes: number): Buffer {
   return whole;
 }
 
-test('a relay passes everything on and counts the messages of each direction', async () => {
+test('a relay forwards everything and counts the messages of each direction', async () => {
   const request = Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(10), frame(20)]);
   const heard = Promise.withResolvers<Buffer>();
   const server = createServer({ allowHalfOpen: true }, async (socket) => {

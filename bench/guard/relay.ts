@@ -4,7 +4,7 @@ import { GrpcCounter, type Traffic } from './grpc-counter.ts';
 
 const LOOPBACK = '127.0.0.1';
 
-/** Stands between a client and a server and counts what they tell each other, whatever both believe. */
+/** Forwards connections between clients and a server, and counts their messages. */
 export class Relay implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -17,7 +17,7 @@ export class Relay implements AsyncDisposable {
     this.endpoint = `${LOOPBACK}:${port}`;
   }
 
-  /** @param target `host:port` */
+  /** Starts a relay to `target` (`host:port`). */
   static async to(target: string): Promise<Relay> {
     const server = createServer({ allowHalfOpen: true }).listen(0, LOOPBACK);
     await once(server, 'listening');
@@ -59,7 +59,7 @@ export class Relay implements AsyncDisposable {
     });
     from.on('data', (bytes: Buffer) => counter.read(bytes));
     from.pipe(to);
-    from.on('error', () => {}); // told by close
+    from.on('error', () => {}); // `close` follows
     from.on('close', () => {
       this.#sockets.delete(from);
       to.destroy();

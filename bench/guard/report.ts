@@ -10,7 +10,7 @@ const REMARKS: Readonly<Record<Verdict, string>> = {
 
 const WIDTHS = [4, 24, 12, 12, 9] as const;
 
-/** The comparison as a table for people; what must not be is marked. */
+/** The comparison as a text table, with failures marked. */
 export function guardTable(comparisons: readonly Comparison[]): string {
   const lines = [
     line(['row', 'of one task', 'baseline', 'now', 'change'], ''),
@@ -22,14 +22,14 @@ export function guardTable(comparisons: readonly Comparison[]): string {
 function summary(comparisons: readonly Comparison[]): string {
   const failed = comparisons.filter(isFailure).length;
   if (failed > 0) {
-    return `Figures that do not depend on the machine are worse: ${failed}. If that is right, say why and run guard --update.`;
+    return `Figures that do not depend on the machine are worse: ${failed}. If the change is right, explain it and run guard --update.`;
   }
   const gained = comparisons.some(
     ({ kind, verdict }) => kind === 'counted' && (verdict === 'better' || verdict === 'new'),
   );
   return gained
-    ? 'Nothing that is counted is worse, and something is better or new: keep it with guard --update.'
-    : 'Everything that is counted is as it was.';
+    ? 'No counted figure is worse, and some are better or new: store them with guard --update.'
+    : 'All counted figures are unchanged.';
 }
 
 function remark(one: Comparison): string {

@@ -4,18 +4,18 @@ import { payload } from '../load/payload.ts';
 import { dequeueOf, leaseTasks, newTasks, updateTasks } from '../load/stub-calls.ts';
 
 /*
- * What B1 to B6 do, in lockstep: a round begins when everything of the one before is answered. What a round asks for in one
- * turn fits into one message, and so arrives, is committed and is answered together, however slow the machine is. That
- * makes all that is counted here the same in every run.
+ * The work of B1 to B6 in rounds: a round begins when all calls of the previous one are answered. The calls of a round are made in
+ * one turn and fit into one message, so they arrive, are committed and are answered together, even on a slow machine. So the
+ * counted figures are the same in every run.
  */
 
 /** Tasks of one run. */
 export const TASKS = 200;
-/** Calls of a round that the typed client joins, and tasks of one call of many. */
+/** Number of calls of a round, which the typed client joins, and number of tasks in a batch. */
 const TOGETHER = 50;
 const QUEUE = 'guard';
 
-/** Connected to the server under measurement. */
+/** The clients of the measured server. */
 interface Parties {
   readonly stub: TaskMasterServiceClient;
   readonly client: TaskMasterClient;
@@ -24,9 +24,9 @@ interface Parties {
 export interface GuardedWorkload {
   readonly row: string;
   readonly about: string;
-  /** Makes ready: connections, JIT, the tasks to lease. Not counted. */
+  /** Prepares connections, compiled code and the tasks to lease. Not counted. */
   prepare(parties: Parties): Promise<void>;
-  /** Does `TASKS` tasks. */
+  /** Processes `TASKS` tasks. */
   run(parties: Parties): Promise<void>;
 }
 
@@ -102,7 +102,7 @@ export const guardedWorkloads: readonly GuardedWorkload[] = [
   },
 ];
 
-/** Fewer would be counted as if they cost less. */
+/** Throws if a lease got another number of tasks, because the figures would be wrong. */
 function expectTasks(tasks: readonly unknown[], count: number): void {
   if (tasks.length !== count) throw new Error(`${tasks.length} tasks were leased instead of ${count}`);
 }

@@ -3,10 +3,10 @@ import { credentials } from '@grpc/grpc-js';
 import { connect, type Routing, type TaskMasterClient } from '@taskmaster/client';
 import { limits, TaskMasterServiceClient } from '@taskmaster/proto';
 
-/** How long a server may take to accept a connection, in ms. */
+/** Time limit for a server to accept a connection, in ms. */
 const CONNECT_MS = 30_000;
 
-/** What plain stubs are made with: replies may be as large as the protocol allows, and each stub has its own connection. */
+/** Options of plain stubs: replies may be as large as the protocol allows, and each stub has its own connection. */
 const STUB_OPTIONS = {
   'grpc.max_receive_message_length': limits.requestBytes,
   'grpc.use_local_subchannel_pool': 1,
@@ -17,7 +17,7 @@ export class Connections implements AsyncDisposable {
   readonly #stubs = new Map<string, Promise<TaskMasterServiceClient>>();
   readonly #clients = new Map<string, Promise<TaskMasterClient>>();
 
-  /** Connected, so that nobody's first call measures that. */
+  /** A connected stub, so that the first call does not include the connection. */
   stub(endpoint: string, purpose = ''): Promise<TaskMasterServiceClient> {
     const key = `${endpoint} ${purpose}`;
     let stub = this.#stubs.get(key);
@@ -32,7 +32,7 @@ export class Connections implements AsyncDisposable {
     const key = `${endpoint} ${purpose} ${routing}`;
     let client = this.#clients.get(key);
     if (client === undefined) {
-      // Calls of an overloaded server must show as slow, not as failed.
+      // Calls to an overloaded server must be slow, not fail.
       client = connect({ endpoints: endpoint, routing, timeout: '60s', connectTimeout: CONNECT_MS });
       this.#clients.set(key, client);
     }

@@ -9,7 +9,7 @@ import { dequeueOf, leaseTasks, newTasks, updateTasks } from './stub-calls.ts';
 
 type JobOf<Kind extends Job['kind']> = Extract<Job, { readonly kind: Kind }>;
 
-/** Long enough for a poll to be waiting on the server, and for every thread to have gone to sleep, in ms. */
+/** Time in ms after which a poll surely waits on the server and every thread sleeps. */
 export const IDLE_MS = 5;
 const POLL_MS = 30_000;
 
@@ -52,14 +52,14 @@ export async function runWorker(connections: Connections, job: JobOf<'worker'>):
 }
 
 /**
- * Hands tasks to a consumer that waits for them, one at a time on a server that does nothing else. Two polls are open: one
- * that has waited since the hand-over before gets the task, while the other one is renewed behind it.
+ * Enqueues tasks for a waiting consumer, one at a time on an otherwise idle server. Two polls are open. The one that has waited
+ * since the previous task gets the task, and a new poll is opened meanwhile.
  */
 export async function runHandOver(connections: Connections, job: JobOf<'hand-over'>): Promise<LoadResult> {
   const ends = job.via === 'unary' ? await stubEnds(connections, job) : await clientEnds(connections, job);
   const open = (index: number): Promise<Received> => ends.poll().then((complete) => ({ index, complete }));
   const polls = [0, 1].map(open);
-  await delay(IDLE_MS); // until they wait on the server
+  await delay(IDLE_MS); // until the polls wait on the server
   const meter = new LoadMeter();
   for (let i = 0; i < job.count; i++) {
     if (job.pauseMs > 0) await delay(job.pauseMs);
@@ -71,19 +71,19 @@ export async function runHandOver(connections: Connections, job: JobOf<'hand-ove
     polls[index] = open(index);
     await complete();
   }
-  // What is left open would take the tasks of the next run.
+  // Open polls would take the tasks of the next run.
   await Promise.all(polls.map(() => ends.enqueue()));
   await Promise.all(polls.map(async (poll) => await (await poll).complete()));
   return meter.result();
 }
 
-/** A task that the poll of this number got. */
+/** A task that the poll with this number got. */
 interface Received {
   readonly index: number;
   readonly complete: () => Promise<unknown>;
 }
 
-/** Of a hand-over: who enqueues one task, and who waits for one, and completes it. */
+/** The two sides of a hand-over: the producer of a task, and the consumer that waits for it and completes it. */
 interface Ends {
   readonly enqueue: () => Promise<unknown>;
   readonly poll: () => Promise<Received['complete']>;

@@ -5,11 +5,11 @@ import type { Job, JobReply, JobRequest, JobResults } from './jobs.ts';
 import { openOperation } from './operations.ts';
 import { PacedLoad } from './paced.ts';
 import { Polls } from './polls.ts';
+import { readBackups } from './read-backup.ts';
 import { runLoop } from './run-loop.ts';
 
 /*
- * A process that makes load. Its parent sends it jobs; connections stay open from one to the next. It ends with its
- * parent, whatever becomes of that.
+ * A process that generates load. Its parent sends it jobs. Connections stay open between jobs. It ends when its parent ends.
  */
 
 const connections = new Connections();
@@ -18,7 +18,7 @@ const paced = new PacedLoad();
 
 process.on('message', (request: JobRequest) => void answer(request));
 process.once('disconnect', () => process.exit(0));
-// Ctrl-C is the parent's to handle.
+// The parent handles Ctrl-C.
 process.on('SIGINT', () => {});
 
 async function answer({ id, job }: JobRequest): Promise<void> {
@@ -46,6 +46,8 @@ async function run(job: Job): Promise<JobResults[Job['kind']]> {
       return runHandOver(connections, job);
     case 'open-polls':
       return polls.open(job);
+    case 'backup':
+      return readBackups(connections, job);
     case 'wake-poll':
       return polls.wake(job);
     default:

@@ -3,18 +3,18 @@ import type { WorkersLoad, WorkersResult } from '../paper/load/workers-load.ts';
 
 /**
  * How tasks reach the server: in unary calls of the generated stub; through the typed client, which uses a stream; or through
- * that client with direct routing, which goes from there to the node that holds the group.
+ * that client with direct routing to the node that holds the group.
  */
 export type Via = 'unary' | 'client' | 'direct';
 
-/** What is done again and again. */
+/** The operation that a load repeats. */
 export type Operation =
   | ({ readonly kind: 'enqueue' } & Batches)
   /** Leases `batch` tasks and completes them; with `replace`, each completion enqueues another task atomically. */
   | ({ readonly kind: 'lease-complete'; readonly replace: boolean } & Batches)
-  /** Leases tasks in unary calls, and leaves it at that. */
+  /** Leases tasks in unary calls without completing them. */
   | { readonly kind: 'lease'; readonly queue: string; readonly batch: number }
-  /** Unary calls of so many callers in turn, a connection each; every call enqueues `batch` tasks to several queues. */
+  /** Unary calls of `callers` callers in turn, each with its connection. A call enqueues `batch` tasks to several queues. */
   | {
       readonly kind: 'enqueue-across';
       readonly queue: string;
@@ -23,8 +23,8 @@ export type Operation =
       readonly callers: number;
     }
   /**
-   * Updates of one task each through the typed client, over several queues; their (queue, PID) are those of others with
-   * the probability `collide`. With `sequential` each begins when the one before it is answered.
+   * Updates of one task each through the typed client, over several queues. With probability `collide` an update has a PID that
+   * others have, too. With `sequential` each update begins when the previous one is answered.
    */
   | {
       readonly kind: 'contended';
@@ -33,7 +33,7 @@ export type Operation =
       readonly collide: number;
       readonly sequential: boolean;
     }
-  /** RocksDB behind the store port and nothing else; see baselines/raw-store.ts. */
+  /** Only RocksDB behind the store port; see baselines/raw-store.ts. */
   | { readonly kind: 'store-enqueue'; readonly batch: number }
   | { readonly kind: 'store-lease-complete'; readonly batch: number }
   /** A file that is appended to and synced; see baselines/synced-file.ts. */
@@ -43,16 +43,16 @@ export type Operation =
 interface Batches {
   readonly via: Via;
   readonly queue: string;
-  /** The calls go to so many queues in turn instead, whose names begin with that of the queue. */
+  /** If set, the calls go to this number of queues in turn, whose names begin with `queue`. */
   readonly spread?: number;
   readonly batch: number;
-  /** Of each payload. Default 1,000. */
+  /** Bytes of each payload. Default 1,000. */
   readonly bytes?: number;
 }
 
-/** What a load generator can be asked for. Endpoints are `host:port`; for the store and the file they are the directory. */
+/** The jobs of a load generator. Endpoints are `host:port`; for the store and the file they are the directory. */
 export type Job =
-  /** Keeps `inFlight` operations going until the time is over, the tasks are done, or there is nothing left to lease. */
+  /** Keeps `inFlight` operations in progress until the time is over, the tasks are done, or no task is left. */
   | {
       readonly kind: 'loop';
       readonly endpoint: string;
@@ -64,12 +64,12 @@ export type Job =
       readonly pauseMs?: number;
     }
   /**
-   * Enqueues, leases and completes tasks of several queues in turn, at a fixed rate whatever the answers take, until the time
-   * is over or `stop-paced` comes. The client has its default settings: a call that fails for good is counted.
+   * Enqueues, leases and completes tasks of several queues in turn until the time is over or `stop-paced` arrives. The rate is
+   * fixed and does not depend on the answers. The client has its default settings. Calls that fail after all retries are counted.
    */
   | {
       readonly kind: 'paced';
-      /** One or several, separated by commas. */
+      /** One endpoint, or several separated by commas. */
       readonly endpoint: string;
       readonly via: Exclude<Via, 'unary'>;
       readonly queues: readonly string[];
@@ -78,11 +78,11 @@ export type Job =
       readonly tasksPerS: number;
       readonly ms: number;
     }
-  /** Runs workers of several threads each, as the paper's measurements do. */
+  /** Runs workers with several threads each, as in the paper's measurements. */
   | ({ readonly kind: 'workers' } & WorkersLoad)
   /** Ends the paced load of this process. */
   | { readonly kind: 'stop-paced' }
-  /** Runs a `Worker` whose handler does nothing until the time is over or so many tasks are completed. */
+  /** Runs a `Worker` whose handler does nothing until the time is over or `maxTasks` tasks are completed. */
   | {
       readonly kind: 'worker';
       readonly endpoint: string;
@@ -91,17 +91,17 @@ export type Job =
       readonly ms: number;
       readonly maxTasks: number;
     }
-  /** Enqueues a task for a consumer that waits for it, `count` times; latency from the call to the consumer's reply. */
+  /** Enqueues a task for a waiting consumer, `count` times. Latencies are from the call to the consumer's reply. */
   | {
       readonly kind: 'hand-over';
       readonly endpoint: string;
       readonly via: Via;
       readonly queue: string;
       readonly count: number;
-      /** Before each, in ms. */
+      /** Pause before each enqueue, in ms. */
       readonly pauseMs: number;
     }
-  /** Opens so many more long polls, over so many connections, and leaves them open. */
+  /** Opens `count` more long polls over `connections` connections, and leaves them open. */
   | {
       readonly kind: 'open-polls';
       readonly endpoint: string;
@@ -110,10 +110,12 @@ export type Job =
       readonly count: number;
       readonly connections: number;
     }
+  /** Backs a partition up again and again until the time is over. */
+  | { readonly kind: 'backup'; readonly endpoint: string; readonly partition: number; readonly ms: number }
   /** Enqueues one task and waits for the poll that gets it. */
   | { readonly kind: 'wake-poll'; readonly endpoint: string; readonly queue: string };
 
-/** What comes of each job. */
+/** The result of each job. */
 export interface JobResults {
   readonly loop: LoadResult;
   readonly paced: PacedResult;
@@ -122,17 +124,19 @@ export interface JobResults {
   readonly worker: LoadResult;
   readonly 'hand-over': LoadResult;
   readonly 'open-polls': { readonly open: number };
-  /** Time from the enqueue to the poll's reply, and how many polls got a task: one. */
+  /** Bytes of rows and log entries. `cpuMs`: CPU time of the load generator. */
+  readonly backup: { readonly bytes: number; readonly elapsedMs: number; readonly cpuMs: number };
+  /** Time from the enqueue to the poll's reply, and the number of polls that got a task, which should be one. */
   readonly 'wake-poll': { readonly ms: number; readonly woken: number };
 }
 
-/** From the parent to the generator. */
+/** A message from the parent to the generator. */
 export interface JobRequest {
   readonly id: number;
   readonly job: Job;
 }
 
-/** From the generator to the parent. */
+/** A message from the generator to the parent. */
 export type JobReply =
   | { readonly id: number; readonly result: JobResults[Job['kind']] }
   | { readonly id: number; readonly error: string };

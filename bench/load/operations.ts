@@ -12,10 +12,10 @@ import { dequeueOf, LEASE_MS, leaseTasks, newTasks, updateTasks } from './stub-c
 
 type OfKind<Kind extends Operation['kind']> = Extract<Operation, { readonly kind: Kind }>;
 
-/** Tasks that are left leased must not come back while anything is measured. */
+/** Long, because leased tasks must not become available during a measurement. */
 const LONG_LEASE_MS = 60 * 60_000;
 
-/** Makes an operation ready against an endpoint. */
+/** Prepares an operation against an endpoint. */
 export async function openOperation(
   connections: Connections,
   endpoint: string,
@@ -78,10 +78,10 @@ function stubLeaseComplete(stub: TaskMasterServiceClient, operation: OfKind<'lea
 }
 
 function stubLease(stub: TaskMasterServiceClient, { queue, batch }: OfKind<'lease'>): Operate {
-  return async () => (await leaseTasks(stub, queue, batch, { leaseMs: LONG_LEASE_MS })).length;
+  return async () => (await leaseTasks(stub, queue, batch, { leaseDurationMs: LONG_LEASE_MS })).length;
 }
 
-/** Each call fills several queues of one group; the callers take turns. */
+/** Each call enqueues to several queues of one group. The callers take turns. */
 function enqueueAcross(
   stubs: readonly TaskMasterServiceClient[],
   { queue, queues, batch }: OfKind<'enqueue-across'>,
@@ -100,7 +100,7 @@ function enqueueAcross(
   };
 }
 
-/** The queues of a load, one or many in turn. */
+/** The queues of a load: one queue, or many in turn. */
 function queueChooser(
   client: TaskMasterClient,
   { queue: name, spread }: OfKind<'enqueue' | 'lease-complete'>,

@@ -9,12 +9,12 @@ import { LEASE_MS } from './stub-calls.ts';
 
 type JobOf<Kind extends Job['kind']> = Extract<Job, { readonly kind: Kind }>;
 
-/** A server that answers nothing for long must not fill this process's memory: so many rounds are begun at most. */
+/** Limit of the rounds in progress, so that a server that does not answer cannot fill this process's memory. */
 const MOST_ROUNDS = 20_000;
 
 /**
- * Load at a fixed rate. Rounds begin when they are due, whether or not earlier ones have been answered, so that a pause of
- * the server shows in every call that would have been made in it.
+ * Load at a fixed rate. Rounds begin when they are due, even if earlier ones are not answered yet. So a pause of the server
+ * appears in the latency of every call that is due during it.
  */
 export class PacedLoad {
   #stop: (() => void) | undefined;
@@ -53,7 +53,7 @@ export class PacedLoad {
   }
 }
 
-/** Enqueues, leases and completes; resolves with how many tasks were completed. */
+/** Enqueues, leases and completes tasks. Resolves with the number of completed tasks. */
 async function oneRound(
   client: TaskMasterClient,
   queue: Queue<Uint8Array>,
@@ -72,13 +72,13 @@ async function oneRound(
   return completed === undefined ? 0 : leased.length;
 }
 
-/** Calls and what became of them. */
+/** The calls with their latencies and failures. */
 class Calls {
   readonly #latencies = createHistogram();
   #failed = 0;
   readonly #reasons: Record<string, number> = {};
 
-  /** Undefined when the call failed. */
+  /** Makes a call and measures its latency. Resolves with undefined if it failed. */
   async time<Reply>(began: number, call: () => Promise<Reply>): Promise<Reply | undefined> {
     try {
       return await call();
@@ -105,7 +105,7 @@ class Calls {
   }
 }
 
-/** Calls back at a fixed rate; what a busy event loop missed follows at once. */
+/** Calls back at a fixed rate. Callbacks that a busy event loop has delayed follow at once. */
 class Pace {
   readonly #intervalMs: number;
   readonly #tick: (number: number, due: number) => void;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 /** Payload of every task, in bytes. */
 export const PAYLOAD_BYTES = 1_000;
 
-/** So many different ones of each size, and of large ones fewer. */
+/** Number of different payloads of each size; large sizes have fewer. */
 const MOST_PAYLOADS = 64;
 const MOST_BYTES = 8 * 1024 * 1024;
 
@@ -24,7 +24,7 @@ class Payloads {
 const usual = new Payloads(PAYLOAD_BYTES);
 const others = new Map<number, Payloads>();
 
-/** A payload that no compression makes smaller. */
+/** A random payload, which cannot be compressed. */
 export function payload(bytes: number = PAYLOAD_BYTES): Buffer {
   if (bytes === PAYLOAD_BYTES) return usual.next();
   let payloads = others.get(bytes);

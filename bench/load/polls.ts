@@ -7,9 +7,9 @@ import { dequeueOf, leaseTasks, newTasks, updateTasks } from './stub-calls.ts';
 type JobOf<Kind extends Job['kind']> = Extract<Job, { readonly kind: Kind }>;
 
 const POLL_MS = 10 * 60_000;
-/** The server has heard of the polls once it has answered what came behind them on the same connections. */
+/** The polls have surely reached the server after this number of later calls on the same connections is answered. */
 const ROUND_TRIPS = 3;
-/** How long other polls may take to get a task that they must not get, in ms. */
+/** Time to wait for a second poll that wrongly gets a task, in ms. */
 const SECOND_WAKE_MS = 50;
 
 /** Long polls of this process that wait for tasks. */
@@ -41,7 +41,7 @@ export class Polls {
     return { open: this.#open };
   }
 
-  /** Hands one task to one of the polls. */
+  /** Enqueues one task and waits for the poll that gets it. */
   async wake({ endpoint, queue }: JobOf<'wake-poll'>): Promise<JobResults['wake-poll']> {
     const served = Promise.withResolvers<{ readonly task: Dequeue; readonly at: number }>();
     this.#woken = 0;
@@ -64,7 +64,7 @@ export class Polls {
         this.#woken++;
         this.#onTask?.(task, performance.now());
       },
-      // The server is gone at the end of the row; before, the missing answer shows.
+      // At the end of the row the server is gone. An earlier error is noticed by the missing answer.
       () => {
         this.#open--;
       },

@@ -1,4 +1,4 @@
-/** Queues that a load is spread over are in so many groups, and so in as many partitions, or nearly. */
+/** Number of groups of the queues of a load, and so about the number of their partitions. */
 const GROUPS = 100;
 
 /** Names of many queues. */
@@ -6,7 +6,7 @@ export function spreadNames(name: string, queues: number): readonly string[] {
   return Array.from({ length: queues }, (_, number) => `g${number % GROUPS}#${name}-${number}`);
 }
 
-/** Names the queue of each call: one and the same, or those of many in turn. */
+/** The queue of each call: always the same, or many in turn. */
 export function queueNamer(name: string, spread: number | undefined): () => string {
   if (spread === undefined) return () => name;
   const names = spreadNames(name, spread);

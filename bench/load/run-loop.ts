@@ -2,22 +2,22 @@ import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LoadResult } from '../measurement.ts';
 
-/** Does an operation once; resolves with the number of tasks it did. */
+/** Runs an operation once. Resolves with its number of tasks. */
 export type Operate = () => Promise<number>;
 
 export interface LoopOptions {
-  /** Operations going on at once. */
+  /** Number of concurrent operations. */
   readonly inFlight: number;
   readonly ms: number;
-  /** Ends when so many tasks are done. Default: never. */
+  /** The loop ends when this number of tasks is done. Default: no limit. */
   readonly maxTasks?: number | undefined;
-  /** After each operation, which does not count into what it takes: for what is to be measured idle. Default: none. */
+  /** Pause after each operation, in ms, which does not count as latency: measures an idle server. Default: none. */
   readonly pauseMs?: number | undefined;
 }
 
 /**
- * Keeps `inFlight` operations going. Each resolves with the number of tasks it did; 0 says that there are none left, and
- * ends its lane. What is unfinished when the time is over is waited for, but does not count.
+ * Keeps `inFlight` operations in progress. An operation that resolves with 0 tasks has found none left and is not repeated.
+ * Operations that end after the time are waited for, but do not count.
  */
 export async function runLoop(operate: Operate, options: LoopOptions): Promise<LoadResult> {
   const { inFlight, ms, maxTasks = Number.POSITIVE_INFINITY, pauseMs = 0 } = options;
@@ -30,7 +30,7 @@ export async function runLoop(operate: Operate, options: LoopOptions): Promise<L
       const done = await operate();
       const now = performance.now();
       if (done === 0) return;
-      // Unless nothing at all was done in time: then that is what it took.
+      // If no operation ended in time, the first one decides the elapsed time.
       if (now > end && inTime > 0) {
         meter.recordLate(done);
         return;
@@ -48,7 +48,7 @@ export async function runLoop(operate: Operate, options: LoopOptions): Promise<L
   return meter.result();
 }
 
-/** Counts tasks and their latencies, from its creation to the last task. */
+/** Counts tasks and latencies from its creation to the last task. */
 export class LoadMeter {
   readonly #latencies: RecordableHistogram = createHistogram();
   readonly #began = performance.now();
@@ -58,14 +58,14 @@ export class LoadMeter {
   #tasks = 0;
   #lateTasks = 0;
 
-  /** @param latencyMs of the operation; undefined where single operations have none. */
+  /** `latencyMs`: latency of the operation; undefined if it has none. */
   record(tasks: number, latencyMs?: number): void {
     this.#tasks += tasks;
     this.#last = performance.now();
     if (latencyMs !== undefined) this.#latencies.record(Math.max(1, Math.round(latencyMs * 1e6)));
   }
 
-  /** Tasks that were done after the time was over: they cost CPU all the same. */
+  /** Counts tasks that were done after the time was over: they used CPU time, too. */
   recordLate(tasks: number): void {
     this.#lateTasks += tasks;
   }

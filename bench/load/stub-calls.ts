@@ -14,7 +14,7 @@ import { payload } from './payload.ts';
 const NO_BYTES = new Uint8Array(0);
 export const LEASE_MS = 60_000;
 
-/** Changes tasks with a call of the generated stub, as a user of any language would. */
+/** Changes tasks with a call of the generated stub, like a program in any language. */
 export function updateTasks(
   stub: TaskMasterServiceClient,
   change: { readonly enqueue?: Enqueue[]; readonly dequeue?: Dequeue[] },
@@ -38,12 +38,12 @@ export function leaseTasks(
   stub: TaskMasterServiceClient,
   queues: string | readonly string[],
   maxTasks: number,
-  { waitMs = 0, leaseMs = LEASE_MS }: { readonly waitMs?: number; readonly leaseMs?: number } = {},
+  { waitMs = 0, leaseDurationMs = LEASE_MS }: { readonly waitMs?: number; readonly leaseDurationMs?: number } = {},
 ): Promise<LeasedTask[]> {
   const request: LeaseTasksRequest = {
     queues: typeof queues === 'string' ? [queues] : [...queues],
     maxTasks,
-    leaseDurationMs: leaseMs,
+    leaseDurationMs: leaseDurationMs,
     maxPid: NO_BYTES,
     waitMs,
     workerLabel: '',
@@ -57,7 +57,7 @@ export function leaseTasks(
   });
 }
 
-/** Tasks, of 1,000 bytes unless told otherwise, in the order of their enqueueing. */
+/** New tasks in FIFO order. `bytes`: size of each payload, default 1,000. */
 export function newTasks(queue: string, count: number, bytes?: number): Enqueue[] {
   return Array.from({ length: count }, () => ({
     queue,

@@ -3,7 +3,7 @@ import { UsageError } from '../arguments.ts';
 import { readPaperArguments } from './arguments.ts';
 import { figures } from './result.ts';
 
-test('measures everything unless figures are named', () => {
+test('measures all figures if none are named', () => {
   expect(readPaperArguments([])).toMatchObject({ kind: 'measure', figures, quick: false, out: 'bench/results/paper' });
   expect(readPaperArguments(['figure-3', 'table-1', '--quick', '--out', 'here'])).toMatchObject({
     figures: ['figure-3', 'table-1'],
@@ -13,7 +13,7 @@ test('measures everything unless figures are named', () => {
   });
 });
 
-test('draws again what was measured before', () => {
+test('draws the report of an earlier measurement again', () => {
   expect(readPaperArguments(['--from', 'a/result.json'])).toEqual({
     kind: 'redraw',
     from: 'a/result.json',
@@ -22,7 +22,7 @@ test('draws again what was measured before', () => {
 });
 
 test.each([
-  [['figure-2'], /the paper has no figure-2 that is measured here; there are: table-1, figure-3/],
+  [['figure-2'], /figure-2 is not measured; the figures are: table-1, figure-3/],
   [['--seconds', '0'], /--seconds: 0 is not a number above 0/],
   [['--nonsense'], /--nonsense/],
 ])('refuses %j', (argv, message) => {

@@ -3,19 +3,19 @@ import { parseArgs } from 'node:util';
 import { UsageError } from '../arguments.ts';
 import { type Figure, figures } from './result.ts';
 
-export const PAPER_HELP = `Measures what figures 3 to 7 and Table 1 of the paper show, and writes a report with plots.
+export const PAPER_HELP = `Measures figures 3 to 7 and table 1 of the paper, and writes a report with plots.
 
-  npm run bench -- paper                      everything, about 20 minutes
-  npm run bench -- paper figure-3 table-1     some of it: ${figures.join(', ')}
-  npm run bench -- paper --quick              whether everything works, within 2 minutes; the figures say nothing
-  npm run bench -- paper --from result.json   the report once more, from data measured before
+  npm run bench -- paper                      all figures, about 20 minutes
+  npm run bench -- paper figure-3 table-1     some of them: ${figures.join(', ')}
+  npm run bench -- paper --quick              a test of all figures within 2 minutes; the figures mean nothing
+  npm run bench -- paper --from result.json   the report again, from earlier data
 
 Options:
-  --out DIR      where report.md, its plots and result.json go (default bench/results/paper, or where --from is)
-  --from FILE    measures nothing: draws what a run left in its result.json
+  --out DIR      directory for report.md, its plots and result.json (default bench/results/paper, or that of --from)
+  --from FILE    measures nothing, but draws the result.json of an earlier run
   --quick        short runs, few points
-  --seconds N    what of each run counts (default 4)
-  --dir DIR      where data is kept meanwhile, up to 10 GB (default: the system's temporary directory)
+  --seconds N    duration of the measured part of each run (default 4)
+  --dir DIR      directory for temporary data, up to 10 GB (default: the system's temporary directory)
   --help
 `;
 
@@ -31,11 +31,11 @@ export type PaperArguments =
       readonly seconds: number | undefined;
       readonly dir: string;
       readonly out: string;
-      /** As it was typed, about. */
+      /** The command line, without options that do not change the figures. */
       readonly command: string;
     };
 
-/** @throws UsageError */
+/** Parses the command line. Throws `UsageError`. */
 export function readPaperArguments(argv: readonly string[]): PaperArguments {
   const { values, positionals } = parse(argv);
   if (values.help) return { kind: 'help' };
@@ -70,7 +70,7 @@ function parse(argv: readonly string[]) {
   }
 }
 
-/** What decides the figures; where they are kept does not. */
+/** The arguments that change the figures. */
 function shown(positionals: readonly string[], { quick, seconds }: { quick: boolean; seconds?: string }): string[] {
   return [...positionals, ...(quick ? ['--quick'] : []), ...(seconds === undefined ? [] : [`--seconds ${seconds}`])];
 }
@@ -78,7 +78,7 @@ function shown(positionals: readonly string[], { quick, seconds }: { quick: bool
 function figureNamed(name: string): Figure {
   const figure = figures.find((one) => one === name);
   if (figure !== undefined) return figure;
-  throw new UsageError(`the paper has no ${name} that is measured here; there are: ${figures.join(', ')}`);
+  throw new UsageError(`${name} is not measured; the figures are: ${figures.join(', ')}`);
 }
 
 function secondsOf(text: string | undefined): number | undefined {

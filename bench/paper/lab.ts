@@ -5,20 +5,20 @@ import { queueName, type WorkersLoad, type WorkersResult } from './load/workers-
 import type { Figure, Point } from './result.ts';
 import { rateSpreadOf } from './spread.ts';
 
-/** How long and how finely is measured. */
+/** Durations and sizes of the measurements. */
 export interface PaperScale {
   readonly quick: boolean;
-  /** Part of the paper's threads that each worker has. */
+  /** Threads of each worker, as a fraction of the paper's. */
   readonly threads: number;
-  /** What of a run counts, and what comes before, in ms. */
+  /** Duration of the measured part of a run, and of the warm-up before it, in ms. */
   readonly runMs: number;
   readonly warmUpMs: number;
 }
 
-/** What experiments work with. */
+/** The tools of the experiments. */
 export interface Lab {
   readonly scale: PaperScale;
-  /** Where data is kept meanwhile. */
+  /** Directory for temporary data. */
   readonly dir: string;
   progress(doing: string): void;
 }
@@ -29,21 +29,21 @@ export interface Experiment {
   run(lab: Lab): AsyncGenerator<Point, void>;
 }
 
-/** The paper's: "worker processes with 10 threads each", of which most experiments have 50, and 1 KB of payload. */
+/** As in the paper: "worker processes with 10 threads each", in most experiments 50 of them, and payloads of 1 KB. */
 export const WORKERS = 50;
 const THREADS = 10;
 export const TASK_BYTES = 1_000;
 
-/** The paper's node has 1 GB for its cache unless it says otherwise. */
+/** The cache of the paper's node: 1 GB in most experiments. */
 export const PAPER_CACHE = cacheFlag(2 ** 30);
 
-/** Tasks that long queues hold before enqueues into them are measured. */
+/** Number of tasks in long queues before enqueues into them are measured. */
 export const LONG_QUEUES_TASKS = 200_000;
 
-/** Calls of a load may not wait at the client for the node to have room: payloads in flight stay below this, in bytes. */
+/** Limit of the payload bytes in flight, so that calls do not wait at the client for room at the node. */
 const IN_FLIGHT_BYTES = 50e6;
 
-/** A load is stopped by its time or by having nothing left, so that this much time is none. */
+/** Time limit of a fill: large, because the number of tasks ends a fill. */
 const FILL_MS = 10 * 60_000;
 const FILL_BATCH = 500;
 const DELETES_AT_ONCE = 50;
@@ -56,24 +56,24 @@ export function cacheFlag(bytes: number): string {
   return `--engine-cache-bytes=${bytes}`;
 }
 
-/** Of a quick run, only some points of a sweep. */
+/** The points of a sweep; a quick run has only some. */
 export function sweep<T>({ scale }: Lab, full: readonly T[], quick: readonly T[]): readonly T[] {
   return scale.quick ? quick : full;
 }
 
 let groups = 0;
 
-/** Consistency groups that nobody has used, one for each worker. */
+/** New consistency groups, one for each worker. */
 export function newGroups(count: number): string[] {
   return Array.from({ length: count }, () => `w${groups++}`);
 }
 
-/** The paper's threads of a worker, or fewer where their payloads would be more than a node takes at once. */
+/** The paper's threads of a worker, or fewer if their payloads would exceed the limit of a node. */
 export function threadsFor(batch: number, taskBytes: number, workers = WORKERS): number {
   return Math.max(1, Math.min(THREADS, Math.floor(IN_FLIGHT_BYTES / (batch * taskBytes * workers))));
 }
 
-/** What the loads of most experiments have in common. */
+/** A load with the defaults of most experiments. */
 export function load(
   { scale }: Lab,
   of: Pick<WorkersLoad, 'endpoint' | 'groups' | 'operation'> & Partial<WorkersLoad>,
@@ -84,12 +84,12 @@ export function load(
   return { ...whole, threads: Math.ceil(whole.threads * scale.threads) };
 }
 
-/** Tasks that a load may take in its time at a rate, and enough for all its calls to find some. */
+/** Number of tasks that a load may process in its time at a rate; at least enough for all its concurrent calls. */
 export function tasksFor({ ms, threads, groups, batch }: WorkersLoad, expectedPerS: number): number {
   return Math.max((expectedPerS * ms) / 1000, 3 * threads * groups.length * batch);
 }
 
-/** Enqueues about so many tasks into the queues of some workers. */
+/** Enqueues about `tasks` tasks to the queues of some workers. */
 export async function fill(
   generator: LoadGenerator,
   into: Pick<WorkersLoad, 'endpoint' | 'groups'> & Partial<WorkersLoad>,
@@ -111,7 +111,7 @@ export async function fill(
   });
 }
 
-/** Deletes the queues of some workers, and gives the node a moment to take their rows away. */
+/** Deletes the queues of some workers, and waits a moment for the deletion of their rows. */
 export async function deleteQueues(
   endpoint: string,
   { groups, queues }: Pick<WorkersLoad, 'groups' | 'queues'>,
@@ -126,8 +126,7 @@ export async function deleteQueues(
 }
 
 /**
- * A node whose queues hold tasks of which it has none in memory, as the paper's had: whether a PID is taken must be looked
- * up in the store.
+ * A node with queues whose tasks are not in memory, as in the paper: it must look up in the store whether a PID exists.
  */
 export async function nodeWithLongQueues(
   lab: Lab,
@@ -145,7 +144,7 @@ export async function nodeWithLongQueues(
   return processes.node(dir, [PAPER_CACHE]);
 }
 
-/** @throws Error when nothing was done */
+/** The point of a chart from the results of a load. Throws if no task was done. */
 export function pointOf(figure: Figure, series: string, x: number, results: readonly WorkersResult[]): Point {
   const [first, ...others] = results;
   if (first === undefined || results.some(({ tasks }) => tasks === 0)) {
@@ -164,7 +163,7 @@ export function pointOf(figure: Figure, series: string, x: number, results: read
       together,
       sumOf(({ tasksPerS }) => tasksPerS),
     ),
-    // Loads side by side are alike.
+    // Concurrent loads have about the same latencies.
     latencyMs: first.latencyMs,
     refused: sumOf(({ refused }) => refused),
     ranDry: results.some(({ ranDry }) => ranDry),

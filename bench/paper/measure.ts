@@ -14,16 +14,16 @@ import { singleTasks } from './experiments/single-tasks.ts';
 import type { Experiment, PaperScale } from './lab.ts';
 import type { Figure, PaperResult, Point } from './result.ts';
 
-/** In the order of the paper's text. */
+/** The experiments in the order of the paper's text. */
 const experiments: readonly Experiment[] = [contention, cache, singleTasks, bulk, isolation, cluster];
 
 const FULL: PaperScale = { quick: false, threads: 1, runMs: 4_000, warmUpMs: 1_500 };
-/** For a look at whether everything works; its figures say nothing. */
+/** For a test that everything works. Its figures mean nothing. */
 const QUICK: PaperScale = { quick: true, threads: 0.2, runMs: 500, warmUpMs: 300 };
 
 type MeasureArguments = Extract<PaperArguments, { readonly kind: 'measure' }>;
 
-/** Yields what is known after each figure: a long run must not be lost with its last figure. */
+/** Yields the result after each figure, so that a failure of a later figure does not lose it. */
 export async function* measurePaper(args: MeasureArguments): AsyncGenerator<PaperResult, void> {
   const base = args.quick ? QUICK : FULL;
   const scale = args.seconds === undefined ? base : { ...base, runMs: args.seconds * 1000 };
@@ -83,7 +83,7 @@ function versions(): Record<string, string> {
   };
 }
 
-/** Undefined where this is no clone, or git is not installed. */
+/** Undefined if this is not a clone, or git is not installed. */
 function gitCommit(): string | undefined {
   try {
     return execFileSync('git', ['describe', '--always', '--dirty'], {

@@ -2,17 +2,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { metricOf } from '../metrics.ts';
 import type { ServerProcess } from '../processes.ts';
 
-/** What a node has read from its store since it started. */
+/** The reads of a node from its store since its start. */
 export interface NodeCounters {
   /** Reads of many tasks, to extend the head of a queue in memory. */
   readonly refills: number;
   /** Reads of single tasks. */
   readonly coldReads: number;
-  /** On this process's clock, in ms. */
+  /** Time of the reading by this process's clock, in ms. */
   readonly at: number;
 }
 
-/** Reads the counters behind the warm-up, and again and again until the work is done. */
+/** Reads the counters after the warm-up, and then repeatedly until the work is done. */
 export async function watchCounters(
   node: ServerProcess,
   warmUpMs: number,
@@ -23,7 +23,7 @@ export async function watchCounters(
   const done = () => {
     isDone = true;
   };
-  // Whether it failed is told to whoever awaits the work itself.
+  // The caller awaits the work itself and sees its failure.
   const ended = work.then(done, done);
   const samples: NodeCounters[] = [];
   for (let waitMs = warmUpMs; !isDone; waitMs = everyMs) {
@@ -33,7 +33,7 @@ export async function watchCounters(
   return samples;
 }
 
-/** Increase per second between each sample and the next. */
+/** Increase per second between neighbouring samples. */
 export function perSecond(samples: readonly NodeCounters[], of: (counters: NodeCounters) => number): number[] {
   return samples.slice(1).flatMap((sample, i) => {
     const before = samples[i];

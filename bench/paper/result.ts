@@ -4,55 +4,55 @@ import { messageOf } from '../report.ts';
 import type { RateSpread, Spread } from './spread.ts';
 
 export const figures = ['table-1', 'figure-3', 'figure-4', 'figure-5', 'figure-6', 'figure-7'] as const;
-/** As the paper numbers them. */
+/** The figures with the numbers of the paper. */
 export type Figure = (typeof figures)[number];
 
 /** One measured point of a figure. */
 export interface Point {
   readonly figure: Figure;
   readonly series: string;
-  /** What the figure's sweep varies; 0 where nothing is. */
+  /** The varied value of the figure's sweep; 0 without a sweep. */
   readonly x: number;
   readonly tasksPerS: RateSpread;
   readonly latencyMs: Spread;
   /** Reads of the store. */
   readonly readsPerS?: Spread;
   readonly readsPer1000Tasks?: number;
-  /** Refills of the queue that is watched. */
+  /** Refills of the observed queue. */
   readonly refillsPerMin?: number;
-  /** What the load beside it did. */
+  /** Rate of the other load. */
   readonly besideTasksPerS?: number;
   /** CPU time of all servers for each task, in µs. */
   readonly serverCpuUs?: number;
-  /** Calls that were refused as OVERLOADED and made again. */
+  /** Number of calls that were refused as OVERLOADED and retried. */
   readonly refused: number;
-  /** There was nothing left to lease before the time was over. */
+  /** True if no task was left before the time was over. */
   readonly ranDry: boolean;
 }
 
-/** What a run came to: all that is needed to draw its report again. */
+/** The result of a run, with all data that its report needs. */
 export interface PaperResult {
   readonly format: 1;
   readonly command: string;
-  /** When it began: ISO 8601, UTC. */
+  /** Start of the run: ISO 8601, UTC. */
   readonly date: string;
   readonly minutes: number;
-  /** The figures of a quick run say nothing. */
+  /** True for a quick run, whose figures mean nothing. */
   readonly quick: boolean;
-  /** What of each run counts, in seconds. */
+  /** Duration of the measured part of each run, in seconds. */
   readonly seconds: number;
-  /** With its load average of the last minute before it began. */
+  /** The machine, with the load average before the run. */
   readonly machine: string;
   readonly versions: Readonly<Record<string, string>>;
   readonly points: readonly Point[];
-  /** Figures that could not be measured to their end, and why. */
+  /** Figures that could not be measured completely, with the reasons. */
   readonly failures: readonly { readonly figure: Figure; readonly error: string }[];
 }
 
-/** The file is not one that a run has written; the message says why. */
+/** The file is not the result of a run; the message says why. */
 class UnreadableResultError extends UsageError {}
 
-/** @throws UnreadableResultError */
+/** Reads the result of a run. Throws `UnreadableResultError`. */
 export async function readResult(file: string): Promise<PaperResult> {
   let read: unknown;
   try {

@@ -8,8 +8,7 @@ import { type PaperResult, readResult } from './result.ts';
 const RESULT_FILE = 'result.json';
 
 /**
- * `npm run bench -- paper …`. Resolves with the exit code.
- * @throws UsageError
+ * Runs `npm run bench -- paper …`. Resolves with the exit code. Throws `UsageError`.
  */
 export async function runPaper(argv: readonly string[]): Promise<number> {
   const args = readPaperArguments(argv);
@@ -29,13 +28,13 @@ export async function runPaper(argv: readonly string[]): Promise<number> {
 
 type MeasureArguments = Extract<PaperArguments, { readonly kind: 'measure' }>;
 
-/** Resolves with the exit code: 1 when a figure could not be measured. */
+/** Resolves with the exit code: 1 if a figure could not be measured. */
 async function measure(args: MeasureArguments): Promise<number> {
   await mkdir(args.dir, { recursive: true });
   await mkdir(args.out, { recursive: true });
   if (isInMemory(args.dir)) {
     process.stderr.write(
-      `${args.dir} is in memory: syncs cost nothing there; choose a directory on a disk with --dir\n`,
+      `${args.dir} is in memory, where syncs take no time: choose a directory on a disk with --dir\n`,
     );
   }
   let last: PaperResult | undefined;
@@ -48,13 +47,13 @@ async function measure(args: MeasureArguments): Promise<number> {
 }
 
 async function draw(result: PaperResult, out: string): Promise<void> {
-  // The chart library is large: rows of the benchmark need not wait for it.
+  // Imported only here, because the chart library is large and rows of the benchmark do not need it.
   const { writeReport } = await import('./report/write-report.ts');
   const files = await writeReport(result, out);
   process.stdout.write(`${files.map((file) => join(out, file)).join('\n')}\n`);
 }
 
-/** More digits than were measured make the file hard to compare. */
+/** Rounds figures to the measured precision, so that files are easy to compare. */
 function roundFigures(_key: string, value: unknown): unknown {
   return typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value;
 }

@@ -1,13 +1,13 @@
 import { median, percentile } from '../measurement.ts';
 
-/** A figure and how far it moved while it was measured: the paper's points have error bars at the 20th and the 80th percentile. */
+/** A figure with its variation. The paper's points have error bars from the 20th to the 80th percentile. */
 export interface Spread {
   readonly median: number;
   readonly p20: number;
   readonly p80: number;
 }
 
-/** A rate in intervals of one run. */
+/** The rates in the intervals of one run. */
 export interface RateSpread extends Spread {
   readonly mean: number;
   /** Standard deviation over the intervals, in percent of the mean. */

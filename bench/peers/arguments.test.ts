@@ -5,14 +5,14 @@ import { peers } from './peers.ts';
 const namesOf = (...argv: string[]): string[] => readPeersArguments(argv).peers.map(({ name }) => name);
 
 describe('the arguments of the comparison', () => {
-  test('mean every peer, and every workload but the one that takes long', () => {
+  test('select by default every peer, and every workload except the long one', () => {
     const { workloads } = readPeersArguments([]);
     expect(namesOf()).toEqual(peers.map(({ name }) => name));
     expect(workloads).toContain('enqueue-single');
     expect(workloads).not.toContain('memory-1m');
   });
 
-  test('keep this system among those that are named', () => {
+  test('add this system to the named peers', () => {
     expect(namesOf('rabbitmq', 'bullmq', 'rabbitmq')).toEqual(['taskmaster', 'rabbitmq', 'bullmq']);
     expect(namesOf('taskmaster')).toEqual(['taskmaster']);
   });
@@ -28,10 +28,10 @@ describe('the arguments of the comparison', () => {
   });
 
   test.each([
-    ['a peer nobody knows', ['kafka'], 'no peer is named kafka; there are: taskmaster, bullmq'],
-    ['a workload nobody knows', ['--workload', 'W1'], 'no workload is named W1; there are: enqueue-single'],
+    ['an unknown peer', ['kafka'], 'there is no peer kafka; the peers are: taskmaster, bullmq'],
+    ['an unknown workload', ['--workload', 'W1'], 'there is no workload W1; the workloads are: enqueue-single'],
     ['half a round', ['--rounds', '1.5'], '--rounds: 1.5 is not a number above 0'],
-    ['a flag nobody knows', ['--fast'], "Unknown option '--fast'"],
+    ['an unknown flag', ['--fast'], "Unknown option '--fast'"],
   ])('are refused: %s', (_what, argv, message) => {
     expect(() => readPeersArguments(argv)).toThrow(PeersUsageError);
     expect(() => readPeersArguments(argv)).toThrow(message);

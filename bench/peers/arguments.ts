@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { type Peer, peerNamed, peers } from './peers.ts';
 import { type WorkloadName, workloadNames } from './results.ts';
 
-export const PEERS_HELP = `Compares this system with others that people use, as far as they are installed.
+export const PEERS_HELP = `Compares this system with other queues that are installed on this machine.
 
   npm run bench -- peers                     all of them, about 10 minutes
   npm run bench -- peers bullmq rabbitmq     some of them, and this system
@@ -14,19 +14,19 @@ Workloads: ${workloadNames.join(', ')}
 
 Options:
   --workload NAME   one of the workloads; may be repeated (default: all but memory-1m)
-  --rounds N        how often each is measured, in turn with the others; medians are shown (default 3)
+  --rounds N        number of rounds, of which medians are shown (default 3)
   --seconds N       length of one run (default 3)
-  --quick           one short round; the figures say nothing
+  --quick           one short round; the figures mean nothing
   --json            one JSON object per line on standard output
-  --out FILE        the same lines into a file
-  --dir DIR         where data is kept meanwhile (default: the system's temporary directory)
+  --out FILE        writes the same lines to a file
+  --dir DIR         directory for temporary data (default: the system's temporary directory)
   --help
 
-Servers are started on loopback, on free ports, with data of their own, and sync before they acknowledge. Client libraries
-are installed into bench/peers/node_modules the first time. The exit code is 1 when something could not be measured.
+Servers are started on loopback, on free ports, with new data directories, and sync before they acknowledge. The first run
+installs client libraries into bench/peers/node_modules. The exit code is 1 if something could not be measured.
 `;
 
-/** The command line cannot be understood; the message says why. */
+/** The command line is wrong; the message says why. */
 export class PeersUsageError extends Error {
   override readonly name = 'PeersUsageError';
 }
@@ -44,12 +44,12 @@ export interface PeersArguments {
   readonly dir: string;
 }
 
-/** @throws PeersUsageError */
+/** Parses the command line. Throws `PeersUsageError`. */
 export function readPeersArguments(argv: readonly string[]): PeersArguments {
   const { values, positionals } = parse(argv);
   const { quick, help, json, out, dir } = values;
   const workloads = values.workload.map(workloadNamed);
-  // This system is what the others are compared with.
+  // This system is always measured, because the others are compared with it.
   const named =
     positionals.length === 0 ? peers : peers.filter((_peer, i) => i === 0).concat(positionals.map(peerOfName));
   return {
@@ -90,13 +90,13 @@ function parse(argv: readonly string[]) {
 function peerOfName(name: string): Peer {
   const peer = peerNamed(name);
   if (peer !== undefined) return peer;
-  throw new PeersUsageError(`no peer is named ${name}; there are: ${peers.map((one) => one.name).join(', ')}`);
+  throw new PeersUsageError(`there is no peer ${name}; the peers are: ${peers.map((one) => one.name).join(', ')}`);
 }
 
 function workloadNamed(name: string): WorkloadName {
   const workload = workloadNames.find((one) => one === name);
   if (workload !== undefined) return workload;
-  throw new PeersUsageError(`no workload is named ${name}; there are: ${workloadNames.join(', ')}`);
+  throw new PeersUsageError(`there is no workload ${name}; the workloads are: ${workloadNames.join(', ')}`);
 }
 
 function positive(flag: string, text: string | undefined, isRight = Number.isFinite): number | undefined {

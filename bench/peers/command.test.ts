@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { parseResults } from './results.ts';
 
-/** As the build made it: `npm run bench` starts it like this. */
+/** The built program, which `npm run bench` starts. */
 const program = fileURLToPath(new URL('../dist/run.js', import.meta.url));
 
 let dir = '';
@@ -16,8 +16,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
 
-// Of this system alone, which needs no other server and no library that is not there.
-test('the comparison prints and keeps a result for each workload, and leaves nothing behind', {
+// Only this system, which needs no other server and no additional library.
+test('the comparison prints and stores a result for each workload, and leaves no files or processes', {
   timeout: 180_000,
 }, async () => {
   const data = join(dir, 'data');

@@ -9,7 +9,7 @@ import { missingOf } from './peers.ts';
 import { formatResult, OURSELVES } from './results.ts';
 import { peersTable } from './table.ts';
 
-/** `npm run bench -- peers`. Resolves with the exit code. */
+/** Runs `npm run bench -- peers`. Resolves with the exit code. */
 export async function runPeers(argv: readonly string[]): Promise<number> {
   try {
     const args = readPeersArguments(argv);
@@ -29,7 +29,7 @@ async function compare(args: PeersArguments): Promise<number> {
   await mkdir(args.dir, { recursive: true });
   if (isInMemory(args.dir)) {
     process.stderr.write(
-      `${args.dir} is in memory: syncs cost nothing there; choose a directory on a disk with --dir\n`,
+      `${args.dir} is in memory, where syncs take no time: choose a directory on a disk with --dir\n`,
     );
   }
   const missing = args.peers.flatMap((peer) => {

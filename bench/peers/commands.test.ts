@@ -16,7 +16,7 @@ test('a command is found in the first directory that has an executable file of i
   await Promise.all(dirs.map((dir) => rm(dir, { recursive: true })));
 });
 
-test('one that is missing is told with how to install it', () => {
+test('the error for a missing command says how to install it', () => {
   expect(() => findCommand('no-such-server', 'apt-get install it')).toThrow(NotInstalledError);
   try {
     findCommand('no-such-server', 'apt-get install it');

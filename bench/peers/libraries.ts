@@ -7,12 +7,12 @@ import { dirname, extname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 /*
- * The client libraries of the peers are no dependencies of the workspace: nobody who builds or tests it needs them. They
- * are named, pinned and locked beside this file, and installed there the first time somebody asks for the comparison.
+ * The client libraries of the peers are not dependencies of the workspace, because builds and tests do not need them. A manifest
+ * and a lockfile beside this file pin them. The first comparison installs them there.
  */
 
 const here = fileURLToPath(import.meta.url);
-/** Where their manifest is: beside the source of this file, not beside what the build makes of it. */
+/** The folder of their manifest: beside the source of this file, not beside the built file. */
 const home = extname(here) === '.ts' ? dirname(here) : join(dirname(here), '..', '..', 'peers');
 const require = createRequire(join(home, 'package.json'));
 const LOCKFILE = 'pnpm-lock.yaml';
@@ -24,9 +24,7 @@ export class CannotInstallError extends Error {
 }
 
 /**
- * Installs what the lockfile says, unless that is there already. What is said meanwhile goes to standard error.
- *
- * @throws CannotInstallError
+ * Installs the libraries of the lockfile if they are missing. The output goes to standard error. Throws `CannotInstallError`.
  */
 export async function installLibraries(onInstall: () => void): Promise<void> {
   const lock = readFileSync(join(home, LOCKFILE));
@@ -34,7 +32,7 @@ export async function installLibraries(onInstall: () => void): Promise<void> {
   if (installed() === wanted) return;
   onInstall();
   const { installedBy } = require('./package.json') as { readonly installedBy: string };
-  // None of them needs its scripts; without them nothing is compiled.
+  // No library needs its install scripts, and without them nothing is compiled.
   const install = ['install', '--ignore-workspace', '--ignore-scripts', '--frozen-lockfile', '--reporter=append-only'];
   const npx = spawn('npx', ['-y', installedBy, ...install], { cwd: home, stdio: ['ignore', 2, 2] });
   const [code] = (await once(npx, 'exit').catch((cause: unknown) => {
@@ -45,14 +43,12 @@ export async function installLibraries(onInstall: () => void): Promise<void> {
   writeFileSync(stamp, wanted);
 }
 
-/**
- * A library by its name. The workspace has no types of it: the caller says what it uses.
- */
+/** Loads a library by name. The workspace has no types of it: the caller declares the parts that it uses. */
 export async function loadLibrary<T>(name: string): Promise<T> {
   return (await import(pathToFileURL(require.resolve(name)).href)) as T;
 }
 
-/** Name and version; the manifest pins it exactly. */
+/** Name and version of a library, which the manifest pins exactly. */
 export function libraryVersion(name: string): string {
   const { dependencies } = require('./package.json') as { readonly dependencies: Readonly<Record<string, string>> };
   return `${name} ${dependencies[name] ?? '?'}`;

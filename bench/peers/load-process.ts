@@ -3,16 +3,16 @@ import { peerNamed } from './peers.ts';
 import { PeerLoad, type WorkloadRequest, type WorkloadResult } from './workloads.ts';
 
 /*
- * The process that makes load on a peer, through the peer's own library. It ends with its parent, whatever becomes of that.
+ * The process that generates load for a peer, through the peer's own library. It ends when its parent ends.
  */
 
-/** From the parent. */
+/** A request of the parent. */
 export type PeerRequest =
   | { readonly kind: 'connect'; readonly peer: string; readonly endpoint: string }
   | { readonly kind: 'run'; readonly request: WorkloadRequest }
   | { readonly kind: 'close' };
 
-/** To the parent: one for each request. */
+/** A reply to the parent, one for each request. */
 export type PeerReply =
   | { readonly kind: 'connected'; readonly version: string }
   | { readonly kind: 'ran'; readonly result: WorkloadResult | undefined }
@@ -28,7 +28,7 @@ process.on('message', (request: PeerRequest) => {
   );
 });
 process.once('disconnect', () => process.exit(0));
-// Ctrl-C is the parent's to handle.
+// The parent handles Ctrl-C.
 process.on('SIGINT', () => {});
 
 async function answer(request: PeerRequest): Promise<PeerReply> {

@@ -19,7 +19,7 @@ const run = (peer: string, tasks: number, p50Ms: number | undefined, more: Parti
   ...more,
 });
 
-test('the rounds of a peer and a workload become one result of medians', () => {
+test('the rounds of a peer and a workload give one result with medians', () => {
   const runs = [run('a', 20_000, 3), run('b', 8_000, undefined), run('a', 60_000, 1), run('a', 30_000, 2)];
   expect(summarize(runs)).toMatchObject([
     { peer: 'a', tasksPerS: 15_000, p50Ms: 2, p99Ms: undefined, all: [10_000, 30_000, 15_000] },
@@ -27,12 +27,12 @@ test('the rounds of a peer and a workload become one result of medians', () => {
   ]);
 });
 
-test('what is a latency has no rate', () => {
+test('a workload of latencies has no rate', () => {
   const [result] = summarize([run('a', 200, 0.3, { workload: 'enqueue-to-waiting' })]);
   expect(result).toMatchObject({ tasksPerS: undefined, p50Ms: 0.3, all: [0.3] });
 });
 
-test('memory is told with the tasks it holds', () => {
+test('a result of memory has the number of tasks', () => {
   const [result] = summarize([run('a', 1_000_000, undefined, { workload: 'memory-1m', memoryMib: 512 })]);
   expect(result?.more).toEqual({ tasks: 1_000_000, memory_mib: 512 });
 });

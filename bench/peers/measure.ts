@@ -9,12 +9,12 @@ import type { PeerResult, WorkloadName } from './results.ts';
 import type { WorkloadResult } from './workloads.ts';
 
 const MIB = 1024 * 1024;
-/** A server is left alone for so long before its memory counts. */
+/** Time without calls before the memory of a server is measured. */
 const SETTLE_MS = 3_000;
 
 /**
- * On one server in this order: first what wants an empty queue, then what takes tasks, then what leaves them. Memory is
- * measured on a server of its own.
+ * The order on one server: first workloads that need an empty queue, then those that take tasks, then those that leave tasks.
+ * Memory is measured on another server.
  */
 const ORDER: readonly WorkloadName[] = [
   'enqueue-to-waiting',
@@ -29,19 +29,19 @@ export interface PeerPlan {
   readonly peers: readonly Peer[];
   readonly workloads: readonly WorkloadName[];
   readonly rounds: number;
-  /** Of one run, in ms. */
+  /** Duration of one run, in ms. */
   readonly runMs: number;
-  /** Tasks handed to a waiting consumer in one round. */
+  /** Number of tasks for a waiting consumer in one round. */
   readonly handOvers: number;
-  /** Tasks in the queue whose memory is measured. */
+  /** Number of tasks in the queue whose memory is measured. */
   readonly deepTasks: number;
   progress(doing: string): void;
 }
 
-/** What could not be measured. */
+/** A workload that could not be measured. */
 interface PeerFailure {
   readonly peer: string;
-  /** Undefined: nothing of it. */
+  /** Undefined: the peer could not be measured at all. */
   readonly workload: WorkloadName | undefined;
   readonly error: string;
 }
@@ -51,7 +51,7 @@ export interface PeerReport {
   readonly failures: readonly PeerFailure[];
 }
 
-/** What one round showed of one workload. */
+/** The result of one workload in one round. */
 export interface Run extends WorkloadResult {
   readonly peer: string;
   readonly workload: WorkloadName;
@@ -61,8 +61,8 @@ export interface Run extends WorkloadResult {
 }
 
 /**
- * Measures peers in rounds: in each every peer runs each workload once, on a new server, before the next round begins. So a
- * neighbour that makes the machine slow for a while makes it slow for all of them.
+ * Measures peers in rounds. In each round every peer runs each workload once, on a new server. So if another process slows the
+ * machine for some time, it slows all peers.
  */
 export async function measurePeers(processes: Processes, plan: PeerPlan): Promise<PeerReport> {
   const runs: Run[] = [];
@@ -80,7 +80,7 @@ export async function measurePeers(processes: Processes, plan: PeerPlan): Promis
   return { results: summarize(runs), failures };
 }
 
-/** Adds what it sees to `runs` and `failures`. A workload that fails ends the round of its peer. */
+/** Adds results to `runs` and `failures`. A workload that fails ends the round of its peer. */
 async function measureOne(
   processes: Processes,
   peer: Peer,

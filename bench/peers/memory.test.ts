@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { descendants } from './memory.ts';
 
-test('the processes of a server are those it started, and those they started', () => {
+test('the processes of a server include all its descendants', () => {
   const parentOf = new Map([
     [7, 5],
     [5, 2],

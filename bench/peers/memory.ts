@@ -4,8 +4,8 @@ const PARENT_FIELD = 1;
 const KIB = 1024;
 
 /**
- * Memory of processes and all their descendants in bytes, what they share counted once; undefined where the system does
- * not tell.
+ * Memory of processes and all their descendants, in bytes. Shared memory counts once. Undefined if the system does not report
+ * it.
  */
 export function memoryOfTrees(roots: readonly number[]): number | undefined {
   const pids = descendants(roots, parents());
@@ -13,7 +13,7 @@ export function memoryOfTrees(roots: readonly number[]): number | undefined {
   return known.length === 0 ? undefined : known.reduce((sum, bytes) => sum + bytes, 0);
 }
 
-/** The processes and all that have one of them for a parent, or for a parent's parent, and so on. */
+/** The processes and all their descendants. */
 export function descendants(roots: readonly number[], parentOf: ReadonlyMap<number, number>): number[] {
   const found = new Set(roots);
   for (let size = 0; size < found.size; ) {
@@ -30,7 +30,7 @@ function parents(): ReadonlyMap<number, number> {
       .flatMap((name): [number, number][] => {
         const stat = read(`/proc/${name}/stat`);
         if (stat === undefined) return []; // it ended meanwhile
-        // The name may hold spaces and parentheses; the fields begin behind the last one.
+        // The name may contain spaces and parentheses; the fields begin behind the last parenthesis.
         const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
         return [[Number(name), Number(fields[PARENT_FIELD])]];
       }),

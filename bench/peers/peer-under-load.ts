@@ -11,19 +11,19 @@ import type { RunningServer } from './servers/server.ts';
 import type { WorkloadRequest, WorkloadResult } from './workloads.ts';
 
 const CONNECT_MS = 120_000;
-/** A fill, the warm-up and the end of a run, beyond its own time. */
+/** Limit of the time for fill, warm-up and end of a run, in addition to its run time. */
 const RUN_GRACE_MS = 15 * 60_000;
 const CLOSE_MS = 20_000;
 
 const here = fileURLToPath(import.meta.url);
 const program = join(dirname(here), `load-process${extname(here)}`);
 
-/** A server of a peer with a process that makes load on it. */
+/** A server of a peer, with a process that generates load for it. */
 export class PeerUnderLoad {
   readonly #server: RunningServer;
   readonly #process: ChildProcess;
   readonly #running: Child;
-  /** Of the server and of the client library. */
+  /** Versions of the server and of the client library. */
   readonly versions: string;
 
   private constructor(server: RunningServer, load: ChildProcess, running: Child, version: string) {
@@ -33,10 +33,10 @@ export class PeerUnderLoad {
     this.versions = [server.version, version].filter((part) => part !== '').join(' ');
   }
 
-  /** Its client libraries must be installed. Stop it in the end, whatever happened. */
+  /** Starts a server and its load process. The client libraries must be installed. Call `stop` in any case. */
   static async start(processes: Processes, peer: Peer): Promise<PeerUnderLoad> {
     const server = await peer.server.start(await processes.directory(), processes);
-    // Of its own process group: Ctrl-C must not end it before its server.
+    // In its own process group: Ctrl-C must not end it before its server.
     const load = fork(program, {
       detached: true,
       serialization: 'advanced',
@@ -59,7 +59,7 @@ export class PeerUnderLoad {
     return this.#server.pids;
   }
 
-  /** Undefined: the peer has no calls for this workload. */
+  /** Runs a workload. Resolves with undefined if the peer has no calls for it. */
   async run(request: WorkloadRequest): Promise<WorkloadResult | undefined> {
     const ran = await ask(this.#process, this.#running, { kind: 'run', request }, request.ms + RUN_GRACE_MS);
     return ran.kind === 'ran' ? ran.result : undefined;
@@ -69,14 +69,14 @@ export class PeerUnderLoad {
     try {
       if (this.#running.isRunning) await ask(this.#process, this.#running, { kind: 'close' }, CLOSE_MS);
     } catch {
-      // What cannot say goodbye is killed.
+      // If it cannot end in good order it is killed.
     }
     await this.#running.kill();
     await this.#server.stop();
   }
 }
 
-/** One request at a time. */
+/** Sends a request and waits for its reply. Only one at a time. */
 async function ask(load: ChildProcess, running: Child, request: PeerRequest, withinMs: number): Promise<PeerReply> {
   const replied = once(load, 'message') as Promise<[PeerReply]>;
   load.send(request);

@@ -15,7 +15,7 @@ import { redis } from './servers/redis.ts';
 import type { ServerKind } from './servers/server.ts';
 import { taskmaster } from './servers/taskmaster.ts';
 
-/** A system that people use for what this one is for: a server, and the library through which it is used. */
+/** Another queue for comparison: its server and its client library. */
 export interface Peer {
   readonly name: string;
   readonly server: ServerKind;
@@ -36,7 +36,7 @@ export function peerNamed(name: string): Peer | undefined {
   return peers.find((one) => one.name === name);
 }
 
-/** Why a peer cannot be started on this machine; undefined: it can. */
+/** The reason why a peer cannot be started on this machine; undefined if it can. */
 export function missingOf(peer: Peer): NotInstalledError | undefined {
   try {
     peer.server.find();

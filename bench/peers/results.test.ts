@@ -13,7 +13,7 @@ const result = (peer: string, tasksPerS: number | undefined, confirmed = true): 
 });
 
 describe('results of peers', () => {
-  test('read back as they were written', () => {
+  test('are read as they were written', () => {
     const results = [result('bullmq', 14_000), result('rabbitmq', 28_000, false), result('graphile-worker', undefined)];
     expect(parseResults(results.map(formatResult).join('\n'))).toEqual(results);
   });
@@ -29,11 +29,11 @@ describe('results of peers', () => {
   });
 
   test.each([
-    ['what is not JSON', 'bullmq 14000', 'line 1 is not JSON'],
-    ['what is no object', '[1]', 'line 1 is not an object'],
-    ['what is not a result', '{"row":"B1","tasks_per_s":1}', 'line 1 is not a result'],
-    ['what was not synced', formatResult(result('bullmq', 1)).replace('"fsync"', '"relaxed"'), 'durability'],
-    ['a figure that is not one', formatResult(result('bullmq', 1)).replace(':1,', ':"1",'), 'tasks_per_s'],
+    ['a line that is not JSON', 'bullmq 14000', 'line 1 is not JSON'],
+    ['a line that is not an object', '[1]', 'line 1 is not an object'],
+    ['an object that is not a result', '{"row":"B1","tasks_per_s":1}', 'line 1 is not a result'],
+    ['a result without syncs', formatResult(result('bullmq', 1)).replace('"fsync"', '"relaxed"'), 'durability'],
+    ['a figure that is not a number', formatResult(result('bullmq', 1)).replace(':1,', ':"1",'), 'tasks_per_s'],
   ])('refuse %s, and say where', (_what, line, message) => {
     expect(() => parseResults(line)).toThrow(UnreadableResultsError);
     expect(() => parseResults(line)).toThrow(message);
@@ -48,15 +48,15 @@ describe('the best peer', () => {
     result('graphile-worker', undefined),
   ];
 
-  test('is the quickest of the others', () => {
+  test('is the fastest of the others', () => {
     expect(bestPeer(results, 'lease-complete-single')?.peer).toBe('rabbitmq');
   });
 
-  test('may be asked for among those that confirm', () => {
+  test('can be chosen among those that confirm', () => {
     expect(bestPeer(results, 'lease-complete-single', ({ confirmed }) => confirmed)?.peer).toBe('bullmq');
   });
 
-  test('is nobody where nobody was measured', () => {
+  test('is undefined if none was measured', () => {
     expect(bestPeer(results, 'enqueue-50')).toBeUndefined();
   });
 });

@@ -1,4 +1,4 @@
-/** What is measured of every system that can do it; see `workloads.ts` for how. */
+/** The workloads of every system that supports them; see `workloads.ts`. */
 export const workloadNames = [
   'enqueue-single',
   'lease-complete-single',
@@ -11,35 +11,35 @@ export const workloadNames = [
 
 export type WorkloadName = (typeof workloadNames)[number];
 
-/** The name this system has among its peers. */
+/** The name of this system among its peers. */
 export const OURSELVES = 'taskmaster';
 
-/** What one system did of one workload. */
+/** The result of one system for one workload. */
 export interface PeerResult {
   readonly peer: string;
   readonly workload: WorkloadName;
-  /** `fsync`: what is acknowledged has been synced to the disk. */
+  /** `fsync`: everything acknowledged is synced to the disk. */
   readonly durability: 'fsync';
-  /** Median of all rounds. Undefined where a latency or memory is what is measured. */
+  /** Median of all rounds. Undefined if the workload measures a latency or memory. */
   readonly tasksPerS?: number | undefined;
-  /** Of single calls, in ms. Undefined where they have no latency of their own. */
+  /** Latency of single calls, in ms. Undefined if it is not measured. */
   readonly p50Ms?: number | undefined;
   readonly p99Ms?: number | undefined;
-  /** Whether the client hears that what it completed, or enqueued, is done. */
+  /** True if the server confirms completions, or enqueues, to the client. */
   readonly confirmed: boolean;
-  /** Of the server and of the client library. */
+  /** Versions of the server and of the client library. */
   readonly versions: string;
   /** Rates, or median latencies, of every round. */
   readonly all?: readonly number[];
-  /** Load average of the machine when it began. */
+  /** Load average of the machine at the start. */
   readonly load?: number;
-  /** Which calls these are, where that is not obvious. */
+  /** The calls, if they are not obvious. */
   readonly how?: string;
-  /** More figures; names end in their units. */
+  /** More figures. Their names end with the unit. */
   readonly more?: Readonly<Record<string, number>>;
 }
 
-/** The file cannot be read as results; the message says which line is wrong. */
+/** The file has no valid results; the message names the wrong line. */
 export class UnreadableResultsError extends Error {
   override readonly name = 'UnreadableResultsError';
 }
@@ -64,10 +64,8 @@ export function formatResult(result: PeerResult): string {
 }
 
 /**
- * Reads what `formatResult` wrote, one object a line. Lines about peers that were skipped or failed are passed over, and
- * so are workloads this version does not know.
- *
- * @throws UnreadableResultsError
+ * Parses the output of `formatResult`, one object per line. Skips lines about skipped or failed peers, and unknown workloads.
+ * Throws `UnreadableResultsError`.
  */
 export function parseResults(text: string): PeerResult[] {
   return text.split('\n').flatMap((line, index) => {
@@ -100,7 +98,7 @@ function parseResult(line: string, number: number): PeerResult[] {
   ];
 }
 
-/** The quickest of the others in a workload that is measured as a rate; undefined: none of them did it. */
+/** The fastest other system in a workload with rates; undefined if none was measured. */
 export function bestPeer(
   results: readonly PeerResult[],
   workload: WorkloadName,

@@ -11,7 +11,7 @@ const result = (peer: string, more: Partial<PeerResult>): PeerResult => ({
   ...more,
 });
 
-test('the quickest comes first, and each says how many times as good this system is', () => {
+test('the fastest system comes first, and each line has the ratio of this system to it', () => {
   const table = peersTable([
     result('slow', { tasksPerS: 10_000 }),
     result('taskmaster', { tasksPerS: 30_000 }),

@@ -3,7 +3,7 @@ import { OURSELVES, type PeerResult, type WorkloadName, workloadNames } from './
 const NAME_WIDTH = 22;
 const FIGURE_WIDTH = 10;
 
-/** Results by workload, the quickest first, each with how it compares with this system. */
+/** Results by workload, the fastest first, each compared with this system. */
 export function peersTable(results: readonly PeerResult[]): string {
   const lines = workloadNames.flatMap((workload) => {
     const group = results.filter((one) => one.workload === workload);
@@ -23,13 +23,13 @@ function section(workload: WorkloadName, group: readonly PeerResult[]): string[]
   ];
 }
 
-/** Larger is better: rates as they are, latencies and memory upside down. */
+/** A value of which larger is better: a rate, or the inverse of a latency or of memory. */
 function goodness({ tasksPerS, p50Ms, more }: PeerResult): number {
   if (more?.memory_mib !== undefined) return 1 / more.memory_mib;
   return tasksPerS ?? 1 / (p50Ms ?? Number.POSITIVE_INFINITY);
 }
 
-/** How many times as good this system is as another. */
+/** The ratio of this system to another one. */
 function times(ours: PeerResult | undefined, other: PeerResult): string {
   const ratio = ours === undefined ? Number.NaN : goodness(ours) / goodness(other);
   return Number.isFinite(ratio) ? `${ratio.toFixed(2)} ×` : '';

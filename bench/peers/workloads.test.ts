@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { BATCH, type PeerClient, type Work } from './clients/client.ts';
 import { consume, PeerLoad } from './workloads.ts';
 
-/** A queue in memory; every answer takes a turn of the event loop. */
+/** A queue in memory. Every answer takes one turn of the event loop. */
 class Counted {
   tasks = 0;
   enqueued = 0;
@@ -26,7 +26,7 @@ class Counted {
     });
   }
 
-  /** Says that it completed `told` tasks whenever it took one batch. */
+  /** A consumer that reports `told` completed tasks for each batch. */
   consumer(told: number, left?: () => Promise<number>): Work & { readonly kind: 'consume' } {
     const start = async (completed: (tasks: number) => void) => {
       let isOver = false;
@@ -65,7 +65,7 @@ function clientOf(queue: Counted, more: Partial<PeerClient> = {}): PeerClient {
 }
 
 describe('a workload', () => {
-  test('that takes tasks is prepared for the rate that the warm-up showed', async () => {
+  test('that takes tasks is prepared for the rate of the warm-up', async () => {
     const queue = new Counted();
     const load = new PeerLoad(clientOf(queue, { leaseComplete: queue.take(1) }));
     const result = await load.run({ workload: 'lease-complete-single', ms: 30, tasks: 0 });
@@ -74,7 +74,7 @@ describe('a workload', () => {
     expect(queue.enqueued).toBeGreaterThanOrEqual(10_000);
   });
 
-  test('that a system has no calls for is left out', async () => {
+  test('is left out if the system has no calls for it', async () => {
     const load = new PeerLoad(clientOf(new Counted()));
     expect(await load.run({ workload: 'lease-complete-50', ms: 10, tasks: 0 })).toBeUndefined();
   });
@@ -101,14 +101,14 @@ describe('a workload', () => {
 });
 
 describe('a consumer', () => {
-  test('ends when the queue is empty, without what came before its clock', async () => {
+  test('ends when the queue is empty, without tasks from before its clock', async () => {
     const queue = new Counted();
     queue.tasks = 10 * BATCH;
     const result = await consume(queue.consumer(BATCH), queue.tasks, 60_000);
     expect(result).toMatchObject({ tasks: 9 * BATCH, lateTasks: 0 });
   });
 
-  test('that is not told what is done is believed by what the server has no more', async () => {
+  test('without confirmations is measured by the tasks that the server no longer has', async () => {
     const queue = new Counted();
     queue.tasks = 10 * BATCH;
     const optimistic = queue.consumer(2 * BATCH, async () => queue.tasks);

@@ -7,45 +7,45 @@ import type { WorkloadName } from './results.ts';
 const SINGLE_IN_FLIGHT = 500;
 const BATCHES_IN_FLIGHT = 10;
 
-/** Before what counts runs a warm-up, which takes this part of its time, on so many tasks. */
+/** Duration of the warm-up, as a fraction of the measured run. */
 const WARM_UP_PART = 0.3;
 const WARM_UP_TASKS = 10_000;
-/** Tasks prepared beyond what the warm-up lets expect. What runs dry all the same is counted until then. */
+/** Tasks are prepared for this multiple of the warm-up's rate. If they are not enough, the time until then counts. */
 const PREPARE_FACTOR = 1.5;
 const MOST_PREPARED = 500_000;
 const FILL_MS = 10 * 60_000;
 
 const HAND_OVER_WARM_UPS = 10;
-/** A consumer is left alone for so long, so that it waits when the task comes. */
+/** Pause before each task, so that the consumer is waiting when the task arrives. */
 const IDLE_MS = 5;
-/** A consumer that polls must not be found right after it looked, every time. */
+/** Random part of the pause, so that tasks do not always arrive at the same time after a poll. */
 const IDLE_SPREAD_MS = 10;
 
 export interface WorkloadRequest {
   readonly workload: WorkloadName;
-  /** Of the run that counts, in ms. */
+  /** Duration of the measured run, in ms. */
   readonly ms: number;
-  /** Tasks handed to a waiting consumer, or in the queue whose memory is measured. */
+  /** Number of tasks for a waiting consumer, or in the queue whose memory is measured. */
   readonly tasks: number;
 }
 
 export interface WorkloadResult extends LoadResult {
-  /** Which calls these were. */
+  /** The calls of the workload. */
   readonly how: string;
   readonly confirmed: boolean;
 }
 
-/** Drives one system, one workload after the other. */
+/** Runs the workloads of one system, one after the other. */
 export class PeerLoad {
   readonly #client: PeerClient;
-  /** About how many tasks are in the queue. */
+  /** Approximate number of tasks in the queue. */
   #queued = 0;
 
   constructor(client: PeerClient) {
     this.#client = client;
   }
 
-  /** Undefined: the system has no calls for it. */
+  /** Runs a workload. Resolves with undefined if the system has no calls for it. */
   async run({ workload, ms, tasks }: WorkloadRequest): Promise<WorkloadResult | undefined> {
     const { enqueue, enqueueMany, leaseComplete, leaseCompleteMany, worker } = this.#client;
     switch (workload) {
@@ -91,7 +91,7 @@ export class PeerLoad {
     return result;
   }
 
-  /** Enqueues what is missing to so many tasks. */
+  /** Enqueues tasks until the queue has about `tasks`. */
   async #fill(tasks: number): Promise<LoadResult> {
     const { operate } = this.#client.enqueueMany;
     const maxTasks = tasks - this.#queued;
@@ -120,8 +120,8 @@ export class PeerLoad {
 }
 
 /**
- * Runs a consumer from its first completion on, until the time is over or about so many tasks are completed. Where
- * completions are not confirmed, what the server has no more is what counts, when the consumer has stopped.
+ * Measures a consumer from its first completion until the time is over or about `queued` tasks are completed. If completions are
+ * not confirmed, the tasks that the server no longer has after the consumer has stopped count.
  */
 export async function consume(
   work: Work & { readonly kind: 'consume' },
@@ -137,7 +137,7 @@ export async function consume(
   let isOver = false;
   const consumer = await work.start((tasks) => {
     if (meter === undefined) {
-      // The clock starts here, and so what was completed before it is not counted.
+      // The clock starts here, so earlier completions do not count.
       meter = new LoadMeter();
       began = performance.now();
       timer = setTimeout(over.resolve, ms);
@@ -155,7 +155,7 @@ export async function consume(
   await consumer.stop();
   if (meter === undefined) throw new Error('the consumer completed nothing');
   if (before === undefined || work.left === undefined) return meter.result();
-  // The time in which it stopped counts, that in which the tasks are counted does not.
+  // The time of the stop counts, but not the time in which the tasks are counted.
   const elapsedMs = performance.now() - began;
   const left = await work.left();
   return { ...meter.result(), tasks: before - left, lateTasks: 0, elapsedMs };

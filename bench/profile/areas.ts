@@ -1,11 +1,11 @@
 /** Time in which a thread waited. */
 export const IDLE = 'idle';
 
-/** Time in system calls, libuv and the like, outside of any function. */
+/** Time in system calls, libuv and other native code, outside of any function. */
 export const NATIVE = 'native';
 const EVENT_LOOP = 'event loop';
 
-/** Whose code a function is, by the address of its source; the first that fits counts. */
+/** The area of a function by the URL of its source. The first match counts. */
 const AREAS: readonly (readonly [string, RegExp])[] = [
   ['protobuf', /\/packages\/proto\/|@bufbuild/],
   ['grpc-js', /@grpc[/+]grpc-js/],
@@ -21,10 +21,10 @@ const AREAS: readonly (readonly [string, RegExp])[] = [
   ['sockets and streams', /^node:(internal\/)?(net|streams?|stream_base_commons)\b/],
 ];
 
-/** Node's own helpers, such as those of buffers, timers and threads. */
+/** Node's own modules, for example those of buffers, timers and threads. */
 const RUNTIME = /^node:/;
 
-/** Where the profiler puts time that is nobody's function. */
+/** Names that the profiler gives to time outside of functions. */
 const NOBODYS: ReadonlyMap<string, string> = new Map([
   ['(garbage collector)', 'garbage collection'],
   ['(program)', NATIVE],
@@ -33,8 +33,8 @@ const NOBODYS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * The area of a function. Those of Node's own helpers and of C++ count for whoever called them; where nobody did, for the
- * event loop.
+ * The area of a function. Functions of Node's own modules and of C++ count for their caller, or for the event loop if they have
+ * no caller.
  */
 export function areaOf(functionName: string, url: string, caller: string): string {
   const nobodys = NOBODYS.get(functionName);

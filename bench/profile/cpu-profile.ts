@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import type { LoadWindow } from '../row.ts';
 import { areaOf, IDLE, NATIVE } from './areas.ts';
 
-/** The parts of a .cpuprofile that are read here; times are in µs on the monotonic clock. */
+/** The parts of a .cpuprofile that are read here. Times are in µs of the monotonic clock. */
 interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number;
@@ -17,14 +17,14 @@ interface CpuProfile {
 
 /** Time of one thread within the windows, in µs. */
 export interface ThreadTimes {
-  /** What the thread is for. */
+  /** The purpose of the thread. */
   readonly thread: string;
   readonly pid: number;
   readonly idleUs: number;
   readonly busyUs: number;
-  /** By area, the largest first. */
+  /** Time by area, the largest first. */
   readonly areas: readonly (readonly [string, number])[];
-  /** By function, the largest first; C++ functions count for their callers. */
+  /** Time by function, the largest first. C++ functions count for their callers. */
   readonly functions: readonly (readonly [string, number])[];
 }
 
@@ -34,8 +34,8 @@ interface Place {
 }
 
 /**
- * Reads the profile of one thread, as Node leaves it with --cpu-prof, and adds up what lies within the windows of each load.
- * Files are large, so each is read once for all loads.
+ * Reads the profile of one thread, which Node writes with --cpu-prof, and sums up the time within the windows of each load. Files
+ * are large, so each is read once for all loads.
  */
 export async function readProfile(
   file: string,
@@ -57,7 +57,7 @@ function timesWithin(
   let at = profile.startTime;
   for (const [i, sample] of profile.samples.entries()) {
     at += profile.timeDeltas[i] ?? 0;
-    // A sample speaks for the time up to the next one.
+    // A sample stands for the time until the next one.
     const lasted = profile.timeDeltas[i + 1] ?? 0;
     const place = places.get(sample);
     if (place === undefined || !windows.some(({ beganUs, endedUs }) => at >= beganUs && at < endedUs)) continue;
@@ -93,13 +93,13 @@ function placesOf(profile: CpuProfile): ReadonlyMap<number, Place> {
   return places;
 }
 
-/** A function and its line; what has no source has the label of its caller. */
+/** The function with its file and line. A function without a source has the label of its caller. */
 function labelOf(functionName: string, url: string, lineNumber: number, caller: Place, area: string): string {
   if (url !== '') return `${functionName || 'anonymous'} ${basename(url)}:${lineNumber + 1}`;
   return functionName.startsWith('(') ? area : caller.label;
 }
 
-/** Threads are told from each other by the files they run. */
+/** The purpose of a thread, from the files that it runs. */
 function threadOf({ nodes }: CpuProfile): string {
   const runs = (file: string): boolean => nodes.some(({ callFrame }) => callFrame.url.includes(file));
   if (runs('rocks-writer-thread')) return 'store writer';

@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dir, { recursive: true }));
 
-/** The profile of a node's event loop from the instant 0 on: one letter a millisecond, `e` in the engine, `.` idle. */
+/** Writes the profile of a node's event loop from instant 0 on: one letter for each ms, `e` in the engine, `.` idle. */
 async function leaveProfile(pid: number, samples: string): Promise<void> {
   const frame = (functionName: string, url: string) => ({ functionName, url, lineNumber: 0 });
   const profile = {
@@ -29,7 +29,7 @@ async function leaveProfile(pid: number, samples: string): Promise<void> {
 }
 
 describe('the profile of a row', () => {
-  test('has the tasks of each load stand beside what threads did during that load', async () => {
+  test('shows the tasks of each load with the work of threads during that load', async () => {
     await leaveProfile(11, 'eeee........');
     await leaveProfile(22, '......ee....');
     const loads = await readLoadProfiles(dir, [
@@ -56,7 +56,7 @@ describe('the profile of a row', () => {
     ]);
   });
 
-  test('adds up the runs of a load, and leaves out what was between them', async () => {
+  test('sums up the runs of a load without the time between them', async () => {
     await leaveProfile(11, 'ee..eeeeee..');
     const loads = await readLoadProfiles(dir, [
       { of: 'node', beganUs: 0, endedUs: 3_000, tasks: 10 },

@@ -3,17 +3,17 @@ import { join } from 'node:path';
 import type { LoadWindow } from '../row.ts';
 import { readProfile, type ThreadTimes } from './cpu-profile.ts';
 
-/** Where the time of all tasks of one load went. */
+/** How the time of all tasks of one load was used. */
 export interface LoadProfile {
   readonly of: string;
   readonly tasks: number;
-  /** The busiest first. */
+  /** Threads, the busiest first. */
   readonly threads: readonly ThreadTimes[];
 }
 
 /**
- * Reads the profiles that a row's processes left in a directory, load by load: a row has several, each with processes of
- * its own, and only what a thread did during a load belongs to that load's tasks.
+ * Reads the profiles of a row's processes in a directory, for each load. A row has several loads, each with its own processes.
+ * Only the work of a thread during a load counts for that load's tasks.
  */
 export async function readLoadProfiles(dir: string, windows: readonly LoadWindow[]): Promise<LoadProfile[]> {
   const files = (await readdir(dir)).filter((file) => file.endsWith('.cpuprofile')).sort();

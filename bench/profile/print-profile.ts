@@ -3,10 +3,10 @@ import type { ThreadTimes } from './cpu-profile.ts';
 import { readLoadProfiles } from './load-profile.ts';
 
 const FUNCTIONS_SHOWN = 25;
-/** Threads that did less than this for each task are left out, in µs. */
+/** Threads with less time for each task are left out, in µs. */
 const LEAST_US = 0.5;
 
-/** Says where the time of one task went, load by load and thread by thread, from the profiles that the row's processes left. */
+/** Prints how the time of one task was used, by load and thread, from the profiles of the row's processes. */
 export async function printProfile(row: string, dir: string, windows: readonly LoadWindow[]): Promise<void> {
   for (const { of, tasks, threads } of await readLoadProfiles(dir, windows)) {
     print(`\nprofile of ${row}, ${of}: ${tasks.toLocaleString('en')} tasks; µs for each; files in ${dir}`);
@@ -25,7 +25,7 @@ function printThread({ thread, pid, idleUs, busyUs, areas, functions }: ThreadTi
   for (const [name, us] of functions.slice(0, FUNCTIONS_SHOWN)) line(name, us);
 }
 
-/** On standard error: standard output belongs to the report. */
+/** Prints on standard error, because standard output belongs to the report. */
 function print(text: string): void {
   process.stderr.write(`${text}\n`);
 }

@@ -1,21 +1,22 @@
 import type { Row } from '../row.ts';
-import { clusterCpu } from './cluster-cpu.ts';
+import { backup } from './backup.ts';
+import { clusterCpu } from './cluster/cluster-cpu.ts';
+import { handOff } from './cluster/hand-off.ts';
+import { kill } from './cluster/kill.ts';
+import { membership } from './cluster/membership.ts';
+import { rollingRestart } from './cluster/rolling-restart.ts';
+import { throughProxy } from './cluster/through-proxy.ts';
 import { contention } from './contention.ts';
 import { depthRows } from './depth.ts';
 import { enqueueToWaiting } from './enqueue-to-waiting.ts';
-import { handOff } from './hand-off.ts';
 import { idlePolls } from './idle-polls.ts';
 import { isolation } from './isolation.ts';
-import { kill } from './kill.ts';
 import { manyQueues } from './many-queues.ts';
-import { membership } from './membership.ts';
-import { rollingRestart } from './rolling-restart.ts';
 import { takenHead } from './taken-head.ts';
 import { taskSizes } from './task-sizes.ts';
-import { throughProxy } from './through-proxy.ts';
 import { throughputRows } from './throughput.ts';
 
-/** Every row, in the order of the report: B1 to B16, then those of clusters. */
+/** Every row, in the order of the report: B1 to B16, then backups and clusters. */
 export const rows: readonly Row[] = [
   ...throughputRows,
   enqueueToWaiting,
@@ -27,6 +28,7 @@ export const rows: readonly Row[] = [
   throughProxy,
   idlePolls,
   taskSizes,
+  backup,
   clusterCpu,
   handOff,
   membership,

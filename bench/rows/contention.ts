@@ -3,16 +3,16 @@ import { atMost, type Figures, latencyFields, latencyRatioOf, type Measurement }
 import type { ServerProcess } from '../processes.ts';
 import type { Bench, Row } from '../row.ts';
 
-/** Ten workers of 50 threads each, as in the paper. */
+/** Ten workers with 50 threads each, as in the paper. */
 const IN_FLIGHT = 500;
 const QUEUES = 10;
 const PROBABILITIES = [0.001, 0.01, 0.1, 0.5, 1] as const;
 const FREE = 'contention-free';
 const SEQUENTIAL = 'sequential';
-/** At the smallest probability. */
+/** Limit of the ratio at the smallest probability. */
 const MOST_OVER_FREE = 1.1;
 
-/** The paper's figure 3: latency of updates that may be of the same task. */
+/** The paper's figure 3: latency of updates that may write the same task. */
 export const contention: Row = {
   name: 'B13',
   about: 'updates whose (queue, PID) collide with probability 0.001 to 1, against none that do and one after the other',

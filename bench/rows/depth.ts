@@ -12,13 +12,13 @@ import { killAndStart } from './restart.ts';
 
 const MB = 1e6;
 const DEEP = { queue: 'deep', queues: 1_000 } as const;
-/** So that each of its queues has enough for a lease of 50. */
+/** Each of these queues has enough tasks for a lease of 50. */
 const SHALLOW = { queue: 'shallow', queues: 100, tasks: 10_000 } as const;
 const MOST_RSS_MB = 600;
 const MOST_DELETE_MS = 50;
-/** Compactions of what was filled may take so long before anything is measured, in ms. */
+/** Limit of the time for compactions after the fill, before the measurements, in ms. */
 const COMPACT_MS = 5 * 60_000;
-/** A part of all tasks is in one queue, which is deleted. */
+/** The fraction of all tasks that is in one queue, which is deleted. */
 const LARGE_PART = 0.1;
 const LARGE = 'large';
 
@@ -27,7 +27,7 @@ interface Depth {
   readonly about: string;
   readonly when: Row['when'];
   readonly tasks: number;
-  /** Of each payload. */
+  /** Size of each payload. */
   readonly bytes: number;
   readonly leastRatio: number;
   readonly mostStartMs: number;
@@ -52,7 +52,7 @@ const loads: readonly DepthLoad[] = [
   { variant: 'B6', kind: 'lease-complete', via: 'client', ...batches },
 ];
 
-/** Much queued against little, on two nodes in turn; memory and restarts of the deep one. */
+/** Many queued tasks compared with few, on two nodes in turn; memory and restarts of the node with many. */
 export const depthRows: readonly Row[] = [
   depth({
     name: 'B8',
@@ -145,8 +145,8 @@ async function compare(bench: Bench, of: Depth, load: DepthLoad, nodes: Nodes): 
 }
 
 /**
- * One generator for both depths: what it has compiled and connected is the same for both. Leased tasks are replaced as they
- * are completed, in the same update, so that depths stay; the shallow queues are made anew for each run.
+ * Runs a load on both depths with one generator, so that compiled code and connections are the same for both. A completion
+ * replaces the task in the same update, so that depths do not change. Each run has new shallow queues.
  */
 function onDepth(
   bench: Bench,
@@ -171,7 +171,7 @@ function onDepth(
   };
 }
 
-/** How long the deletion of a queue takes, of one task and of many. */
+/** Duration of the deletion of a queue with one task and of one with many. */
 async function* deletions(
   bench: Bench,
   of: Depth,

@@ -5,12 +5,12 @@ import { round } from '../machine.ts';
 import { atMost, type Figures, type LoadResult, type Measurement, median } from '../measurement.ts';
 import type { Bench, Row } from '../row.ts';
 
-/** Of a bare round trip and a bare sync, one after the other. */
+/** Limit of the ratio to a round trip and an fsync, one after the other. */
 const MOST_RATIO = 1.5;
 
 /**
- * Latency from an enqueue to the reply of a consumer that waits for it in a long poll, one at a time. To wake up takes a
- * machine longer than to go on, so the parts it is compared with follow each other like it: at once, or after a rest.
+ * Latency from an enqueue to the reply of a consumer that waits in a long poll, one task at a time. A machine that has to wake up
+ * is slower, so the compared parts are measured in the same way: without a pause, or after one.
  */
 export const enqueueToWaiting: Row = {
   name: 'B7',
@@ -59,7 +59,7 @@ async function* measure(bench: Bench, via: Via, restMs: number): AsyncGenerator<
 
 type Latency = keyof Pick<LoadResult, 'p50Ms' | 'p99Ms'>;
 
-/** How often what the parts take together fits into a latency: the median over runs that were next to each other. */
+/** The ratio of a latency to the sum of the parts: the median over neighbouring runs. */
 function toSum({ allLatencies }: Figures, parts: readonly Figures[], of: Latency): number {
   const ofRun = (run: number): number =>
     parts.reduce((sum, part) => sum + (part.allLatencies[run]?.[of] ?? Number.NaN), 0);
@@ -80,7 +80,7 @@ function handOvers(bench: Bench, endpoint: string, serverPid: number, via: Via, 
   };
 }
 
-/** One operation after the other: what it takes at least. */
+/** One operation after the other, for its shortest latency. */
 function oneAtATime(
   bench: Bench,
   name: string,

@@ -8,11 +8,11 @@ const KIB = 1024;
 const MOST_KIB = 10;
 const MOST_CPU_PERCENT = 1;
 const MOST_WAKE_MS = 10;
-/** A node lets 1,000 calls of one connection wait; streams take all. */
+/** A node lets 1,000 calls of one connection wait. One stream is enough for all polls. */
 const CONNECTIONS: Readonly<Record<Via, number>> = { unary: 12, client: 1, direct: 1 };
 const QUEUE = 'bench';
 
-/** Long polls that wait for tasks that do not come. */
+/** Long polls without tasks. */
 export const idlePolls: Row = {
   name: 'B15',
   about: '10,000 idle long polls: memory of each, CPU of the node, how soon an enqueue wakes one of them',
@@ -36,7 +36,7 @@ async function* measure(bench: Bench, via: Via): AsyncGenerator<Measurement> {
     return { rss: memoryNow(node.pid).rss, cpu };
   };
 
-  // One poll and one task first: connections, compiled code and the queue itself are not what a poll costs.
+  // One poll and one task first, so that connections, compiled code and the queue do not count as the cost of polls.
   await poll(connections);
   await generator.run({ kind: 'wake-poll', endpoint, queue: QUEUE });
   const idle = await watch();

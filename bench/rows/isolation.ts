@@ -17,23 +17,23 @@ import type { LoadGenerator, ServerProcess } from '../processes.ts';
 import type { Bench, Row } from '../row.ts';
 
 const CACHE = '--engine-cache-bytes=10MiB';
-/** Each has a connection of its own, and so many calls in flight. */
+/** Number of loaders. Each has its own connection. */
 const LOADERS = 10;
 const CALLS_EACH = 50;
 const UPDATE_TASKS = 50;
 const UPDATE_QUEUES = 10;
-/** More than the lone worker gets done in all runs. */
+/** More tasks than the lone worker can process in all runs. */
 const LONE_TASKS = 200_000;
 const LONE = 'lone';
 const LEAST_LONE = 0.2;
 const LEAST_TOTAL = 0.9;
-/** Refills are few: so much is chance. */
+/** Limit of the ratio of refills. They are few, so they vary by chance. */
 const MOST_REFILLS = 1.1;
-/** Loaders work for so long before the lone worker is measured beside them, and beyond it, in ms. */
+/** Time that loaders work before and after the measurement of the lone worker, in ms. */
 const LEAD_MS = 300;
 const REFILLS = 'taskmaster_cache_refills_total';
 
-/** The paper, 6.2: what one worker still gets from a node that others keep busy. */
+/** The paper, 6.2: the rate of one worker on a node that others keep busy. */
 export const isolation: Row = {
   name: 'B12',
   about:
@@ -106,7 +106,7 @@ function loadersAlone(generator: LoadGenerator, node: ServerProcess): Contestant
   return { name: 'loaders alone', serverPids: [node.pid], run: (ms) => loadFor(generator, node, ms) };
 }
 
-/** One task after the other, and the reads of the disk that took: nobody else's queues are read. */
+/** Runs of the lone worker, one task after the other, with their disk reads: no other queue is read. */
 class LoneRuns {
   readonly #node: ServerProcess;
   readonly #generator: LoadGenerator;
@@ -140,7 +140,7 @@ class LoneRuns {
   }
 }
 
-/** Of all runs, those that warm up too: there are few in each. */
+/** The mean over all runs, including warm-up runs, because each run has few refills. */
 function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

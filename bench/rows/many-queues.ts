@@ -12,20 +12,20 @@ const PAYLOAD_BYTES = 100;
 const MOST_BYTES = 1_024;
 const MOST_LIST_MS = 50;
 const LISTINGS = 30;
-/** What one lease may name, and what it then gets: a task of each. */
+/** Number of queues that a lease names, and of the tasks that it gets: one of each queue. */
 const LEASE_QUEUES = 1_000;
-/** Leases go on for so many runs at most. */
+/** Limit of the runs of leases. */
 const LEASE_RUNS = 10;
 const PAGE = 1_000;
 
-/** Which queues are asked for; names end in their numbers. */
+/** Regular expressions of listings. Queue names end with their numbers. */
 const LISTED = {
   few: '999$',
   none: 'nobody$',
   page: '-[0-9]+$',
 } as const;
 
-/** Many queues of one task each, against one queue of as many tasks. */
+/** Many queues with one task each, compared with one queue of as many tasks. */
 export const manyQueues: Row = {
   name: 'B11',
   about: '100 k queues of one task each: memory of a queue, listing by regular expression, leases over all',
@@ -40,7 +40,7 @@ export const manyQueues: Row = {
     yield* listings(bench, nodes.many, queues);
     await nodes.many.stop();
     await nodes.one.stop();
-    // Without what filling left behind.
+    // A new process, without the garbage of the fill.
     nodes.many = await processes.node(dirs.many);
     nodes.one = await processes.node(dirs.one);
     yield memoryLine(bench, 'memory after a start', queues, await rssOf(bench, nodes));
@@ -59,7 +59,7 @@ export const manyQueues: Row = {
 async function fillBoth(bench: Bench, { many, one }: Nodes, queues: number): Promise<void> {
   const generator = bench.processes.generator();
   bench.progress(`filling ${queues.toLocaleString('en')} queues`);
-  // By as many requests: a node remembers each of the last two minutes, also over a start.
+  // With the same number of requests, because a node remembers each request of the last two minutes, also after a restart.
   const filled = { queue: 'many', tasks: queues, bytes: PAYLOAD_BYTES, batch: 1 };
   await fillSpread(bench, generator, many, { ...filled, queues });
   await fillSpread(bench, generator, one, { ...filled, queue: 'one', queues: undefined });
@@ -100,7 +100,7 @@ function memoryLine({ load }: Bench, variant: string, queues: number, { many, on
   };
 }
 
-/** How long one reply takes that lists some of the queues. */
+/** Latency of a listing of some of the queues. */
 async function* listings(bench: Bench, node: ServerProcess, queues: number): AsyncGenerator<Measurement> {
   await using client = await connect(node.endpoint);
   for (const [which, regex] of Object.entries(LISTED)) {
@@ -126,7 +126,7 @@ async function* listings(bench: Bench, node: ServerProcess, queues: number): Asy
   }
 }
 
-/** Resolves with how many queues the first page has. */
+/** Resolves with the number of queues in the first page. */
 async function listPage(client: TaskMasterClient, regex: string): Promise<number> {
   let found = 0;
   for await (const _queue of client.listQueues({ filter: { regex }, pageSize: PAGE })) {
@@ -136,8 +136,8 @@ async function listPage(client: TaskMasterClient, regex: string): Promise<number
 }
 
 /**
- * Leases over all queues, by calls that name many of them each, one after the other until nothing is left or the time is
- * over; against the same from one queue.
+ * Leases over all queues, compared with leases of one queue. Each call names many queues. The calls follow each other until no
+ * task is left or the time is over.
  */
 async function leases(bench: Bench, variant: string, { many, one }: Nodes, queues: number): Promise<Measurement> {
   const names = spreadNames('many', queues);
@@ -175,7 +175,7 @@ async function leases(bench: Bench, variant: string, { many, one }: Nodes, queue
 interface Leased {
   readonly tasks: number;
   readonly tasksPerS: number;
-  /** Of each call, in ms. */
+  /** Latency of each call, in ms. */
   readonly took: readonly number[];
 }
 

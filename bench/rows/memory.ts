@@ -2,9 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { cpuTimeOf, memoryOf } from '../machine.ts';
 import { type Bench, CannotRunError } from '../row.ts';
 
-/** A process that uses less of a core than this, in percent, has nothing left to do. */
+/** A process that uses less CPU time than this, in percent of a core, is idle. */
 const IDLE_PERCENT = 5;
-/** How long at most is waited for that, in ms; a profiled process is never idle. */
+/** Limit of the wait for an idle process, in ms: a profiled process is never idle. */
 const MOST_WAIT_MS = 60_000;
 
 export function memoryNow(pid: number): { readonly rss: number; readonly peak: number } {
@@ -20,7 +20,7 @@ function cpuTimeNow(pid: number): number {
   return time.all;
 }
 
-/** CPU that a process uses while nobody asks anything of it, in percent of one core, over a while. */
+/** CPU time of a process over `ms`, in percent of one core. */
 export async function cpuPercent(pid: number, ms: number): Promise<number> {
   const before = cpuTimeNow(pid);
   const began = performance.now();
@@ -28,7 +28,7 @@ export async function cpuPercent(pid: number, ms: number): Promise<number> {
   return ((cpuTimeNow(pid) - before) * 100) / (performance.now() - began);
 }
 
-/** Resolves when a process that is left alone has finished what it does in the background: flushes, compactions, garbage. */
+/** Resolves when a process has finished its background work: flushes, compactions, garbage collection. */
 export async function settled({ scale, progress }: Bench, pid: number, mostMs = MOST_WAIT_MS): Promise<void> {
   const end = performance.now() + mostMs;
   do {

@@ -10,23 +10,23 @@ const KILLS = 3;
 
 export interface Start {
   readonly node: ServerProcess;
-  /** From the start of the process to the reply of a lease, in ms. */
+  /** Time from the start of the process to the reply to a lease, in ms. */
   readonly firstRpcMs: number;
-  /** What that lease took of it, in ms. */
+  /** The part of `firstRpcMs` for that lease. */
   readonly leaseMs: number;
 }
 
-/** Queues that a node is killed at work on. */
+/** The queues of the load during a kill. */
 export interface KilledAt {
   readonly dir: string;
-  /** The load goes to so many queues in turn whose names begin like this. */
+  /** Prefix of the queues. The load goes to `spread` queues in turn. */
   readonly queue: string;
   readonly spread: number;
-  /** One of them, which the first lease is of. */
+  /** The queue of the first lease after a start. */
   readonly first: string;
 }
 
-/** Kills a node while it works, and starts it again on what it left, several times; the last one runs. */
+/** Kills a node under load and restarts it with its directory, several times. The last node keeps running. */
 export async function killAndStart(bench: Bench, node: ServerProcess, at: KilledAt): Promise<readonly Start[]> {
   const starts: Start[] = [];
   for (let kill = 1; kill <= Math.min(KILLS, bench.scale.repetitions); kill++) {
@@ -57,7 +57,7 @@ export async function startAndServe(
   }
 }
 
-/** Enqueues, leases and completes until the node is gone in the middle of it. */
+/** Enqueues, leases and completes tasks until the node is killed. */
 async function killUnderLoad(
   bench: Bench,
   generator: LoadGenerator,
@@ -77,7 +77,7 @@ async function killUnderLoad(
   );
   await new Promise((resolve) => setTimeout(resolve, bench.scale.runMs / 2));
   await node.kill();
-  // Its calls would be repeated until their deadlines.
+  // Otherwise its calls would be retried until their deadlines.
   await generator.kill();
   await cut;
 }

@@ -7,7 +7,7 @@ import type { Bench, Row } from '../row.ts';
 import { startAndServe } from './restart.ts';
 
 const TAKEN_TASKS = 5_000_000;
-/** What is left of the queue, and what a fresh one has: enough for all runs. */
+/** Number of tasks that are left in the queue, and in a fresh one: enough for all runs. */
 const LEFT_TASKS = 250_000;
 const QUICK_PART = 0.25;
 const MOST_RATIO = 1.2;
@@ -19,7 +19,7 @@ const TAKEN = 'taken';
 const FRESH = 'fresh';
 const OTHER = 'other';
 
-/** Leases at the head of a queue behind the tombstones of all that were taken from it. */
+/** Leases at the head of a queue, behind the tombstones of taken tasks. */
 export const takenHead: Row = {
   name: 'B10',
   about:
@@ -65,7 +65,7 @@ async function take(generator: LoadGenerator, { endpoint }: ServerProcess, maxTa
   return tasks;
 }
 
-/** One lease after the other, while memory knows the head. */
+/** One lease after the other, with the head in memory. */
 async function warm(bench: Bench, generator: LoadGenerator, node: ServerProcess, taken: number): Promise<Measurement> {
   const { endpoint } = node;
   const leasing = (queue: string) => ({
@@ -91,7 +91,7 @@ async function warm(bench: Bench, generator: LoadGenerator, node: ServerProcess,
   };
 }
 
-/** The first lease of each queue after a start, when nothing is in memory. The first of all is of another queue. */
+/** The first lease of each queue after a start, with empty memory. A lease of another queue comes before. */
 async function restarted(bench: Bench, node: ServerProcess, dir: string, taken: number): Promise<Measurement> {
   const { processes, scale } = bench;
   const behind: number[] = [];

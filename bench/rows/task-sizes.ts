@@ -23,18 +23,18 @@ const SIZES = [
 ] as const;
 const LARGE_BYTES = 1_000_000;
 const MOST_IN_FLIGHT = 500;
-/** What all calls in flight carry at most. */
+/** Limit of the payload bytes of all calls in flight. */
 const IN_FLIGHT_BYTES = 16_000_000;
-/** Queued before tasks are leased and replaced, for each call in flight. */
+/** Number of tasks for each call in flight that are queued before leases begin. */
 const QUEUED_FACTOR = 2;
-/** Others: so many calls at once, while so many callers send large tasks. */
+/** Number of concurrent calls of others, while `LARGE_CALLERS` callers send large tasks. */
 const OTHERS_IN_FLIGHT = 10;
 const LARGE_CALLERS = [1, 4] as const;
 const MOST_P99_RATIO = 3;
-/** Large tasks are on their way for so long before others are measured, and beyond, in ms. */
+/** Time that large tasks are sent before and after the measurement of others, in ms. */
 const LEAD_MS = 300;
 
-/** Bytes a second by the size of tasks, and what large ones do to others. */
+/** Bytes per second by task size, and the effect of large tasks on others. */
 export const taskSizes: Row = {
   name: 'B16',
   about: 'tasks of 100 B, 1 KB, 10 KB and 1 MB: bytes a second; p99 of others while tasks of 1 MB come and go',
@@ -87,7 +87,7 @@ function inFlightOf(bytes: number): number {
   return Math.min(MOST_IN_FLIGHT, Math.floor(IN_FLIGHT_BYTES / bytes));
 }
 
-/** Enqueues one by one, or leases, completes and replaces them. Each run has a queue of its own. */
+/** Enqueues single tasks, or leases, completes and replaces them. Each run has its own queue. */
 function ofSize(
   generator: LoadGenerator,
   { pid, endpoint }: ServerProcess,
@@ -118,7 +118,7 @@ function ofSize(
   };
 }
 
-/** Enqueues of ordinary tasks, alone and while other callers lease large ones and put others in their place. */
+/** Enqueues of ordinary tasks, alone and while other callers enqueue, or lease and replace, large ones. */
 async function* besideLarge(bench: Bench, node: ServerProcess): AsyncGenerator<Measurement> {
   const others = bench.processes.generator();
   const large = bench.processes.generator();

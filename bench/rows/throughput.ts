@@ -6,16 +6,16 @@ import { PeerResults } from '../peer-results.ts';
 import type { PeerResult, WorkloadName } from '../peers/results.ts';
 import type { Bench, Row } from '../row.ts';
 
-/** What a load must reach. */
+/** The target of a load. */
 type Goal =
-  /** So much of what a server does that does nothing, asked for the same. */
+  /** A ratio to a server that does nothing, under the same load. */
   | { readonly of: 'no-op'; readonly ratio: number }
-  /** So much of what the quickest of other queues does; in how many ways it is told apart whether it confirms. */
+  /** Ratios to the fastest of other queues, with a bound for each group of them; see `PeerBound`. */
   | { readonly of: 'peer'; readonly workload: WorkloadName; readonly bounds: readonly PeerBound[] };
 
 interface PeerBound {
   readonly ratio: number;
-  /** Only those that confirm completions, or do not; undefined: all. */
+  /** True: only queues that confirm completions; false: only others; undefined: all. */
   readonly confirmed?: boolean;
 }
 
@@ -35,7 +35,7 @@ const single = { batch: 1, inFlight: IN_FLIGHT } as const;
 const batches = { batch: BATCH, inFlight: BATCHES_IN_FLIGHT } as const;
 
 const ahead = (workload: WorkloadName, ratio: number): Goal => ({ of: 'peer', workload, bounds: [{ ratio }] });
-/** Who does not wait for the server to confirm has less to do: to be ahead of that one is enough. */
+/** A queue that does not confirm completions has less work: it is enough to be faster. */
 const aheadOfBoth = (workload: WorkloadName, ratio: number): Goal => ({
   of: 'peer',
   workload,
@@ -108,7 +108,7 @@ async function* measure(bench: Bench, row: string, variant: Variant): AsyncGener
   yield* lines(bench.load, peers, row, variant, measured, ceiling, disk);
 }
 
-/** One for each bound. The other baselines are figures of each line. */
+/** One line for each bound. The other baselines are figures of each line. */
 function* lines(
   load: number,
   peers: PeerResults,
@@ -129,7 +129,7 @@ function* lines(
     return peer === undefined ? [] : [{ bound: ratio, peer }];
   });
   if (found.length === 0) {
-    const note = `not compared with other queues, of which none was measured (${goal.workload}); see --peer-results`;
+    const note = `not compared with other queues: none was measured (${goal.workload}); see --peer-results`;
     yield { ...toNoop, more: { ...toNoop.more, note } };
     return;
   }
@@ -139,7 +139,7 @@ function* lines(
   }
 }
 
-/** A peer's figure is one number: a run of its own, on the same machine, at another time. */
+/** Compares with a peer's figure: one number from its own run on the same machine at another time. */
 function besidePeer(
   line: Pick<Measurement, 'row' | 'variant' | 'load' | 'more'>,
   measured: Figures,

@@ -2,12 +2,12 @@ import { connect } from '@taskmaster/client';
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { TestCluster } from '../support/start-cluster.ts';
+import { TestCluster } from '../support/processes/start-cluster.ts';
 import { playScenario } from './scenario.ts';
 import { openShell } from './shell.ts';
 
 const MINUTE_MS = 60_000;
-/** Of the test cluster. */
+/** Number of partitions of the test cluster. */
 const PARTITIONS = 32;
 
 /** `c`: the endpoint of that node. */
@@ -25,13 +25,13 @@ b          serving         <n>     <n>    <n>  <any>
 c          serving         <n>     <n>    <n>  <any>
 3 holders                   32     200    200
 $ taskmaster members remove c --accept-loss --yes
-! taskmaster: MEMBER_ALIVE: <any>; if it is gone already, try again in a few seconds
+! taskmaster: MEMBER_ALIVE: <any>; if it has just stopped, try again in a few seconds
 [1]
 $ taskmaster members drain nobody
 ! taskmaster: UNKNOWN_MEMBER: <any>
 [1]
 
-# Asked for through the very node, which ends before it can tell how it went.
+# Asked through node c itself, which ends before it can report the result.
 $ taskmaster members drain c --endpoint ${c}
 c: left; <n> partitions handed over in <age>
 ! c: <n> of <n> partitions left
@@ -48,53 +48,53 @@ $ taskmaster members drain c
 [1]
 `;
 
-/** Queues with a task each: of a node that runs, and of the one that was killed. */
+/** `alive`: a queue with a task at a running node. `dead`: one at the killed node. */
 const oneIsDead = (alive: string, dead: string): string => `
 $ taskmaster members b
 NAME    STATE   ALIVE  HELD  WANTED  VERSION  ADDRESS
 b       active  no      <n>     <n>  <any>    127.0.0.1:<n>
 1 node          0       <n>     <n>
-! b does not answer; <n> partitions wait for it. Start it again, or \`taskmaster members remove b\`
+! b does not answer; <n> partitions wait for it. Restart it, or \`taskmaster members remove b\`
 
-# Someone waits for it.
+# Callers wait for it.
 $ taskmaster peek ${dead} --timeout 3s
-! taskmaster: HOLDER_UNREACHABLE: b, which holds ${dead}, does not answer; gave up after <age>; start it again: its tasks wait for it
+! taskmaster: HOLDER_UNREACHABLE: b, which holds ${dead}, does not answer; gave up after <age>; restart the node: its tasks wait for it
 [3]
 $ taskmaster lease ${dead} ${alive} --max 2
 QUEUE  PID  TOKEN  ATTEMPT  AGE  LEASED FOR  DATA
 ${alive}  <any>
-! not all queues could be asked for more: b, which holds ${dead}, does not answer
+! some queues could not be asked for tasks: b, which holds ${dead}, does not answer
 $ taskmaster partitions --summary
 HOLDER     STATE        PARTITIONS  QUEUES  TASKS  IDS
 a          serving             <n>     <n>    <n>  <any>
 b          unreachable         <n>     <n>    <n>  <any>
 2 holders                       32     <n>    <n>
-! b did not answer: what is shown of it is what was last heard
+! b did not answer; QUEUES and TASKS are from its last report
 $ taskmaster members remove b > lost.txt
-! taskmaster: LOSS_NOT_ACCEPTED: nothing was changed; to give b up for good: taskmaster members remove b --accept-loss
+! taskmaster: LOSS_NOT_ACCEPTED: nothing was changed; to remove b for good: taskmaster members remove b --accept-loss
 [1]
 $ head -2 lost.txt
-b: only it holds <n> tasks in <n> queues of <n> partitions<any>, as last heard of
+b: only it holds <n> tasks in <n> queues of <n> partitions<any>, by the last report
 PARTITION  QUEUES  TASKS
 $ taskmaster members remove b --accept-loss
-! taskmaster: USAGE: there is no terminal to ask on; --yes gives b up without asking
+! taskmaster: USAGE: confirmation needs a terminal; --yes removes b without asking
 [2]
 $ taskmaster members remove b --accept-loss --yes | tail -1
-b: given up; lost: <n> tasks in <n> queues of <n> partitions<any>
+b: removed; lost: <n> tasks in <n> queues of <n> partitions<any>
 
-# What nobody holds any more begins anew in a moment.
+# Its partitions are served again, empty, after some seconds.
 $ while taskmaster partitions --json | grep --quiet unreachable; do sleep 0.1; done
 $ taskmaster members b
-NAME     STATE          ALIVE  HELD  WANTED  VERSION  ADDRESS
-b        given up by a  -         0       0  <any>
-0 nodes                 0         0       0
+NAME     STATE         ALIVE  HELD  WANTED  VERSION  ADDRESS
+b        removed by a  -         0       0  <any>
+0 nodes                0         0       0
 $ taskmaster partitions --summary
 HOLDER    STATE    PARTITIONS  QUEUES  TASKS  IDS
 a         serving          32     <n>    <n>  0-31
 1 holder                   32     <n>    <n>
 `;
 
-test('an operator looks at a cluster, has a node leave and gives one up', { timeout: 3 * MINUTE_MS }, async () => {
+test('an operator looks at a cluster, has a node leave and removes one', { timeout: 3 * MINUTE_MS }, async () => {
   await using cluster = await TestCluster.start({ nodes: 3 });
   await using shell = await openShell(cluster.node('a').endpoint);
   await using client = await connect(cluster.node('a').endpoint);

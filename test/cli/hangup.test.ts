@@ -2,11 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
+import { startProcess } from '../support/processes/child-process.ts';
 import { type NodeUser, openNodeUser } from './shell.ts';
 
-/** Part of util-linux; gives a program a terminal. */
+/** True if `script` of util-linux is there: it gives a program a terminal. */
 const hasScript = spawnSync('script', ['--version']).status === 0;
 
 describe('a command whose terminal closes', { timeout: 60_000 }, () => {
@@ -29,10 +29,10 @@ describe('a command whose terminal closes', { timeout: 60_000 }, () => {
     expect(task).toMatchObject({ state: 'available', attempts: 0 });
   }
 
-  test('ends what --exec runs, gives its task back as if never leased, and ends as SIGHUP is counted', async () => {
+  test('ends the command of --exec, releases its task without counting the attempt, and exits with the code for SIGHUP', async () => {
     const { client, shell } = user;
     await client.queue('hup#told').enqueue('x', { pid: 'p' });
-    // The shell of a terminal and the system send one each; the second comes while the first one is heeded.
+    // The shell of the terminal and the system send one signal each. The second arrives while the first is being handled.
     const slowToEnd = 'trap "sleep 0.5; exit 1" TERM; echo $$; while true; do sleep 0.1; done';
     await using running = await shell.start(['lease', 'hup#told', '--follow', '--exec', slowToEnd]);
     const command = Number((await running.lines().next()).value);
@@ -46,7 +46,7 @@ describe('a command whose terminal closes', { timeout: 60_000 }, () => {
   });
 
   test.skipIf(!hasScript)(
-    `does so though it cannot write any more${hasScript ? '' : ' (skipped: needs script of util-linux)'}`,
+    `does so even if it cannot write any more${hasScript ? '' : ' (skipped: needs script of util-linux)'}`,
     async () => {
       const { client, shell } = user;
       for (const pid of ['p', 'q']) await client.queue('hup#gone').enqueue('x', { pid });

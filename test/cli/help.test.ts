@@ -7,7 +7,7 @@ const guide = readFileSync(new URL('../../docs/reference/cli.md', import.meta.ur
 describe('help', () => {
   let shell: UserShell;
   beforeAll(async () => {
-    // Nothing here needs a node.
+    // No test here needs a node.
     shell = await openShell('127.0.0.1:1');
   });
   afterAll(() => shell[Symbol.asyncDispose]());
@@ -18,24 +18,26 @@ describe('help', () => {
     return stdout;
   }
 
-  test('names the commands, and what the exit codes mean', async () => {
+  test('names the commands and explains the exit codes', async () => {
     const help = await outputOf('taskmaster --help');
     for (const code of [0, 1, 2, 3, 4, 130]) expect(help).toMatch(new RegExp(`^ +${code} +\\w`, 'm'));
     expect(guide).toContain(help.slice(help.indexOf('Exit codes:'), help.indexOf('\n\nEnvironment')));
   });
 
-  test('is shown with 2 when nothing is asked for', async () => {
+  test('is shown without a command, with exit code 2', async () => {
     const { code, stdout, stderr } = await shell.run('taskmaster');
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('Usage: taskmaster');
   });
 
-  test('of every command has examples, and the guide has every command and option', { timeout: 60_000 }, async () => {
+  test('of every command has examples, and the reference has every command and option', {
+    timeout: 60_000,
+  }, async () => {
     const commands = [...(await outputOf('taskmaster --help')).matchAll(/^ {2}([a-z][a-z-]*) .*[a-z]/gm)].map(
       ([, name]) => name,
     );
     expect(commands).toContain('enqueue');
-    // A command with commands of its own: what it does without one, `list`, is described under its name.
+    // A command with subcommands: its default subcommand `list` is described under its own name.
     const parts = ['drain', 'remove'].map((part) => `members ${part}`);
     const listed = await outputOf('taskmaster members --help');
     for (const part of ['list', 'drain', 'remove']) expect(listed).toMatch(new RegExp(`^ {2}${part} `, 'm'));
@@ -50,8 +52,8 @@ describe('help', () => {
   test.each([
     ['a command', 'taskmaster qu', 'queues'],
     ['an option of a command', 'taskmaster enqueue jobs --pid-f', '--pid-field'],
-    ['a command of a command', 'taskmaster members dr', 'drain'],
-    ['an option of a command of a command', 'taskmaster members remove b --acc', '--accept-loss'],
+    ['a subcommand', 'taskmaster members dr', 'drain'],
+    ['an option of a subcommand', 'taskmaster members remove b --acc', '--accept-loss'],
     ['an option of every command', 'taskmaster watch --endp', '--endpoint'],
   ])('completes %s in bash', async (_what, typed, completed) => {
     const words = typed.split(' ');

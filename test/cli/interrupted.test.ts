@@ -3,9 +3,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect, type TaskMasterClient, textCodec } from '@taskmaster/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Running } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
-import { type RunningNode, startNode } from '../support/start-node.ts';
+import type { Running } from '../support/processes/child-process.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { type NodeUser, openNodeUser, openShell, type UserShell } from './shell.ts';
 
 const MINUTE_MS = 60_000;
@@ -25,7 +25,7 @@ describe('a command that is interrupted', { timeout: MINUTE_MS }, () => {
     return (await client.queue(queue).stats()).available;
   }
 
-  test('by Ctrl-C while it enqueues lines says exactly what is stored', async () => {
+  test('by Ctrl-C while it enqueues lines reports exactly which lines are stored', async () => {
     await using running = await shell.start(['enqueue', 'ctrlc#jobs', '--lines', '--batch', '10', '--json']);
     const writing = writeWithoutEnd(running);
     await eventually(async () => expect(await available('ctrlc#jobs')).toBeGreaterThan(0));
@@ -38,16 +38,16 @@ describe('a command that is interrupted', { timeout: MINUTE_MS }, () => {
     expect(ended.stderr).toBe('');
   });
 
-  test('by SIGTERM ends as that is counted', async () => {
+  test('by SIGTERM exits with the code for it', async () => {
     await using running = await shell.start(['lease', 'nothing', '--wait', '5m']);
     await eventually(async () => expect(await waitingLeases(node)).toBe(1));
     const ended = await running.kill('SIGTERM');
     expect(ended).toMatchObject({ code: 143, stdout: '', stderr: '' });
-    // Its wait is over, too: a task that comes now is leased to nobody.
+    // Its wait has ended at the node, too: a new task is not leased to it.
     await eventually(async () => expect(await waitingLeases(node)).toBe(0));
   });
 
-  test('by Ctrl-C while commands run ends them, and gives their tasks back as if never leased', async () => {
+  test('by Ctrl-C while commands run ends them and releases their tasks without counting the attempts', async () => {
     await client.queue('ctrlc#exec').enqueue('x', { pid: 'p' });
     await using running = await shell.start([
       'lease',
@@ -66,7 +66,7 @@ describe('a command that is interrupted', { timeout: MINUTE_MS }, () => {
 
   test('by the loss of its lease ends the command that runs', async () => {
     await client.queue('lost#jobs').enqueue('x', { pid: 'p' });
-    const args = ['lease', 'lost#jobs', '--for', '3s', '--exec', 'echo begun; exec sleep 600'];
+    const args = ['lease', 'lost#jobs', '--lease-duration', '3s', '--exec', 'echo begun; exec sleep 600'];
     await using running = await shell.start(args);
     await running.lines().next();
     expect(await client.queue('lost#jobs').resetLeases()).toBe(1);
@@ -79,8 +79,8 @@ describe('a command that is interrupted', { timeout: MINUTE_MS }, () => {
   test.each([
     ['watch', ['watch', '--json', '--interval', '1ms', '--group', 'many']],
     ['queues', ['queues', '--json', '--group', 'many']],
-  ])('by a reader that goes away ends in silence: %s | head -1', async (_name, args) => {
-    // More than a pipe holds, so that it must meet the closed end.
+  ])('by the end of its reader exits silently: %s | head -1', async (_name, args) => {
+    // More than a pipe holds, so that a write meets the closed end.
     if ((await client.stats({ filter: { group: 'many' } })).totals.queues === 0) {
       const update = client.update();
       for (let i = 0; i < 2_000; i++) update.enqueue(`many#queue-${i}`, i);
@@ -102,7 +102,7 @@ describe('a command that is interrupted', { timeout: MINUTE_MS }, () => {
 });
 
 describe('when the node is killed while lines are enqueued', () => {
-  test('it says so with 3, and running it again stores what is missing and nothing twice', {
+  test('it reports that with exit code 3, and a second run stores the missing tasks and none twice', {
     timeout: 2 * MINUTE_MS,
   }, async () => {
     const lines = 30_000;
@@ -120,7 +120,7 @@ describe('when the node is killed while lines are enqueued', () => {
       await first.kill();
       const ended = await running.ended;
       expect(ended.code).toBe(3);
-      expect(ended.stderr).toContain('Run it again to go on');
+      expect(ended.stderr).toContain('Run the command again to continue');
       expect(ended.stderr).toContain('taskmaster: ');
       expect(ended.stderr).not.toContain('    at ');
     }
@@ -136,7 +136,7 @@ describe('when the node is killed while lines are enqueued', () => {
 });
 
 describe('a command without an end', () => {
-  test('waits for a node that is lost', { timeout: 2 * MINUTE_MS }, async () => {
+  test('waits for a node that is down', { timeout: 2 * MINUTE_MS }, async () => {
     await using first = await startNode();
     await using shell = await openShell(first.endpoint);
     await using watching = await shell.start(['watch', 'lost#q', '--json', '--interval', '50ms', '--timeout', '500ms']);
@@ -173,7 +173,7 @@ async function writeWithoutEnd(running: Running): Promise<void> {
   }
 }
 
-/** Lease calls that wait for tasks, as the node's metrics count them. */
+/** Number of lease calls that wait for tasks, from the node's metrics. */
 async function waitingLeases({ httpPort }: RunningNode): Promise<number> {
   const metrics = await (await fetch(`http://127.0.0.1:${httpPort}/metrics`)).text();
   return Number(/^taskmaster_waiting_leases (\d+)$/m.exec(metrics)?.[1]);

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect, textCodec } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
-import { startNode } from '../support/start-node.ts';
+import { startNode } from '../support/processes/start-node.ts';
 import { openShell } from './shell.ts';
 
 const MINUTE_MS = 60_000;
@@ -20,7 +20,7 @@ describe('a large file', () => {
     expect(tasks.map(({ data }) => data)).toEqual(numbers);
   });
 
-  test('of lines is enqueued in memory that does not grow with it', { timeout: 3 * MINUTE_MS }, async () => {
+  test('of lines is enqueued in memory that does not grow with its size', { timeout: 3 * MINUTE_MS }, async () => {
     const lines = 100_000;
     const lineBytes = 1_000;
     await using node = await startNode();
@@ -36,7 +36,7 @@ describe('a large file', () => {
        process.on('exit', () => writeFileSync(${JSON.stringify(memory)}, String(process.resourceUsage().maxRSS)));`,
     );
     const ended = await shell.run(`taskmaster enqueue large#lines --lines --in-flight 8 --json --file ${file}`, {
-      // What is not collected yet is not what is needed.
+      // A small heap, so that garbage does not count.
       NODE_OPTIONS: `--import=${probe} --max-old-space-size=48 --max-semi-space-size=2`,
     });
     expect(ended.code, ended.stderr).toBe(0);

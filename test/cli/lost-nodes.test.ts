@@ -1,7 +1,7 @@
 import { connect } from '@taskmaster/client';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { TestCluster } from '../support/start-cluster.ts';
+import { TestCluster } from '../support/processes/start-cluster.ts';
 import { playScenario } from './scenario.ts';
 import { openShell } from './shell.ts';
 
@@ -16,14 +16,14 @@ $ taskmaster members remove b a
 ! taskmaster: MEMBER_ALIVE: <any>
 [1]
 $ taskmaster members remove b c > lost.txt
-! taskmaster: LOSS_NOT_ACCEPTED: nothing was changed; to give b, c up for good: taskmaster members remove b c --accept-loss
+! taskmaster: LOSS_NOT_ACCEPTED: nothing was changed; to remove b, c for good: taskmaster members remove b c --accept-loss
 [1]
 $ head -1 lost.txt
-b, c: only they hold <n> partitions, of which nobody knows what is in them, as last heard of
+b, c: only they hold <n> partitions with unknown content, by the last report
 $ taskmaster members remove b c --accept-loss --yes --json | jq -c '[.names, .removed, .claimed]'
 [["b","c"],true,true]
 
-# What they held has begun anew by then, and the rest goes on.
+# By then their partitions are served again, empty, and the other partitions are as before.
 $ taskmaster partitions --summary
 HOLDER    STATE    PARTITIONS  QUEUES  TASKS  IDS
 a         serving          32     <n>    <n>  0-31
@@ -34,7 +34,7 @@ a        active  yes      32      32  <any>    127.0.0.1:<n>
 1 node           1        32      32
 `;
 
-test('an operator gives two of three nodes up whose disks are gone', { timeout: 3 * MINUTE_MS }, async () => {
+test('an operator removes two of three nodes whose disks are lost', { timeout: 3 * MINUTE_MS }, async () => {
   await using cluster = await TestCluster.start({ nodes: 3 });
   {
     await using client = await cluster.connect();

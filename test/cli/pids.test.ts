@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000;
 
 const bytes = (text: string): Pid => new Uint8Array(Buffer.from(text));
 
-/** What shells, terminals and the command line itself read as something else. */
+/** PIDs that have a special meaning for shells, terminals or the command line. */
 const troublesome = [
   pidOf([9, 'order-17']),
   pidOf(['a', 'b']),
@@ -35,14 +35,14 @@ const jsonLines = (text: string): { readonly pid: string; readonly state: string
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line));
 
-describe('a PID that is shown is accepted back, whatever its bytes', { timeout: 2 * MINUTE_MS }, () => {
+describe('a shown PID is accepted as input, with any bytes', { timeout: 2 * MINUTE_MS }, () => {
   let user: NodeUser;
   beforeAll(async () => {
     user = await openNodeUser();
   });
   afterAll(() => user[Symbol.asyncDispose]());
 
-  test('by a shell that has it from the environment of --exec, from lines for people and from --json', async () => {
+  test('from the environment of --exec, from lines for people and from --json, through a shell', async () => {
     const { client, shell } = user;
     const pids = [...troublesome, ...fc.sample(anyPid, { numRuns: 60, seed: 19 }), new Uint8Array(4096).fill(0xff)];
     const named = new Map(pids.map((pid) => [Buffer.from(pid).toString('hex'), pid]));
@@ -57,10 +57,10 @@ describe('a PID that is shown is accepted back, whatever its bytes', { timeout: 
     };
     const released = await shell.run(
       `taskmaster lease pids#jobs --max ${count} --retry-after 1h \
-        --exec 'printf "%s\\n" "$TASKMASTER_TASK_PID" >> environment; exit 1' 2> released`,
+        --exec 'printf "%s\\n" "$TASKMASTER_PRIORITY_ID" >> environment; exit 1' 2> released`,
     );
     expect(released.code).toBe(1);
-    // What --exec says of each task: `released  pids#jobs  PID  in 4ms (exit 1)`.
+    // The line of --exec for each task: `released  pids#jobs  PID  in 4ms (exit 1)`.
     await run(`sed -nE 's/^released  pids#jobs  (.*)  in [0-9.]+m?s \\(exit 1\\)$/\\1/p' released > said`);
     const peeked = jsonLines(await run('taskmaster peek pids#jobs --delayed --limit 1000 --json'));
     await writeFile(join(shell.dir, 'json'), peeked.map(({ pid }) => `${pid}\n`).join(''));
@@ -70,7 +70,7 @@ describe('a PID that is shown is accepted back, whatever its bytes', { timeout: 
       expect(shown.filter(({ state }) => state !== 'delayed')).toEqual([]);
       expect(new Set(shown.map(({ pid }) => pid)).size, file).toBe(count);
     }
-    await run(`${readInto('pids', 'environment')}; taskmaster complete pids#jobs "\${pids[@]}"`);
+    await run(`${readInto('pids', 'environment')}; taskmaster complete pids#jobs "\${pids[@]}" --force`);
     expect(await queue.stats()).toMatchObject({ delayed: 0, completed: count });
   });
 });

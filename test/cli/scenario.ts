@@ -1,15 +1,15 @@
 import type { UserShell } from './shell.ts';
 
 /**
- * Scenarios are what a user types and sees:
+ * A scenario shows what a user types and sees:
  *
  *     $ taskmaster enqueue mail hello      a line of shell; `> ` continues it
  *     created  mail  <fifo>                its standard output
  *     ! taskmaster: TASK_EXISTS: ...       its standard error
  *     [1]                                  its exit code, unless 0
  *
- * Everything else up to the first `$ ` of the file, and blank lines and lines with `#` before a `$ `, is for the reader.
- * What differs from run to run stands as a placeholder. Runs of spaces are one gap: columns are as wide as their cells.
+ * Comments are: the text before the first `$ ` of the file, blank lines, and lines that begin with `#`. Placeholders stand for
+ * values that differ between runs. Several spaces match any number of spaces, because columns are as wide as their cells.
  */
 const placeholders: Readonly<Record<string, string>> = {
   /** A PID that the node assigned. */
@@ -19,7 +19,7 @@ const placeholders: Readonly<Record<string, string>> = {
   /** An instant in JSON. */
   time: '\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z',
   n: '\\d[\\d,.]*',
-  /** Anything within the line. */
+  /** Any text within the line. */
   any: '.*',
 };
 
@@ -28,7 +28,7 @@ interface Step {
   readonly said: readonly string[];
 }
 
-/** Runs a scenario. Returns what was expected and what came, alike where they match: a test compares the two. */
+/** Runs a scenario. Returns the expected and the actual text, which are equal if they match. */
 export async function playScenario(text: string, shell: UserShell): Promise<{ expected: string; actual: string }> {
   const expected: string[] = [];
   const actual: string[] = [];

@@ -1,15 +1,15 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type RunningNode, startNode } from '../support/start-node.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { playScenario } from './scenario.ts';
 import { openShell } from './shell.ts';
 
 const folder = new URL('./scenarios/', import.meta.url);
 
-/** A command takes a third of a second to start on an idle machine, in ms. */
+/** Time limit of a scenario in ms: each command takes a third of a second to start on an idle machine. */
 const SCENARIO_MS = 120_000;
 
-describe('a user types, and sees', () => {
+describe('the scenario', () => {
   let node: RunningNode;
   beforeAll(async () => {
     node = await startNode();

@@ -2,30 +2,30 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
 import { connect, type TaskMasterClient } from '@taskmaster/client';
-import { type Ended, type Running, startProcess } from '../support/child-process.ts';
-import { type RunningNode, startNode } from '../support/start-node.ts';
+import { type Ended, type Running, startProcess } from '../support/processes/child-process.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 const require = createRequire(import.meta.url);
 
-/** The user's command line, as the build made it. */
+/** The built command line. */
 const taskmasterCli = join(dirname(require.resolve('@taskmaster/client/package.json')), 'dist', 'cli.js');
 
-/** What the machine that runs the tests says of itself, of colours, of Node: a user's shell says none of it. */
+/** Environment variables of the test machine that a user's shell does not have. */
 const NOT_INHERITED =
   /^(TASKMASTER_|VITEST|NODE_OPTIONS$|(NO|FORCE)_COLOR$|CLICOLOR|COLORTERM$|NODE_DISABLE_COLORS$|TERM$|TERM_PROGRAM|TMUX$|CI$|TEAMCITY_VERSION$)/;
 
-/** A shell of a user: a directory of its own, with `taskmaster` on the path and a node that it talks to. */
+/** A user's shell with its own directory, `taskmaster` on its path, and the address of a node. */
 export interface UserShell extends AsyncDisposable {
   readonly dir: string;
   readonly env: NodeJS.ProcessEnv;
-  /** Runs a line of shell, as it is typed. */
+  /** Runs a command line of the shell. */
   run(line: string, env?: Readonly<Record<string, string>>): Promise<Ended>;
   /** Starts `taskmaster` alone. */
   start(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Running>;
 }
 
-/** `endpoint`: of the node that commands talk to. */
+/** Opens a shell. `endpoint`: address of the node that its commands use. */
 export async function openShell(endpoint: string): Promise<UserShell> {
   const home: TemporaryDirectory = await temporaryDirectory();
   const bin = join(home.path, 'bin');
@@ -55,7 +55,7 @@ export async function openShell(endpoint: string): Promise<UserShell> {
   };
 }
 
-/** A node of its own, a client, and a shell that talks to it. */
+/** A node with a client and a shell. */
 export interface NodeUser extends AsyncDisposable {
   readonly node: RunningNode;
   readonly client: TaskMasterClient;

@@ -3,13 +3,13 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TaskMasterClient } from '@taskmaster/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Running, startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
+import { type Running, startProcess } from '../support/processes/child-process.ts';
 import { type NodeUser, openNodeUser, type UserShell } from './shell.ts';
 
 const ESC = '\u001b';
 
-/** Part of util-linux; gives a program a terminal. */
+/** True if `script` of util-linux is there: it gives a program a terminal. */
 const hasScript = spawnSync('script', ['--version']).status === 0;
 
 describe.skipIf(!hasScript)(
@@ -36,7 +36,7 @@ describe.skipIf(!hasScript)(
       ['no', 'no', 1, 1],
       ['no-answer', '', 1, 1],
       ['yes', 'yes', 0, 0],
-    ])('a queue is deleted when the answer is yes: %s', async (name, answer, code, left) => {
+    ])('a queue is deleted if the answer is yes: %s', async (name, answer, code, left) => {
       const queue = client.queue(`terminal#${name}`);
       await queue.enqueue('x');
       await using running = await onTerminal(`taskmaster delete-queue terminal#${name}`);
@@ -46,7 +46,7 @@ describe.skipIf(!hasScript)(
       expect((await queue.stats()).available).toBe(left);
     });
 
-    test('watch draws on a screen of its own, and leaves it when Ctrl-C is typed', async () => {
+    test('watch draws on the alternate screen, and leaves it on Ctrl-C', async () => {
       await client.queue('screen#q').enqueue('x');
       await using running = await onTerminal('taskmaster watch --group screen --interval 10ms');
       await eventually(() => expect(running.stdout.split('screen#q').length).toBeGreaterThan(2));
@@ -58,7 +58,7 @@ describe.skipIf(!hasScript)(
       expect(stdout).toContain(`${ESC}[1mQUEUE`);
     });
 
-    test('NO_COLOR leaves the words alone', async () => {
+    test('NO_COLOR removes the colours', async () => {
       await using running = await onTerminal('taskmaster stats screen#q', { NO_COLOR: '1' });
       const { code, stdout } = await running.ended;
       expect(code).toBe(0);
@@ -66,7 +66,7 @@ describe.skipIf(!hasScript)(
       expect(stdout).not.toContain(ESC);
     });
 
-    test('lines are enqueued under a bar that goes away, with the summary after it', async () => {
+    test('lines are enqueued with a progress bar, which the summary replaces at the end', async () => {
       await writeFile(join(shell.dir, 'lines.txt'), 'x\n'.repeat(20_000));
       await using running = await onTerminal('taskmaster enqueue bar#q --lines --batch 20 --file lines.txt');
       const { code, stdout } = await running.ended;

@@ -8,7 +8,7 @@ import { eventually } from '../support/eventually.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { startExample } from './support.ts';
 
-/** What these tests read of the demo's `--json`. */
+/** The parts of the demo's `--json` that these tests read. */
 interface Summary {
   readonly ok: boolean;
   readonly pagesIndexed: number;
@@ -30,7 +30,7 @@ interface Summary {
   readonly searches: readonly { readonly query: string; readonly hits: readonly { readonly url: string }[] }[];
 }
 
-/** Starts the demo with a directory of its own for temporary files. */
+/** Starts the demo with its own directory for temporary files. */
 async function demo(args: readonly string[]) {
   await using onFailure = new AsyncDisposableStack();
   const temporary = onFailure.use(await temporaryDirectory());
@@ -40,9 +40,9 @@ async function demo(args: readonly string[]) {
   const resources = onFailure.move();
   return {
     running,
-    /** Processes that it has started, directly or not. */
+    /** Processes that it has started, directly or indirectly. */
     processes: async () => descendants(await processes(), running.pid),
-    /** Its files, and the processes that were told of them on their command lines, that are there now. */
+    /** Its files that still exist, and the processes whose command lines name such files. */
     async leftOver(): Promise<string[]> {
       const told = (await processes()).filter(({ command }) => command.includes(temporary.path));
       return [...(await readdir(temporary.path)), ...told.map(({ command }) => command)];
@@ -75,7 +75,7 @@ function descendants(all: readonly ProcessLine[], ancestor: number): number[] {
   return children.flatMap((pid) => [pid, ...descendants(all, pid)]);
 }
 
-/** What must hold of a crawl of about so many pages of the local site, whatever has happened on the way. */
+/** Checks a crawl of about `pages` pages of the local site, after any faults. */
 function expectComplete(summary: Summary, pages: number): void {
   expect(summary.checks.filter(({ ok }) => !ok)).toEqual([]);
   expect(summary.ok).toBe(true);
@@ -88,7 +88,7 @@ function expectComplete(summary: Summary, pages: number): void {
 }
 
 describe('the demo', () => {
-  test('indexes every page exactly once, though nodes of a cluster are killed, come and go on the way', {
+  test('indexes every page exactly once in a cluster whose nodes are killed, join and leave', {
     timeout: 150_000,
   }, async () => {
     await using run = await demo(['--json', '--max-pages', '250', '--workers', '3', '--query', 'schema validation']);
@@ -115,7 +115,7 @@ describe('the demo', () => {
     expect(await run.leftOver()).toEqual([]);
   });
 
-  test('indexes every page exactly once on one node, though it and a worker are killed on the way', {
+  test('indexes every page exactly once on one node, although it and a worker are killed', {
     timeout: 90_000,
   }, async () => {
     await using run = await demo(['--single', '--json', '--max-pages', '150', '--workers', '2']);
@@ -127,8 +127,8 @@ describe('the demo', () => {
     expect(await run.leftOver()).toEqual([]);
   });
 
-  test('goes on when somebody kills the proxy and a node by hand', { timeout: 120_000 }, async () => {
-    await using run = await demo(['--no-kill', '--max-pages', '150', '--workers', '2']);
+  test('continues when a user kills the proxy and a node', { timeout: 120_000 }, async () => {
+    await using run = await demo(['--no-kill', '--max-pages', '100', '--workers', '2']);
     const { running } = run;
     await eventually(() => expect(running.stdout).toMatch(/[1-9]\d*\/\d+ indexed/), { withinMs: 60_000 });
     for (const name of ['proxy', 'node-2']) {
@@ -146,8 +146,7 @@ describe('the demo', () => {
 
   test.each([
     ['one node', ['--single', '--no-kill'], /\d+ indexed/],
-    ['a cluster that is being started', [], /is served at/],
-    ['a cluster', ['--no-kill'], /\d+ indexed/],
+    ['a cluster that is starting', [], /is served at/],
     ['a cluster that a node joins', ['--max-pages', '100'], /node-\d \(process \d+\) joins/],
     ['a cluster that a node is leaving', ['--max-pages', '100'], /is drained/],
   ])(
@@ -169,7 +168,7 @@ describe('the demo', () => {
     },
   );
 
-  test('leaves nothing behind either when its terminal is closed, which says so more than once', {
+  test('leaves neither processes nor files behind when its terminal is closed, which sends several signals', {
     timeout: 90_000,
   }, async () => {
     await using run = await demo(['--no-kill', '--workers', '2']);
@@ -179,12 +178,12 @@ describe('the demo', () => {
     const { code, signal, stderr } = await running.ended;
     clearInterval(hangingUp);
     expect(stderr).toBe('interrupted; everything is cleaned up\n');
-    // Once it has said so it is on its way out, and no longer listens: the next hang-up may end it sooner.
+    // After this line it no longer handles signals: the next SIGHUP may end it.
     expect([130, 'SIGHUP']).toContain(code ?? signal);
     expect(await run.leftOver()).toEqual([]);
   });
 
-  test('crawls a live site within its host, as robots.txt says, and no further than it may', {
+  test('crawls a live site within its host, by robots.txt, and up to its limit', {
     timeout: 60_000,
   }, async () => {
     const asked: string[] = [];
@@ -213,7 +212,7 @@ describe('the demo', () => {
     }
   });
 
-  test('explains itself, and refuses options that it does not know', async () => {
+  test('has a help text, and refuses unknown options', async () => {
     await using help = await startExample('crawler/demo', ['--help']);
     await using wrong = await startExample('crawler/demo', ['--workers', 'many']);
 
@@ -223,7 +222,7 @@ describe('the demo', () => {
   });
 });
 
-/** Each page links to the next ones, to something private, and to another host. */
+/** A page with links to the next pages, to a private page and to another host. */
 function livePage(path: string): string {
   const number = Number(/\d+/.exec(path)?.[0] ?? 0);
   const links = [

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type RunningNode, startNode } from '../support/start-node.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { runExample } from './support.ts';
 
@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => node?.[Symbol.asyncDispose]());
 
-test('hello: a task is added, leased, worked on and completed', async () => {
+test('hello: a task is enqueued, leased, processed and completed', async () => {
   expect(await runExample('hello', [node.endpoint])).toEqual(['hello, world']);
 });
 
@@ -29,7 +29,7 @@ test('pipeline: orders move from stage to stage, the urgent one first, each once
   ]);
 });
 
-test('delayed-and-retry: failed attempts are repeated, and given up in the end', async () => {
+test('delayed-and-retry: failed attempts are retried up to the last one', async () => {
   const lines = await runExample('delayed-and-retry', [node.endpoint]);
 
   expect(lines.filter((line) => line.includes('busy@'))).toEqual([
@@ -47,7 +47,7 @@ test('delayed-and-retry: failed attempts are repeated, and given up in the end',
   expect(lines.at(-1)).toBe('the outbox is empty');
 });
 
-test('embedded: what one run leaves, the next one finds', async () => {
+test('embedded: the next run finds the tasks that a run has left', async () => {
   await using directory = await temporaryDirectory();
 
   expect(await runExample('embedded', [directory.path])).toEqual([expect.stringMatching(/^process \d+ leaves 1 job$/)]);

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { connect } from '@taskmaster/client';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type RunningNode, startNode } from '../support/start-node.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 
 const BROWSERS = ['/usr/bin/chromium', '/usr/bin/google-chrome'];
 const browserPath = BROWSERS.find((path) => existsSync(path));
@@ -31,7 +31,7 @@ describe.skipIf(browserPath === undefined)(`the page of queues in a browser${rea
     await node?.[Symbol.asyncDispose]();
   });
 
-  test('shows queues, refreshes itself, and takes names for text', { timeout: 60_000 }, async () => {
+  test('shows queues, refreshes itself, and shows names as text', { timeout: 60_000 }, async () => {
     const hostile = '<img src=x onerror=document.title="taken">';
     await using client = await connect(node.endpoint);
     await client.queue('crawl#fetch').enqueueMany([{ data: 1 }, { data: 2 }]);

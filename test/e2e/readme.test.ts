@@ -1,18 +1,18 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runProcess } from '../support/child-process.ts';
 import { root } from '../support/paths.ts';
-import { type RunningNode, startNode } from '../support/start-node.ts';
+import { runProcess } from '../support/processes/child-process.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 
-/** Where the README's node listens. */
+/** The address of the node in the README. */
 const DOCUMENTED_ENDPOINT = '127.0.0.1:7400';
 
 let node: RunningNode;
 let dir: string;
 beforeAll(async () => {
   node = await startNode();
-  // Within the repository, so that the snippets find the packages as a user's program would.
+  // Within the repository, so that the snippets find the packages like a user's program.
   dir = await mkdtemp(join(root, 'test', '.snippets-'));
 });
 afterAll(async () => {

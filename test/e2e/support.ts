@@ -1,17 +1,17 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { type ProcessOptions, type Running, startProcess } from '../support/child-process.ts';
+import { type ProcessOptions, type Running, startProcess } from '../support/processes/child-process.ts';
 
 const built = fileURLToPath(new URL('../../examples/dist/', import.meta.url));
 
-/** Starts a program of the examples, as the build made it: `hello`, `crawler/demo`. */
+/** Starts a built example: `hello`, `crawler/demo`. */
 export function startExample(name: string, args: readonly string[], options: ProcessOptions = {}): Promise<Running> {
   const program = `${built}${name}.js`;
   if (!existsSync(program)) throw new Error(`${program} is missing: build first`);
   return startProcess(process.execPath, [program, ...args], options);
 }
 
-/** Runs one to its end. @returns the lines it wrote. @throws when it fails. */
+/** Runs an example to its end and returns the lines of its output. Throws if it fails. */
 export async function runExample(name: string, args: readonly string[]): Promise<string[]> {
   await using running = await startExample(name, args);
   const { code, stdout, stderr } = await running.ended;

@@ -1,4 +1,4 @@
-import type { Call, LeaseCall, UpdateCall } from '../support/history.ts';
+import type { Call, LeaseCall, UpdateCall } from '../support/history/history.ts';
 import type { Asked } from './engine-caller.ts';
 import { type Action, type Item, PIDS, QUEUES, type TaskRef } from './scenario.ts';
 
@@ -13,10 +13,10 @@ const RETRIES: readonly UpdateCall['enqueue'][number]['retry'][] = [
 const CALLS = ['update', 'repeat', 'lease', 'hangUp', 'get', 'peek', 'stats', 'list', 'delete', 'reset'] as const;
 type CallAction = Extract<Action, { do: (typeof CALLS)[number] }>;
 
-/** Whether the action is a caller's, not something that befalls the node. */
+/** True if the action is a call; false if it is an event of the node. */
 export const isCall = (action: Action): action is CallAction => (CALLS as readonly string[]).includes(action.do);
 
-/** Those who call the engine in a run: they remember what they leased and what they sent. */
+/** The callers of the engine in a run. They remember their leases and their requests. */
 export class Callers {
   readonly #send: (call: Call) => Asked;
   readonly #leases: { readonly queue: string; readonly pid: string; readonly token: number }[] = [];
@@ -40,12 +40,12 @@ export class Callers {
         break;
       }
       case 'lease': {
-        const { queues, max, leaseMs, waitMs, maxPid, maxBytes } = action;
+        const { queues, max, leaseDurationMs, waitMs, maxPid, maxBytes } = action;
         this.#lease({
           kind: 'lease',
           queues: [...new Set(queues)].map(queueName),
           maxTasks: max,
-          leaseMs,
+          leaseDurationMs,
           waitMs,
           maxPid: maxPid === undefined ? undefined : PIDS[maxPid],
           maxBytes,
@@ -78,7 +78,7 @@ export class Callers {
     }
   }
 
-  /** The node is stopping: empty answers say nothing from now on. */
+  /** Call this when the node stops: from now on empty answers say nothing about the queues. */
   dismiss(): void {
     for (const asked of this.#waiting) asked.dismiss();
   }
@@ -100,11 +100,11 @@ export class Callers {
         continue;
       }
       const task = this.#taskOf(item.task);
-      // Naming a task twice is refused before it comes to the engine.
+      // An update that names a task twice is refused before it reaches the engine.
       if (!task || named.has(`${task.queue} ${task.pid}`)) continue;
       named.add(`${task.queue} ${task.pid}`);
       if (item.do === 'dequeue') dequeue.push(task);
-      else if (item.do === 'renew') renew.push({ ...task, leaseMs: item.ms ?? 1000 });
+      else if (item.do === 'renew') renew.push({ ...task, leaseDurationMs: item.ms ?? 1000 });
       else release.push({ ...task, delayMs: item.ms, refund: item.refund });
     }
     const [first] = [...enqueue, ...dequeue, ...renew, ...release];

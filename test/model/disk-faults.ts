@@ -1,8 +1,8 @@
 import { Family, type SimDisk } from '@taskmaster/node/testing';
 import type { Key } from '@taskmaster/server/domain';
-import type { CountsReply } from '../support/history.ts';
+import type { CountsReply } from '../support/history/history.ts';
 
-/** Partition and queue id; see docs/internals/data-on-disk.md. */
+/** Length of partition and queue id in a key; see docs/internals/data-on-disk.md. */
 const PREFIX = 8;
 const INSTANT = 6;
 
@@ -10,8 +10,8 @@ const prefixOf = (key: Key): string => key.slice(0, PREFIX);
 const show = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
 
 /**
- * What is wrong with the rows of a disk at rest: each task has one state, a hidden one is in the index by instant, each
- * has its payload, nothing is left of dead queues, and there are as many as the queues count.
+ * The faults in the rows of a disk without work in progress. Every task must have one state and one payload. Every hidden task
+ * must be in the index of due times. Ended queues must have no rows. The counts of the queues must match the rows.
  */
 export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): string[] {
   const faults: string[] = [];
@@ -39,6 +39,6 @@ export function diskFaults(disk: SimDisk, counts: readonly CountsReply[]): strin
   return faults;
 }
 
-/** What is in one of the two only. */
+/** The elements of only one of the two sets. */
 const differing = (a: ReadonlySet<string>, b: ReadonlySet<string>): string[] =>
   [...a, ...b].filter((item) => a.has(item) !== b.has(item));

@@ -21,17 +21,17 @@ import type {
   ShownTask,
   TaskCall,
   UpdateCall,
-} from '../support/history.ts';
+} from '../support/history/history.ts';
 
-/** A call under way. */
+/** A call in progress. */
 export interface Asked {
   readonly ended: Promise<Outcome>;
   hangUp(): void;
-  /** The node is stopping: an empty answer says nothing from now on. */
+  /** Call this when the node stops: from now on an empty answer says nothing about the queues. */
   dismiss(): void;
 }
 
-/** Asks an engine and records what it says. */
+/** Calls an engine and records the outcome. */
 export function ask(engine: Engine, call: Call, history: History, now: () => number, atomicBatches: boolean): Asked {
   const abort = new AbortController();
   let dismissed = false;
@@ -145,7 +145,7 @@ function commandOf(call: UpdateCall): UpdateCommand {
       retry,
     })),
     dequeue: call.dequeue.map(item),
-    renew: call.renew.map((renewal) => ({ ...item(renewal), leaseMs: renewal.leaseMs })),
+    renew: call.renew.map((renewal) => ({ ...item(renewal), leaseDurationMs: renewal.leaseDurationMs })),
     release: call.release.map((release) => ({
       ...item(release),
       delayMs: release.delayMs,
@@ -193,9 +193,9 @@ const counts = ({ queue, available, leased, delayed, completed }: QueueStats): C
 });
 
 function refused(error: unknown, atomicBatches: boolean): Outcome {
-  // Of a process that crashed nobody hears; anything else that is not a refusal will not be explained.
+  // A crashed process sends no answer. The model explains no other error than a refusal.
   if (!(error instanceof Refusal)) return { kind: 'refused', reason: `not a refusal: ${error}`, items: [] };
-  // Without atomic batches the log entry may be on disk when its rows found no space.
+  // Without atomic batches the log entry may be on disk although there was no space for its rows.
   if (error.reason === 'DISK_FULL' && !atomicBatches) return { kind: 'unknown' };
   const items = error instanceof UpdateRefusal ? error.items : [];
   return {

@@ -1,4 +1,4 @@
-import type { HistoryEvent, LeaseCall, LeasedReply } from '../support/history.ts';
+import type { HistoryEvent, LeaseCall, LeasedReply } from '../support/history/history.ts';
 import { deadLetterQueueOf, haveDeadComing, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 
@@ -7,11 +7,11 @@ interface Picked {
   readonly task: ModelTask;
 }
 
-/** What a leased task counts towards `maxBytes` beside its payload and PID. */
+/** Bytes of a leased task that count towards `maxBytes`, beside its payload and PID. */
 const REST_BYTES = 64;
-/** How late somebody who waits may hear of what has become available by itself. The contract allows a second. */
+/** A waiting request may get a task this long after it became available by itself. The contract allows a second. */
 const EXPIRY_SLACK_MS = 50;
-/** How much later, of tasks that came from a queue which nobody wants. */
+/** Additional time for dead letters from a queue that no request looks at. */
 const DEAD_SLACK_MS = 1000;
 
 /** The first tasks of the queues, in the order in which the call names them. */
@@ -38,7 +38,7 @@ export function explainLease(
 ): readonly World[] {
   const { outcome } = event;
   if (outcome.kind !== 'leased') {
-    return grantsToNobody(world, event, span, setting).map(({ after }) => after);
+    return unreportedGrants(world, event, span, setting).map(({ after }) => after);
   }
   if (outcome.tasks.length > 0) return explainTasks(world, event, outcome.tasks, span, setting);
   if (outcome.dismissed) {
@@ -47,15 +47,15 @@ export function explainLease(
   return [...explainNothing(world, event, span, setting), ...explainAllGone(world, event, span, setting)];
 }
 
-/** All that it leased was taken away again before the reply left. */
+/** The call leased tasks, but all of them were taken away before the reply was sent. */
 function explainAllGone(world: World, event: HistoryEvent<LeaseCall>, span: Span, setting: Setting): World[] {
-  return grantsToNobody(world, event, span, setting)
+  return unreportedGrants(world, event, span, setting)
     .filter(({ picked }) => picked.length > 0)
     .filter(({ picked }) => picked.every(({ queue, task }) => mayHaveGone(world, event, queue, task.pid, setting)))
     .map(({ after }) => after);
 }
 
-/** Nothing was there: when it was asked, or, for one who waited, until the end of the wait. */
+/** No task was available at the time of the call or, if the request waited, until the end of the wait. */
 function explainNothing(
   world: World,
   { call, endedAt }: HistoryEvent<LeaseCall>,
@@ -63,7 +63,7 @@ function explainNothing(
   setting: Setting,
 ): World[] {
   const waited = call.waitMs > 0;
-  // A wait that is over before a slow disk has answered says nothing.
+  // A wait that ends before a slow disk has answered says nothing about the queues.
   if (waited && call.waitMs <= setting.slackMs) return sweeps(world, call.queues, span, setting);
   const from = waited ? Math.max(span.from, endedAt - setting.slackMs) : span.from;
   const overdueAt = waited ? endedAt - setting.slackMs - EXPIRY_SLACK_MS : span.from;
@@ -85,7 +85,7 @@ function explainTasks(
   setting: Setting,
 ): World[] {
   const { call } = event;
-  const at = (tasks[0]?.until ?? 0) - call.leaseMs;
+  const at = (tasks[0]?.until ?? 0) - call.leaseDurationMs;
   if (!contains(span, at)) return [];
   const worlds: World[] = [];
   for (const swept of sweeps(world, call.queues, exactly(at), setting)) {
@@ -107,7 +107,7 @@ function grant(
   for (const { queue, task } of first) {
     const reply = told[0];
     if (!reply) {
-      // The reply ends before the top k do: only where the cache cannot hold what was asked for …
+      // The reply may have fewer tasks than asked for: if the cache is too small for the request …
       if (setting.tinyCache && event.call.queues.length > 1) break;
     }
     if (reply && reply.queue === queue && reply.pid === task.pid) {
@@ -117,14 +117,14 @@ function grant(
       next = lease(next, queue, task, reply.token, exactly(reply.until), event.id, setting);
       continue;
     }
-    // … or where it was taken away again before the reply left.
+    // … or if a task was taken away before the reply was sent.
     if (!mayHaveGone(world, event, queue, task.pid, setting)) return undefined;
     next = lease(
       next,
       queue,
       task,
       `of #${event.id}`,
-      later(exactly(world.time), event.call.leaseMs),
+      later(exactly(world.time), event.call.leaseDurationMs),
       event.id,
       setting,
     );
@@ -138,7 +138,7 @@ function isLeaseOf(reply: LeasedReply, task: ModelTask): boolean {
   return grew && same && contains(task.enqueuedAt, reply.enqueuedAt);
 }
 
-/** The payload is read when the lease is granted already: it may be the one that somebody put in its place meanwhile. */
+/** The payload is read after the lease is granted, so it may be the payload of a later replacement. */
 function replacedMeanwhile(event: HistoryEvent, reply: LeasedReply, task: ModelTask, setting: Setting): ModelTask {
   const isReplaced = setting.besides(event).some(({ call }) => {
     if (call.kind !== 'update') return false;
@@ -160,12 +160,12 @@ function lease(
   setting: Setting,
 ): World {
   const leased = { ...task, token, attempts: task.attempts + 1, hidden: { until, leasedBy } };
-  return world.put(queue, leased, setting.lingerMs);
+  return world.put(queue, leased, setting.retentionMs);
 }
 
 function mayHaveGone(world: World, event: HistoryEvent, queue: string, pid: string, setting: Setting): boolean {
   const others = setting.besides(event);
-  // Whoever looks at a queue moves the dead of it, in place of what is where they go.
+  // Any call for a queue moves its dead tasks. They replace tasks in the dead-letter queue.
   const mayDie = (task: ModelTask, from: string): boolean =>
     isLastAttempt(task) && deadLetterQueueOf(from, task.retry) === queue;
   const sources = world.queueNames.map((from) => ({ from, task: world.task(from, pid) }));
@@ -176,8 +176,8 @@ function mayHaveGone(world: World, event: HistoryEvent, queue: string, pid: stri
   });
 }
 
-/** Leases that nobody was told of: the reply was lost, or the caller hung up. */
-function grantsToNobody(
+/** Leases that no caller knows: the reply was lost, or the caller has disconnected. */
+function unreportedGrants(
   world: World,
   event: HistoryEvent<LeaseCall>,
   span: Span,
@@ -192,7 +192,7 @@ function grantsToNobody(
       const picked = first.slice(0, length);
       let after = swept.at(span.from, swept.epoch);
       for (const { queue, task } of picked) {
-        after = lease(after, queue, task, `of #${event.id}`, later(span, call.leaseMs), event.id, setting);
+        after = lease(after, queue, task, `of #${event.id}`, later(span, call.leaseDurationMs), event.id, setting);
       }
       found.push({ after, picked });
     }
@@ -201,8 +201,8 @@ function grantsToNobody(
 }
 
 /**
- * A lease whose caller hung up: it got nothing, or what it got was given back, as if it had never been leased. `done` is
- * false between the two; a crash may come then.
+ * A lease whose caller has disconnected. It got no task, or its tasks were released as if they had not been leased. `done` is
+ * false between the grant and the release; a crash may happen then.
  */
 export function explainCancelled(
   world: World,
@@ -212,23 +212,23 @@ export function explainCancelled(
 ): { world: World; done: boolean }[] {
   const owed = world.progress(event.id);
   if (owed === undefined) {
-    const given = grantsToNobody(world, event, span, setting).map(({ after, picked }) => {
+    const given = unreportedGrants(world, event, span, setting).map(({ after, picked }) => {
       const tasks = picked.map(({ queue, task }) => [queue, task.pid]);
       return { world: after.withProgress(event.id, JSON.stringify(tasks)), done: false };
     });
     return event.outcome.kind === 'unknown' ? given : [{ world, done: true }, ...given];
   }
-  // Without space nothing can be given back, and the leases end by themselves.
+  // Without space on the disk the tasks cannot be released; the leases expire.
   const kept = setting.mayBeFull ? [{ world: world.withProgress(event.id, undefined), done: true }] : [];
-  // Somebody who waits may have shown what was due before it came to that.
+  // A waiting request may have shown due tasks before.
   const given = sweeps(world, event.call.queues, span, setting).map((swept) => {
     let next = swept.at(span.from, swept.epoch).withProgress(event.id, undefined);
     for (const [queue = '', pid = ''] of JSON.parse(owed) as string[][]) {
       const task = next.task(queue, pid);
       if (task?.token !== `of #${event.id}` || task.hidden?.leasedBy !== event.id) continue;
-      // Too late: the attempt counts.
+      // The lease has expired: the attempt counts.
       if (isOverdue(task, span.from)) continue;
-      next = next.put(queue, { ...task, attempts: task.attempts - 1, hidden: undefined }, setting.lingerMs);
+      next = next.put(queue, { ...task, attempts: task.attempts - 1, hidden: undefined }, setting.retentionMs);
     }
     return { world: next, done: true };
   });

@@ -1,11 +1,11 @@
-import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '../support/history.ts';
+import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '../support/history/history.ts';
 import { haveDeadComing, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, isExact, type ModelTask, type Span, type World } from './world.ts';
 
 type Shown = Extract<Outcome, { kind: 'shown' }>;
 type Counts = Extract<Outcome, { kind: 'counts' }>;
 
-/** Whoever looks at queues sees what was due when the look began as available. */
+/** A read of a queue shows all tasks as available that were due when the read began. */
 function settled(world: World, queues: readonly string[], event: HistoryEvent, span: Span, setting: Setting): World[] {
   const at = Math.min(event.calledAt, span.from);
   return sweeps(world, queues, span, setting).filter(
@@ -32,7 +32,7 @@ export function explainShown(
   });
 }
 
-/** A sample of the right kind in the right order; all there is where nothing else was going on. */
+/** True if the reply is a sample of the right tasks in the right order. It must be complete if no other call was in progress. */
 function isPeekOf(
   world: World,
   { queue, what, limit }: CallOf<'peek'>,
@@ -53,7 +53,7 @@ function isPeekOf(
 const kindOf = ({ hidden }: ModelTask): 'available' | 'leased' | 'delayed' =>
   hidden === undefined ? 'available' : hidden.leasedBy === undefined ? 'delayed' : 'leased';
 
-/** The world in which the task is as shown, with what that tells of its instants; undefined: it is not. */
+/** The world if the task is as the reply shows, with the instants that the reply tells. Undefined: it is not. */
 function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, setting: Setting): World | undefined {
   const task = world.task(queue, shown.pid);
   const { state } = shown;
@@ -65,12 +65,12 @@ function learn(world: World, queue: string, shown: ShownTask, isAlone: boolean, 
     (typeof task.token === 'string' || state.token === task.token) &&
     contains(task.enqueuedAt, state.enqueuedAt) &&
     (hidden === undefined || (state.until !== undefined && contains(hidden.until, state.until)));
-  // The payload of a task that changes meanwhile may be the later one, or gone.
+  // If the task changes meanwhile, its payload may be the later one or missing.
   if (!isSame || (isAlone && shown.data !== task.data)) return undefined;
   const isKnown = isExact(task.enqueuedAt) && (hidden === undefined || isExact(hidden.until));
   if (isKnown) return world;
   const until = hidden && { ...hidden, until: exactly(state.until ?? 0) };
-  return world.put(queue, { ...task, enqueuedAt: exactly(state.enqueuedAt), hidden: until }, setting.lingerMs);
+  return world.put(queue, { ...task, enqueuedAt: exactly(state.enqueuedAt), hidden: until }, setting.retentionMs);
 }
 
 export function explainCounts(
@@ -109,7 +109,7 @@ function isCountOf(world: World, name: string, counts: CountsReply | undefined, 
   const { tasks, completed } = world.queue(name);
   const of = { available: 0, leased: 0, delayed: 0 };
   for (const task of tasks.values()) of[kindOf(task)]++;
-  const forgotten = world.mayBeForgotten(name, setting.lingerMs);
+  const forgotten = world.mayBeForgotten(name, setting.retentionMs);
   return (
     counts?.queue === name &&
     counts.available === of.available &&
@@ -134,8 +134,8 @@ const sizeOf = (world: World, queue: string): number => world.queue(queue).tasks
 const tasksOf = (outcome: Outcome): number => (outcome.kind === 'number' ? outcome.tasks : 0);
 
 /**
- * A reset goes through the queue bit by bit: some leases, then others. At its end every lease from before its call is
- * over; those that began meanwhile may be.
+ * A reset ends the leases of a queue a few at a time. At its end every lease from before the call has ended. Leases that were
+ * granted meanwhile may have ended.
  */
 export function explainReset(
   world: World,
@@ -148,14 +148,14 @@ export function explainReset(
   const found: { world: World; done: boolean }[] = [];
   const besides = new Set(setting.besides(event).map((other) => other.id));
   for (const swept of sweeps(world, [call.queue], span, setting)) {
-    // A lease that has ended is none.
+    // Leases that have expired are not reset.
     const leased = swept
       .tasks(call.queue)
       .filter((task) => task.hidden?.leasedBy !== undefined && !isOverdue(task, span.from));
     for (const chosen of subsets(leased)) {
       let next = swept.at(span.from, swept.epoch);
       for (const task of chosen) {
-        next = next.put(call.queue, { ...task, token: `reset by #${id}`, hidden: undefined }, setting.lingerMs);
+        next = next.put(call.queue, { ...task, token: `reset by #${id}`, hidden: undefined }, setting.retentionMs);
       }
       const left = leased.filter((task) => !chosen.includes(task));
       const over = left.every(

@@ -1,5 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { EnqueueCall, HistoryEvent, Outcome, RefusedItemReply, TaskCall, UpdateCall } from '../support/history.ts';
+import type {
+  EnqueueCall,
+  HistoryEvent,
+  Outcome,
+  RefusedItemReply,
+  TaskCall,
+  UpdateCall,
+} from '../support/history/history.ts';
 import {
   backoffMs,
   buryIn,
@@ -16,7 +23,7 @@ type Updated = Extract<Outcome, { kind: 'updated' }>;
 type Enqueued = Updated['enqueued'][number];
 type Released = Updated['released'][number];
 
-/** The worlds in which the update can have ended as it did; none: it cannot have happened now. */
+/** The worlds after the update, if it can have happened now with its outcome; empty if it cannot. */
 export function explainUpdate(
   world: World,
   event: HistoryEvent<UpdateCall>,
@@ -41,25 +48,25 @@ export function explainUpdate(
   return worlds;
 }
 
-/** The queues it looks at; a release may send a task to another one. */
+/** The queues that the update concerns. A release may move a task to another queue. */
 function queuesOf(world: World, { enqueue, dequeue, renew, release }: UpdateCall): string[] {
   const graves = release.map(({ queue, pid }) => deadLetterQueueOf(queue, world.task(queue, pid)?.retry));
   return [...[...enqueue, ...dequeue, ...renew, ...release].map(({ queue }) => queue), ...graves];
 }
 
-/** What the caller was told; where that was lost, what a repetition was told, or anything. */
+/** The reply to the caller. If it was lost: the reply to a repetition, or any reply. */
 function toldBy(outcome: Outcome, requestId: string | undefined, setting: Setting): (Updated | undefined)[] {
   if (outcome.kind !== 'unknown') return [outcome.kind === 'updated' ? outcome : undefined];
   const repeated = requestId === undefined ? undefined : setting.toldFor(requestId);
   return repeated ? [repeated, undefined] : [undefined];
 }
 
-/** Plays one update as the contract says: dequeues, renewals, releases as the tasks were before it, then enqueues. */
+/** Plays one update by the contract: dequeues, renewals and releases on the tasks before the update, then enqueues. */
 class UpdatePlayer {
   #world: World;
   #at: Span;
   readonly #call: UpdateCall;
-  /** What the caller was told, here or by a repetition. */
+  /** The reply to this call or to a repetition of it. */
   readonly #told: Updated | undefined;
   readonly #setting: Setting;
   readonly #refused: RefusedItemReply[] = [];
@@ -97,7 +104,7 @@ class UpdatePlayer {
     return requestId === undefined ? after : after.record(requestId, played, this.#at);
   }
 
-  /** Replies that name an instant tell when it happened. */
+  /** A reply with an instant tells when the update happened. */
   #pinInstant(): void {
     const { renew, release, enqueue } = this.#call;
     for (const [index, { data }] of enqueue.entries()) {
@@ -105,7 +112,7 @@ class UpdatePlayer {
       if (at !== undefined && (this.#told?.enqueued[index]?.result ?? 'created') === 'created') this.#happenedAt(at);
     }
     for (const [index, { until }] of (this.#told?.renewed ?? []).entries()) {
-      this.#happenedAt(until - (renew[index]?.leaseMs ?? 0));
+      this.#happenedAt(until - (renew[index]?.leaseDurationMs ?? 0));
     }
     for (const [index, { until }] of (this.#told?.released ?? []).entries()) {
       const item = release[index];
@@ -124,14 +131,14 @@ class UpdatePlayer {
   }
 
   #renew(item: UpdateCall['renew'][number], index: number, wasAccepted: boolean): { until: number } {
-    const until = this.#told?.renewed[index]?.until ?? this.#at.from + item.leaseMs;
+    const until = this.#told?.renewed[index]?.until ?? this.#at.from + item.leaseDurationMs;
     const task = this.#find('renew', item, index);
     if (!task) return { until };
     const { hidden } = task;
     if (!hidden || !this.#isLeased(task, wasAccepted)) {
       this.#refuse('renew', index, whyNotLeased(item, task));
     } else {
-      this.#put(item.queue, { ...task, hidden: { ...hidden, until: later(this.#at, item.leaseMs) } });
+      this.#put(item.queue, { ...task, hidden: { ...hidden, until: later(this.#at, item.leaseDurationMs) } });
     }
     return { until };
   }
@@ -154,11 +161,11 @@ class UpdatePlayer {
     const attempts = item.refund ? Math.max(0, task.attempts - 1) : task.attempts;
     const hidden = waitMs > 0 ? { until: later(this.#at, waitMs), leasedBy: undefined } : undefined;
     this.#put(item.queue, { ...task, attempts, hidden });
-    // Where nobody was told, the instant is not known and nobody compares it.
+    // If there was no reply, the instant is not known and is not compared.
     return { until: hidden && (this.#told?.released[index]?.until ?? hidden.until.from), deadLetterQueue: undefined };
   }
 
-  /** A lease is over at its end, whether or not somebody looked; where that is not known, what was told counts. */
+  /** A lease is over at its end, even if no search has found it. If the end is not known exactly, the reply decides. */
   #isLeased({ hidden }: ModelTask, wasAccepted: boolean): boolean {
     if (hidden?.leasedBy === undefined || hidden.until.to <= this.#at.from) return false;
     return wasAccepted || hidden.until.from > this.#at.to;
@@ -172,7 +179,7 @@ class UpdatePlayer {
 
   #enqueue(item: EnqueueCall, index: number): Enqueued {
     this.#world = this.#world.at(this.#at.from, this.#world.epoch);
-    const forgotten = this.#world.mayBeForgotten(item.queue, this.#setting.lingerMs);
+    const forgotten = this.#world.mayBeForgotten(item.queue, this.#setting.retentionMs);
     const largest = forgotten ? '' : this.#world.queue(item.queue).largest;
     const told = this.#told?.enqueued[index];
     const pid = item.pid ?? told?.pid ?? this.#setting.pidBehind(item.data, largest) ?? `${largest}\0behind`;
@@ -200,7 +207,7 @@ class UpdatePlayer {
 
   #find(kind: RefusedItemReply['kind'], { queue, pid, token }: TaskCall, index: number): ModelTask | undefined {
     const task = this.#world.task(queue, pid);
-    // It was moved first.
+    // The dead task was moved before.
     if (task && isDead(task, this.#at.from)) this.#impossible = true;
     if (!task) this.#refuse(kind, index, 'TASK_NOT_FOUND');
     else if (token !== undefined && token !== task.token) this.#refuse(kind, index, 'LEASE_LOST');
@@ -209,7 +216,7 @@ class UpdatePlayer {
   }
 
   #put(queue: string, task: ModelTask): void {
-    this.#world = this.#world.at(this.#at.from, this.#world.epoch).put(queue, task, this.#setting.lingerMs);
+    this.#world = this.#world.at(this.#at.from, this.#world.epoch).put(queue, task, this.#setting.retentionMs);
   }
 
   #refuse(kind: RefusedItemReply['kind'], index: number, reason: string): void {

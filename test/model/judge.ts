@@ -1,10 +1,10 @@
-import { type HistoryEvent, showHistory } from '../support/history.ts';
+import { type HistoryEvent, showHistory } from '../support/history/history.ts';
 import { linearize, type Verdict } from './linearize.ts';
 import type { Setting } from './rules.ts';
-import { LINGER_MS, type Run } from './run-scenario.ts';
+import { RETENTION_MS, type Run } from './run-scenario.ts';
 import type { Scenario } from './scenario.ts';
 
-/** What one refill after another, a sweep and the commit before them may take of the disk, at most. */
+/** Limit of the disk operations of one request: several refills, a search for due tasks, and the commit before them. */
 const STEPS_OF_THE_DISK = 40;
 
 /** Compares a run with the model. */
@@ -31,13 +31,13 @@ function settingOf({ disk, jitter, cacheBytes, actions }: Scenario, { events, re
   const besides = new Map<HistoryEvent, readonly HistoryEvent[]>();
   return {
     jitter,
-    // Emptied at the earliest when the model thinks so, which may be a little before.
-    lingerMs: LINGER_MS - 5000,
+    // The model may think that a queue became empty a little earlier than it did.
+    retentionMs: RETENTION_MS - 5000,
     requestWindowMs: 120_000,
     tinyCache: cacheBytes < 100_000,
     mayBeFull: actions.some((action) => action.do === 'space' && action.space === 'none'),
     slackMs: STEPS_OF_THE_DISK * (disk.writeMs + disk.syncMs + disk.readMs) + stalls,
-    // A request repeated after its window enqueues the same payload once more, under a later PID.
+    // A request that is repeated after its window enqueues the same payload again, with a later PID.
     pidBehind: (data, largest) => [...(pids.get(data) ?? [])].sort().find((pid) => pid > largest),
     toldFor: (requestId) => told.get(requestId),
     enqueuedAt: (data) => enqueuedAt.get(data),
@@ -64,9 +64,9 @@ function instantsOfTasks(events: readonly HistoryEvent[]): Map<string, number> {
   }
   const instants = new Map<string, number>();
   const note = (data: string | undefined, at: number | undefined): void => {
-    // Who replaces a payload leaves the task its age.
+    // A replacement of the payload does not change the task's age.
     if (data === undefined || at === undefined || ambiguous.has(data)) return;
-    // A request repeated after its window enqueues the same payload at another instant.
+    // A request that is repeated after its window enqueues the same payload at another instant.
     if ((instants.get(data) ?? at) !== at) ambiguous.add(data);
     else instants.set(data, at);
   };
@@ -80,7 +80,7 @@ function instantsOfTasks(events: readonly HistoryEvent[]): Map<string, number> {
 
 const overlap = (a: HistoryEvent, b: HistoryEvent): boolean => a.calledSeq < b.endedSeq && b.calledSeq < a.endedSeq;
 
-/** For people: what could not be explained, and all that happened. */
+/** A report as text: the calls that could not be explained, and the history. */
 export function report(run: Run, verdict: Verdict): string {
   const lines = run.faults.map((fault) => `fault: ${fault}`);
   if (verdict.kind === 'impossible') {
@@ -88,7 +88,7 @@ export function report(run: Run, verdict: Verdict): string {
     const explained = verdict.explained.map(({ id }) => `#${id}`).join(' ');
     lines.push(`no order explains the replies; explained at best: ${explained}`, `then none of these fits: ${stuck}`);
   }
-  // What comes after everything that is not explained explains nothing.
+  // Later events do not help to explain the failure.
   const end = verdict.kind === 'impossible' ? Math.max(...verdict.stuckAt.map(({ endedSeq }) => endedSeq)) : Infinity;
   return [...lines, showHistory(run.events.filter(({ calledSeq }) => calledSeq < end))].join('\n');
 }

@@ -1,4 +1,4 @@
-import type { HistoryEvent } from '../support/history.ts';
+import type { HistoryEvent } from '../support/history/history.ts';
 import { explainCancelled, explainLease } from './explain-lease.ts';
 import { explainCounts, explainDelete, explainReset, explainShown } from './explain-reads.ts';
 import { explainUpdate } from './explain-update.ts';
@@ -6,9 +6,9 @@ import { instantOf, type Setting, sweeps, TooManyWorldsError } from './rules.ts'
 import { type Span, World } from './world.ts';
 
 /*
- * Judges a history as Wing and Gong do: there must be an order of its events in which each takes effect at one instant
- * between its call and its reply and the model answers as the engine did. Events nobody knows the outcome of take effect
- * before the crash that hid it, or never.
+ * Checks a history with the algorithm of Wing and Gong. There must be an order of the events in which each takes effect at one
+ * instant between its call and its reply, and in which the model gives the replies of the engine. An event with an unknown
+ * outcome takes effect before the crash that hid the outcome, or never.
  */
 
 export type Verdict =
@@ -22,7 +22,7 @@ export type Verdict =
   /** Too many orders to try them all. */
   | { readonly kind: 'undecided'; readonly steps: number };
 
-/** What an event may do next; most do all they do in one step. */
+/** A possible next step of an event. Most events have one step. */
 interface Step {
   readonly world: World;
   readonly done: boolean;
@@ -47,7 +47,7 @@ class Search {
   readonly #setting: Setting;
   readonly #maxSteps: number;
   readonly #done = new Set<HistoryEvent>();
-  /** Dead ends, by what is done and what the world is. */
+  /** Dead ends: keys of the finished events and the world. */
   readonly #visited = new Set<string>();
   #steps = 0;
   #furthest: readonly HistoryEvent[] = [];
@@ -100,7 +100,7 @@ class Search {
     return false;
   }
 
-  /** Nothing can happen before the first of the candidates was called. */
+  /** The world at the time of the earliest call among the candidates, because no event can happen before. */
   #soonest(world: World, candidates: readonly HistoryEvent[]): World {
     const epochs = new Set(candidates.map(({ endedSeq }) => this.#setting.epochAt(endedSeq)));
     if (epochs.size !== 1 || !epochs.has(world.epoch)) return world;
@@ -109,8 +109,8 @@ class Search {
   }
 
   /**
-   * An event that fits now and changes nothing. If any order explains the history, so does one with it here: there is
-   * no need to try it later.
+   * An event that is possible now and changes nothing. If some order explains the history, then some order with this event at
+   * this place does, too. So it need not be tried later.
    */
   #silent(world: World, candidates: readonly HistoryEvent[]): HistoryEvent | undefined {
     return candidates.find((event) => {
@@ -118,15 +118,15 @@ class Search {
       if (candidates.some(({ outcome, endedSeq }) => outcome.kind === 'unknown' && endedSeq < event.calledSeq))
         return false;
       const [first, ...others] = this.#stepsOf(world, event);
-      // A lease whose tasks were all taken away looks like one that got nothing, and a request that was repeated after
-      // its window like one within: what changes something has its place in the order.
+      // A lease whose tasks were all taken away looks like one that got none. A request that was repeated after its window
+      // looks like one within it. Both may change something, so their place in the order matters.
       const isRead = event.call.kind !== 'lease' && event.call.kind !== 'update';
       const onlyOne = others.length === 0 || isRead;
       return first?.done === true && first.world === world && onlyOne;
     });
   }
 
-  /** Events that may be next: called before any other open one ended, and not lost in a crash that has passed. */
+  /** Events that may be next: called before the end of any other open event, and not lost in an earlier crash. */
   #candidates(latestCall: number): HistoryEvent[] {
     const open = this.#events.filter((event) => !this.#done.has(event));
     let firstEnd = Number.POSITIVE_INFINITY;
@@ -137,7 +137,7 @@ class Search {
       ({ calledSeq, endedSeq, outcome }) =>
         calledSeq < firstEnd && (outcome.kind !== 'unknown' || endedSeq > latestCall),
     );
-    // That nothing came of what was lost is tried before anything else that may have come of it.
+    // Lost events come last, so that "it never took effect" is tried first.
     return [
       ...candidates.filter((event) => !this.#isLost(event)),
       ...candidates.filter((event) => this.#isLost(event)),
@@ -155,7 +155,7 @@ class Search {
     const span = { from, to: event.endedAt };
     if (span.from > span.to) return [];
     if (epoch === before.epoch) return stepsOf(before.at(from, epoch), event, span, this.#setting, before);
-    // What was due may have been shown when somebody looked before the clock went back; nobody would show it now.
+    // Tasks may have been shown by a read before the clock went back. Now they are not due any more.
     const lastLook = { from: before.time, to: this.#setting.endBefore(epoch) };
     return sweeps(before, before.queueNames, lastLook, this.#setting).flatMap((swept) =>
       stepsOf(swept.at(from, epoch), event, span, this.#setting, swept),
@@ -169,8 +169,8 @@ class Search {
 }
 
 /**
- * The order to try first: replies leave in the order of the effects, most often. Where replies tell instants, these
- * count; what nobody knows the outcome of comes late.
+ * The order to try first. Most replies are sent in the order of the effects. Instants in replies decide if there are any.
+ * Events with an unknown outcome come late.
  */
 function inLikelyOrder(history: readonly HistoryEvent[], setting: Setting): HistoryEvent[] {
   const likely = new Map<HistoryEvent, number>();
@@ -219,5 +219,5 @@ function stepsOf(world: World, event: HistoryEvent, span: Span, setting: Setting
   }
 }
 
-/** The event with its call's kind known. */
+/** The event with the type of its call. */
 const as = <C extends HistoryEvent['call']>(event: HistoryEvent, call: C): HistoryEvent<C> => ({ ...event, call });

@@ -5,19 +5,18 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
 /*
- * Nothing depends on whether somebody looked: the same history with and without looks in between has the same outcomes.
- * A lease may be told of a task that is due up to a second later, so no queue that is leased from has more than one PID:
- * the request has that one or nothing.
+ * Reads have no effect on other calls: the same history has the same outcomes with and without reads in between. A lease may
+ * see a due task up to a second late. So every queue that tasks are leased from has only one PID, which a lease gets or not.
  */
 
 const numRuns = Number(process.env.LOOKS_RUNS ?? 400);
 
-/** The last three are where dead tasks go: by default, by name, and to one whose PIDs follow from what came there. */
+/** The last three are dead-letter queues: the default one, a named one, and one whose FIFO PIDs depend on the dead letters. */
 const QUEUES = ['g#q', 'g#r', 'g#q.dead', 'g#d', 'g#fifo'] as const;
 const PID = 'p';
 /**
- * Where tasks of one PID go from two queues, or go on from, the order in which these are looked through tells which stays:
- * so each is fed by one.
+ * Each dead-letter queue gets tasks from one queue only. With two, the order of the searches would decide which task with the
+ * same PID stays.
  */
 const RETRIES: Readonly<Record<(typeof QUEUES)[number], readonly EnqueueSpec['retry'][]>> = {
   'g#q': [undefined, { maxAttempts: 1 }, { maxAttempts: 1, deadLetterQueue: 'fifo' }, { backoffInitialMs: 300 }],
@@ -37,7 +36,7 @@ const MODES = [
 
 const queue = fc.nat({ max: QUEUES.length - 1 });
 const ms = fc.constantFrom(1, 20, 100, 1000);
-/** Of the leases that were given out, the last one first. */
+/** Index of a granted lease, the latest first. */
 const which = fc.nat({ max: 3 });
 const withToken = fc.boolean();
 
@@ -73,7 +72,7 @@ const step = fc.oneof(
 );
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
-/** What somebody looks at before a step; 0: nobody does. */
+/** The read before a step; 0: none. */
 const look = fc.nat({ max: 5 });
 const history = fc.array(fc.record({ step, look }), { minLength: 3, maxLength: 25, size: 'max' });
 
@@ -112,7 +111,7 @@ class Play {
     else this.outcomes.push(`${step.do} ${await clock.run(this.#ask(step))}`);
   }
 
-  /** All there is, by who is asked first. */
+  /** Adds the final state of all queues to the outcomes. */
   async end(): Promise<void> {
     const { clock, engine } = this.#h;
     for (const name of QUEUES) {
@@ -200,7 +199,7 @@ async function outcomes(steps: readonly { readonly step: Step; readonly look: nu
 }
 
 test(
-  `no outcome depends on whether somebody looked, in ${numRuns} random histories`,
+  `no outcome depends on reads, in ${numRuns} random histories`,
   async () => {
     const property = fc.asyncProperty(history, async (steps) => {
       expect(await outcomes(steps, true)).toEqual(await outcomes(steps, false));

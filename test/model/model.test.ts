@@ -7,13 +7,13 @@ import { runOnRocksDb } from './rocks-run.ts';
 import { runScenario } from './run-scenario.ts';
 import { type Scenario, scenarios } from './scenario.ts';
 
-/** MODEL_SEED and MODEL_RUNS look further than the default run does. */
+/** MODEL_SEED and MODEL_RUNS: the first seed and the number of runs of a longer test. */
 const seed = Number(process.env.MODEL_SEED ?? 20_260_101);
 const numRuns = Number(process.env.MODEL_RUNS ?? 2500);
 
-/** A sample: a real disk takes its time. */
+/** Only a few, because a real disk is slow. */
 const onRocksDb = Number(process.env.MODEL_ROCKS_RUNS ?? 15);
-/** What RocksDB may take for a step, by the model's reckoning. */
+/** The time that RocksDB may take for a step, in the model. */
 const REAL_DISK = { atomicBatches: true, writeMs: 10, syncMs: 10, readMs: 10 };
 
 async function check(scenario: Scenario): Promise<'explained' | 'undecided'> {
@@ -30,7 +30,7 @@ interface Regression {
 
 const regressions = JSON.parse(readFileSync(new URL('regressions.json', import.meta.url), 'utf8')) as Regression[];
 
-describe('the engine does as the model does', () => {
+describe('the engine behaves like the model', () => {
   test.each(regressions)('$name', async ({ scenario }) => {
     expect(await check(scenario)).toBe('explained');
   });
@@ -43,7 +43,7 @@ describe('the engine does as the model does', () => {
         if ((await check(scenario)) === 'undecided') undecided++;
       });
       await fc.assert(property, { seed, numRuns });
-      // A search that gives up finds nothing.
+      // A search that ends without a verdict finds no fault.
       expect(undecided / numRuns).toBeLessThan(0.03);
     },
     numRuns * 200,
@@ -59,7 +59,7 @@ describe('the engine does as the model does', () => {
         const verdict = judge(scenario, run);
         if (run.faults.length > 0 || verdict.kind === 'impossible') throw new Error(report(run, verdict));
       });
-      // Not shrunk: a run takes a second.
+      // Not shrunk, because a run takes a second.
       await fc.assert(property, { seed, numRuns: onRocksDb, endOnFailure: true });
       expect(onRocksDb).toBeGreaterThan(0);
     },

@@ -1,33 +1,33 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openEngine, openRocksStore } from '@taskmaster/node/testing';
 import { VirtualClock } from '@taskmaster/server/testing';
-import { type Call, History } from '../support/history.ts';
+import { type Call, History } from '../support/history/history.ts';
 import { Callers, isCall } from './callers.ts';
 import { type Asked, ask } from './engine-caller.ts';
-import { LINGER_MS, type Run } from './run-scenario.ts';
+import { RETENTION_MS, type Run } from './run-scenario.ts';
 import { QUEUES, type Scenario } from './scenario.ts';
 
-/** More than any lease of a scenario waits. */
+/** Longer than the wait of any lease in a scenario. */
 const LONGEST_WAIT_MS = 5000;
 
 const STEP_MS = 20;
 const nextMillisecond = (): Promise<void> => sleep(1);
 
 /**
- * Plays a scenario on RocksDB. Calls between two passages of time are under way at once; time stands still until those
- * that do not wait have ended, because a real disk takes its own. Disks do not fail here, nor are clocks set.
+ * Plays a scenario on RocksDB. Calls between two steps of time run concurrently. Virtual time stops until all calls without a
+ * wait have ended, because a real disk takes real time. Disks do not fail here, and clocks are not changed.
  */
 export async function runOnRocksDb({ actions, cacheBytes, refillTasks, jitter }: Scenario, dir: string): Promise<Run> {
   const history = new History();
   let clock = new VirtualClock();
   const config = {
     cacheBytes,
-    refillMinTasks: refillTasks,
-    refillMaxTasks: refillTasks,
-    emptyQueueLingerMs: LINGER_MS,
+    minRefillTasks: refillTasks,
+    maxRefillTasks: refillTasks,
+    emptyQueueRetentionMs: RETENTION_MS,
   };
   const open = async () => {
-    const store = await openRocksStore({ dir });
+    const store = await openRocksStore({ dir, release: '0.0.0' });
     const random = { next: () => jitter };
     return { store, engine: await openEngine({ store, clock, random, config }) };
   };
@@ -39,7 +39,7 @@ export async function runOnRocksDb({ actions, cacheBytes, refillTasks, jitter }:
     (call.kind === 'lease' && call.waitMs > 0 ? waiting : asked).push(one.ended);
     return one;
   });
-  // In steps, because what a timer sets off needs the disk before the next timer is due.
+  // In steps, because the work that a timer starts needs the disk before the next timer is due.
   const pass = async (ms: number, isOver = () => false): Promise<void> => {
     for (let left = ms; left > 0 && !isOver(); left -= STEP_MS) {
       await clock.advance(Math.min(left, STEP_MS));
@@ -59,7 +59,7 @@ export async function runOnRocksDb({ actions, cacheBytes, refillTasks, jitter }:
     callers.dismiss();
     if (inGoodOrder) await node.engine.stop();
     else history.crash(clock.now());
-    // Those who waited were answered by the stop, or are never answered.
+    // The stop has answered the waiting calls, or they are never answered.
     waiting.length = 0;
     clock.stop();
     await node.store.close();

@@ -1,42 +1,42 @@
-import type { HistoryEvent, Outcome, RetryCall } from '../support/history.ts';
+import type { HistoryEvent, Outcome, RetryCall } from '../support/history/history.ts';
 import { later, type ModelTask, type Span, type World } from './world.ts';
 
-/** What the model must be told of a run beside its history. */
+/** Facts about a run that the model needs beside the history. */
 export interface Setting {
-  /** What the engine's randomness always says, so that backoffs can be foretold. */
+  /** The value of all random numbers of the engine, so that backoffs are known. */
   readonly jitter: number;
-  readonly lingerMs: number;
+  readonly retentionMs: number;
   readonly requestWindowMs: number;
-  /** A cache too small for a request over several queues: it may get fewer tasks than there are. */
+  /** True if the cache may be too small for a request for several queues, which then gets fewer tasks than exist. */
   readonly tinyCache: boolean;
-  /** The disk had no space for a while. */
+  /** True if the disk was full for some time. */
   readonly mayBeFull: boolean;
-  /** What the disk may take to answer a request that has to go there several times, in ms. */
+  /** Longest time for a request that needs the disk several times, in ms. */
   readonly slackMs: number;
-  /** The PID that a task without one must have got behind this one, as other replies tell. */
+  /** The PID that the node must have assigned behind `largest` to a task without a PID, as other replies tell. */
   readonly pidBehind: (data: string, largest: string) => string | undefined;
-  /** What another call with the same request id was told. */
+  /** The reply to another call with the same request id. */
   readonly toldFor: (requestId: string) => Extract<Outcome, { kind: 'updated' }> | undefined;
-  /** When the task that came with this payload was enqueued, as other replies tell. */
+  /** When the task with this payload was enqueued, as other replies tell. */
   readonly enqueuedAt: (data: string) => number | undefined;
-  /** Calls under way at the same time. */
+  /** Calls that were in progress at the same time. */
   readonly besides: (event: HistoryEvent) => readonly HistoryEvent[];
-  /** How often the clock may have gone back before this point of the history. */
+  /** How often the clock may have gone back before this place in the history. */
   readonly epochAt: (seq: number) => number;
-  /** When the clock was last read before it may have gone back to begin this epoch. */
+  /** The last known time before the clock may have gone back at the start of this epoch. */
   readonly endBefore: (epoch: number) => number;
 }
 
-/** When an event took effect, where replies tell. */
+/** When an event took effect, if the reply tells. */
 export function instantOf({ call, outcome }: HistoryEvent, setting: Setting): number | undefined {
   if (call.kind === 'lease' && outcome.kind === 'leased') {
     const [first] = outcome.tasks;
-    return first && first.until - call.leaseMs;
+    return first && first.until - call.leaseDurationMs;
   }
   if (call.kind !== 'update' || outcome.kind === 'refused') return undefined;
   const [renewal] = call.renew;
   const [renewed] = outcome.kind === 'updated' ? outcome.renewed : [];
-  if (renewal && renewed) return renewed.until - renewal.leaseMs;
+  if (renewal && renewed) return renewed.until - renewal.leaseDurationMs;
   for (const [index, { data }] of call.enqueue.entries()) {
     const isNew = outcome.kind !== 'updated' || outcome.enqueued[index]?.result === 'created';
     const at = setting.enqueuedAt(data);
@@ -55,22 +55,22 @@ export function deadLetterQueueOf(queue: string, retry: RetryCall | undefined): 
 export const isLastAttempt = ({ attempts, retry }: ModelTask): boolean =>
   retry !== undefined && retry.maxAttempts > 0 && attempts >= retry.maxAttempts;
 
-/** Doubles with every attempt, up to its bound, with full jitter. */
+/** The backoff: it doubles with every attempt up to its bound, with full jitter. */
 export function backoffMs({ attempts, retry }: ModelTask, jitter: number): number {
   if (!retry || retry.backoffInitialMs === 0) return 0;
   return Math.ceil(jitter * Math.min(retry.backoffMaxMs, retry.backoffInitialMs * 2 ** Math.max(0, attempts - 1)));
 }
 
-/** A task after its last attempt: in its dead-letter queue, in place of one of the same PID. */
+/** Moves a task to its dead-letter queue, where it replaces a task with the same PID. */
 export function buryIn(world: World, target: string, task: ModelTask, setting: Setting): World {
-  return world.put(target, { ...task, token: 0, retry: undefined, hidden: undefined }, setting.lingerMs);
+  return world.put(target, { ...task, token: 0, retry: undefined, hidden: undefined }, setting.retentionMs);
 }
 
-/** Tasks that may show by `at`, though nobody has looked yet. */
+/** Hidden tasks that may be due at `at`. */
 const dueTasks = (world: World, queue: string, at: number): ModelTask[] =>
   world.tasks(queue).filter(({ hidden }) => hidden !== undefined && hidden.until.from <= at);
 
-/** Whether a task whose last attempt must be over by `at` goes to one of these queues. */
+/** True if a task belongs to one of these dead-letter queues, because its last attempt must be over at `at`. */
 export function haveDeadComing(world: World, queues: readonly string[], at: number, maxPid?: string): boolean {
   return world.queueNames.some((from) =>
     world.tasks(from).some((task) => {
@@ -80,17 +80,17 @@ export function haveDeadComing(world: World, queues: readonly string[], at: numb
   );
 }
 
-/** Whether the task's last attempt must be over by `at`: it belongs to its dead-letter queue, whoever has looked. */
+/** True if the task belongs to its dead-letter queue, because its last attempt must be over at `at`. */
 export const isDead = (task: ModelTask, at: number): boolean =>
   task.hidden?.leasedBy !== undefined && isLastAttempt(task) && isOverdue(task, at);
 
-/** Whether a task must have shown by `at`, so that whoever looks sees it available. */
+/** True if a hidden task must be due at `at`. */
 export const isOverdue = (task: ModelTask, at: number): boolean =>
   task.hidden !== undefined && task.hidden.until.to <= at;
 
 /**
- * What lazy expiry may have done to these queues by the end of `span`: nothing yet, or shown what was due at some instant,
- * queue by queue. The world as it is comes first. Of other queues it is asked when somebody looks at them.
+ * The worlds that lazy expiry may have made of these queues by the end of `span`: each queue is unchanged, or a search has
+ * shown the tasks that were due at some instant. The unchanged world comes first. Other queues do not change here.
  */
 export function sweeps(world: World, queues: readonly string[], span: Span, setting: Setting): World[] {
   const found: World[] = [];
@@ -106,11 +106,11 @@ export function sweeps(world: World, queues: readonly string[], span: Span, sett
   return found;
 }
 
-/** There is no telling within reason what may have happened. */
+/** Too many worlds are possible to check all of them. */
 export class TooManyWorldsError extends Error {}
 const MAX_WORLDS = 500;
 
-/** Which queue is looked through first matters where one's dead tasks go to another. */
+/** The possible orders of the searches. The order matters if dead tasks of one queue go to another one. */
 function orders(world: World, due: readonly string[], at: number): readonly (readonly string[])[] {
   const meet = due.some((queue) =>
     dueTasks(world, queue, at).some(
@@ -128,11 +128,11 @@ function permutations<T>(items: readonly T[]): T[][] {
   return items.flatMap((first, i) => permutations(items.toSpliced(i, 1)).map((rest) => [first, ...rest]));
 }
 
-/** Of all queues with due tasks, these and those whose dead tasks go to them. */
+/** The queues with due tasks that are among `queues` or whose dead tasks go to them. */
 function touching(world: World, queues: readonly string[], at: number): string[] {
   const due = world.queueNames.filter((queue) => dueTasks(world, queue, at).length > 0);
   const wanted = new Set(queues);
-  // A dead-letter queue may have one of its own: twice reaches as far as two tasks can go in one look.
+  // A dead-letter queue may have a dead-letter queue itself. A task moves at most twice in one search.
   for (let depth = 0; depth < 2; depth++) {
     for (const queue of due) {
       const dying = dueTasks(world, queue, at).filter(
@@ -150,7 +150,7 @@ function sweepsOf(world: World, queue: string, latest: number, setting: Setting)
   for (const cutOff of instantsOf(due, latest, setting)) {
     let worlds = [world];
     for (const task of due) worlds = worlds.flatMap((before) => shown(before, queue, task, cutOff, setting));
-    // Two instants between which nothing shows are one.
+    // Two instants are the same if no task becomes due between them.
     for (const swept of worlds) {
       if (swept !== world && !found.some((other) => other.isLike(swept))) found.push(swept);
     }
@@ -158,7 +158,7 @@ function sweepsOf(world: World, queue: string, latest: number, setting: Setting)
   return found;
 }
 
-/** Latest first: most often everything due was shown at once. */
+/** The instants at which a search may have happened, latest first: usually one search showed all due tasks. */
 function instantsOf(due: readonly ModelTask[], latest: number, setting: Setting): number[] {
   const instants = new Set<number>();
   for (const task of due) {
@@ -169,21 +169,21 @@ function instantsOf(due: readonly ModelTask[], latest: number, setting: Setting)
   return [...instants].sort((a, b) => b - a);
 }
 
-/** The task as a look at `now` leaves it; both ways where it is not known whether it was due. */
+/** The worlds after a search at `now` for this task. Two if it is not known whether the task was due. */
 function shown(world: World, queue: string, task: ModelTask, now: number, setting: Setting): World[] {
   const { hidden } = task;
   if (!hidden || hidden.until.from > now) return [world];
   const stays = hidden.until.to > now ? [world] : [];
   if (hidden.leasedBy === undefined)
-    return [...stays, world.put(queue, { ...task, hidden: undefined }, setting.lingerMs)];
+    return [...stays, world.put(queue, { ...task, hidden: undefined }, setting.retentionMs)];
   if (isLastAttempt(task)) {
     const gone = world.remove(queue, task.pid, false);
     return [...stays, buryIn(gone, deadLetterQueueOf(queue, task.retry), task, setting)];
   }
   const until = later(hidden.until, backoffMs(task, setting.jitter));
   const after: World[] = [];
-  if (until.from <= now) after.push(world.put(queue, { ...task, hidden: undefined }, setting.lingerMs));
+  if (until.from <= now) after.push(world.put(queue, { ...task, hidden: undefined }, setting.retentionMs));
   if (until.to > now)
-    after.push(world.put(queue, { ...task, hidden: { until, leasedBy: undefined } }, setting.lingerMs));
+    after.push(world.put(queue, { ...task, hidden: { until, leasedBy: undefined } }, setting.retentionMs));
   return [...stays, ...after];
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Engine, type EngineConfig, openEngine, SimDisk } from '@taskmaster/node/testing';
 import { SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
-import { type Call, History, type HistoryEvent, type LeaseCall } from '../support/history.ts';
+import { type Call, History, type HistoryEvent, type LeaseCall } from '../support/history/history.ts';
 import { Callers, isCall } from './callers.ts';
 import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';
@@ -11,18 +11,18 @@ export interface Run {
   readonly events: readonly HistoryEvent[];
   /** Places in the history where the clock may have gone back. */
   readonly reboots: readonly number[];
-  /** What was wrong beside the replies. */
+  /** Faults other than wrong replies. */
   readonly faults: readonly string[];
 }
 
-export const LINGER_MS = 60_000;
+export const RETENTION_MS = 60_000;
 const CHECKPOINT_MS = 250;
-/** Nothing in these runs takes longer, unless it hangs. */
+/** A call that takes longer than this hangs. */
 const PATIENCE_MS = 60_000;
 /** Later than any lease, delay or backoff of a scenario. */
 const LONG_MS = 15_000;
 
-/** Plays a scenario on an engine and records what its callers saw. */
+/** Plays a scenario on an engine and records the history of its callers. */
 export async function runScenario(scenario: Scenario): Promise<Run> {
   const run = new ScenarioRun(scenario);
   await run.play();
@@ -43,7 +43,7 @@ class ScenarioRun {
   #isCrashed = false;
   #rebootsNext = false;
   #clockIsMarked = true;
-  /** What this boot's clock was ahead of true time. */
+  /** How far the clock of this boot is ahead of the virtual time, in ms. */
   #aheadMs: number | undefined;
   readonly #callers = new Callers((call) => this.#ask(call));
 
@@ -68,19 +68,19 @@ class ScenarioRun {
   }
 
   async #open(): Promise<void> {
-    const { cacheBytes, refillTasks, requestIdBytes } = this.#scenario;
+    const { cacheBytes, refillTasks, requestIdCacheBytes } = this.#scenario;
     const config: Partial<EngineConfig> = {
       cacheBytes,
-      refillMinTasks: refillTasks,
-      refillMaxTasks: refillTasks,
-      requestIdBytes,
+      minRefillTasks: refillTasks,
+      maxRefillTasks: refillTasks,
+      requestIdCacheBytes,
       checkpointIntervalMs: CHECKPOINT_MS,
-      emptyQueueLingerMs: LINGER_MS,
+      emptyQueueRetentionMs: RETENTION_MS,
     };
     const store = this.#disk.open();
     this.#store = store;
     const opening = openEngine({ store, clock: this.#clock, random: this.#random, config });
-    opening.catch(() => {}); // what a crash leaves behind
+    opening.catch(() => {}); // a crash leaves it pending or rejected
     const engine = await this.#clock.run(Promise.race([opening, this.#crashed.promise]), PATIENCE_MS);
     if (engine === 'crashed') return;
     this.#engine = engine;
@@ -89,7 +89,7 @@ class ScenarioRun {
       this.faults.push(`the clock jumped by ${aheadMs - this.#aheadMs} ms within one boot`);
     }
     this.#aheadMs = aheadMs;
-    // Without space a start cannot mark its clock: the next one may believe a system clock that was set meanwhile.
+    // On a full disk a start cannot store its clock's mark. The next start may then follow a system clock that was changed.
     this.#clockIsMarked = this.#disk.space !== 'none';
   }
 
@@ -148,10 +148,10 @@ class ScenarioRun {
     this.#crashed.resolve('crashed');
   }
 
-  /** Starts again after a crash, as often as the start crashes too. */
+  /** Restarts after a crash, repeatedly if the start crashes, too. */
   async #reopen(): Promise<void> {
     while (this.#isCrashed) {
-      // Without atomic batches a start has to write what the log holds.
+      // Without atomic batches a start must write the rows of the log's entries.
       if (!this.#scenario.disk.atomicBatches && this.#disk.space === 'none') this.#disk.space = 'plenty';
       this.#engine = undefined;
       this.#isCrashed = false;
@@ -171,7 +171,7 @@ class ScenarioRun {
     const engine = this.#requireEngine();
     this.#callers.dismiss();
     await this.#unlessCrashed(engine.stop());
-    // What was under way has ended by now; only its callers have to hear of it.
+    // All work has ended by now; the callers still have to receive the results.
     await settle();
     const [open] = this.history.openCalls;
     if (open) this.faults.push(`a stop left a call unanswered: ${JSON.stringify(open.call)}`);
@@ -179,7 +179,7 @@ class ScenarioRun {
     if (!this.#isCrashed) this.#crash();
   }
 
-  /** Waits for what the engine does, until it crashes. */
+  /** Waits for work of the engine, or for its crash. */
   async #unlessCrashed(work: Promise<void>): Promise<void> {
     const ended = work.catch((error: unknown) => {
       if (!this.#isCrashed) this.faults.push(`a stop failed: ${error}`);
@@ -187,7 +187,7 @@ class ScenarioRun {
     await this.#clock.run(Promise.race([ended, this.#crashed.promise]), PATIENCE_MS);
   }
 
-  /** Looks at everything, when nothing else is going on. */
+  /** Reads everything while no other call is in progress. */
   async #look(): Promise<void> {
     const queues = QUEUES;
     await this.#await({ kind: 'stats', queues });
@@ -201,7 +201,7 @@ class ScenarioRun {
     return outcome === 'crashed' ? undefined : outcome;
   }
 
-  /** Lets everything end, looks, crashes once more, and takes everything out. */
+  /** Waits for all calls, reads everything, crashes once more, and completes all tasks. */
   async #finish(): Promise<void> {
     this.#disk.onStep = undefined;
     this.#disk.space = 'plenty';
@@ -235,12 +235,12 @@ class ScenarioRun {
     await this.#quiet();
     const again = await this.#await({ kind: 'list' });
     if (counts?.kind !== 'counts' || again?.kind !== 'counts') return;
-    // Where tasks showed meanwhile, the rows are of another moment than the counts.
+    // If tasks became due meanwhile, the rows do not match the counts.
     if (!isDeepStrictEqual(counts, again)) return;
     this.faults.push(...diskFaults(this.#disk, counts.queues));
   }
 
-  /** Leases and completes everything. Tasks that die of it are taken out of where they went. */
+  /** Leases and completes all tasks, including those that go to dead-letter queues by this. */
   async #takeOut(): Promise<void> {
     for (let round = 0; round < 10; round++) {
       const left = await this.#await({ kind: 'list' });
@@ -250,7 +250,7 @@ class ScenarioRun {
           kind: 'lease',
           queues: [queue],
           maxTasks: 100,
-          leaseMs: LONG_MS,
+          leaseDurationMs: LONG_MS,
           maxPid: undefined,
           maxBytes: 1e6,
           waitMs: 0,
@@ -261,6 +261,6 @@ class ScenarioRun {
         await this.#await({ kind: 'update', enqueue: [], dequeue, renew: [], release: [], requestId: undefined });
       }
     }
-    this.faults.push('tasks are left that nobody can lease');
+    this.faults.push('tasks are left that cannot be leased');
   }
 }

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 
 /*
- * What happens in one run, as plain data, so that a run that failed can be kept in `regressions.json`. Actions name
- * queues, PIDs and leases by number; what a number means is decided when it is their turn.
+ * The actions of one run as plain data, so that a failed run can be kept in `regressions.json`. Actions name queues, PIDs and
+ * leases by number. The run decides what a number means at the time of the action.
  */
 
 export interface Scenario {
-  /** Of the disk's losses. */
+  /** Decides what the disk loses in a crash. */
   readonly seed: number;
   readonly disk: {
     readonly atomicBatches: boolean;
@@ -16,28 +16,28 @@ export interface Scenario {
   };
   readonly cacheBytes: number;
   readonly refillTasks: number;
-  readonly requestIdBytes: number;
-  /** What the engine's randomness always says. */
+  readonly requestIdCacheBytes: number;
+  /** The value of all random numbers of the engine. */
   readonly jitter: number;
-  /** Whether everything is looked at after each restart; if not, the cache stays as cold as it is. */
+  /** True if the run reads everything after each restart. Otherwise the cache stays cold. */
   readonly looksAfterRestart: boolean;
   readonly actions: readonly Action[];
 }
 
 export type Action =
   | { readonly do: 'update'; readonly items: readonly Item[]; readonly withId: boolean }
-  /** Sends an earlier update with a request id again. */
+  /** Repeats an earlier update that has a request id. */
   | { readonly do: 'repeat'; readonly which: number }
   | {
       readonly do: 'lease';
       readonly queues: readonly number[];
       readonly max: number;
-      readonly leaseMs: number;
+      readonly leaseDurationMs: number;
       readonly waitMs: number;
       readonly maxPid: number | undefined;
       readonly maxBytes: number;
     }
-  /** The caller of a lease that is under way hangs up. */
+  /** The caller of a lease in progress disconnects. */
   | { readonly do: 'hangUp'; readonly which: number }
   | { readonly do: 'get'; readonly queue: number }
   | {
@@ -50,9 +50,9 @@ export type Action =
   | { readonly do: 'list' }
   | { readonly do: 'delete'; readonly queue: number }
   | { readonly do: 'reset'; readonly queue: number }
-  /** Time passes. Without this, the next action comes in the same turn. */
+  /** Lets time pass. Without this, the next action happens in the same turn. */
   | { readonly do: 'pass'; readonly ms: number }
-  /** Power loss after so many further steps of the disk; 0: now. */
+  /** Power loss after this number of further durable steps of the disk; 0: now. */
   | { readonly do: 'crash'; readonly steps: number; readonly reboot: boolean }
   | { readonly do: 'restart' }
   | { readonly do: 'setClock'; readonly byMs: number }
@@ -63,7 +63,7 @@ export type Item =
   | {
       readonly do: 'enqueue';
       readonly queue: number;
-      /** undefined: FIFO. */
+      /** Undefined: the node assigns the next FIFO PID. */
       readonly pid: number | undefined;
       readonly mode: 'collapse' | 'fail' | 'replace';
       readonly delayMs: number;
@@ -77,12 +77,12 @@ export type Item =
       readonly refund: boolean;
     };
 
-/** A task by its place, or by a lease of it that was given out. */
+/** A task by queue and PID, or by a granted lease. */
 export type TaskRef =
   | { readonly by: 'pid'; readonly queue: number; readonly pid: number }
   | { readonly by: 'lease'; readonly which: number; readonly withToken: boolean };
 
-/** Of one group but for the last; the second is where the first one's dead tasks go. */
+/** All but the last are in one group. The second is the default dead-letter queue of the first. */
 export const QUEUES = ['g#q', 'g#q.dead', 'g#r', 'other'] as const;
 export const PIDS = ['a', 'b', 'b\0', 'c', '\xff'] as const;
 
@@ -135,7 +135,7 @@ const lease = action('lease', {
     { weight: 1, arbitrary: fc.array(queue, { minLength: 2, maxLength: 3 }) },
   ),
   max: oneOf(1, 1, 2, 10),
-  leaseMs: oneOf(1, 30, 400, 10_000),
+  leaseDurationMs: oneOf(1, 30, 400, 10_000),
   waitMs: often(0, oneOf(10, 500, 3000)),
   maxPid: maybe(pid),
   maxBytes: often(1e6, oneOf(0, 300)),
@@ -177,7 +177,7 @@ export const scenarios: fc.Arbitrary<Scenario> = fc.record({
   }),
   cacheBytes: oneOf(2048, 2048, 500, 1_000_000),
   refillTasks: oneOf(1, 2, 3, 100),
-  requestIdBytes: oneOf(1, 600, 1_000_000),
+  requestIdCacheBytes: oneOf(1, 600, 1_000_000),
   jitter: oneOf(0.999, 0.5),
   looksAfterRestart: fc.boolean(),
   actions: fc.array(anyAction, { minLength: 3, maxLength: 45, size: 'max' }),

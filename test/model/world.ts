@@ -1,11 +1,11 @@
-import type { Outcome, RetryCall } from '../support/history.ts';
+import type { Outcome, RetryCall } from '../support/history/history.ts';
 
 /*
- * The contract's state as plain maps: what is in the queues, as far as anybody outside can know it. Worlds are values:
- * every change makes another one, so that a search can go back.
+ * The state of all queues by the contract, as far as a caller can know it. Worlds are values: every change returns a new
+ * world, so that a search can go back.
  */
 
-/** Sometime from `from` to `to`, both included. */
+/** An instant between `from` and `to`, both included. */
 export interface Span {
   readonly from: number;
   readonly to: number;
@@ -16,7 +16,7 @@ export const isExact = ({ from, to }: Span): boolean => from === to;
 export const later = ({ from, to }: Span, ms: number): Span => ({ from: from + ms, to: to + ms });
 export const contains = ({ from, to }: Span, at: number): boolean => from <= at && at <= to;
 
-/** A lease token; text stands for one that nobody was told. 0: never leased. */
+/** A lease token. A text is a token that no reply told. 0: never leased. */
 type Token = number | string;
 
 export interface ModelTask {
@@ -26,23 +26,23 @@ export interface ModelTask {
   readonly attempts: number;
   readonly token: Token;
   readonly retry: RetryCall | undefined;
-  /** undefined: available. */
+  /** Undefined: the task is available. */
   readonly hidden: Hidden | undefined;
 }
 
 interface Hidden {
   readonly until: Span;
-  /** The event that leased it; undefined: a delay or a backoff. */
+  /** Id of the event that leased it; undefined for a delay or a backoff. */
   readonly leasedBy: number | undefined;
 }
 
 export interface ModelQueue {
   readonly tasks: ReadonlyMap<string, ModelTask>;
-  /** The largest PID it has held. */
+  /** The largest PID that the queue has had. */
   readonly largest: string;
-  /** undefined: cannot be known, because its figures may have been given up while it was empty. */
+  /** Undefined: not known, because the statistics may have been dropped while the queue was empty. */
   readonly completed: number | undefined;
-  /** When the last task left. */
+  /** When the last task was removed; undefined while the queue has tasks. */
   readonly emptySince: number | undefined;
 }
 
@@ -56,11 +56,11 @@ export interface RecordedRequest {
 export class World {
   /** The earliest instant at which the next change can have happened. */
   readonly time: number;
-  /** Counts the times the clock may have gone back. */
+  /** How often the clock may have gone back. */
   readonly epoch: number;
   readonly #queues: Map<string, ModelQueue>;
   readonly #requests: Map<string, RecordedRequest>;
-  /** What events that take several steps have done so far. */
+  /** By event: the progress of an event with several steps. */
   readonly #progress: Map<number, string>;
 
   constructor(from?: World, time = from?.time ?? 0, epoch = from?.epoch ?? 0) {
@@ -71,7 +71,7 @@ export class World {
     this.#progress = new Map(from ? from.#progress : []);
   }
 
-  /** The same at a later time. */
+  /** The same world at a later time. */
   at(time: number, epoch: number): World {
     return time === this.time && epoch === this.epoch ? this : new World(this, time, epoch);
   }
@@ -97,15 +97,15 @@ export class World {
     return this.tasks(queue).filter(({ hidden }) => hidden === undefined);
   }
 
-  /** A queue that was empty for `lingerMs` may have been given up, with its figures. */
-  mayBeForgotten(name: string, lingerMs: number): boolean {
+  /** True if the queue and its statistics may have been dropped, because it was empty for `retentionMs`. */
+  mayBeForgotten(name: string, retentionMs: number): boolean {
     const { emptySince } = this.queue(name);
-    return emptySince !== undefined && this.time - emptySince >= lingerMs;
+    return emptySince !== undefined && this.time - emptySince >= retentionMs;
   }
 
-  put(name: string, task: ModelTask, lingerMs: number): World {
+  put(name: string, task: ModelTask, retentionMs: number): World {
     const queue = this.queue(name);
-    const forgotten = this.mayBeForgotten(name, lingerMs);
+    const forgotten = this.mayBeForgotten(name, retentionMs);
     const largest = forgotten ? '' : queue.largest;
     const isLarger = task.pid > largest;
     return this.#with(name, {
@@ -151,7 +151,7 @@ export class World {
     return next;
   }
 
-  /** Whether nobody can tell the queues of the two apart. */
+  /** True if a caller cannot distinguish the queues of the two worlds. */
   isLike(other: World): boolean {
     if (this.#queues.size !== other.#queues.size) return false;
     return [...this.#queues].every(([name, queue]) => {
@@ -160,7 +160,7 @@ export class World {
     });
   }
 
-  /** Equal for worlds that nobody can tell apart. */
+  /** Equal for worlds that a caller cannot distinguish. */
   get key(): string {
     const queues = [...this.#queues].map(([name, queue]) => `${name}${keyOf(queue)}`).sort();
     const progress = [...this.#progress].map(([event, sofar]) => `${event}${sofar}`).sort();
@@ -174,7 +174,7 @@ export class World {
   }
 }
 
-/** Worlds share most of their queues. */
+/** Cached by queue, because worlds share most of their queues. */
 const keys = new WeakMap<ModelQueue, string>();
 
 function keyOf(queue: ModelQueue): string {

@@ -1,14 +1,14 @@
 import { connect, type Queue, type TaskMasterClient } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { TestCluster } from '../support/start-cluster.ts';
+import { TestCluster } from '../support/processes/start-cluster.ts';
 
 const MINUTE_MS = 60_000;
 const GROUPS = Array.from({ length: 60 }, (_, i) => `group-${i}`);
 
-/** Nodes that do not pass calls on: whoever asks the wrong one is told where to go. */
+/** Nodes without a router: a node that does not hold the group refuses the call and names the holder. */
 async function nodesAlone(): Promise<TestCluster> {
-  const cluster = await TestCluster.start({ nodes: 3, flags: ['--with-proxy=false'] });
+  const cluster = await TestCluster.start({ nodes: 3, flags: ['--with-router=false'] });
   await using client = await connect(cluster.endpoints);
   await eventually(
     async () => {
@@ -27,7 +27,7 @@ const queuesOf = (client: TaskMasterClient): Queue<number>[] =>
   GROUPS.map((group) => client.queue<number>(`${group}#q`));
 
 describe.each(['any', 'direct'] as const)('with routing %s, a client that knows one node', (routing) => {
-  test('reaches what the others hold, and keeps its leases there', { timeout: 2 * MINUTE_MS }, async () => {
+  test('reaches the groups of the other nodes, and renews its leases there', { timeout: 2 * MINUTE_MS }, async () => {
     await using cluster = await nodesAlone();
     await using client = await connect({ endpoints: cluster.node('a').endpoint, routing });
     const queues = queuesOf(client);
@@ -42,7 +42,7 @@ describe.each(['any', 'direct'] as const)('with routing %s, a client that knows 
       client.worker(
         queue,
         async () => {
-          // Longer than the lease: it lasts because it is renewed, by a thread that is told where to go as well.
+          // Longer than the lease: it is renewed by a thread, which must know the holder, too.
           await new Promise((resolve) => setTimeout(resolve, 9_000));
           if (++handled === queues.length) done.resolve();
         },
@@ -60,7 +60,7 @@ describe.each(['any', 'direct'] as const)('with routing %s, a client that knows 
     for (const queue of queues) expect(await queue.peek({ kind: 'head' })).toEqual([]);
   });
 
-  test('loses nothing while a node leaves and another one is restarted', { timeout: 3 * MINUTE_MS }, async () => {
+  test('loses nothing while a node leaves and another one restarts', { timeout: 3 * MINUTE_MS }, async () => {
     await using cluster = await nodesAlone();
     await using client = await connect({
       endpoints: cluster.node('a').endpoint,

@@ -3,15 +3,15 @@ import type { TaskMasterClient } from '@taskmaster/client';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { TestCluster } from '../support/start-cluster.ts';
-import { startProxy } from '../support/start-proxy.ts';
+import { TestCluster } from '../support/processes/start-cluster.ts';
+import { startProxy } from '../support/processes/start-proxy.ts';
 import { MixedLoad } from './mixed-load.ts';
 import { verifyLoad } from './verify-load.ts';
 
 const SEED = Number(process.env.TASKMASTER_SEED ?? 1);
 const GROUPS = Array.from({ length: 10 }, (_, number) => `load-${number}`);
 
-/** Every partition is where it should be, and everybody there. */
+/** Waits until every partition is at the node that the ring assigns, and all nodes are members. */
 async function settled(client: TaskMasterClient, names: readonly string[]): Promise<void> {
   await eventually(
     async () => {

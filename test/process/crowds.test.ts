@@ -9,26 +9,26 @@ import {
   TaskMasterServiceService,
 } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Running } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
-import { figuresOf, hasFigures } from '../support/process-figures.ts';
+import type { Running } from '../support/processes/child-process.ts';
+import { figuresOf, hasFigures } from '../support/processes/process-figures.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { slowness } from '../support/slowness.ts';
-import { type RunningNode, startNode } from '../support/start-node.ts';
 import { aLease } from '../support/wire-client.ts';
 import { startProgram } from './programs.ts';
 
-/* Many clients that behave badly, and one among them that does not. */
+/* Many clients that behave badly, and one that behaves well. */
 
 const MIB = 1024 * 1024;
 const UNREAD_BYTES = 32 * MIB;
-/** What V8 may not have collected yet; a leak of what these crowds bring would be several times as much. */
+/** Memory that V8 may not have collected yet. A leak would be several times larger. */
 const GARBAGE_BYTES = 150 * MIB;
-const noFigures = hasFigures ? '' : ' (skipped: only Linux tells of other processes)';
+const noFigures = hasFigures ? '' : ' (skipped: needs Linux for figures of processes)';
 const { leaseTasks, peekTasks, stream, updateTasks } = TaskMasterServiceService;
 
 describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_000 }, () => {
   let node: RunningNode;
-  /** In a process of its own, so that it does not wait for what the crowd does in this one. */
+  /** In its own process, so that it does not wait for the work of the crowd in this one. */
   let bystander: Running;
 
   beforeEach(async () => {
@@ -41,10 +41,10 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
     await node[Symbol.asyncDispose]();
   });
 
-  /** How long the rounds of the bystander took, in ms. */
+  /** Durations of the bystander's rounds, in ms. */
   const rounds = (): number[] => bystander.stdout.trim().split('\n').filter(Boolean).map(Number);
 
-  /** It was served while the crowd was there, since so many rounds, and still is. */
+  /** The bystander was served after round `since`, and still is. */
   async function expectBystanderServed(what: string, since: number): Promise<void> {
     const now = rounds().length;
     await eventually(() => expect(rounds().length).toBeGreaterThan(now + 10), { withinMs: 30_000 });
@@ -56,12 +56,12 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
     console.log(`${what}: a bystander's rounds took ${median} ms, ${worst} ms at worst`);
     const slow = await slowness();
     expect(median).toBeLessThan(200 * slow);
-    // What the crowd sends comes all at once, and serving it takes a second of the one thread there is.
+    // The requests of the crowd arrive together, and the node's one thread needs a second for them.
     expect(worst).toBeLessThan(8_000 * slow);
   }
 
   async function session(settings: { readonly initialWindowSize?: number } = {}): Promise<ClientHttp2Session> {
-    // Cut off by the node, or closed in the middle of a call: both are what is wanted here.
+    // The node may cut the connection, or the test closes it during a call: both are expected.
     const opened = connectHttp2(`http://${node.endpoint}`, { settings }).on('error', () => {});
     await once(opened, 'connect');
     return opened;
@@ -85,7 +85,7 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
     return request;
   }
 
-  test('of 50 clients that ask for much and read nothing stays within its memory', async () => {
+  test('of 50 clients that request much and read nothing stays within its memory', async () => {
     const since = rounds().length;
     await using client = await connect(node.endpoint);
     const big = client.queue('big', { codec: bytesCodec });
@@ -97,7 +97,7 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
       limit: 200,
       includeData: true,
     }).finish();
-    // 50 clients, 40 replies each, 2 MB a reply: 4 GB, if somebody kept them.
+    // 50 clients with 40 replies of 2 MB each: 4 GB if the node kept them.
     const sessions = await Promise.all(Array.from({ length: 50 }, () => session({ initialWindowSize: 0 })));
     for (const one of sessions) for (let count = 0; count < 40; count++) call(one, peekTasks, ask).end();
     await eventually(() => expect(sessions.some(({ closed, destroyed }) => closed || destroyed)).toBe(true), {
@@ -139,7 +139,7 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
       }
       for (const one of some) one.destroy();
     };
-    // What the first ones leave is code and buffers for all that follow.
+    // The first waves leave code and buffers for all later ones.
     for (let count = 0; count < 2; count++) await wave();
     const before = await eventually(async () => {
       expect(await connections()).toBe(1);
@@ -154,7 +154,7 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
     expect(after.rssBytes - before.rssBytes).toBeLessThan(GARBAGE_BYTES);
   });
 
-  test('of calls that are given up by the thousand leaks nothing, and no connection suffers', async () => {
+  test('of thousands of cancelled calls leaks nothing, and no connection suffers', async () => {
     const since = rounds().length;
     const poll = LeaseTasksRequest.encode(aLease({ queues: ['nothing'], waitMs: 600_000 })).finish();
     const storm = async (one: ClientHttp2Session): Promise<void> => {
@@ -168,9 +168,9 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
     const before = figuresOf(node.pid);
     await Promise.all(sessions.map(storm));
     await eventually(async () => expect(await metric('taskmaster_waiting_leases')).toBe(0));
-    await expectBystanderServed('4,000 calls given up', since);
+    await expectBystanderServed('4,000 cancelled calls', since);
     const after = figuresOf(node.pid);
-    console.log(`4,000 calls given up: ${((after.rssBytes - before.rssBytes) / MIB).toFixed(0)} MiB more`);
+    console.log(`4,000 cancelled calls: ${((after.rssBytes - before.rssBytes) / MIB).toFixed(0)} MiB more`);
     expect(after.rssBytes - before.rssBytes).toBeLessThan(GARBAGE_BYTES);
     for (const one of sessions) {
       const answer = call(one, updateTasks, Buffer.alloc(0));
@@ -181,7 +181,7 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
     }
   });
 
-  test('of calls given up beyond all measure closes the connection they came over, and no other', async () => {
+  test('of too many cancelled calls closes their connection, and no other', async () => {
     const since = rounds().length;
     const one = await session();
     const closed = new Promise((resolve) => one.once('close', resolve));
@@ -192,7 +192,7 @@ describe.skipIf(!hasFigures)(`a node among a crowd${noFigures}`, { timeout: 120_
       await Promise.race([Promise.all(over), closed]);
     }
     await closed;
-    await expectBystanderServed('one that gives up without measure', since);
+    await expectBystanderServed('one that cancels calls without end', since);
   });
 
   const connections = (): Promise<number> => metric('taskmaster_connections');

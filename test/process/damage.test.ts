@@ -3,25 +3,27 @@ import { join } from 'node:path';
 import { bytesCodec, connect, isTaskMasterError, pidOf, type Queue } from '@taskmaster/client';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { NodeDidNotStartError, type RunningNode, startNode } from '../support/start-node.ts';
+import { NodeDidNotStartError, type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 /*
- * Damage to the files of a killed node. Whatever it is, one of three things must follow: the node does not start and says
- * what to do; or it starts, and everything that was acknowledged is there, byte for byte; or it starts, and what meets the
- * damage is refused: reads as DATA_LOSS, and writes once RocksDB has met it in the background (STORE_FAILED). Never a wrong
- * byte, never a task silently gone, never one back from the dead.
+ * Damage to the files of a killed node. Each damage must have one of three results:
+ *  - the node does not start and says what to do;
+ *  - it starts and has every acknowledged task, byte for byte;
+ *  - it starts and refuses the calls that meet the damage: reads with DATA_LOSS, and writes with STORE_FAILED after RocksDB has
+ *    found the damage in the background.
+ * No byte may be wrong, no task may be missing without a refusal, and no completed task may reappear.
  */
 
-/** 200 for a night. */
+/** Number of damages. 200 for a long run. */
 const RUNS = Number(process.env.TASKMASTER_DAMAGES ?? 24);
 const TASKS = 4_000;
 const IN_TABLES = 3_800;
 const COMPLETED = 500;
-/** Small memtables, so that there are tables of every family, and a log behind them. */
+/** Small memtables, so that every family has tables, and a log behind them. */
 const FLAGS = ['--store-memtable-bytes=8MiB', '--store-reserve-bytes=1MiB', '--log-level=warn'];
 
-/** The payload of a task follows from its number: what comes back is known to be right or wrong. */
+/** The payload of a task is computed from its number, so that wrong bytes are found. */
 const payloadOf = (number: number): Uint8Array => new SeededRandom(number).bytes(500 + (number % 1_500));
 const pidNumbered = (number: number) => pidOf(number);
 
@@ -30,7 +32,7 @@ beforeAll(async () => {
   template = await temporaryDirectory();
   const dir = join(template.path, 'data');
   await enqueueAndKill(dir, 0, IN_TABLES, COMPLETED);
-  // Recovery puts into tables what it finds in logs. What comes after it stays in the log.
+  // Recovery moves the rows of logs into tables. Later rows stay in the log.
   await enqueueAndKill(dir, IN_TABLES, TASKS, 0);
 }, 120_000);
 afterAll(() => template[Symbol.asyncDispose]());
@@ -60,7 +62,7 @@ interface Damage {
   readonly how: string;
 }
 
-/** Damages one file of the directory; every kind of file in turn, by the run's seed. */
+/** Damages one file of the directory. The run's number decides the kind of file, in turn. */
 async function damage(dir: string, run: number): Promise<Damage> {
   const random = new SeededRandom(run);
   const kinds = [
@@ -113,16 +115,16 @@ async function overwrite(path: string, at: number, change: (before: Uint8Array) 
   }
 }
 
-/** What reading all there should be came to. */
+/** The result of reading all tasks. */
 interface Found {
-  /** Tasks told of, right or wrong. */
+  /** Descriptions of wrong tasks. */
   readonly wrong: string[];
   readonly read: Set<number>;
-  /** Why reads and leases were refused. */
+  /** Reasons of refused reads and leases. */
   readonly refusals: Set<string>;
 }
 
-/** Looks every task up by its PID, then takes all from the head of the queue: two ways through the files. */
+/** Reads every task by its PID, then leases all from the head of the queue: two ways through the files. */
 async function readAll(jobs: Queue<Uint8Array>): Promise<Found> {
   const found: Found = { wrong: [], read: new Set(), refusals: new Set() };
   const attempt = async (read: () => Promise<void>): Promise<boolean> => {
@@ -170,20 +172,20 @@ async function readAll(jobs: Queue<Uint8Array>): Promise<Found> {
   return found;
 }
 
-/** What people find: which file or directory, and what to do. */
+/** The text must name the file or directory, and say what to do. */
 function expectHelp(text: string, dir: string): void {
   expect(text).toContain(dir);
   expect(text).toMatch(/restore [^\n]* from a backup/);
 }
 
-type Outcome = 'refused' | 'intact' | 'found out';
+type Outcome = 'refused' | 'intact' | 'detected';
 const outcomes: { readonly label: string; readonly outcome: Outcome }[] = [];
 afterAll(() => {
   const counts = Object.groupBy(outcomes, ({ outcome }) => outcome);
   const number = (outcome: Outcome) => counts[outcome]?.length ?? 0;
   console.log(
     [
-      `${outcomes.length} damages: ${number('refused')} starts refused, ${number('found out')} found out later, ${number('intact')} of dead bytes`,
+      `${outcomes.length} damages: ${number('refused')} starts refused, ${number('detected')} detected later, ${number('intact')} of unused bytes`,
       ...outcomes.map(({ label, outcome }) => `  ${outcome.padEnd(9)} ${label}`),
     ].join('\n'),
   );
@@ -209,7 +211,7 @@ test.each(Array.from({ length: RUNS }, (_, run) => run))('damage %i', { timeout:
   await using _node = node;
   await using client = await connect({ endpoints: node.endpoint, timeout: '60s', retry: { maxAttempts: 1 } });
   const { wrong, read, refusals } = await readAll(client.queue('jobs', { codec: bytesCodec }));
-  outcomes.push({ label, outcome: refusals.size === 0 ? 'intact' : 'found out' });
+  outcomes.push({ label, outcome: refusals.size === 0 ? 'intact' : 'detected' });
   expect(wrong, label).toEqual([]);
   if (refusals.size === 0) expect(read.size, label).toBe(TASKS - COMPLETED);
   else expectHelp((await node.stop()).stderr, dir);

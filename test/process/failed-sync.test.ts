@@ -1,7 +1,7 @@
 import { connect } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
-import { runProcess } from '../support/child-process.ts';
-import { startNode } from '../support/start-node.ts';
+import { runProcess } from '../support/processes/child-process.ts';
+import { startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const canTrace = await runProcess('strace', ['-f', '-o', '/dev/null', 'true']).then(
@@ -11,11 +11,11 @@ const canTrace = await runProcess('strace', ['-f', '-o', '/dev/null', 'true']).t
 const skipped = canTrace ? '' : ' (skipped: strace does not run here)';
 
 describe.skipIf(!canTrace)(`a node whose disk fails one sync${skipped}`, { timeout: 120_000 }, () => {
-  test('acknowledges nothing more, still shows what it has, and has lost nothing once it is restarted', async () => {
+  test('acknowledges nothing more, still serves reads, and has lost nothing after a restart', async () => {
     await using dir = await temporaryDirectory();
     const acknowledged: number[] = [];
     {
-      // The count is one for each thread; only the one that writes syncs that often. All later syncs succeed.
+      // strace counts for each thread; only the writer thread syncs this often. All later syncs succeed.
       const inject = ['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO:when=60'];
       await using node = await startNode({ dir: dir.path, behind: ['strace', '-f', '-o', '/dev/null', ...inject] });
       await using client = await connect({ endpoints: node.endpoint, retry: { maxAttempts: 1 } });
@@ -32,7 +32,7 @@ describe.skipIf(!canTrace)(`a node whose disk fails one sync${skipped}`, { timeo
         }
         return undefined;
       })();
-      // What is on disk of it only the restart tells.
+      // Only the restart shows whether the write is on disk.
       expect(failure).toMatchObject({ reason: 'STORE_FAILED', maybeApplied: true });
       expect(acknowledged.length).toBeGreaterThan(10);
 
@@ -49,7 +49,7 @@ describe.skipIf(!canTrace)(`a node whose disk fails one sync${skipped}`, { timeo
     await using node = await startNode({ dir: dir.path });
     await using client = await connect(node.endpoint);
     const found = (await client.queue<number>('jobs').lease({ max: 10_000 })).map(({ data }) => data);
-    // The one that was told to have failed may have reached the disk all the same; nothing after it was tried.
+    // The failed write may be on disk nevertheless; no later one was tried.
     expect(found.slice(0, acknowledged.length)).toEqual(acknowledged);
     expect(found.length - acknowledged.length).toBeLessThanOrEqual(1);
   });

@@ -3,22 +3,22 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { runProcess } from '../support/child-process.ts';
+import { runProcess } from '../support/processes/child-process.ts';
 
-/** Something from outside of the repository that a test needs. */
+/** A tool from outside of the repository that a test needs. */
 export type Tool =
   | { readonly kind: 'ready'; readonly path: string }
-  /** The reason stands beside the skipped test. */
+  /** The name of the skipped test shows the reason. */
   | { readonly kind: 'missing'; readonly reason: string };
 
 const here = dirname(fileURLToPath(import.meta.url));
 const cache = join(here, '..', '..', 'node_modules', '.cache', 'taskmaster-test');
-/** A registry that cannot be reached must not hold up the tests. */
+/** Timeout of an installation, because a registry may not be reachable. */
 const INSTALL_MS = 120_000;
 
 const GRPCURL = 'v1.9.3';
 
-/** A Python with gRPC in a folder of its own, kept for later runs. */
+/** A Python with gRPC in its own folder, which later runs reuse. */
 export async function pythonWithGrpc(): Promise<Tool> {
   const version = await outcomeOf('python3', ['--version']);
   if (!version.ok) return { kind: 'missing', reason: 'there is no python3' };
@@ -35,7 +35,7 @@ export async function pythonWithGrpc(): Promise<Tool> {
   });
 }
 
-/** grpcurl, built from source and kept for later runs. */
+/** grpcurl, built from source. Later runs reuse it. */
 export async function grpcurl(): Promise<Tool> {
   const version = await outcomeOf('go', ['version']);
   if (!version.ok) return { kind: 'missing', reason: 'there is no Go' };
@@ -50,7 +50,7 @@ interface Outcome {
   readonly said: string;
 }
 
-/** Makes the folder once. It gets its name when it is complete, so that runs side by side cannot see half of it. */
+/** Makes the folder once. It gets its name when it is complete, so that concurrent runs never see an incomplete one. */
 async function install(home: string, program: string, make: (folder: string) => Promise<Outcome>): Promise<Tool> {
   const path = join(home, program);
   if (existsSync(path)) return { kind: 'ready', path };

@@ -12,20 +12,20 @@ import {
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { slowness } from '../support/slowness.ts';
 import { mountSmallDisk, type SmallDisk, whyNoSmallDisk } from '../support/small-disk.ts';
-import { type RunningNode, startNode } from '../support/start-node.ts';
 
 const MIB = 1024 * 1024;
-const FLAGS = ['--store-reserve-bytes=8MiB', '--store-memtable-bytes=8MiB', '--store-cache-bytes=4MiB'];
+const FLAGS = ['--store-reserve-bytes=8MiB', '--store-memtable-bytes=8MiB', '--store-block-cache-bytes=4MiB'];
 const reason = await whyNoSmallDisk();
 const skipped = reason === undefined ? '' : ` (skipped: ${reason})`;
 
-describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`, { timeout: 180_000 }, () => {
+describe.skipIf(reason !== undefined)(`a node on a full disk${skipped}`, { timeout: 180_000 }, () => {
   const random = new SeededRandom(5);
   let disk: SmallDisk;
   let node: RunningNode;
-  /** Tries nothing again. */
+  /** A client without retries. */
   let client: TaskMasterClient;
   let worker: TaskMasterClient;
   let jobs: Queue<Uint8Array>;
@@ -61,10 +61,9 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     await start();
   }
 
-  /** Somebody else takes space: so much, or the last byte. */
   /**
-   * The node stands still meanwhile: it would notice, and give up its reserve to the file that fills the disk, so that
-   * nothing is left to work with. How far it got was a matter of how busy the machine was.
+   * Fills the disk to the last byte with another file. The node is paused meanwhile. Otherwise it would delete its reserve
+   * file, and the other file would take that space, too, depending on how busy the machine is.
    */
   async function fillAll(): Promise<void> {
     process.kill(node.pid, 'SIGSTOP');
@@ -93,7 +92,7 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     enqueued++;
   }
 
-  /** Enqueues until it is refused; every refusal says that the disk is full. */
+  /** Enqueues until the node refuses. Every refusal must say that the disk is full. */
   async function enqueueUntilRefused(): Promise<void> {
     const one = async (): Promise<void> => {
       for (;;) {
@@ -114,9 +113,9 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     return available + leased + delayed;
   };
 
-  /** What ends work goes on: many leases, renewals, completions, releases and reads. Resolves with the tasks completed. */
+  /** Calls that end work must succeed: leases, renewals, completions, releases and reads. Resolves with the completed tasks. */
   async function work(rounds: number): Promise<number> {
-    // As workers are: for the moment in which a node goes back to what is on disk, they try again.
+    // With retries, as workers have: the node refuses calls for a moment while it rebuilds its memory from the disk.
     const jobs = worker.queue('jobs', { codec: bytesCodec });
     let completed = 0;
     for (let round = 0; round < rounds; round++) {
@@ -132,7 +131,7 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     return completed;
   }
 
-  test('refuses new work at once, ends old work, and takes new work again by itself', async () => {
+  test('refuses new work at once, serves calls that end work, and recovers by itself', async () => {
     await enqueueUntilRefused();
     expect(enqueued).toBeGreaterThan(100);
     expect(await counts()).toBe(enqueued);
@@ -143,23 +142,23 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     await rm(ballast());
     const freed = performance.now();
     await eventually(enqueue, { withinMs: 10_000 * (await slowness()) });
-    console.log(`space freed: new work taken after ${(performance.now() - freed).toFixed(0)} ms`);
+    console.log(`space freed: new work accepted after ${(performance.now() - freed).toFixed(0)} ms`);
     expect(await counts()).toBe(enqueued - completed);
     await killAndStart();
     expect(await counts()).toBe(enqueued - completed);
   });
 
-  test('refuses new work within a second when somebody else takes the last byte, and ends old work', async () => {
+  test('refuses new work within a second when another file takes the last byte, and serves calls that end work', async () => {
     for (let number = 0; number < 500; number++) await enqueue();
     await fillAll();
     const full = performance.now();
     await enqueueUntilRefused();
     const tookMs = performance.now() - full;
-    console.log(`disk filled by somebody else: new work refused after ${tookMs.toFixed(0)} ms`);
+    console.log(`disk filled by another file: new work refused after ${tookMs.toFixed(0)} ms`);
     expect(tookMs).toBeLessThan(1_000 * (await slowness()));
     const completed = await work(20);
     expect(await counts()).toBe(enqueued - completed);
-    // What is tried again and again must not use up what is left for others.
+    // Repeated refused calls must not use up the space that is left.
     for (let number = 0; number < 200; number++) await expect(enqueue()).rejects.toBeInstanceOf(DiskFullError);
     expect(await work(5)).toBeGreaterThan(0);
 
@@ -167,7 +166,7 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     await eventually(enqueue, { withinMs: 10_000 * (await slowness()) });
   });
 
-  test('killed on a full disk, starts again on it and goes on ending work', async () => {
+  test('restarts after a kill on a full disk and serves calls that end work', async () => {
     await enqueueUntilRefused();
     await fillAll();
     const before = await work(3);
@@ -175,7 +174,7 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     expect(await counts()).toBe(enqueued - before);
     const after = await work(3);
     expect(await counts()).toBe(enqueued - before - after);
-    // Recovery may have made room by dropping logs.
+    // Recovery may have freed space by deleting logs.
     await fillAll();
     await enqueueUntilRefused();
     expect(await work(3)).toBeGreaterThan(0);
@@ -183,7 +182,7 @@ describe.skipIf(reason !== undefined)(`a node on a disk that is full${skipped}`,
     await eventually(enqueue, { withinMs: 10_000 * (await slowness()) });
   });
 
-  test('keeps long polls waiting, and wakes them once there is space', async () => {
+  test('keeps long polls waiting, and serves them when there is space', async () => {
     await enqueueUntilRefused();
     const mail = client.queue('mail', { codec: textCodec });
     const waiting = mail.lease({ wait: '2m' });

@@ -18,7 +18,7 @@ const meta = (name: string, incarnation = 1): MemberMeta => ({
   incarnation,
 });
 
-/** Blocks this thread, as a synchronous computation would. */
+/** Blocks this thread like a synchronous computation. */
 const block = (ms: number): void => {
   const end = performance.now() + ms;
   while (performance.now() < end) {}
@@ -30,14 +30,14 @@ async function send(datagrams: readonly Buffer[], address: string): Promise<void
   const [host, port] = address.split(':');
   for (const [index, datagram] of datagrams.entries()) {
     await new Promise((resolve) => socket.send(datagram, Number(port), host, resolve));
-    // The receiver's socket buffer holds some hundred.
+    // The receiver's socket buffer holds a few hundred datagrams.
     if (index % 50 === 49) await new Promise(setImmediate);
   }
   socket.close();
 }
 
 describe('gossip', { timeout: 60_000 }, () => {
-  test('is not moved by 10,000 hostile datagrams', async () => {
+  test('is not disturbed by 10,000 hostile datagrams', async () => {
     await using bench = new GossipBench();
     const a = await bench.open(meta('a'), []);
     const b = await bench.open(meta('b'), [a.gossipAddress]);
@@ -74,9 +74,9 @@ describe('gossip', { timeout: 60_000 }, () => {
     for (const [reason, count] of Object.entries(a.figures.refused))
       expect({ reason, some: count > 100 }).toEqual({ reason, some: true });
     expect(a.peers()).toEqual(before);
-    // Nothing of what was refused is kept; the bound leaves room for what is not collected yet.
+    // Refused datagrams are not kept; the limit leaves room for garbage that is not collected yet.
     expect(process.memoryUsage.rss() - bytesBefore).toBeLessThan(100 * 2 ** 20);
-    // Each reason is said once.
+    // Each reason is logged once.
     expect(bench.logged.filter((message) => message.includes('refused a datagram'))).toHaveLength(5);
   });
 
@@ -88,7 +88,7 @@ describe('gossip', { timeout: 60_000 }, () => {
     await expect(second).rejects.toThrow(`gossip cannot listen on 127.0.0.1:${port} (UDP): the port is in use`);
   });
 
-  test('finds a seed that comes up later, beside one that never resolves', async () => {
+  test('finds a seed that starts later, beside one whose name never resolves', async () => {
     await using bench = new GossipBench();
     const probe = await bench.open(meta('probe'), []);
     const address = probe.gossipAddress;
@@ -99,7 +99,7 @@ describe('gossip', { timeout: 60_000 }, () => {
     await bench.until(() => aliveOf(a).length === 1);
   });
 
-  test('sees both sides of a cut network, and that it is whole again', async () => {
+  test('notices a cut of the network on both sides, and its end', async () => {
     await using bench = new GossipBench();
     const names = ['a', 'b', 'c', 'd'];
     const members: GossipMember[] = [];
@@ -113,7 +113,7 @@ describe('gossip', { timeout: 60_000 }, () => {
     expect(healed).toBeLessThan(5000);
   });
 
-  test('takes no member for dead while 30 % of datagrams are lost, 20 % doubled and all out of order', async () => {
+  test('declares no member dead while 30 % of datagrams are lost, 20 % doubled and all out of order', async () => {
     const seconds = Number(process.env.GOSSIP_LOSS_SECONDS ?? 10);
     await using bench = new GossipBench();
     bench.link = () => {
@@ -133,9 +133,9 @@ describe('gossip', { timeout: 60_000 }, () => {
     await bench.until(() => members.every((member) => aliveOf(member).length === 3));
   }, 7_200_000);
 
-  test('does not take a busy main loop for dead, but one that hangs, until it is back', async () => {
+  test('does not declare a busy main loop dead, but one that hangs, until it runs again', async () => {
     await using bench = new GossipBench();
-    // This thread is the main loop of both: who watches is a thread, so what it saw is read from its figures.
+    // This thread is the main loop of both members. The watching one runs in a thread, so its figures show what it saw.
     const a = await bench.openThread(meta('a'), [], { hangAfterMs: 60_000 });
     const b = await bench.openThread(meta('b'), [a.gossipAddress], { hangAfterMs: 2500 });
     await bench.until(() => aliveOf(a).length === 1 && aliveOf(b).length === 1);
@@ -148,7 +148,7 @@ describe('gossip', { timeout: 60_000 }, () => {
     expect(b.figures()).toMatchObject({ hangs: 1, deaths: 0, threadRestarts: 0 });
   });
 
-  test('comes back by itself when its process was stopped and goes on', async () => {
+  test('recovers by itself after its process was paused', async () => {
     await using bench = new GossipBench();
     const a = await bench.open(meta('a'), []);
     const b = await bench.open(meta('b'), [a.gossipAddress]);
@@ -169,7 +169,7 @@ describe('gossip', { timeout: 60_000 }, () => {
     }
   });
 
-  test('starts its thread again when that ends, and keeps its address', async () => {
+  test('restarts its thread if it ends, and keeps its address', async () => {
     await using bench = new GossipBench();
     const a = await bench.open(meta('a'), []);
     const started = once(process, 'worker');

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { runProcess } from '../support/child-process.ts';
-import { startNode } from '../support/start-node.ts';
+import { runProcess } from '../support/processes/child-process.ts';
+import { startNode } from '../support/processes/start-node.ts';
 import { grpcurl } from './foreign-tools.ts';
 
 const tool = await grpcurl();
@@ -8,7 +8,7 @@ const skipped = tool.kind === 'missing' ? ` (skipped: ${tool.reason})` : '';
 const SERVICE = 'taskmaster.v1.TaskMasterService';
 
 describe.skipIf(tool.kind === 'missing')(`grpcurl${skipped}`, () => {
-  test('lists, describes and calls the service with nothing but the address', { timeout: 60_000 }, async () => {
+  test('lists, describes and calls the service, given only the address', { timeout: 60_000 }, async () => {
     await using node = await startNode();
     const run = async (before: readonly string[], after: readonly string[] = []): Promise<string> => {
       const args = ['-plaintext', '-max-time', '20', ...before, node.endpoint, ...after];

@@ -3,21 +3,21 @@ import { connect, type LeasedTask } from '@taskmaster/client';
 import type { LeaseTasksResponse } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { figuresOf, hasFigures } from '../support/process-figures.ts';
+import { figuresOf, hasFigures } from '../support/processes/process-figures.ts';
+import { startNode } from '../support/processes/start-node.ts';
 import { slowness } from '../support/slowness.ts';
-import { startNode } from '../support/start-node.ts';
 import { anEnqueue, WireClient } from '../support/wire-client.ts';
 import { startProgram } from './programs.ts';
 
 const KIB = 1024;
-const noFigures = hasFigures ? '' : ' (skipped: only Linux tells of other processes)';
+const noFigures = hasFigures ? '' : ' (skipped: needs Linux for figures of processes)';
 
 async function waitersOf({ httpPort }: { readonly httpPort: number }): Promise<number> {
   const metrics = await (await fetch(`http://127.0.0.1:${httpPort}/metrics`)).text();
   return Number(/^taskmaster_waiting_leases(?:\{.*\})? (\d+)$/m.exec(metrics)?.[1]);
 }
 
-/** How much of a processor a process uses, measured for a second. */
+/** The fraction of a processor that a process uses, measured for a second. */
 async function busyPart(pid: number): Promise<number> {
   const [began, cpuMs] = [performance.now(), figuresOf(pid).cpuMs];
   await delay(1_000);
@@ -25,7 +25,7 @@ async function busyPart(pid: number): Promise<number> {
 }
 
 describe.skipIf(!hasFigures)(`thousands of long polls that find nothing${noFigures}`, () => {
-  /** Holds this many polls; resolves with what ends them. */
+  /** Starts this many polls. Resolves with a function that ends them. */
   type Way = (endpoint: string, count: number) => Promise<() => Promise<unknown>>;
 
   const onOneStream: Way = async (endpoint, count) => {
@@ -36,30 +36,30 @@ describe.skipIf(!hasFigures)(`thousands of long polls that find nothing${noFigur
   };
 
   const onFourConnections: Way = async (endpoint, count) => {
-    const giveUp = new AbortController();
+    const cancel = new AbortController();
     const clients = Array.from({ length: 4 }, () => new WireClient(endpoint));
-    const poll = (client: WireClient) => client.lease({ waitMs: 600_000 }, { signal: giveUp.signal });
+    const poll = (client: WireClient) => client.lease({ waitMs: 600_000 }, { signal: cancel.signal });
     const polls = clients.flatMap((client) => Array.from({ length: count / 4 }, () => poll(client)));
     const settled = Promise.allSettled(polls);
     return async () => {
-      giveUp.abort();
+      cancel.abort();
       await settled;
       for (const client of clients) client[Symbol.dispose]();
     };
   };
 
-  // More than twice what they take once the garbage of their requests is collected: 5 KiB on a stream; as calls of their own
-  // 18 KiB, most of it for the HTTP/2 stream and the call objects of grpc-js.
+  // More than twice the memory that they need after a garbage collection: 5 KiB on a stream, and 18 KiB as separate calls, most
+  // of it for the HTTP/2 stream and the call objects of grpc-js.
   test.each([
     ['on one stream', 10_000, onOneStream, 10 * KIB],
-    ['as calls of their own on 4 connections', 3_000, onFourConnections, 48 * KIB],
-  ])('cost next to nothing %s', { timeout: 120_000 }, async (name, count, poll, mostBytes) => {
+    ['as separate calls on 4 connections', 3_000, onFourConnections, 48 * KIB],
+  ])('use little memory and processor time %s', { timeout: 120_000 }, async (name, count, poll, mostBytes) => {
     await using node = await startNode();
     const before = figuresOf(node.pid).rssBytes;
-    const giveUp = await poll(node.endpoint, count);
+    const cancel = await poll(node.endpoint, count);
     await eventually(async () => expect(await waitersOf(node)).toBe(count), { withinMs: 60_000 });
     const bytesEach = (figuresOf(node.pid).rssBytes - before) / count;
-    // Once it has collected the garbage of so many requests.
+    // After the node has collected the garbage of the requests.
     const busy = await eventually(async () => {
       const part = await busyPart(node.pid);
       expect(part).toBeLessThan(0.05);
@@ -69,7 +69,7 @@ describe.skipIf(!hasFigures)(`thousands of long polls that find nothing${noFigur
       `${count} polls ${name}: ${(bytesEach / KIB).toFixed(1)} KiB each, ${(100 * busy).toFixed(1)} % of a CPU`,
     );
     expect(bytesEach).toBeLessThan(mostBytes);
-    await giveUp();
+    await cancel();
     await eventually(async () => expect(await waitersOf(node)).toBe(0), { withinMs: 60_000 });
   });
 });
@@ -79,14 +79,14 @@ describe('among 1,000 waiting polls', { timeout: 60_000 }, () => {
     await using node = await startNode();
     const clients = Array.from({ length: 4 }, () => new WireClient(node.endpoint));
     const served: { poll: number; at: number; reply: LeaseTasksResponse }[] = [];
-    const giveUp = new AbortController();
+    const cancel = new AbortController();
     for (let poll = 0; poll < 1_000; poll++) {
       const client = clients[poll % clients.length];
-      client?.lease({ waitMs: 600_000 }, { signal: giveUp.signal }).then(
+      client?.lease({ waitMs: 600_000 }, { signal: cancel.signal }).then(
         (reply) => served.push({ poll, at: performance.now(), reply }),
         () => {},
       );
-      // In line before the next one comes over another connection.
+      // It must stand in line before the next poll arrives over another connection.
       if (poll < 20) await eventually(async () => expect(await waitersOf(node)).toBe(poll + 1));
     }
     await eventually(async () => expect(await waitersOf(node)).toBe(1_000), { withinMs: 30_000 });
@@ -97,7 +97,7 @@ describe('among 1,000 waiting polls', { timeout: 60_000 }, () => {
     for (let round = 0; round < 20; round++) {
       const began = performance.now();
       await producer.update({ enqueue: [anEnqueue({ data: Buffer.from([round]) })] });
-      const one = await eventually(() => served[round] ?? Promise.reject(new Error('nobody was woken')), {
+      const one = await eventually(() => served[round] ?? Promise.reject(new Error('no poll was served')), {
         everyMs: 1,
       });
       tookMs.push(one.at - began);
@@ -108,13 +108,13 @@ describe('among 1,000 waiting polls', { timeout: 60_000 }, () => {
     expect(await waitersOf(node)).toBe(980);
     const median = tookMs.toSorted((a, b) => a - b)[10] ?? 0;
     console.log(`from enqueue to the woken poll: median ${median.toFixed(1)} ms`);
-    // 10 ms, both commits (the task's and its lease's) and both replies included, with room for slow disks.
+    // Usually 10 ms, including both commits (of the task and of its lease) and both replies; the limit allows slow disks.
     expect(median).toBeLessThan(50 * (await slowness()));
-    giveUp.abort();
+    cancel.abort();
     for (const client of clients) client[Symbol.dispose]();
   });
 
-  test('no wake-up is lost and none is for two: 5,000 tasks reach a poll each', async () => {
+  test('each of 5,000 tasks reaches exactly one poll', async () => {
     await using node = await startNode();
     await using workers = await connect(node.endpoint);
     await using producer = await connect(node.endpoint);
@@ -124,13 +124,13 @@ describe('among 1,000 waiting polls', { timeout: 60_000 }, () => {
       while (got.length < TASKS) {
         for (const task of await workers
           .queue<number>('jobs')
-          .lease({ leaseDuration: '1h', wait: '5m', signal: giveUp.signal })) {
+          .lease({ leaseDuration: '1h', wait: '5m', signal: cancel.signal })) {
           got.push(task.data);
-          if (got.length === TASKS) giveUp.abort();
+          if (got.length === TASKS) cancel.abort();
         }
       }
     };
-    const giveUp = new AbortController();
+    const cancel = new AbortController();
     const polls = Promise.allSettled(Array.from({ length: 100 }, poll));
     for (let number = 0; number < TASKS; ) {
       const some = Array.from({ length: 50 }, () => producer.queue<number>('jobs').enqueue(number++));
@@ -142,15 +142,15 @@ describe('among 1,000 waiting polls', { timeout: 60_000 }, () => {
   });
 });
 
-describe('a poll that is given up holds no lease', { timeout: 60_000 }, () => {
-  test('cancelled polls leave the next task to a newcomer', async () => {
+describe('a cancelled poll holds no lease', { timeout: 60_000 }, () => {
+  test('after its cancellation: the next task goes to a new poll', async () => {
     await using node = await startNode();
     using client = new WireClient(node.endpoint);
-    const giveUp = new AbortController();
-    const poll = () => client.lease({ waitMs: 600_000, leaseDurationMs: 3_600_000 }, { signal: giveUp.signal });
+    const cancel = new AbortController();
+    const poll = () => client.lease({ waitMs: 600_000, leaseDurationMs: 3_600_000 }, { signal: cancel.signal });
     const polls = Promise.allSettled(Array.from({ length: 1_000 }, poll));
     await eventually(async () => expect(await waitersOf(node)).toBe(1_000), { withinMs: 30_000 });
-    giveUp.abort();
+    cancel.abort();
     await polls;
     using newcomer = new WireClient(node.endpoint);
     await eventually(async () => expect(await waitersOf(node)).toBe(0));
@@ -158,18 +158,18 @@ describe('a poll that is given up holds no lease', { timeout: 60_000 }, () => {
     expect((await newcomer.lease({})).tasks).toHaveLength(1);
   });
 
-  test('nor do those of a worker that was killed', async () => {
+  test('after its worker was killed', async () => {
     await using node = await startNode();
     await using client = await connect(node.endpoint);
     await using worker = await startProgram('poll.ts', node.endpoint, 'jobs', 1_000);
     await eventually(async () => expect(await waitersOf(node)).toBe(1_000), { withinMs: 30_000 });
     await worker.kill();
     await eventually(async () => expect(await waitersOf(node)).toBe(0));
-    await client.queue('jobs').enqueue('for whoever lives');
+    await client.queue('jobs').enqueue('for a living worker');
     expect(await client.queue('jobs').lease()).toHaveLength(1);
   });
 
-  test('also when it is given up in the moment a task comes', async () => {
+  test('even if a task arrives at the moment of the cancellation', async () => {
     await using node = await startNode();
     await using workers = await connect(node.endpoint);
     await using producer = await connect(node.endpoint);
@@ -177,13 +177,13 @@ describe('a poll that is given up holds no lease', { timeout: 60_000 }, () => {
     const kept: LeasedTask<unknown>[] = [];
     const ROUNDS = 200;
     for (let round = 0; round < ROUNDS; round++) {
-      const giveUp = new AbortController();
+      const cancel = new AbortController();
       const polls = Array.from({ length: 5 }, () =>
-        workers.queue('jobs').lease({ leaseDuration: '1h', wait: '10m', signal: giveUp.signal }),
+        workers.queue('jobs').lease({ leaseDuration: '1h', wait: '10m', signal: cancel.signal }),
       );
       const enqueued = jobs.enqueue(round);
       if (round % 2 === 0) await enqueued;
-      giveUp.abort();
+      cancel.abort();
       for (const poll of await Promise.allSettled(polls)) if (poll.status === 'fulfilled') kept.push(...poll.value);
       await enqueued;
     }

@@ -1,12 +1,12 @@
 import { status } from '@grpc/grpc-js';
 import { limits } from '@taskmaster/proto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type RunningNode, startNode } from '../support/start-node.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { aDequeue, anEnqueue, anUpdate, refusalOf, WireClient } from '../support/wire-client.ts';
 
 /*
- * Every limit is exact, as a program sees it that speaks gRPC and knows nothing of ours: the last allowed value is taken,
- * the next one is refused with a reason that names the limit, and the node serves on.
+ * Every limit is exact for a plain gRPC client: the last allowed value is accepted, the next one is refused with a reason that
+ * names the limit, and the node continues to serve.
  */
 let node: RunningNode;
 let client: WireClient;
@@ -36,14 +36,14 @@ describe('a PID', () => {
     expect(tasks.map((task) => Buffer.compare(task.pid, pid))).toEqual([0]);
   });
 
-  test.each([1, 2])('of one byte is a PID: %i of 256 of them', async (each) => {
+  test.each([1, 2])('may be any single byte: %i of 256', async (each) => {
     const pids = list(256, (byte) => Buffer.from([byte])).filter((_, index) => index % each === 0);
     await client.update({ enqueue: pids.toReversed().map((pid) => anEnqueue({ queue, pid })) });
     const { tasks } = await client.lease({ queues: [queue], maxTasks: 256 });
     expect(tasks.map(({ pid }) => pid[0])).toEqual(pids.map((pid) => pid[0]));
   });
 
-  test('with one byte more is refused, wherever it stands', async () => {
+  test('with one more byte is refused in every field', async () => {
     const pid = ascii(limits.pidBytes + 1);
     const calls = [
       client.update({ enqueue: [anEnqueue({ queue, pid })] }),
@@ -73,7 +73,7 @@ describe('a queue’s name', () => {
     ['a group of 513 bytes', `${'g'.repeat(513)}#jobs`],
     ['a name of 513 bytes', `${'漢'.repeat(171)}`],
     ['no name', 'group#'],
-    ['nothing', ''],
+    ['no characters', ''],
   ])('with %s is refused', async (_case, name) => {
     for (const call of [client.update({ enqueue: [anEnqueue({ queue: name })] }), client.lease({ queues: [name] })]) {
       expect(await refusalOf(call)).toMatchObject({ code: status.INVALID_ARGUMENT, reason: 'INVALID_QUEUE' });
@@ -82,14 +82,14 @@ describe('a queue’s name', () => {
 });
 
 describe('data', () => {
-  test('of 3 MiB goes in and comes out as it was', async () => {
+  test('of 3 MiB is returned unchanged', async () => {
     const data = Buffer.alloc(limits.dataBytes, Buffer.from(list(251, (index) => index)));
     await client.update({ enqueue: [anEnqueue({ queue, data })] });
     const { tasks } = await client.lease({ queues: [queue], maxTasks: 10 });
     expect(tasks.map((task) => Buffer.compare(task.data, data))).toEqual([0]);
   });
 
-  test('of one byte more is refused', async () => {
+  test('with one more byte is refused', async () => {
     const refused = await refusalOf(
       client.update({ enqueue: [anEnqueue({ queue, data: ascii(limits.dataBytes + 1) })] }),
     );
@@ -101,7 +101,7 @@ describe('data', () => {
     expect((await client.stats(queue)).available).toBe(0);
   });
 
-  test('of no bytes, and of all byte values, is data', async () => {
+  test('may be empty, and may have all byte values', async () => {
     const all = Buffer.from(list(256, (byte) => byte));
     await client.update({ enqueue: [anEnqueue({ queue }), anEnqueue({ queue, data: all })] });
     const { tasks } = await client.lease({ queues: [queue], maxTasks: 2 });
@@ -110,7 +110,7 @@ describe('data', () => {
 });
 
 describe('a request', () => {
-  test('of 4 MiB is taken, of more refused with a reason, of much more with the same', async () => {
+  test('of 4 MiB is accepted; a larger and a much larger one are refused with the same reason', async () => {
     const room = limits.requestBytes - limits.dataBytes;
     const filler = (bytes: number) => anEnqueue({ queue, data: ascii(bytes) });
     // The envelope of two enqueues takes less than 64 bytes.
@@ -157,19 +157,19 @@ describe('a request', () => {
   });
 
   test.each([
-    ['a lease of a year', { leaseDurationMs: limits.leaseMs }, { leaseDurationMs: limits.leaseMs + 1 }],
+    ['a lease of a year', { leaseDurationMs: limits.leaseDurationMs }, { leaseDurationMs: limits.leaseDurationMs + 1 }],
     ['a lease of 1 ms', { leaseDurationMs: 1 }, { leaseDurationMs: -1 }],
     ['a worker’s label of 256 bytes', { workerLabel: 'w'.repeat(256) }, { workerLabel: 'w'.repeat(257) }],
     ['no wait', { waitMs: 0 }, { waitMs: limits.waitMs + 1 }],
     ['replies of any size', { maxBytes: 0 }, { maxBytes: limits.replyDataBytes + 1 }],
-  ])('may ask for %s and no further', async (_case, last, next) => {
+  ])('may ask for %s and not more', async (_case, last, next) => {
     expect((await client.lease({ queues: [queue], ...last })).tasks).toEqual([]);
     expect(await refusalOf(client.lease({ queues: [queue], ...next }))).toMatchObject({
       code: status.INVALID_ARGUMENT,
     });
   });
 
-  test('may delay a task for ten years and no longer, and allow a million attempts', async () => {
+  test('may delay a task for at most ten years, and allow a million attempts', async () => {
     const retry = { maxAttempts: limits.maxAttempts, backoffInitialMs: 0, backoffMaxMs: 0, deadLetterQueue: '' };
     await client.update({ enqueue: [anEnqueue({ queue, delayMs: limits.delayMs, retry })] });
     expect((await client.stats(queue)).delayed).toBe(1);

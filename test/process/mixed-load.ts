@@ -9,39 +9,41 @@ import {
   textCodec,
 } from '@taskmaster/client';
 import { SeededRandom } from '@taskmaster/server/testing';
-import { type EnqueueCall, History, type Outcome, type UpdateCall } from '../support/history.ts';
+import { type EnqueueCall, History, type Outcome, type UpdateCall } from '../support/history/history.ts';
 
 const STAGES = ['in', 'mid', 'out', 'dead'] as const;
 const DEFAULT_GROUPS = ['load'] as const;
 
-/** The queues of each group: what is completed in one stage goes on to the next. */
+/** The queues of each group. A completed task goes to the next stage. */
 const loadQueues = (groups: readonly string[] = DEFAULT_GROUPS): string[] =>
   groups.flatMap((group) => STAGES.map((stage) => `${group}#${stage}`));
 
 const groupOf = (queue: string): string => queue.slice(0, queue.indexOf('#'));
 const stageOf = (queue: string): string => queue.slice(queue.indexOf('#') + 1);
 
-/** Where a completed task's successor goes; the last stages have none. */
+/** The next stage by stage; the last stages have none. */
 const nextStage: Readonly<Record<string, string>> = { in: 'mid', mid: 'out' };
 
 const CLIENTS = 3;
 const ACTORS_EACH = 10;
-/** Tasks with PIDs from so few collide now and then. */
+/** Number of shared PIDs. Few, so that enqueues meet existing tasks. */
 const SHARED_PIDS = 50;
-/** Few enough that leases come back to an actor before it ends. */
+/** Limit of the leases that an actor holds. Few, so that it uses all of them before it ends. */
 const MOST_HELD = 10;
 const LARGEST_DATA = 2_000;
 
 export interface MixedLoadOptions {
   readonly endpoints: string | readonly string[];
   readonly seed: number;
-  /** Default one, `load`. */
+  /** Groups of the queues. Default: one group, `load`. */
   readonly groups?: readonly string[];
-  /** How often a client repeats a call before it fails. Default: as long as its time allows. */
+  /** Limit of the attempts of a call. Default: as many as its timeout allows. */
   readonly maxAttempts?: number;
+  /** The releases of the clients, in turn. Default: the client of this workspace. */
+  readonly connects?: readonly (typeof connect)[];
 }
 
-/** One thing after the other, as one user of the client would. */
+/** One user of the client, who makes one call after the other. */
 interface Actor {
   readonly client: TaskMasterClient;
   readonly group: string;
@@ -51,8 +53,8 @@ interface Actor {
 }
 
 /**
- * Every operation that changes tasks, by many users on several connections, recorded. The client repeats what a dead node
- * did not answer, so nearly every outcome is known in the end.
+ * Many users on several connections make all operations that change tasks. Their calls are recorded. The client repeats calls
+ * that a dead node did not answer, so nearly every outcome is known in the end.
  */
 export class MixedLoad {
   readonly history = new History();
@@ -61,18 +63,21 @@ export class MixedLoad {
   #stopping = false;
   #lastData = 0;
   #acknowledged = 0;
+  #failed = 0;
 
   static async start({
     endpoints,
     seed,
     groups = DEFAULT_GROUPS,
     maxAttempts = 10_000,
+    connects = [connect],
   }: MixedLoadOptions): Promise<MixedLoad> {
-    const retry = { maxAttempts, maxBackoffMs: 200 };
-    const connecting = Array.from({ length: CLIENTS }, (_, index) =>
-      // One of them without the stream: calls of their own must keep the contract as well.
-      connect({ endpoints, timeout: '90s', retry, useStream: index > 0 }),
-    );
+    const retry = { maxAttempts, backoff: { max: 200 } };
+    const connecting = Array.from({ length: CLIENTS }, (_, index) => {
+      const connectAs = connects[index % connects.length] ?? connect;
+      // One of them does not use the stream: separate calls must keep the contract, too.
+      return connectAs({ endpoints, timeout: '90s', retry, useStream: index > 0 });
+    });
     return new MixedLoad(await Promise.all(connecting), new SeededRandom(seed), groups);
   }
 
@@ -86,16 +91,21 @@ export class MixedLoad {
       });
     });
     this.#acting = Promise.all(actors.map((actor) => this.#act(actor)));
-    // Told by `stop`.
+    // `stop` reports its rejection.
     this.#acting.catch(() => {});
   }
 
-  /** Updates that succeeded so far. */
+  /** Number of successful updates so far. */
   get acknowledged(): number {
     return this.#acknowledged;
   }
 
-  /** Resolves when every call has its outcome. Rejects with what no call may fail with. */
+  /** Number of calls that ended without an answer about their tasks: the client has given them up, and they may be applied. */
+  get failed(): number {
+    return this.#failed;
+  }
+
+  /** Resolves when every call has its outcome. Rejects with the first error that no call may have. */
   async stop(): Promise<void> {
     this.#stopping = true;
     try {
@@ -133,7 +143,7 @@ export class MixedLoad {
       case 1:
         return { ...common, pid: `shared ${random.int(SHARED_PIDS)}`, mode: random.chance(0.5) ? 'fail' : 'collapse' };
       default: {
-        // A PID of its own: dead letters of the same PID would replace each other.
+        // Its own PID, because dead letters with the same PID replace each other.
         const retry = { maxAttempts: 3, backoffInitialMs: 50, backoffMaxMs: 200, deadLetterQueue: 'dead' };
         return { ...common, pid: `own ${number}`, retry: stageOf(queue) === 'dead' ? undefined : retry };
       }
@@ -142,36 +152,44 @@ export class MixedLoad {
 
   async #lease(actor: Actor): Promise<void> {
     const { client, queues, random, held } = actor;
-    // Now and then over queues of several groups, which may be on several nodes.
+    // Sometimes over queues of several groups, which may be on several nodes.
     const among = random.chance(0.2) ? [...queues.keys()] : loadQueues([actor.group]);
     const names = random.shuffle(among).slice(0, 1 + random.int(2));
-    const [maxTasks, leaseMs, waitMs] = [1 + random.int(5), 100 + random.int(1_500), random.int(2) * 300];
-    const call = { kind: 'lease', queues: names, maxTasks, leaseMs, waitMs, maxPid: undefined, maxBytes: 0 } as const;
+    const [maxTasks, leaseDurationMs, waitMs] = [1 + random.int(5), 100 + random.int(1_500), random.int(2) * 300];
+    const call = {
+      kind: 'lease',
+      queues: names,
+      maxTasks,
+      leaseDurationMs,
+      waitMs,
+      maxPid: undefined,
+      maxBytes: 0,
+    } as const;
     const calledAt = Date.now();
     const recording = this.history.begin(call, calledAt);
     const wanted = names.flatMap((name) => queues.get(name) ?? []);
     let outcome: Outcome;
     try {
-      const tasks = await client.lease({ queues: wanted, max: maxTasks, leaseDuration: leaseMs, wait: waitMs });
+      const tasks = await client.lease({ queues: wanted, max: maxTasks, leaseDuration: leaseDurationMs, wait: waitMs });
       held.push(...tasks);
       const told = tasks.map((task) => ({
         queue: task.queue,
         pid: text(task.pid),
         data: task.data,
         token: task.leaseToken,
-        // Of a lease that waited the client knows the end but for the time that disk and network took.
-        until: waitMs === 0 ? task.leaseUntil.getTime() : calledAt + leaseMs,
+        // The client knows the end of a lease that waited only up to the time of disk and network.
+        until: waitMs === 0 ? task.leaseUntil.getTime() : calledAt + leaseDurationMs,
         attempt: task.attempt,
         enqueuedAt: task.enqueuedAt.getTime(),
       }));
       outcome = { kind: 'leased', tasks: told, dismissed: false };
     } catch (error) {
-      outcome = failed(error);
+      outcome = this.#outcomeOf(error);
     }
     recording.end(outcome, Date.now());
   }
 
-  /** Does something about a task in hand, in time or too late. */
+  /** Completes, releases or renews a leased task, in time or too late. */
   async #settle(actor: Actor): Promise<void> {
     const { random } = actor;
     const task = random.pick(actor.held);
@@ -181,7 +199,7 @@ export class MixedLoad {
       return;
     }
     actor.held = actor.held.filter((other) => other !== task);
-    if (kind < 5) return; // given up: its lease runs out
+    if (kind < 5) return; // abandoned: its lease expires
     if (kind < 9) {
       await this.#update(actor, { release: [task] });
       return;
@@ -189,7 +207,7 @@ export class MixedLoad {
     const stage = nextStage[stageOf(task.queue)];
     const next = stage && `${groupOf(task.queue)}#${stage}`;
     const enqueue = next === undefined ? [] : [this.#newTask(actor, next)];
-    // Some without a PID of their own, so that nothing can collapse and the whole step must be seen.
+    // Some have no PID, so that they cannot collapse and both parts of the update must be seen.
     if (next !== undefined && random.chance(0.3)) {
       enqueue.push({ ...this.#newTask(actor, next), pid: undefined, retry: undefined });
     }
@@ -230,8 +248,8 @@ export class MixedLoad {
       });
     }
     for (const task of complete) update.dequeue(task.queue, task.pid, { leaseToken: task.leaseToken });
-    const leaseMs = 100 + random.int(1_500);
-    for (const task of renew) update.renew(task, leaseMs);
+    const leaseDurationMs = 100 + random.int(1_500);
+    for (const task of renew) update.renew(task, leaseDurationMs);
     const [delayMs, refund] = [random.chance(0.5) ? random.int(300) : undefined, random.chance(0.5)];
     for (const task of release) update.release(task, { delay: delayMs, refundAttempt: refund });
 
@@ -239,7 +257,7 @@ export class MixedLoad {
       kind: 'update',
       enqueue,
       dequeue: complete.map(named),
-      renew: renew.map((task) => ({ ...named(task), leaseMs })),
+      renew: renew.map((task) => ({ ...named(task), leaseDurationMs })),
       release: release.map((task) => ({ ...named(task), delayMs, refund })),
       requestId: undefined,
     };
@@ -258,9 +276,21 @@ export class MixedLoad {
         })),
       };
     } catch (error) {
-      outcome = failed(error);
+      outcome = this.#outcomeOf(error);
     }
     recording.end(outcome, Date.now());
+  }
+
+  /** The outcome of a call with an error. Throws errors that must never happen. */
+  #outcomeOf(error: unknown): Outcome {
+    if (!isTaskMasterError(error)) throw error;
+    const answered = mayHappen.has(error.reason);
+    if (error.maybeApplied) {
+      if (!answered) this.#failed++;
+      return { kind: 'unknown' };
+    }
+    if (!answered) throw new TaskMasterError(`unexpected: ${error.message}`, error);
+    return { kind: 'refused', reason: error.reason, items: [] };
   }
 }
 
@@ -269,11 +299,3 @@ const text = (pid: Uint8Array): string => Buffer.from(pid).toString('latin1');
 const named = ({ queue, pid, leaseToken }: LeasedTask<string>) => ({ queue, pid: text(pid), token: leaseToken });
 
 const mayHappen = new Set(['LEASE_LOST', 'LEASE_EXPIRED', 'TASK_NOT_FOUND', 'TASK_EXISTS', 'NOT_LEASED']);
-
-/** The outcome of a call that failed; throws on after what should never happen. */
-function failed(error: unknown): Outcome {
-  if (!isTaskMasterError(error)) throw error;
-  if (error.maybeApplied) return { kind: 'unknown' };
-  if (!mayHappen.has(error.reason)) throw new TaskMasterError(`unexpected: ${error.message}`, error);
-  return { kind: 'refused', reason: error.reason, items: [] };
-}

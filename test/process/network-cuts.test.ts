@@ -3,11 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { connect, type TaskMasterClient } from '@taskmaster/client';
 import { partitionOf } from '@taskmaster/proto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
 import { networkProblem, TestNetwork } from '../support/network.ts';
+import { startProcess } from '../support/processes/child-process.ts';
+import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { type Relay, relayTo } from '../support/relay.ts';
-import { type RunningNode, startNode } from '../support/start-node.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 import { MixedLoad } from './mixed-load.ts';
 import { programArgs } from './programs.ts';
@@ -15,9 +15,9 @@ import { verifyLoad } from './verify-load.ts';
 
 const NAMES = ['a', 'b', 'c'] as const;
 const [GRPC, HTTP, GOSSIP] = [7400, 7401, 7402];
-/** Long enough for gossip to declare dead whoever is cut off. */
+/** Long enough for gossip to declare a node dead that is cut off. */
 const CUT_MS = 6_000;
-/** What a caller gives a call. */
+/** Timeout of a call. */
 const CALLER_MS = 3_000;
 const BOTH_WAYS = [
   ['a', 'b'],
@@ -40,7 +40,7 @@ describe.skipIf(problem !== undefined)(
     let client: TaskMasterClient;
     let loads = 0;
 
-    /** Each on a machine of its own, and the users on one more. */
+    /** Each node has its own machine, and the users have another one. */
     beforeAll(async () => {
       opened = new AsyncDisposableStack();
       network = opened.use(new TestNetwork());
@@ -73,7 +73,7 @@ describe.skipIf(problem !== undefined)(
 
     const endpoints = (): string[] => [...relays.values()].map(({ endpoint }) => endpoint);
 
-    /** For one load: what is left of another that failed is none of its history. */
+    /** New groups for each load: tasks that a failed load has left must not be in its history. */
     function newGroups(): string[] {
       const load = ++loads;
       return Array.from({ length: 8 }, (_, number) => `load ${load}, group ${number}`);
@@ -87,7 +87,7 @@ describe.skipIf(problem !== undefined)(
       });
     }
 
-    /** By partition: the node that says it serves it. Asked one by one, since they may not reach each other. */
+    /** By partition: the nodes that say they serve it. Each node is asked directly, because they may not reach each other. */
     async function holders(): Promise<Map<number, string[]>> {
       const found = new Map<number, string[]>();
       for (const [name, { endpoint }] of relays) {
@@ -125,7 +125,7 @@ describe.skipIf(problem !== undefined)(
         ],
       ],
     ] as const)(
-      '%s: each partition keeps its one holder, nothing is lost, and it is whole again within 5 s',
+      '%s: each partition keeps its one holder, nothing is lost, and the cluster recovers within 5 s',
       async (_how, cuts) => {
         const groups = newGroups();
         const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
@@ -142,24 +142,24 @@ describe.skipIf(problem !== undefined)(
         await eventually(() => expect(load.acknowledged).toBeGreaterThan(acknowledged + 100), { withinMs: 20_000 });
         await load.stop();
         const { summary, problem: violation } = await verifyLoad(client, load.history);
-        console.log(`cut off for ${CUT_MS} ms, whole after ${healedMs.toFixed(0)} ms: ${summary}`);
+        console.log(`cut off for ${CUT_MS} ms, recovered after ${healedMs.toFixed(0)} ms: ${summary}`);
         expect(violation).toBe('');
         expect(healedMs).toBeLessThan(5_000);
       },
     );
 
-    test('for calls only, while gossip sees all alive: nobody takes over, callers are told in time, and it heals', async () => {
+    test('for calls only, while gossip sees all nodes: no partition moves, callers get errors in time, and it recovers', async () => {
       const groups = newGroups();
       const load = await MixedLoad.start({ endpoints: endpoints(), seed: 1, groups });
       const before = await holders();
-      /** Of so many that every node holds some, wherever the ring has put it. */
+      /** Many groups, so that every node holds some. */
       const toldGroups = Array.from({ length: 1_000 }, (_, number) => `told-${number}`);
       const groupOf = (name: string): string => {
         const found = toldGroups.find((group) => before.get(partitionOf(group, 32))?.includes(name));
         if (found === undefined) throw new Error(`node ${name} holds no partition`);
         return found;
       };
-      /** Through a node, to a group of another; resolves with what came of it and how long it took. */
+      /** Enqueues through a node for a group of another one. Resolves with the outcome and the duration. */
       const enqueue = async (through: string, holder: string) => {
         const endpoint = relays.get(through)?.endpoint ?? '';
         await using direct = await connect({ endpoints: endpoint, timeout: CALLER_MS, retry: { maxAttempts: 1 } });
@@ -179,7 +179,7 @@ describe.skipIf(problem !== undefined)(
         const { outcome, ms } = await enqueue(through, holder);
         expect(outcome).toMatch(/^(DEADLINE_EXCEEDED|HOLDER_UNREACHABLE|OUTCOME_UNKNOWN)$/);
         expect(ms).toBeLessThan(CALLER_MS + 1_000);
-        // Its own groups it serves, and whoever reaches both serves all.
+        // A node serves its own groups, and node c, which reaches both, serves all.
         expect(await enqueue(holder, holder)).toMatchObject({ outcome: 'done' });
         expect(await enqueue('c', holder)).toMatchObject({ outcome: 'done' });
       }
@@ -200,7 +200,7 @@ describe.skipIf(problem !== undefined)(
       await load.stop();
       const { summary, problem: violation } = await verifyLoad(client, load.history);
       const cutMs = healedAt - cutAt;
-      console.log(`without calls for ${cutMs.toFixed(0)} ms, whole after ${healedMs.toFixed(0)} ms: ${summary}`);
+      console.log(`without calls for ${cutMs.toFixed(0)} ms, recovered after ${healedMs.toFixed(0)} ms: ${summary}`);
       expect(violation).toBe('');
       expect(healedMs).toBeLessThan(10_000);
     });

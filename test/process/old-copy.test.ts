@@ -2,12 +2,12 @@ import { cp, rename, rm } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import { connect } from '@taskmaster/client';
 import { expect, test } from 'vitest';
-import { startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
 import { nodeCli } from '../support/paths.ts';
-import { TestCluster } from '../support/start-cluster.ts';
+import { startProcess } from '../support/processes/child-process.ts';
+import { TestCluster } from '../support/processes/start-cluster.ts';
 
-/** The node says on which member to do what, and ends. */
+/** The node must end with an error that says what to do with which member. */
 async function expectRefusal(dir: string): Promise<void> {
   const flags = ['--json', `--data-dir=${dir}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'];
   const back = await startProcess(process.execPath, [nodeCli, ...flags]);
@@ -17,7 +17,7 @@ async function expectRefusal(dir: string): Promise<void> {
   expect(errors).toEqual([expect.stringContaining('taskmaster members remove b --accept-loss')]);
 }
 
-test('a node that is started with an older copy of its directory is never ready, says what to do, and ends', {
+test('a node that is started with an older copy of its directory never becomes ready, says what to do, and ends', {
   timeout: 120_000,
 }, async () => {
   await using cluster = await TestCluster.start();
@@ -41,7 +41,7 @@ test('a node that is started with an older copy of its directory is never ready,
   await cluster.start('b');
   await balanced();
 
-  // Nothing moves, and b tells of its new tasks with its next exchange.
+  // No partition moves, and b tells the others of its new tasks in its next exchange.
   for (let i = 0; i < 50; i++) await client.queue(`group-${i}#q`).enqueue({ pid: 'x', data: 'x' });
   await setTimeout(10_000);
   await cluster.node('b').stop();
@@ -54,7 +54,7 @@ test('a node that is started with an older copy of its directory is never ready,
   await rename(newest, b.dir);
   await cluster.start('b');
   await balanced();
-  // What the third had goes to the others.
+  // The partitions of c go to the others.
   await client.cluster.drain('c');
   await cluster.node('c').process.ended;
   await balanced();

@@ -2,11 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { connect, LeaseExpiredError, LeaseLostError } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { startNode } from '../support/start-node.ts';
+import { startNode } from '../support/processes/start-node.ts';
 
-/* What a process does not notice: stopped for a while, as by a debugger, a laptop's lid or a machine that swaps. */
+/* A process does not notice that it is paused, for example by a debugger, a laptop's lid or a machine that swaps. */
 describe('a node that is paused', { timeout: 60_000 }, () => {
-  test('knows how long, and gives the tasks of leases that ended meanwhile to whoever waits', async () => {
+  test('expires leases that ended meanwhile, and gives their tasks to waiting requests', async () => {
     await using node = await startNode();
     await using holder = await connect({ endpoints: node.endpoint, timeout: '30s' });
     await using other = await connect({ endpoints: node.endpoint, timeout: '30s' });
@@ -21,7 +21,7 @@ describe('a node that is paused', { timeout: 60_000 }, () => {
       const { signal } = short ?? {};
       await eventually(() => expect(signal?.aborted).toBe(true));
       expect(signal?.reason).toBeInstanceOf(LeaseExpiredError);
-      await delay(500); // Some time more that the node must not have missed.
+      await delay(500); // More time that the node must count.
     } finally {
       process.kill(node.pid, 'SIGCONT');
     }
@@ -32,14 +32,14 @@ describe('a node that is paused', { timeout: 60_000 }, () => {
     expect(await jobs.stats()).toMatchObject({ leased: 1, available: 0 });
   });
 
-  test('answers what was asked meanwhile, once', async () => {
+  test('answers each call that arrived meanwhile once', async () => {
     await using node = await startNode();
     await using client = await connect({ endpoints: node.endpoint, timeout: '30s' });
     const jobs = client.queue<number>('jobs');
     await jobs.enqueue(-1);
     process.kill(node.pid, 'SIGSTOP');
     const asked = Array.from({ length: 100 }, (_, number) => jobs.enqueue(number));
-    await delay(500); // So that nothing can be answered at once.
+    await delay(500); // Long enough for all calls to arrive.
     process.kill(node.pid, 'SIGCONT');
     await Promise.all(asked);
     expect(await jobs.stats()).toMatchObject({ available: 101 });

@@ -3,9 +3,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { runProcess } from '../support/child-process.ts';
 import { protoRoot } from '../support/paths.ts';
-import { startNode } from '../support/start-node.ts';
+import { runProcess } from '../support/processes/child-process.ts';
+import { startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { pythonWithGrpc } from './foreign-tools.ts';
 

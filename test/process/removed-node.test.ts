@@ -3,17 +3,17 @@ import { Metadata, type ServiceError } from '@grpc/grpc-js';
 import { connect } from '@taskmaster/client';
 import { partitionOf, type TaskMasterServiceClient } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
-import { startProcess } from '../support/child-process.ts';
 import { eventually } from '../support/eventually.ts';
 import { nodeCli } from '../support/paths.ts';
-import { TestCluster } from '../support/start-cluster.ts';
+import { startProcess } from '../support/processes/child-process.ts';
+import { TestCluster } from '../support/processes/start-cluster.ts';
 import { anEnqueue, anUpdate, WireClient } from '../support/wire-client.ts';
 
 const PARTITIONS = 32;
-/** Longer than a node may stand still without asking whether it is still a member. 30 for a night. */
+/** A pause after which a node must ask whether it is still a member. 30 for a long run. */
 const STOPPED_MS = 1_000 * Number(process.env.TASKMASTER_STOP_SECONDS ?? 8);
 
-/** Enqueues at one node, which must answer itself; resolves with the reason of the refusal. */
+/** Enqueues at one node, which must not forward the call. Resolves with the reason of the refusal. */
 function enqueueAt(client: TaskMasterServiceClient, queue: string): Promise<string | undefined> {
   const metadata = new Metadata();
   metadata.set('taskmaster-routed', '1');
@@ -24,7 +24,7 @@ function enqueueAt(client: TaskMasterServiceClient, queue: string): Promise<stri
   });
 }
 
-test('a node that was given up while it stood still changes nothing when it goes on', { timeout: 90_000 }, async () => {
+test('a node that was removed while it was paused changes nothing when it continues', { timeout: 90_000 }, async () => {
   await using cluster = await TestCluster.start();
   await using client = await connect(cluster.node('a').endpoint);
   await eventually(async () => {
@@ -45,7 +45,7 @@ test('a node that was given up while it stood still changes nothing when it goes
 
   const before = performance.now();
   process.kill(b.pid, 'SIGSTOP');
-  // They lie in the buffers of its sockets, and are read the moment it goes on.
+  // They wait in the buffers of its sockets, and the node reads them when it continues.
   const sent = Array.from({ length: 20 }, () => enqueueAt(stub, queue));
   const lost = await eventually(() => client.cluster.remove('b'), { withinMs: 20_000, everyMs: 200 });
   expect(lost).toMatchObject({ removed: false });
@@ -55,25 +55,25 @@ test('a node that was given up while it stood still changes nothing when it goes
   await delay(Math.max(0, STOPPED_MS - (performance.now() - before)));
   process.kill(b.pid, 'SIGCONT');
 
-  for (const refusal of await Promise.all(sent)) expect(refusal).toMatch(/given up|not hold|waits for|shutting down/);
+  for (const refusal of await Promise.all(sent)) expect(refusal).toMatch(/removed|not hold|waits for|shutting down/);
   const redirectedAt = performance.now();
   expect((await b.process.ended).code).toBe(1);
   expect((await client.queue(queue).stats()).available).toBe(1);
   console.log(
-    `given up after ${Math.round(redirectedAt - before)} ms of silence: 20 waiting requests refused, ` +
+    `removed after ${Math.round(redirectedAt - before)} ms of silence: 20 waiting requests refused, ` +
       `${lost.lost.length} partitions lost`,
   );
   expectToSayItOnce(b.process.stderr);
-  // Nor does it come back.
+  // It does not start again.
   const again = await startProcess(process.execPath, [
     ...[nodeCli, `--data-dir=${b.dir}`, '--grpc-port=0', '--http-port=0', '--gossip-port=0'],
   ]);
-  expect(await again.ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('given up through') });
+  expect(await again.ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('removed through') });
   const tasks = await client.queue<string>(queue).lease({ max: 10 });
   expect(tasks.map(({ data }) => data)).toEqual(['there after']);
 });
 
-test('a node that was given up while it was down says so once, is never ready, and ends', {
+test('a node that was removed while it was down says so once, never becomes ready, and ends', {
   timeout: 90_000,
 }, async () => {
   await using cluster = await TestCluster.start();
@@ -98,5 +98,5 @@ test('a node that was given up while it was down says so once, is never ready, a
 
 function expectToSayItOnce(stderr: string): void {
   const lines = stderr.split('\n').filter((line) => /"level":("error"|50)|^taskmaster/.test(line));
-  expect(lines).toEqual([expect.stringContaining('given up by an operator')]);
+  expect(lines).toEqual([expect.stringContaining('removed by an operator')]);
 }

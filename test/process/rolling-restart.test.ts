@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { TestCluster } from '../support/start-cluster.ts';
-import { startProxy } from '../support/start-proxy.ts';
+import { TestCluster } from '../support/processes/start-cluster.ts';
+import { startProxy } from '../support/processes/start-proxy.ts';
 import { MixedLoad } from './mixed-load.ts';
 import { verifyLoad } from './verify-load.ts';
 
 const GROUPS = Array.from({ length: 10 }, (_, number) => `load-${number}`);
 
-test('no call fails while all nodes and proxies are restarted, one after the other', { timeout: 180_000 }, async () => {
+test('no call fails while all nodes and proxies restart one after the other', { timeout: 180_000 }, async () => {
   await using cluster = await TestCluster.start();
   const proxies = [await startProxy(cluster.endpoints), await startProxy(cluster.endpoints)];
   await using _proxies = {

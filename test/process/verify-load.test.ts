@@ -1,7 +1,7 @@
 import { Queue, textCodec } from '@taskmaster/client';
 import { openEmbedded } from '@taskmaster/node';
 import { afterEach, expect, test, vi } from 'vitest';
-import { type EnqueueCall, History, type Outcome } from '../support/history.ts';
+import { type EnqueueCall, History, type Outcome } from '../support/history/history.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { drain, verifyLoad } from './verify-load.ts';
 
@@ -9,7 +9,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-test('a task whose last lease ends while queues are looked at is found among the dead letters', async () => {
+test('a task whose last lease ends while queues are read is found among the dead letters', async () => {
   await using dir = await temporaryDirectory();
   await using client = await openEmbedded({ dir: dir.path });
   const stage = client.queue('load#in', { codec: textCodec });
@@ -19,7 +19,7 @@ test('a task whose last lease ends while queues are looked at is found among the
   const { stats } = Queue.prototype;
   vi.spyOn(Queue.prototype, 'stats').mockImplementation(async function (this: Queue<unknown>, options) {
     const told = await stats.call(this, options);
-    // After nothing was seen there, and before the queue of the task is looked at.
+    // After the dead-letter queue was found empty, and before the task's queue is read.
     if (this.name === 'load#dead') await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(Number(task?.leaseUntil)));
     return told;
   });
@@ -27,12 +27,12 @@ test('a task whose last lease ends while queues are looked at is found among the
   expect(found).toEqual([{ queue: 'load#dead', pid: 'own 1', data: 'last attempt' }]);
 });
 
-test('a task of an update whose answer was lost is counted, though no history tells its PID', async () => {
+test('a task of an update whose answer was lost is counted, although the history has no PID for it', async () => {
   await using dir = await temporaryDirectory();
   await using client = await openEmbedded({ dir: dir.path });
   const queue = client.queue('load#in', { codec: textCodec });
   const history = new History();
-  /** Enqueues with a PID that the node chooses. */
+  /** Enqueues a task without a PID: the node assigns it. */
   const enqueue = async (data: string, isAnswered: boolean): Promise<void> => {
     const item: EnqueueCall = {
       ...{ queue: queue.name, data, mode: 'collapse', delayMs: 0 },

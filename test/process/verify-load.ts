@@ -2,12 +2,12 @@ import { type LeasedTask, type Queue, type TaskMasterClient, textCodec } from '@
 import { limits } from '@taskmaster/proto';
 import { expect } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { type History, showHistory } from '../support/history.ts';
-import { eventsBehind, type FinalTask, violationsOf } from '../support/history-checker.ts';
+import { type History, showHistory } from '../support/history/history.ts';
+import { eventsBehind, type FinalTask, violationsOf } from '../support/history/history-checker.ts';
 
 type State = 'available' | 'leased' | 'delayed';
 
-/** The PIDs a history tells of, by queue; dead letters keep theirs. */
+/** The PIDs in a history, by queue. Dead letters keep their PIDs. */
 function pidsIn({ events }: History): Map<string, Set<string>> {
   const pids = new Map<string, Set<string>>();
   const add = (queue: string, pid: string): void => {
@@ -26,14 +26,14 @@ function pidsIn({ events }: History): Map<string, Set<string>> {
   return pids;
 }
 
-/** Those that the queue shows, a thousand in each state: of updates without an answer no history tells the PIDs. */
+/** PIDs from peeks, up to a thousand in each state: a history has no PIDs for updates without an answer. */
 async function shownPids(queue: Queue<unknown>): Promise<string[]> {
   const kinds = ['head', 'leased', 'delayed'] as const;
   const shown = await Promise.all(kinds.map((kind) => queue.peek({ kind, limit: limits.peekTasks, data: false })));
   return shown.flat().map(({ pid }) => Buffer.from(pid).toString('latin1'));
 }
 
-/** (e): the counts are those of a full listing, whatever states the tasks are in. */
+/** (e): the counts equal the numbers of a full listing, in every state. */
 async function expectExactCounts(
   client: TaskMasterClient,
   byQueue: ReadonlyMap<string, ReadonlySet<string>>,
@@ -63,8 +63,8 @@ async function expectExactCounts(
 }
 
 /**
- * Takes everything out, until all counts are zero. Leases may begin as late as that, and end in the queue of dead letters:
- * a call that its caller gave up while the link was cut is delivered when it is not.
+ * Leases and completes all tasks until all counts are zero. New leases may still begin, and end in the dead-letter queue: a
+ * call that was cancelled while the link was cut may arrive when the cut ends.
  */
 export async function drain(client: TaskMasterClient, queues: readonly string[]): Promise<FinalTask[]> {
   const found: FinalTask[] = [];
@@ -75,7 +75,7 @@ export async function drain(client: TaskMasterClient, queues: readonly string[])
           for (const { pid, data } of taken) found.push({ queue: name, pid: pid.toString(), data });
         }
       }
-      // Twice: to look at a queue may move a task whose last lease has ended to one that was looked at before.
+      // Twice: a read of one queue may move a dead task to a queue that was read before.
       for (const name of [...queues, ...queues]) {
         const { available, leased, delayed } = await client.queue(name).stats();
         expect({ name, available, leased, delayed }).toEqual({ name, available: 0, leased: 0, delayed: 0 });
@@ -97,7 +97,7 @@ async function* emptied(client: TaskMasterClient, queue: Queue<string>): AsyncGe
   }
 }
 
-/** What came of a load: everything that is there is taken out and compared with what its history says. */
+/** Checks a load: takes all tasks out and compares them with the history. */
 export async function verifyLoad(
   client: TaskMasterClient,
   history: History,

@@ -1,12 +1,12 @@
 import { CancelledError, connect, type LeasedTask, LeaseExpiredError, LeaseLostError } from '@taskmaster/client';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { startNode } from '../support/start-node.ts';
+import { startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { startProgram } from './programs.ts';
 
 describe('a task that kills its workers', { timeout: 120_000 }, () => {
-  test('is a dead letter after its attempts, also when the node was killed in between; the others are done', async () => {
+  test('is a dead letter after its last attempt, even if the node was killed in between; all others are completed', async () => {
     await using dir = await temporaryDirectory();
     let node = await startNode({ dir: dir.path });
     await using _last = { [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
@@ -47,7 +47,7 @@ describe('a worker whose handler blocks its event loop', { timeout: 120_000 }, (
     const LEASE_MS = 2_000;
     await using worker = await startProgram('blocking-worker.ts', node.endpoint, jobs.name, LEASE_MS, 3 * LEASE_MS);
     await eventually(() => expect(worker.stdout).toContain('began'), { withinMs: 60_000 });
-    // Somebody else wants the task all the while.
+    // Another client waits for the task all the time.
     const others = jobs.lease({ wait: 2.5 * LEASE_MS });
     await eventually(() => expect(worker.stdout).toMatch(/completed|lost|failed/), { withinMs: 60_000 });
     expect(worker.stdout.trim().split('\n')).toEqual(['began attempt 1', 'still leased: true', 'completed']);
@@ -56,8 +56,8 @@ describe('a worker whose handler blocks its event loop', { timeout: 120_000 }, (
   });
 });
 
-describe('a client that is closed while a handler goes on', { timeout: 120_000 }, () => {
-  test('gives its task to the next worker long before the lease ends, as if it had never been leased', async () => {
+describe('a client that is closed while a handler runs', { timeout: 120_000 }, () => {
+  test('releases the task for the next worker long before the lease ends, and the attempt does not count', async () => {
     await using node = await startNode();
     const client = await connect(node.endpoint);
     await using other = await connect(node.endpoint);
@@ -77,7 +77,7 @@ describe('a client that is closed while a handler goes on', { timeout: 120_000 }
 });
 
 describe('a worker that is cut off from its node', { timeout: 120_000 }, () => {
-  test('learns from its own clock that its lease is over, and cannot complete what somebody else has', async () => {
+  test('learns from its own clock that its lease is over, and cannot complete a task that another worker has leased', async () => {
     await using dir = await temporaryDirectory();
     let node = await startNode({ dir: dir.path });
     await using _last = { [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };

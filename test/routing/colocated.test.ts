@@ -10,7 +10,7 @@ import {
   grpcClient,
 } from '@taskmaster/server/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { eventually } from './support/eventually.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestCluster, type TestCluster } from './support/test-cluster.ts';
 
 let cluster: TestCluster;
@@ -25,14 +25,14 @@ afterAll(async () => {
 });
 
 describe('a node with a router in front', () => {
-  test.each(badRequests)('refuses $what as any node does: $reason', async ({ reason, field, call }) => {
+  test.each(badRequests)('refuses $what like any node: $reason', async ({ reason, field, call }) => {
     const error = await call(client).catch((thrown: unknown) => thrown);
     const info = errorInfoOf(error as Parameters<typeof errorInfoOf>[0]);
     expect(info).toMatchObject({ reason });
     if (reason !== 'REQUEST_TOO_LARGE') expect(info.metadata.field).toBe(field);
   });
 
-  test('answers for all others, on its own port', async () => {
+  test('answers for all nodes on its own port', async () => {
     await using typed = await connect(cluster.nodes[1]?.address ?? '');
     const queues = [0, 1, 2].map((place) => `${cluster.groupAt(place)}#mail`);
     for (const queue of queues) await typed.queue(queue).enqueue('x');
@@ -46,7 +46,7 @@ describe('a node with a router in front', () => {
     }
   });
 
-  test('waits for tasks of its own and of others in one poll', async () => {
+  test('waits for its own tasks and those of other nodes in one poll', async () => {
     const queues = [0, 1, 2].map((place) => `${cluster.groupAt(place)}#polled`);
     const waiters = () => cluster.nodes.map(({ engine }) => engine.figures().waiters);
     for (const [place, queue] of queues.entries()) {
@@ -58,7 +58,7 @@ describe('a node with a router in front', () => {
     }
   });
 
-  test('sends on nothing that was sent to it as the holder', async () => {
+  test('does not forward calls that were sent to it as the holder', async () => {
     const metadata = new Metadata();
     metadata.set('taskmaster-routed', '1');
     const update = anUpdate({ enqueue: [anEnqueue({ queue: `${cluster.groupAt(2)}#q` })] });

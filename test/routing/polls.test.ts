@@ -17,10 +17,10 @@ import { startTestCluster, type TestCluster } from './support/test-cluster.ts';
 const POLL = { waitMs: 60_000 };
 const waitingAt = ({ nodes }: TestCluster): number =>
   nodes.reduce((sum, { engine }) => sum + engine.figures().waiters, 0);
-/** A connection of its own. */
+/** A client with its own connection. */
 const connection = (port: number): GrpcClient => grpcClient(port, { 'grpc.use_local_subchannel_pool': 1 });
 
-/** Updates one after the other until disposed of; `failures` has those that failed. */
+/** Makes one update after the other until it is disposed of. `failures`: errors of updates. */
 function bystander(port: number, queue: string) {
   const client = connection(port);
   const failures: unknown[] = [];
@@ -47,8 +47,8 @@ function bystander(port: number, queue: string) {
   };
 }
 
-test('polls of one connection leave room for its other calls, at a proxy too', async () => {
-  await using cluster = await startTestCluster({ nodes: 2, server: { maxCallsPerConnection: 8 } });
+test('polls of one connection leave room for its other calls, also at a proxy', async () => {
+  await using cluster = await startTestCluster({ nodes: 2, server: { maxConcurrentCallsPerConnection: 8 } });
   const queues = [0, 1].map((place) => `${cluster.groupAt(place)}#empty`);
   using client = grpcClient(cluster.port);
   for (const named of [queues, queues, queues.slice(0, 1), queues.slice(1)]) {
@@ -64,14 +64,14 @@ test('polls of one connection leave room for its other calls, at a proxy too', a
 
 describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', (way) => {
   const isProxy = way === 'a proxy';
-  /** The port to ask, and the group that another node holds. */
+  /** The port to call, and a group that another node holds. */
   async function start() {
     const cluster = await startTestCluster({ nodes: 2, colocated: !isProxy });
     const port = isProxy ? cluster.port : (cluster.nodes[0]?.server.port ?? 0);
     return { cluster, port, group: cluster.groupAt(1), [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() };
   }
 
-  test('polls given up by the thousand touch no other call, and hold no task', async () => {
+  test('thousands of cancelled polls do not affect other calls, and hold no task', async () => {
     using routed = watchRoutedStreams();
     await using it = await start();
     const { cluster, port, group } = it;
@@ -101,7 +101,7 @@ describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', 
     expect((await newcomer.leaseTasks(aLease({ queues: [`${group}#jobs`] }))).tasks).toHaveLength(1);
   });
 
-  test('leases by the thousand that are answered do so too, over one stream for each connection', async () => {
+  test('thousands of answered leases do not affect other calls, over one stream for each connection', async () => {
     using routed = watchRoutedStreams();
     await using it = await start();
     const { port, group } = it;
@@ -114,11 +114,11 @@ describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', 
     await other.served(3);
     expect(other.failures).toEqual([]);
     expect(routed.reset).toEqual([]);
-    // Of the leases, and of the updates.
+    // One stream for the connection of the leases, and one for that of the updates.
     expect(routed.opened).toBe(2);
   });
 
-  test('the nodes know the workers of unary leases by their own addresses', async () => {
+  test('the nodes know the addresses of workers that use unary leases', async () => {
     await using it = await start();
     const { port, group } = it;
     const queue = `${group}#jobs`;
@@ -135,7 +135,7 @@ describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', 
     expect(third).toBe(first);
   });
 
-  test('a client that closes its stream resets none at the nodes', async () => {
+  test('a client that closes its stream resets no stream at the nodes', async () => {
     using routed = watchRoutedStreams();
     await using it = await start();
     const { cluster, port, group } = it;

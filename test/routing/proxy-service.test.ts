@@ -31,7 +31,7 @@ describe('a bad request through a proxy', () => {
 });
 
 describe('the typed client at a proxy', () => {
-  test('works with queues of every node as if there were one', async () => {
+  test('works with the queues of all nodes like with one node', async () => {
     await using typed = await connect(`127.0.0.1:${cluster.port}`);
     const groups = [0, 1, 2].map((place) => cluster.groupAt(place));
     for (const group of groups) {
@@ -53,7 +53,7 @@ describe('the typed client at a proxy', () => {
   });
 });
 
-test('more streams than one connection to a node carries are all served', async () => {
+test('all streams are served, even more than one connection to a node carries', async () => {
   const clients = await Promise.all(Array.from({ length: 130 }, () => connect(`127.0.0.1:${cluster.port}`)));
   try {
     const name = `${cluster.groupAt(1)}#crowd`;

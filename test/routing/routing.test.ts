@@ -6,7 +6,7 @@ import { connect } from '@taskmaster/client';
 import { type ListQueuesResponse, partitionOf } from '@taskmaster/proto';
 import { aLease, aList, anEnqueue, anUpdate, bytes, grpcClient, SleepingClient } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { eventually } from './support/eventually.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestCluster } from './support/test-cluster.ts';
 
 const TASKMASTER = fileURLToPath(import.meta.resolve('@taskmaster/client/package.json')).replace(
@@ -23,8 +23,8 @@ async function runTaskmaster(...args: string[]): Promise<{ code: number | null; 
   return { code, stdout, stderr };
 }
 
-describe('a proxy with wrong ideas of who holds what', () => {
-  test('learns from the nodes: every call ends well, on streams and off', async () => {
+describe('a proxy with wrong routes', () => {
+  test('learns from the nodes: every call succeeds, with and without streams', async () => {
     await using cluster = await startTestCluster({ believed: (partition) => (partition + 1) % 3 });
     await using typed = await connect(`127.0.0.1:${cluster.port}`);
     using client = grpcClient(cluster.port);
@@ -40,7 +40,7 @@ describe('a proxy with wrong ideas of who holds what', () => {
     ).toHaveLength(1);
   });
 
-  test('leases and waits over several nodes find their way, too', async () => {
+  test('leases and waits over several nodes succeed, too', async () => {
     await using cluster = await startTestCluster({ believed: (partition) => (partition + 1) % 3 });
     using client = grpcClient(cluster.port);
     const queues = [0, 1, 2].map((place) => `${cluster.groupAt(place)}#q`);
@@ -54,8 +54,8 @@ describe('a proxy with wrong ideas of who holds what', () => {
 });
 
 describe('a node that is gone', () => {
-  test('is missed by those who need it, named in listings, and hurts nobody else', async () => {
-    await using cluster = await startTestCluster({ limits: { holdMs: 100 } });
+  test('is named in errors and listings, and does not affect other calls', async () => {
+    await using cluster = await startTestCluster({ limits: { holdTimeoutMs: 100 } });
     using client = grpcClient(cluster.port);
     const queues = [0, 1, 2].map((place) => `${cluster.groupAt(place)}#q`);
     const enqueue = (queue: string | undefined, pid: string) =>
@@ -77,19 +77,19 @@ describe('a node that is gone', () => {
 
     const lease = await client.leaseTasks(aLease({ queues, maxTasks: 5, waitMs: 5_000 }));
     expect(lease.tasks).toHaveLength(3);
-    // Nothing is left at the living; the dead one may have some: that is not the same as there being none.
+    // The living nodes have no tasks left, but the dead one may have some: an empty answer would be wrong.
     await expect(client.leaseTasks(aLease({ queues, waitMs: 200 }))).rejects.toMatchObject({ code: 14 });
   });
 
-  test('breaks only its own calls of a stream, and says whether they may have been done', async () => {
-    await using cluster = await startTestCluster({ limits: { holdMs: 50 } });
+  test('breaks only its own calls of a stream, and the errors say whether they may have been applied', async () => {
+    await using cluster = await startTestCluster({ limits: { holdTimeoutMs: 50 } });
     await using typed = await connect({ endpoints: `127.0.0.1:${cluster.port}`, retry: { maxAttempts: 1 } });
     const [here, there] = [0, 1].map((place) => typed.queue(`${cluster.groupAt(place)}#q`));
     const waiting = there?.lease({ wait: '20s' }).catch((thrown: unknown) => thrown);
     const other = here?.lease({ wait: '20s' });
     await eventually(() => expect(cluster.nodes.map(({ engine }) => engine.figures().waiters)).toEqual([1, 1, 0]));
     await cluster.nodes[1]?.server[Symbol.asyncDispose]();
-    // Its node drained: it answered with nothing, or was found to be gone.
+    // Its node is drained: it answered without tasks, or was found to be gone.
     const outcome = await waiting;
     expect(Array.isArray(outcome) ? outcome : (outcome as { code: number }).code).toEqual(
       Array.isArray(outcome) ? [] : 14,
@@ -102,7 +102,7 @@ describe('a node that is gone', () => {
 
 describe('the command line at a proxy', () => {
   test('shows the queues of all nodes, and says which nodes are missing', async () => {
-    await using cluster = await startTestCluster({ limits: { holdMs: 50 } });
+    await using cluster = await startTestCluster({ limits: { holdTimeoutMs: 50 } });
     const queues = [0, 1, 2].map((place) => `${cluster.groupAt(place)}#q`);
     const taskmaster = (...args: string[]) => runTaskmaster('--endpoint', `127.0.0.1:${cluster.port}`, ...args);
     for (const queue of queues) expect(await taskmaster('enqueue', queue, 'x')).toMatchObject({ code: 0 });
@@ -120,7 +120,7 @@ describe('the command line at a proxy', () => {
 });
 
 describe('a listing over several nodes', () => {
-  test('has every queue once, in order, over pages of any size', async () => {
+  test('has every queue once, in order, with pages of any size', async () => {
     await using cluster = await startTestCluster();
     using client = grpcClient(cluster.port);
     const names = Array.from({ length: 40 }, (_, i) => `${cluster.groupAt(i % 3, i % 4)}#q${i}`);
@@ -143,7 +143,7 @@ describe('a listing over several nodes', () => {
     expect(ofGroup.unreachable).toEqual([]);
   });
 
-  test('statistics of named queues come in the order of the request, those without tasks too', async () => {
+  test('statistics of named queues have the order of the request, including queues without tasks', async () => {
     await using cluster = await startTestCluster();
     using client = grpcClient(cluster.port);
     const queues = [2, 0, 1, 0].map((place, i) => `${cluster.groupAt(place)}#q${i}`);
@@ -156,8 +156,8 @@ describe('a listing over several nodes', () => {
   });
 });
 
-describe('a client that asks and does not read', () => {
-  test('gets no more work done than fits, while others are served', async () => {
+describe('a client that sends requests and does not read', () => {
+  test('causes no more work than its limits allow, while others are served', async () => {
     const unread = 256 * 1024;
     await using cluster = await startTestCluster({
       nodes: 2,
@@ -185,16 +185,16 @@ describe('a client that asks and does not read', () => {
       expect(stable).toBe(true);
     });
     expect(before).toBeLessThan(tasks);
-    // The calls in flight could bring 4 MiB; most of that is held back at the node.
+    // The calls in flight could return 4 MiB; the node holds most of that back.
     expect(cluster.server.unreadReplyBytes).toBeLessThan(3 * 1024 * 1024);
-    // Whoever reads is served.
+    // A client that reads is served.
     await client.updateTasks(anUpdate({ enqueue: [anEnqueue({ queue: `${cluster.groupAt(1)}#other` })] }));
     const more = await sleeper.wake(tasks * data.length);
     expect(more).toBeGreaterThanOrEqual(tasks * data.length);
   });
 });
 
-test('groups are spread as nodes and clients spread them', async () => {
+test('groups belong to the same partitions as at nodes and clients', async () => {
   await using cluster = await startTestCluster();
   expect(cluster.router.partitionOfQueue('g1#a')).toBe(partitionOf('g1', cluster.routes.partitions));
   expect(cluster.router.partitionOfQueue('plain')).toBe(partitionOf('', cluster.routes.partitions));

@@ -27,7 +27,7 @@ const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {
 const PARTITIONS = 8;
 const NODES = 3;
 
-/** Three nodes on one virtual time, and two routers whose messages get lost and come late. */
+/** Three nodes on one virtual time, and two routers whose messages are lost or late. */
 async function simulate(seed: number) {
   const random = new SeededRandom(seed);
   const time = new VirtualTime();
@@ -61,7 +61,7 @@ async function simulate(seed: number) {
       passage,
       lossMs: 40,
     });
-    // Nobody knows anything at first: every partition is looked for at the first node.
+    // At first no route is known: every partition is looked for at the first node.
     const routes = new FixedRoutes({ nodes, partitions: PARTITIONS, holder: () => 0 });
     return createRouterService(new Router({ routes, upstream, clock, random, log: SILENT }));
   });
@@ -82,12 +82,12 @@ async function simulate(seed: number) {
 const groups = ['a', 'b', 'c', 'd', 'e', 'f'];
 
 test.each(Array.from({ length: 20 }, (_, i) => i))(
-  'what is repeated through another proxy happens once, whatever is lost (seed %i)',
+  'a call that is repeated through another proxy is applied once, with any losses (seed %i)',
   async (seed) => {
     const { time, engines, faults, ask } = await simulate(seed);
     expect(new Set(groups.map((group) => partitionOf(group, PARTITIONS) % NODES)).size).toBeGreaterThan(1);
     const enqueue = async (group: string, i: number): Promise<void> => {
-      // FIFO: applied twice, it would be two tasks.
+      // FIFO: two applications would make two tasks.
       const item = anEnqueue({ queue: `${group}#q`, pid: bytes(''), data: bytes(`${i}`) });
       const request = encodeToBuffer(
         UpdateTasksRequest,

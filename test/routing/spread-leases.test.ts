@@ -10,7 +10,7 @@ import {
   grpcClient,
 } from '@taskmaster/server/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { eventually } from './support/eventually.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestCluster, type TestCluster } from './support/test-cluster.ts';
 
 let cluster: TestCluster;
@@ -29,7 +29,7 @@ afterAll(async () => {
   client[Symbol.dispose]();
   await cluster[Symbol.asyncDispose]();
 });
-/** One queue on each node, new ones for each test. */
+/** New queues for each test, one on each node. */
 beforeEach(() => {
   run++;
   queues = [0, 1, 2].map((place) => `${cluster.groupAt(place)}#q${run}`);
@@ -41,7 +41,7 @@ const pidsOf = (tasks: readonly LeasedTask[]): string[] => tasks.map(({ pid }) =
 const counts = async () => (await typed.stats({ queues: [...queues] })).totals;
 
 describe('a lease of queues on several nodes', () => {
-  test('takes from the queues in the order in which they are named', async () => {
+  test('takes tasks from the queues in the order in which they are named', async () => {
     for (const queue of queues) await enqueue(queue, 'b', 'a');
     const [first, second, third] = queues as [string, string, string];
     const { tasks } = await client.leaseTasks(aLease({ queues: [third, first, second], maxTasks: 3 }));
@@ -50,14 +50,14 @@ describe('a lease of queues on several nodes', () => {
     expect(await counts()).toMatchObject({ available: 3, leased: 3 });
   });
 
-  test('keeps to the bound of bytes over all nodes', async () => {
+  test('keeps the limit of bytes over all nodes', async () => {
     for (const queue of queues) await enqueue(queue, 'a');
     const { tasks } = await client.leaseTasks(aLease({ queues: [...queues], maxBytes: 6 }));
     expect(tasks).toHaveLength(1);
     await eventually(async () => expect(await counts()).toMatchObject({ available: 2, leased: 1 }));
   });
 
-  test('waits at all of them, and gets what comes first', async () => {
+  test('waits at all nodes, and gets the first task', async () => {
     const waiting = client.leaseTasks(aLease({ queues: [...queues], waitMs: 20_000 }));
     await eventually(() => expect(waitersOf(cluster)).toBe(3));
     await enqueue(queues[1], 'a');
@@ -65,7 +65,7 @@ describe('a lease of queues on several nodes', () => {
     await eventually(() => expect(waitersOf(cluster)).toBe(0));
   });
 
-  test('leaves nothing leased that its caller did not get', async () => {
+  test('leaves no task leased that its caller did not receive', async () => {
     const rounds = 20;
     for (let round = 0; round < rounds; round++) {
       const waiting = client.leaseTasks(aLease({ queues: [...queues], waitMs: 20_000, maxTasks: 1 }));
@@ -80,19 +80,19 @@ describe('a lease of queues on several nodes', () => {
       );
       const rest = await client.leaseTasks(aLease({ queues: [...queues], maxTasks: 10 }));
       expect(rest.tasks).toHaveLength(2);
-      // Granted to the wait and given back, a task is as if it had never been leased.
+      // A task that was granted to the wait and released does not count an attempt.
       expect(rest.tasks.map(({ attempt }) => attempt)).toEqual([1, 1]);
       expect(task?.attempt).toBe(1);
       await dequeueAll(rest.tasks);
     }
   });
 
-  test('ends with nothing when its time is over', async () => {
+  test('ends without tasks when its wait is over', async () => {
     const { tasks } = await client.leaseTasks(aLease({ queues: [...queues], waitMs: 60 }));
     expect(tasks).toEqual([]);
   });
 
-  test('leaves no waiter behind when its caller hangs up', async () => {
+  test('leaves no waiter behind when its caller disconnects', async () => {
     const abort = new AbortController();
     const waiting = typed.lease({ queues: [...queues], wait: '20s', signal: abort.signal });
     const failed = expect(waiting).rejects.toMatchObject({ reason: 'CANCELLED' });
@@ -132,7 +132,7 @@ describe('a batch', () => {
     expect(found).toEqual([[b], 'INVALID_QUEUE', [c, a]]);
   });
 
-  test('of nothing is refused as a node would', async () => {
+  test('without requests is refused as at a node', async () => {
     const error = await client.batchUpdateTasks({ requests: [] }).catch((thrown: unknown) => thrown);
     expect(errorInfoOf(error as Parameters<typeof errorInfoOf>[0])).toMatchObject({ reason: 'EMPTY_REQUEST' });
   });

@@ -5,12 +5,12 @@ describe('a slow disk', () => {
   const READ_MS = 1000;
   const slow = { readMs: READ_MS, writeMs: 1, syncMs: 1 };
 
-  test('makes an operation wait for its own reads, never for those of another', async () => {
+  test('makes an operation wait for its own reads, never for those of another operation', async () => {
     await using h = await engineHarness(slow);
     await h.clock.run(h.enqueue('mail', ['a', 'b', 'c']));
     await h.crash();
     const startedAt = h.clock.now();
-    // `a` is cold: its state must be read. What is new needs nothing of the disk.
+    // `a` is cold: its state must be read. A new task needs no read.
     let coldEnded = false;
     const cold = h.update({ dequeue: [{ queue: 'mail', pid: 'a' }] }).then(() => {
       coldEnded = true;
@@ -25,7 +25,7 @@ describe('a slow disk', () => {
     expect(await h.clock.run(h.counts('mail'))).toEqual({ available: 3, leased: 0, delayed: 0 });
   });
 
-  test('shows a reader the changes that were made while it read', async () => {
+  test('shows an operation the changes that were made during its read', async () => {
     await using h = await engineHarness(slow);
     await h.clock.run(h.enqueue('mail', ['a', 'b']));
     await h.crash();
@@ -38,7 +38,7 @@ describe('a slow disk', () => {
   });
 });
 
-test('100,000 tasks fit through a cache of 1 MB', async () => {
+test('100,000 tasks pass through a cache of 1 MB', async () => {
   const CACHE_BYTES = 1024 * 1024;
   const TASKS = 100_000;
   const AT_ONCE = 1000;
@@ -57,7 +57,7 @@ test('100,000 tasks fit through a cache of 1 MB', async () => {
   }
 }, 120_000);
 
-test('of 10,000 who wait one enqueue wakes exactly one: the first', async () => {
+test('one enqueue wakes exactly one of 10,000 waiting requests: the first', async () => {
   const WAITERS = 10_000;
   await using h = await engineHarness();
   const served: number[] = [];
@@ -72,7 +72,7 @@ test('of 10,000 who wait one enqueue wakes exactly one: the first', async () => 
     expect(h.engine.figures().waiters).toBe(WAITERS - task - 1);
   }
   const { atoms } = h.engine.figures();
-  expect(atoms, 'an enqueue and a lease each').toBe(10);
+  expect(atoms, 'one enqueue and one lease for each round').toBe(10);
   await h.clock.advance(60_000);
   expect(h.engine.figures().waiters).toBe(0);
 });

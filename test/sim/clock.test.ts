@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 const HOUR_MS = 3_600_000;
 const steps = [HOUR_MS, -HOUR_MS];
 
-/** The end of a boot: the machine's clock may have been set before or meanwhile. */
+/** Reboots the machine. Its clock may be set before or meanwhile. */
 async function reboot(h: EngineHarness): Promise<void> {
   h.disk.crash();
   h.clock = h.clock.reboot();
@@ -15,7 +15,7 @@ const enqueueFifo = async (h: EngineHarness): Promise<string> =>
   (await h.update({ enqueue: [{ queue: 'fifo' }] })).enqueued[0]?.pid ?? '';
 
 describe.each(steps)('the system clock set by %i ms', (stepMs) => {
-  test('while running neither ends nor extends a lease, a delay or a wait', async () => {
+  test('at run time neither ends nor extends a lease, a delay or a wait', async () => {
     await using h = await engineHarness();
     await h.enqueue('mail', ['a']);
     await h.update({ enqueue: [{ queue: 'later', pid: 'b', delay: 10_000 }] });
@@ -30,7 +30,7 @@ describe.each(steps)('the system clock set by %i ms', (stepMs) => {
     expect(pidsOf(await h.lease('later'))).toEqual(['b']);
   });
 
-  test('before a restart within the boot changes nothing, crash after crash', async () => {
+  test('before a restart within the same boot changes nothing, even with several crashes', async () => {
     await using h = await engineHarness();
     await h.enqueue('mail', ['a']);
     const [first] = await h.lease('mail', { for: 10_000 });
@@ -47,7 +47,7 @@ describe.each(steps)('the system clock set by %i ms', (stepMs) => {
     expect(second?.token).toBeGreaterThan(first?.token ?? 0);
   });
 
-  test('while running and across restarts leaves FIFO in order', async () => {
+  test('at run time and before restarts keeps the FIFO order', async () => {
     await using h = await engineHarness();
     const pids: string[] = [];
     for (let round = 0; round < 6; round++) {
@@ -62,12 +62,12 @@ describe.each(steps)('the system clock set by %i ms', (stepMs) => {
     expect(pidsOf(await h.lease('fifo', { max: 100 }))).toEqual(pids);
   });
 
-  test('before a reboot never lets time go back: no lease is given twice, tokens grow', async () => {
+  test('before a reboot never makes time go back: no task is leased twice, tokens grow', async () => {
     await using h = await engineHarness();
     await h.enqueue('mail', ['a']);
     let token = 0;
     let heldUntil = 0;
-    // An earlier boot may have ended the lease already, at an instant later than the mark from which the next one goes on.
+    // An earlier boot may have ended the lease already, at an instant later than the mark at which the next boot continues.
     let latest = 0;
     for (let boot = 0; boot < 8; boot++) {
       latest = Math.max(latest, h.clock.now());
@@ -83,13 +83,13 @@ describe.each(steps)('the system clock set by %i ms', (stepMs) => {
       await h.clock.advance(1000);
       latest = Math.max(latest, h.clock.now());
       await reboot(h);
-      // What passed since the last mark is lost at worst, never more.
+      // At most the time since the last mark is lost.
       expect(h.clock.now()).toBeGreaterThanOrEqual(before);
     }
   });
 });
 
-test('a reboot with a clock an hour back keeps leases; they end after the time they had left', async () => {
+test('a reboot with the clock an hour back keeps leases; they end after their remaining time', async () => {
   await using h = await engineHarness();
   await h.enqueue('mail', ['a']);
   const [first] = await h.lease('mail', { for: 10_000 });
@@ -103,12 +103,12 @@ test('a reboot with a clock an hour back keeps leases; they end after the time t
   expect(second?.token).toBeGreaterThan(first?.token ?? 0);
 });
 
-test('a reboot right after the first lease of a boot finds the time marked', async () => {
+test('a reboot right after the first lease of a boot finds the stored time', async () => {
   await using h = await engineHarness();
   await h.enqueue('mail', ['a']);
   h.clock.stepWall(HOUR_MS);
   await reboot(h);
-  // An hour ahead now: the lease ends in that time, which must not be forgotten.
+  // The clock is now an hour ahead. The lease ends by this clock, which the next boot must remember.
   const [task] = await h.lease('mail', { for: 10_000 });
   h.clock.stepWall(-HOUR_MS);
   await reboot(h);

@@ -4,20 +4,23 @@ import { describe, expect, test } from 'vitest';
 import { SCRIPT, type ScriptCall, type ScriptTurn, type Tokens } from './crash-script.ts';
 import { expectOneOf, expectSoundDisk, observe, type SeenQueue } from './observe.ts';
 
-/** SIM_SEEDS looks further than the default run does. */
+/** SIM_SEEDS: number of seeds of a longer run. */
 const SEEDS = process.env.SIM_SEEDS === undefined ? undefined : Number(process.env.SIM_SEEDS);
-/** A restart writes less than this many steps; it is crashed too, now and then. */
+/** More durable steps than a restart has. Some restarts crash, too. */
 const STEPS_OF_A_RESTART = 12;
 
 const callsOf = (turn: ScriptTurn) => (typeof turn === 'number' ? [] : turn);
 const CALLS = SCRIPT.flatMap(callsOf).length;
 
-/** Disks that take no time would hide answers that come too early. */
+/** With a disk that takes no time, answers that are sent too early would not be noticed. */
 const LATENCY = { writeMs: 1, syncMs: 1 };
-/** No call takes longer, nor does what it leaves to be done in the background. */
+/** Longer than any call with its background work. */
 const LONGER_THAN_A_CALL_MS = 20;
 
-/** Plays the script undisturbed, up to a call; then waits for an instant and looks. Nothing, if that is over. */
+/**
+ * The state at instant `atMs` after the first `playedCalls` calls of the script, without a crash. Undefined if the calls take
+ * longer.
+ */
 async function stateAfter(
   options: HarnessOptions,
   playedCalls: number,
@@ -46,7 +49,7 @@ async function stateAfter(
   return seen;
 }
 
-/** States are the same for every crash: each is worked out once. */
+/** As `stateAfter`, but computes each state once, because states are the same for every crash. */
 function oracle(options: HarnessOptions): (playedCalls: number, atMs: number) => Promise<SeenQueue[] | undefined> {
   const known = new Map<string, Promise<SeenQueue[] | undefined>>();
   return (playedCalls, atMs) => {
@@ -57,7 +60,7 @@ function oracle(options: HarnessOptions): (playedCalls: number, atMs: number) =>
   };
 }
 
-/** One run of the script that a crash may end. */
+/** One run of the script, which a crash may end. */
 class CrashRun {
   readonly h: EngineHarness;
   started = 0;
@@ -72,7 +75,7 @@ class CrashRun {
     };
   }
 
-  /** Resolves with whether the script ended before the crash. */
+  /** Resolves with true if the script ended before the crash. */
   async play(): Promise<boolean> {
     if ((await this.#unlessCrashed(this.h.open())) === 'crashed') return false;
     const tokens: Tokens = new Map();
@@ -90,7 +93,7 @@ class CrashRun {
       this.acknowledged++;
     });
     await this.h.clock.run(Promise.race([Promise.all(answers), this.#crashed.promise]));
-    // What goes on in the background after the answers.
+    // Background work after the answers.
     await this.h.clock.advance(LONGER_THAN_A_CALL_MS);
   }
 
@@ -112,7 +115,7 @@ class CrashRun {
   }
 }
 
-/** Opens the disk after a crash; the first attempt may crash too, after so many steps. */
+/** Opens the disk after a crash. The first attempt may crash, too, after `crashAfter` steps. */
 async function reopen(h: EngineHarness, crashAfter: number): Promise<void> {
   const last = h.disk.steps + crashAfter;
   h.disk.crashAt(last);
@@ -127,7 +130,7 @@ async function reopen(h: EngineHarness, crashAfter: number): Promise<void> {
 
 async function expectItWorks(h: EngineHarness): Promise<void> {
   const { clock } = h;
-  // A checkpoint, also of the queues that nobody touches from now on.
+  // Wait for a checkpoint, which also writes the queues that no call uses from now on.
   for (const queue of ['new', 'crawl#new']) await clock.run(h.enqueue(queue, ['n']));
   await clock.advance(600);
   const seen = await clock.run(observe(h));
@@ -140,13 +143,13 @@ async function expectItWorks(h: EngineHarness): Promise<void> {
   }
 }
 
-// Without atomic batches more can be left behind.
+// More seeds without atomic batches, because more states are possible.
 describe.each([
   { atomicBatches: true, seeds: SEEDS ?? 1 },
   { atomicBatches: false, seeds: SEEDS ?? 2 },
 ])('a crash at every durable step (atomic batches: $atomicBatches)', ({ atomicBatches, seeds }) => {
   test.each(Array.from({ length: seeds }, (_, i) => i + 1))(
-    'keeps what was acknowledged, and the rest entirely or not at all (seed %i)',
+    'keeps every acknowledged call, and every other call entirely or not at all (seed %i)',
     async (seed) => {
       const options: HarnessOptions = { seed, atomicBatches, ...LATENCY };
       const allowedState = oracle(options);
@@ -157,7 +160,7 @@ describe.each([
       expect(steps).toBeGreaterThan(CALLS);
 
       for (let step = 1; step <= steps; step++) {
-        // What is lost differs from step to step too.
+        // The losses also differ from step to step.
         const run = new CrashRun({ ...options, seed: seed * 10_000 + step }, step);
         expect(await run.play(), `step ${step} was not reached`).toBe(false);
         const { h, acknowledged, started } = run;

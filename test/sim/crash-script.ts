@@ -1,13 +1,13 @@
 import { type EngineHarness, pidsOf } from '@taskmaster/node/testing';
 
-/** The lease tokens that a run of the script was given, by PID. */
+/** The lease tokens of a run of the script, by PID. */
 export type Tokens = Map<string, number>;
 
 export type ScriptCall = (h: EngineHarness, tokens: Tokens) => Promise<unknown>;
 
 /**
- * Calls that are made at once, without waiting for each other; or time that passes, in ms. The calls of a turn are of one
- * group: between groups there is no order that a crash would have to keep.
+ * Calls that are made concurrently, or time that passes, in ms. The calls of a turn are of one group, because a crash need not
+ * keep an order between groups.
  */
 export type ScriptTurn = readonly ScriptCall[] | number;
 
@@ -26,14 +26,14 @@ const fifo =
     h.update({ enqueue: [{ queue, data }] });
 
 const lease =
-  (queue: string, max: number, leaseMs: number): ScriptCall =>
+  (queue: string, max: number, leaseDurationMs: number): ScriptCall =>
   async (h, tokens) => {
-    for (const { pid, token } of await h.lease(queue, { max, for: leaseMs })) tokens.set(pid, token);
+    for (const { pid, token } of await h.lease(queue, { max, for: leaseDurationMs })) tokens.set(pid, token);
   };
 
 /**
- * A workload with everything an engine writes: PIDs and FIFO, leases, an atomic move, renewal, release, delays, expiry,
- * a dead letter, checkpoints (every 500 ms), a queue deleted and reaped, leases reset, a queue that comes again.
+ * A workload with everything that an engine writes: PIDs and FIFO, leases, an atomic move, renewal, release, delays, expiry, a
+ * dead letter, checkpoints (every 500 ms), a deleted and reaped queue, a reset of leases, a queue that is created again.
  */
 export const SCRIPT: readonly ScriptTurn[] = [
   [enqueue(FETCH, 'a', 'b', 'c'), fifo(FETCH, 'first')],
@@ -60,7 +60,7 @@ export const SCRIPT: readonly ScriptTurn[] = [
   ],
   [lease(INDEX, 2, 400)],
   1100,
-  // Looks for what is due: the lease of `a` expires, `poison` is a dead letter, `later` shows.
+  // Searches for due tasks: the lease of `a` expires, `poison` becomes a dead letter, `later` becomes available.
   [
     async (h) => {
       const pids = pidsOf(await h.lease(INDEX, { max: 1, for: 60_000 }));

@@ -5,8 +5,8 @@ const TASKS = 100_000;
 const AT_ONCE = 1000;
 const LEASE_MS = 10_000;
 
-test('100,000 leases that expire together are available within a second of being wanted', async () => {
-  const config = { checkpointIntervalMs: 60_000, refillMaxTasks: 5000 };
+test('100,000 leases that expire together: the tasks are available within a second after the first request', async () => {
+  const config = { checkpointIntervalMs: 60_000, maxRefillTasks: 5000 };
   await using h = await engineHarness({ writeMs: 1, syncMs: 1, readMs: 0.2, config });
   const pids = Array.from({ length: TASKS }, (_, i) => `${1_000_000 + i}`);
   for (let at = 0; at < TASKS; at += AT_ONCE) {
@@ -17,7 +17,7 @@ test('100,000 leases that expire together are available within a second of being
   await h.clock.run(Promise.all(leases));
   await h.clock.advance(LEASE_MS);
 
-  // The first to come is served as soon as something shows, the others see all of it soon.
+  // The first request is served as soon as some tasks are available, the others soon after.
   const wantedAt = h.clock.now();
   const waiting = h.lease('mail', { max: AT_ONCE, wait: 60_000 });
   const last = h.lease('mail', { max: AT_ONCE, wait: 60_000 });
@@ -31,7 +31,7 @@ test('100,000 leases that expire together are available within a second of being
   expect(h.engine.figures().leasesExpired).toBe(TASKS);
 }, 120_000);
 
-test('nobody looks for expired leases of queues that nobody wants', async () => {
+test('expired leases of queues without requests are not searched for', async () => {
   await using h = await engineHarness();
   await h.enqueue('mail', ['a', 'b']);
   await h.lease('mail', { max: 2, for: 1000 });

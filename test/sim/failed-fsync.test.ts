@@ -14,7 +14,7 @@ const faults = [
 ] as const;
 
 test.each(faults)(
-  'a $fault that fails once is never retried: nothing is acknowledged from then on, until a restart (atomic: $atomicBatches)',
+  'a $fault that fails once is not retried: nothing is acknowledged until a restart (atomic: $atomicBatches)',
   async ({ fault, atomicBatches }) => {
     for (let nth = 1; nth <= 12; nth++) {
       const h = await engineHarness({ seed: nth, atomicBatches, writeMs: 1, syncMs: 1 });
@@ -26,7 +26,7 @@ test.each(faults)(
       else h.disk.failWrite(nth);
 
       const waiting = h.lease('empty', { wait: 60_000 }).catch((error: unknown) => error);
-      // The checkpoint's writes may be the ones that fail, too.
+      // Writes of the checkpoint may fail, too.
       for (let i = 0; i < 30; i++) {
         const enqueued = h.enqueue('mail', [`c${i}`]).then(
           () => {
@@ -49,9 +49,9 @@ test.each(faults)(
       const refused = { ...FAILED, metadata: { nothing_changed: 'true' } };
       await expect(h.update({ dequeue: [{ queue: 'mail', pid: 'a' }] })).rejects.toMatchObject(refused);
       await h.clock.advance(60_000);
-      expect(h.engine.health.kind, 'it does not come back by itself').toBe('failed');
+      expect(h.engine.health.kind, 'it does not recover by itself').toBe('failed');
 
-      // Without atomic batches the disk may have to be repaired by writing before it can be read: then reads are refused.
+      // Without atomic batches, writes may be needed before the disk can be read: then reads are refused.
       const counted = await h.clock.run(h.counts('mail').catch((error: unknown) => error));
       if (atomicBatches) expect(counted).toMatchObject({ available: expect.any(Number) });
       if (counted instanceof Error) expect(counted).toMatchObject(FAILED);
@@ -61,7 +61,7 @@ test.each(faults)(
       expect(h.engine.health.kind).toBe('serving');
       const found = pidsOf(await h.clock.run(h.lease('mail', { max: 100 })));
       expect(found).toEqual(expect.arrayContaining(acknowledged));
-      // Whoever was told that nothing was changed was told the truth.
+      // Calls that were refused with "nothing was changed" have changed nothing.
       expect([...acknowledged, ...open]).toEqual(expect.arrayContaining(found));
       await expectSoundDisk(h);
       await h[Symbol.asyncDispose]();

@@ -6,9 +6,9 @@ import { expectSoundDisk, observe } from './observe.ts';
 const FULL = { reason: 'DISK_FULL', retryDelayMs: 1000 };
 const latency = { writeMs: 1, syncMs: 1 };
 
-describe.each([true, false])('a disk whose space is short (atomic batches: %s)', (atomicBatches) => {
-  test('takes no new tasks; everything that ends work or keeps leases goes on', async () => {
-    await using h = await engineHarness({ ...latency, atomicBatches });
+describe('a disk with little space', () => {
+  test('accepts no new tasks, but all calls that end work or keep leases', async () => {
+    await using h = await engineHarness(latency);
     await h.clock.run(h.enqueue('mail', ['a', 'b', 'c', 'd']));
     const [a, b, c] = await h.clock.run(h.lease('mail', { max: 3 }));
     h.disk.space = 'short';
@@ -40,7 +40,7 @@ describe.each([true, false])('a disk whose space is short (atomic batches: %s)',
 });
 
 describe('a disk without any space', () => {
-  test('leaves the engine exactly as the disk: what it refused never shows, not even after a crash', async () => {
+  test('keeps the engine equal to the disk: refused changes never appear, not even after a crash', async () => {
     const random = new SeededRandom(5);
     for (let seed = 1; seed <= 40; seed++) {
       const h = await engineHarness({ ...latency, seed });
@@ -48,7 +48,7 @@ describe('a disk without any space', () => {
       await h.clock.run(h.lease('mail', { max: 2, for: 100_000 }));
       const before = await h.clock.run(observe(h));
 
-      // Some are on their way to the disk when it is full, some come behind them.
+      // Some writes have reached the disk when it is full, others follow.
       const acknowledged: string[] = [];
       const refused: string[] = [];
       const ask = (pid: string) =>
@@ -62,7 +62,7 @@ describe('a disk without any space', () => {
         await h.clock.advance(random.int(2));
       }
       await h.clock.advance(20);
-      expect(acknowledged.length + refused.length, 'everybody is told').toBe(6);
+      expect(acknowledged.length + refused.length, 'every call is answered').toBe(6);
       expect(refused).not.toEqual([]);
 
       h.disk.space = 'plenty';
@@ -78,7 +78,7 @@ describe('a disk without any space', () => {
     }
   });
 
-  test('answers reads, and refuses what it cannot write', async () => {
+  test('serves reads, and refuses writes', async () => {
     await using h = await engineHarness(latency);
     await h.clock.run(h.enqueue('mail', ['a']));
     const [a] = await h.clock.run(h.lease('mail'));
@@ -92,7 +92,7 @@ describe('a disk without any space', () => {
   });
 
   test.each([true, false])(
-    'keeps long polls waiting, and serves them in turn when there is space (atomic batches: %s)',
+    'keeps long polls waiting, and serves them in order when there is space (atomic batches: %s)',
     async (atomicBatches) => {
       await using h = await engineHarness({ ...latency, atomicBatches });
       const served: string[] = [];
@@ -101,7 +101,7 @@ describe('a disk without any space', () => {
       const polls = [poll('first', 'mail'), poll('second', 'mail'), poll('third', 'other')];
       h.disk.space = 'none';
       await expect(h.clock.run(h.enqueue('mail', ['lost']))).rejects.toMatchObject(FULL);
-      // A node that is full for long: ticks, checkpoints and reloads go on in vain.
+      // The disk is full for a long time: ticks, checkpoints and rebuilds are repeated without success.
       await h.clock.advance(5000);
       h.disk.space = 'plenty';
       await h.clock.advance(10_000);
@@ -110,13 +110,13 @@ describe('a disk without any space', () => {
       await h.clock.run(h.enqueue('mail', ['a', 'b']));
       await h.clock.run(h.enqueue('other', ['c']));
       await h.clock.run(Promise.all(polls));
-      // Without atomic batches the log entry of what was refused may have been written, and counts.
+      // Without atomic batches the log entry of a refused call may have been written, and then it counts.
       if (atomicBatches) expect(served).toEqual(['first a', 'second b', 'third c']);
       await expectSoundDisk(h);
     },
   );
 
-  test('works again by itself within 10 s of space, again and again', async () => {
+  test('recovers by itself within 10 s of free space, repeatedly', async () => {
     await using h = await engineHarness(latency);
     for (let round = 0; round < 20; round++) {
       await h.clock.run(h.enqueue('mail', [`${100 + round}`]));

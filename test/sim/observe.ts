@@ -4,9 +4,9 @@ import { formatQueueName, type QueueName } from '@taskmaster/proto';
 import type { TaskView } from '@taskmaster/server/domain';
 import { expect } from 'vitest';
 import { diskFaults } from '../model/disk-faults.ts';
-import type { CountsReply } from '../support/history.ts';
+import type { CountsReply } from '../support/history/history.ts';
 
-/** Everything that callers can see of one queue. */
+/** The state of one queue as callers see it. */
 export interface SeenQueue extends CountsReply {
   readonly tasks: readonly string[];
 }
@@ -36,7 +36,7 @@ export async function countsOf(h: EngineHarness): Promise<CountsReply[]> {
   }));
 }
 
-/** Everything that callers can see: one line a task, with its data and its lease. */
+/** The state of all queues as callers see it: one line for each task, with its data and its lease. */
 export async function observe(h: EngineHarness): Promise<SeenQueue[]> {
   const seen: SeenQueue[] = [];
   for (const counts of await countsOf(h)) {
@@ -58,17 +58,17 @@ function showTask({ pid, state, data }: TaskView): string {
   return `${pid} ${until} attempts=${state?.attempts} token=${state?.token} at=${state?.enqueuedAt} ${text}`;
 }
 
-/** Longer than from one checkpoint to the next, which writes the rows of tasks. */
+/** Longer than the time between two checkpoints. A checkpoint writes the rows of tasks. */
 const CHECKPOINTED_MS = 1000;
 const MOST_ROUNDS = 10;
 
-/** The rows of the disk agree with each other and with the counts, once everything under way has ended. */
+/** After all work has ended, the rows on the disk must be consistent and match the counts. */
 export async function expectSoundDisk(h: EngineHarness): Promise<void> {
   for (let rounds = 0; rounds < MOST_ROUNDS; rounds++) {
     const counts = await h.clock.run(countsOf(h));
     await h.clock.advance(CHECKPOINTED_MS);
     const faults = diskFaults(h.disk, counts);
-    // A lease or delay that ended meanwhile may show with the checkpoint, and is counted by the next round.
+    // A lease or delay may have ended meanwhile. The next round counts its task.
     if (!isDeepStrictEqual(await h.clock.run(countsOf(h)), counts)) continue;
     expect(faults).toEqual([]);
     return;
@@ -76,7 +76,7 @@ export async function expectSoundDisk(h: EngineHarness): Promise<void> {
   throw new Error('the queues do not come to rest');
 }
 
-/** One of the states that are allowed; a failure shows how it differs from the last of them. */
+/** The state must be one of the allowed ones. A failure shows the difference to the last of them. */
 export function expectOneOf(seen: readonly SeenQueue[], allowed: readonly (readonly SeenQueue[])[], why: string): void {
   if (allowed.some((state) => isDeepStrictEqual(state, seen))) return;
   expect(seen, why).toEqual(allowed.at(-1));

@@ -9,17 +9,17 @@ import {
   type LeasedReply,
   type Outcome,
   type UpdateCall,
-} from '../support/history.ts';
-import { violationsOf } from '../support/history-checker.ts';
+} from '../support/history/history.ts';
+import { violationsOf } from '../support/history/history-checker.ts';
 import { countsOf, expectSoundDisk } from './observe.ts';
 
-/** SIM_CYCLES goes on for longer than the default run does. */
+/** SIM_CYCLES: number of cycles of a longer run. */
 const CYCLES = Number(process.env.SIM_CYCLES ?? 250);
 const QUEUES = ['g#fetch', 'g#index', 'g#done'];
-/** Every so many cycles the disk is compared with the counts. */
+/** Number of cycles between two comparisons of the disk with the counts. */
 const CYCLES_BETWEEN_SCANS = 25;
 
-/** Workers that move tasks on, and producers, until the power goes. */
+/** Producers and workers, until a power loss. */
 class Load {
   readonly history = new History();
   readonly #h: EngineHarness;
@@ -32,7 +32,7 @@ class Load {
     this.#random = new SeededRandom(seed);
   }
 
-  /** A few calls at once, some of which the power loss will interrupt. */
+  /** Makes a few concurrent calls. The power loss interrupts some of them. */
   async cycle(): Promise<void> {
     const { disk, clock } = this.#h;
     const last = disk.steps + 1 + this.#random.int(24);
@@ -64,7 +64,7 @@ class Load {
     const item = { queue, pid, token };
     const next = QUEUES[QUEUES.indexOf(queue) + 1];
     if (choice === 1) this.#update({ release: [{ ...item, delayMs: this.#random.int(30), refund: false }] });
-    else if (choice === 2) this.#update({ renew: [{ ...item, leaseMs: 500 }] });
+    else if (choice === 2) this.#update({ renew: [{ ...item, leaseDurationMs: 500 }] });
     else this.#update({ dequeue: [item], enqueue: next === undefined ? [] : [this.#task(next)] });
     if (choice === 2) this.#held.push(task);
   }
@@ -76,7 +76,7 @@ class Load {
   }
 
   #lease(queue: string): void {
-    const bounds = { maxTasks: 3, maxPid: undefined, maxBytes: 1e9, leaseMs: 20 + this.#random.int(400) };
+    const bounds = { maxTasks: 3, maxPid: undefined, maxBytes: 1e9, leaseDurationMs: 20 + this.#random.int(400) };
     const waitMs = this.#random.pick([0, 50]);
     this.#ask({ kind: 'lease', queues: [queue], waitMs, ...bounds }).then((outcome) => {
       if (outcome.kind === 'leased') this.#held.push(...outcome.tasks);
@@ -100,7 +100,7 @@ class Load {
 }
 
 describe.each([true, false])('power losses (atomic batches: %s)', (atomicBatches) => {
-  test(`${CYCLES} in a row lose nothing that was acknowledged`, async () => {
+  test(`${CYCLES} in a row lose no acknowledged task`, async () => {
     const h = new EngineHarness({
       seed: 7,
       atomicBatches,
@@ -126,8 +126,8 @@ describe.each([true, false])('power losses (atomic batches: %s)', (atomicBatches
     expect(violationsOf(events, found)).toEqual([]);
     const acknowledged = events.filter(({ outcome }) => outcome.kind === 'updated').length;
     const interrupted = events.filter(({ outcome }) => outcome.kind === 'unknown').length;
-    expect(acknowledged, 'the load was real').toBeGreaterThan(CYCLES);
-    expect(interrupted, 'power was lost in the middle of it').toBeGreaterThan(CYCLES / 2);
+    expect(acknowledged, 'calls were acknowledged').toBeGreaterThan(CYCLES);
+    expect(interrupted, 'power losses interrupted calls').toBeGreaterThan(CYCLES / 2);
     await h[Symbol.asyncDispose]();
   }, 60_000);
 });
@@ -135,10 +135,10 @@ describe.each([true, false])('power losses (atomic batches: %s)', (atomicBatches
 describe('relaxed durability', () => {
   const flushIntervalMs = 50;
   const latency = { writeMs: 1, syncMs: 2 };
-  /** A flush begins so long after the one before has ended, and then takes its time. */
+  /** Longest time until an acknowledged write is durable: the interval after the previous flush, and both flushes. */
   const WINDOW_MS = flushIntervalMs + 2 * (latency.writeMs + latency.syncMs);
 
-  test('loses at most what was acknowledged within its window, and of that the latest', async () => {
+  test('loses at most the latest tasks that were acknowledged within its window', async () => {
     const config = { durability: { kind: 'relaxed', flushIntervalMs }, checkpointIntervalMs: 3000 } as const;
     let everLost = 0;
     for (let seed = 1; seed <= 40; seed++) {
@@ -159,10 +159,10 @@ describe('relaxed durability', () => {
       everLost += acknowledgedAt.length - available;
       await h[Symbol.asyncDispose]();
     }
-    expect(everLost, 'power losses that cost nothing prove nothing').toBeGreaterThan(0);
+    expect(everLost, 'at least one power loss lost tasks').toBeGreaterThan(0);
   });
 
-  test('does not tear updates on a disk without atomic batches', async () => {
+  test('applies no update in part on a disk without atomic batches', async () => {
     const config = { durability: { kind: 'relaxed', flushIntervalMs } } as const;
     for (let seed = 1; seed <= 20; seed++) {
       const h = await engineHarness({ seed, atomicBatches: false, ...latency, config });

@@ -4,11 +4,11 @@ import { describe, expect, test } from 'vitest';
 import { expectSoundDisk } from './observe.ts';
 
 const latency = { writeMs: 1, syncMs: 1, readMs: 1 };
-/** The default window, short of what a call takes. */
+/** The default window, minus the duration of a call. */
 const WINDOW_MS = 119_000;
 const REUSED = { reason: 'REQUEST_ID_REUSED' };
 
-/** Sends an update until it is answered, whatever is lost on the way: the caller's side of a retry. */
+/** Repeats an update until it is answered, like the retries of a caller. */
 class StubbornCaller {
   sent = 0;
   readonly #h: EngineHarness;
@@ -29,13 +29,13 @@ class StubbornCaller {
       });
       const fate = this.#random.int(10);
       if (fate === 0) {
-        // The node dies before, while or after the update becomes durable.
+        // The node crashes before, while or after the update becomes durable.
         await this.#h.clock.advance(this.#random.int(4));
         await this.#h.crash();
         if (isAnswered) return;
       } else {
         await this.#h.clock.run(answer);
-        // Now and then the reply is lost, and the same is sent again, until the window is over.
+        // Sometimes the reply is lost and the request is repeated, until the window is over.
         const leftMs = firstAt + WINDOW_MS - this.#h.clock.now();
         if (fate > 3 || leftMs < 1000) return;
         await this.#h.clock.advance(this.#random.int(this.#random.pick([10, leftMs])));
@@ -46,17 +46,17 @@ class StubbornCaller {
 }
 
 describe.each([
-  { memory: 'none of the ids', requestIdBytes: 1, atomicBatches: true },
-  { memory: 'none of the ids', requestIdBytes: 1, atomicBatches: false },
-  { memory: 'some of the ids', requestIdBytes: 2000, atomicBatches: true },
-  { memory: 'all of the ids', requestIdBytes: 1e6, atomicBatches: true },
-])('with $memory in memory (atomic batches: $atomicBatches)', ({ requestIdBytes, atomicBatches }) => {
-  test('hundreds of requests sent again and again are applied once each', async () => {
+  { memory: 'none of the ids', requestIdCacheBytes: 1, atomicBatches: true },
+  { memory: 'none of the ids', requestIdCacheBytes: 1, atomicBatches: false },
+  { memory: 'some of the ids', requestIdCacheBytes: 2000, atomicBatches: true },
+  { memory: 'all of the ids', requestIdCacheBytes: 1e6, atomicBatches: true },
+])('with $memory in memory (atomic batches: $atomicBatches)', ({ requestIdCacheBytes, atomicBatches }) => {
+  test('hundreds of repeated requests are applied once each', async () => {
     const REQUESTS = 400;
-    await using h = await engineHarness({ ...latency, atomicBatches, config: { requestIdBytes } });
-    const caller = new StubbornCaller(h, requestIdBytes);
+    await using h = await engineHarness({ ...latency, atomicBatches, config: { requestIdCacheBytes } });
+    const caller = new StubbornCaller(h, requestIdCacheBytes);
     for (let i = 0; i < REQUESTS; i++) {
-      // Without a PID a second application would be a second task.
+      // Without a PID a second application would create a second task.
       await caller.update({ enqueue: [{ queue: 'mail', data: `${i}` }], id: `request ${i}` });
     }
     const tasks = await h.clock.run(h.lease('mail', { max: 10_000 }));
@@ -67,8 +67,8 @@ describe.each([
     await expectSoundDisk(h);
   });
 
-  test('a different request under a used id is refused and changes nothing, across a restart too', async () => {
-    await using h = await engineHarness({ ...latency, atomicBatches, config: { requestIdBytes } });
+  test('a different request with a used id is refused and changes nothing, also after a restart', async () => {
+    await using h = await engineHarness({ ...latency, atomicBatches, config: { requestIdCacheBytes } });
     await h.clock.run(h.enqueue('mail', ['a', 'b']));
     const first: UpdateSpec = {
       dequeue: [{ queue: 'mail', pid: 'a' }],

@@ -1,18 +1,18 @@
 import { spawnSync } from 'node:child_process';
 
-/** Nobody has this link address: frames that are sent there are gone. */
+/** A link address that no machine has: frames to it are lost. */
 const NOWHERE = '02:00:00:00:00:00';
-/** Behind it nobody is, either: the gateway of packets that are to be lost. */
+/** A gateway that does not exist: packets that are routed to it are lost. */
 const LOST_GATEWAY = '10.77.0.254';
 const LOST_TABLE = '77';
 
-/** Runs `ip`; throws with what it said. */
+/** Runs `ip`. Throws its error output if it fails. */
 function ip(...args: string[]): void {
   const { status, stderr, error } = spawnSync('ip', args, { encoding: 'utf8' });
   if (status !== 0) throw new Error(`ip ${args.join(' ')}: ${error?.message ?? stderr.trim()}`);
 }
 
-/** Why machines cannot be simulated here; undefined where they can. */
+/** The reason why this machine cannot simulate a network; undefined if it can. */
 export function networkProblem(): string | undefined {
   try {
     using probe = new TestNetwork();
@@ -26,8 +26,8 @@ export function networkProblem(): string | undefined {
 }
 
 /**
- * Machines of one network: network namespaces whose links meet in a bridge, itself in a namespace, so that nothing of it
- * touches the machine's own network. Links can be cut, wholly, in one direction or for TCP only.
+ * Simulated machines of one network: network namespaces whose links meet in a bridge. The bridge has its own namespace, so the
+ * network of the real machine is not affected. Links can be cut in one direction or both, entirely or for TCP only.
  */
 export class TestNetwork implements Disposable {
   readonly #prefix: string;
@@ -44,7 +44,7 @@ export class TestNetwork implements Disposable {
     return `${this.#prefix}-sw`;
   }
 
-  /** Adds a machine; returns its address. */
+  /** Adds a machine and returns its address. */
   addHost(name: string): string {
     const address = `10.77.0.${this.#hosts.size + 1}`;
     const [host, port] = [`${this.#prefix}-${name}`, `p-${name}`];
@@ -59,12 +59,12 @@ export class TestNetwork implements Disposable {
     return address;
   }
 
-  /** What runs a program on that machine: put it before the command. */
+  /** The words to put before a command so that it runs on that machine. */
   on(name: string): readonly string[] {
     return ['ip', 'netns', 'exec', `${this.#prefix}-${name}`];
   }
 
-  /** Nothing arrives at one machine from the other any more, and neither hears why; the way back is as it was. */
+  /** Drops all packets from one machine to the other, silently. The opposite direction still works. */
   cut(from: string, to: string): void {
     this.#neighbour(from, 'replace', this.#addressOf(to), 'lladdr', NOWHERE, 'nud', 'permanent');
   }
@@ -106,7 +106,7 @@ export class TestNetwork implements Disposable {
     ip('-n', this.#switch, ...args);
   }
 
-  /** Processes on its machines are to be ended before. */
+  /** End all processes on the machines before. */
   [Symbol.dispose](): void {
     for (const name of this.#hosts.keys()) ip('netns', 'del', `${this.#prefix}-${name}`);
     ip('netns', 'del', this.#switch);

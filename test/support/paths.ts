@@ -7,9 +7,10 @@ const packageRoot = (name: string): string => dirname(require.resolve(`${name}/p
 /** The root of the workspace. */
 export const root = join(packageRoot('@taskmaster/proto'), '..', '..');
 
-/** Folder that the paths of `.proto` files begin in. */
+/** The folder that the paths of `.proto` files are relative to. */
 export const protoRoot = packageRoot('@taskmaster/proto');
 
-/** The command lines of a node and a proxy, as the build made them. */
+/** The built command lines. */
 export const nodeCli = join(packageRoot('@taskmaster/node'), 'dist', 'node-cli.js');
 export const proxyCli = join(packageRoot('@taskmaster/proxy'), 'dist', 'cli.js');
+export const clientCli = join(packageRoot('@taskmaster/client'), 'dist', 'cli.js');

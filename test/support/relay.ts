@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A port of this machine behind which is a Unix socket. */
+/** A TCP port of this machine that forwards to a Unix socket. */
 export interface Relay extends Disposable {
   /** `127.0.0.1:port`. */
   readonly endpoint: string;
 }
 
-/** Lets clients that know only ports reach a Unix socket. */
+/** Forwards a new TCP port to a Unix socket, for clients that support only TCP. */
 export async function relayTo(socketPath: string): Promise<Relay> {
   const open = new Set<Socket>();
   const server = createServer((inner) => {

@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
-/** An idle machine of the kind we test on starts Node in about this time, in ms. */
+/** Time in which an idle machine of the usual kind starts Node, in ms. */
 const START_MS = 60;
 
 /**
- * How many times slower than an idle one this machine is just now, at least 1: bounds of time in tests are multiplied by
- * it, so that they are strict where there is room and do not fail for what other processes do.
+ * How many times slower than an idle machine this one is now, at least 1. Tests multiply time limits by it, so that limits
+ * are strict on an idle machine and do not fail because of other processes.
  */
 export async function slowness(): Promise<number> {
   const begun = performance.now();

@@ -1,15 +1,15 @@
 import { mkdir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import { runProcess } from './child-process.ts';
+import { runProcess } from './processes/child-process.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 
-/** A file system of its own, in memory, that can really be full. Unmounted when it is disposed of. */
+/** A small file system in memory that can become full. It is unmounted when it is disposed of. */
 export interface SmallDisk extends AsyncDisposable {
   readonly path: string;
   freeBytes(): Promise<number>;
 }
 
-/** Why there can be no small disk here; undefined: there can. */
+/** The reason why this machine cannot make a small disk; undefined if it can. */
 export async function whyNoSmallDisk(): Promise<string | undefined> {
   if (process.platform !== 'linux') return 'only Linux has tmpfs';
   if (process.getuid?.() !== 0) return 'only root can mount';
@@ -37,7 +37,7 @@ export async function mountSmallDisk(bytes: number): Promise<SmallDisk> {
       return bavail * bsize;
     },
     async [Symbol.asyncDispose]() {
-      // Lazily: whoever still has files open keeps them until it ends.
+      // Lazily: processes keep their open files until they end.
       await runProcess('umount', ['--lazy', path]);
       await parent[Symbol.asyncDispose]();
     },

@@ -6,13 +6,13 @@ export interface TemporaryDirectory extends AsyncDisposable {
   readonly path: string;
 }
 
-/** A new directory, deleted with all it holds when it is disposed of. */
+/** A new directory. It is deleted with its contents when it is disposed of. */
 export async function temporaryDirectory(): Promise<TemporaryDirectory> {
   const path = await mkdtemp(join(tmpdir(), 'taskmaster-test-'));
   return {
     path,
     async [Symbol.asyncDispose]() {
-      // A process that was just killed may still be making files.
+      // A process that was just killed may still create files.
       await rm(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 });
     },
   };

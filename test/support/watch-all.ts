@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 
 const SERVICES = ['', 'taskmaster.v1.TaskMasterService', 'taskmaster.v1.ClusterService'];
 
-/** Clients with calls at a server that last until it ends them: one that watches its health, one that asks by reflection. */
+/** Two clients whose calls last until the server ends them: a health watch and a reflection call. */
 export async function watchAll(port: number): Promise<{ toldToEnd(): Promise<void> }> {
   const health = watchHealth(port);
   const reflection = listServices(port);

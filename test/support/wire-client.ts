@@ -55,17 +55,17 @@ export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksReque
 type Call<Reply> = (done: (error: ServiceError | null, reply: Reply) => void) => { cancel(): void };
 
 /**
- * The generated client, bare: one attempt for each call, errors as gRPC gives them. For tests of what goes over the wire;
- * others use the client of the library.
+ * The generated client: one attempt for each call, with the errors of gRPC. For tests of the protocol; other tests use the
+ * client library.
  */
 export class WireClient implements Disposable {
   readonly raw: TaskMasterServiceClient;
 
   constructor(endpoint: string, options: ChannelOptions = {}) {
     this.raw = new TaskMasterServiceClient(endpoint, credentials.createInsecure(), {
-      // A connection of its own, not one shared with other clients of this process.
+      // Its own connection, not one that clients of this process share.
       'grpc.use_local_subchannel_pool': 1,
-      // Requests beyond the limits must reach the node.
+      // Requests that exceed the limits must reach the node.
       'grpc.max_send_message_length': -1,
       ...options,
     });
@@ -105,7 +105,7 @@ function reply<Reply>(call: Call<Reply>, signal?: AbortSignal): Promise<Reply> {
 
 const bound = (call: { cancel(): void }) => ({ cancel: () => call.cancel() });
 
-/** What a refusal says to programs. */
+/** The parts of a refusal that programs use. */
 export interface RefusedError {
   /** gRPC status code. */
   readonly code: number;
@@ -114,7 +114,7 @@ export interface RefusedError {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** How a call was refused; throws when it was not, or not by the node. */
+/** The refusal of a call. Throws if the call succeeded, or if the error does not come from the node. */
 export async function refusalOf(call: Promise<unknown>): Promise<RefusedError> {
   const error = await call.then(
     () => undefined,

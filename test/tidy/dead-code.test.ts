@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { runProcess } from '../support/child-process.ts';
 import { root } from '../support/paths.ts';
+import { runProcess } from '../support/processes/child-process.ts';
 
-/** What is an entry, and what is left out, is in knip.json. */
+/** knip.json has the entries and the exceptions. */
 test('every file, export and dependency is used', { timeout: 120_000 }, async () => {
   const knip = join(root, 'node_modules', 'knip', 'bin', 'knip.js');
   const { code, stdout, stderr } = await runProcess(process.execPath, [knip, '--no-progress'], { cwd: root });

@@ -20,13 +20,13 @@ import type { Point } from '../result.ts';
 
 const BATCHES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 const QUICK_BATCHES = [1, 50, 1_000];
-/** Of each worker. */
+/** Number of queues of each worker. */
 const QUEUES = 10;
 
-/** What the queues are filled for before the first run, and how much faster each batch may be than the one before. */
+/** Expected rate of the first run, for which queues are filled, and limit of the increase from one batch size to the next. */
 const FIRST_PER_S = 8_000;
 const GROWTH = 2;
-/** More than two cores lease and dequeue in a second. */
+/** More tasks per second than two cores can lease and dequeue. */
 const MOST_PER_S = 120_000;
 const SETTLE_MS = 500;
 
@@ -45,7 +45,7 @@ function job(endpoint: string, batch: number, groups: readonly string[]) {
   return { endpoint, batch, groups, threads, queues: QUEUES };
 }
 
-/** Into the same long queues all the time, so that every PID must be looked up. */
+/** Enqueues always into the same long queues, so that every PID must be looked up. */
 async function* enqueues(lab: Lab): AsyncGenerator<Point> {
   await using processes = newProcesses(lab);
   const generator = processes.generator();

@@ -20,16 +20,16 @@ const MIB = 2 ** 20;
 const SIZES_MIB = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const QUICK_SIZES_MIB = [1, 64];
 
-/** 500 queues, and tasks of 100 bytes, leased 50 at a time. */
+/** Queues of each worker: 500 together, with tasks of 100 bytes that are leased 50 at a time. */
 const QUEUES = 10;
 const TASK_BYTES = 100;
 const BATCH = 50;
-/** A cold cache and a cold compiler take longer than a load on a node that runs already. */
+/** A longer warm-up, because cache and compiled code are cold. */
 const WARM_UP_FACTOR = 2;
 const SAMPLE_MS = 250;
-/** Above what two cores lease and dequeue, in tasks per second. */
+/** More tasks per second than two cores can lease and dequeue. */
 const EXPECTED_PER_S = 100_000;
-/** However long a quick run is, its queues must be longer than one refill. */
+/** Least number of tasks: even in a quick run, queues must be longer than one refill. */
 const LEAST_TASKS = 150_000;
 
 /** Figure 4: reads of the store by the size of the cache. */
@@ -48,7 +48,7 @@ export const cache: Experiment = {
       const tasks = Math.max(LEAST_TASKS, expected);
       await fill(generator, { endpoint: filling.endpoint, ...shape }, tasks - left);
       await filling.stop();
-      // A new process: nothing is in memory but what it reads.
+      // A new process, so that memory is empty.
       const node = await processes.node(dir, [cacheFlag(mib * MIB)]);
       const { point, taken } = await measure(lab, generator, node, shape, mib);
       yield point;

@@ -18,10 +18,10 @@ import type { Point } from '../result.ts';
 
 const SIZES = [1, 2, 3, 4];
 const QUICK_SIZES = [1, 2];
-/** The paper's. */
+/** As in the paper. */
 const BATCH = 50;
 const QUEUES = 10;
-/** More than two cores lease and dequeue in a second, over all nodes. */
+/** More tasks per second than two cores can lease and dequeue, over all nodes. */
 const EXPECTED_PER_S = 80_000;
 
 const operations: Readonly<Record<string, WorkersOperation>> = {
@@ -30,11 +30,11 @@ const operations: Readonly<Record<string, WorkersOperation>> = {
   'lease + dequeue': { kind: 'lease-dequeue' },
 };
 
-/** A node and the workers whose groups it holds, which are in a process of their own. */
+/** A node, and the load generator of the workers whose groups it holds. */
 interface Site {
   readonly name: string;
   readonly generator: LoadGenerator;
-  /** For each operation. */
+  /** Groups of the workers, by operation. */
   readonly groups: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -98,7 +98,7 @@ async function measure(
   };
 }
 
-/** So many tasks into the queues of each node. */
+/** Enqueues `tasksEach` tasks to the queues of each node. */
 async function fillAll(nodes: Cluster, sites: readonly Site[], series: string, tasksEach: number): Promise<void> {
   await Promise.all(sites.map((site) => fill(site.generator, shapeOf(nodes, site, series), tasksEach)));
 }

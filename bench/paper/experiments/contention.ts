@@ -8,10 +8,10 @@ const THREADS = 50;
 
 const PROBABILITIES = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1];
 const QUICK_PROBABILITIES = [0.001, 1];
-/** Small enough that no two updates in flight are likely to collide. */
+/** A probability so small that updates in flight do not collide. */
 export const NO_CONTENTION = 1e-6;
 
-/** The paper's consistency strategies, by what an update keeps out while it is on its way; and what the node does. */
+/** The paper's consistency strategies by their locks, and the strategy of the node. */
 export const strategies: Readonly<Record<Locks, string>> = {
   all: 'strictly sequential',
   queue: 'partially causal',
@@ -19,14 +19,14 @@ export const strategies: Readonly<Record<Locks, string>> = {
   none: 'this node, no locks held',
 };
 
-/** Figure 3: latency of updates that collide, under several strategies of consistency. */
+/** Figure 3: latency of updates that collide, with several strategies of consistency. */
 export const contention: Experiment = {
   figure: 'figure-3',
   async *run(lab) {
     await using processes = newProcesses(lab);
     const generator = processes.generator();
     const node = await processes.node(undefined, [PAPER_CACHE]);
-    // Twice, the first time for the compiler.
+    // Measured twice: the first time warms up the compiler.
     await measure(lab, generator, node, 'none', NO_CONTENTION);
     yield await measure(lab, generator, node, 'none', NO_CONTENTION);
     for (const probability of sweep(lab, PROBABILITIES, QUICK_PROBABILITIES)) {

@@ -9,13 +9,13 @@ const LOADER_QUEUES = 10;
 const LOADER_BATCH = 50;
 /** The paper's 10 MB. */
 const CACHE = cacheFlag(10 * 2 ** 20);
-/** Refills are rare: their rate needs a longer run. */
+/** A longer run, because refills are rare. */
 const RUN_FACTOR = 1.5;
-/** More than a single thread takes, in tasks per second, and at least several times the cache. */
+/** More tasks per second than a single thread can process, and several times the size of the cache. */
 const LONE_PER_S = 2_500;
 const LEAST_LONE_TASKS = 30_000;
 
-/** Figure 6: a lone worker of one thread beside processes that enqueue all they can. */
+/** Figure 6: a lone worker with one thread beside processes that enqueue at full speed. */
 export const isolation: Experiment = {
   figure: 'figure-6',
   async *run(lab) {
@@ -23,7 +23,7 @@ export const isolation: Experiment = {
   },
 };
 
-/** On a new node each time: what earlier loaders left would be taken away during the runs of later ones. */
+/** Measures on a new node each time: otherwise the node would delete rows of earlier loaders during a run. */
 async function measure(lab: Lab, loaders: number): Promise<Point> {
   await using processes = newProcesses(lab);
   const [lone, many] = [processes.generator(), processes.generator()];
@@ -57,7 +57,7 @@ async function measure(lab: Lab, loaders: number): Promise<Point> {
     watchCounters(node, warmUpMs, ms - warmUpMs, leasing),
   ]);
   const point = pointOf('figure-6', 'lone worker', loaders, [result]);
-  // Only the lone worker leases, so that all refills are of its queue.
+  // Only the lone worker leases, so all refills are those of its queue.
   const [refillsPerS = 0] = perSecond(samples, ({ refills }) => refills);
   return { ...point, refillsPerMin: refillsPerS * 60, besideTasksPerS };
 }

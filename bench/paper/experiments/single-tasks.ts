@@ -14,7 +14,7 @@ import {
 import type { WorkersLoad } from '../load/workers-load.ts';
 import type { Point } from '../result.ts';
 
-/** Rate that queues are filled for before anything is known of it, in tasks per second. */
+/** Expected rate, for which queues are filled before the first run, in tasks per second. */
 const EXPECTED_PER_S = { unary: 8_000, client: 60_000 } as const;
 
 const variants = [
@@ -24,7 +24,7 @@ const variants = [
   { series: 'lease + dequeue', operation: { kind: 'lease-dequeue' }, long: false },
 ] as const;
 
-/** Table 1: single tasks through one node, in a call each as in the paper, and through the client that joins calls. */
+/** Table 1: single tasks through one node, with one call each as in the paper, and through the client, which joins calls. */
 export const singleTasks: Experiment = {
   figure: 'table-1',
   async *run(lab) {

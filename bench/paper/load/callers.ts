@@ -6,23 +6,23 @@ import type { Connections } from '../../load/connections.ts';
 import { dequeueOf, LEASE_MS, leaseTasks, updateTasks } from '../../load/stub-calls.ts';
 import type { WorkersLoad } from './workers-load.ts';
 
-/** How long a call that was refused as OVERLOADED waits before it is made again: what the node asks for, in ms. */
+/** Time before the retry of a call that was refused as OVERLOADED, as the node asks for, in ms. */
 const REFUSED_MS = 100;
 const NO_BYTES = new Uint8Array(0);
 
 export interface NewTask {
   readonly queue: string;
-  /** Undefined: the node assigns one. */
+  /** Undefined: the node assigns the PID. */
   readonly pid: Uint8Array | undefined;
   readonly data: Uint8Array;
 }
 
-/** How one worker reaches the node. */
+/** The calls of one worker. */
 export interface Caller {
-  /** Calls that the node refused, and that were made again. */
+  /** Number of calls that the node refused and that were retried. */
   readonly refused: number;
   enqueue(tasks: readonly NewTask[], mode: 'collapse' | 'replace'): Promise<void>;
-  /** Resolves with what dequeues the tasks, undefined when there are none. */
+  /** Resolves with a function that dequeues the tasks; undefined if there are none. */
   lease(
     queues: readonly string[],
     max: number,
@@ -74,7 +74,7 @@ class StubCaller implements Caller {
     };
   }
 
-  /** A refused call changed nothing, so that it can be made again as it was. */
+  /** Retries refused calls, which have changed nothing. */
   async #untilTaken<Reply>(call: () => Promise<Reply>): Promise<Reply> {
     for (;;) {
       try {
@@ -88,7 +88,7 @@ class StubCaller implements Caller {
   }
 }
 
-/** The client makes refused calls again by itself. */
+/** The client retries refused calls itself. */
 class ClientCaller implements Caller {
   readonly #client: TaskMasterClient;
   readonly #queues = new Map<string, Queue<Uint8Array>>();

@@ -15,7 +15,7 @@ function setUp() {
   return { lock, begun, work };
 }
 
-test('work under one key is done one after the other, in order', async () => {
+test('work with one key runs one after the other, in order', async () => {
   const { begun, work } = setUp();
   const [first, second, third] = [work('first', 'a'), work('second', 'a'), work('third', 'a')];
   second.finish();
@@ -27,7 +27,7 @@ test('work under one key is done one after the other, in order', async () => {
   expect(begun).toEqual(['first', 'second', 'third']);
 });
 
-test('work under different keys goes on side by side', async () => {
+test('work with different keys runs concurrently', async () => {
   const { begun, work } = setUp();
   work('first', 'a');
   const other = work('other', 'b');
@@ -36,7 +36,7 @@ test('work under different keys goes on side by side', async () => {
   expect(begun).toEqual(['first', 'other']);
 });
 
-test('work that fails lets the next one in', async () => {
+test('work that fails releases the lock for the next', async () => {
   const { lock } = setUp();
   const failing = lock.run('a', () => Promise.reject(new Error('lost')));
   const next = lock.run('a', async () => 'next');

@@ -1,4 +1,4 @@
-/** Locks by name, first come first served; a lock exists while somebody holds it or waits for it (the paper, 5.5). */
+/** Locks by name, first come, first served (the paper, 5.5). A lock exists while it is held or waited for. */
 export class KeyedLock {
   readonly #tails = new Map<string, Promise<void>>();
 

@@ -1,23 +1,23 @@
 import type { Spread } from '../spread.ts';
 
-/** What every thread of every worker does again and again. */
+/** The operation that every thread of every worker repeats. */
 export type WorkersOperation =
-  /** `random`: PIDs the worker chooses, which the node must look up. `assigned`: the node's own, the paper's FIFO enqueue. */
+  /** `random`: the worker chooses PIDs, which the node must look up. `assigned`: the node assigns them (FIFO in the paper). */
   | { readonly kind: 'enqueue'; readonly pids: 'random' | 'assigned' }
-  /** Two calls, one after the other. */
+  /** Leases tasks, then dequeues them in a second call. */
   | { readonly kind: 'lease-dequeue' }
-  /** Enqueues in the place of one of so many tasks of the worker's: two updates collide with a probability of 1 / `tasks`. */
+  /** Replaces one of `tasks` tasks of the worker, so two updates collide with probability 1 / `tasks`. */
   | { readonly kind: 'replace'; readonly tasks: number; readonly locks: Locks };
 
 /**
- * What an update excludes while it is on its way, by locks in the load generator: nothing, updates of the same task, updates
- * of the same queue, or every other update.
+ * The updates that wait for an update in progress, by locks in the load generator: none, updates of the same task, updates of
+ * the same queue, or all.
  */
 export type Locks = 'none' | 'task' | 'queue' | 'all';
 
 /**
- * The load of the paper's measurements: worker processes of several threads. A worker is a connection of its own with that
- * many calls in flight; it uses queues that no other worker uses.
+ * The load of the paper's measurements: worker processes with several threads. Here a worker is a connection with that number of
+ * calls in flight. It uses queues of its own.
  */
 export interface WorkersLoad {
   readonly endpoint: string;
@@ -26,34 +26,34 @@ export interface WorkersLoad {
   /** The consistency group of each worker's queues. */
   readonly groups: readonly string[];
   readonly threads: number;
-  /** Queues of each worker. The tasks of an update are spread over them; a lease names them all, from another one on each time. */
+  /** Queues of each worker. The tasks of an update are spread over them. A lease names all of them, each time with a new first. */
   readonly queues: number;
   readonly taskBytes: number;
-  /** Tasks in one call. */
+  /** Number of tasks in one call. */
   readonly batch: number;
   readonly operation: WorkersOperation;
-  /** Not measured, in ms. */
+  /** Duration of the warm-up, in ms. */
   readonly warmUpMs: number;
-  /** With the warm-up, in ms. */
+  /** Total duration with the warm-up, in ms. */
   readonly ms: number;
-  /** Ends when so many tasks are done. Default: never. */
+  /** The load ends when this number of tasks is done. Default: no limit. */
   readonly maxTasks?: number;
 }
 
 export interface WorkersResult {
-  /** Done in the time that counts. */
+  /** Tasks done in the measured time. */
   readonly tasks: number;
-  /** Those of the warm-up and those that were late too. */
+  /** All tasks, including those of the warm-up and late ones. */
   readonly allTasks: number;
   readonly elapsedMs: number;
   readonly tasksPerS: number;
   /** Tasks per second in each interval of 250 ms. */
   readonly perInterval: readonly number[];
-  /** Of calls, waiting for locks included. Where tasks are leased and dequeued: of leases. */
+  /** Latency of calls, including waits for locks. For `lease-dequeue`: of leases. */
   readonly latencyMs: Spread;
-  /** Calls that the node refused as OVERLOADED, and that were made again. */
+  /** Number of calls that the node refused as OVERLOADED and that were retried. */
   readonly refused: number;
-  /** There was nothing left to lease: it ended then. */
+  /** True if the load ended because no task was left. */
   readonly ranDry: boolean;
 }
 

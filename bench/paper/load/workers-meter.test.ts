@@ -10,7 +10,7 @@ function setUp(warmUpMs: number, ms: number, threads = 1) {
   return { meter, at };
 }
 
-test('what is done in the warm-up or behind the end does not count, but is known', () => {
+test('tasks of the warm-up and late tasks do not count, but are in `allTasks`', () => {
   const { meter, at } = setUp(100, 600);
   at(99);
   meter.record(5, 1);
@@ -24,7 +24,7 @@ test('what is done in the warm-up or behind the end does not count, but is known
   expect(meter.result(0)).toMatchObject({ tasks: 30, allTasks: 75, elapsedMs: 499 });
 });
 
-test('rates are of whole intervals of 250 ms, those in which nothing was done too', () => {
+test('rates are those of whole intervals of 250 ms, including empty ones', () => {
   const { meter, at } = setUp(0, 1_000);
   at(10);
   meter.record(100, 1);
@@ -35,7 +35,7 @@ test('rates are of whole intervals of 250 ms, those in which nothing was done to
   expect(meter.result(0).perInterval).toEqual([400, 0, 200]);
 });
 
-test('goes on until as many calls were answered as are made at once', () => {
+test('continues until as many calls are answered as run concurrently', () => {
   const { meter, at } = setUp(0, 100, 2);
   at(100);
   meter.record(1, 100);
@@ -46,7 +46,7 @@ test('goes on until as many calls were answered as are made at once', () => {
   expect(meter.result(0)).toMatchObject({ tasks: 2, elapsedMs: 150 });
 });
 
-test('ends when there is nothing left to do', () => {
+test('ends when no task is left', () => {
   const { meter, at } = setUp(0, 1_000);
   at(400);
   meter.record(10, 1);

@@ -1,12 +1,12 @@
 import { createHistogram } from 'node:perf_hooks';
 import type { WorkersLoad, WorkersResult } from './workers-load.ts';
 
-/** Rates are taken of intervals of this length, in ms. See `WorkersResult.perInterval`. */
+/** Length of the intervals of rates, in ms. See `WorkersResult.perInterval`. */
 const INTERVAL_MS = 250;
 
 type Times = Pick<WorkersLoad, 'warmUpMs' | 'ms' | 'groups' | 'threads'>;
 
-/** Counts what is done behind the warm-up, in intervals. */
+/** Counts the tasks after the warm-up, in intervals. */
 export class WorkersMeter {
   readonly #now: () => number;
   readonly #counts: number[] = [];
@@ -27,7 +27,7 @@ export class WorkersMeter {
     this.#last = this.#from;
   }
 
-  /** Not before as many calls were answered as are made at once: fewer would say nothing of a slow node. */
+  /** True at the end of the time, but not before as many calls are answered as run concurrently, for a slow node. */
   get isOver(): boolean {
     return this.#now() >= this.#end && (this.#latencies.count >= this.#leastCalls || this.#ranDry);
   }
@@ -43,7 +43,7 @@ export class WorkersMeter {
     this.#last = now;
   }
 
-  /** There is nothing left to do: the time ends here. */
+  /** Call this when no task is left: the time ends here. */
   dry(): void {
     if (this.isOver) return;
     this.#ranDry = true;
@@ -66,7 +66,7 @@ export class WorkersMeter {
     };
   }
 
-  /** Of whole intervals; of all the time where there is none. */
+  /** Rates of whole intervals; without one, the rate of the whole time. */
   #perSecond(elapsedMs: number, mean: number): number[] {
     const whole = Math.floor(elapsedMs / INTERVAL_MS);
     if (whole === 0) return [mean];

@@ -6,15 +6,15 @@ import { queueName, type WorkersLoad, type WorkersResult } from './workers-load.
 import { WorkersMeter } from './workers-meter.ts';
 
 const PID_BYTES = 16;
-/** PIDs are cut from this much randomness at a time. */
+/** Number of random bytes that are generated at once for PIDs. */
 const RANDOM_BYTES = PID_BYTES * 4_096;
-/** Different ones, so that nothing is gained by keeping one of them. */
+/** Number of different payloads. */
 const PAYLOADS = 64;
 
-/** What a call did; undefined: there is nothing left to lease. */
+/** The result of a call; undefined: no task is left. */
 type Done = { readonly tasks: number; readonly latencyMs: number } | undefined;
 
-/** Runs workers of several threads each until the time is over, the tasks are done, or one of them finds nothing to lease. */
+/** Runs workers with several threads each until the time is over, the tasks are done, or one worker finds no task. */
 export async function runWorkers(connections: Connections, load: WorkersLoad): Promise<WorkersResult> {
   const callers = await Promise.all(load.groups.map((_, number) => openCaller(connections, load, `worker ${number}`)));
   const { maxTasks = Number.POSITIVE_INFINITY } = load;

@@ -2,10 +2,10 @@ import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
 
 interface Axis {
-  /** With its unit. */
+  /** Title with the unit. */
   readonly title: string;
   readonly scale: 'log' | 'linear';
-  /** Where its labels are. Default: where they fit. */
+  /** Values with labels. Default: chosen by the chart. */
   readonly values?: readonly number[];
 }
 
@@ -16,7 +16,7 @@ interface Series {
 
 export interface Chart {
   readonly title: string;
-  /** Lines. */
+  /** Lines of the subtitle. */
   readonly subtitle: readonly string[];
   readonly x: Axis;
   readonly y: Axis;
@@ -28,14 +28,14 @@ const HEIGHT = 320;
 const FONT = 'Helvetica, Arial, "Liberation Sans", sans-serif';
 const GREY = '#5b6470';
 const GRID = '#e4e7eb';
-/** Okabe and Ito's, which people who see few colours can tell apart. */
+/** The colours of Okabe and Ito, for people with colour vision deficiency. */
 const COLOURS = ['#d55e00', '#e69f00', '#0072b2', '#009e73', '#cc79a7'];
 const SHAPES = ['square', 'triangle-up', 'circle', 'diamond', 'cross'];
-/** A whole decade shows how steep a curve is; less than this part of one is not worth being shown whole. */
+/** Space at both ends of a logarithmic axis, as a factor. */
 const LOG_MARGIN = 1.25;
 const SWEEP_MARGIN = 0.2;
 
-/** Lines with points and error bars, as SVG that needs no fonts or scripts of its own. */
+/** Draws lines with points and error bars, as SVG without embedded fonts or scripts. */
 export async function drawChart(chart: Chart): Promise<string> {
   const { spec } = compile(specOf(chart));
   const view = new View(parse(spec), { renderer: 'none' });
@@ -120,7 +120,7 @@ function fromZeroScale(values: readonly number[]) {
   return { type: 'linear' as const, domain: [0, Math.max(...values, 0)], nice: true };
 }
 
-/** Of few whole numbers. */
+/** A linear scale for a few whole numbers. */
 function sweepScale(values: readonly number[]) {
   const domain = [Math.min(...values) - SWEEP_MARGIN, Math.max(...values) + SWEEP_MARGIN];
   return { type: 'linear' as const, domain, nice: false, zero: false };
@@ -130,7 +130,7 @@ function axisField(field: string, axis: Axis) {
   return { field, type: 'quantitative' as const, axis: axisOf(axis) };
 }
 
-/** Numbers as people write them: 0.001, 20, 5,000. Without a precision, some become 1.6e+2. */
+/** Numbers in the usual form: 0.001, 20, 5,000. Without a precision, some become 1.6e+2. */
 function axisOf({ title, values }: Axis) {
   return { title, format: ',.12~g', labelOverlap: true, ...(values && { values: [...values] }) };
 }

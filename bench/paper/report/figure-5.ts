@@ -70,7 +70,7 @@ export function figureFive(points: readonly Point[]): Section {
   };
 }
 
-/** From one task a call to the best batch. */
+/** The increase from one task per call to the best batch size. */
 function growthOf(points: readonly Point[], name: string): string {
   const series = seriesOf(points, name);
   const [first] = series;

@@ -7,7 +7,7 @@ import { figureSeven } from './figure-7.ts';
 import type { Section, Table } from './section.ts';
 import { tableOne } from './table-1.ts';
 
-/** In the order of the paper. */
+/** Sections in the order of the paper. */
 const makers: Readonly<Record<Figure, (points: readonly Point[]) => Section>> = {
   'figure-3': figureThree,
   'figure-4': figureFour,
@@ -17,7 +17,7 @@ const makers: Readonly<Record<Figure, (points: readonly Point[]) => Section>> = 
   'figure-7': figureSeven,
 };
 
-/** Of the figures that were measured. */
+/** The sections of the measured figures. */
 export function sectionsOf({ points }: PaperResult): Section[] {
   return Object.entries(makers).flatMap(([figure, make]) => {
     const own = points.filter((point) => point.figure === figure);
@@ -75,7 +75,7 @@ function sectionText({ heading, setUp, charts, table, paper, shows }: Section): 
   ].join('\n\n');
 }
 
-/** What went otherwise than planned. */
+/** Notes about failures, refused calls and loads that ended early. */
 function notes({ points, failures }: PaperResult): string {
   const name = ({ figure, series, x }: Point): string => `${figure}, ${series}${x === 0 ? '' : ` at ${x}`}`;
   const refused = points.filter((point) => point.refused > 0);

@@ -2,17 +2,17 @@ import type { Point } from '../result.ts';
 import type { Spread } from '../spread.ts';
 import type { Chart } from './chart.ts';
 
-/** What the report says of one figure of the paper. */
+/** The section of the report about one figure of the paper. */
 export interface Section {
   readonly heading: string;
-  /** The paper's parameters, and ours where they differ. */
+  /** The paper's parameters, and ours if they differ. */
   readonly setUp: string;
-  /** File name without its ending, and the plot. */
+  /** File name without the extension, and the chart. */
   readonly charts: readonly (readonly [name: string, chart: Chart])[];
   readonly table: Table;
-  /** What the paper says of its own figure. */
+  /** The paper's conclusion from its figure. */
   readonly paper: string;
-  /** What ours shows, with its numbers. */
+  /** The conclusion from our figure, with its numbers. */
   readonly shows: string;
 }
 
@@ -21,10 +21,10 @@ export interface Table {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** What points and error bars of most charts are. */
+/** The meaning of points and error bars in most charts. */
 export const BARS = 'Median, bars from the 20th to the 80th percentile';
 
-/** Three digits that count: 0.123, 4.57, 89.1, 12,300. */
+/** A number with three significant digits: 0.123, 4.57, 89.1, 12,300. */
 export function figure(value: number): string {
   if (!Number.isFinite(value)) return '–';
   if (value === 0) return '0';
@@ -40,7 +40,7 @@ export function percent(part: number): string {
   return Number.isFinite(part) ? `${Math.round(part * 100)} %` : '–';
 }
 
-/** A median between its percentiles. */
+/** A median with its percentiles. */
 export function spread({ median, p20, p80 }: Spread): string {
   return `${figure(median)} (${figure(p20)} to ${figure(p80)})`;
 }
@@ -58,7 +58,7 @@ export function at(points: readonly Point[], series: string, x: number): Point |
   return points.find((point) => point.series === series && point.x === x);
 }
 
-/** Points of a chart with error bars; on a logarithmic axis there is no place for nothing. */
+/** Points of a chart with error bars, without zeros, which a logarithmic axis cannot show. */
 export function drawn(points: readonly Point[], of: (point: Point) => Spread | undefined) {
   return points.flatMap((point) => {
     const value = of(point);

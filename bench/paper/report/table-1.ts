@@ -59,7 +59,7 @@ export function tableOne(points: readonly Point[]): Section {
   };
 }
 
-/** None in a run that was shorter than two intervals. */
+/** A dash for a run of less than two intervals. */
 function variationOf({ variationPercent }: RateSpread): string {
   return variationPercent > 0 ? `${variationPercent.toFixed(1)} %` : '–';
 }

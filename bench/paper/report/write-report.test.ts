@@ -34,7 +34,7 @@ function result(points: readonly Point[], quick = false): PaperResult {
 
 const report = () => readFile(join(dir, 'report.md'), 'utf8');
 
-test('plots with axes, legends and all points of a figure', async () => {
+test('plots have axes, legends and all points of a figure', async () => {
   const series = ['all', 'queue', 'task', 'none'];
   const points = series.flatMap((name, i) =>
     [0.001, 1].map((x) => point({ figure: 'figure-3', series: name, x }, 1_000, 10 ** (3 - i))),
@@ -56,7 +56,7 @@ test('plots with axes, legends and all points of a figure', async () => {
   );
 });
 
-test('shows the paper’s numbers beside ours, and figures that were not measured not at all', async () => {
+test('the report shows the paper’s numbers beside ours, and leaves out figures that were not measured', async () => {
   const points = ['enqueue', 'FIFO enqueue', 'lease + dequeue'].map((operation) =>
     point({ figure: 'table-1', series: `unary: ${operation}`, x: 0 }, 16_300, 1),
   );
@@ -67,7 +67,7 @@ test('shows the paper’s numbers beside ours, and figures that were not measure
   expect(await report()).not.toContain('Figure 5');
 });
 
-test('says when its figures say nothing, and what went otherwise than planned', async () => {
+test('the report has a warning for a quick run, and notes about failures', async () => {
   const points = [
     point(
       { figure: 'figure-4', series: 'reads', x: 1, readsPerS: around(10), readsPer1000Tasks: 2, refused: 7 },

@@ -6,7 +6,7 @@ import { markdownOf, sectionsOf } from './markdown.ts';
 
 const REPORT_FILE = 'report.md';
 
-/** Resolves with the names of the files it wrote. */
+/** Writes the report. Resolves with the names of its files. */
 export async function writeReport(result: PaperResult, out: string): Promise<readonly string[]> {
   await mkdir(out, { recursive: true });
   const sections = sectionsOf(result);

@@ -18,11 +18,11 @@ function read(chunks: readonly Buffer[]): unknown[] {
 }
 
 describe('replies of beanstalkd', () => {
-  test('are cut at the ends of lines and by the length of bodies', () => {
+  test('are split at the ends of lines and by the length of bodies', () => {
     expect(read([bytes])).toEqual(replies);
   });
 
-  test('may be split anywhere on their way', () => {
+  test('are read even if chunks split them anywhere', () => {
     for (let at = 1; at < bytes.length; at++) {
       expect(read([bytes.subarray(0, at), bytes.subarray(at)])).toEqual(replies);
     }

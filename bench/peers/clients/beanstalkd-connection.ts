@@ -2,21 +2,21 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { hostAndPort } from './client.ts';
 
-/** What the server answered: the words of its line, and what followed. */
+/** An answer of the server: the words of its line, and its body. */
 export interface Reply {
   readonly words: readonly string[];
   readonly body: Buffer | undefined;
 }
 
 const CRLF = Buffer.from('\r\n');
-/** The only answer to what is asked here that has a body; its last word is the body's length. */
+/** The only answer here with a body. Its last word is the length of the body. */
 const WITH_BODY = 'RESERVED';
 
-/** Cuts what comes over a connection into replies, however it was split on its way. */
+/** Splits the bytes of a connection into replies, for any chunks. */
 export class ReplyReader {
   readonly #onReply: (reply: Reply) => void;
   #unread: Buffer = Buffer.alloc(0);
-  /** The line whose body is still to come. */
+  /** The line whose body has not arrived completely. */
   #line: readonly string[] | undefined;
 
   constructor(onReply: (reply: Reply) => void) {
@@ -34,7 +34,7 @@ export class ReplyReader {
     this.#unread = this.#unread.subarray(at);
   }
 
-  /** Where the line ends that begins there; undefined: it is not whole yet. */
+  /** Reads the line at an offset. Returns its end; undefined: it has not arrived completely. */
   #readLine(at: number): number | undefined {
     const end = this.#unread.indexOf(CRLF, at);
     if (end < 0) return undefined;
@@ -53,7 +53,7 @@ export class ReplyReader {
   }
 }
 
-/** A connection to beanstalkd on which commands may follow each other without waiting for answers. */
+/** A connection to beanstalkd that pipelines commands. */
 export class BeanstalkdConnection {
   readonly #socket: Socket;
   readonly #waiting: { resolve(reply: Reply): void; reject(error: Error): void }[] = [];
@@ -62,7 +62,7 @@ export class BeanstalkdConnection {
     this.#socket = socket;
     const reader = new ReplyReader((reply) => this.#waiting.shift()?.resolve(reply));
     socket.on('data', (bytes) => reader.read(bytes));
-    socket.on('error', () => {}); // told by close
+    socket.on('error', () => {}); // `close` follows
     socket.on('close', () => {
       for (const { reject } of this.#waiting.splice(0)) reject(new Error('the connection to beanstalkd is closed'));
     });
@@ -74,7 +74,7 @@ export class BeanstalkdConnection {
     return new BeanstalkdConnection(socket);
   }
 
-  /** Sends commands at once; resolves with their answers, in their order. */
+  /** Sends commands together. Resolves with their answers in order. */
   ask(commands: readonly Buffer[]): Promise<Reply[]> {
     const replies = commands.map(
       () => new Promise<Reply>((resolve, reject) => void this.#waiting.push({ resolve, reject })),

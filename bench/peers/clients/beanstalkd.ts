@@ -9,7 +9,7 @@ const LEASE_S = 120;
 const CALL = { kind: 'loop', confirmed: true } as const;
 const RESERVE = Buffer.from('reserve-with-timeout 0\r\n');
 
-/** beanstalkd through a client of our own that pipelines, over several connections in turn. */
+/** beanstalkd through our own pipelining client, over several connections in turn. */
 export async function connectBeanstalkd(endpoint: string): Promise<PeerClient> {
   const connections = await Promise.all(Array.from({ length: CONNECTIONS }, () => BeanstalkdConnection.open(endpoint)));
   const producer = await BeanstalkdConnection.open(endpoint);
@@ -26,7 +26,7 @@ export async function connectBeanstalkd(endpoint: string): Promise<PeerClient> {
     return replies.length;
   };
   const leaseAndComplete = async (most: number): Promise<number> => {
-    const connection = next(); // who reserves a job must delete it
+    const connection = next(); // the connection that reserves a job must delete it
     const replies = await connection.ask(Array.from({ length: most }, () => RESERVE));
     const reserved = replies.filter(({ words }) => words[0] === 'RESERVED');
     if (reserved.length === 0) return 0;

@@ -8,7 +8,7 @@ const CONCURRENCY = 500;
 const TOKEN = 'bench';
 const CALL = { kind: 'loop', confirmed: true } as const;
 
-/** What is used of the library. */
+/** The parts of the library that are used here. */
 interface BullMq {
   readonly Queue: new (name: string, options: object) => Queue;
   readonly Worker: new (name: string, handler: (() => Promise<string>) | null, options: object) => Worker;

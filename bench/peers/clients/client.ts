@@ -1,48 +1,48 @@
-/** Tasks that one call of the batch workloads takes. */
+/** Number of tasks in one call of the batch workloads. */
 export const BATCH = 50;
 
-/** Does an operation once; resolves with the number of tasks it did. 0: there are none left. */
+/** Runs an operation once. Resolves with its number of tasks. 0: no task is left. */
 type Operate = () => Promise<number>;
 
-/** A consumer that the library runs. */
+/** A consumer of the library. */
 export interface Consumer {
-  /** Takes no more, and resolves when what it took is done or given back. */
+  /** Takes no more tasks. Resolves when all taken tasks are done or released. */
   stop(): Promise<void>;
 }
 
-/** How a system does a workload. */
+/** The way in which a system runs a workload. */
 export type Work =
-  /** Called again and again, many at once. */
+  /** An operation that is repeated, with many in progress. */
   | { readonly kind: 'loop'; readonly how: string; readonly confirmed: boolean; readonly operate: Operate }
-  /** Told the tasks it completed, as far as it knows. */
+  /** A consumer that reports the tasks that it has completed, as far as it knows. */
   | {
       readonly kind: 'consume';
       readonly how: string;
       readonly confirmed: boolean;
       start(completed: (tasks: number) => void): Promise<Consumer>;
-      /** Tasks that the server still has: the only way to know where completions are not confirmed. */
+      /** Number of tasks that the server still has. Needed if completions are not confirmed. */
       left?(): Promise<number>;
     };
 
-/** A system under load, as its own client library drives it. */
+/** A system with its own client library. */
 export interface PeerClient extends AsyncDisposable {
-  /** Of the client library, and of the server where only the client can tell. */
+  /** Version of the client library, and of the server if only the client knows it. */
   readonly version: string;
   readonly enqueue: Work & { readonly kind: 'loop' };
   readonly enqueueMany: Work & { readonly kind: 'loop' };
-  /** Each undefined where the library has nothing of the kind. */
+  /** Undefined if the library has no such calls; this also holds for the following ones. */
   readonly leaseComplete?: Work;
   readonly worker?: Work;
   readonly leaseCompleteMany?: Work;
-  /** How a consumer waits for a task. */
+  /** Describes how a consumer waits for a task. */
   readonly waiting: string;
-  /** Enqueues one into the queue where such a consumer waits: another one, which is otherwise empty. */
+  /** Enqueues one task to the queue of the waiting consumer, which is otherwise empty. */
   enqueueToWaiting(): Promise<void>;
-  /** A consumer that takes tasks one at a time, says so, and completes them; resolves when it is about to wait. */
+  /** Starts a consumer that takes, reports and completes one task at a time. Resolves when it is about to wait. */
   wait(received: () => void): Promise<Consumer>;
 }
 
-/** Connects to a server, at `host:port`, and makes an empty queue. */
+/** Connects to a server at `host:port` and creates an empty queue. */
 export type Connect = (endpoint: string) => Promise<PeerClient>;
 
 export function hostAndPort(endpoint: string): { readonly host: string; readonly port: number } {

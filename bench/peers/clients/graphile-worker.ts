@@ -8,7 +8,7 @@ const CONCURRENCY = 500;
 const LISTENING_MS = 500;
 const CALL = { kind: 'loop', confirmed: true } as const;
 
-/** What is used of the library. */
+/** The parts of the library that are used here. */
 interface GraphileWorker {
   readonly Logger: new (factory: () => () => void) => object;
   readonly makeWorkerUtils: (options: object) => Promise<WorkerUtils>;
@@ -55,7 +55,7 @@ export async function connectGraphileWorker(endpoint: string): Promise<PeerClien
   };
   const runnerWork = (how: string, options: object): Work => ({
     kind: 'consume',
-    // It goes on before it knows that a completion was committed.
+    // It continues before it knows that a completion is committed.
     confirmed: false,
     how,
     start: (completed) => start('task', { concurrency: CONCURRENCY, ...options }, () => {}, completed),

@@ -6,7 +6,7 @@ const texts = Array.from({ length: 64 }, () =>
 );
 let next = 0;
 
-/** For systems whose payloads are text: as many characters as the others have bytes, six bits of randomness in each. */
+/** A payload for systems that store text: as many characters as other payloads have bytes, with six random bits each. */
 export function payloadText(): string {
   return texts[next++ % texts.length] ?? '';
 }

@@ -7,11 +7,11 @@ import { connectPool, POOL, postgresAt } from './postgres.ts';
 const QUEUE = 'bench';
 const WAITING = 'waiting';
 const CALL = { kind: 'loop', confirmed: true } as const;
-/** The shortest pause it offers between looks at the database, in seconds; it is told of tasks before. */
+/** Its shortest pause between two polls of the database, in seconds. It is notified of tasks earlier. */
 const POLL_S = 0.5;
 const LISTENING_MS = 500;
 
-/** What is used of the library. */
+/** The parts of the library that are used here. */
 interface PgBossModule {
   readonly PgBoss: new (options: object) => PgBoss;
 }
@@ -29,10 +29,10 @@ interface PgBoss {
   offWork(name: string): Promise<void>;
 }
 
-/** pg-boss. Completed jobs stay in its table, as it comes. */
+/** pg-boss. Completed jobs stay in its table, as by default. */
 export async function connectPgBoss(endpoint: string): Promise<PeerClient> {
   const { PgBoss } = await loadLibrary<PgBossModule>('pg-boss');
-  await (await connectPool(endpoint, 1)).end(); // once it is up
+  await (await connectPool(endpoint, 1)).end(); // waits until it is up
   const settings = { supervise: false, schedule: false, useListenNotify: true };
   const boss = new PgBoss({ ...postgresAt(endpoint), ...settings, max: POOL });
   boss.on('error', () => {}); // calls reject by themselves

@@ -3,34 +3,34 @@ import { loadLibrary } from '../libraries.ts';
 import { POSTGRES_DATABASE, POSTGRES_USER } from '../servers/postgres.ts';
 import { hostAndPort } from './client.ts';
 
-/** What is used of pg. */
+/** The parts of pg that are used here. */
 export interface Pool {
   query<Row = unknown>(query: Query | string): Promise<{ readonly rows: readonly Row[] }>;
   on(event: 'error', listener: (error: Error) => void): unknown;
   end(): Promise<void>;
 }
 
-/** With a name it is prepared once a connection. */
+/** A query with a name is prepared once for each connection. */
 interface Query {
   readonly name: string;
   readonly text: string;
   readonly values?: readonly unknown[];
 }
 
-/** Connections; more are no quicker on a small machine. */
+/** Number of connections. More are not faster on a small machine. */
 export const POOL = 32;
 
 export function postgresAt(endpoint: string): object {
   return { ...hostAndPort(endpoint), user: POSTGRES_USER, database: POSTGRES_DATABASE };
 }
 
-/** Connects once the database takes queries: it accepts connections some time before. */
+/** Connects when the database accepts queries. It accepts connections some time before. */
 export async function connectPool(endpoint: string, max = POOL): Promise<Pool> {
   const { default: pg } = await loadLibrary<{ readonly default: { readonly Pool: new (options: object) => Pool } }>(
     'pg',
   );
   const pool = new pg.Pool({ ...postgresAt(endpoint), max });
-  pool.on('error', () => {}); // of idle connections, when the server ends; queries reject by themselves
+  pool.on('error', () => {}); // errors of idle connections at the end of the server; queries reject by themselves
   for (let attempt = 1; ; attempt++) {
     try {
       await pool.query('SELECT 1');

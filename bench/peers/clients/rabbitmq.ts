@@ -5,14 +5,14 @@ import { BATCH, type Consumer, hostAndPort, type PeerClient, type Work } from '.
 
 const QUEUE = 'bench';
 const WAITING = 'waiting';
-/** A channel confirms and answers in order: more of them wait less for each other. */
+/** Number of channels. A channel answers in order, so several channels wait less for each other. */
 const PUBLISHING_CHANNELS = 10;
 const GETTING_CHANNELS = 500;
 const PUSHING_CHANNELS = 10;
 const PREFETCH = 500;
 const COUNT_EVERY_MS = 100;
 
-/** What is used of the library. */
+/** The parts of the library that are used here. */
 interface Amqp {
   readonly connect: (url: string, options: object) => Promise<Connection>;
 }
@@ -87,7 +87,7 @@ export async function connectRabbitMq(endpoint: string): Promise<PeerClient> {
       confirmed: false,
       how: 'get, ack',
       async operate() {
-        const channel = getting.pop(); // one get at a time on each
+        const channel = getting.pop(); // one get at a time on each channel
         if (channel === undefined) throw new RangeError('there are not enough channels');
         const message = await channel.get(QUEUE);
         if (message !== false) channel.ack(message);
@@ -138,13 +138,13 @@ async function consume(
   }
   return {
     async stop() {
-      // A channel is closed once the broker has read every ack before.
+      // The broker closes a channel after it has read every earlier ack.
       await Promise.all(consumers.map((channel) => channel.close()));
     },
   };
 }
 
-/** What was delivered and not acked comes back a while after its channel is closed. */
+/** Number of messages in the queue, when it does not change any more: unacked messages return some time after the close. */
 async function steadyCount(channel: Channel): Promise<number> {
   for (let last = -1; ; ) {
     const { messageCount } = await channel.checkQueue(QUEUE);
@@ -158,7 +158,7 @@ function channels(count: number, open: () => Promise<Channel>): Promise<Channel[
   return Promise.all(Array.from({ length: count }, open));
 }
 
-/** A broker accepts connections some time before it serves them. */
+/** Retries until the broker serves connections: it accepts them some time before. */
 async function whenItIsUp<T>(connect: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -4,7 +4,7 @@ import { BATCH, type PeerClient } from './client.ts';
 import { payloadText } from './payload.ts';
 import { connectPool, POOL, type Pool } from './postgres.ts';
 
-/** Consumers look at different ends of the queue, and so contend less. */
+/** Number of shards. Consumers begin at different shards, so they contend less. */
 const SHARDS = 16;
 const PAUSE_MS = 10;
 const LEASE = "interval '60 seconds'";
@@ -26,7 +26,7 @@ const schema = (table: string): string => `
   );
   CREATE INDEX ${table}_available ON ${table} (shard, due) WHERE leased_until IS NULL`;
 
-/** Tables of tasks as many build them by hand: shards, leases, and workers that skip each other's locked rows. */
+/** A hand-made table of tasks: shards, leases, and workers that skip each other's locked rows. */
 export async function connectSql(endpoint: string): Promise<PeerClient> {
   const pool = await connectPool(endpoint);
   const tasks = new Tasks(pool, 'task', SHARDS);
@@ -99,13 +99,13 @@ class Tasks {
     return count;
   }
 
-  /** From the first shard that has some, beginning with another one each time. */
+  /** Leases from the first shard that has tasks, beginning with another shard each time. */
   async lease(most: number): Promise<readonly Leased[]> {
     const first = this.#turn++;
     for (let i = 0; i < this.#shards; i++) {
       const { rows } = await this.#pool.query<Leased>({
         name: `${this.#table}-lease`,
-        // By an array, so that the planner looks the rows up by their key even where it knows nothing of the table yet.
+        // With an array, so that the planner uses the key even without statistics of the table.
         text: `
           UPDATE ${this.#table} SET leased_until = now() + ${LEASE}, attempt = attempt + 1
           WHERE id = ANY (ARRAY (

@@ -3,7 +3,7 @@ import { accepts, freePort, LOOPBACK, type ServerKind, Service } from './server.
 
 const command = () => findCommand('beanstalkd', 'apt-get install beanstalkd');
 
-/** beanstalkd with its binlog, synced at every write. */
+/** beanstalkd with its binlog, with a sync at every write. */
 export const beanstalkd: ServerKind = {
   find: command,
   async start(dir) {

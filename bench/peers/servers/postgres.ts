@@ -8,7 +8,7 @@ const INSTALL = 'apt-get install postgresql';
 const command = () => findCommand('postgres', INSTALL);
 const initdb = () => findCommand('initdb', INSTALL);
 
-/** What everybody sets who cares about speed; the rest is as it comes. */
+/** The usual settings for speed; all others have their defaults. */
 const SETTINGS = {
   shared_buffers: '1GB',
   max_wal_size: '8GB',
@@ -19,7 +19,7 @@ const SETTINGS = {
 };
 
 export const POSTGRES_USER = 'bench';
-/** Its first database, which `initdb` makes. */
+/** Its first database, which `initdb` creates. */
 export const POSTGRES_DATABASE = 'postgres';
 
 /** PostgreSQL, which syncs before a commit is acknowledged. */
@@ -48,13 +48,13 @@ export const postgres: ServerKind = {
       endpoint: `${LOOPBACK}:${port}`,
       version: `postgresql ${versionOf(command(), ['--version'], /\) ([\d.]+)/)}`,
       pids: [service.pid],
-      // Ends open connections, but not as a crash.
+      // Closes open connections without a crash.
       stop: () => service.stop('SIGINT'),
     };
   },
 };
 
-/** PostgreSQL refuses to run as root: then as the user that its package made. Undefined: as who we are. */
+/** The user for PostgreSQL, which refuses to run as root: the user of its package. Undefined: the current user. */
 function unprivileged(): { readonly uid: number; readonly gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string): number =>

@@ -7,7 +7,7 @@ const INSTALL = 'apt-get install rabbitmq-server';
 const command = () => findCommand('rabbitmq-server', INSTALL);
 const portMapper = () => findCommand('epmd', INSTALL);
 
-/** One RabbitMQ broker without plug-ins. What is durable about it is the queue: see its client. */
+/** One RabbitMQ broker without plug-ins. Its queue is durable: see the client. */
 export const rabbitmq: ServerKind = {
   find() {
     command();
@@ -21,7 +21,7 @@ export const rabbitmq: ServerKind = {
     await writeFile(at('enabled_plugins'), '[].\n');
     const env: NodeJS.ProcessEnv = {
       PATH: `${dirname(command())}:${process.env.PATH}`,
-      HOME: dir, // of the Erlang cookie
+      HOME: dir, // for the Erlang cookie
       LANG: 'C.UTF-8',
       ERL_EPMD_ADDRESS: LOOPBACK,
       ERL_EPMD_PORT: String(epmdPort),
@@ -36,7 +36,7 @@ export const rabbitmq: ServerKind = {
       RABBITMQ_MNESIA_BASE: at('mnesia'),
       RABBITMQ_PID_FILE: at('pid'),
     };
-    // Otherwise the broker starts one that outlives it.
+    // Otherwise the broker starts an epmd that outlives it.
     const epmd = new Service('epmd', portMapper(), ['-address', LOOPBACK, '-port', String(epmdPort)], { env });
     await epmd.until(() => accepts(epmdPort));
     const broker = new Service('rabbitmq-server', command(), [], { env, cwd: dir });

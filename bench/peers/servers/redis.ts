@@ -3,7 +3,7 @@ import { accepts, freePort, LOOPBACK, type ServerKind, Service } from './server.
 
 const command = () => findCommand('redis-server', 'apt-get install redis-server');
 
-/** Redis with its append-only file, synced before every answer, and without snapshots. */
+/** Redis with its append-only file, with a sync before every answer, and without snapshots. */
 export const redis: ServerKind = {
   find: command,
   async start(dir) {

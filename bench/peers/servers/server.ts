@@ -5,26 +5,26 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Processes } from '../../processes.ts';
 
-/** A server that was started for the comparison, on loopback, with a directory of its own. */
+/** A running server of the comparison, on loopback, with its own directory. */
 export interface RunningServer {
   /** `host:port` */
   readonly endpoint: string;
   readonly version: string;
-  /** Its processes are these and their descendants. */
+  /** Process ids; their descendants are processes of the server, too. */
   readonly pids: readonly number[];
   /** Resolves when its processes have ended. */
   stop(): Promise<void>;
 }
 
-/** How one kind of server is found and started. */
+/** A kind of server. */
 export interface ServerKind {
-  /** Throws `NotInstalledError` where it cannot be started. */
+  /** Throws `NotInstalledError` if it cannot be started. */
   find(): void;
-  /** @param dir is empty, and the server's alone. */
+  /** Starts a server. `dir` must be empty and is used only by this server. */
   start(dir: string, processes: Processes): Promise<RunningServer>;
 }
 
-/** A server ended, or did not begin, or cannot run here. */
+/** A server has ended, did not start, or cannot run on this machine. */
 class ServerFailedError extends Error {
   override readonly name = 'ServerFailedError';
 }
@@ -36,12 +36,12 @@ const POLL_MS = 20;
 const OUTPUT_CHARS = 2_000;
 
 const alive = new Set<ChildProcess>();
-// Before the handler that deletes directories: see processes.ts.
+// Must run before the handler that deletes directories: see processes.ts.
 process.prependListener('exit', () => {
   for (const child of alive) killGroup(child);
 });
 
-/** A process with all that it starts. */
+/** A process with its descendants. */
 export class Service {
   readonly name: string;
   readonly #child: ChildProcess;
@@ -50,7 +50,7 @@ export class Service {
 
   constructor(name: string, command: string, args: readonly string[], options: SpawnOptions = {}) {
     this.name = name;
-    // In a process group of its own, which is what ends with it.
+    // In its own process group, which ends with it.
     const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
     this.#child = child;
     alive.add(child);
@@ -74,7 +74,7 @@ export class Service {
     return this.#child.pid;
   }
 
-  /** Resolves when it is there, whatever that means; asks again and again. */
+  /** Repeats the check until it returns true. */
   async until(isThere: () => Promise<boolean>): Promise<void> {
     const end = performance.now() + START_MS;
     while (!(await isThere())) {
@@ -86,7 +86,7 @@ export class Service {
     }
   }
 
-  /** With this signal, and after a while without mercy. What it started and left behind ends too. */
+  /** Sends the signal, and later SIGKILL. Ends all processes of the group. */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     if (alive.has(this.#child)) {
       this.#child.kill(signal);
@@ -98,7 +98,7 @@ export class Service {
   }
 }
 
-/** A port that was free a moment ago: these servers cannot be asked to choose one. */
+/** A free port, for servers that cannot choose one themselves. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, LOOPBACK);
   await once(server, 'listening');
@@ -126,6 +126,6 @@ function killGroup({ pid }: ChildProcess): void {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // nobody is left
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // no process is left
   }
 }

@@ -1,6 +1,6 @@
 import type { ServerKind } from './server.ts';
 
-/** One node, as users start it. */
+/** One node with default settings. */
 export const taskmaster: ServerKind = {
   find() {},
   async start(dir, processes) {

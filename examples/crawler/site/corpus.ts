@@ -2,7 +2,7 @@ import type { Dirent } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, join, relative, sep } from 'node:path';
-import { declarationHtml, indexHtml, packageHtml } from './render.ts';
+import { declarationHtml, indexHtml, type PackagePages, packageHtml } from './render.ts';
 
 /** One page of the site. */
 interface CorpusPage {
@@ -12,18 +12,6 @@ interface CorpusPage {
 
 /** The pages of the site by URL path, `/` included. */
 export type Corpus = ReadonlyMap<string, CorpusPage>;
-
-/** What the site shows of one installed package. */
-export interface PackagePages {
-  readonly name: string;
-  readonly version: string;
-  /** URL path of the package's own page, with a slash at the end. */
-  readonly path: string;
-  readonly description: string;
-  readonly dependencies: readonly string[];
-  /** Its documents below `path`, with `/` between folders. */
-  readonly documents: readonly string[];
-}
 
 interface InstalledPackage {
   readonly name: string;

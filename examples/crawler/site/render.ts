@@ -1,5 +1,16 @@
 import { posix } from 'node:path';
-import type { PackagePages } from './corpus.ts';
+
+/** What the site shows of one installed package. */
+export interface PackagePages {
+  readonly name: string;
+  readonly version: string;
+  /** URL path of the package's own page, with a slash at the end. */
+  readonly path: string;
+  readonly description: string;
+  readonly dependencies: readonly string[];
+  /** Its documents below `path`, with `/` between folders. */
+  readonly documents: readonly string[];
+}
 
 const escapes: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 

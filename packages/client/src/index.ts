@@ -3,16 +3,24 @@
  *
  * - `connect(endpoints | options)` → `TaskMasterClient`; `clientOver(transport)` for an engine in the same process.
  * - `client.queue<T>(name, { codec, schema })` → `Queue<T>`: `enqueue`, `enqueueMany`, `lease`, `peek`, `get`, `stats`,
- *   `delete`, `resetLeases`, and `task` for a part of a larger change.
+ *   `delete`, `resetLeases`, and `task` for a task that is enqueued with other changes.
  * - `client.update()` → `Update`: an atomic change, `commit()`.
  * - `client.worker(queues, handler, options)` → `Worker`: `start`, `run`, `stop`.
- * - `client.cluster` → `Cluster`: `members`, `partitions`, `drain`, `remove`.
- * - Every rejection is a `TaskMasterError`; misuse of this API is a `TypeError`.
+ * - `client.cluster` → `Cluster`: `members`, `partitions`, `drain`, `remove`, `backupPartition`.
+ * - Calls reject with a `TaskMasterError`, and with a `TypeError` for wrong use of this API.
  */
 
-export type { QueueStats, QueueTotals, UnreachableNode } from '@taskmaster/proto';
+export type {
+  BackupEnd,
+  BackupHeader,
+  BackupPoint,
+  QueueStats,
+  QueueTotals,
+  UnreachableNode,
+} from '@taskmaster/proto';
 export { clientOver, type DataOf, type QueueOptions, type SchemaQueueOptions, TaskMasterClient } from './api/client.ts';
 export {
+  type BackupOptions,
   Cluster,
   type ClusterMember,
   type ClusterMembers,
@@ -29,6 +37,7 @@ export {
 } from './api/cluster.ts';
 export { connect } from './api/connect.ts';
 export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
+export type { BackupPart } from './calls/backup-parts.ts';
 export type { Leased } from './leases/lease.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
 export type { LeaseOptions } from './tasks/lease-tasks.ts';

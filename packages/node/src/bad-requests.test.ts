@@ -53,7 +53,10 @@ describe('a bad request over gRPC', () => {
 describe('a bad request in process', () => {
   const engine = fakeEngine();
   const log = keptLog();
-  const transport = new InProcessTransport({ handlers: createHandlers(engine, log), log, close: async () => {} });
+  const transport = new InProcessTransport({
+    ...{ handlers: createHandlers(engine, log), backup: async function* () {}, log },
+    close: async () => {},
+  });
 
   test.each(badRequests)('$what: $reason', async ({ reason, field, call }) => {
     const error = await rejectionOf(call(transport));

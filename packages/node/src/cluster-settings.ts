@@ -18,6 +18,13 @@ export function memberSettings(
   { host, gossipPort, join, cluster }: NodeConfig,
   rest: Pick<MemberSettings, 'grpcPort' | 'httpPort' | 'keys' | 'version'>,
 ): MemberSettings {
-  const { advertiseHost, transfersAtOnce, transferBytesPerSecond } = cluster;
-  return { ...rest, listen: { host, port: gossipPort }, join, advertiseHost, transfersAtOnce, transferBytesPerSecond };
+  const { advertiseHost, maxConcurrentTransfers, maxTransferBytesPerSecond } = cluster;
+  return {
+    ...rest,
+    listen: { host, port: gossipPort },
+    join,
+    advertiseHost,
+    maxConcurrentTransfers,
+    maxTransferBytesPerSecond,
+  };
 }

@@ -1,10 +1,13 @@
 import {
+  type BackupUpstream,
   callService,
   createRouterService,
+  forwardBackups,
   NodePool,
   Router,
   type RouterLimits,
   type Routes,
+  streamFromService,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,
@@ -12,36 +15,41 @@ import {
   type UpstreamPipe,
 } from '@taskmaster/proxy/router';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import type { RawService, StreamSession, UnaryHandler } from '@taskmaster/server/service';
+import type { RawService, StreamingHandler, StreamSession, UnaryHandler } from '@taskmaster/server/service';
 
 export interface ColocatedOptions {
   /** The node's own service. */
   readonly own: RawService;
-  /** The node's own address, as the routes have it; undefined until it is known. */
+  /** Sends the node's own partitions to backups. */
+  readonly ownBackup: StreamingHandler;
+  /** The node's own address as the routes have it; undefined until it is known. */
   readonly address: () => string | undefined;
   readonly routes: Routes;
   readonly log: Log;
   readonly limits?: RouterLimits;
-  /** How the other nodes are reached. Default: gRPC channels of its own. */
-  readonly others?: Upstream & Disposable;
+  /** Calls to the other nodes. Default: gRPC channels that this router opens. */
+  readonly others?: Upstream & BackupUpstream & Disposable;
 }
 
 /** A router in front of a node. Disposing of it closes its connections. */
 export interface Colocated extends Disposable {
-  /** Answers for the whole cluster. */
+  /** Serves calls for the whole cluster. */
   readonly service: RawService;
+  /** Sends partitions of the whole cluster to backups. */
+  readonly backup: StreamingHandler;
   readonly router: Router;
-  /** Ends calls that wait; others go on until it is disposed of. */
+  /** Ends waiting calls. Other calls go on until this is disposed of. */
   stop(): void;
 }
 
 /**
- * Lets a node answer for the whole cluster: calls of its own partitions are made directly, the others are sent on. What a
- * proxy or another node has sent here is never sent on: the node answers it or says NOT_HOLDER.
+ * Lets a node serve calls for the whole cluster. Calls for its own partitions go directly to its engine; other calls go to their
+ * holders. A call from a proxy or from another node is never sent on: the node serves it or refuses it with NOT_HOLDER.
  */
-export function colocate({ own, address, routes, log, limits, others }: ColocatedOptions): Colocated {
+export function colocate(options: ColocatedOptions): Colocated {
+  const { own, ownBackup, address, routes, log, limits, others } = options;
   const pool = others ?? new NodePool();
-  const upstream = new LocalFirst(own, address, pool, log);
+  const upstream = new LocalFirst({ own, ownBackup, address, others: pool, log });
   const router = new Router({ routes, upstream, clock: new SystemClock(), random: systemRandom, log, limits });
   const spread = createRouterService(router);
   const unary: Record<string, UnaryHandler> = {};
@@ -49,7 +57,9 @@ export function colocate({ own, address, routes, log, limits, others }: Colocate
     const spreadHandler = spread.unary[method] ?? handler;
     unary[method] = (request, caller) => (caller.routed ? handler : spreadHandler)(request, caller);
   }
+  const spreadBackup = forwardBackups(router, upstream);
   return {
+    backup: (request, caller) => (caller.routed ? ownBackup : spreadBackup)(request, caller),
     service: {
       unary,
       openStream: (origin): StreamSession => (origin.routed ? own : spread).openStream(origin),
@@ -63,30 +73,35 @@ export function colocate({ own, address, routes, log, limits, others }: Colocate
   };
 }
 
-/** Calls of this very node skip the network. */
-class LocalFirst implements Upstream {
-  readonly #own: RawService;
-  readonly #address: () => string | undefined;
-  readonly #others: Upstream;
-  readonly #log: Log;
+interface LocalFirstOptions extends Pick<ColocatedOptions, 'own' | 'ownBackup' | 'address' | 'log'> {
+  readonly others: Upstream & BackupUpstream;
+}
 
-  constructor(own: RawService, address: () => string | undefined, others: Upstream, log: Log) {
-    this.#own = own;
-    this.#address = address;
-    this.#others = others;
-    this.#log = log;
+/** Calls for this node skip the network. */
+class LocalFirst implements Upstream, BackupUpstream {
+  readonly #options: LocalFirstOptions;
+
+  constructor(options: LocalFirstOptions) {
+    this.#options = options;
   }
 
   isLocal(address: string): boolean {
-    return address === this.#address();
+    return address === this.#options.address();
   }
 
   unary(address: string, method: UnaryMethod, request: Uint8Array, options: UpstreamCallOptions): Promise<Uint8Array> {
-    if (!this.isLocal(address)) return this.#others.unary(address, method, request, options);
-    return callService(this.#own, method, request, options, this.#log);
+    const { own, others, log } = this.#options;
+    if (!this.isLocal(address)) return others.unary(address, method, request, options);
+    return callService(own, method, request, options, log);
+  }
+
+  backupPartition(address: string, request: Uint8Array, options: UpstreamCallOptions): AsyncIterable<Uint8Array> {
+    const { ownBackup, others, log } = this.#options;
+    if (!this.isLocal(address)) return others.backupPartition(address, request, options);
+    return streamFromService(ownBackup, request, options, log);
   }
 
   stream(address: string, options: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
-    return this.#others.stream(address, options, listener);
+    return this.#options.others.stream(address, options, listener);
   }
 }

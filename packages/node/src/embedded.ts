@@ -6,21 +6,26 @@ import type { EngineConfig } from './engine/config.ts';
 import { openEngine } from './engine/engine.ts';
 import { InProcessTransport } from './in-process-transport.ts';
 import { openRocksStore, type RocksStoreOptions } from './store/rocks-store.ts';
+import { version } from './version.ts';
 
 export interface EmbeddedOptions extends Partial<EngineConfig> {
-  /** Directory of the data; created if it is missing. One process at a time can use it. */
+  /** Data directory; created if missing. Only one process at a time can use it. */
   readonly dir: string;
-  /** Sizes of the store underneath, and whether it compresses. */
-  readonly store?: Pick<RocksStoreOptions, 'cacheBytes' | 'memtableBytes' | 'reserveBytes' | 'compression'>;
-  /** Of the client itself. */
+  /** Memory, disk reserve and compression of the store. */
+  readonly store?: Pick<
+    RocksStoreOptions,
+    'blockCacheBytes' | 'memtableBytes' | 'reserveBytes' | 'dictionaryCompression'
+  >;
+  /** Options of the client. */
   readonly client?: ClientOptions;
   /** Default: warnings and errors, as JSON lines on standard error. */
   readonly log?: Log;
 }
 
 /**
- * Opens a queue of this process's own: the same engine and the same client, no node and no network. Closing the client
- * finishes what is in flight and closes the data. Throws `StoreLockedError`, `StoreCorruptError` and the like.
+ * Opens an engine inside this process, without a node or a network. It is used through the same client. Closing the client
+ * finishes requests in progress and closes the data. Rejects with `StoreNewerError`, `StoreLockedError`, `StoreCorruptError` or
+ * another error of the store.
  *
  * ```ts
  * await using client = await openEmbedded({ dir: './data' });
@@ -33,11 +38,13 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMaster
   const flush = durability?.kind === 'relaxed' ? { flushIntervalMs: durability.flushIntervalMs } : {};
 
   await using opened = new AsyncDisposableStack();
-  const store = opened.use(await openRocksStore({ ...sizes, ...flush, dir, log }));
+  const store = opened.use(await openRocksStore({ ...sizes, ...flush, dir, release: version, log }));
   const engine = await openEngine({ store, clock: new SystemClock(), random: systemRandom, config, log });
   opened.defer(() => engine.stop());
 
   const running = opened.move();
   const handlers = createHandlers(engine, log);
-  return clientOver(new InProcessTransport({ handlers, log, close: () => running.disposeAsync() }), client);
+  const backup = engine.backups.backup.bind(engine.backups);
+  const close = () => running.disposeAsync();
+  return clientOver(new InProcessTransport({ handlers, backup, log, close }), client);
 }

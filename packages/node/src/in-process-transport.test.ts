@@ -12,16 +12,16 @@ import {
 import { createHandlers } from '@taskmaster/server/service';
 import { aLease, anEnqueue, anUpdate, bytes, fakeEngine, keptLog } from '@taskmaster/server/testing';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { InProcessTransport } from './in-process-transport.ts';
+import { InProcessTransport, type InProcessTransportOptions } from './in-process-transport.ts';
 
-function setUp(does: Partial<TaskEngine>) {
+function setUp(does: Partial<TaskEngine>, backup: InProcessTransportOptions['backup'] = async function* () {}) {
   const engine = fakeEngine(does);
   const log = keptLog();
   let closed = 0;
   const close = async () => {
     closed++;
   };
-  const transport = new InProcessTransport({ handlers: createHandlers(engine, log), log, close });
+  const transport = new InProcessTransport({ handlers: createHandlers(engine, log), backup, log, close });
   return { engine, log, transport, closed: () => closed };
 }
 

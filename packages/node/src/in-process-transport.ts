@@ -5,6 +5,8 @@ import {
   withMaybeApplied,
 } from '@taskmaster/client/transport';
 import type {
+  BackupPartitionRequest,
+  BackupPartitionResponse,
   DeleteQueueRequest,
   DeleteQueueResponse,
   GetQueueStatsRequest,
@@ -28,14 +30,16 @@ import { type Caller, type Handlers, refusalOf, toWireError } from '@taskmaster/
 
 export interface InProcessTransportOptions {
   readonly handlers: Handlers;
+  /** Sends a partition; see `Backups`. */
+  readonly backup: (request: BackupPartitionRequest, signal: AbortSignal) => AsyncIterable<BackupPartitionResponse>;
   readonly log: Log;
-  /** Ends what the handlers work on; called once, when the transport is closed. */
+  /** Closes the engine behind the handlers. Called once, when the transport is closed. */
   readonly close: () => Promise<void>;
 }
 
 /**
- * Calls an engine of the same process: no network, the same validation, the same errors. Payloads are copied on their way
- * in and out, so that neither side can change what the other one holds.
+ * Calls an engine in the same process, with the same validation and the same errors as over gRPC. Payloads are copied in both
+ * directions, so that neither side can change data of the other.
  */
 export class InProcessTransport implements Transport {
   readonly reachableFrom = undefined;
@@ -80,6 +84,23 @@ export class InProcessTransport implements Transport {
     return this.#run(options, 0, ({ resetLeases }) => resetLeases(request));
   }
 
+  async *backupPartition(
+    request: BackupPartitionRequest,
+    options?: TransportCallOptions,
+  ): AsyncGenerator<BackupPartitionResponse, undefined> {
+    const call = new InProcessCall();
+    this.#calls.add(call);
+    try {
+      if (this.#closed !== undefined) throw closed();
+      using _limits = call.limitBy(options, 0);
+      yield* this.#options.backup(request, call.signal);
+    } catch (thrown) {
+      throw errorFromWire(toWireError(refusalOf(thrown, this.#options.log)));
+    } finally {
+      this.#calls.delete(call);
+    }
+  }
+
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -90,7 +111,7 @@ export class InProcessTransport implements Transport {
   }
 
   async #close(): Promise<void> {
-    for (const call of this.#calls) call.giveUp(closed());
+    for (const call of this.#calls) call.cancel(closed());
     await this.#options.close();
   }
 
@@ -106,11 +127,11 @@ export class InProcessTransport implements Transport {
     try {
       if (this.#closed !== undefined) throw closed();
       using _limits = call.limitBy(options, waitMs);
-      if (call.gone) return await call.givenUp;
+      if (call.gone) return await call.cancelled;
       hasBegun = true;
-      return await Promise.race([call.givenUp, run(handlers, call)]);
+      return await Promise.race([call.cancelled, run(handlers, call)]);
     } catch (thrown) {
-      // What is given up goes on nevertheless.
+      // The engine finishes a cancelled call nevertheless.
       throw withMaybeApplied(errorFromWire(toWireError(refusalOf(thrown, log))), hasBegun && call.gone);
     } finally {
       this.#calls.delete(call);
@@ -118,20 +139,20 @@ export class InProcessTransport implements Transport {
   }
 }
 
-/** One call in flight, and the one who made it. */
+/** A call in progress. */
 class InProcessCall implements Caller {
   readonly address = 'in process';
   readonly #abort = new AbortController();
-  readonly #givenUp = Promise.withResolvers<never>();
+  readonly #cancelled = Promise.withResolvers<never>();
 
   constructor() {
-    // It is raced against the answer; when the answer wins, nobody looks at it any more.
-    this.#givenUp.promise.catch(() => {});
+    // If the answer comes first, the rejection has no other listener.
+    this.#cancelled.promise.catch(() => {});
   }
 
-  /** Rejects once the caller wants no answer any more. */
-  get givenUp(): Promise<never> {
-    return this.#givenUp.promise;
+  /** Rejects when the call is cancelled. */
+  get cancelled(): Promise<never> {
+    return this.#cancelled.promise;
   }
 
   get gone(): boolean {
@@ -142,18 +163,18 @@ class InProcessCall implements Caller {
     return this.#abort.signal;
   }
 
-  giveUp(reason: Refusal): void {
-    this.#givenUp.reject(reason);
+  cancel(reason: Refusal): void {
+    this.#cancelled.reject(reason);
     this.#abort.abort();
   }
 
-  /** Gives up when the caller's signal or time says so, until disposed of. */
+  /** Cancels the call at the caller's signal or timeout, until disposed of. */
   limitBy(options: TransportCallOptions | undefined, waitMs: number): Disposable {
     const { signal, timeoutMs } = options ?? {};
-    const onAbort = () => this.giveUp(new Refusal('CANCELLED', 'the call was given up by its signal'));
+    const onAbort = () => this.cancel(new Refusal('CANCELLED', 'the caller cancelled the call'));
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
-    const timer = timeoutMs === undefined ? undefined : this.#giveUpAfter(timeoutMs + waitMs);
+    const timer = timeoutMs === undefined ? undefined : this.#cancelAfter(timeoutMs + waitMs);
     return {
       [Symbol.dispose]: () => {
         signal?.removeEventListener('abort', onAbort);
@@ -162,10 +183,10 @@ class InProcessCall implements Caller {
     };
   }
 
-  #giveUpAfter(ms: number): NodeJS.Timeout | undefined {
-    // setTimeout takes longer times for 1 ms.
+  #cancelAfter(ms: number): NodeJS.Timeout | undefined {
+    // `setTimeout` treats longer times as 1 ms.
     if (!(ms <= 0x7fffffff)) return undefined;
-    return setTimeout(() => this.giveUp(new Refusal('DEADLINE_EXCEEDED', `no answer within ${ms} ms`)), ms);
+    return setTimeout(() => this.cancel(new Refusal('DEADLINE_EXCEEDED', `no answer within ${ms} ms`)), ms);
   }
 }
 

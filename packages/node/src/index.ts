@@ -1,8 +1,8 @@
 /**
  * A TaskMaster node.
  *
- * - `startNode(settings)` → `RunningNode`: serves gRPC and HTTP from this process; the command `taskmaster-node` does it.
- * - `openEmbedded({ dir })` → `TaskMasterClient`: the same engine without a network.
+ * - `startNode(settings)` → `RunningNode`: runs a node in this process, as the command `taskmaster-node` does.
+ * - `openEmbedded({ dir })` → `TaskMasterClient`: uses the engine without a network.
  */
 
 export type { Log } from '@taskmaster/server/ports';
@@ -12,4 +12,10 @@ export type { NodeConfig, NodeConfigInput } from './config.ts';
 export { type EmbeddedOptions, openEmbedded } from './embedded.ts';
 export type { EngineConfig } from './engine/config.ts';
 export { type RunningNode, type StartNodeOptions, startNode } from './node.ts';
-export { StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from './ports/store.ts';
+export {
+  StoreCorruptError,
+  StoreFailedError,
+  StoreFullError,
+  StoreLockedError,
+  StoreNewerError,
+} from './ports/store.ts';

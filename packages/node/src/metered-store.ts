@@ -2,7 +2,7 @@ import type { Key } from '@taskmaster/server/domain';
 import type { Family, KeyRange, Row, ScanLimit, Store, StoreSize, StoreState } from './ports/store.ts';
 import type { WriteBatch } from './ports/write-batch.ts';
 
-/** A store that tells how long its synced writes took. */
+/** A store that reports the size and duration of each synced write. */
 export class MeteredStore implements Store {
   readonly #store: Store;
   readonly #committed: (bytes: number, durationMs: number) => void;

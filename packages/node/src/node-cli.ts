@@ -1,7 +1,9 @@
 #!/usr/bin/env node
-import { createRequire } from 'node:module';
-import { run } from './cli/program.ts';
+import { boundMemory, NODE_BOUNDS } from '@taskmaster/server/memory-bounds';
+import { version } from './version.ts';
 
-const { version } = createRequire(import.meta.url)('../package.json') as { readonly version: string };
+boundMemory(NODE_BOUNDS);
+// Loaded only now, because the program may have been executed again.
+const { run } = await import('./cli/program.ts');
 
 process.exit(await run(process.argv.slice(2), version));

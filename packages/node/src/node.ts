@@ -1,11 +1,12 @@
-import { createRequire } from 'node:module';
-import { LateRoutes } from '@taskmaster/server/cluster-view';
+import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
 import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
 import { assertResolves, type HeldPort, holdPort } from '@taskmaster/server/gossip';
 import {
   type ClusterHandlers,
+  createBackupService,
   createClusterService,
   createPeerService,
+  encodedBackup,
   GrpcServer,
   PeerNetwork,
   PeerSeal,
@@ -21,6 +22,7 @@ import {
   hostPort,
   LateService,
   refusalOf,
+  type StreamingHandler,
   toWireError,
 } from '@taskmaster/server/service';
 import { MemberRoutes } from './cluster/member-routes.ts';
@@ -37,68 +39,68 @@ import { nodeRoutes } from './http/node-routes.ts';
 import { MeteredStore } from './metered-store.ts';
 import type { Store } from './ports/store.ts';
 import { openRocksStore } from './store/rocks-store.ts';
-
-const { version } = createRequire(import.meta.url)('../package.json') as { readonly version: string };
+import { version } from './version.ts';
 
 export interface StartNodeOptions {
   /** Default: JSON lines on standard error, at the level of the settings. */
   readonly log?: Log;
-  /** Gives the start up: of use while the node asks to join a cluster. `startNode` rejects with its reason. */
+  /** Aborts the start, for example while the node asks to join a cluster. `startNode` rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** A node that serves. Disposing of it stops it. */
+/** A running node. Disposing of it stops it. */
 export interface RunningNode extends AsyncDisposable {
-  /** `host:port` of gRPC, with the port that was really taken. */
+  /** `host:port` of gRPC, with the actual port. */
   readonly grpcAddress: string;
   /** `host:port` of HTTP. */
   readonly httpAddress: string;
-  /** Its place in a cluster; undefined for a node that stands alone. */
+  /** The node as a member of its cluster; undefined for a node without a cluster. */
   readonly member: RunningMember | undefined;
-  /** Finishes what is in flight, for at most `stopGraceMs`, then closes everything. */
+  /** Finishes requests in progress, for at most `shutdownTimeoutMs`, then closes everything. */
   stop(): Promise<void>;
 }
 
-/** A running node's place in its cluster. */
+/** A running node as a member of its cluster. */
 export interface RunningMember {
   readonly name: string;
   readonly clusterId: string;
-  /** `host:port` that others reach it at. */
+  /** gRPC address (`host:port`) that other nodes use for this node. */
   readonly rpcAddress: string;
   readonly gossipAddress: string;
-  /** Hands everything over and leaves the cluster; resolves when that is done. The node is of no more use then. */
+  /** Hands all partitions over and leaves the cluster. Resolves when both are done; the node serves nothing afterwards. */
   drain(signal?: AbortSignal): Promise<void>;
-  /** Resolves when it has left, however it came to that; never if it stays. */
+  /** Resolves when the node has left the cluster, for whatever reason. */
   readonly left: Promise<void>;
   /**
-   * Resolves once another member has said that this one still is a member: until then it serves nothing. Rejects where that
-   * cannot be any more.
+   * Resolves when another member has confirmed that this node is still a member. Until then the node serves nothing. Rejects
+   * if the node is no longer a member.
    */
   readonly confirmed: Promise<void>;
   /**
-   * Resolves when it learns that an operator gave it up, or that its data directory is an older copy: it is of no more use
-   * then. Never otherwise.
+   * Resolves when the node learns that it was removed, or that its data directory is an older copy. The node serves nothing
+   * afterwards.
    */
   readonly barred: Promise<void>;
-  /** Why it serves nothing at present, for people; undefined while it does. */
+  /** Why the node serves nothing now, as text for operators; undefined while it serves. */
   readonly problem: string | undefined;
 }
 
-/** The parts that are open; those that are not are undefined. */
+/** The open parts of a node. A part that is not open yet is undefined. */
 interface Parts {
   store?: Store;
   engine?: TaskEngine;
+  backup?: StreamingHandler;
   grpc?: GrpcServer;
   grpcAddress?: string;
   member?: Member;
-  /** Why it is not a member yet. */
+  /** What the node waits for before it is a member, as text for operators; undefined afterwards. */
   joining?: string;
 }
 
 /**
- * Starts a node: HTTP first, so that it can say that the node is starting, then the store, the engine, gRPC and, in a
- * cluster, its place there. Throws `InvalidConfigError`, `ClusterStartError`, the store's errors (`StoreLockedError`,
- * `StoreCorruptError`, …), or the system's (`EADDRINUSE`); then nothing is left open.
+ * Starts a node. HTTP starts first, so that `/readyz` can report the start; then the store, the engine, gRPC and, in a cluster,
+ * the membership. Rejects with `InvalidConfigError`, `ClusterStartError`, errors of the store (`StoreNewerError`, `StoreLockedError`,
+ * `StoreCorruptError`, …) or of the system (`EADDRINUSE`). Then everything is closed again.
  */
 export async function startNode(settings: NodeConfigInput = {}, options: StartNodeOptions = {}): Promise<RunningNode> {
   const config = completeConfig(settings);
@@ -112,7 +114,13 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
-  const rocks = await openRocksStore({ dir: config.dataDir, ...config.store, log, ...flushOf(config) });
+  const rocks = await openRocksStore({
+    dir: config.dataDir,
+    release: version,
+    ...config.store,
+    log,
+    ...flushOf(config),
+  });
   const turns = new FairTurns();
   const store = new MeteredStore(rocks, (bytes, durationMs) => {
     metrics.committed(bytes, durationMs);
@@ -135,6 +143,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
         createClusterService(() => parts.member?.administration ?? joiningOf(parts)),
         createPeerService(() => parts.member?.handlers, seal),
       ],
+      streaming: [createBackupService(lateBackup(parts))],
       isServing: () => isReady(healthOf(parts)),
       observer: metrics,
       log,
@@ -149,47 +158,50 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   let listening: number | undefined;
   let gossipPort: HeldPort | undefined;
   opened.defer(() => gossipPort?.release());
-  // Of use where the start ends before the node serves; otherwise it has been stopped already.
-  opened.defer(() => (parts.grpc ? grpc.stop(config.stopGraceMs) : undefined));
+  // For a start that fails before the node serves. Otherwise gRPC has stopped already.
+  opened.defer(() => (parts.grpc ? grpc.stop(config.shutdownTimeoutMs) : undefined));
   const role = await takeStartingRole(startingRoleSettings(config), {
-    ...{ memberStore, call, clock, log },
+    ...{ memberStore, call, clock, log, release: releaseOf(version) },
     inspect: () => inspectStore(store),
-    // Callers learn meanwhile what the node waits for.
+    // gRPC listens before the node asks to join, so that callers learn what the node waits for.
     prepare: async () => {
-      parts.joining = 'it asks for its place';
+      parts.joining = 'it asks a member to admit it';
       if (config.cluster.advertiseHost !== '') await assertResolves(config.cluster.advertiseHost);
       gossipPort = await holdPort(host, config.gossipPort);
       listening = await listen();
     },
     signal: options.signal ?? new AbortController().signal,
     onAsking: (problem) => {
-      parts.joining = `no member takes it in: ${problem}`;
+      parts.joining = `no member admits it: ${problem}`;
     },
   });
   const clustered = role.kind === 'member';
-  if (clustered) parts.joining = 'it takes its place';
+  if (clustered) parts.joining = 'it becomes active';
   const engineConfig = engineConfigOf(config, clustered ? role.partitions : undefined);
   const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfig, clustered, log });
   opened.defer(() => engine.stop());
   warnOfPartitions(config.engine.partitions, engine.partitions.count, log);
-  // Nothing is committed before the agent watches over what is held.
+  // Commits wait until the agent guards the partitions of this node.
   if (clustered) {
-    const refused = Promise.reject(new Refusal('STARTING', 'the node takes its place'));
-    // Not everybody who is told waits for it.
+    const refused = Promise.reject(new Refusal('STARTING', 'the node is joining its cluster'));
+    // Not every caller awaits it, and Node.js reports unhandled rejections.
     refused.catch(() => {});
     engine.partitions.guard(() => refused);
   }
   parts.engine = engine;
 
   const own = createNodeService(createHandlers(engine, log), turns);
+  if (clustered) engine.backups.identify(role.identity);
+  const ownBackup = encodedBackup((request, { signal }) => engine.backups.backup(request, signal));
   const routes = new LateRoutes();
   const address = (): string | undefined => parts.member?.rpcAddress;
-  const router = clustered && config.withProxy ? colocate({ own, address, routes, log }) : undefined;
+  const router = clustered && config.withRouter ? colocate({ own, ownBackup, address, routes, log }) : undefined;
   if (router !== undefined) opened.use(router);
-  // Declared last but for the member, so that a stop begins here: long polls end before anything waits for their
+  // Deferred after all but the member, so that a stop begins here: long polls must end before anything waits for their
   // connections.
-  opened.defer(() => stopServing(grpc, router, engine, config.stopGraceMs));
+  opened.defer(() => stopServing(grpc, router, engine, config.shutdownTimeoutMs));
   service.become(router?.service ?? own);
+  parts.backup = router?.backup ?? ownBackup;
   const takenPort = listening ?? (await listen());
   const grpcAddress = hostPort(host, takenPort);
 
@@ -198,6 +210,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     const member = await openMember(memberSettings(config, { grpcPort: takenPort, httpPort, keys, version }), {
       ...{ role, memberStore, partitions: engine.partitions, call, clock, log },
       random: systemRandom,
+      handedOver: (frozenMs) => metrics.handedOver(frozenMs),
     });
     opened.use(member);
     routes.become(new MemberRoutes(member.agent, member.membership));
@@ -214,7 +227,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     grpc.becameReady();
     log.info(facts, 'serving');
   };
-  // Who never is confirmed says why elsewhere.
+  // A node that is never confirmed logs the reason elsewhere.
   if (member) member.confirmed.then(serving).catch(() => {});
   else serving();
   let stopped: Promise<void> | undefined;
@@ -227,10 +240,18 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
 
 function warnOfPartitions(wanted: number, count: number, log: Log): void {
   if (wanted === count || wanted === completeConfig({}).engine.partitions) return;
-  log.warn({ wanted, count }, `--engine-partitions counts only at the very beginning: there are ${count} partitions`);
+  log.warn({ wanted, count }, `--engine-partitions has no effect on existing data: there are ${count} partitions`);
 }
 
-/** What operators are told by a node that has no place yet. Undefined: it is not to have one. */
+/** Refuses backups until the engine is open. */
+function lateBackup(parts: Parts): StreamingHandler {
+  return async function* (request, caller) {
+    if (parts.backup === undefined) throw new Refusal('STARTING', explainHealth(healthOf(parts)));
+    yield* parts.backup(request, caller);
+  };
+}
+
+/** Refuses the calls of operators while the node is joining; undefined for a node without a cluster. */
 function joiningOf(parts: Parts): ClusterHandlers | undefined {
   if (parts.joining === undefined) return undefined;
   const refuse = () => Promise.reject(new Refusal('STARTING', explainHealth(healthOf(parts))));
@@ -270,8 +291,8 @@ async function stopServing(
   await grpc.stop(graceMs);
 }
 
-function flushOf({ durability, durabilityFlushMs }: NodeConfig): { readonly flushIntervalMs?: number } {
-  return durability === 'relaxed' ? { flushIntervalMs: durabilityFlushMs } : {};
+function flushOf({ durability, durabilityFlushIntervalMs }: NodeConfig): { readonly flushIntervalMs?: number } {
+  return durability === 'relaxed' ? { flushIntervalMs: durabilityFlushIntervalMs } : {};
 }
 
 function healthOf({ engine, joining, member }: Parts): NodeHealth {
@@ -290,7 +311,7 @@ function createMetrics(config: NodeConfig, parts: Parts): NodeMetrics {
     cluster: () => parts.member?.figures(),
     connections: () => parts.grpc?.connections ?? 0,
     unreadReplyBytes: () => parts.grpc?.unreadReplyBytes ?? 0,
-    queues: config.http.metricsQueues,
+    maxQueues: config.http.maxQueueMetrics,
   });
 }
 

@@ -16,7 +16,7 @@ export const limits = {
   /** Request id. */
   requestIdBytes: 64,
   /** Worker label. */
-  workerBytes: 256,
+  workerLabelBytes: 256,
   /** Regular expression. */
   regexBytes: 256,
   /** Items in one update, all kinds together. */
@@ -38,9 +38,9 @@ export const limits = {
   /** Queues in one reply of a listing or of statistics. */
   listQueues: 10_000,
   /** Lease duration if a request gives none. */
-  defaultLeaseMs: 30_000,
+  defaultLeaseDurationMs: 30_000,
   /** Lease duration. */
-  leaseMs: 365 * 24 * 3600 * 1000,
+  leaseDurationMs: 365 * 24 * 3600 * 1000,
   /** Delay, and backoff. */
   delayMs: 10 * 365 * 24 * 3600 * 1000,
   /** Wait of a lease request (long poll). */

@@ -92,6 +92,11 @@ export const statusOfReason = {
    * Do: Give all nodes the same `--cluster-key-file`.
    */
   WRONG_KEY: status.UNAUTHENTICATED,
+  /**
+   * Two members, or a proxy and a member, have releases that do not work together: they speak no common protocol, or one sends
+   * a partition in a data format that the other does not know. Do: Upgrade as in docs/upgrading.md.
+   */
+  INCOMPATIBLE_RELEASE: status.FAILED_PRECONDITION,
 
   // The node cannot serve the request now
   /**
@@ -139,6 +144,21 @@ export const statusOfReason = {
    * docs/operate/cluster.md.
    */
   OLD_DATA: status.UNAVAILABLE,
+  /**
+   * The backup of a partition ended before it was complete: the partition moved to another node, the node is stopping, or
+   * a write failed. Do: Begin the backup of this partition again.
+   */
+  BACKUP_BROKEN: status.UNAVAILABLE,
+  /**
+   * The partition changes faster than its backup is read. Do: Read faster, or raise the limit of bytes per second. Then
+   * begin the backup of this partition again.
+   */
+  BACKUP_TOO_SLOW: status.RESOURCE_EXHAUSTED,
+  /**
+   * The node sends as many backups of partitions as it may at once. The metadata has the `limit`. Do: Retry after the
+   * delay.
+   */
+  TOO_MANY_BACKUPS: status.RESOURCE_EXHAUSTED,
   /** Rows on disk are damaged. Do: The node's log names the file. Restore a backup. */
   CORRUPT_DATA: status.DATA_LOSS,
 

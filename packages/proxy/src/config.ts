@@ -13,48 +13,51 @@ import {
   text,
 } from '@taskmaster/server/program';
 import { z } from 'zod';
-import { DEFAULT_ROUTER_LIMITS } from './router/router.ts';
+import { DEFAULT_ROUTER_LIMITS } from './router/routing/router.ts';
 
 /**
- * Every setting of a proxy, with its meaning, default and bounds; units are in the names. Named like those of a node:
- * `router.holdMs` in the file is `TASKMASTER_ROUTER_HOLD_MS` in the environment and `--router-hold-ms` as a flag.
+ * All settings of a proxy with meaning, default and bounds. They have three names as the settings of a node do:
+ * `router.holdTimeoutMs` in the file is `TASKMASTER_ROUTER_HOLD_TIMEOUT_MS` in the environment and
+ * `--router-hold-timeout-ms` as a flag.
  */
 const proxyConfigSchema = z.strictObject({
-  join: addresses('gRPC addresses of members of the cluster, host:port, separated by commas. One is enough.'),
-  host: text('Address to listen on, for gRPC and HTTP. 0.0.0.0: every IPv4 address of the machine.', '127.0.0.1'),
-  grpcPort: port('Port of the service itself. 0: any free port.', 7500),
-  httpPort: port('Port of health and metrics. 0: any free port.', 7501),
+  join: addresses(
+    'gRPC addresses of members of the cluster, as host:port, separated by commas. One address is enough.',
+  ),
+  host: text('Address to listen on. 0.0.0.0: all IPv4 addresses of the machine.', '127.0.0.1'),
+  grpcPort: port('Port of gRPC. 0: any free port.', 7500),
+  httpPort: port('Port of HTTP: health and metrics. 0: any free port.', 7501),
   logLevel: choice(
-    'What is logged, as JSON on standard error.',
+    'Level of the log, which is JSON on standard error.',
     ['trace', 'debug', 'info', 'warn', 'error', 'silent'],
     'info',
   ),
-  stopGraceMs: ms({
-    about: 'How long what is in flight may take to finish when the proxy is told to stop.',
+  shutdownTimeoutMs: ms({
+    about: 'How long running requests may take to finish on shutdown.',
     default: 10_000,
     min: 0,
     max: 10 * 60 * 1000,
   }),
   gossipPort: port('UDP port of gossip. 0: any free port.', 7502),
-  name: optionalText('What members call it. Empty: the name of the machine, and the port.'),
+  name: optionalText('Name of the proxy in the cluster. Empty: the host name of the machine and the gRPC port.'),
   cluster: z.strictObject(clusterFields).prefault({}),
   router: z
     .strictObject({
-      holdMs: ms({
-        about: 'How long a call is held while its group moves to another node, or its node restarts.',
-        default: DEFAULT_ROUTER_LIMITS.holdMs,
+      holdTimeoutMs: ms({
+        about: 'How long the proxy holds a call while its group moves to another node or its node restarts.',
+        default: DEFAULT_ROUTER_LIMITS.holdTimeoutMs,
         min: 0,
         max: 60_000,
       }),
-      heldCalls: count({
-        about: 'Calls held at once; more are refused at once.',
-        default: DEFAULT_ROUTER_LIMITS.heldCalls,
+      maxHeldCalls: count({
+        about: 'Calls that the proxy holds at the same time. More are refused immediately.',
+        default: DEFAULT_ROUTER_LIMITS.maxHeldCalls,
         min: 0,
         max: 1_000_000,
       }),
-      fanOutMs: ms({
-        about: 'How long one node may take when all are asked, for listings and statistics.',
-        default: DEFAULT_ROUTER_LIMITS.fanOutMs,
+      fanOutTimeoutMs: ms({
+        about: 'How long each node may take to answer requests that go to all nodes: listings and statistics.',
+        default: DEFAULT_ROUTER_LIMITS.fanOutTimeoutMs,
         min: 10,
         max: 60_000,
       }),
@@ -63,15 +66,15 @@ const proxyConfigSchema = z.strictObject({
   grpc: grpcSection,
 });
 
-/** The settings of a proxy, all of them decided. */
+/** All settings of a proxy, complete. */
 export type ProxyConfig = z.output<typeof proxyConfigSchema>;
 
-/** Some of the settings; the rest have their defaults. */
+/** Some of the settings. The others have their defaults. */
 export type ProxyConfigInput = z.input<typeof proxyConfigSchema>;
 
 export const proxySettings: SettingsTable<ProxyConfig> = settingsTable(proxyConfigSchema, 'a TaskMaster proxy');
 
-/** Decides the settings that are not given. Throws `InvalidConfigError`. */
+/** The settings with defaults for missing ones. @throws InvalidConfigError. */
 export function completeProxyConfig(config: ProxyConfigInput): ProxyConfig {
   const parsed = proxyConfigSchema.safeParse(config);
   if (parsed.success) return parsed.data;

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { askCluster, LateRoutes, NoNodeAnswersError, openObserver } from '@taskmaster/server/cluster-view';
+import { askCluster, LateRoutes, NoNodeAnswersError, openObserver, releaseOf } from '@taskmaster/server/cluster-view';
 import {
   assertResolves,
   GossipListenError,
@@ -18,18 +18,18 @@ const RETRY_MS = 500;
 const LISTEN_RETRY_MS = 5_000;
 const SAY_EVERY_MS = 30_000;
 
-/** Where a proxy serves, as others reach it. */
+/** The ports of a proxy and its version, which it announces to the cluster. */
 export interface ProxyAddresses {
   readonly grpcPort: number;
   readonly httpPort: number;
   readonly version: string;
 }
 
-/** The routes of a cluster, learned as a member that holds nothing. */
+/** The routes of a cluster. The proxy learns them as a member of the gossip that holds nothing. */
 export interface ObservedRoutes extends Routes, AsyncDisposable {
-  /** Resolves once they are known; rejects where they never will be, with `ProxyRefusedError` for a key of another cluster. */
+  /** Resolves when they are known. Rejects if they will never be known: with `ProxyRefusedError` for a key of another cluster. */
   readonly known: Promise<void>;
-  /** Why they are not known yet, for people. */
+  /** The reason why they are unknown, as text. Undefined if they are known, or if the reason is unknown. */
   problem(): string | undefined;
 }
 
@@ -41,16 +41,18 @@ export interface ObservedRoutes extends Routes, AsyncDisposable {
 export class ProxyRefusedError extends Error {
   override readonly name = 'ProxyRefusedError';
 
-  constructor(address: string, keyFile: string, options: ErrorOptions) {
-    const has = keyFile === '' ? 'it has none' : `those in ${keyFile} are of another cluster`;
-    super(`${address} refuses this proxy's cluster key: ${has} (--cluster-key-file)`, options);
+  /** The cluster refuses the key of the proxy. */
+  static forKey(address: string, keyFile: string, options: ErrorOptions): ProxyRefusedError {
+    const has = keyFile === '' ? 'the proxy has none' : `the keys in ${keyFile} belong to another cluster`;
+    const message = `${address} refuses the cluster key of this proxy: ${has} (--cluster-key-file)`;
+    return new ProxyRefusedError(message, options);
   }
 }
 
 /**
- * Learns the routes of the cluster that the addresses of `join` belong to. Resolves at once: until one of them answers
- * there are no routes, and it goes on asking. Rejects with `InvalidConfigError` for a key file that cannot be used, with
- * `AdvertiseHostUnknownError` for a name that means nothing, and with `GossipListenError` for a port that is taken.
+ * Learns the routes of the cluster to which the addresses of `join` belong. Resolves before they are known, and asks until one of the
+ * addresses answers. Rejects with `InvalidConfigError` if a key file cannot be used, with `AdvertiseHostUnknownError` if the
+ * advertised host name cannot be resolved, and with `GossipListenError` if the gossip port is taken.
  */
 export async function openObservedRoutes(
   config: ProxyConfig,
@@ -96,7 +98,7 @@ interface Joining {
   readonly opened: AsyncDisposableStack;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Told what is wrong with everybody it asks in vain. */
+  /** Called with the problems of the addresses when none of them answers. */
   readonly onAsking: (problem: string) => void;
 }
 
@@ -111,7 +113,7 @@ async function join(parts: Joining): Promise<void> {
   await port.release();
   const options: GossipOptions = {
     self: {
-      // It has no disk: every start is somebody else.
+      // A proxy has no disk to keep an id: every start has a new one.
       nodeId: randomBytes(8).toString('hex'),
       name: config.name || `${hostname()}:${grpcPort}`,
       role: 'proxy',
@@ -144,38 +146,46 @@ async function join(parts: Joining): Promise<void> {
   });
   opened.defer(() => observer.stop());
   routes.become(observer);
-  log.info({ clusterId, partitions }, 'knows its cluster');
+  log.info({ clusterId, partitions }, 'found the cluster');
 }
 
-/** Between the one socket and the other somebody else may have the port for a moment. */
+/** Opens gossip. Tries again if another process has the port: it was free for a moment between the two sockets. */
 async function openUntilListening(options: GossipOptions, signal: AbortSignal): ReturnType<typeof openGossip> {
   for (;;) {
     try {
       return await openGossip(options);
     } catch (error) {
       if (!(error instanceof GossipListenError)) throw error;
-      options.log.error({ err: error }, 'gossip cannot listen; trying again');
+      options.log.error({ err: error }, 'gossip cannot listen; it tries again');
     }
     await sleep(new SystemClock(), LISTEN_RETRY_MS, signal);
   }
 }
 
-async function askUntilAnswered({ config, network, log, signal, onAsking }: Joining): ReturnType<typeof askCluster> {
+async function askUntilAnswered({
+  config,
+  addresses,
+  network,
+  log,
+  signal,
+  onAsking,
+}: Joining): ReturnType<typeof askCluster> {
   const { join, cluster } = config;
   const clock = new SystemClock();
   let said = Number.NEGATIVE_INFINITY;
   for (;;) {
     try {
-      return await askCluster(network.call, join, signal);
+      return await askCluster(network.call, join, releaseOf(addresses.version), signal);
     } catch (error) {
       if (!(error instanceof NoNodeAnswersError)) throw error;
       if (error.wrongKeyAt !== undefined)
-        throw new ProxyRefusedError(error.wrongKeyAt, cluster.keyFile, { cause: error });
+        throw ProxyRefusedError.forKey(error.wrongKeyAt, cluster.keyFile, { cause: error });
+      if (error.incompatible !== undefined) throw new ProxyRefusedError(error.incompatible, { cause: error });
       const problem = error.message;
       onAsking(problem);
       if (clock.now() - said >= SAY_EVERY_MS) {
         said = clock.now();
-        log.warn({ join, problem }, 'no node of the cluster answers: every call is refused until one does');
+        log.warn({ join, problem }, 'no node of the cluster answers; calls are refused until one does');
       }
     }
     await sleep(clock, RETRY_MS, signal);

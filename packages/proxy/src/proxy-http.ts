@@ -17,8 +17,8 @@ import {
 } from '@taskmaster/server/http';
 import type { Log } from '@taskmaster/server/ports';
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
-import type { RouterFigures } from './router/router.ts';
-import type { Routes } from './router/routes.ts';
+import type { RouterFigures } from './router/routing/router.ts';
+import type { Routes } from './router/routing/routes.ts';
 
 export interface ProxyHttpDeps {
   readonly version: string;
@@ -26,16 +26,16 @@ export interface ProxyHttpDeps {
   readonly figures: () => RouterFigures | undefined;
   readonly service: () => RawService | undefined;
   readonly isReady: () => boolean;
-  /** Of the nodes, how many could be reached lately. */
+  /** Number of nodes that could be reached in the last try. */
   readonly reachable: () => number;
-  /** Why no node is known, for people; undefined where that is not known yet. */
+  /** The reason why no node is known, as text. Undefined if the reason is unknown. */
   readonly problem: () => string | undefined;
   readonly connections: () => number;
   readonly unreadReplyBytes: () => number;
   readonly log: Log;
 }
 
-/** Health, metrics and queues over HTTP. */
+/** Creates the HTTP server of a proxy: health, metrics and queues. */
 export function createProxyHttp(
   options: { readonly host: string; readonly port: number },
   deps: ProxyHttpDeps,
@@ -55,7 +55,8 @@ function readyz({ isReady, routes, reachable, problem }: ProxyHttpDeps) {
   const nodes = routes()?.nodes().length ?? 0;
   if (isReady()) return jsonReply({ status: 'ready', nodes, reachable: reachable() });
   const found = problem();
-  const unknown = found === undefined ? 'the proxy looks for its cluster' : `no node of the cluster answers: ${found}`;
+  const unknown =
+    found === undefined ? 'the proxy is looking for its cluster' : `no node of the cluster answers: ${found}`;
   const reason = nodes === 0 ? unknown : 'no node of the cluster can be reached';
   return jsonReply({ status: 'not ready', reason, nodes, reachable: 0 }, 503);
 }
@@ -64,7 +65,7 @@ function createMetrics({ version, routes, figures, connections, unreadReplyBytes
   const metrics = new RpcMetrics({ version, connections, unreadReplyBytes });
   metrics.gauge(
     'proxy_nodes',
-    'Members that may hold partitions, by whether gossip thinks them alive.',
+    'Members that may hold partitions. Label alive: whether gossip reaches the member.',
     ['alive'],
     (gauge) => {
       const nodes = routes()?.nodes() ?? [];
@@ -73,15 +74,22 @@ function createMetrics({ version, routes, figures, connections, unreadReplyBytes
       gauge.labels('false').set(nodes.length - alive);
     },
   );
-  metrics.gauge('proxy_held_calls', 'Calls waiting for a group that moves or a node that comes back.', [], (gauge) =>
-    gauge.set(figures()?.held ?? 0),
+  metrics.gauge(
+    'proxy_held_calls',
+    'Calls that wait for a group that moves or for a node that restarts.',
+    [],
+    (gauge) => gauge.set(figures()?.held ?? 0),
   );
-  metrics.counter('proxy_rerouted_total', 'Calls sent on, because their group had moved.', () => figures()?.rerouted);
-  metrics.counter('proxy_repeated_total', 'Calls repeated after a pause.', () => figures()?.repeated);
+  metrics.counter(
+    'proxy_rerouted_total',
+    'Calls sent to another node because their group had moved.',
+    () => figures()?.rerouted,
+  );
+  metrics.counter('proxy_repeated_total', 'Calls repeated after a delay.', () => figures()?.repeated);
   return metrics;
 }
 
-/** Nobody hangs up on these calls but the browser, and that is not known. */
+/** The caller of calls over HTTP. It is unknown whether the browser still waits. */
 const httpCaller: UnaryCaller = {
   address: 'http',
   gone: false,

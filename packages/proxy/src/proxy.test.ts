@@ -2,8 +2,11 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { GossipListenError } from '@taskmaster/server/gossip';
-import { keptLog } from '@taskmaster/server/testing';
+import { createPeerService, PeerSeal } from '@taskmaster/server/grpc';
+import type { PeerHandlers } from '@taskmaster/server/ports';
+import { fakeEngine, keptLog, startServer } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
+import { ProxyRefusedError } from './observed-routes.ts';
 import { startProxy } from './proxy.ts';
 
 const ANY_PORT = { grpcPort: 0, httpPort: 0, gossipPort: 0 };
@@ -51,4 +54,17 @@ describe('a proxy that reaches no node', () => {
     // Each of them is given two seconds.
     expect(performance.now() - began).toBeLessThan(1_500);
   });
+});
+
+test('a proxy whose protocol no member speaks is refused, with both releases', async () => {
+  const release = { version: '9.0.0', protocolMin: 7, protocolMax: 8 };
+  const cluster = { clusterId: 'cluster-1', partitions: 32, knowledge: { members: [], holders: [] } };
+  const exchange = async () => ({ ...cluster, nodeId: 'id-a', nowMs: 0, mayCommit: true, release });
+  const handlers = { exchange } as Partial<PeerHandlers> as PeerHandlers;
+  const peers = createPeerService(() => handlers, new PeerSeal([]));
+  await using member = await startServer(fakeEngine(), {}, undefined, [peers]);
+  const join = [`127.0.0.1:${member.port}`];
+  await using proxy = await startProxy({ ...ANY_PORT, join }, { log: keptLog() });
+  await expect(proxy.ready).rejects.toBeInstanceOf(ProxyRefusedError);
+  await expect(proxy.ready).rejects.toThrow(`${join[0]}: release 9.0.0 speaks versions 7 to 8`);
 });

@@ -7,34 +7,35 @@ import { hostPort, type RawService } from '@taskmaster/server/service';
 import { completeProxyConfig, type ProxyConfigInput } from './config.ts';
 import { type ObservedRoutes, openObservedRoutes } from './observed-routes.ts';
 import { createProxyHttp } from './proxy-http.ts';
-import { Reachability } from './router/reachability.ts';
-import { Router } from './router/router.ts';
+import { createBackupForwarding } from './router/backups.ts';
 import { createClusterForwarding, createRouterService } from './router/router-service.ts';
-import type { Routes } from './router/routes.ts';
+import { Reachability } from './router/routing/reachability.ts';
+import { Router } from './router/routing/router.ts';
+import type { Routes } from './router/routing/routes.ts';
 import { NodePool } from './upstream/node-pool.ts';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { readonly version: string };
 
 export interface StartProxyOptions {
-  /** Default: JSON lines on standard error, at the level of the settings. */
+  /** Default: JSON lines on standard error, at the level in the settings. */
   readonly log?: Log;
 }
 
-/** A proxy that serves. Disposing of it stops it. */
+/** A running proxy. Disposing it stops it. */
 export interface RunningProxy extends AsyncDisposable {
-  /** `host:port` of gRPC, with the port that was really taken. */
+  /** `host:port` of gRPC, with the actual port. */
   readonly grpcAddress: string;
-  /** `host:port` of HTTP. */
+  /** `host:port` of HTTP, with the actual port. */
   readonly httpAddress: string;
-  /** Resolves when a node can be reached, the first time; rejects where none ever will be: `ProxyRefusedError`. */
+  /** Resolves when a node can be reached for the first time. Rejects with `ProxyRefusedError` if the cluster refuses the proxy. */
   readonly ready: Promise<void>;
-  /** Why no node is known yet, for people. */
+  /** The reason why no node is known, as text. Undefined if one is known, or if the reason is unknown. */
   readonly problem: string | undefined;
-  /** Finishes what is in flight, for at most `stopGraceMs`, then closes everything. */
+  /** Finishes calls in flight for up to `shutdownTimeoutMs`, then closes everything. */
   stop(): Promise<void>;
 }
 
-/** The parts that are open; those that are not are undefined. */
+/** The parts that are open. A part that is not open yet is undefined. */
 interface Parts {
   routes?: Routes;
   observed?: ObservedRoutes;
@@ -45,9 +46,9 @@ interface Parts {
 }
 
 /**
- * Starts a proxy: HTTP first, so that it can say that it is starting, then the routes and gRPC. It starts without any node
- * to be reached, too, and says that it is not ready until there is one. Throws `InvalidConfigError` or the system's errors
- * (`EADDRINUSE`); then nothing is left open.
+ * Starts a proxy. HTTP starts first and reports that the proxy is starting. Then routes and gRPC start. The proxy also starts if no
+ * node can be reached; it reports that it is not ready until one can. Rejects with `InvalidConfigError` or errors of the system
+ * (`EADDRINUSE`). Nothing stays open then.
  */
 export async function startProxy(settings: ProxyConfigInput, options: StartProxyOptions = {}): Promise<RunningProxy> {
   const config = completeProxyConfig(settings);
@@ -84,14 +85,15 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   );
   Object.assign(parts, { routes, router, service, reachability });
   const { host, grpcPort } = config;
+  const services = { others: [createClusterForwarding(router)], streaming: [createBackupForwarding(router, pool)] };
   const grpc = new GrpcServer(
     { ...config.grpc, host, port: grpcPort },
-    { service, others: [createClusterForwarding(router)], isServing: isReady, observer: metrics, log },
+    { service, ...services, isServing: isReady, observer: metrics, log },
   );
   opened.defer(async () => {
     grpc.drain();
     router.stop();
-    await grpc.stop(config.stopGraceMs);
+    await grpc.stop(config.shutdownTimeoutMs);
   });
   const takenPort = await grpc.start();
   const grpcAddress = hostPort(host, takenPort);
@@ -104,7 +106,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
 
   const running = opened.move();
   const httpAddress = hostPort(host, httpPort);
-  log.info({ grpc: grpcAddress, http: httpAddress, version, join: config.join }, 'listening; looking for the cluster');
+  log.info({ grpc: grpcAddress, http: httpAddress, version, join: config.join }, 'listening; looking for its cluster');
   let stopped: Promise<void> | undefined;
   const stop = (): Promise<void> => {
     stopped ??= running.disposeAsync();

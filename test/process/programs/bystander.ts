@@ -1,4 +1,4 @@
-// A well-behaved client: enqueues, leases and completes one task after the other, and says how long each round took, in ms.
+// A well-behaved client: enqueues, leases and completes one task after the other. Prints the duration of each round in ms.
 //
 //     node bystander.ts <host:port>
 import { connect } from '@taskmaster/client';

@@ -1,6 +1,6 @@
 import { GossipBench } from '@taskmaster/server/testing';
 
-/** A member in a process of its own, to be stopped and continued. Arguments: name, gossip address of a seed. */
+/** A member in its own process, which tests pause and continue. Arguments: name, gossip address of a seed. */
 const [, , name = '', seed = ''] = process.argv;
 const bench = new GossipBench();
 const self = { nodeId: `id-${name}`, name, role: 'node', rpcAddress: 'x:1', version: '0', stateVersion: 0 } as const;

@@ -1,4 +1,4 @@
-// A worker that a certain task kills, as a task does that makes its process run out of memory.
+// A worker that one task kills, like a task that makes its process run out of memory.
 //
 //     node poisoned-worker.ts <host:port> <queue>
 import { connect } from '@taskmaster/client';

@@ -1,4 +1,4 @@
-// Waits for tasks of a queue with many long polls, and says so: a worker to be killed.
+// Waits for tasks of a queue with many long polls, and reports that they wait. Tests kill this worker.
 //
 //     node poll.ts <host:port> <queue> <polls>
 import { connect } from '@taskmaster/client';
@@ -8,7 +8,7 @@ const client = await connect(endpoint);
 const waiting = Array.from({ length: Number(polls) }, () =>
   client.queue(queue).lease({ leaseDuration: '1h', wait: '10m' }),
 );
-// Answered only after the polls before it on the same stream were read.
+// The node answers this call after it has read the polls before it on the same stream.
 await client.queue('nothing').lease();
 process.stdout.write('waiting\n');
 await Promise.all(waiting);

@@ -1,4 +1,4 @@
-// Passes connections from Unix sockets, which belong to no network, on to addresses of the network that it runs in.
+// Forwards connections from Unix sockets, which belong to no network, to addresses in the network that it runs in.
 //
 //     node relay.ts <socket path>=<host>:<port> ...
 import { connect, createServer } from 'node:net';

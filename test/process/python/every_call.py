@@ -1,4 +1,4 @@
-"""Uses a node the way a program in another language does: with plain generated stubs and nothing of ours.
+"""Uses a node the way a program in another language does: with plain generated stubs.
 
     python every_call.py <folder of the stubs> <host:port>
 
@@ -276,7 +276,7 @@ def health_is_told():
 
 
 def reflection_is_enough_to_call():
-    """Without stubs: descriptors and messages from the node alone."""
+    """Calls without stubs: all descriptors and messages come from the node."""
     reflection = ProtoReflectionDescriptorDatabase(channel)
     assert SERVICE in reflection.get_services()
     pool = descriptor_pool.DescriptorPool(reflection)

@@ -9,24 +9,24 @@ import {
 import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
 import type { RawService } from '@taskmaster/server/service';
 
-/** What becomes of one message on its way; `delayMs` in virtual time. */
+/** The fate of one message; `delayMs` in virtual time. */
 interface Passage {
   readonly lost: boolean;
   readonly delayMs: number;
 }
 
 export interface DirectUpstreamOptions {
-  /** By address; undefined: nobody is there. */
+  /** The service at an address; undefined: the address does not answer. */
   readonly serviceAt: (address: string) => RawService | undefined;
   readonly clock: Clock;
   readonly log: Log;
-  /** Asked for every request and every answer. */
+  /** Called for every request and every answer. */
   readonly passage: (address: string, way: 'there' | 'back') => Passage;
-  /** What is lost is noticed after so long, in ms. */
+  /** Time after which a loss is noticed, in ms. */
   readonly lossMs: number;
 }
 
-/** A network of services in one process on virtual time, for simulations. */
+/** A simulated network of services in one process on virtual time. */
 export class DirectUpstream implements Upstream {
   readonly #options: DirectUpstreamOptions;
 
@@ -34,7 +34,7 @@ export class DirectUpstream implements Upstream {
     this.#options = options;
   }
 
-  /** Every call travels by itself. */
+  /** Calls need no stream. */
   isLocal(): boolean {
     return true;
   }
@@ -45,11 +45,31 @@ export class DirectUpstream implements Upstream {
     request: Uint8Array,
     options: UpstreamCallOptions,
   ): Promise<Uint8Array> {
+    const { signal, timeoutMs } = options;
+    if (signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
+    const answered = this.#carry(address, method, request, options);
+    if (timeoutMs === undefined) return answered;
+    const over = new AbortController();
+    const late = sleep(this.#options.clock, timeoutMs, over.signal).then(() => {
+      throw new LostError('no answer came in time', 'deadline', true);
+    });
+    return Promise.race([answered, late]).finally(() => {
+      late.catch(() => {});
+      over.abort();
+    });
+  }
+
+  async #carry(
+    address: string,
+    method: UnaryMethod,
+    request: Uint8Array,
+    options: UpstreamCallOptions,
+  ): Promise<Uint8Array> {
     const { serviceAt, clock, log, passage, lossMs } = this.#options;
     const there = passage(address, 'there');
     await sleep(clock, there.lost ? lossMs : there.delayMs);
     const service = serviceAt(address);
-    if (service === undefined) throw new LostError('nobody is there', 'connection', false);
+    if (service === undefined) throw new LostError('the address does not answer', 'connection', false);
     if (there.lost) throw new LostError('the request was lost', 'connection', true);
     const outcome = await callService(service, method, request, options, log).then(
       (reply) => ({ reply }),

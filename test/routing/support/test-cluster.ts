@@ -1,21 +1,27 @@
-import { colocate } from '@taskmaster/node';
+import { type Colocated, type ColocatedOptions, colocate } from '@taskmaster/node';
 import { type Engine, openEngine, SimDisk } from '@taskmaster/node/testing';
 import { partitionOf } from '@taskmaster/proto';
-import { createRouterService, NodePool, Router, type RouterLimits } from '@taskmaster/proxy/router';
+import {
+  createBackupForwarding,
+  createRouterService,
+  NodePool,
+  Router,
+  type RouterLimits,
+} from '@taskmaster/proxy/router';
 import { FixedRoutes } from '@taskmaster/proxy/testing';
-import { GrpcServer, type GrpcServerOptions } from '@taskmaster/server/grpc';
+import { createBackupService, encodedBackup, GrpcServer, type GrpcServerOptions } from '@taskmaster/server/grpc';
 import { SystemClock, systemRandom } from '@taskmaster/server/ports';
 import type { RawService } from '@taskmaster/server/service';
 import { type KeptLog, keptLog, SeededRandom, startServer, type TestServer } from '@taskmaster/server/testing';
 
 export interface TestClusterOptions {
-  /** Default 3. */
+  /** Number of nodes. Default 3. */
   readonly nodes?: number;
   readonly limits?: Partial<RouterLimits>;
   readonly server?: Partial<GrpcServerOptions>;
-  /** Every node has a router of its own in front. */
+  /** True if every node has its own router. */
   readonly colocated?: boolean;
-  /** Where the proxy believes each partition to be, by the nodes' places. Default: where it is. */
+  /** The index of the node that the proxy believes to hold a partition. Default: its real holder. */
   readonly believed?: (partition: number) => number | undefined;
 }
 
@@ -26,17 +32,17 @@ interface TestNode {
   readonly nodeId: string;
 }
 
-/** Nodes that hold the partitions in turn, and a proxy before them; gRPC is real, disks are not. */
+/** Nodes that hold the partitions in turn, and a proxy. gRPC is real, disks are simulated. */
 export interface TestCluster extends AsyncDisposable {
   readonly nodes: readonly TestNode[];
   readonly routes: FixedRoutes;
   readonly router: Router;
   readonly pool: NodePool;
-  /** Of the proxy. */
+  /** gRPC port of the proxy. */
   readonly port: number;
   readonly server: GrpcServer;
   readonly log: KeptLog;
-  /** A group whose queues the node at that place holds; different ones for different numbers. */
+  /** A group that the node with this index holds. Different numbers give different groups. */
   groupAt(place: number, number?: number): string;
 }
 
@@ -49,7 +55,7 @@ const SERVER: GrpcServerOptions = {
   keepaliveTimeoutMs: 20_000,
   maxConnectionAgeMs: 0,
   maxConnectionAgeGraceMs: 1_000,
-  maxCallsPerConnection: 1_000,
+  maxConcurrentCallsPerConnection: 1_000,
   maxUnreadReplyBytes: 64 * 1024 * 1024,
   reflection: true,
 };
@@ -68,7 +74,7 @@ export async function startTestCluster(options: TestClusterOptions = {}): Promis
     holder: options.believed,
   });
   const front: Front | undefined = options.colocated
-    ? (own, address) => opened.use(colocate({ own, address, routes, log: keptLog() })).service
+    ? (own) => opened.use(colocate({ ...own, routes, log: keptLog() }))
     : undefined;
   const nodes: TestNode[] = [];
   for (let place = 0; place < count; place++) {
@@ -81,11 +87,17 @@ export async function startTestCluster(options: TestClusterOptions = {}): Promis
   const log = keptLog();
   const pool = opened.use(new NodePool());
   const clock = new SystemClock();
-  const limits = { holdMs: 2_000, heldCalls: 1_000, fanOutMs: 2_000, ...options.limits };
+  const limits = { holdTimeoutMs: 2_000, maxHeldCalls: 1_000, fanOutTimeoutMs: 2_000, ...options.limits };
   const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits });
   const server = new GrpcServer(
     { ...SERVER, ...options.server },
-    { service: createRouterService(router), isServing: () => true, observer: { callEnded: () => {} }, log },
+    {
+      service: createRouterService(router),
+      streaming: [createBackupForwarding(router, pool)],
+      isServing: () => true,
+      observer: { callEnded: () => {} },
+      log,
+    },
   );
   const port = await server.start();
   opened.defer(async () => {
@@ -125,7 +137,16 @@ async function startNode(
   const mine = Array.from({ length: PARTITIONS }, (_, id) => id).filter((id) => id % count === place);
   await engine.partitions.claim(mine.map((id) => ({ id: id as never, epoch: 1 })));
   let address: string | undefined;
-  const server = await startServer(engine, {}, (own) => front?.(own, () => address) ?? own);
+  const ownBackup = encodedBackup((request, { signal }) => engine.backups.backup(request, signal));
+  engine.backups.identify({ clusterId: 'the-cluster', nodeId });
+  let backup = ownBackup;
+  const late = createBackupService((request, caller) => backup(request, caller));
+  const inFront = (own: RawService): RawService => {
+    const router = front?.({ own, ownBackup, address: () => address });
+    backup = router?.backup ?? ownBackup;
+    return router?.service ?? own;
+  };
+  const server = await startServer(engine, {}, inFront, [], [late]);
   address = `127.0.0.1:${server.port}`;
   opened.defer(async () => {
     await server[Symbol.asyncDispose]();
@@ -133,7 +154,7 @@ async function startNode(
   return { engine, server, nodeId, address };
 }
 
-type Front = (own: RawService, address: () => string | undefined) => RawService;
+type Front = (own: Pick<ColocatedOptions, 'own' | 'ownBackup' | 'address'>) => Colocated;
 
 function locationOf(nodes: readonly TestNode[], id: number) {
   const holder = nodes[id % nodes.length];

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { readArguments, UsageError } from './arguments.ts';
 
 describe('the command line of the simulation', () => {
-  test('says which seeds to play, and how', () => {
+  test('selects the seeds and how to play them', () => {
     expect(readArguments([])).toMatchObject({ first: 1, seeds: 500, trace: false, json: false });
     const args = ['--seeds', '1000', '--first-seed', '7', '--steps', '9', '--json'];
     expect(readArguments(args)).toMatchObject({ first: 7, seeds: 1000, steps: 9, json: true });
@@ -18,7 +18,7 @@ describe('the command line of the simulation', () => {
     ['--first-seed', '-1'],
     ['--seed', '1', '--seeds', '2'],
     ['--trace'],
-  ])('refuses what it does not understand: %s %s', (...argv) => {
+  ])('is refused if it is wrong: %s %s', (...argv) => {
     expect(() => readArguments(argv)).toThrow(UsageError);
   });
 });

@@ -3,25 +3,25 @@ import { DEFAULT_STEPS } from './simulation.ts';
 
 const DEFAULT_SEEDS = 500;
 
-export const HELP = `Simulates whole clusters on virtual time: nodes, proxies and users, to which everything happens that can.
-Each seed plays one history, always the same, and judges it against the contract (docs/contract.md).
+export const HELP = `Simulates whole clusters on virtual time: nodes, proxies and users, with random faults.
+Each seed plays one history, always the same, and checks it against the contract (docs/contract.md).
 
   npm run sim                                  ${DEFAULT_SEEDS} seeds, about two minutes
-  npm run sim -- --seeds 20000 --first-seed 501  others, for a night
-  npm run sim -- --seed 41 --trace               one again, event by event
+  npm run sim -- --seeds 20000 --first-seed 501  other seeds, a long run
+  npm run sim -- --seed 41 --trace               one seed with all its events
 
 Options:
-  --seeds N        how many (default ${DEFAULT_SEEDS})
-  --first-seed N   where to begin (default 1)
-  --steps N        how often something may befall each cluster (default ${DEFAULT_STEPS})
-  --seed N         this one only
-  --old-copies     nodes may also be put back from older copies of their directories. Some seeds do not settle then:
-                   a node notices an old copy only where another node holds one of its partitions at a later epoch
-  --trace          print every event of it; with --json on standard error
+  --seeds N        number of seeds (default ${DEFAULT_SEEDS})
+  --first-seed N   first seed (default 1)
+  --steps N        number of steps of each cluster, which may each cause a fault (default ${DEFAULT_STEPS})
+  --seed N         plays only this seed
+  --old-copies     nodes may also restart with older copies of their directories, if another node knows that they had
+                   more. A cluster may not settle if that node is lost before the old copy is noticed
+  --trace          prints every event of the seed; with --json on standard error
   --json           one JSON object on standard output: seeds, operations, faults by kind, simulatedHours, violations
   --help
 
-The exit code is 1 when the contract was broken by any seed, 2 for wrong arguments, 130 when it was interrupted.
+The exit code is 1 if a seed broke the contract, 2 for wrong arguments, 130 if it was interrupted.
 `;
 
 export type Arguments =
@@ -36,20 +36,20 @@ export type Arguments =
       readonly json: boolean;
     };
 
-/** The command line cannot be understood; the message says why. */
+/** The command line is wrong; the message says why. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** @throws UsageError */
+/** Parses the command line. Throws `UsageError`. */
 export function readArguments(argv: readonly string[]): Arguments {
   const values = parse(argv);
   if (values.help) return { kind: 'help' };
   const { seed, trace, json, 'old-copies': oldCopies } = values;
   if (seed !== undefined && (values.seeds !== undefined || values['first-seed'] !== undefined)) {
-    throw new UsageError('--seed is one seed: --seeds and --first-seed do not go with it');
+    throw new UsageError('--seed plays one seed: it cannot be used with --seeds or --first-seed');
   }
-  if (trace && seed === undefined) throw new UsageError('--trace needs --seed: whose events?');
+  if (trace && seed === undefined) throw new UsageError('--trace needs --seed');
   return {
     kind: 'run',
     first: seed === undefined ? whole('--first-seed', values['first-seed'], 1, 0) : whole('--seed', seed, 1, 0),

@@ -2,16 +2,16 @@ import { randomInt } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { simulate } from './simulation.ts';
 
-/** CLUSTER_SEEDS looks further than the default run does; CLUSTER_FIRST_SEED begins elsewhere. */
+/** CLUSTER_SEEDS: number of seeds. CLUSTER_FIRST_SEED: the first one. */
 const SEEDS = Number(process.env.CLUSTER_SEEDS ?? 500);
 const FIRST = Number(process.env.CLUSTER_FIRST_SEED ?? 1);
 const AT_ONCE = 50;
-/** Seeds that failed once, with what was wrong. */
+/** Seeds that have failed before, with the problem. */
 const REGRESSIONS = [
-  // A proxy and the nodes that are left know nothing of each other, as all between them are lost.
+  // A proxy and the remaining nodes do not know each other, because all nodes that both knew are lost.
   457856294, 93000464, 93005279,
 ];
-/** Played by nobody before; CLUSTER_NEW_SEED plays those of another run again. */
+/** Random new seeds. CLUSTER_NEW_SEED repeats those of another run. */
 const NEW = Number(process.env.CLUSTER_NEW_SEED ?? 1_000_000 + randomInt(2 ** 32));
 const NEW_SEEDS = 25;
 
@@ -20,20 +20,20 @@ async function play(seed: number): Promise<void> {
   expect(violations, `npm run sim -- --seed ${seed} --trace`).toEqual([]);
 }
 
-describe('a whole cluster to which anything happens keeps the contract', () => {
+describe('a whole cluster with random faults keeps the contract', () => {
   const beginnings = Array.from({ length: Math.ceil(SEEDS / AT_ONCE) }, (_, index) => FIRST + index * AT_ONCE);
   test.each(beginnings)('from seed %i on', async (first) => {
     for (let seed = first; seed < Math.min(first + AT_ONCE, FIRST + SEEDS); seed++) await play(seed);
   });
 
-  test.each(REGRESSIONS)('where it did not once, seed %i', play);
+  test.each(REGRESSIONS)('for a seed that failed before: %i', play);
 
-  test(`from seed ${NEW} on, which nobody played before`, async () => {
+  test(`from the new seed ${NEW} on`, async () => {
     for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await play(seed);
   });
 });
 
-test('a seed plays the same way twice, to the last event', async () => {
+test('a seed plays the same events each time', async () => {
   const traceOf = async (seed: number): Promise<string[]> => {
     const trace: string[] = [];
     await simulate({ seed, trace: (line) => trace.push(line) });

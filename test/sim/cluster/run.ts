@@ -1,19 +1,19 @@
 #!/usr/bin/env node
-import { type HistoryEvent, showHistory } from '../../support/history.ts';
-import { eventsBehind } from '../../support/history-checker.ts';
+import { type HistoryEvent, showHistory } from '../../support/history/history.ts';
+import { eventsBehind } from '../../support/history/history-checker.ts';
 import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts';
 import { type SimulationResult, simulate } from './simulation.ts';
 import { Summary } from './summary.ts';
 
 const INTERRUPTED = 130;
-/** So many violations of a seed are shown. */
+/** Number of violations that are shown for a seed. */
 const SHOWN = 5;
 
 let interrupted = false;
 process.once('SIGINT', () => {
   interrupted = true;
 });
-// Nobody reads what comes any more: `| head` has seen enough.
+// The reader of the output has ended, for example `| head`.
 process.stdout.once('error', () => process.exit(0));
 
 try {
@@ -55,13 +55,13 @@ function failureOf({ seed, violations, events }: SimulationResult, steps: number
   return `seed ${seed} broke the contract; again: ${again}\n${lines.join('\n')}\n${behind(violations, events)}`;
 }
 
-/** The calls that the first violation speaks of. */
+/** The calls that the first violation with a call names. */
 function behind(violations: readonly string[], events: readonly HistoryEvent[]): string {
   const named = violations.find((violation) => /#\d+/.test(violation));
   return named === undefined ? '' : `${showHistory(eventsBehind(named, events))}\n`;
 }
 
-/** On a line of the terminal that the next text takes the place of. */
+/** Shows the progress on one line of the terminal, which the next text replaces. */
 function showProgress(text: string): void {
   const { stderr } = process;
   if (stderr.isTTY) stderr.write(`\r\x1b[2K${text.slice(0, (stderr.columns ?? 80) - 1)}`);

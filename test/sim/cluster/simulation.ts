@@ -1,48 +1,49 @@
 import { SimCluster } from '@taskmaster/node/testing';
 import { SeededRandom } from '@taskmaster/server/testing';
-import { History, type HistoryEvent } from '../../support/history.ts';
-import { violationsOf } from '../../support/history-checker.ts';
-import { acrossLives } from './all-lives.ts';
-import { SimClient } from './client.ts';
-import { type Fault, Faults } from './faults.ts';
-import { findEverything, outOfLine } from './final-state.ts';
-import { KeptGroups } from './kept-groups.ts';
-import { settleCluster } from './settle-cluster.ts';
+import { History, type HistoryEvent } from '../../support/history/history.ts';
+import { violationsOf } from '../../support/history/history-checker.ts';
+import { SimClient } from './calls/client.ts';
+import { Ways } from './calls/ways.ts';
+import { Workload } from './calls/workload.ts';
+import { acrossLives } from './checks/all-lives.ts';
+import { findEverything, outOfLine } from './checks/final-state.ts';
+import { KeptGroups } from './checks/kept-groups.ts';
+import { settleCluster } from './checks/settle-cluster.ts';
+import { watchHolders } from './checks/watch-holders.ts';
+import type { Fault } from './faults/fault.ts';
+import { Faults } from './faults/faults.ts';
 import { Trouble } from './trouble.ts';
-import { watchHolders } from './watch-holders.ts';
-import { Ways } from './ways.ts';
-import { Workload } from './workload.ts';
 
 export const DEFAULT_STEPS = 24;
 const PARTITIONS = 6;
 const FIRST_NODES = 3;
-/** Between one thing that befalls the cluster and the next, at most, in virtual ms. */
+/** Longest time between two faults, in virtual ms. */
 const STEP_MS = 200;
 const ACTORS = 8;
 const PAUSE_MS = 60;
-/** All calls end by themselves; longer than the longest of them. */
+/** Longer than any call: all calls end by themselves within this time. */
 const CALLS_END_MS = 60_000;
 
 export interface SimulationOptions {
   readonly seed: number;
-  /** How often something may befall the cluster. */
+  /** Number of steps, which may each cause a fault. */
   readonly steps?: number;
-  /** Nodes may be put back from older copies of their directories. Default: false. */
+  /** True if nodes may restart with older copies of their directories. Default false. */
   readonly oldCopies?: boolean;
-  /** Told of every event, a line each. */
+  /** Receives one line for each event. */
   readonly trace?: ((line: string) => void) | undefined;
 }
 
 export interface SimulationResult {
   readonly seed: number;
-  /** Empty: the contract was kept. */
+  /** Empty if the contract was kept. */
   readonly violations: readonly string[];
   readonly events: readonly HistoryEvent[];
   readonly faults: ReadonlyMap<Fault, number>;
   readonly simulatedMs: number;
 }
 
-/** Plays one seed: a cluster under load, to which things happen; then peace, and a look at everything. */
+/** Plays one seed: a cluster under load with faults. Then the faults end, and everything is checked. */
 export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
   return new Simulation(options).run();
 }
@@ -67,7 +68,7 @@ class Simulation {
     const log = (node: string) => ({
       ...{ debug: () => {}, info: () => {}, warn: () => {} },
       error: (details: object, message: string) => {
-        // It says so.
+        // A node with an old copy logs that as an error, as it should.
         if (!this.#faults.oldCopies.has(node)) trouble?.log.error({ node, ...details }, message);
       },
     });
@@ -82,7 +83,7 @@ class Simulation {
       lateRate: random.pick([0, 0.01, 0.03]),
       lateMs: 4_000,
     });
-    // Where all clocks agree the checks are sharp to the ms.
+    // If all clocks agree, the checks are exact to the ms.
     const clocksAgree = random.chance(0.5);
     this.#ways = new Ways(cluster, random.fork(), trouble);
     const outsiders = [...this.#ways.proxies, 'client'];

@@ -1,9 +1,9 @@
-import { FAULTS } from './faults.ts';
+import { FAULTS } from './faults/fault.ts';
 import type { SimulationResult } from './simulation.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** What all seeds came to. */
+/** The results of all seeds. */
 export class Summary {
   readonly #faults = new Map<string, number>(FAULTS.map((fault) => [fault, 0]));
   readonly #violations: { readonly seed: number; readonly violations: readonly string[] }[] = [];

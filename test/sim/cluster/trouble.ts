@@ -6,10 +6,10 @@ const DISK_ERRORS: ReadonlySet<string> = new Set([
   'DISK_FULL',
 ]);
 
-/** Gathers what should not happen at all in a simulation, and what happens in it, for people. */
+/** Collects the violations of a simulation, and the lines of its trace. */
 export class Trouble {
   readonly violations: string[] = [];
-  /** What a part of the product logs: faults of ours are violations. */
+  /** A log for parts of the product: errors are violations, unless a simulated disk has caused them. */
   readonly log = {
     debug: (): void => {},
     info: (): void => {},
@@ -36,7 +36,7 @@ export class Trouble {
     return this.#now() - this.#start;
   }
 
-  /** The line is made only where somebody reads it. */
+  /** Adds a line to the trace. `line` is called only if there is a trace. */
   trace(line: () => string): void {
     this.#sink?.(`+${this.elapsedMs} ${line()}`);
   }
@@ -47,7 +47,7 @@ export class Trouble {
   }
 }
 
-/** What a process says after its end does not count, nor that its disk failed. */
+/** True for errors of a process after its end, and for errors of its disk. */
 function isOfDisk(details: object): boolean {
   let error = 'err' in details ? details.err : undefined;
   while (error instanceof Error) {

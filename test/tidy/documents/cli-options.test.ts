@@ -8,7 +8,7 @@ type Command = ReturnType<typeof createProgram>['program'];
 
 const { program } = createProgram((made) => new Runner(made, noShell()));
 
-/** Of a command, in the guide: the text below its heading, up to the next one. */
+/** The guide's section of a command: the text below its heading, up to the next one. */
 function sectionOf(heading: string): { readonly text: string; readonly rows: Readonly<Record<string, string>>[] } {
   const guide = documentAt('docs/reference/cli.md').text;
   const [, text] = new RegExp(`^#+ ${heading}\\n(.*?)(?=^#+ |$(?![\\s\\S]))`, 'ms').exec(guide) ?? [];
@@ -16,20 +16,20 @@ function sectionOf(heading: string): { readonly text: string; readonly rows: Rea
   return { text, rows: rowsOf({ path: heading, text }).filter((row) => 'option' in row) };
 }
 
-/** By long name, what the guide's table says the default is; undefined where it has no such column. */
+/** The defaults in the guide's table, by long option name; undefined if the table has no such column. */
 function optionsIn(heading: string): Map<string, string | undefined> {
   const { text, rows } = sectionOf(heading);
   const own = rows.flatMap(({ option = '', default: byDefault }) =>
     [...option.matchAll(/--[a-z-]+/g)].map(([long]): [string, string | undefined] => [long, byDefault]),
   );
-  // `the conditions of [queues](#queues-1)`, `chosen as for [stats](#stats)`.
-  const others = [...text.matchAll(/\b(?:conditions of|chosen as for) \[([a-z-]+)\]/g)].flatMap(([, name = '']) => [
+  // `the filters of [queues](#queues-1)`, `chosen as for [stats](#stats)`.
+  const others = [...text.matchAll(/\b(?:filters of|chosen as for)\s\[([a-z-]+)\]/g)].flatMap(([, name = '']) => [
     ...optionsIn(name),
   ]);
   return new Map([...others.map(([long]): [string, undefined] => [long, undefined]), ...own]);
 }
 
-/** What help says the default is. */
+/** The default in the help text. */
 function defaultOf({ description, defaultValue, defaultValueDescription }: Command['options'][number]): string {
   const [, told] = /\(default: (.*)\)$/.exec(description) ?? [];
   return told ?? defaultValueDescription ?? (defaultValue === undefined ? '' : String(defaultValue));
@@ -43,14 +43,14 @@ const commands = [
     .map((one): [string, Command] => [one.name(), one]),
   ...program.commands.flatMap((parent) =>
     parent.commands.map((one): [string, Command] => {
-      // What a command does without a command of its own is described under its name.
+      // The default subcommand is described under the name of its command.
       return [one.name() === 'list' ? parent.name() : `${parent.name()} ${one.name()}`, one];
     }),
   ),
 ];
 
 describe('the guide of the command line', () => {
-  test.each(commands)('has the options of %s, no others, and their defaults', (heading, { options }) => {
+  test.each(commands)('has exactly the options of %s, with their defaults', (heading, { options }) => {
     const told = optionsIn(heading);
     const longs = options.map(({ long }) => long ?? '');
     expect([...told.keys()].toSorted()).toEqual(longs.toSorted());

@@ -11,7 +11,7 @@ import { documentAt, inlineCodeOf, rowsOf } from './documents.ts';
 
 const reference = documentAt('docs/reference/client.md');
 
-/** What an interface of the client's sources has, each with its comment. */
+/** The fields of an interface in the client's sources, with their comments. */
 function membersOf(file: string, name: string): Map<string, string> {
   const path = join(root, 'packages/client/src', file);
   const source = readFileSync(path, 'utf8');
@@ -30,7 +30,7 @@ function membersOf(file: string, name: string): Map<string, string> {
   throw new Error(`${file} has no interface ${name}`);
 }
 
-/** The table of options below a line that begins like this: option → default. */
+/** The table of options below the line with this beginning: option → default. */
 function optionsBelow(line: string): Map<string, string> {
   const from = reference.text.indexOf(`\n${line}`);
   if (from < 0) throw new Error(`the reference has no line that begins with ${line}`);
@@ -64,12 +64,12 @@ describe("the client's reference", () => {
     ['`queue.enqueue(data, { … })`', [['tasks/new-task.ts', 'TaskOptions']]],
     ['`queue.lease({ … })`', [['tasks/lease-tasks.ts', 'LeaseOptions']]],
     ['`client.worker(queues, handler, { … })`', [['worker/worker-options.ts', 'WorkerOptions']]],
-  ] as const)('has the options of %s, and no others', (line, interfaces) => {
+  ] as const)('has exactly the options of %s', (line, interfaces) => {
     const inCode = interfaces.flatMap(([file, name]) => [...membersOf(file, name).keys()]);
     expect([...optionsBelow(line).keys()].toSorted()).toEqual(inCode.toSorted());
   });
 
-  test('has the defaults that the code has', () => {
+  test('has the defaults of the code', () => {
     const { retry } = settings;
     const expected: readonly (readonly [line: string, option: string, told: string])[] = [
       ['`connect(endpoints)`', 'timeout', lengthOf(settings.timeoutMs)],
@@ -77,10 +77,10 @@ describe("the client's reference", () => {
       [
         '`connect(endpoints)`',
         'retry',
-        `${retry.maxAttempts} attempts, ${lengthOf(retry.initialBackoffMs)} up to ${lengthOf(retry.maxBackoffMs)}`,
+        `${retry.maxAttempts} attempts, ${lengthOf(retry.backoffInitialMs)} up to ${lengthOf(retry.backoffMaxMs)}`,
       ],
       ['`client.worker(', 'concurrency', String(worker.concurrency)],
-      ['`client.worker(', 'leaseDuration', lengthOf(worker.leaseMs)],
+      ['`client.worker(', 'leaseDuration', lengthOf(worker.leaseDurationMs)],
       ['`client.worker(', 'maxLeaseTime', lengthOf(worker.maxLeaseMs)],
       ['`client.worker(', 'wait', lengthOf(worker.waitMs)],
       ['`client.worker(', 'backoff', `${lengthOf(worker.backoffInitialMs)} up to ${lengthOf(worker.backoffMaxMs)}`],
@@ -90,7 +90,7 @@ describe("the client's reference", () => {
     expect(optionsBelow('`client.worker(').get('prefetch')).toBe('`concurrency`');
   });
 
-  test('has the defaults that comments in the code tell', () => {
+  test('has the defaults that comments in the code name', () => {
     const differing: string[] = [];
     for (const [line, file, name] of [
       ['`connect(endpoints)`', 'values/options.ts', 'GrpcOptions'],
@@ -110,7 +110,7 @@ describe("the client's reference", () => {
     expect(differing).toEqual([]);
   });
 
-  test('names every class of errors, and what all of them have', () => {
+  test('names every error class and the fields of all errors', () => {
     const classes = Object.entries(client).flatMap(([name, value]) =>
       typeof value === 'function' && value.prototype instanceof client.TaskMasterError ? [name] : [],
     );
@@ -126,7 +126,7 @@ describe("the client's reference", () => {
     expect([...fields.matchAll(/`(\w+)`/g)].map(([, name]) => name).toSorted()).toEqual(has.toSorted());
   });
 
-  test('names calls, fields and functions that there are', () => {
+  test('names existing calls, fields and functions', () => {
     const of: Readonly<Record<string, readonly string[]>> = {
       client: namesOf(client.TaskMasterClient),
       queue: namesOf(client.Queue),
@@ -145,7 +145,7 @@ describe("the client's reference", () => {
   });
 });
 
-/** Methods and getters of a class, and the fields that it declares. */
+/** Names of the methods, getters and declared fields of a class. */
 function namesOf(type: abstract new (...args: never[]) => object): string[] {
   const fields = [...String(type).matchAll(/^\s+(?:readonly )?([a-z]\w*);?$/gm)].map(([, name = '']) => name);
   return [...Object.getOwnPropertyNames(type.prototype), ...fields];

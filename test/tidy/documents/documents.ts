@@ -9,10 +9,10 @@ export interface Document {
   readonly text: string;
 }
 
-/** What stands between fences. */
+/** A fenced code block. */
 export interface Block {
   readonly document: string;
-  /** `sh`, `ts`, ...; empty where none is named. */
+  /** `sh`, `ts`, ...; empty if none is named. */
   readonly language: string;
   readonly text: string;
 }
@@ -33,11 +33,20 @@ export const documents: readonly Document[] = globSync(PATTERNS, {
   .sort()
   .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
 
-/** @throws when there is no such document. */
+/** The document at a path. Throws if there is none. */
 export function documentAt(path: string): Document {
   const document = documents.find((one) => one.path === path);
   if (document === undefined) throw new Error(`there is no document ${path}`);
   return document;
+}
+
+/** The document with a new text in its generated part. */
+export function withGenerated(path: string, text: string): string {
+  const [begin, end] = ['<!-- generated: vitest -u writes this part -->\n', '<!-- end of the generated part -->'];
+  const [before = '', rest = ''] = documentAt(path).text.split(begin);
+  const [, after] = rest.split(end);
+  if (after === undefined) throw new Error(`${path} does not mark a generated part`);
+  return `${before}${begin}\n${text}\n\n${end}${after}`;
 }
 
 const FENCED = /^```(\w*)\n(.*?)^```$/gms;
@@ -50,13 +59,13 @@ export function blocksOf({ path, text }: Document): Block[] {
   }));
 }
 
-/** Code within sentences and tables, without its backticks. */
+/** Inline code of sentences and tables, without its backticks. */
 export function inlineCodeOf({ text }: Document): string[] {
   const prose = text.replace(FENCED, '');
   return [...prose.matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code.replaceAll('\\|', '|'));
 }
 
-/** The cells of the tables of a document, row by row, each with the titles of its columns. */
+/** The rows of all tables of a document, as cells by column title. */
 export function rowsOf({ text }: Document): Readonly<Record<string, string>>[] {
   const rows: Record<string, string>[] = [];
   let titles: readonly string[] | undefined;

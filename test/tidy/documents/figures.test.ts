@@ -8,7 +8,7 @@ import { ACCEPT_LOSS_FILE } from '../../../packages/node/src/store/open-database
 import { RESERVE_FILE } from '../../../packages/node/src/store/reserve-file.ts';
 import { SYNC_MARK_FILE } from '../../../packages/node/src/store/sync-mark.ts';
 import { KEPT_LOGS, SYNCED_FILES } from '../../../packages/node/src/store/synced-files.ts';
-import { DEFAULT_ROUTER_LIMITS as router } from '../../../packages/proxy/src/router/router.ts';
+import { DEFAULT_ROUTER_LIMITS as router } from '../../../packages/proxy/src/router/routing/router.ts';
 import { NODE_BOUNDS } from '../../../packages/server/src/program/memory-bounds.ts';
 import { root } from '../../support/paths.ts';
 import { documentAt } from './documents.ts';
@@ -19,7 +19,7 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const count = new Intl.NumberFormat('en-US').format;
 
-/** A number that a source gives a name, as `512 * 1024`. */
+/** The value of a constant in a source, which may be a product such as `512 * 1024`. */
 function constant(file: string, name: string): number {
   const source = readFileSync(join(root, 'packages', file), 'utf8');
   const [, factors] = new RegExp(`const ${name}(?:: \\w+)? = ([\\d_ *./]+);`).exec(source) ?? [];
@@ -35,14 +35,14 @@ const SPELLED: Readonly<Record<number, string>> = {
   [365 * 24 * 60 * MINUTE]: 'a year',
 };
 
-/** The least Node that a package runs on. */
+/** The oldest version of Node that a package runs on. */
 function enginesOf(folder: string): string {
   const { engines } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'));
   return engines.node.replace('>=', '');
 }
 
-/** A length of time as a sentence has it. */
-const spelled = (ms: number): string => SPELLED[ms] ?? `${ms} ms, which nobody has spelled`;
+/** A duration in words. */
+const spelled = (ms: number): string => SPELLED[ms] ?? `${ms} ms (not in SPELLED)`;
 
 const stopped = constant('client/src/worker/worker.ts', 'ABORTED_MS');
 const givenBack = constant('client/src/tasks/lease-tasks.ts', 'GIVE_BACK_MS');
@@ -53,7 +53,7 @@ const unwrittenBytes = constant('node/src/engine/pending/unwritten-tasks.ts', 'M
 const many = constant('client/src/api/queue.ts', 'MANY_TASKS');
 const ahead = constant('client/src/worker/prefetch.ts', 'AHEAD_MS');
 
-/** What documents say, made of what the code has. */
+/** Texts that documents must contain, with figures from the code. */
 const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   [
     'docs/contract.md',
@@ -61,7 +61,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `Each part is UTF-8, at most ${limits.nameBytes} bytes`,
     `1 to ${limits.pidBytes} bytes`,
     `within the window (${engine.requestIdWindowMs / MINUTE} minutes by default)`,
-    `are kept for ${spelled(engine.emptyQueueLingerMs)} after it empties`,
+    `are kept for ${spelled(engine.emptyQueueRetentionMs)} after it empties`,
   ],
   [
     'docs/reference/errors.md',
@@ -71,18 +71,18 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     'docs/reference/http.md',
     `are larger than ${constant('server/src/http/server.ts', 'MAX_HEADER_BYTES') / KIB} KiB`,
     `up to ${count(constant('server/src/http/server.ts', 'MAX_CONNECTIONS'))} connections`,
-    `at most ${constant('node/src/http/queues-page.ts', 'MOST_ROWS')} rows`,
+    `at most ${constant('node/src/http/queues-page.ts', 'MAX_ROWS')} rows`,
     `every ${constant('node/src/http/page-script.ts', 'REFRESH_MS') / SECOND} seconds`,
   ],
   [
     'docs/reference/cli.md',
     `at most ${limits.dataBytes / MIB} MiB`,
-    `the leases last, at most ${spelled(limits.leaseMs)}`,
+    `the leases last, at most ${spelled(limits.leaseDurationMs)}`,
     `at most ${limits.waitMs / MINUTE}m |`,
     `up to ${count(limits.peekTasks)}; fewer come`,
     `a batch also ends at ${constant('client/src/cli/input/enqueue-lines.ts', 'BATCH_BYTES') / KIB} KiB`,
     `SIGKILL after ${constant('client/src/cli/run-command.ts', 'GRACE_MS') / SECOND} s`,
-    `at most ${constant('client/src/cli/commands/partitions.ts', 'SHOWN_UNASKED')} of them`,
+    `at most ${constant('client/src/cli/commands/partitions.ts', 'SHOWN_MOVING')} of them`,
   ],
   [
     'docs/reference/client.md',
@@ -113,13 +113,13 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   [
     'docs/operate/proxies.md',
     `Updates of up to ${constant('proxy/src/upstream/sender.ts', 'SHARED_BYTES') / KIB} KiB in calls of their own`,
-    `holds the call for up to ${router.holdMs / SECOND} s`,
-    `no more than ${constant('proxy/src/router/leases.ts', 'STRICT_STEPS')} times`,
+    `holds the call for up to ${router.holdTimeoutMs / SECOND} s`,
+    `no more than ${constant('proxy/src/router/leasing/leases.ts', 'STRICT_STEPS')} times`,
   ],
   [
     'docs/operate/sizing.md',
     `engine cache (${engine.cacheBytes / MIB} MiB)`,
-    `request ids (${engine.requestIdBytes / MIB} MiB, and up to ${constant('node/src/engine/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB`,
+    `request ids (${engine.requestIdCacheBytes / MIB} MiB, and up to ${constant('node/src/engine/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB`,
     `in flight (${engine.maxInFlightBytes / MIB} MiB at most`,
     `\`--max-semi-space-size=${NODE_BOUNDS.youngMib}\``,
     `\`--initial-old-space-size=${NODE_BOUNDS.oldLeastMib}\``,
@@ -132,7 +132,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `has answered for ${spelled(constant('node/src/cluster/membership/starting-role.ts', 'LOOK_FIRST_MS'))}`,
     `for more than ${spelled(constant('node/src/cluster/membership/commit-guard.ts', 'PAUSE_MS'))}`,
     `how far it is every ${spelled(constant('node/src/cluster/report/share-log.ts', 'PROGRESS_MS'))}`,
-    `at least ${constant('server/src/program/cluster-keys.ts', 'KEY_CHARACTERS')} characters`,
+    `at least ${constant('server/src/program/cluster-keys.ts', 'MIN_KEY_CHARACTERS')} characters`,
   ],
 ];
 

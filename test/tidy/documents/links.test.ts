@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { root } from '../../support/paths.ts';
 import { type Document, documentAt, documents, inlineCodeOf } from './documents.ts';
 
-/** How GitHub names the anchor of a heading. */
+/** The anchors of all headings, as GitHub names them. */
 function anchorsOf(text: string): Set<string> {
   const seen = new Map<string, number>();
   const anchors = new Set<string>();
@@ -29,7 +29,7 @@ function brokenLinksOf({ path, text }: Document): string[] {
   });
 }
 
-/** Where the documents of a part say files are, beside the root: `engine/queues` is in the node. */
+/** Folders that paths in documents may be relative to: `engine/queues` is in the node. */
 const BASES = ['', ...['node', 'proxy', 'server', 'client'].map((name) => `packages/${name}/src`), 'packages', 'docs'];
 const all = globSync('{packages,bench,test,examples,docs,scripts}/**', {
   cwd: root,
@@ -37,10 +37,10 @@ const all = globSync('{packages,bench,test,examples,docs,scripts}/**', {
 });
 const files = new Set(all.map((path) => normalize(path)));
 const names = new Set(all.map((path) => basename(path)));
-/** Made by what the document tells of. */
-const MADE = ['bench/peers/node_modules', './data', 'first.ts'];
+/** Files that the commands in the documents create. */
+const MADE = ['bench/peers/node_modules', './data', 'first.ts', 'manifest.json', 'progress.json'];
 
-/** Whether a path in code names something: `{a,b}` names both, `*` any. */
+/** True if a path matches files: `{a,b}` names both, `*` any. */
 function isThere(path: string): boolean {
   const braces = /^(.*)\{([^}]*)\}(.*)$/.exec(path);
   if (braces !== null) {
@@ -56,12 +56,12 @@ function isThere(path: string): boolean {
 }
 
 describe('documents', () => {
-  test('link to what is there', () => {
+  test('have no broken links', () => {
     const broken = documents.flatMap((document) => brokenLinksOf(document).map((link) => `${document.path}: ${link}`));
     expect(broken).toEqual([]);
   });
 
-  test('name files that are there', () => {
+  test('name existing files', () => {
     const missing = documents.flatMap((document) => {
       const paths = inlineCodeOf(document).filter((code) =>
         /^[\w.-]+\/[\w./{},*-]+$|^[\w-]+\.(ts|md|proto|json)$/.test(code),
@@ -71,7 +71,7 @@ describe('documents', () => {
     expect(missing).toEqual([]);
   });
 
-  test('are found from the README', () => {
+  test('can be reached from the README', () => {
     const linked = new Set(
       documents.flatMap(({ path, text }) =>
         [...text.matchAll(/\]\(([^)\s#]+)/g)].map(([, to = '']) => normalize(join(dirname(path), to))),

@@ -13,7 +13,7 @@ const node = new NodeMetrics({
   health: () => ({ kind: 'starting' }),
   storeSize: () => undefined,
   cluster: () => undefined,
-  queues: 1,
+  maxQueues: 1,
 }).registry;
 
 const proxy = createProxyHttp(
@@ -37,7 +37,7 @@ interface Metric {
   readonly labels: readonly string[];
 }
 
-/** Ours; those of the process and of Node are the library's. */
+/** The metrics of TaskMaster, without those of the process and of Node, which the library adds. */
 function metricsOf(registry: typeof node): Metric[] {
   return registry
     .getMetricsAsArray()
@@ -59,16 +59,19 @@ function tableOf(metrics: readonly Metric[]): string {
     const shown = labels.length === 0 ? name : `${name}{${labels.join(',')}}`;
     return `| \`${shown}\` | ${type} | ${help} |`;
   });
-  return ['| metric | type | what it counts |', '| --- | --- | --- |', ...rows].join('\n');
+  return ['| metric | type | meaning |', '| --- | --- | --- |', ...rows].join('\n');
 }
 
 describe('metrics in documents', () => {
   test('docs/reference/metrics.md has all of them (vitest -u writes it)', async () => {
     const text = [
       '# Metrics\n',
-      'What a node and a proxy show at `/metrics`, for Prometheus. A test writes this page. [monitoring.md](../operate/monitoring.md#what-to-watch)',
-      'tells what to watch. Beside these there are those of the process and of Node.js (`process_…`, `nodejs_…`). A histogram is the',
-      'usual three series, whose names end in `_bucket`, `_sum` and `_count`.\n',
+      'Metrics of nodes and proxies at `/metrics`, in the text format of Prometheus. A test generates this page.',
+      '[Monitoring](../operate/monitoring.md) explains which of them to watch. The usual metrics of the process and of Node.js',
+      '(`process_…`, `nodejs_…`) come in addition. A histogram has three kinds of series: `_bucket`, `_sum` and `_count`.\n',
+      'A counter starts at 0 with the process. A counter with a `queue` label also starts at 0 with a new queue, and when the queue moves',
+      'to another node. Prometheus allows for this. The series of a queue end when it has been empty for',
+      '`engine.emptyQueueRetentionMs`. The label `_other` stands for [all smaller queues together](../operate/monitoring.md#queues).\n',
       '## A node\n',
       tableOf(ofNodes),
       '\n## A proxy\n',
@@ -78,9 +81,9 @@ describe('metrics in documents', () => {
     await expect(text).toMatchFileSnapshot(join(root, 'docs/reference/metrics.md'));
   });
 
-  test('exist, with the labels they are shown with', () => {
+  test('exist and have the shown labels', () => {
     const known = new Map([...ofNodes, ...ofProxies].map((metric) => [metric.name, metric]));
-    // A histogram is shown by its series, too.
+    // Documents also show the series of a histogram.
     const seriesOf = (name: string): Metric | undefined => {
       const metric = known.get(name.replace(/_(?:bucket|sum|count)$/, ''));
       return metric?.type === 'histogram' ? metric : undefined;

@@ -17,13 +17,13 @@ const words = new Set(
   ),
 );
 
-/** Of other programs. */
+/** Names of other programs. */
 const THEIRS = new Set(['malloc_trim', 'nodejs_', 'nohup', 'setsid', 'TimeoutStopSec', 'RestartPreventExitStatus']);
-/** What stands for something, metrics (a test of their own knows them), figures that the bench puts together, folders. */
+/** Placeholders, metrics (see metrics.test.ts), figures that the bench computes, folders. */
 const ELSEWHERE = /^(?:[A-Z_]+|_\w+|taskmaster_\w+|server_\w+_us|e2e)$/;
 
-/** Names of code that a document uses: `task.complete({ enqueue })` has three. */
-test('what documents write as code is in the code', () => {
+/** Checks the names in code of documents: `task.complete({ enqueue })` has three. */
+test('names in documents exist in the code', () => {
   const unknown = documents.flatMap((document) =>
     inlineCodeOf(document)
       .filter((code) => !/^[./~]|^https?:|^npm |^\S+@/.test(code))

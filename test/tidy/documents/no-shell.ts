@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { Output } from '../../../packages/client/src/cli/output/output.ts';
 import type { Shell } from '../../../packages/client/src/cli/shell.ts';
 
-/** For command lines that are looked at and not run: what looks like a terminal, and shows nothing. */
+/** A shell for command lines that are parsed but not run: it looks like a terminal and shows nothing. */
 export function noShell(): Shell {
   const stream = () => Object.assign(new PassThrough(), { isTTY: true });
   const { signal } = new AbortController();

@@ -5,7 +5,7 @@ import { limits, openReasons, type Reason, statusOfReason } from '@taskmaster/pr
 import { expect, test } from 'vitest';
 import { makeError } from '../../../packages/client/src/values/errors.ts';
 import { root } from '../../support/paths.ts';
-import { documentAt } from './documents.ts';
+import { documentAt, withGenerated } from './documents.ts';
 
 /** A field of an object literal with its comment, or a heading between fields. */
 type Entry = { readonly heading: string } | { readonly name: string; readonly comment: string };
@@ -18,15 +18,6 @@ function entriesOf(path: string): Entry[] {
   return [...source.matchAll(ENTRY)].map(({ groups: { heading, comment = '', name = '' } = {} }) =>
     heading === undefined ? { name, comment: comment.replace(/\s+(?:\* )?/g, ' ').trim() } : { heading },
   );
-}
-
-/** The document with another text between the lines that mark a generated part. */
-function withGenerated(path: string, text: string): string {
-  const [begin, end] = ['<!-- generated: vitest -u writes this part -->\n', '<!-- end of the generated part -->'];
-  const [before = '', rest = ''] = documentAt(path).text.split(begin);
-  const [, after] = rest.split(end);
-  if (after === undefined) throw new Error(`${path} does not mark a generated part`);
-  return `${before}${begin}\n${text}\n\n${end}${after}`;
 }
 
 const linked = (text: string): string => text.replace(/\bdocs\/([\w/-]+)\.md/g, '[$1](../$1.md)');

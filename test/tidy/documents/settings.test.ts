@@ -25,9 +25,9 @@ describe('settings in documents', () => {
   test('docs/reference/settings.md has all of them (vitest -u writes it)', async () => {
     const text = [
       '# Settings\n',
-      'Every setting of a node and of a proxy with its default, as `taskmaster-node config print` and `taskmaster-proxy config',
-      'print` write them: each block is a file for `--config`. A test writes this page. [deploy.md](../operate/deploy.md#settings)',
-      'tells how to set them.\n',
+      'All settings with their meaning and default. Each block is a file for `--config`; `taskmaster-node config print` and',
+      '`taskmaster-proxy config print` print it. A test generates this page. [Deploy](../operate/deploy.md#settings) explains how to set',
+      'them.\n',
       sectionOf('A node', nodeSettings),
       sectionOf('A proxy', proxySettings),
     ].join('\n');
@@ -66,7 +66,7 @@ describe('settings in documents', () => {
     expect(unknown).toEqual([]);
   });
 
-  test('have variables that something reads', () => {
+  test('have environment variables that a program reads', () => {
     const patterns = ['packages/*/src/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts', 'scripts/*.mjs'];
     const sources = globSync(patterns, { cwd: root, exclude: (path) => /node_modules|documents/.test(path) });
     const read = sources.map((path) => readFileSync(join(root, path), 'utf8')).join('\n');
@@ -79,7 +79,7 @@ describe('settings in documents', () => {
     expect(unknown).toEqual([]);
   });
 
-  test('have the defaults that tables say', () => {
+  test('have the defaults in tables', () => {
     const wrong: string[] = [];
     let compared = 0;
     for (const { path, table } of [
@@ -103,18 +103,18 @@ describe('settings in documents', () => {
   });
 });
 
-/** Of Node itself. */
+/** Flags of Node itself. */
 const ofNode =
   /^--(max-semi-space-size|initial-old-space-size|heap-growing-percent|external-memory-accounted-in-global-limit)$/;
 
-/** Fields that the client and its tests have. */
+/** Fields of the client and its tests. */
 const inClient = new Set(
   globSync('packages/client/src/**/*.ts', { cwd: root }).flatMap(
     (path) => readFileSync(join(root, path), 'utf8').match(/\b[a-z]+[A-Z]\w*(?:Ms|Bytes)(?=[?:])/g) ?? [],
   ),
 );
 
-/** `64 MiB`, `false`, `7402 (proxy 7502)`; words and nothing stand for what is decided elsewhere. */
+/** Compares a default with a cell such as `64 MiB`, `false` or `7402 (proxy 7502)`. Words and empty cells are not compared. */
 function isDefault(value: unknown, told: string): boolean {
   const plain = told.replaceAll('`', '').replace(/ \(.*\)$/, '');
   if (typeof value === 'number') {

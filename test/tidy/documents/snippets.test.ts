@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { runProcess } from '../../support/child-process.ts';
 import { root } from '../../support/paths.ts';
+import { runProcess } from '../../support/processes/child-process.ts';
 import { blocksOf, documents } from './documents.ts';
 
-/** What a document leaves to its reader. */
+/** Declarations that a document leaves out. */
 const LEFT_OUT = `
 declare function deliver(data: unknown, options: { signal: AbortSignal }): Promise<void>;
 declare function log(...what: unknown[]): void;
@@ -27,7 +27,7 @@ test('the TypeScript in documents has the right types', { timeout: 120_000 }, as
     ...guides,
   ];
   expect(expected.filter((path) => !withSnippets.has(path))).toEqual([]);
-  // Within the repository, so that they find the packages as a user's program does.
+  // Within the repository, so that they find the packages like a user's program.
   const dir = mkdtempSync(join(root, 'test', '.snippets-'));
   try {
     for (const [at, { document, text }] of snippets.entries()) {

@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { QueueStats } from '@taskmaster/proto';
-import { Caller } from '../calls/caller.ts';
 import { RequestIds } from '../calls/request-ids.ts';
+import { RetryingCalls } from '../calls/retrying-calls.ts';
 import { UpdateJoiner } from '../calls/update-joiner.ts';
 import { LeaseKeeper } from '../leases/lease-keeper.ts';
 import { LoopWatch } from '../leases/loop-watch.ts';
@@ -28,21 +28,24 @@ import { Cluster } from './cluster.ts';
 import { Queue } from './queue.ts';
 import { assertRuntime } from './runtime.ts';
 
-/** How a queue's data becomes bytes and back. */
+/** How the data of a queue is encoded. */
 export interface QueueOptions<T> {
   /** Default: JSON. */
   readonly codec?: Codec<T> | undefined;
 }
 
-/** As `QueueOptions`, with a check of the data. */
+/** How the data of a queue is encoded and validated. */
 export interface SchemaQueueOptions<Schema extends StandardSchemaV1> {
-  /** Any Standard Schema (zod, valibot, arktype, ...): checks before an enqueue is sent, checks and transforms on receipt. */
+  /**
+   * Any Standard Schema (zod, valibot, arktype, ...). It validates data before an enqueue is sent, and validates and transforms
+   * data that is received.
+   */
   readonly schema: Schema;
   /** Default: JSON. */
   readonly codec?: Codec<StandardSchemaV1.InferInput<Schema>> | undefined;
 }
 
-/** What the tasks of a queue hold; a queue named by text alone holds anything JSON can say. */
+/** Type of the data of a queue. A queue that is given by name has unknown data, in JSON. */
 export type DataOf<Q> = Q extends QueueRef<infer T, infer _In> ? T : unknown;
 
 /** Parts that tests replace. */
@@ -53,8 +56,8 @@ export interface ClientParts {
 }
 
 /**
- * A client of a node, of a cluster through its proxies, or of an engine in the same process. Safe for concurrent use;
- * make one for each process. Made by `connect` or `clientOver`.
+ * A client of a node, of a cluster, or of an engine in the same process. One client per process is enough, because calls may
+ * be concurrent. `connect` and `clientOver` make one.
  *
  *     await using client = await connect('127.0.0.1:7400');
  *     const mail = client.queue<{ to: string }>('shop#mail');
@@ -68,13 +71,13 @@ export class TaskMasterClient implements AsyncDisposable {
   readonly #context: ClientContext;
   #closed: Promise<void> | undefined;
 
-  /** Not for callers: `connect` and `clientOver` make one. */
+  /** Internal: use `connect` or `clientOver`. */
   constructor(context: ClientContext) {
     this.#context = context;
     this.cluster = new Cluster(context);
   }
 
-  /** A queue with its data's type. Asks no node: a queue exists while it holds tasks. */
+  /** A queue with the type of its data. Sends no request: a queue exists while it holds tasks. */
   queue<Schema extends StandardSchemaV1>(
     name: string,
     options: SchemaQueueOptions<Schema>,
@@ -85,8 +88,8 @@ export class TaskMasterClient implements AsyncDisposable {
   }
 
   /**
-   * Leases tasks of several queues, those of the first one first. See `Queue.lease`.
-   * @throws InvalidRequestError, Overloaded, Unavailable, DeadlineExceededError, Cancelled.
+   * Leases tasks of several queues: first from the first queue, then from the second, and so on. See `Queue.lease`.
+   * @throws InvalidRequestError, OverloadedError, UnavailableError, DeadlineExceededError, CancelledError.
    */
   lease<Q extends string | QueueRef>(
     options: LeaseOptions & { readonly queues: readonly Q[] },
@@ -94,15 +97,15 @@ export class TaskMasterClient implements AsyncDisposable {
     return leaseTasks(this.#context, refs(options.queues), options);
   }
 
-  /** Begins an atomic change of any number of tasks of one group. */
+  /** A new atomic change of any number of tasks of one group. */
   update(): Update {
     return new Update(this.#context);
   }
 
   /**
-   * A worker that calls `handler` for each task of the queues. Begin it with `start()` or `run()`. The handler's result
-   * is enqueued atomically with the completion of its task; what it throws fails the attempt: the task is released as
-   * its retry policy says, or else after the worker's own backoff.
+   * A worker that calls `handler` for each task of the queues. Start it with `start()` or `run()`. Tasks that the handler
+   * returns are enqueued atomically with the completion of its task. If the handler throws, the attempt fails, and the task is
+   * released with the backoff of its retry policy, or of the worker if it has no policy.
    */
   worker<Q extends string | QueueRef>(
     queues: Q | readonly Q[],
@@ -112,19 +115,19 @@ export class TaskMasterClient implements AsyncDisposable {
     return new Worker(this.#context, refs(isList(queues) ? queues : [queues]), handler, options);
   }
 
-  /** Statistics of any subset of queues, and their sums. */
+  /** Statistics of named queues, of queues that match a filter, or of all queues, and their sums. */
   stats(options: StatsOptions = {}): Promise<StatsReport> {
     return queueStats(this.#context, options);
   }
 
-  /** The queues that hold tasks, with their statistics, in order of their names. */
+  /** The queues that hold tasks, with their statistics, by name. */
   listQueues(options: ListOptions = {}): AsyncGenerator<QueueStats, void> {
     return listQueues(this.#context, options);
   }
 
   /**
-   * Stops the workers as `Worker.stop()` does, gives back what leases that were given up have got, and disconnects. Later
-   * calls, and those without an answer by then, are `CancelledError`. Called again, the shorter timeout counts.
+   * Stops the workers as `Worker.stop()` does, releases tasks of cancelled lease calls, and disconnects. Unanswered and later
+   * calls reject with `CancelledError`. If `close` is called again, the shorter timeout counts.
    */
   async close(options: StopOptions = {}): Promise<void> {
     const timeoutMs = durationMs(options.timeout ?? DEFAULT_STOP_TIMEOUT, 'timeout');
@@ -138,15 +141,15 @@ export class TaskMasterClient implements AsyncDisposable {
   }
 
   async #close(stopping: readonly Promise<void>[], timeoutMs: number): Promise<void> {
-    const { background, keeper, caller, timing } = this.#context;
+    const { background, keeper, calls, timing } = this.#context;
     await Promise.all(stopping);
     await waitFor(timing, Promise.allSettled(background), Math.max(timeoutMs, GIVE_BACK_MS));
     await keeper.close();
-    await caller.transport.close();
+    await calls.transport.close();
   }
 }
 
-/** A client over any transport; it closes the transport with itself. */
+/** A client over any transport. It closes the transport when it is closed. */
 export function clientOver(
   transport: Transport,
   options: ClientOptions = {},
@@ -156,11 +159,11 @@ export function clientOver(
   const settings = clientSettings(options);
   const timing = parts.timing ?? systemTiming;
   const random = parts.random ?? Math.random;
-  const caller = new Caller({ transport, settings, timing, random });
+  const calls = new RetryingCalls({ transport, settings, timing, random });
   const requestIds = new RequestIds();
   return new TaskMasterClient({
-    caller,
-    updates: new UpdateJoiner({ caller, requestIds, timing, timeoutMs: settings.timeoutMs }),
+    calls,
+    updates: new UpdateJoiner({ calls, requestIds, timing, timeoutMs: settings.timeoutMs }),
     settings,
     timing,
     random,
@@ -171,7 +174,7 @@ export function clientOver(
   });
 }
 
-/** `DataOf` is what `queueRef` makes of each name; the compiler cannot follow it through the map. */
+/** The cast is safe: `queueRef` gives each queue the type `DataOf`, which the compiler cannot see. */
 function refs<Q extends string | QueueRef>(queues: readonly Q[]): readonly QueueRef<DataOf<Q>>[] {
   return queues.map((queue) => queueRef(queue) as QueueRef<DataOf<Q>>);
 }

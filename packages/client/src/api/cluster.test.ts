@@ -98,7 +98,7 @@ test('a member that is drained leaves once everything is handed over', async () 
   ]);
 });
 
-test('members are given up only when the loss is accepted, one or several at once', async () => {
+test('members are removed only when the loss is accepted, one or several at once', async () => {
   await using server = await FakeServer.start();
   const { cluster } = server;
   cluster.members = [
@@ -130,7 +130,7 @@ test('members are given up only when the loss is accepted, one or several at onc
   expect(states()).toEqual([active, left, left]);
 });
 
-test('who gives members up need not wait until what is lost is served again', async () => {
+test('a removal need not wait until the lost partitions are served again', async () => {
   await using server = await FakeServer.start();
   server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
   await using client = await connect(server.endpoint);

@@ -1,4 +1,5 @@
 import {
+  type BackupPoint,
   MemberRole,
   type LostPartition as WireLost,
   type Member as WireMember,
@@ -6,6 +7,7 @@ import {
   type Partition as WirePartition,
   PartitionState as WirePartitionState,
 } from '@taskmaster/proto';
+import { type BackupPart, backupParts } from '../calls/backup-parts.ts';
 import type { ClientContext } from '../tasks/context.ts';
 import type { ClusterCalls, TransportCallOptions } from '../transport/transport.ts';
 import { type Duration, durationMs } from '../values/duration.ts';
@@ -14,27 +16,27 @@ import type { CallOptions } from '../values/options.ts';
 import type { Repetition } from '../values/retry.ts';
 
 /**
- * Where a node stands: `joining` (known, holds nothing yet), `active` (holds its part), `leaving` (hands over what it has),
- * `left` (gone for good). `unknown`: something that this version has no word for.
+ * State of a node. `joining`: holds no partitions yet. `active`: holds its share. `leaving`: hands its partitions over. `left`: is
+ * no member any more. `unknown`: a state that this version does not know.
  */
 export type MemberState = 'joining' | 'active' | 'leaving' | 'left' | 'unknown';
 
-/** What all that belong to a cluster have. Addresses are `host:port`. */
+/** Fields of all members. Addresses are `host:port`, and undefined if they are unknown. */
 interface Present {
   /** Unique among members that have not left. */
   readonly name: string;
-  /** Stable; a node keeps it on its disk. */
+  /** Stable id. A node keeps it on its disk. */
   readonly nodeId: string;
-  /** Whether it answers the other members, as they tell each other. A dead node still holds its partitions. */
+  /** Whether it answers the other members. A dead node still holds its partitions. */
   readonly alive: boolean;
-  /** It did not answer just now, and is declared dead unless it does soon. */
+  /** It did not answer just now. It is declared dead unless it answers soon. */
   readonly suspect: boolean;
-  /** Of the program; undefined when it was not heard of since the answering node started. */
+  /** Version of the program. Undefined: the node that answered has not heard of the member since its start. */
   readonly version: string | undefined;
-  /** Of its gRPC; undefined where that is not known, as are the others. */
+  /** Address of gRPC. */
   readonly rpcAddress: string | undefined;
   readonly gossipAddress: string | undefined;
-  /** Of its health, metrics and pages. */
+  /** Address of health, metrics and pages. */
   readonly httpAddress: string | undefined;
 }
 
@@ -43,13 +45,13 @@ export interface ClusterNode extends Present {
   readonly role: 'node';
   readonly state: MemberState;
   readonly partitionsHeld: number;
-  /** How many it should hold; partitions are on the move while that differs. */
+  /** Number of partitions that it should hold. While it differs from `partitionsHeld`, partitions move. */
   readonly partitionsWanted: number;
-  /** Name of the node through which it was given up; undefined unless it was. */
+  /** Name of the node that removed it. Undefined: it was not removed. */
   readonly removedBy: string | undefined;
 }
 
-/** A member that only routes; it is there as long as it runs. */
+/** A running proxy. It holds no partitions. */
 export interface ClusterProxy extends Present {
   readonly role: 'proxy';
 }
@@ -58,34 +60,34 @@ export type ClusterMember = ClusterNode | ClusterProxy;
 
 export interface ClusterMembers {
   readonly clusterId: string;
-  /** How many partitions the cluster has, for ever. */
+  /** Number of partitions of the cluster. It never changes. */
   readonly partitions: number;
-  /** Nodes by name, those that left last, then proxies by name. */
+  /** Nodes by name (nodes that have left come last), then proxies by name. */
   readonly members: readonly ClusterMember[];
 }
 
 /**
- * Where a partition stands: `serving`, `moving` (served while it is sent to another node), `frozen` (callers wait for the
- * moment of its hand-over), `unresolved` (another node was told to take it, and has not said whether it did),
- * `unreachable` (its holder does not answer). `unknown`: something that this version has no word for.
+ * State of a partition. `serving`: its holder serves it. `moving`: its holder serves it and sends it to another node. `frozen`:
+ * calls wait for a moment, until the new holder serves it. `unresolved`: the new holder has not confirmed yet that it has it.
+ * `unreachable`: its holder does not answer. `unknown`: a state that this version does not know.
  */
 export type PartitionState = 'serving' | 'moving' | 'frozen' | 'unresolved' | 'unreachable' | 'unknown';
 
-/** One of the parts into which the groups of all queues are divided. */
+/** A partition. Each group of queues belongs to one. */
 export interface ClusterPartition {
   /** From 0. */
   readonly id: number;
-  /** The node that holds it; undefined when that is not known. */
+  /** The node that holds it. Undefined: unknown. */
   readonly holder: { readonly name: string; readonly nodeId: string } | undefined;
-  /** Counts the changes of its holder. */
+  /** Number of changes of its holder. */
   readonly epoch: number;
   readonly state: PartitionState;
-  /** Queues and tasks in it; of a holder that does not answer: what it last said. */
+  /** Queues and tasks in it. If the holder does not answer: by its last report. */
   readonly queues: number;
   readonly tasks: number;
-  /** Name of the node that should hold it; undefined when that is not known. */
+  /** Name of the node that should hold it. Undefined: unknown. */
   readonly wanted: string | undefined;
-  /** Where it is being sent, and how much of it has been; undefined unless it is. */
+  /** Name of the node that receives it, and how much was sent. Undefined: it does not move. */
   readonly movingTo: { readonly name: string; readonly rows: number; readonly bytes: number } | undefined;
 }
 
@@ -97,64 +99,76 @@ export interface ClusterPartitions {
 }
 
 export interface DrainOutcome {
-  /** Partitions it still holds. */
+  /** Number of partitions that it still holds. */
   readonly partitionsHeld: number;
 }
 
 export interface RemoveOptions extends CallOptions {
-  /** What only those members held is lost. Default false: the answer says what that would be, and nothing changes. */
+  /** Accepts that the tasks that only these members held are lost. Default false: reports the loss and changes nothing. */
   readonly acceptLoss?: boolean | undefined;
   /**
-   * Longest wait until what is lost is served again, empty, at most a minute: it takes about 7 s when all members that are
-   * left answer. It comes on top of the timeout. Default 10 s; 0: do not wait.
+   * Longest wait until other members serve the lost partitions, at most a minute. It takes about 7 s if all remaining members
+   * answer. It is added to the timeout. Default 10 s. 0: do not wait.
    */
   readonly wait?: Duration | undefined;
 }
 
 export interface RemoveOutcome {
-  /** Whether the members were given up. */
+  /** Whether the members were removed. */
   readonly removed: boolean;
-  /** Partitions that begin anew, empty; or would, when nothing was done. */
+  /** Partitions that begin anew, empty. Without `acceptLoss`: that would begin anew. */
   readonly lost: readonly LostPartition[];
-  /** Names of nodes whose hand-over of a partition to such a member is taken back, with nothing lost. */
+  /** Names of nodes that keep partitions that they were moving to these members. These partitions are not lost. */
   readonly takenBackBy: readonly string[];
-  /** Whether all that is lost is served again. False: that comes, once all members that are left have answered. */
+  /** Whether other members serve the lost partitions. False: they will, when all remaining members have answered. */
   readonly claimed: boolean;
+}
+
+export interface BackupOptions extends CallOptions {
+  /** Longest wait for the first part, with repetitions. Default: the client's `timeout`. The other parts have no timeout. */
+  readonly timeout?: Duration | undefined;
+  /**
+   * The state that an earlier backup ends with. If nothing has changed since, rows and log entries are left out, and
+   * `unchanged` is set in the header.
+   */
+  readonly unchangedSince?: BackupPoint | undefined;
+  /** Limit of the bytes that the node sends in a second. The limit of the node applies, too. Default: no other limit. */
+  readonly maxBytesPerSecond?: number | undefined;
 }
 
 /** A partition that only removed members held. */
 export interface LostPartition {
   readonly id: number;
-  /** Name of the one that held it; undefined: nobody knows which of several did. */
+  /** Name of the member that held it. Undefined: several may have held it. */
   readonly member: string | undefined;
-  /** What was in it when it was last heard of; undefined: nobody knows. */
+  /** Its content by the last report. Undefined: unknown. */
   readonly counted: { readonly queues: number; readonly tasks: number } | undefined;
 }
 
-/** Members wait six seconds before they begin anew what others held, and ask each other before and after. */
+/** Members wait six seconds before they begin lost partitions anew, and ask each other before and after. */
 const REMOVE_WAIT_MS = 10_000;
 
 /**
- * The cluster that the client's nodes belong to: its members, who holds what, and what operators do to them. Any node and
- * any proxy answers for all. `client.cluster` is one.
+ * Members and partitions of the cluster, for operators. Any node and any proxy answers for the whole cluster. Use
+ * `client.cluster`.
  *
- * Every call rejects with `NoClusterError` where a node stands alone or the engine is in this process.
+ * Every call but `backupPartition` rejects with `NoClusterError` if the node has no cluster or the engine is in this process.
  */
 export class Cluster {
   readonly #context: ClientContext;
 
-  /** Not for callers: `client.cluster` is one. */
+  /** Internal: use `client.cluster`. */
   constructor(context: ClientContext) {
     this.#context = context;
   }
 
-  /** Who belongs to the cluster, and the proxies that are there now. @throws NoClusterError, Unavailable, ... */
+  /** The members of the cluster and the running proxies. @throws NoClusterError, UnavailableError, ... */
   async members(options: CallOptions = {}): Promise<ClusterMembers> {
     const reply = await this.#ask('listMembers', 'read', options, (calls, attempt) => calls.listMembers({}, attempt));
     return { ...reply, members: reply.members.map(memberFrom) };
   }
 
-  /** Who holds what. Takes two seconds when a node does not answer. @throws NoClusterError, Unavailable, ... */
+  /** The holders of all partitions. Takes two seconds if a node does not answer. @throws NoClusterError, UnavailableError, ... */
   async partitions(options: CallOptions = {}): Promise<ClusterPartitions> {
     const reply = await this.#ask('listPartitions', 'read', options, (calls, attempt) =>
       calls.listPartitions({}, attempt),
@@ -163,25 +177,25 @@ export class Cluster {
   }
 
   /**
-   * Has a member hand everything over to the others and leave. Resolves once that has begun; `members` shows how far it is,
-   * until its state is `left`. Harmless when repeated.
-   * @throws UnknownMemberError, MemberLeftError, LastMemberError, NoClusterError; Unavailable with the reason HOLDER_UNREACHABLE when the member
-   * does not answer.
+   * Moves the partitions of a member to the other members; then the member leaves. Resolves when the drain has begun. `members`
+   * shows the progress until the state is `left`. It is safe to repeat.
+   * @throws UnknownMemberError, MemberLeftError, LastMemberError, NoClusterError; UnavailableError with the reason
+   * HOLDER_UNREACHABLE if the member does not answer.
    */
   drain(name: string, options: CallOptions = {}): Promise<DrainOutcome> {
     return this.#ask('drainMember', 'operator', options, (calls, attempt) => calls.drainMember({ name }, attempt));
   }
 
   /**
-   * Gives up a member that will not come back, or several at once: all of them, or none. What only they held is lost:
-   * without `acceptLoss` nothing changes, and the answer says what that is. So is what they acknowledge from then on: they
-   * must not run any more, as one that is cut off from the others serves on until it hears of it.
-   * @throws MemberAliveError, UnknownMemberError, MemberLeftError, LastMemberError, NoClusterError; Unavailable with the reason HOLDER_UNREACHABLE when
-   * an active member that is not named does not answer; TypeError when none is named.
+   * Removes members that will not come back, all of them or none. The tasks that only they held are lost. Without `acceptLoss`
+   * the call reports this loss and changes nothing. The members must be stopped: one that still runs, cut off from the others,
+   * goes on serving until it learns of its removal, and changes that it acknowledges then are lost.
+   * @throws MemberAliveError, UnknownMemberError, MemberLeftError, LastMemberError, NoClusterError; UnavailableError with the
+   * reason HOLDER_UNREACHABLE if another active member does not answer; TypeError without a name.
    */
   async remove(names: string | readonly string[], options: RemoveOptions = {}): Promise<RemoveOutcome> {
     const [name, ...also] = typeof names === 'string' ? [names] : names;
-    if (name === undefined) throw new TypeError('names: no member is named');
+    if (name === undefined) throw new TypeError('names: at least one is needed');
     const acceptLoss = options.acceptLoss ?? false;
     const waitMs = acceptLoss ? durationMs(options.wait ?? REMOVE_WAIT_MS, 'wait') : 0;
     const request = { name, also, acceptLoss, waitMs };
@@ -191,18 +205,37 @@ export class Cluster {
     return { ...reply, lost: reply.lost.map(lostFrom) };
   }
 
+  /**
+   * Copies a partition while it serves: a header, rows and atoms, and an end, as in backup.proto. The copy has every change that
+   * was acknowledged before the first part was asked for, and each update completely or not at all. Parts are read as they are
+   * asked for. To give the backup up, leave the loop or abort the signal.
+   *
+   * The call is repeated until the first part has come. A later error ends the copy: begin the partition again.
+   * @throws UnavailableError with BACKUP_BROKEN; OverloadedError with TOO_MANY_BACKUPS or BACKUP_TOO_SLOW; CancelledError;
+   * TypeError if a number is not a whole number.
+   */
+  backupPartition(partition: number, options: BackupOptions = {}): AsyncIterableIterator<BackupPart, undefined> {
+    const { unchangedSince, maxBytesPerSecond = 0, ...call } = options;
+    for (const [name, value] of Object.entries({ partition, maxBytesPerSecond })) {
+      if (!Number.isSafeInteger(value) || value < 0)
+        throw new TypeError(`${name}: ${value} is not a whole number from 0`);
+    }
+    const { calls, timing } = this.#context;
+    return backupParts(calls, timing, { partition, unchangedSince, maxBytesPerSecond }, call);
+  }
+
   async #ask<Reply>(
     operation: keyof ClusterCalls,
     repetition: Repetition,
     options: CallOptions,
     attemptOnce: (calls: ClusterCalls, options: TransportCallOptions) => Promise<Reply>,
   ): Promise<Reply> {
-    const { caller } = this.#context;
-    const calls = caller.transport.cluster;
-    if (calls === undefined) {
+    const { calls } = this.#context;
+    const clusterCalls = calls.transport.cluster;
+    if (clusterCalls === undefined) {
       throw makeError('the engine is in this process and belongs to no cluster', { reason: 'NO_CLUSTER' });
     }
-    return caller.call(operation, repetition, options, (attempt) => attemptOnce(calls, attempt));
+    return calls.run(operation, repetition, options, (attempt) => attemptOnce(clusterCalls, attempt));
   }
 }
 
@@ -261,7 +294,7 @@ function lostFrom({ id, member, counted, queues, tasks }: WireLost): LostPartiti
   return { id, member: known(member), counted: counted ? { queues, tasks } : undefined };
 }
 
-/** The protocol says with an empty string that something is not known, or does not apply. */
+/** In the protocol an empty string means unknown, or not applicable. */
 function known(text: string): string | undefined {
   return text === '' ? undefined : text;
 }

@@ -4,9 +4,10 @@ import { clientOver, type TaskMasterClient } from './client.ts';
 import { assertRuntime } from './runtime.ts';
 
 /**
- * Connects to a node, or to any of several nodes or proxies: `connect('127.0.0.1:7400')`, `connect({ endpoints: [...] })`.
- * Resolves when one endpoint is up. Endpoints that are lost later are tried again until the client is closed.
- * @throws UnavailableError when none is up within `connectTimeout`; Cancelled; TypeError for wrong options; Error on an old Node.
+ * Connects to one or several nodes or proxies: `connect('127.0.0.1:7400')`, `connect({ endpoints: [...] })`. Resolves when one
+ * endpoint is up. The client reconnects to lost endpoints until it is closed.
+ * @throws UnavailableError if no endpoint is up within `connectTimeout`; CancelledError; TypeError for wrong options; Error on a
+ * version of Node that is too old.
  */
 export async function connect(
   options: string | readonly string[] | ConnectOptions,
@@ -15,7 +16,7 @@ export async function connect(
   assertRuntime();
   const given: ConnectOptions = isEndpoints(options) ? { endpoints: options } : options;
   assertKnown(given, connectOptions, '');
-  assertKnown(call, callOptions, ': options go with the endpoints, as in connect({ endpoints, routing })');
+  assertKnown(call, callOptions, '; options go with the endpoints, as in connect({ endpoints, routing })');
   const { signal } = call;
   const timeoutMs = connectTimeoutMs(given);
   const transport = new GrpcTransport(given);
@@ -30,7 +31,7 @@ export async function connect(
 }
 
 function isEndpoints(options: string | readonly string[] | ConnectOptions): options is string | readonly string[] {
-  // Nothing at all is wrong as endpoints: somebody's variable is not set.
+  // undefined and null are taken for endpoints, so that the error says that endpoints are missing.
   return typeof options !== 'object' || options === null || Array.isArray(options);
 }
 
@@ -47,9 +48,9 @@ const connectOptions: Readonly<Record<keyof ConnectOptions, true>> = {
 };
 const callOptions: Readonly<Record<keyof Pick<CallOptions, 'signal'>, true>> = { signal: true };
 
-/** An option that is misspelt, or stands in the wrong place, would be ignored in silence. */
+/** Refuses misspelt and misplaced options, which would have no effect. */
 function assertKnown(given: object, known: object, hint: string): void {
   for (const name of Object.keys(given)) {
-    if (!Object.hasOwn(known, name)) throw new TypeError(`${name}: there is no such option here${hint}`);
+    if (!Object.hasOwn(known, name)) throw new TypeError(`${name}: no such option${hint}`);
   }
 }

@@ -25,18 +25,18 @@ export interface EnqueueOptions extends TaskOptions, UpdateOptions {}
 
 export interface PeekOptions extends CallOptions {
   /**
-   * `head`: available tasks in the order in which they would be leased (default). `leased`, `delayed`: a sample, those
-   * that come back first.
+   * `head` (default): available tasks in the order in which they would be leased. `leased`, `delayed`: a sample, first the tasks
+   * that become available first.
    */
   readonly kind?: 'head' | 'leased' | 'delayed' | undefined;
-  /** At most so many, 1 to 1,000. Default 10. */
+  /** Largest number of tasks, 1 to 1,000. Default 10. */
   readonly limit?: number | undefined;
-  /** Ask for the payloads too. Default true. */
+  /** Whether to read the payloads too. Default true. */
   readonly data?: boolean | undefined;
 }
 
 export interface GetOptions extends CallOptions {
-  /** Ask for the payloads too. Default true. */
+  /** Whether to read the payloads too. Default true. */
   readonly data?: boolean | undefined;
 }
 
@@ -46,24 +46,24 @@ const peekKinds = {
   delayed: PeekKind.PEEK_KIND_DELAYED,
 } as const;
 
-/** `enqueueMany` sends at most so many tasks, and so many bytes of payload, in one request. */
+/** Limits of one request of `enqueueMany`: number of tasks, bytes of payload. */
 const MANY_TASKS = 1_000;
 const MANY_BYTES = limits.requestBytes / 4;
 
 const NO_OPTIONS: EnqueueOptions = {};
 
 /**
- * A queue whose tasks hold `T`. `In` is what may be enqueued where a schema makes something else of it. Made by
- * `client.queue(name)`; making one asks no node: a queue exists while it holds tasks.
+ * A queue with data of type `T`. `In` is the type of data to enqueue; it differs from `T` if a schema transforms the data.
+ * `client.queue(name)` makes one without a request: a queue exists while it holds tasks.
  */
 export class Queue<T, In = T> implements QueueRef<T, In> {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
-  /** Not for callers of the library. */
+  /** Internal. */
   readonly [FORMAT]: DataFormat<T, In>;
   readonly #context: ClientContext;
 
-  /** Not for callers: `client.queue()` makes one. */
+  /** Internal: use `client.queue()`. */
   constructor(context: ClientContext, name: string, format: DataFormat<T, In>) {
     this.name = canonicalName(name);
     this[FORMAT] = format;
@@ -71,9 +71,10 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   }
 
   /**
-   * Adds a task; resolves when it is on disk. Concurrent calls are joined into few requests, each as if it were alone.
-   * @throws InvalidDataError before anything is sent; TaskExistsError with `mode: 'fail'`; Overloaded, DiskFullError, Unavailable,
-   * DeadlineExceededError, Cancelled.
+   * Adds a task. Resolves when it is on disk. The client joins concurrent calls into few requests; each call still succeeds or
+   * fails alone.
+   * @throws InvalidDataError before the request is sent; TaskExistsError with `mode: 'fail'`; OverloadedError, DiskFullError,
+   * UnavailableError, DeadlineExceededError, CancelledError.
    */
   async enqueue(data: In, options: EnqueueOptions = NO_OPTIONS): Promise<EnqueueOutcome> {
     const item = prepareEnqueue(this, data, options);
@@ -84,11 +85,11 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
   }
 
   /**
-   * Adds many tasks, in order, with a request for each 1,000 of them or each MiB of payload, one after the other. Each
-   * request is atomic, the whole is not: after an error some may have been added. Use `client.update()` for all or nothing.
+   * Adds many tasks in order, with one request after the other for each 1,000 tasks or each MiB of payload. Each request is
+   * atomic, the whole call is not: after an error some tasks may be in the queue. For all or nothing use `client.update()`.
    *
-   * With a `requestId` the same items can be given again after an error: requests that took effect the first time get their
-   * first outcomes, the others are applied. That holds for as long as the node remembers the first request.
+   * With a `requestId` the call can be repeated with the same items after an error: requests that were applied get their first
+   * outcomes, and the others are applied. This holds within the window of the first request id.
    */
   async enqueueMany(
     items: Iterable<TaskOptions & { readonly data: In }>,
@@ -118,32 +119,32 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     return outcomes;
   }
 
-  /** A task to be enqueued as a part of `client.update()`, of `task.complete({ enqueue })`, or of a handler's result. */
+  /** A task for `client.update()`, for `task.complete({ enqueue })`, or for the result of a handler. */
   task(data: In, options?: TaskOptions): NewTask {
     return newTask(this, data, options);
   }
 
   /**
-   * Leases the first tasks, each exclusively until its lease ends. Resolves with none when there are none within `wait`.
-   * A payload that cannot be read does not reject: its task's `data` throws `InvalidDataError`, so that the task can be
-   * released, or completed, like any other. Safe to give up: what was leased meanwhile is given back.
+   * Leases the first tasks, each exclusively until its lease ends. Resolves with an empty list if there is no task within `wait`.
+   * If a payload cannot be read, the call still resolves and `data` of this task throws `InvalidDataError`, so that the task can
+   * be released or completed like any other. If the signal is aborted, tasks that were leased meanwhile are released.
    */
   lease(options: LeaseOptions = {}): Promise<LeasedTask<T>[]> {
     return leaseTasks<T>(this.#context, [this], options);
   }
 
-  /** Counts and rates; zeros when the queue holds no tasks. */
+  /** Counts and rates. They are 0 if the queue holds no tasks. */
   async stats(options: CallOptions = {}): Promise<QueueStats> {
     const request = { queues: [this.name], filter: undefined };
     const { queues } = await this.#read('getQueueStats', options, (attempt) =>
-      this.#context.caller.transport.getQueueStats(request, attempt),
+      this.#context.calls.transport.getQueueStats(request, attempt),
     );
     const [stats] = queues;
     if (stats === undefined) throw brokenReply('left out the statistics of the queue');
     return stats;
   }
 
-  /** Shows tasks without leasing them; with `data: false` without their data. */
+  /** Reads tasks without leasing them, with `data: false` without their data. */
   peek(options?: PeekOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
   peek(options: PeekOptions & { readonly data: false }): Promise<TaskSummary[]>;
   peek(options: PeekOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
@@ -153,12 +154,12 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     if (kind === undefined) throw new TypeError(`kind: '${options.kind}' is not 'head', 'leased' or 'delayed'`);
     const request = { queue: this.name, kind, limit: options.limit ?? 10, includeData };
     const { tasks } = await this.#read('peekTasks', options, (attempt) =>
-      this.#context.caller.transport.peekTasks(request, attempt),
+      this.#context.calls.transport.peekTasks(request, attempt),
     );
     return this.#shown(tasks, includeData);
   }
 
-  /** The state of the tasks of these PIDs, at most 1,000, in their order; with `data: false` without their data. */
+  /** The state of the tasks with these PIDs, in their order. At most 1,000. With `data: false` without their data. */
   get(pids: readonly PidLike[], options?: GetOptions & { readonly data?: true | undefined }): Promise<TaskInfo<T>[]>;
   get(pids: readonly PidLike[], options: GetOptions & { readonly data: false }): Promise<TaskSummary[]>;
   get(pids: readonly PidLike[], options: GetOptions): Promise<(TaskInfo<T> | TaskSummary)[]>;
@@ -166,25 +167,25 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     const includeData = options.data ?? true;
     const request = { queue: this.name, pids: pids.map(pidBytes), includeData };
     const { tasks } = await this.#read('getTasks', options, (attempt) =>
-      this.#context.caller.transport.getTasks(request, attempt),
+      this.#context.calls.transport.getTasks(request, attempt),
     );
     return this.#shown(tasks, includeData);
   }
 
-  /** Deletes the queue with all its tasks, leased ones too, in constant time. Resolves with how many there were. */
+  /** Deletes the queue and all its tasks, also leased tasks, in constant time. Resolves with the number of tasks. */
   async delete(options: CallOptions = {}): Promise<number> {
-    const { caller } = this.#context;
-    const { deletedTasks } = await caller.call('deleteQueue', 'unsafe', options, (attempt) =>
-      caller.transport.deleteQueue({ queue: this.name }, attempt),
+    const { calls } = this.#context;
+    const { deletedTasks } = await calls.run('deleteQueue', 'unsafe', options, (attempt) =>
+      calls.transport.deleteQueue({ queue: this.name }, attempt),
     );
     return deletedTasks;
   }
 
-  /** Makes every leased task available now; their holders have lost them. Resolves with how many there were. */
+  /** Makes all leased tasks available now. Their workers lose them. Resolves with the number of tasks. */
   async resetLeases(options: CallOptions = {}): Promise<number> {
-    const { caller } = this.#context;
-    const { resetTasks } = await caller.call('resetLeases', 'unsafe', options, (attempt) =>
-      caller.transport.resetLeases({ queue: this.name }, attempt),
+    const { calls } = this.#context;
+    const { resetTasks } = await calls.run('resetLeases', 'unsafe', options, (attempt) =>
+      calls.transport.resetLeases({ queue: this.name }, attempt),
     );
     return resetTasks;
   }
@@ -198,7 +199,7 @@ export class Queue<T, In = T> implements QueueRef<T, In> {
     options: CallOptions,
     attempt: (options: TransportCallOptions) => Promise<Reply>,
   ): Promise<Reply> {
-    return this.#context.caller.call(operation, 'read', options, attempt);
+    return this.#context.calls.run(operation, 'read', options, attempt);
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Says what is missing before something in the midst of it fails.
- * @throws Error on a Node older than 22.12, or what is like it.
+ * Checks the version of Node, so that a missing feature does not fail later with an obscure error.
+ * @throws Error on a version of Node older than 22.12.
  */
 export function assertRuntime(runtime: { readonly withResolvers?: unknown } = Promise): void {
   if (typeof runtime.withResolvers === 'function') return;

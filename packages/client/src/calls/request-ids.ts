@@ -3,14 +3,14 @@ import { createHash, randomFillSync } from 'node:crypto';
 const ID_BYTES = 16;
 const POOL_IDS = 256;
 
-/** Random request ids, cut from pools: asking the kernel once for many is several times cheaper. */
+/** Random request ids. They come from pools, because one call to the kernel for many ids is several times cheaper. */
 export class RequestIds {
   #pool = Buffer.alloc(0);
   #at = 0;
 
   next(): Uint8Array {
     if (this.#at === this.#pool.byteLength) {
-      // A new pool each time: ids of the old one may be waiting for a repetition.
+      // A new buffer, because calls that may be repeated still use ids of the old one.
       this.#pool = randomFillSync(Buffer.allocUnsafeSlow(ID_BYTES * POOL_IDS));
       this.#at = 0;
     }
@@ -20,7 +20,7 @@ export class RequestIds {
   }
 }
 
-/** The id of one of the requests that a caller's call goes in: always the same for the same call and place. */
+/** The request id of one part of a call. The same call and index always have the same id. */
 export function partId(whole: Uint8Array, index: number): Uint8Array {
   return createHash('sha256').update(whole).update(`/${index}`).digest().subarray(0, ID_BYTES);
 }

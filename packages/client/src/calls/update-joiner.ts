@@ -5,45 +5,45 @@ import type { Timing } from '../transport/timing.ts';
 import { asTaskMasterError, brokenReply } from '../transport/wire-errors.ts';
 import { type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
-import type { Caller } from './caller.ts';
 import type { RequestIds } from './request-ids.ts';
+import type { RetryingCalls } from './retrying-calls.ts';
 import { emptyRequest, requestIdOf } from './update-request.ts';
 
 export interface UpdateJoinerParts {
-  readonly caller: Caller;
+  readonly calls: RetryingCalls;
   readonly requestIds: RequestIds;
   readonly timing: Timing;
-  /** Default deadline of a call, in ms. */
+  /** Default timeout of a call, in ms. */
   readonly timeoutMs: number;
 }
 
-/** So many updates, items and bytes go into one request at most: what is more is spread no thinner, and holds others up. */
+/** Limits of one joined request. Larger requests cost no less per update, and delay other calls. */
 const MOST_UPDATES = 100;
-/** After a refusal fewer, but not less than these, so that work that is often refused is hardly done twice. */
+/** A refusal lowers the limit of updates down to this number, so that frequent refusals repeat little work. */
 const FEWEST_UPDATES = 4;
 const MOST_ITEMS = 200;
 const MOST_BYTES = 64 * 1024;
 /**
- * An update with more in it gains little. All that were joined are answered together, and what their callers ask for next
- * comes together again: node and client would wait for each other in turn.
+ * Larger updates are not joined, because they gain little. Joined updates are answered together, so their callers continue
+ * together: with large updates node and client would wait for each other in turn.
  */
 const SMALL_ITEMS = 16;
 const SMALL_BYTES = MOST_BYTES / 4;
-/** What is sent again alone has so long at least, in ms: nobody fails because others were refused late. */
+/** Least timeout of an update that is sent again alone, in ms, so that it does not fail because of a late refusal of others. */
 const LEAST_TIMEOUT_MS = 1_000;
-/** A node's reason: a request with this id, but with something else in it, took effect. */
+/** Reason of a node: another request with this id was applied. */
 const ID_USED = 'REQUEST_ID_REUSED';
 
-/** What of an update decides what it may be joined with. */
+/** Properties of an update that decide what it may be joined with. */
 interface Traits {
   readonly group: string;
   readonly items: number;
   readonly bytes: number;
-  /** Whether it enqueues tasks whose PIDs the caller chose. */
+  /** Whether the caller chose the PID of an enqueue. */
   readonly named: boolean;
 }
 
-/** A caller's update that waits for its turn. */
+/** An update of a caller that waits to be sent. */
 interface Joined {
   readonly update: UpdateTasksRequest;
   readonly resolve: (reply: UpdateTasksResponse) => void;
@@ -56,30 +56,31 @@ interface Join {
   readonly updates: Joined[];
   items: number;
   bytes: number;
-  /** Whether it enqueues tasks whose PIDs callers chose. */
+  /** Whether a caller chose the PID of an enqueue. */
   named: boolean;
+  /** Whether it has dequeues. */
   readonly removes: boolean;
 }
 
 /**
- * Makes one request of the updates that callers ask for at the same time: most of what an update costs, here and on the
- * node, it costs however little is in it.
+ * Joins updates that callers commit at the same time into one request. This saves time, because most of the cost of an update, in
+ * the client and in the node, does not depend on its size.
  *
- *  U1  An update takes effect wholly or not at all, as if it had been sent alone: a joined request that is refused has
- *      changed nothing, and each of its updates is sent again alone, so that only those fail that would have.
- *  U2  A request that may have taken effect is repeated as it was, under its id, or fails for all. Refused then, an earlier
- *      attempt of it may still be on its way: a cut network delivers it late. It is fenced off before anything is sent
- *      in its place.
- *  U3  Nobody fails for the sake of others: updates of different groups, with other deadlines, with ids of their own, and
- *      those that a full disk refuses beside those that it does not, are not joined.
- *  U4  What one caller asks for without waiting leaves in that order where it could make a difference: before a request that
- *      is not joined, and between chosen PIDs and dequeues.
+ *  U1  Each update is applied completely or not at all, as if it were sent alone. A refused joined request has changed nothing.
+ *      Each of its updates is then sent again alone, so that only updates fail that would fail alone.
+ *  U2  A request that may have been applied is repeated unchanged, with its id, or fails for all its updates. If the repetition is
+ *      refused, an earlier attempt may still arrive, because a cut network delivers it late. It is fenced off before its updates
+ *      are sent alone.
+ *  U3  No update fails because of others. These are not joined: updates of different groups, with a deadline or a request id of
+ *      their own, and updates that a full disk refuses with updates that it accepts.
+ *  U4  Updates of one caller are sent in order if the order matters: before a request that is not joined, and between chosen PIDs
+ *      and dequeues.
  */
 export class UpdateJoiner {
   readonly #parts: UpdateJoinerParts;
   readonly #joins = new Map<string, Join>();
   #flushing = false;
-  /** At most so many updates in one request. */
+  /** Limit of updates in one request. */
   #most = MOST_UPDATES;
 
   constructor(parts: UpdateJoinerParts) {
@@ -87,15 +88,15 @@ export class UpdateJoiner {
   }
 
   /**
-   * Applies an update, repeating it where that is safe; see `Caller.update`. It gets a request id unless the options have one.
-   * @throws TypeError for a wrong request id; else rejects with a `TaskMasterError`.
+   * Applies an update and repeats it if that is safe, as `RetryingCalls.update` does. It gets a request id if the options have none.
+   * @throws TypeError for a wrong request id. Rejects with a `TaskMasterError`.
    */
   send(update: UpdateTasksRequest, options: UpdateOptions): Promise<UpdateTasksResponse> {
     const requestId = requestIdOf(options);
     const traits = traitsOf(update);
     if (requestId !== undefined) {
       this.#sendBefore(traits, () => true);
-      return this.#parts.caller.update({ ...update, requestId }, options);
+      return this.#parts.calls.update({ ...update, requestId }, options);
     }
     if (!isJoinable(update, traits, options)) {
       this.#sendBefore(traits, () => true);
@@ -108,8 +109,8 @@ export class UpdateJoiner {
   }
 
   #sendAlone(update: UpdateTasksRequest, options: CallOptions): Promise<UpdateTasksResponse> {
-    const { caller, requestIds } = this.#parts;
-    return caller.update({ ...update, requestId: requestIds.next() }, options);
+    const { calls, requestIds } = this.#parts;
+    return calls.update({ ...update, requestId: requestIds.next() }, options);
   }
 
   #join(joined: Joined, traits: Traits): void {
@@ -117,7 +118,7 @@ export class UpdateJoiner {
     const key = joinKey(joined.update, group);
     let join = this.#joins.get(key);
     if (join !== undefined && !this.#hasRoom(join, traits)) {
-      // Deleted, so that what follows it takes its place behind those that were asked for before.
+      // Deleted first: the next join of this key must come behind the joins that began before it.
       this.#joins.delete(key);
       void this.#send(join.updates);
       join = undefined;
@@ -133,7 +134,7 @@ export class UpdateJoiner {
     this.#flushSoon();
   }
 
-  /** Sends what waits of the group, as far as it must not come after the update. */
+  /** Sends the waiting joins of the group that must come before the update. */
   #sendBefore({ group }: Traits, mustGo: (join: Join) => boolean): void {
     for (const [key, join] of this.#joins) {
       if (join.group !== group || !mustGo(join)) continue;
@@ -146,7 +147,7 @@ export class UpdateJoiner {
     return join.updates.length < this.#most && join.items + items <= MOST_ITEMS && join.bytes + bytes <= MOST_BYTES;
   }
 
-  /** Once those have asked who go on because of the same message; waiting longer would cost a turn. */
+  /** Sends in a microtask: callers that continue after the same message are joined, and no turn of the event loop is lost. */
   #flushSoon(): void {
     if (this.#flushing) return;
     this.#flushing = true;
@@ -159,11 +160,11 @@ export class UpdateJoiner {
   }
 
   async #send(updates: readonly Joined[]): Promise<void> {
-    const { caller, requestIds, timing, timeoutMs } = this.#parts;
+    const { calls, requestIds, timing, timeoutMs } = this.#parts;
     const dueAt = timing.now() + timeoutMs;
     const requestId = requestIds.next();
     try {
-      share(await caller.update({ ...joinedUpdate(updates), requestId }, {}), updates);
+      share(await calls.update({ ...joinedUpdate(updates), requestId }, {}), updates);
       if (updates.length >= this.#most) this.#most = Math.min(MOST_UPDATES, this.#most + 1);
     } catch (thrown) {
       const error = asTaskMasterError(thrown);
@@ -187,16 +188,16 @@ export class UpdateJoiner {
   }
 
   /**
-   * Sends updates alone of which an earlier attempt, joined, may still be on its way (U2). The id of that is used up by the
-   * first of them that the node takes: it is refused from then on, whenever it comes. If it came before, the node says
-   * that the id was used, and the joined request is what took effect.
+   * Sends each update alone after a joined request that may still arrive (U2). The first update that the node accepts uses the id
+   * of the joined request, so the node refuses this request from then on. If the joined request was applied before, the node
+   * answers that the id was used.
    */
   async #sendFenced(updates: readonly Joined[], requestId: Uint8Array, dueAt: number): Promise<void> {
-    const { caller } = this.#parts;
+    const { calls } = this.#parts;
     const refused: { readonly joined: Joined; readonly error: TaskMasterError }[] = [];
     for (const [index, joined] of updates.entries()) {
       try {
-        const reply = await caller.update({ ...joined.update, requestId }, this.#until(dueAt));
+        const reply = await calls.update({ ...joined.update, requestId }, this.#until(dueAt));
         for (const { joined: one, error } of refused) one.reject(error);
         joined.resolve(reply);
         this.#sendEach(updates.slice(index + 1), dueAt);
@@ -217,10 +218,10 @@ export class UpdateJoiner {
     for (const { joined, error } of refused) joined.reject(withMaybeApplied(error, true));
   }
 
-  /** Asks for the outcome of what took effect after all. */
+  /** Repeats the joined request, which was applied, to get its outcome. */
   async #shareLate(updates: readonly Joined[], requestId: Uint8Array, dueAt: number): Promise<void> {
     try {
-      share(await this.#parts.caller.update({ ...joinedUpdate(updates), requestId }, this.#until(dueAt)), updates);
+      share(await this.#parts.calls.update({ ...joinedUpdate(updates), requestId }, this.#until(dueAt)), updates);
     } catch (thrown) {
       rejectAll(updates, withMaybeApplied(asTaskMasterError(thrown), true));
     }
@@ -228,8 +229,8 @@ export class UpdateJoiner {
 }
 
 /**
- * Renewals and releases are left alone: few are made at once, and one lost lease among them is nothing unusual. In a joined
- * request all dequeues come before all enqueues: where somebody chose a PID, that would be another order (U1).
+ * Renewals and releases are not joined: few are made at the same time, and lost leases among them are usual. In a joined request
+ * all dequeues come before all enqueues, which would change the result for a chosen PID (U1).
  */
 function isJoinable(
   { dequeue, renew, release }: UpdateTasksRequest,
@@ -252,7 +253,7 @@ function traitsOf(update: UpdateTasksRequest): Traits {
   };
 }
 
-/** U3: a full disk takes no new tasks, but completions. U1: chosen PIDs are in requests without dequeues. */
+/** U3: a full disk refuses new tasks and accepts completions. U1: chosen PIDs are in requests without dequeues. */
 function joinKey({ enqueue, dequeue }: UpdateTasksRequest, group: string): string {
   if (enqueue.length === 0) return `-${group}`;
   return dequeue.length === 0 ? `+${group}` : `=${group}`;
@@ -267,7 +268,7 @@ function joinedUpdate(updates: readonly Joined[]): UpdateTasksRequest {
   return joined;
 }
 
-/** Gives each update what the reply says of it. */
+/** Resolves each update with its part of the reply. */
 function share({ enqueued }: UpdateTasksResponse, updates: readonly Joined[]): void {
   let from = 0;
   for (const { update, resolve, reject } of updates) {
@@ -282,5 +283,5 @@ function rejectAll(updates: readonly Joined[], error: TaskMasterError): void {
   for (const { reject } of updates) reject(error);
 }
 
-/** Whether the node refused because of what is in the request: not all of it need be at fault. */
+/** Whether the node refused the content of the request. Perhaps only some of the updates are wrong. */
 const isOfOne = ({ items, code }: TaskMasterError): boolean => items.length > 0 || code === status.INVALID_ARGUMENT;

@@ -3,14 +3,14 @@ import type { UpdateOptions } from '../values/options.ts';
 
 const NO_BYTES = new Uint8Array(0);
 
-/** An update to be filled. */
+/** An update without items. */
 export function emptyRequest(): UpdateTasksRequest {
   return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES };
 }
 
-/** The caller's own request id. @throws TypeError when it is empty. */
+/** The request id of the options. Undefined: none is given. @throws TypeError if it is empty. */
 export function requestIdOf({ requestId }: UpdateOptions): Uint8Array | undefined {
   if (requestId === undefined) return undefined;
-  if (requestId.length === 0) throw new TypeError('requestId: it is empty; leave it out instead');
+  if (requestId.length === 0) throw new TypeError('requestId: must not be empty');
   return typeof requestId === 'string' ? Buffer.from(requestId, 'utf8') : requestId;
 }

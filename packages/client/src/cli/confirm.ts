@@ -4,19 +4,19 @@ import type { Session } from './session.ts';
 import type { Shell } from './shell.ts';
 
 /**
- * Before anything else is done: what cannot be undone is asked about, unless `--yes` says not to.
- * @param does what `--yes` does without asking.
- * @throws UsageError when there is nobody to ask.
+ * Checks that the command can ask for confirmation, or does not have to because of `--yes`. Call it before any change.
+ * @param does what the command does, for the message: `deletes q`.
+ * @throws UsageError without `--yes` and without a terminal.
  */
 export function assertCanAsk({ stdin, err, out }: Shell, yes: boolean, does: string): void {
   const canAsk = stdin.isTTY === true && err.isTTY === true && !out.json;
-  if (!yes && !canAsk) throw new UsageError(`there is no terminal to ask on; --yes ${does} without asking`);
+  if (!yes && !canAsk) throw new UsageError(`confirmation needs a terminal; --yes ${does} without asking`);
 }
 
-/** Asks on the terminal. Anything but yes is no. */
+/** Asks on the terminal. Only `y` and `yes` confirm. */
 export async function isConfirmed({ stdin, err, signal }: Session, question: string): Promise<boolean> {
   const prompt = createInterface({ input: stdin, output: err });
-  // The terminal is read key by key meanwhile: Ctrl-C comes as a key, not as a signal.
+  // During the prompt Ctrl-C arrives as a key and not as a signal.
   prompt.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
   try {
     const answer = await prompt.question(`${question} [y/N] `, { signal });

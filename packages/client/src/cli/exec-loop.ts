@@ -4,28 +4,28 @@ import { isTaskMasterError } from '../values/errors.ts';
 import { pidText } from '../values/pid.ts';
 import { escapeControls } from './input/bytes-text.ts';
 import { duration } from './output/format.ts';
-import { errorLine, errorReport, mayPass } from './output/report-error.ts';
+import { errorLine, errorReport, isTemporary } from './output/report-error.ts';
 import { type CommandEnd, runCommand } from './run-command.ts';
 import type { Session } from './session.ts';
 
 export interface ExecSettings {
   readonly command: string;
-  readonly leaseMs: number;
-  /** How long a failed task stays hidden; undefined: as its retry policy says. */
+  readonly leaseDurationMs: number;
+  /** Delay of a failed task. Undefined: its retry policy decides. */
   readonly retryAfterMs: number | undefined;
-  /** Leases a task; undefined: there is none. */
+  /** Leases one task. Undefined: no task is available. */
   readonly lease: () => Promise<LeasedTask<Uint8Array> | undefined>;
   readonly maxTasks: number;
-  /** Goes on when there is no task, or no node. */
+  /** Goes on when no task is available or no node answers. */
   readonly endless: boolean;
 }
 
-/** Renewed when a third of the lease has passed: two more attempts fit before it ends. */
+/** Part of the lease duration after which the lease is renewed. Two more attempts fit before it ends. */
 const RENEW_AT = 1 / 3;
-/** How long a lost node is left alone by an endless loop, in ms. */
+/** Pause of an endless loop when no node answers, in ms. */
 const NODE_PAUSE_MS = 1_000;
 
-/** Leases tasks one by one and runs a command for each, several at once. */
+/** Leases tasks one by one and runs a command for each, several at the same time. */
 export class ExecLoop {
   readonly #session: Session;
   readonly #settings: ExecSettings;
@@ -42,7 +42,7 @@ export class ExecLoop {
     return { completed: this.#completed, failed: this.#failed };
   }
 
-  /** Ends when there is no more to do, or when the session's signal is aborted and all commands have ended. */
+  /** Ends when no task is left, or when the session's signal is aborted and all commands have ended. */
   async run(concurrency: number): Promise<void> {
     const lanes = Array.from({ length: concurrency }, () => this.#lane());
     const outcomes = await Promise.allSettled(lanes);
@@ -70,7 +70,7 @@ export class ExecLoop {
       return await this.#settings.lease();
     } catch (error) {
       if (signal.aborted) return undefined;
-      if (!this.#settings.endless || !isTaskMasterError(error) || !mayPass(error)) throw error;
+      if (!this.#settings.endless || !isTaskMasterError(error) || !isTemporary(error)) throw error;
       err.write(`${errorLine(errorReport(error))}\n`);
       await sleep(NODE_PAUSE_MS, undefined, { signal }).catch(() => undefined);
       return undefined;
@@ -89,7 +89,7 @@ export class ExecLoop {
         result = 'completed';
         this.#completed++;
       } else {
-        // What Ctrl-C ended was not the task's fault.
+        // Ctrl-C ended the command, so the attempt does not count.
         const isInterrupted = signal.aborted;
         const delay = isInterrupted ? 0 : this.#settings.retryAfterMs;
         const { deadLetterQueue } = await task.release({ delay, refundAttempt: isInterrupted });
@@ -115,20 +115,20 @@ export class ExecLoop {
 
   async #runRenewing(task: LeasedTask<Uint8Array>): Promise<CommandEnd> {
     const { signal, out } = this.#session;
-    const { command, leaseMs } = this.#settings;
+    const { command, leaseDurationMs } = this.#settings;
     const timer = setInterval(() => {
-      // A lease that is lost aborts the task's signal; what else fails is tried again in a third of the lease.
-      task.renew(leaseMs, { timeout: leaseMs * RENEW_AT }).catch(() => undefined);
-    }, leaseMs * RENEW_AT);
+      // A lost lease aborts the signal of the task. After any other error the next timer tries again.
+      task.renew(leaseDurationMs, { timeout: leaseDurationMs * RENEW_AT }).catch(() => undefined);
+    }, leaseDurationMs * RENEW_AT);
     try {
       return await runCommand(command, task.bytes, {
         env: {
           TASKMASTER_QUEUE: task.queue,
-          TASKMASTER_TASK_PID: pidText(task.pid),
-          TASKMASTER_TOKEN: String(task.leaseToken),
+          TASKMASTER_PRIORITY_ID: pidText(task.pid),
+          TASKMASTER_LEASE_TOKEN: String(task.leaseToken),
           TASKMASTER_ATTEMPT: String(task.attempt),
         },
-        // With --json standard output belongs to the objects.
+        // With --json only JSON objects go to standard output.
         stdout: out.json ? process.stderr : 'inherit',
         signal: AbortSignal.any([signal, task.signal]),
       });

@@ -1,4 +1,4 @@
-/** Runs asynchronous work, so many at a time; stops taking more after the first failure. */
+/** Runs asynchronous work, at most `max` pieces at the same time. After the first failure it starts no more. */
 export class InFlight {
   readonly #max: number;
   readonly #running = new Set<Promise<void>>();
@@ -8,7 +8,7 @@ export class InFlight {
     this.#max = max;
   }
 
-  /** Begins the work when there is room. @throws the first failure, whichever work it was of. */
+  /** Starts the work when there is room. @throws the first failure of any work. */
   async add(work: () => Promise<void>): Promise<void> {
     while (this.#running.size >= this.#max) await Promise.race(this.#running);
     this.#throwFailure();
@@ -20,13 +20,13 @@ export class InFlight {
     this.#running.add(running);
   }
 
-  /** Waits for what was begun. @throws the first failure. */
+  /** Waits for all running work. @throws the first failure. */
   async drain(): Promise<void> {
     await this.settled();
     this.#throwFailure();
   }
 
-  /** Waits for what was begun, and leaves failures to whoever asks. */
+  /** Waits for all running work. Failures do not reject it. */
   async settled(): Promise<void> {
     await Promise.all(this.#running);
   }

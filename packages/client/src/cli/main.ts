@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { addAdministration } from './commands/administer.ts';
+import { addBackup } from './commands/backup.ts';
 import { addCompletion } from './commands/completion.ts';
 import { addEnqueue } from './commands/enqueue.ts';
 import { addInspection } from './commands/inspect.ts';
@@ -17,28 +17,29 @@ import { Output } from './output/output.ts';
 import { reportError } from './output/report-error.ts';
 import { addGlobalOptions, Runner } from './session.ts';
 import type { Shell } from './shell.ts';
+import { version } from './version.ts';
 
-const intro = 'Enqueues, leases and completes the tasks of a TaskMaster node or cluster, shows its queues and members.';
+const intro = 'Enqueues, leases and completes tasks of a TaskMaster node or cluster, and shows its queues and members.';
 
 const notes = `
-A queue is named group#name, or name alone in the default group. PIDs and data are text; other bytes are written hex:... or
-base64:..., and what is shown can be given again. Lengths of time are written 250ms, 1.5s, 5m, 2h or 7d.
+A queue is written group#name, or name in the default group. PIDs and data are text. Other bytes are written hex:... or
+base64:..., in output as in arguments. Durations are written 250ms, 1.5s, 5m, 2h or 7d.
 
 Examples:
   $ taskmaster enqueue shop#mail '{"to":"ann@example.com"}'
-  $ taskmaster lease shop#mail --for 1m
-  $ taskmaster complete shop#mail 0006406f3a1c2b40 --token 1
+  $ taskmaster lease shop#mail --lease-duration 1m
+  $ taskmaster complete shop#mail 0006406f3a1c2b40 --lease-token 1
   $ taskmaster watch --group shop
 
 ${exitCodesHelp}
 
 Environment:
-  TASKMASTER_ENDPOINTS  as --endpoint
-  NO_COLOR              no colours, whatever the terminal`;
+  TASKMASTER_ENDPOINTS  default of --endpoint
+  NO_COLOR              turns colours off`;
 
-/** The whole command line: reads the arguments, does what they say, reports what went wrong. Returns the exit code. */
+/** Runs the command line and reports errors. Returns the exit code. */
 export async function main(args: readonly string[]): Promise<ExitCode> {
-  // Read before everything else, because errors of the command line itself are reported as it says.
+  // Read first, because errors of the arguments are JSON too.
   const json = hasFlag(args, '--json');
   const interrupt = new AbortController();
   const shell: Shell = {
@@ -47,11 +48,11 @@ export async function main(args: readonly string[]): Promise<ExitCode> {
     err: process.stderr,
     signal: interrupt.signal,
   };
-  // A terminal that is gone takes no remarks; what is under way is finished all the same.
+  // Messages to a closed terminal are lost. The command still finishes.
   process.stderr.on('error', () => {});
   for (const name of Object.keys(signalExitCodes) as EndingSignal[]) {
     process.on(name, () => {
-      // The second time what is being finished is given up; but both a terminal and its shell may send SIGHUP.
+      // A second signal ends the process at once. SIGHUP does not, because a terminal and its shell may both send it.
       if (interrupt.signal.aborted && name !== 'SIGHUP') process.exit(signalExitCodes[name]);
       interrupt.abort(new InterruptedError(name));
     });
@@ -63,7 +64,7 @@ export async function main(args: readonly string[]): Promise<ExitCode> {
   }
 }
 
-/** As `main`, wherever the shell is. */
+/** `main` with a given shell. */
 export async function mainIn(shell: Shell, args: readonly string[]): Promise<ExitCode> {
   try {
     return await run(args, shell);
@@ -82,14 +83,14 @@ async function run(args: readonly string[], shell: Shell): Promise<ExitCode> {
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
-    // Help and version were printed.
+    // Commander has printed help or the version.
     if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok;
     throw error;
   }
   return runner.exitCode;
 }
 
-/** The commands, and what runs them. */
+/** The commands and their runner. */
 export function createProgram(runnerOf: (program: Command) => Runner): { program: Command; runner: Runner } {
   const program = new Command('taskmaster')
     .description(intro)
@@ -97,7 +98,7 @@ export function createProgram(runnerOf: (program: Command) => Runner): { program
     .helpOption('-h, --help', 'show help')
     .addHelpText('after', notesOf(notes))
     .configureHelp({ showGlobalOptions: true })
-    // Errors are thrown, and printed in one place.
+    // Errors are thrown. `mainIn` prints them.
     .configureOutput({
       outputError: () => undefined,
       getOutHelpWidth: () => helpWidth(process.stdout),
@@ -123,16 +124,10 @@ function addCommands(program: Command, runner: Runner): void {
   program.commandsGroup('Cluster:');
   addMembers(program, runner);
   addPartitions(program, runner);
+  addBackup(program, runner);
   program.commandsGroup('Other:');
   addCompletion(program, runner);
   program.helpCommand('help [command]', 'show help of a command');
-}
-
-function version(): string {
-  const manifest: { readonly version: string } = JSON.parse(
-    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-  );
-  return manifest.version;
 }
 
 function hasFlag(args: readonly string[], flag: string): boolean {

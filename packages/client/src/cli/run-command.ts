@@ -10,18 +10,18 @@ export type CommandEnd =
 export interface CommandOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly stdout: 'inherit' | Writable;
-  /** Ends the command: SIGTERM, and SIGKILL when it has not heeded that for a while. */
+  /** Ends the command with SIGTERM. If it still runs after 5 s, with SIGKILL. */
   readonly signal: AbortSignal;
 }
 
-/** Between SIGTERM and SIGKILL, in ms. */
+/** Time between SIGTERM and SIGKILL, in ms. */
 const GRACE_MS = 5_000;
 
 /** Runs a shell command with the input on its stdin. Never rejects. */
 export function runCommand(command: string, input: Uint8Array, options: CommandOptions): Promise<CommandEnd> {
   const { env, stdout, signal } = options;
   return new Promise((resolve) => {
-    // A process group of its own: the shell passes no signals on to what it runs.
+    // In its own process group, because the shell does not forward signals to its children.
     const child = spawn(command, {
       shell: true,
       detached: true,
@@ -42,7 +42,7 @@ export function runCommand(command: string, input: Uint8Array, options: CommandO
     child.once('exit', (code, killedBy) => {
       ended(code === null ? { kind: 'killed', signal: killedBy ?? 'SIGKILL' } : { kind: 'exited', code });
     });
-    // A command need not read what it is given.
+    // The command may end without reading its input.
     child.stdin?.on('error', () => undefined);
     child.stdin?.end(input);
     signal.addEventListener('abort', end, { once: true });
@@ -55,7 +55,7 @@ function signalGroup({ pid }: ChildProcess, name: NodeJS.Signals): void {
   try {
     process.kill(-pid, name);
   } catch (error) {
-    // It has ended in the meantime.
+    // The process has already ended.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }

@@ -3,13 +3,13 @@ import type { TaskMasterClient } from '../api/client.ts';
 import { connect } from '../api/connect.ts';
 import { endpoints, lengthOfTime } from './input/arguments.ts';
 import type { ExitCode } from './output/exit-codes.ts';
-import { Patience } from './patience.ts';
 import type { Shell } from './shell.ts';
+import { WaitNotice } from './wait-notice.ts';
 
-/** What a command works with. */
+/** A shell with a client. */
 export interface Session extends Shell {
   readonly client: TaskMasterClient;
-  /** Longest time of one call, in ms. */
+  /** Timeout of one call, in ms. */
   readonly timeoutMs: number;
 }
 
@@ -19,7 +19,7 @@ interface GlobalFlags {
   readonly connectTimeout: number;
 }
 
-/** Runs what commands do, and keeps how they ended. */
+/** Runs commands and keeps their exit code. */
 export class Runner {
   readonly shell: Shell;
   readonly #program: Command;
@@ -34,44 +34,49 @@ export class Runner {
     return this.#exitCode;
   }
 
+  /** Runs a command that needs no node. Rejects with the error of the command. */
+  async local(run: (shell: Shell) => Promise<ExitCode>): Promise<void> {
+    this.#exitCode = await run(this.shell);
+  }
+
   /**
-   * Connects, runs, disconnects. @throws whatever `connect` and the command throw.
-   * @param queues what the command is about, where it is about certain queues.
+   * Connects, runs the command and disconnects. @throws errors of `connect` and of the command.
+   * @param queues of the command, for messages about their holders.
    */
   async connected(run: (session: Session) => Promise<ExitCode>, queues: readonly string[] = []): Promise<void> {
     const { endpoint, timeout, connectTimeout } = this.#program.opts<GlobalFlags>();
     const { shell } = this;
-    const patience = new Patience({ shell, queues, timeoutMs: timeout });
-    const { onRetry } = patience;
+    const notice = new WaitNotice({ shell, queues, timeoutMs: timeout });
+    const { onRetry } = notice;
     await using client = await connect(
       { endpoints: endpoint, timeout, connectTimeout: Math.min(timeout, connectTimeout), onCallRetried: onRetry },
       { signal: shell.signal },
     );
-    this.#exitCode = await patience.run(client, () => run({ ...shell, client, timeoutMs: timeout }));
+    this.#exitCode = await notice.run(client, () => run({ ...shell, client, timeoutMs: timeout }));
   }
 }
 
 const DEFAULT_ENDPOINT = '127.0.0.1:7400';
 
-/** Options of every command. `--json` and `--debug` are read where errors are reported, too. */
+/** Adds the options of all commands. `main` reads `--json` and `--debug` too, because it reports errors. */
 export function addGlobalOptions(program: Command): void {
   program
     .addOption(
-      new Option('-e, --endpoint <host:port,...>', 'nodes or proxies; any that is up is used')
+      new Option('-e, --endpoint <host:port,...>', 'nodes or proxies; calls go to those that are up')
         .env('TASKMASTER_ENDPOINTS')
         .argParser(endpoints)
         .default([DEFAULT_ENDPOINT], DEFAULT_ENDPOINT),
     )
     .addOption(
-      new Option('--timeout <duration>', 'longest time for one request, repetitions included')
+      new Option('--timeout <duration>', 'longest time for one request with its repetitions')
         .argParser(lengthOfTime)
         .default(10_000, '10s'),
     )
     .addOption(
-      new Option('--connect-timeout <duration>', 'longest wait for the first endpoint')
+      new Option('--connect-timeout <duration>', 'longest wait for the first connection')
         .argParser(lengthOfTime)
         .default(3_000, '3s'),
     )
-    .option('--json', 'for programs: one JSON object a line, errors too (on stderr)')
+    .option('--json', 'for programs: print one JSON object per line; errors too, on stderr')
     .option('--debug', 'show stack traces of errors');
 }

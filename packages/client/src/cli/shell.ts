@@ -1,11 +1,11 @@
 import type { Readable } from 'node:stream';
 import type { Output, OutputStream } from './output/output.ts';
 
-/** Where a command reads and writes. */
+/** The streams of a command and the signal that interrupts it. */
 export interface Shell {
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly out: Output;
   readonly err: OutputStream;
-  /** Aborted by Ctrl-C, SIGTERM and SIGHUP; its reason is `InterruptedError`. */
+  /** Aborted by Ctrl-C, SIGTERM or SIGHUP. Its reason is an `InterruptedError`. */
   readonly signal: AbortSignal;
 }

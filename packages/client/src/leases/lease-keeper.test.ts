@@ -76,7 +76,13 @@ test('when the thread dies, this one goes on renewing', async () => {
   }
   const transport = new Unreachable(systemTiming);
   const keeper = new LeaseKeeper({ transport, timing: systemTiming, random: Math.random });
-  const terms = { queue: 'q', pid: Buffer.from('a'), token: 1, leaseMs: 3_000, from: systemTiming.now() - 2_000 };
+  const terms = {
+    queue: 'q',
+    pid: Buffer.from('a'),
+    token: 1,
+    leaseDurationMs: 3_000,
+    from: systemTiming.now() - 2_000,
+  };
   keeper.keep([new Lease(terms, systemTiming, keeper.catchUp)], 60_000);
   await vi.waitUntil(() => transport.engine.updates.length > 0, patience);
   expect(transport.engine.updates[0]?.renew).toHaveLength(1);

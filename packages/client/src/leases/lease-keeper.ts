@@ -19,13 +19,13 @@ interface Kept {
 
 type Renewing =
   | { readonly kind: 'threaded'; readonly renewer: ThreadedRenewer }
-  /** In process, or with credentials that cannot leave this thread, or after the thread died. */
+  /** For an engine in this process, for credentials that cannot be sent to a thread, and after the thread has died. */
   | { readonly kind: 'local'; readonly renewer: Renewer };
 
-/** `idle`: nothing to renew yet. */
+/** `idle`: no lease was kept yet. */
 type KeeperState = Renewing | { readonly kind: 'idle' } | { readonly kind: 'closed' };
 
-/** Keeps the leases of tasks that workers have in hand, one keeper for all workers of a client. */
+/** Renews the leases of tasks of all workers of a client. */
 export class LeaseKeeper {
   readonly #parts: LeaseKeeperParts;
   readonly #kept = new Map<number, Kept>();
@@ -36,7 +36,7 @@ export class LeaseKeeper {
     this.#parts = parts;
   }
 
-  /** Renews these leases until they end or are let go, or `maxLeaseMs` from now have passed. */
+  /** Renews these leases until they end or are let go, but not for longer than `maxLeaseMs` from now. */
   keep(leases: readonly Lease[], maxLeaseMs: number): void {
     const held = leases.filter((lease) => lease.isHeld);
     if (held.length === 0) return;
@@ -47,7 +47,7 @@ export class LeaseKeeper {
     state.renewer.keep(held.map((lease) => this.#enter(lease, keepUntil)));
   }
 
-  /** Learns what the thread has reported while this one was busy. */
+  /** Processes reports of the thread that the event loop has not delivered yet. */
   readonly catchUp = (): void => {
     if (this.#state.kind === 'threaded') this.#state.renewer.catchUp();
   };
@@ -80,7 +80,7 @@ export class LeaseKeeper {
     return { kind: 'local', renewer };
   }
 
-  /** Better renewed from here, as long as handlers do not block, than not at all. */
+  /** Renews on this thread after the other thread has died. This works as long as handlers do not block. */
   #replaceThread(): void {
     if (this.#state.kind === 'closed') return;
     const local = this.#beginLocal();
@@ -103,7 +103,7 @@ export class LeaseKeeper {
   #renewed(ids: readonly number[], sentAt: number): void {
     for (const id of ids) {
       const lease = this.#kept.get(id)?.lease;
-      lease?.renewed(sentAt, lease.leaseMs);
+      lease?.renewed(sentAt, lease.leaseDurationMs);
     }
   }
 
@@ -111,12 +111,12 @@ export class LeaseKeeper {
     const lease = this.#kept.get(id)?.lease;
     if (lease === undefined) return;
     this.#kept.delete(id);
-    // An expired lease can still be completed if nobody has leased the task since: the node decides that.
+    // A task with an expired lease can still be completed if no worker has leased it since. The node decides.
     if (error instanceof LeaseExpiredError) lease.expire(error);
     else lease.lose(error);
   }
 }
 
-function keptLease(id: number, { queue, pid, token, leaseMs, endsAt }: Lease, keepUntil: number): KeptLease {
-  return { id, queue, pid, token, leaseMs, endsAt, keepUntil };
+function keptLease(id: number, { queue, pid, token, leaseDurationMs, endsAt }: Lease, keepUntil: number): KeptLease {
+  return { id, queue, pid, token, leaseDurationMs, endsAt, keepUntil };
 }

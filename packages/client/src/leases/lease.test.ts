@@ -5,7 +5,7 @@ import { Lease } from './lease.ts';
 
 function setUp(catchUp: (lease: Lease) => void = () => {}) {
   const timing = new ManualTiming();
-  const terms = { queue: 'q', pid: Buffer.from('a'), token: 1, leaseMs: 1_000, from: timing.now() };
+  const terms = { queue: 'q', pid: Buffer.from('a'), token: 1, leaseDurationMs: 1_000, from: timing.now() };
   const lease: Lease = new Lease(terms, timing, () => catchUp(lease));
   return { timing, lease };
 }
@@ -13,7 +13,7 @@ function setUp(catchUp: (lease: Lease) => void = () => {}) {
 const lost = new LeaseLostError('taken', { reason: 'LEASE_LOST' });
 
 describe('the signal', () => {
-  test('is aborted when the lease has run out, with the reason', async () => {
+  test('is aborted when the lease has expired, with the reason', async () => {
     const { timing, lease } = setUp();
     const { signal } = lease;
     await timing.advance(999);
@@ -94,9 +94,9 @@ describe('ending a lease', () => {
   test('twice is a mistake of the caller', () => {
     const { lease } = setUp();
     lease.beginSettling();
-    expect(() => lease.beginSettling()).toThrow(/is being completed or released already/);
+    expect(() => lease.beginSettling()).toThrow(/is already being completed or released/);
     lease.settle('released');
-    expect(() => lease.beginSettling()).toThrow(/was released already/);
+    expect(() => lease.beginSettling()).toThrow(/was released before/);
   });
 
   test('that did not come about can be tried again', () => {

@@ -2,7 +2,7 @@ import { type CancelTimer, MAX_TIMER_MS, type Timing } from '../transport/timing
 import { LeaseExpiredError, type TaskMasterError } from '../values/errors.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 
-/** Where a leased task keeps its lease; not for callers of the library. */
+/** Internal: key of the lease of a leased task. */
 export const LEASE = Symbol('taskmaster.lease');
 
 /** A task that can be completed, renewed and released. */
@@ -10,21 +10,21 @@ export interface Leased {
   readonly [LEASE]: Lease;
 }
 
-/** What a lease is of, and since when. */
+/** Task, duration and begin of a lease. */
 export interface LeaseTerms {
   /** `group#name`. */
   readonly queue: string;
   readonly pid: Pid;
-  /** Fencing token. */
+  /** Lease token. */
   readonly token: number;
-  readonly leaseMs: number;
-  /** Earliest moment it can have begun, on the client's clock. */
+  readonly leaseDurationMs: number;
+  /** Earliest possible begin of the lease, on the client's clock, in ms. */
   readonly from: number;
 }
 
 type LeaseState =
   | { readonly kind: 'held' }
-  /** An update that ends the lease is under way; its answer decides. */
+  /** An update that ends the lease was sent. Its answer decides. */
   | { readonly kind: 'settling'; readonly lost: TaskMasterError | undefined }
   | { readonly kind: 'settled'; readonly how: 'completed' | 'released' }
   | { readonly kind: 'lost'; readonly error: TaskMasterError };
@@ -32,21 +32,21 @@ type LeaseState =
 const HELD: LeaseState = { kind: 'held' };
 
 /**
- * One worker's claim of one task, as far as the worker knows.
- *  L1  `endsAt` is never later than the node's end of the lease: it counts from when the request left.
- *  L2  Passing `endsAt` aborts the signal and nothing else: a worker slightly late may still complete, the node decides.
- *  L3  Once the node has said that the lease is lost, nothing more is sent for it.
+ * A lease, as far as the client knows.
+ *  L1  `endsAt` is never later than the end at the node, because it counts from when the request was sent.
+ *  L2  After `endsAt` the signal is aborted, and nothing else changes. A late worker may still complete its task; the node decides.
+ *  L3  After the node has said that the lease is lost, no more requests are sent for it.
  */
 export class Lease {
   readonly queue: string;
   readonly pid: Pid;
   readonly token: number;
-  readonly leaseMs: number;
+  readonly leaseDurationMs: number;
   readonly #timing: Timing;
-  /** Learns of renewals made by another thread while this one was busy. */
+  /** Processes reports of the thread that renews leases. */
   readonly #catchUp: () => void;
   #endsAt: number;
-  /** When the renewal that `#endsAt` counts from was sent. */
+  /** When the request was sent from which `#endsAt` counts. */
   #countsFrom: number;
   #state: LeaseState = HELD;
   #abort: AbortController | undefined;
@@ -58,14 +58,14 @@ export class Lease {
     this.queue = terms.queue;
     this.pid = terms.pid;
     this.token = terms.token;
-    this.leaseMs = terms.leaseMs;
-    this.#endsAt = terms.from + terms.leaseMs;
+    this.leaseDurationMs = terms.leaseDurationMs;
+    this.#endsAt = terms.from + terms.leaseDurationMs;
     this.#countsFrom = terms.from;
     this.#timing = timing;
     this.#catchUp = catchUp;
   }
 
-  /** On the client's clock, in ms. */
+  /** End of the lease on the client's clock, in ms. */
   get endsAt(): number {
     return this.#endsAt;
   }
@@ -74,12 +74,12 @@ export class Lease {
     return this.#state.kind === 'held';
   }
 
-  /** Why the lease is lost; undefined when it is not known to be. */
+  /** Why the lease is lost. Undefined: it is not lost, as far as the client knows. */
   get lostTo(): TaskMasterError | undefined {
     return this.#state.kind === 'lost' ? this.#state.error : undefined;
   }
 
-  /** Aborted when the lease is lost or has run out. */
+  /** Aborted when the lease is lost or has expired. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
@@ -89,26 +89,26 @@ export class Lease {
     return this.#abort.signal;
   }
 
-  /** Called once, when the lease needs no more renewals: it was completed, released, lost or let go. */
+  /** Sets a callback for the end of renewals: the task was completed or released, or the lease was lost or let go. */
   onEnd(callback: () => void): void {
     this.#onEnd = callback;
   }
 
-  /** Called once, when the lease is lost or is known to have run out. */
+  /** Sets a callback for a lost or expired lease. It is called once. */
   onLost(callback: (error: TaskMasterError) => void): void {
     this.#onLost = callback;
   }
 
   /**
-   * An update that ends the lease is about to be sent.
-   * @throws the error that says why the lease is lost; TypeError when it was ended, or is being ended, already.
+   * Call it before an update is sent that ends the lease.
+   * @throws the error because of which the lease is lost; TypeError if the task is or was completed or released.
    */
   beginSettling(): void {
     this.assertHeld();
     this.#state = { kind: 'settling', lost: undefined };
   }
 
-  /** The update that ends the lease did not come about. */
+  /** Call it if the update that ends the lease failed. */
   stopSettling(): void {
     if (this.#state.kind !== 'settling') return;
     const { lost } = this.#state;
@@ -116,12 +116,13 @@ export class Lease {
     if (lost !== undefined) this.lose(lost);
   }
 
+  /** Call it after the update that ends the lease. */
   settle(how: 'completed' | 'released'): void {
     this.#state = { kind: 'settled', how };
     this.#end();
   }
 
-  /** The node refused: the lease is somebody else's, or the task is gone. */
+  /** The node has refused the lease: it is not current, or the task is gone. */
   lose(error: TaskMasterError): void {
     if (this.#state.kind === 'settling') {
       this.#state = { kind: 'settling', lost: error };
@@ -132,12 +133,12 @@ export class Lease {
     }
   }
 
-  /** It ran out, which does not end it: if nobody has leased the task since, it can still be completed. */
+  /** The lease has expired. It can still be completed if no worker has leased the task since. */
   expire(error: TaskMasterError = this.#expired()): void {
     if (this.#state.kind === 'held') this.#reportLost(error);
   }
 
-  /** Tells whoever works on the task to stop, and has the lease renewed no more. */
+  /** Ends the renewals. With a reason it also aborts the signal. */
   letGo(reason?: TaskMasterError): void {
     if (this.#state.kind === 'settled' || this.#state.kind === 'lost') return;
     this.#callEnd();
@@ -147,21 +148,22 @@ export class Lease {
   }
 
   /**
-   * A renewal can make a lease shorter. One that is reported late may have been the last one for the node: then the earlier
-   * end counts (L1).
-   * @param sentAt when the renewal was sent.
+   * The node has renewed the lease. A renewal may make it shorter. For a renewal that is reported late the earlier end counts,
+   * because it may be the last renewal of the node (L1).
+   * @param sentAt when the renewal was sent, on the client's clock, in ms.
    */
-  renewed(sentAt: number, leaseMs: number): void {
+  renewed(sentAt: number, leaseDurationMs: number): void {
     if (this.#state.kind === 'settled' || this.#state.kind === 'lost') return;
     const before = this.#endsAt;
     const isLatest = sentAt >= this.#countsFrom;
-    this.#endsAt = isLatest ? sentAt + leaseMs : Math.min(before, sentAt + leaseMs);
+    this.#endsAt = isLatest ? sentAt + leaseDurationMs : Math.min(before, sentAt + leaseDurationMs);
     this.#countsFrom = Math.max(this.#countsFrom, sentAt);
     if (this.#endsAt >= before || this.#cancelTimer === undefined) return;
     this.#cancelTimer();
     this.#watchEnd();
   }
 
+  /** @throws the error because of which the lease is lost; TypeError if the task is or was completed or released. */
   assertHeld(): void {
     this.#catchUp();
     const state = this.#state;
@@ -169,9 +171,9 @@ export class Lease {
       case 'held':
         return;
       case 'settling':
-        throw new TypeError(`task ${pidText(this.pid)} is being completed or released already`);
+        throw new TypeError(`task ${pidText(this.pid)} is already being completed or released`);
       case 'settled':
-        throw new TypeError(`task ${pidText(this.pid)} was ${state.how} already`);
+        throw new TypeError(`task ${pidText(this.pid)} was ${state.how} before`);
       case 'lost':
         throw state.error;
       default:
@@ -209,7 +211,7 @@ export class Lease {
   }
 
   #expired(): LeaseExpiredError {
-    return new LeaseExpiredError(`the lease on task ${pidText(this.pid)} of ${this.queue} has run out`, {
+    return new LeaseExpiredError(`the lease on task ${pidText(this.pid)} of ${this.queue} has expired`, {
       reason: 'LEASE_EXPIRED',
       metadata: { queue: this.queue },
     });

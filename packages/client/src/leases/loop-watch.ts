@@ -1,12 +1,12 @@
 import type { Timing } from '../transport/timing.ts';
 
+/** Time between two polls that are observed, in ms. */
 const TURN_MS = 100;
 
 /**
- * Tells since when an answer can have been lying unread. A lease that waits begins somewhere between its request and its
- * answer; and the answer may be read late, when something blocked the event loop. What has not been read in a poll of
- * all sockets had not arrived by then, so a lease cannot have begun (but for its way over the network) before the last
- * poll that ended before the answer was read.
+ * Tells since when an answer may wait unread. The lease of a waiting request begins between its request and its answer, and a
+ * blocked event loop may read the answer late. An answer that a poll of all sockets did not read had not arrived by then. So the
+ * lease cannot have begun before the last poll that ended before the answer was read, apart from the time on the network.
  */
 export class LoopWatch {
   readonly #timing: Timing;
@@ -21,12 +21,12 @@ export class LoopWatch {
     this.#afterPoll = afterPoll;
   }
 
-  /** A moment by which everything that had arrived had been read. Current to within 100 ms while somebody watches. */
+  /** End of a recent poll: all data that had arrived by then is read. While it is watched, it is at most about 100 ms old. */
   get polledAt(): number {
     return this.#polledAt;
   }
 
-  /** Begins to watch, until the returned function is called. */
+  /** Watches the event loop until the returned function is called. */
   watch(): () => void {
     this.#watchers++;
     if (!this.#ticking) this.#next();
@@ -39,7 +39,7 @@ export class LoopWatch {
     this.#ticking = this.#watchers > 0;
     if (!this.#ticking) return;
     this.#timing.after(TURN_MS, () => {
-      // Timers run before the sockets are polled, so the timer's own time would be too late after a blocked loop.
+      // After a blocked loop timers run before the sockets are polled, so the time of the timer would be too late.
       this.#afterPoll(() => {
         this.#polledAt = this.#timing.now();
         this.#next();

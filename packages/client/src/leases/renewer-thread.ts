@@ -5,7 +5,7 @@ import { Renewer } from './renewer.ts';
 import { receiveLease } from './sent-lease.ts';
 import type { RenewerCommand, RenewerReport, RenewerThreadData } from './threaded-renewer.ts';
 
-/** The thread's own file: see `ThreadedRenewer`. */
+// The main file of the thread of `ThreadedRenewer`.
 const { reachable, port } = workerData as RenewerThreadData;
 const report = (message: RenewerReport): void => port.postMessage(message);
 
@@ -15,7 +15,7 @@ const renewer = new Renewer({
   random: Math.random,
   onRenewed: (ids, sentAt) => report({ kind: 'renewed', ids, sentAt }),
   onRefused(id, { code, reason, message, metadata }) {
-    // Errors lose their class on their way between threads, so they travel as on the wire.
+    // Errors lose their class between threads, so they are sent in the form of the protocol.
     report({ kind: 'refused', id, error: { code, reason, message, metadata, retryDelayMs: 0, items: [] } });
   },
 });

@@ -35,7 +35,7 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
   const leased = await transport.engine.lease({ ...request, maxPid: data });
   const kept = leased.tasks.map(({ pid, leaseToken }, id) => {
     const instants = { endsAt: timing.now() + LEASE_MS, keepUntil: timing.now() + keepMs };
-    return { id, queue, pid, token: leaseToken, leaseMs: LEASE_MS, ...instants };
+    return { id, queue, pid, token: leaseToken, leaseDurationMs: LEASE_MS, ...instants };
   });
   transport.engine.updates.length = 0;
   renewer.keep(kept);

@@ -7,17 +7,17 @@ import { LeaseExpiredError, type TaskMasterError } from '../values/errors.ts';
 import { type Pid, pidText } from '../values/pid.ts';
 import { backoffBound } from '../values/retry.ts';
 
-/** A lease to be kept alive. Instants are on the client's clock, in ms. */
+/** A lease to renew. Times are on the client's clock, in ms. */
 export interface KeptLease {
-  /** Unique within one renewer, never reused. */
+  /** Unique in one renewer, and never reused. */
   readonly id: number;
   readonly queue: string;
   readonly pid: Pid;
   readonly token: number;
-  readonly leaseMs: number;
-  /** Earliest end, as known when it was handed over. */
+  readonly leaseDurationMs: number;
+  /** Earliest end of the lease when it was handed over. */
   readonly endsAt: number;
-  /** Renewed no more after this. */
+  /** The lease is not renewed after this time. */
   readonly keepUntil: number;
 }
 
@@ -26,9 +26,9 @@ export interface RenewerParts {
   readonly timing: Timing;
   /** Uniform in [0, 1). */
   readonly random: () => number;
-  /** These leases were renewed by a request sent at `sentAt`; each lasts for its `leaseMs` from then. */
+  /** Called after a renewal that was sent at `sentAt`. Each lease lasts for its `leaseDurationMs` from then. */
   readonly onRenewed: (ids: readonly number[], sentAt: number) => void;
-  /** The node refused to renew the lease, or it ended after it had been kept for long enough; it is renewed no more. */
+  /** Called when the node has refused a renewal, or when a lease has ended after its `keepUntil`. It is not renewed again. */
   readonly onRefused: (id: number, error: TaskMasterError) => void;
 }
 
@@ -41,16 +41,16 @@ interface Entry {
   renewing: boolean;
 }
 
-/** A lease is renewed when a third of it has passed: two more attempts fit before it ends. */
+/** Part of the lease duration after which a lease is renewed. Two more attempts fit before it ends. */
 const RENEW_AT = 1 / 3;
-/** Renewals due within this part of the lease from now go along, so that batches are large and wake-ups few. */
+/** Leases due within this part of their duration are renewed too, so that batches are large and timers are few. */
 const JOIN_WITHIN = 1 / 12;
-/** Most renewals in one request: a refusal for one of them repeats the rest. */
+/** Largest number of renewals in one request. After a refusal of one, the others are repeated. */
 const BATCH = 500;
 const RETRY_INITIAL_MS = 50;
 const MAX_TIMEOUT_MS = 10_000;
 
-/** Keeps leases alive by renewing them in batches, until they are forgotten, refused, or kept for long enough. */
+/** Renews leases in batches, until they are forgotten or refused, or their `keepUntil` has passed. */
 export class Renewer {
   readonly #parts: RenewerParts;
   readonly #entries = new Map<number, Entry>();
@@ -68,7 +68,7 @@ export class Renewer {
   keep(leases: readonly KeptLease[]): void {
     for (const lease of leases) {
       const { group } = parseQueueName(lease.queue);
-      const dueAt = lease.endsAt - lease.leaseMs * (1 - RENEW_AT);
+      const dueAt = lease.endsAt - lease.leaseDurationMs * (1 - RENEW_AT);
       this.#entries.set(lease.id, { lease, group, endsAt: lease.endsAt, dueAt, failures: 0, renewing: false });
       this.#wakeBy(dueAt);
     }
@@ -78,7 +78,7 @@ export class Renewer {
     this.#entries.delete(id);
   }
 
-  /** Renews no more. Requests under way are left to themselves. */
+  /** Renews no more. It does not wait for requests in flight. */
   close(): void {
     this.#entries.clear();
     this.#cancelTimer?.();
@@ -104,7 +104,7 @@ export class Renewer {
       if (now >= lease.keepUntil) {
         if (now >= entry.endsAt) this.#refuse(entry, keptLongEnough(lease));
         else nextDue = Math.min(nextDue, entry.endsAt);
-      } else if (entry.dueAt > now + lease.leaseMs * JOIN_WITHIN) {
+      } else if (entry.dueAt > now + lease.leaseDurationMs * JOIN_WITHIN) {
         nextDue = Math.min(nextDue, entry.dueAt);
       } else {
         const batch = byGroup.get(group);
@@ -132,7 +132,7 @@ export class Renewer {
     } catch (thrown) {
       failure = asTaskMasterError(thrown);
     }
-    // Before the failure is dealt with: what that sends again is being renewed again.
+    // Before `#afterFailure`, which may renew some of them again.
     for (const entry of entries) entry.renewing = false;
     if (failure !== undefined) {
       this.#afterFailure(entries, failure);
@@ -140,9 +140,9 @@ export class Renewer {
     }
     const renewed: number[] = [];
     for (const entry of entries) {
-      const { id, leaseMs } = entry.lease;
-      entry.endsAt = sentAt + leaseMs;
-      entry.dueAt = sentAt + leaseMs * RENEW_AT;
+      const { id, leaseDurationMs } = entry.lease;
+      entry.endsAt = sentAt + leaseDurationMs;
+      entry.dueAt = sentAt + leaseDurationMs * RENEW_AT;
       entry.failures = 0;
       if (!this.#entries.has(id)) continue;
       renewed.push(id);
@@ -151,7 +151,7 @@ export class Renewer {
     if (renewed.length > 0) onRenewed(renewed, sentAt);
   }
 
-  /** An update is applied entirely or not at all, so one lost lease refuses the renewals of all others with it. */
+  /** An update is applied completely or not at all, so one lost lease refuses the renewals of all others too. */
   #afterFailure(entries: readonly Entry[], error: TaskMasterError): void {
     const atFault = new Set(error.items.filter(({ kind }) => kind === 'renew').map(({ index }) => index));
     if (atFault.size > 0) {
@@ -164,7 +164,7 @@ export class Renewer {
     } else if (error.retryable || error.maybeApplied) {
       this.#postpone(entries, error);
     } else if (entries.length > 1) {
-      // Refused as a whole without naming anyone: halving finds who it was, and renews the others.
+      // The refusal names no lease. Two halves find it, and renew the others.
       const half = Math.ceil(entries.length / 2);
       void this.#renew(entries.slice(0, half));
       void this.#renew(entries.slice(half));
@@ -183,8 +183,8 @@ export class Renewer {
     for (const entry of entries) {
       if (!this.#entries.has(entry.lease.id)) continue;
       entry.failures++;
-      const bound = backoffBound(entry.failures, RETRY_INITIAL_MS, entry.lease.leaseMs / 6);
-      // Retried beyond the end too: ours may be earlier than the node's. The node's refusal is what ends it.
+      const bound = backoffBound(entry.failures, RETRY_INITIAL_MS, entry.lease.leaseDurationMs / 6);
+      // Repeat also after the end, because the end at the node may be later. Only the node's refusal ends the lease.
       entry.dueAt = now + (error.retryDelayMs ?? 0) + bound * (0.5 + random() / 2);
       this.#wakeBy(entry.dueAt);
     }
@@ -192,17 +192,20 @@ export class Renewer {
 }
 
 function keptLongEnough({ queue, pid }: KeptLease): LeaseExpiredError {
-  return new LeaseExpiredError(`the lease on task ${pidText(pid)} of ${queue} was renewed for as long as is allowed`, {
-    reason: 'LEASE_EXPIRED',
-    metadata: { queue },
-  });
+  return new LeaseExpiredError(
+    `the lease on task ${pidText(pid)} of ${queue} was renewed for the longest time allowed`,
+    {
+      reason: 'LEASE_EXPIRED',
+      metadata: { queue },
+    },
+  );
 }
 
 function renewal({ lease }: Entry): Renew {
-  return { queue: lease.queue, pid: lease.pid, leaseToken: lease.token, leaseDurationMs: lease.leaseMs };
+  return { queue: lease.queue, pid: lease.pid, leaseToken: lease.token, leaseDurationMs: lease.leaseDurationMs };
 }
 
-/** So that an attempt that gets no answer leaves time for another one. */
+/** Timeout of a renewal, in ms. After an attempt without an answer there is time for another one. */
 function timeoutOf(entries: readonly Entry[]): number {
-  return entries.reduce((least, { lease }) => Math.min(least, lease.leaseMs * RENEW_AT), MAX_TIMEOUT_MS);
+  return entries.reduce((least, { lease }) => Math.min(least, lease.leaseDurationMs * RENEW_AT), MAX_TIMEOUT_MS);
 }

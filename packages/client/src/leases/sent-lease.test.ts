@@ -10,7 +10,7 @@ test('a lease is the same in another thread, whatever bytes its PID has, and tak
     queue: 'billing#refunds',
     pid,
     token: 2 ** 48,
-    leaseMs: 30_000,
+    leaseDurationMs: 30_000,
     endsAt: 12.5,
     keepUntil: 99.25,
   };

@@ -8,18 +8,18 @@ import type { TaskMasterError } from '../values/errors.ts';
 import type { KeptLease } from './renewer.ts';
 import { type SentLease, sendLease } from './sent-lease.ts';
 
-/** What the thread is started with. */
+/** Data of the thread at its start. */
 export interface RenewerThreadData {
   readonly reachable: Reachable;
   readonly port: MessagePort;
 }
 
-/** To the thread. */
+/** Message to the thread. */
 export type RenewerCommand =
   | { readonly kind: 'keep'; readonly leases: readonly SentLease[] }
   | { readonly kind: 'forget'; readonly ids: readonly number[] };
 
-/** From the thread. */
+/** Message from the thread. */
 export type RenewerReport =
   | { readonly kind: 'renewed'; readonly ids: readonly number[]; readonly sentAt: number }
   | { readonly kind: 'refused'; readonly id: number; readonly error: WireError };
@@ -28,13 +28,13 @@ export interface ThreadedRenewerParts {
   readonly reachable: Reachable;
   readonly onRenewed: (ids: readonly number[], sentAt: number) => void;
   readonly onRefused: (id: number, error: TaskMasterError) => void;
-  /** The thread died; it renews nothing any more. */
+  /** Called when the thread has died. It renews no more leases. */
   readonly onDied: (error: Error) => void;
 }
 
 /**
- * A `Renewer` in a thread of its own with a connection of its own, so that a handler that blocks this thread keeps its
- * leases. Keeps neither the process nor the event loop alive.
+ * A `Renewer` in another thread with another connection, so that leases are renewed while a handler blocks this thread. It does
+ * not keep the process alive.
  */
 export class ThreadedRenewer {
   readonly #parts: ThreadedRenewerParts;
@@ -47,7 +47,7 @@ export class ThreadedRenewer {
     this.#parts = parts;
     const { port1, port2 } = new MessageChannel();
     const data: RenewerThreadData = { reachable: parts.reachable, port: port2 };
-    // In the sources the thread is TypeScript, in the build JavaScript; it has the extension that this file has.
+    // TypeScript in the sources and JavaScript in the build, like this file.
     const file = new URL(`./renewer-thread${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
     this.#thread = new Thread(file, { workerData: data, transferList: [port2], name: 'taskmaster-leases' });
     this.#thread.on('error', (error) => this.#died(error instanceof Error ? error : new Error(String(error))));
@@ -62,7 +62,7 @@ export class ThreadedRenewer {
     this.#post({ kind: 'keep', leases: leases.map(sendLease) });
   }
 
-  /** Told to the thread at the end of the turn, together with others: tasks end one by one, but many at a time. */
+  /** Renews this lease no more. Sends one message for all leases of a turn, because many tasks end in one turn. */
   forget(id: number): void {
     if (this.#forgotten.push(id) > 1) return;
     setImmediate(() => {
@@ -72,14 +72,14 @@ export class ThreadedRenewer {
     });
   }
 
-  /** Takes in what the thread has reported and the event loop has not delivered yet. */
+  /** Processes reports of the thread that the event loop has not delivered yet. */
   catchUp(): void {
     for (let next = receiveMessageOnPort(this.#port); next !== undefined; next = receiveMessageOnPort(this.#port)) {
       this.#heard(next.message);
     }
   }
 
-  /** Renews no more. The thread is not asked but ended: one that is still starting would take its time to answer. */
+  /** Renews no more. Terminates the thread, because a thread that is starting would answer late. */
   async close(): Promise<void> {
     if (this.#closing) return;
     this.#closing = true;

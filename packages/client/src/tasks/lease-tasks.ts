@@ -2,7 +2,7 @@ import { type LeaseTasksRequest, limits, type LeasedTask as WireTask } from '@ta
 import { Lease, type Leased, type LeaseTerms } from '../leases/lease.ts';
 import { brokenReply } from '../transport/wire-errors.ts';
 import { type Decoded, decodeData } from '../values/codec.ts';
-import { type Duration, durationMs, leaseMs as leaseMsOf } from '../values/duration.ts';
+import { type Duration, durationMs, leaseDurationMs as leaseDurationMsOf } from '../values/duration.ts';
 import { cancelled } from '../values/errors.ts';
 import type { CallOptions } from '../values/options.ts';
 import { type PidLike, pidBytes } from '../values/pid.ts';
@@ -11,25 +11,25 @@ import { LeasedTask } from './leased-task.ts';
 import { FORMAT, type QueueRef } from './new-task.ts';
 import { type LeaseRef, Update } from './update.ts';
 
-/** What is leased, and for how long. */
+/** Options of a lease request. */
 export interface LeaseOptions extends CallOptions {
-  /** At most so many tasks, 1 to 10,000. Default 1. Fewer come when the reply would grow beyond `maxBytes`. */
+  /** Largest number of tasks, 1 to 10,000. Default 1. Fewer come if the reply would have more than `maxBytes`. */
   readonly max?: number | undefined;
   /** How long the leases last, 1 ms to 1 year. Default 30 s. */
   readonly leaseDuration?: Duration | undefined;
-  /** How long to wait for a task when there is none, at most 10 minutes. Default: not at all. */
+  /** How long to wait if there is no task, at most 10 minutes. Default: not at all. */
   readonly wait?: Duration | undefined;
   /** Only tasks with a PID up to this one, inclusive. Default: all. */
   readonly maxPid?: PidLike | undefined;
-  /** What the worker calls itself, shown by `peek`. Default: the client's `workerLabel`. */
+  /** Label of the worker, shown by `peek`. Default: the client's `workerLabel`. */
   readonly workerLabel?: string | undefined;
-  /** Bound of the payloads in one reply, in bytes; the first task comes whatever its size. Default 3.5 MiB. */
+  /** Largest size of the payloads in one reply, in bytes. The first task may be larger. Default 3.5 MiB. */
   readonly maxBytes?: number | undefined;
 }
 
 const NO_BYTES = new Uint8Array(0);
 
-/** Leases tasks of some queues. One that is given up gives back what was leased to it in the meantime. */
+/** Leases tasks of these queues. If the signal is aborted, tasks that were leased meanwhile are released. */
 export async function leaseTasks<T>(
   context: ClientContext,
   queues: readonly QueueRef<T>[],
@@ -45,7 +45,7 @@ export async function leaseTasks<T>(
     if (signal.aborted) onAbort();
     return await Promise.race([leasing, aborted.promise]);
   } catch (error) {
-    // Only then has nobody got the tasks that may still come.
+    // The caller does not get tasks that may still arrive, so they are released.
     if (signal.aborted) {
       const givingBack = leasing.then((tasks) => giveBack(context, tasks), noTasks);
       inBackground(context, givingBack);
@@ -57,8 +57,8 @@ export async function leaseTasks<T>(
 }
 
 /**
- * As `leaseTasks`, but after its signal is aborted it settles only when it is known what was leased, and may still
- * resolve with tasks.
+ * As `leaseTasks`, but after an abort it settles only when it is known which tasks were leased. It may still resolve with
+ * tasks, and the caller must release them.
  */
 export async function leaseUntilSettled<T>(
   context: ClientContext,
@@ -70,7 +70,7 @@ export async function leaseUntilSettled<T>(
   const stopWatching = request.waitMs > 0 ? context.loop.watch() : undefined;
   let replies: readonly WireTask[];
   try {
-    replies = await context.caller.lease(request, options);
+    replies = await context.calls.lease(request, options);
   } finally {
     stopWatching?.();
   }
@@ -84,12 +84,12 @@ export async function leaseUntilSettled<T>(
   return reading.some((one) => one instanceof Promise) ? Promise.all(reading) : (reading as LeasedTask<T>[]);
 }
 
-/** How long the end of a client or of a worker is held up by what it gives back, in ms. */
+/** How long a client or a worker that stops waits for its releases, in ms. */
 export const GIVE_BACK_MS = 2_000;
 
-/** Gives tasks back as if they had never been leased; what fails comes back when its lease ends. */
+/** Releases tasks without counting the attempt. A task whose release fails is available when its lease ends. */
 export async function giveBack(context: ClientContext, tasks: readonly (Leased | LeaseRef)[]): Promise<void> {
-  // One update for each: they are joined on the wire, and one lost lease does not refuse the others.
+  // One update for each task, so that a lost lease does not refuse the others. The stream joins them into few messages.
   await Promise.allSettled(
     tasks.map((task) => new Update(context).release(task, { delay: 0, refundAttempt: true }).commit()),
   );
@@ -104,7 +104,7 @@ function leaseRequest(context: ClientContext, queues: readonly QueueRef[], optio
   return {
     queues: [...new Set(queues.map(({ name }) => name))],
     maxTasks: max,
-    leaseDurationMs: leaseMsOf(options.leaseDuration ?? limits.defaultLeaseMs, 'leaseDuration'),
+    leaseDurationMs: leaseDurationMsOf(options.leaseDuration ?? limits.defaultLeaseDurationMs, 'leaseDuration'),
     maxPid: options.maxPid === undefined ? NO_BYTES : pidBytes(options.maxPid),
     waitMs: durationMs(options.wait ?? 0, 'wait'),
     workerLabel: options.workerLabel ?? context.settings.workerLabel,
@@ -116,15 +116,15 @@ function readTask<T>(
   context: ClientContext,
   queue: QueueRef<T> | undefined,
   task: WireTask,
-  leaseMs: number,
+  leaseDurationMs: number,
   from: number,
 ): LeasedTask<T> | Promise<LeasedTask<T>> {
-  const terms: LeaseTerms = { queue: task.queue, pid: task.pid, token: task.leaseToken, leaseMs, from };
+  const terms: LeaseTerms = { queue: task.queue, pid: task.pid, token: task.leaseToken, leaseDurationMs, from };
   const lease = new Lease(terms, context.timing, context.keeper.catchUp);
   if (queue === undefined) throw brokenReply('leased a task of a queue that was not asked for');
   const format = queue[FORMAT];
   if (format.schema === undefined) {
-    // Decoded when first looked at: many readers want the bytes alone, or give the task back unread.
+    // Decoded when `data` is read, because many callers need only the bytes.
     let decoded: Decoded<T> | undefined;
     const decodeOnce = (): Decoded<T> => {
       decoded ??= decodeData(format, task.data) as Decoded<T>;

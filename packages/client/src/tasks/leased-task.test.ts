@@ -61,7 +61,7 @@ describe('a leased task', () => {
   test('is completed once', async () => {
     const { task } = await leaseOne();
     await task.complete();
-    await expect(task.complete()).rejects.toThrow(new TypeError('task a was completed already'));
+    await expect(task.complete()).rejects.toThrow(new TypeError('task a was completed before'));
     await expect(task.release()).rejects.toBeInstanceOf(TypeError);
   });
 

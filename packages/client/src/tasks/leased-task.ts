@@ -9,35 +9,35 @@ import type { NewTask } from './new-task.ts';
 import { type ReleaseOptions, type ReleaseOutcome, Update, type UpdateOutcome } from './update.ts';
 
 export interface CompleteOptions extends UpdateOptions {
-  /** Tasks of the same group that come into being with the completion, or not at all: the next stage. */
+  /** Tasks of the same group that are added together with the completion, or not at all. */
   readonly enqueue?: readonly NewTask[] | undefined;
 }
 
 /**
- * A task and this worker's lease on it. Others may get the task once the lease has ended; `signal` tells, and the node
- * refuses what a worker without a current lease asks for.
+ * A task and the lease of this worker. When the lease ends, `signal` is aborted, and other workers may get the task. The node
+ * refuses requests of a worker whose lease is not current.
  */
 export class LeasedTask<T> {
   /** `group#name`. */
   readonly queue: string;
   readonly pid: Pid;
-  /** The payload as it came. A view into a received message: copy what is kept for long. */
+  /** The payload. A view into a received message: copy it to keep it for long. */
   readonly bytes: Uint8Array;
-  /** How many times the task has been leased, this one included. */
+  /** Number of leases of the task, this one included. */
   readonly attempt: number;
-  /** Whether the task has a retry policy of its own: when it comes back after a release without `delay` is up to that. */
+  /** Whether the task has a retry policy, which decides about a release without `delay`. */
   readonly hasRetryPolicy: boolean;
-  /** How many attempts that policy allows before the task goes to its dead-letter queue; undefined: any number. */
+  /** Attempts that the policy allows before the task goes to its dead-letter queue. Undefined: no limit. */
   readonly maxAttempts: number | undefined;
-  /** Grows with every lease of the task: a fencing token, for stores that the work writes to. */
+  /** Grows with every lease of the task. A store that the work writes to can use it as a fencing token. */
   readonly leaseToken: number;
-  /** Not for callers of the library. */
+  /** Internal. */
   readonly [LEASE]: Lease;
   readonly #context: ClientContext;
   readonly #decoded: () => Decoded<T>;
   readonly #enqueuedUnixMs: number;
 
-  /** Not for callers: `queue.lease()` makes them. */
+  /** Internal: use `queue.lease()`. */
   constructor(context: ClientContext, task: WireTask, lease: Lease, decoded: () => Decoded<T>) {
     this.queue = task.queue;
     this.pid = task.pid;
@@ -59,25 +59,25 @@ export class LeasedTask<T> {
     return decoded.value;
   }
 
-  /** When it was enqueued, by the node's clock. */
+  /** Time of the enqueue, by the node's clock. */
   get enqueuedAt(): Date {
     return new Date(this.#enqueuedUnixMs);
   }
 
-  /** When the lease ends, by this machine's clock; never later than the node thinks, clocks that differ included. */
+  /** End of the lease, by this machine's clock. Never later than the end at the node, even if the clocks differ. */
   get leaseUntil(): Date {
     return new Date(Date.now() + this[LEASE].endsAt - this.#context.timing.now());
   }
 
-  /** Aborted when the lease is lost, or has run out without being renewed. Its reason is the error. */
+  /** Aborted when the lease is lost or has expired. Its reason is the error. */
   get signal(): AbortSignal {
     return this[LEASE].signal;
   }
 
   /**
-   * Removes the task because it is done, and enqueues what comes next, atomically.
-   * @throws LeaseLostError, TaskNotFoundError: somebody else has, or did, the task; nothing was enqueued. TypeError when the task was
-   * completed or released before.
+   * Removes the task because it is done, and enqueues follow-up tasks, atomically.
+   * @throws LeaseLostError, TaskNotFoundError: another worker has leased or completed the task, and nothing was enqueued.
+   * TypeError if the task was completed or released before.
    */
   async complete(options: CompleteOptions = {}): Promise<UpdateOutcome> {
     const update = new Update(this.#context).complete(this);
@@ -85,12 +85,12 @@ export class LeasedTask<T> {
     return update.commit(options);
   }
 
-  /** Makes the lease last so long from now. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
-  async renew(lease: Duration = this[LEASE].leaseMs, options: UpdateOptions = {}): Promise<void> {
-    await new Update(this.#context).renew(this, lease).commit(options);
+  /** Extends the lease, counted from now. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
+  async renew(leaseDuration: Duration = this[LEASE].leaseDurationMs, options: UpdateOptions = {}): Promise<void> {
+    await new Update(this.#context).renew(this, leaseDuration).commit(options);
   }
 
-  /** Gives the task back before its lease ends. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
+  /** Releases the task before its lease ends. @throws LeaseLostError, LeaseExpiredError, TaskNotFoundError, NotLeasedError. */
   async release(options: ReleaseOptions & UpdateOptions = {}): Promise<ReleaseOutcome> {
     const { released } = await new Update(this.#context).release(this, options).commit(options);
     return released[0] ?? { hiddenUntil: undefined, deadLetterQueue: undefined };

@@ -5,36 +5,36 @@ import { type PidLike, pidBytes } from '../values/pid.ts';
 
 /** What happens to a task whose lease expires or is released. */
 export interface TaskRetryOptions {
-  /** Leases granted before the task goes to the dead-letter queue. Default: no limit. */
+  /** Attempts before the task goes to the dead-letter queue. Default: no limit. */
   readonly maxAttempts?: number | undefined;
   /**
-   * How long the task stays hidden after a failed attempt: up to `initial` after the first, doubling up to `max`
-   * (default 1 h), with full jitter. Default: no backoff.
+   * How long the task is hidden after a failed attempt: up to `initial` after the first attempt, doubling up to `max` (default
+   * 1 h), with full jitter. Default: not at all.
    */
   readonly backoff?: { readonly initial: Duration; readonly max?: Duration | undefined } | undefined;
-  /** Where the task goes after its last attempt, in the same group. Default: the queue's name followed by `.dead`. */
+  /** Queue of the same group for the task after its last attempt. Default: the queue's name followed by `.dead`. */
   readonly deadLetterQueue?: string | undefined;
 }
 
 /** How a task is enqueued. */
 export interface TaskOptions {
-  /** Priority and identity; lowest first. Default: the node assigns one behind all others (FIFO). */
+  /** Priority and identity of the task, lowest first. Default: the node assigns a PID behind all others (FIFO). */
   readonly pid?: PidLike | undefined;
   /**
-   * What happens when the PID is in the queue already: `collapse` into the existing task (default), `fail` with
-   * `TaskExistsError`, or `replace` its data.
+   * If the PID is already in the queue: `collapse` into the existing task (default), `fail` with `TaskExistsError`, or
+   * `replace` its data.
    */
   readonly mode?: 'collapse' | 'fail' | 'replace' | undefined;
-  /** Keeps the task hidden for so long. Default: available at once. */
+  /** How long the task is hidden. Default: not at all. */
   readonly delay?: Duration | undefined;
-  /** Default: after a failed attempt the task is available again at once, for ever. */
+  /** Default: after a failed attempt the task is available again at once, without a limit of attempts. */
   readonly retry?: TaskRetryOptions | undefined;
 }
 
-/** Where a queue keeps the format of its data; not for callers of the library. */
+/** Internal: key of the data format of a queue. */
 export const FORMAT = Symbol('taskmaster.format');
 
-/** A queue as calls name it: `Queue` is one. `T` is what comes out, `In` what goes in. */
+/** A queue as an argument of calls, such as a `Queue`. `T` is the type of data read, `In` of data to enqueue. */
 export interface QueueRef<T = unknown, In = unknown> {
   /** `group#name`, or `name` in the default group. */
   readonly name: string;
@@ -46,20 +46,21 @@ const NO_OPTIONS: TaskOptions = {};
 
 const jsonFormat: DataFormat<unknown, unknown> = { codec: jsonCodec, schema: undefined };
 
-/** A queue named by text alone holds JSON. */
+/** The queue of an argument. A queue that is given by name has JSON data. */
 export function queueRef(queue: string | QueueRef): QueueRef {
   return typeof queue === 'string' ? { name: canonicalName(queue), [FORMAT]: jsonFormat } : queue;
 }
 
-/** The one spelling of a queue's name, as nodes answer it. @throws TypeError when it is not text or is empty. */
+/** The name as nodes write it. @throws TypeError if the name is not text or is empty. */
 export function canonicalName(name: string): string {
-  if (typeof name !== 'string' || name === '') throw new TypeError('the name of a queue is text, and not empty');
+  if (typeof name !== 'string' || name === '')
+    throw new TypeError('the name of a queue must be text and must not be empty');
   return formatQueueName(parseQueueName(name));
 }
 
-/** A task to be enqueued as a part of an update; made by `queue.task(...)`. Encoded and validated when it is sent. */
+/** A task to enqueue with other changes. `queue.task(...)` makes one. Its data is encoded and validated when it is sent. */
 export class NewTask {
-  /** The queue it goes to. */
+  /** Name of the queue. */
   readonly queue: string;
   readonly #prepare: () => Enqueue | Promise<Enqueue>;
 
@@ -68,7 +69,7 @@ export class NewTask {
     this.#prepare = prepare;
   }
 
-  /** As the protocol says it. @throws InvalidDataError, TypeError. */
+  /** The message of the protocol. @throws InvalidDataError, TypeError. */
   prepare(): Enqueue | Promise<Enqueue> {
     return this.#prepare();
   }
@@ -78,7 +79,7 @@ export function newTask<T, In>(queue: QueueRef<T, In>, data: In, options: TaskOp
   return new NewTask(queue.name, () => prepareEnqueue(queue, data, options));
 }
 
-/** A promise only when the queue's schema validates asynchronously. */
+/** Encodes and validates a task. Returns a promise only if the queue's schema validates asynchronously. */
 export function prepareEnqueue<T, In>(
   queue: QueueRef<T, In>,
   data: In,

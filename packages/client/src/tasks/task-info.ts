@@ -4,35 +4,35 @@ import { InvalidDataError } from '../values/errors.ts';
 import type { Pid } from '../values/pid.ts';
 import { FORMAT, type QueueRef } from './new-task.ts';
 
-/** A task's retry policy as the node has it; times in ms, 0 where there is no limit or no backoff. */
+/** Retry policy of a task. Times are in ms. 0 means no limit or no backoff. */
 export type TaskRetryPolicy = Readonly<WirePolicy>;
 
-/** A task seen without leasing it, and without its payload. Instants are by the node's clock. */
+/** A task of `peek` or `get` without its payload. Times are by the node's clock. */
 export interface TaskSummary {
   readonly queue: string;
   readonly pid: Pid;
   readonly state: 'available' | 'leased' | 'delayed' | 'not-found';
-  /** How many times it has been leased. */
+  /** Number of leases. */
   readonly attempts: number;
   readonly enqueuedAt: Date | undefined;
-  /** When its lease or delay ends. */
+  /** End of its lease or delay. */
   readonly hiddenUntil: Date | undefined;
-  /** Of its latest lease; 0: never leased. */
+  /** Token of its latest lease. 0: never leased. */
   readonly leaseToken: number;
-  /** When the current lease began. */
+  /** Begin of its current lease. */
   readonly leasedAt: Date | undefined;
-  /** `host:port` of the worker that has it. */
+  /** `host:port` of the worker that has leased it. */
   readonly workerAddress: string | undefined;
-  /** What that worker calls itself. */
+  /** Label of this worker. */
   readonly workerLabel: string | undefined;
   readonly retry: TaskRetryPolicy | undefined;
 }
 
-/** A task seen without leasing it. */
+/** A task of `peek` or `get`. */
 export interface TaskInfo<T> extends TaskSummary {
-  /** The data. Throws `InvalidDataError` when it cannot be read, or there is no such task. */
+  /** The data. @throws InvalidDataError if it cannot be read, or there is no such task. */
   readonly data: T;
-  /** The payload; undefined when there is no such task. */
+  /** The payload. Undefined: there is no such task. */
   readonly bytes: Uint8Array | undefined;
 }
 

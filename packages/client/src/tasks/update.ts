@@ -8,7 +8,7 @@ import {
 import { emptyRequest } from '../calls/update-request.ts';
 import { LEASE, type Lease, type Leased } from '../leases/lease.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
-import { type Duration, durationMs, leaseMs } from '../values/duration.ts';
+import { type Duration, durationMs, leaseDurationMs } from '../values/duration.ts';
 import { InvalidRequestError, type TaskMasterError } from '../values/errors.ts';
 import type { UpdateOptions } from '../values/options.ts';
 import { type Pid, type PidLike, pidBytes } from '../values/pid.ts';
@@ -17,44 +17,43 @@ import { canonicalName, NewTask, newTask, type QueueRef, queueRef, type TaskOpti
 
 /** What an enqueue did. */
 export interface EnqueueOutcome {
-  /** The task's PID, as given or as assigned. */
+  /** PID of the task, given or assigned. */
   readonly pid: Pid;
-  /** `collapsed`: a task of that PID was there and stays as it is. `replaced`: it has the new data now. */
+  /** `collapsed`: the PID was in the queue, and its task is unchanged. `replaced`: the existing task has the new data. */
   readonly result: 'created' | 'collapsed' | 'replaced';
   /**
-   * Of `collapsed` and `replaced`: a worker has the task now. It does not know of this enqueue, and when it completes the
-   * task that is gone too. False: the task waits for its next lease.
+   * Whether a worker has leased the existing task. The worker does not know of this enqueue, and when it completes the task, the
+   * enqueue is gone too. False: the task waits for its next lease.
    */
   readonly leased: boolean;
 }
 
 /** What a release did. */
 export interface ReleaseOutcome {
-  /** When the task becomes available, by the node's clock; undefined: it is available, or was dead-lettered. */
+  /** When the task becomes available, by the node's clock. Undefined: now, or it is in its dead-letter queue. */
   readonly hiddenUntil: Date | undefined;
-  /** The queue the task went to because this was its last attempt. */
+  /** Name of the dead-letter queue, if this was the last attempt. */
   readonly deadLetterQueue: string | undefined;
 }
 
 export interface ReleaseOptions {
-  /** Keeps the task hidden for so long. Default: as its retry policy says, at once without one or with `refundAttempt`. */
+  /** How long the task is hidden. Default: as its retry policy says; not at all without a policy or with `refundAttempt`. */
   readonly delay?: Duration | undefined;
-  /** The attempt does not count: the task was not worked on. Default false. */
+  /** Whether the attempt does not count, because the work did not begin. Default false. */
   readonly refundAttempt?: boolean | undefined;
 }
 
 /**
- * A leased task by what can be written down of it: for work that ends in another process than the one that leased it.
- * A `LeasedTask` is one as well.
+ * A leased task, named by plain values: for a task that another process has leased. A `LeasedTask` can be used in its place.
  */
 export interface LeaseRef {
   readonly queue: string | QueueRef;
   readonly pid: PidLike;
-  /** The lease must be this one. Without it, whatever lease the task has. */
+  /** The token of the lease, which must be current. Without it any lease will do. */
   readonly leaseToken?: number | undefined;
 }
 
-/** What a committed update did; lists are in the order in which its items were added. */
+/** Outcome of an update. Lists are in the order in which the items were added. */
 export interface UpdateOutcome {
   readonly enqueued: readonly EnqueueOutcome[];
   /** Ends of the renewed leases, by the node's clock. */
@@ -69,12 +68,12 @@ const results: Readonly<Record<number, EnqueueOutcome['result']>> = {
 };
 
 /**
- * One atomic change: everything added to it happens, or nothing does. All queues must be of one group. Enqueues take
- * effect last, so a task may be completed and enqueued anew under the same PID.
+ * An atomic change: all its items are applied, or none. All queues must be of one group. Enqueues are applied last, so an update
+ * may complete a task and enqueue a new task with the same PID.
  *
  *     await client.update().complete(task).enqueue(invoices, { order: 17 }).commit();
  *
- * A task may be named by queue, PID and lease token, where the one who leased it is not at hand:
+ * A task that another process has leased is named by queue, PID and lease token:
  *
  *     await client.update().complete({ queue: 'shop#mail', pid: 'order-17', leaseToken: 3 }).commit();
  */
@@ -83,16 +82,16 @@ export class Update {
   readonly #enqueues: NewTask[] = [];
   readonly #request: UpdateTasksRequest = emptyRequest();
   readonly #completed: Lease[] = [];
-  readonly #renewed: { readonly lease: Lease; readonly leaseMs: number }[] = [];
+  readonly #renewed: { readonly lease: Lease; readonly leaseDurationMs: number }[] = [];
   readonly #released: Lease[] = [];
   #committed = false;
 
-  /** Not for callers: `client.update()` makes one. */
+  /** Internal: use `client.update()`. */
   constructor(context: ClientContext) {
     this.#context = context;
   }
 
-  /** Adds a task; given a queue's name instead of a queue, as JSON. Also takes what `queue.task(...)` made. */
+  /** Enqueues a task: data for a queue (JSON if the queue is given by name), or the result of `queue.task(...)`. */
   enqueue(task: NewTask): this;
   enqueue<T, In>(queue: QueueRef<T, In>, data: NoInfer<In>, options?: TaskOptions): this;
   enqueue(queue: string, data: unknown, options?: TaskOptions): this;
@@ -108,20 +107,20 @@ export class Update {
     return this;
   }
 
-  /** Removes a task whether or not anybody has leased it; with a `leaseToken`, only while that lease is current. */
+  /** Removes a task, also if a worker has leased it. With a `leaseToken` only while that lease is current. */
   dequeue(queue: string | QueueRef, pid: PidLike, options: { readonly leaseToken?: number } = {}): this {
     return this.complete({ queue, pid, leaseToken: options.leaseToken });
   }
 
-  /** Makes a task's lease last so long from when the update is applied; 30 s by default. */
-  renew(task: Leased | LeaseRef, lease: Duration = limits.defaultLeaseMs): this {
-    const ms = leaseMs(lease, 'lease');
-    if (LEASE in task) this.#renewed.push({ lease: task[LEASE], leaseMs: ms });
+  /** Extends the lease of a task, counted from the moment when the update is applied. Default 30 s. */
+  renew(task: Leased | LeaseRef, leaseDuration: Duration = limits.defaultLeaseDurationMs): this {
+    const ms = leaseDurationMs(leaseDuration, 'leaseDuration');
+    if (LEASE in task) this.#renewed.push({ lease: task[LEASE], leaseDurationMs: ms });
     this.#request.renew.push({ ...itemOf(task), leaseDurationMs: ms });
     return this;
   }
 
-  /** Gives a leased task back. */
+  /** Releases a leased task. */
   release(task: Leased | LeaseRef, options: ReleaseOptions = {}): this {
     const delayMs = options.delay === undefined ? undefined : durationMs(options.delay, 'delay');
     if (LEASE in task) this.#released.push(task[LEASE]);
@@ -130,13 +129,13 @@ export class Update {
   }
 
   /**
-   * Sends the update; resolves when it is on disk. An update is committed once; after an error make a new one.
-   * @throws InvalidRequestError (MIXED_GROUPS, EMPTY_REQUEST) and InvalidDataError before anything is sent; LeaseLostError, LeaseExpiredError,
-   * TaskNotFoundError, TaskExistsError, NotLeasedError with the `items` at fault, and then nothing was changed; TypeError when a task was
-   * completed or released before.
+   * Sends the update. Resolves when it is on disk. An update is committed once; after an error make a new one.
+   * @throws InvalidRequestError (MIXED_GROUPS, EMPTY_REQUEST) and InvalidDataError before the request is sent; LeaseLostError,
+   * LeaseExpiredError, TaskNotFoundError, TaskExistsError, NotLeasedError with the refused `items`, and then nothing was changed;
+   * TypeError if a task was completed or released before.
    */
   async commit(options: UpdateOptions = {}): Promise<UpdateOutcome> {
-    if (this.#committed) throw new TypeError('the update was committed already');
+    if (this.#committed) throw new TypeError('the update is already committed');
     this.#committed = true;
     const request = this.#request;
     this.#assertOneGroup();
@@ -150,11 +149,11 @@ export class Update {
       const reply = await this.#context.updates.send(request, options);
       for (const lease of this.#completed) lease.settle('completed');
       for (const lease of this.#released) lease.settle('released');
-      for (const { lease, leaseMs } of this.#renewed) lease.renewed(sentAt, leaseMs);
+      for (const { lease, leaseDurationMs } of this.#renewed) lease.renewed(sentAt, leaseDurationMs);
       return outcomeOf(reply);
     } catch (thrown) {
       for (const lease of settling) lease.stopSettling();
-      // What a caller's own code threw while the data was prepared is not an answer of the node.
+      // A TypeError is a mistake of the caller, found while the data was prepared.
       if (thrown instanceof TypeError) throw thrown;
       const error = asTaskMasterError(thrown);
       this.#loseRefused(error);
@@ -162,7 +161,7 @@ export class Update {
     }
   }
 
-  /** Either all leases begin to settle or none does. */
+  /** Begins to settle all leases, or none of them. */
   #beginSettling(): readonly Lease[] {
     const begun: Lease[] = [];
     try {
@@ -197,7 +196,7 @@ export class Update {
         group ??= other;
         if (group === other) continue;
         throw new InvalidRequestError(
-          `an update is atomic within one group; this one names queues of '${group}' and of '${other}'`,
+          `all queues of an update must be of one group; this one has queues of '${group}' and of '${other}'`,
           { reason: 'MIXED_GROUPS', metadata: { groups: `${group},${other}` } },
         );
       }
@@ -206,8 +205,9 @@ export class Update {
   }
 }
 
+/** The outcome of an enqueue from the protocol. */
 export function enqueueOutcome({ pid, result, leased }: UpdateTasksResponse['enqueued'][number]): EnqueueOutcome {
-  // A copy: the PID is a view that would keep the whole message, answers to other calls included, in memory.
+  // A copy, because the PID is a view that would keep the whole message in memory.
   return { pid: Buffer.from(pid), result: results[result] ?? 'created', leased };
 }
 

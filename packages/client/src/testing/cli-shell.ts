@@ -3,21 +3,21 @@ import { mainIn } from '../cli/main.ts';
 import { InterruptedError } from '../cli/output/cli-errors.ts';
 import { Output } from '../cli/output/output.ts';
 
-/** What came of a command line. */
+/** Exit code and output of a command line. */
 export interface CliEnded {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** A command line that runs. */
+/** A running command line. */
 export interface CliRunning {
   readonly stdout: string;
   readonly stderr: string;
   readonly ended: Promise<CliEnded>;
-  /** Types on the terminal. */
+  /** Types text on the terminal. */
   type(text: string): void;
-  /** Ctrl-C. */
+  /** Presses Ctrl-C. */
   interrupt(): void;
 }
 
@@ -26,7 +26,7 @@ export interface CliOptions {
   readonly isTerminal?: boolean;
 }
 
-/** Begins `taskmaster ...args` in this process, talking to the endpoint. */
+/** Starts `taskmaster ...args` in this process, with this endpoint. */
 export function startCli(endpoint: string, args: readonly string[], options: CliOptions = {}): CliRunning {
   const { isTerminal = false } = options;
   const stdin: Readable & { isTTY?: boolean } = Object.assign(new PassThrough(), { isTTY: isTerminal });

@@ -11,7 +11,7 @@ export interface ClientSetUp {
   readonly engine: FakeEngine;
 }
 
-/** A client over a fake engine in this thread, on time that the test drives; randomness is always a half. */
+/** A client over a fake engine in this thread. The test advances the time. Random numbers are always a half. */
 export function clientSetUp(options: ClientOptions = {}): ClientSetUp {
   const timing = new ManualTiming();
   const transport = new FakeTransport(timing);

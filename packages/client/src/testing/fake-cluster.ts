@@ -12,17 +12,17 @@ import {
 } from '@taskmaster/proto';
 import { makeError } from '../values/errors.ts';
 
-/** What a node of a cluster tells, as a test puts it; without members it stands alone. */
+/** Members and partitions that a fake node reports. Without members the node has no cluster. */
 export class FakeCluster {
   members: Member[] = [];
   partitions: Partition[] = [];
   unreachable: string[] = [];
-  /** Partitions that a draining member hands over between two looks at the members. */
-  handedOverPerLook = 1;
-  /** What goes with a member that is given up. */
+  /** Partitions that a draining member hands over between two lists of members. */
+  handedOverPerPoll = 1;
+  /** Partitions that are lost by a removal. */
   lost: RemoveMemberResponse['lost'] = [];
   takenBackBy: string[] = [];
-  /** Whoever waits for so long, in ms, hears that what is lost is served again; no time passes here. */
+  /** A removal that waits for at least this time, in ms, is `claimed`. No time passes in the fake. */
   claimMs = 7_000;
 
   listMembers(): ListMembersResponse {
@@ -30,7 +30,7 @@ export class FakeCluster {
     const reply = { clusterId: 'c-1', partitions: this.partitions.length, members: structuredClone(this.members) };
     for (const member of this.members) {
       if (member.state !== MemberState.MEMBER_STATE_LEAVING) continue;
-      member.partitionsHeld = Math.max(0, member.partitionsHeld - this.handedOverPerLook);
+      member.partitionsHeld = Math.max(0, member.partitionsHeld - this.handedOverPerPoll);
       if (member.partitionsHeld === 0) member.state = MemberState.MEMBER_STATE_LEFT;
     }
     return reply;
@@ -56,15 +56,15 @@ export class FakeCluster {
   }
 
   removeMember({ name, also, acceptLoss, waitMs }: RemoveMemberRequest): RemoveMemberResponse {
-    const given = [name, ...also].map((one) => this.#member(one));
-    const alive = given.find((member) => member.alive);
+    const removed = [name, ...also].map((one) => this.#member(one));
+    const alive = removed.find((member) => member.alive);
     if (alive) throw makeError(`${alive.name} answers`, { reason: 'MEMBER_ALIVE' });
-    const silent = this.members.filter((member) => isActive(member) && !member.alive && !given.includes(member));
+    const silent = this.members.filter((member) => isActive(member) && !member.alive && !removed.includes(member));
     if (silent.length > 0) {
       const names = silent.map((member) => member.name).join(', ');
       throw makeError(`members that do not answer: ${names}`, { reason: 'HOLDER_UNREACHABLE' });
     }
-    for (const member of acceptLoss ? given : []) {
+    for (const member of acceptLoss ? removed : []) {
       member.state = MemberState.MEMBER_STATE_LEFT;
       member.removedBy = this.members[0]?.name ?? '';
     }
@@ -89,7 +89,7 @@ export class FakeCluster {
 
 const isActive = ({ state }: Member): boolean => state === MemberState.MEMBER_STATE_ACTIVE;
 
-/** An active node, unless said otherwise. */
+/** A member. Default: an active node. */
 export function fakeMember(fields: Partial<Member> & { readonly name: string }): Member {
   return {
     nodeId: `id-${fields.name}`,
@@ -108,7 +108,7 @@ export function fakeMember(fields: Partial<Member> & { readonly name: string }):
   };
 }
 
-/** A partition that its holder, who should have it, serves, unless said otherwise. */
+/** A partition. Default: its holder serves it and should hold it. */
 export function fakePartition(
   fields: Partial<Partition> & { readonly id: number; readonly holder: string },
 ): Partition {

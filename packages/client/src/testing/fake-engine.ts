@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
+  type BackupPartitionRequest,
+  type BackupPartitionResponse,
   EnqueueMode,
   EnqueueResult,
   type GetQueueStatsRequest,
@@ -13,6 +15,8 @@ import {
   PeekKind,
   type PeekTasksRequest,
   type PeekTasksResponse,
+  parseQueueName,
+  partitionOf,
   type QueueStats,
   type RetryPolicy,
   type TaskInfo,
@@ -25,7 +29,10 @@ import type { CancelTimer, Timing } from '../transport/timing.ts';
 import { errorFromWire } from '../transport/wire-errors.ts';
 import { makeError, type TaskMasterError } from '../values/errors.ts';
 
-/** What a peek shows, but for the available tasks. */
+/** Number of partitions, as of a node by default. */
+const PARTITIONS = 1024;
+
+/** State of tasks for each kind of peek, except available tasks. */
 const PEEKED: { readonly [kind: number]: TaskState } = {
   [PeekKind.PEEK_KIND_LEASED]: TaskState.TASK_STATE_LEASED,
   [PeekKind.PEEK_KIND_DELAYED]: TaskState.TASK_STATE_DELAYED,
@@ -38,7 +45,7 @@ interface FakeTask {
   readonly retry: RetryPolicy | undefined;
   attempts: number;
   token: number;
-  /** 0: available. */
+  /** Time in ms. 0: the task is available. */
   hiddenUntil: number;
   worker: string | undefined;
 }
@@ -50,24 +57,42 @@ interface Waiter {
 }
 
 /**
- * The contract of an engine in the plainest way: tasks in memory, sorted when asked for. Nothing is durable, names are not
- * checked. A test double only; its clock shows the time of `timing` as if it began in 1970.
+ * A simple engine for tests: tasks are in memory and are sorted when they are read. Nothing is durable, and names are not checked.
+ * Its clock is the time of `timing`, counted from 1970.
  */
 export class FakeEngine {
-  /** Every update that arrived, refused ones too. */
+  /** All updates, also refused ones. */
   readonly updates: UpdateTasksRequest[] = [];
-  /** Every lease request that arrived. */
+  /** All lease requests. */
   readonly leases: LeaseTasksRequest[] = [];
   readonly #timing: Timing;
   readonly #queues = new Map<string, Map<string, FakeTask>>();
   readonly #outcomes = new Map<string, { readonly of: UpdateTasksRequest; readonly outcome: UpdateTasksResponse }>();
   readonly #completed = new Map<string, number>();
   #waiters: Waiter[] = [];
+  #cancelWake: CancelTimer = () => {};
   #lastToken = 0;
   #lastPid = 0;
 
   constructor(timing: Timing) {
     this.#timing = timing;
+  }
+
+  /** A backup that counts the tasks but has no rows. @throws TaskMasterError */
+  backup({ partition }: BackupPartitionRequest): BackupPartitionResponse[] {
+    if (partition >= PARTITIONS) throw makeError('there is no such partition', { reason: 'INVALID_ARGUMENT' });
+    const queues = [...this.#queues].filter(
+      ([name]) => partitionOf(parseQueueName(name).group, PARTITIONS) === partition,
+    );
+    const tasks = queues.reduce((sum, [, { size }]) => sum + size, 0);
+    const header = {
+      ...{ formatVersion: 1, clusterId: '', nodeId: 'fake', partition, partitions: PARTITIONS, epoch: 0, nowMs: 0 },
+      ...{ ticket: this.#lastToken, nextQueueId: 1, unchanged: false, requestWindowMs: 120_000, tasks },
+    };
+    return [
+      { part: { $case: 'header', value: header } },
+      { part: { $case: 'end', value: { lastTicket: this.#lastToken, tasks, queues: queues.length } } },
+    ];
   }
 
   /** @throws TaskMasterError */
@@ -97,12 +122,14 @@ export class FakeEngine {
       const leave = (): void => {
         waiter.cancelTimer?.();
         this.#waiters = this.#waiters.filter((other) => other !== waiter);
+        this.#wakeInTime();
       };
       waiter.cancelTimer = this.#timing.after(request.waitMs, () => {
         leave();
         resolve({ tasks: [] });
       });
       this.#waiters.push(waiter);
+      this.#wakeInTime();
       signal?.addEventListener('abort', () => {
         leave();
         reject(makeError('given up', { reason: 'CANCELLED' }));
@@ -110,7 +137,7 @@ export class FakeEngine {
     });
   }
 
-  /** How many lease requests wait. */
+  /** Number of waiting lease requests. */
   get waiting(): number {
     return this.#waiters.length;
   }
@@ -199,10 +226,10 @@ export class FakeEngine {
       this.#queues.get(queue)?.delete(keyOf(pid));
       this.#completed.set(queue, (this.#completed.get(queue) ?? 0) + 1);
     }
-    const renewed = request.renew.map(({ queue, pid, leaseDurationMs: leaseMs }) => {
+    const renewed = request.renew.map(({ queue, pid, leaseDurationMs }) => {
       const task = this.#find(queue, pid);
-      if (task !== undefined) task.hiddenUntil = now + leaseMs;
-      return { leaseUntilUnixMs: Math.round(now + leaseMs) };
+      if (task !== undefined) task.hiddenUntil = now + leaseDurationMs;
+      return { leaseUntilUnixMs: Math.round(now + leaseDurationMs) };
     });
     const released = request.release.map(({ queue, pid, delayMs = 0, refundAttempt }) => {
       const task = this.#find(queue, pid);
@@ -253,7 +280,7 @@ export class FakeEngine {
   #leaseNow({
     queues,
     maxTasks,
-    leaseDurationMs: leaseMs,
+    leaseDurationMs,
     maxPid,
     workerLabel: worker,
   }: LeaseTasksRequest): LeaseTasksResponse['tasks'] {
@@ -267,7 +294,7 @@ export class FakeEngine {
     return found.slice(0, maxTasks).map(({ queue, task }) => {
       task.token = ++this.#lastToken;
       task.attempts++;
-      task.hiddenUntil = now + leaseMs;
+      task.hiddenUntil = now + leaseDurationMs;
       task.worker = worker;
       return {
         queue,
@@ -291,7 +318,21 @@ export class FakeEngine {
       this.#waiters = this.#waiters.filter((other) => other !== waiter);
       waiter.resolve({ tasks });
     }
+    this.#wakeInTime();
   }
+
+  /** Serves the waiting requests again when the next hidden task becomes available. */
+  #wakeInTime(): void {
+    this.#cancelWake();
+    const now = this.#timing.now();
+    const waitedFor = new Set(this.#waiters.flatMap(({ request }) => request.queues));
+    const hidden = [...waitedFor]
+      .flatMap((queue) => this.#sorted(queue).map(({ hiddenUntil }) => hiddenUntil))
+      .filter((until) => until > now);
+    this.#cancelWake = hidden.length === 0 ? () => {} : this.#timing.after(Math.min(...hidden) - now, this.#wake);
+  }
+
+  readonly #wake = (): void => this.#serveWaiters();
 
   #stateOf(task: FakeTask): TaskState {
     if (task.hiddenUntil <= this.#timing.now()) return TaskState.TASK_STATE_AVAILABLE;

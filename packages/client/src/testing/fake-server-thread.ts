@@ -1,9 +1,9 @@
 import { workerData } from 'node:worker_threads';
 import { FakeServer } from './fake-server.ts';
 
-/** What `startServerThread` shares with its thread. */
+/** Data that `startServerThread` shares with its thread. */
 export interface ServerThreadData {
-  /** Port of the server, then renewals it has seen. */
+  /** Port of the server, then the number of renewals. */
   readonly figures: Int32Array;
 }
 

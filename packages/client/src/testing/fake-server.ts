@@ -4,9 +4,13 @@ import {
   ServerCredentials,
   type ServerDuplexStream,
   type ServerUnaryCall,
+  type ServerWritableStream,
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import {
+  type BackupPartitionRequest,
+  type BackupPartitionResponse,
+  BackupServiceService,
   ClusterServiceService,
   ERROR_DOMAIN,
   ErrorInfo,
@@ -28,23 +32,23 @@ import { FakeEngine } from './fake-engine.ts';
 
 type StreamCallHandle = ServerDuplexStream<StreamRequest, StreamResponse>;
 
-/** A gRPC server over a `FakeEngine`, with what a test needs to see of it and to do to it. */
+/** A gRPC server over a `FakeEngine`. Tests can inspect it and inject faults. */
 export class FakeServer implements AsyncDisposable {
   readonly engine = new FakeEngine(systemTiming);
   readonly cluster = new FakeCluster();
-  /** Calls in each message that came over a stream, in order. */
+  /** Number of calls in each message of a stream, in order. */
   readonly messages: number[] = [];
   /** Streams opened so far. */
   streams = 0;
   /** Unary calls by name. */
   readonly unaryCalls: string[] = [];
-  /** Refuses every call with this error, until it is taken away. */
+  /** Refuses every call with this error. Undefined: no call. */
   refusal: TaskMasterError | undefined;
-  /** Refuses calls about a queue with this error, if it gives one. */
+  /** Refuses calls of a queue with the returned error. */
   refusalOf: ((queue: string) => TaskMasterError | undefined) | undefined;
-  /** Unary calls and streams that said they had chosen this node. */
+  /** Number of unary calls and streams with the header of a chosen holder. */
   routed = 0;
-  /** Holds back updates and leases until it resolves. */
+  /** Delays updates and leases until it resolves. */
   hold: Promise<void> = Promise.resolve();
   readonly #server = new Server({ 'grpc.max_receive_message_length': 8 * 1024 * 1024 });
   readonly #open = new Set<StreamCallHandle>();
@@ -64,12 +68,12 @@ export class FakeServer implements AsyncDisposable {
     return this.#port;
   }
 
-  /** Ends all streams in order, as a node that drains does. */
+  /** Ends all streams without an error, as a node that shuts down does. */
   endStreams(): void {
     for (const call of this.#open) call.end();
   }
 
-  /** Drops all connections at once, as a process that dies does. */
+  /** Closes all connections at once, as a crash does. */
   kill(): void {
     this.#server.forceShutdown();
   }
@@ -125,6 +129,20 @@ export class FakeServer implements AsyncDisposable {
       removeMember: unary('removeMember', (request: Parameters<FakeCluster['removeMember']>[0]) =>
         cluster.removeMember(request),
       ),
+    });
+    this.#server.addService(BackupServiceService, {
+      backupPartition: (call: ServerWritableStream<BackupPartitionRequest, BackupPartitionResponse>) => {
+        this.unaryCalls.push('backupPartition');
+        this.#countRouted(call);
+        void this.#guarded(call.request, () => engine.backup(call.request)).then(
+          (parts) => {
+            for (const part of parts) call.write(part);
+            call.end();
+          },
+          (error: TaskMasterError) =>
+            call.emit('error', { code: error.code, details: error.message, metadata: detailsOf(error) }),
+        );
+      },
     });
     return new Promise((resolve, reject) => {
       this.#server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
@@ -192,7 +210,7 @@ export class FakeServer implements AsyncDisposable {
   }
 }
 
-/** The queues that any request names. */
+/** The queues of a request of any kind. */
 function queuesIn(request: unknown): readonly string[] {
   if (typeof request !== 'object' || request === null) return [];
   return Object.entries(request).flatMap(([name, value]) => {
@@ -221,7 +239,7 @@ function wireError(error: TaskMasterError): WireError {
   };
 }
 
-/** As a node sends them: google.rpc.Status in the trailer. */
+/** An error as a node sends it: google.rpc.Status in the trailer. */
 function detailsOf(error: TaskMasterError): Metadata {
   const metadata = new Metadata();
   const { reason, retryDelayMs, items } = wireError(error);

@@ -1,33 +1,43 @@
-import type { LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
+import type {
+  BackupPartitionRequest,
+  BackupPartitionResponse,
+  LeaseTasksRequest,
+  LeaseTasksResponse,
+  UpdateTasksRequest,
+  UpdateTasksResponse,
+} from '@taskmaster/proto';
 import type { Timing } from '../transport/timing.ts';
 import type { Reachable, Transport, TransportCallOptions } from '../transport/transport.ts';
 import { CancelledError, cancelled, makeError, type TaskMasterError, withMaybeApplied } from '../values/errors.ts';
 import { FakeEngine } from './fake-engine.ts';
 
 /**
- * What becomes of one attempt of a call: it fails with this error, before or after it took effect, or without having come
- * yet: then it is among the `stragglers`.
+ * A fault of one attempt of a call. The attempt fails with this error, before or after it is applied, or before it arrives: then it
+ * is one of the `stragglers`.
  */
 export interface Fault {
   readonly when: 'before' | 'after' | 'late';
   readonly error: TaskMasterError;
 }
 
-/** A fake engine in this thread, with faults that a test lines up. */
+/** A transport to a fake engine in this thread, with faults that a test injects. */
 export class FakeTransport implements Transport {
   readonly engine: FakeEngine;
   readonly reachableFrom: Reachable | undefined = undefined;
-  /** One for each coming call of that name, in order; undefined: no fault. */
+  /** Faults of the next calls of each name, in order. Undefined: no fault. */
   readonly faults: {
     updateTasks: (Fault | undefined)[];
     leaseTasks: (Fault | undefined)[];
     getTasks: (Fault | undefined)[];
-  } = { updateTasks: [], leaseTasks: [], getTasks: [] };
+    backupPartition: (Fault | undefined)[];
+  } = { updateTasks: [], leaseTasks: [], getTasks: [], backupPartition: [] };
   /** Options of every update attempt. */
   readonly updateOptions: TransportCallOptions[] = [];
-  /** Attempts that failed and are still on their way; calling one delivers it. */
+  /** Failed attempts that have not arrived yet. Calling one delivers it. */
   readonly stragglers: (() => unknown)[] = [];
-  /** Calls get no answer: all of them, or updates only. */
+  /** Parts of the next backups, instead of those of the engine. */
+  backup: ((request: BackupPartitionRequest) => AsyncIterable<BackupPartitionResponse>) | undefined;
+  /** Which calls get no answer: all, or only updates. */
   silent: boolean | 'updates' = false;
   readonly #timing: Timing;
   readonly #closing = new AbortController();
@@ -71,6 +81,13 @@ export class FakeTransport implements Transport {
   resetLeases: Transport['resetLeases'] = ({ queue }, options) =>
     this.#attempt('resetLeases', options, () => ({ resetTasks: this.engine.resetLeases(queue) }));
 
+  async *backupPartition(
+    request: BackupPartitionRequest,
+    options?: TransportCallOptions,
+  ): AsyncGenerator<BackupPartitionResponse, undefined> {
+    yield* await this.#attempt('backupPartition', options, () => this.backup?.(request) ?? this.engine.backup(request));
+  }
+
   get closed(): boolean {
     return this.#closing.signal.aborted;
   }
@@ -93,7 +110,7 @@ export class FakeTransport implements Transport {
     if (options.signal?.aborted) throw cancelled(options.signal);
     const isUpdate = name === 'updateTasks';
     if (this.silent === true || (this.silent === 'updates' && isUpdate)) {
-      // A lease that is given up waits until nothing more can be leased to it.
+      // A cancelled lease waits until no more tasks can be leased to it.
       return this.#unanswered(name === 'leaseTasks' ? { timeoutMs: options.timeoutMs } : options, waitMs);
     }
     const fault = (this.faults as Partial<Record<keyof Transport, (Fault | undefined)[]>>)[name]?.shift();
@@ -104,7 +121,7 @@ export class FakeTransport implements Transport {
     return reply;
   }
 
-  /** Ends at the timeout, when the caller gives up, or when the transport is closed. */
+  /** Rejects at the timeout, after an abort, or when the transport is closed. */
   #unanswered({ signal, timeoutMs }: TransportCallOptions, waitMs: number): Promise<never> {
     return new Promise((_resolve, reject) => {
       const reason = 'DEADLINE_EXCEEDED';
@@ -120,12 +137,12 @@ export class FakeTransport implements Transport {
 const closedError = (maybeApplied: boolean): CancelledError =>
   new CancelledError('the client is closed', { reason: 'CANCELLED', maybeApplied });
 
-/** The connection broke: whether the call took effect is unknown. */
+/** The error of a broken connection: the call may have been applied. */
 export function connectionLost(): TaskMasterError {
   return makeError('connection lost', { reason: 'UNAVAILABLE', code: 14, retryable: true, maybeApplied: true });
 }
 
-/** The node refuses for now, and changes nothing. */
+/** A temporary refusal of a node that has changed nothing. */
 export function overloaded(retryDelayMs?: number): TaskMasterError {
   return makeError('too much to do', { reason: 'OVERLOADED', retryDelayMs });
 }

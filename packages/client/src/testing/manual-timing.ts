@@ -1,6 +1,6 @@
 import type { Timing } from '../transport/timing.ts';
 
-/** Time that passes only when a test says so. */
+/** Time that a test advances. */
 export class ManualTiming implements Timing {
   readonly #timers = new Set<{ readonly at: number; readonly callback: () => void }>();
   #now: number;
@@ -19,12 +19,12 @@ export class ManualTiming implements Timing {
     return () => this.#timers.delete(timer);
   }
 
-  /** Timers that wait. */
+  /** Number of waiting timers. */
   get timers(): number {
     return this.#timers.size;
   }
 
-  /** Lets time pass, timers going off in order, and lets what they began come to rest before the next one. */
+  /** Advances the time. Timers fire in order, and the work of one timer ends before the next one fires. */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;
     await settled();
@@ -40,13 +40,13 @@ export class ManualTiming implements Timing {
     await settled();
   }
 
-  /** Lets time pass as it does for a thread that is busy: nothing is called back meanwhile. */
+  /** Advances the time of a blocked thread: no timer fires meanwhile. */
   block(ms: number): void {
     this.#now += ms;
   }
 }
 
-/** Lets everything run that waits for nothing but its turn. */
+/** Runs all pending microtasks and immediates. */
 export async function settled(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,11 +1,11 @@
 import { Worker as Thread } from 'node:worker_threads';
 import type { ServerThreadData } from './fake-server-thread.ts';
 
-/** A `FakeServer` in a thread of its own, which serves also while the test's thread is blocked. */
+/** A `FakeServer` in another thread, which serves while the test's thread is blocked. */
 export interface ServerThread extends AsyncDisposable {
   /** 0 until the server is up. */
   readonly port: number;
-  /** Renewals applied so far. */
+  /** Number of renewals so far. */
   readonly renewals: number;
 }
 

@@ -1,8 +1,12 @@
 import {
+  type BackupPartitionResponse,
   type Enqueue,
   EnqueueMode,
   EnqueueResult,
   type LeaseTasksRequest,
+  PeekKind,
+  partitionOf,
+  type Release,
   TaskState,
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
@@ -10,12 +14,12 @@ import { describe, expect, test } from 'vitest';
 import type { Transport } from '../transport/transport.ts';
 import { isTaskMasterError } from '../values/errors.ts';
 
-/** A transport to an engine without tasks. */
+/** A transport to an empty engine. */
 export interface TransportWorld extends AsyncDisposable {
   readonly transport: Transport;
-  /** From now on updates arrive and are never answered. */
+  /** From now on updates arrive but get no answer. */
   stall(): void;
-  /** Lets time pass until the promise settles. */
+  /** Advances the time until the promise settles. */
   settle<T>(promise: Promise<T>): Promise<T>;
 }
 
@@ -56,12 +60,18 @@ const lease = (waitMs = 0): LeaseTasksRequest => ({
   workerLabel: 'w',
   maxBytes: 0,
 });
+const backup = (partition: number) => ({ partition, unchangedSince: undefined, maxBytesPerSecond: 0 });
+async function partsOf(transport: Transport, partition: number): Promise<BackupPartitionResponse[]> {
+  const parts: BackupPartitionResponse[] = [];
+  for await (const part of transport.backupPartition(backup(partition))) parts.push(part);
+  return parts;
+}
 const statesOf = async ({ transport }: TransportWorld, ...pids: string[]): Promise<TaskState[]> => {
   const { tasks } = await transport.getTasks({ queue: QUEUE, pids: pids.map(bytes), includeData: false });
   return tasks.map(({ state }) => state);
 };
 
-/** What every implementation of Transport keeps; `start` opens one to an engine of its own. */
+/** The contract of every implementation of Transport. `start` opens one with a new engine. */
 export function transportContract(name: string, start: () => Promise<TransportWorld>): void {
   describe(`${name} keeps the transport contract`, () => {
     test('a task goes in, is leased with its payload, and is completed', async () => {
@@ -218,6 +228,144 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       });
       expect(await transport.deleteQueue({ queue: QUEUE })).toEqual({ deletedTasks: 3 });
       expect((await transport.listQueues({ filter: undefined, limit: 0, pageToken: '' })).queues).toEqual([]);
+    });
+
+    test('a backup of a partition has a header, and an end that counts its tasks', async () => {
+      await using world = await start();
+      const { transport } = world;
+      await transport.updateTasks(enqueue('a'));
+      const partition = partitionOf('shop', 1024);
+      const parts = await partsOf(transport, partition);
+      expect(parts[0]?.part).toMatchObject({ $case: 'header', value: { partition, partitions: 1024, tasks: 1 } });
+      expect(parts.at(-1)?.part).toMatchObject({ $case: 'end', value: { tasks: 1, queues: 1 } });
+      const empty = await partsOf(transport, (partition + 1) % 1024);
+      expect(empty.at(-1)?.part).toMatchObject({ $case: 'end', value: { tasks: 0, queues: 0 } });
+    });
+
+    test('a backup is refused if there is no such partition, if it is given up, and after a close', async () => {
+      await using world = await start();
+      const { transport } = world;
+      const begin = (partition: number, signal?: AbortSignal) =>
+        transport.backupPartition(backup(partition), { signal }).next();
+      await expect(begin(1024)).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT', maybeApplied: false });
+      await expect(begin(0, AbortSignal.abort())).rejects.toMatchObject({ name: 'CancelledError' });
+      const parts = transport.backupPartition(backup(0));
+      await parts.next();
+      await parts.return?.();
+      expect(await parts.next()).toEqual({ done: true, value: undefined });
+      await transport.close();
+      await expect(begin(0)).rejects.toMatchObject({ name: 'CancelledError' });
+    });
+
+    test('an enqueue of a task that is there leaves it or replaces its data', async () => {
+      await using world = await start();
+      const { transport } = world;
+      const again = async (mode: EnqueueMode): Promise<unknown> =>
+        (await transport.updateTasks(enqueue('a', { mode, data: bytes(`by ${mode}`) }))).enqueued[0];
+      const data = async (): Promise<string> =>
+        text((await transport.getTasks({ queue: QUEUE, pids: [bytes('a')], includeData: true })).tasks[0]?.data);
+      await transport.updateTasks(enqueue('a'));
+      const collapse = EnqueueMode.ENQUEUE_MODE_UNSPECIFIED;
+      const replace = EnqueueMode.ENQUEUE_MODE_REPLACE;
+      const [collapsed, replaced] = [EnqueueResult.ENQUEUE_RESULT_COLLAPSED, EnqueueResult.ENQUEUE_RESULT_REPLACED];
+      expect(await again(collapse)).toMatchObject({ result: collapsed, leased: false });
+      expect(await data()).toBe('data of a');
+      expect(await again(replace)).toMatchObject({ result: replaced, leased: false });
+      expect(await data()).toBe(`by ${replace}`);
+      await transport.leaseTasks(lease());
+      expect(await again(collapse)).toMatchObject({ result: collapsed, leased: true });
+      expect(await again(replace)).toMatchObject({ result: replaced, leased: true });
+    });
+
+    test('tasks without a PID are leased in the order in which they came', async () => {
+      await using world = await start();
+      const { transport } = world;
+      for (const data of ['1', '2', '3']) await transport.updateTasks(enqueue('', { data: bytes(data) }));
+      const { tasks } = await transport.leaseTasks(lease());
+      expect(tasks.map(({ data }) => text(data))).toEqual(['1', '2', '3']);
+    });
+
+    test('a lease takes the lowest PIDs up to its bounds, of the queues in the order named', async () => {
+      await using world = await start();
+      const { transport } = world;
+      for (const pid of ['b', 'a', 'd', 'c']) await transport.updateTasks(enqueue(pid));
+      await transport.updateTasks(enqueue('0', { queue: 'shop#later' }));
+      const leased = async (change: Partial<LeaseTasksRequest>): Promise<string[]> =>
+        (await transport.leaseTasks({ ...lease(), ...change })).tasks.map(({ pid }) => text(pid));
+      expect(await leased({ maxTasks: 1 })).toEqual(['a']);
+      expect(await leased({ maxPid: bytes('c') })).toEqual(['b', 'c']);
+      expect(await leased({ queues: [QUEUE, 'shop#later'] })).toEqual(['d', '0']);
+      expect(await leased({})).toEqual([]);
+    });
+
+    test('a release makes a task available, after its delay if it has one, and may take the attempt back', async () => {
+      await using world = await start();
+      const { transport } = world;
+      await transport.updateTasks(enqueue('a'));
+      const attempts: number[] = [];
+      const releaseLeased = async (change: Partial<Release>): Promise<void> => {
+        const { tasks } = await transport.leaseTasks(lease());
+        attempts.push(tasks[0]?.attempt ?? 0);
+        const of = { queue: QUEUE, pid: bytes('a'), leaseToken: tasks[0]?.leaseToken ?? 0 };
+        await transport.updateTasks(update({ release: [{ ...of, refundAttempt: false, ...change }] }));
+      };
+      await releaseLeased({});
+      expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_AVAILABLE]);
+      await releaseLeased({ refundAttempt: true });
+      await releaseLeased({ delayMs: 60_000 });
+      expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_DELAYED]);
+      expect(attempts).toEqual([1, 2, 2]);
+      const peeked = await transport.peekTasks({
+        ...{ queue: QUEUE, kind: PeekKind.PEEK_KIND_DELAYED, limit: 10, includeData: false },
+      });
+      expect(peeked.tasks.map(({ pid }) => text(pid))).toEqual(['a']);
+    });
+
+    test('a task that is released after its last attempt is in its dead-letter queue', async () => {
+      await using world = await start();
+      const { transport } = world;
+      const retry = { maxAttempts: 1, backoffInitialMs: 0, backoffMaxMs: 0, deadLetterQueue: '' };
+      await transport.updateTasks(enqueue('a', { retry }));
+      const { tasks } = await transport.leaseTasks(lease());
+      expect(tasks).toMatchObject([{ hasRetryPolicy: true, maxAttempts: 1, attempt: 1 }]);
+      const { released } = await transport.updateTasks(
+        update({
+          release: [{ queue: QUEUE, pid: bytes('a'), leaseToken: tasks[0]?.leaseToken ?? 0, refundAttempt: false }],
+        }),
+      );
+      expect(released).toMatchObject([{ deadLetterQueue: `${QUEUE}.dead` }]);
+      expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_NOT_FOUND]);
+      const dead = await transport.getTasks({ queue: `${QUEUE}.dead`, pids: [bytes('a')], includeData: true });
+      expect(dead.tasks).toMatchObject([{ state: TaskState.TASK_STATE_AVAILABLE, attempts: 1 }]);
+      expect(text(dead.tasks[0]?.data)).toBe('data of a');
+    });
+
+    test('a lease that has ended cannot be renewed, but completes the task while it has no other', async () => {
+      await using world = await start();
+      const { transport, settle } = world;
+      await transport.updateTasks(enqueue('a'));
+      const { tasks } = await transport.leaseTasks({ ...lease(), leaseDurationMs: 200 });
+      const of = { queue: QUEUE, pid: bytes('a'), leaseToken: tasks[0]?.leaseToken ?? 0 };
+      const renew = (leaseDurationMs: number) => transport.updateTasks(update({ renew: [{ ...of, leaseDurationMs }] }));
+      const { renewed } = await renew(300);
+      expect(renewed[0]?.leaseUntilUnixMs).toBeGreaterThan(tasks[0]?.leaseUntilUnixMs ?? 0);
+      await settle(transport.leaseTasks({ ...lease(400), queues: ['shop#empty'] }));
+      expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_AVAILABLE]);
+      await expect(renew(300)).rejects.toMatchObject({ reason: 'LEASE_EXPIRED', items: [{ kind: 'renew' }] });
+      await transport.updateTasks(dequeue('a', of.leaseToken));
+      expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_NOT_FOUND]);
+    });
+
+    test('a waiting lease gets a task whose lease or delay ends', async () => {
+      await using world = await start();
+      const { transport, settle } = world;
+      await transport.updateTasks(enqueue('a'));
+      await transport.updateTasks(enqueue('b', { queue: 'shop#delayed', delayMs: 100 }));
+      await transport.leaseTasks({ ...lease(), leaseDurationMs: 100 });
+      const leased = async (queue: string): Promise<unknown> =>
+        (await settle(transport.leaseTasks({ ...lease(5_000), queues: [queue] }))).tasks;
+      expect(await leased(QUEUE)).toMatchObject([{ queue: QUEUE, attempt: 2 }]);
+      expect(await leased('shop#delayed')).toMatchObject([{ queue: 'shop#delayed', attempt: 1 }]);
     });
   });
 }

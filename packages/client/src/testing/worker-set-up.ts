@@ -5,12 +5,12 @@ import { type ClientSetUp, clientSetUp } from './client-set-up.ts';
 
 export interface WorkerSetUp extends ClientSetUp {
   readonly queue: Queue<string>;
-  /** What the hooks heard, in order. */
+  /** Calls of hooks, in order. */
   readonly heard: string[];
   readonly hooks: Pick<WorkerOptions<string>, 'onTaskCompleted' | 'onAttemptFailed' | 'onLeaseLost'>;
 }
 
-/** A client, a queue of texts, and hooks that write down what they hear. */
+/** A client, a queue of texts, and hooks that record their calls. */
 export function workerSetUp(): WorkerSetUp {
   const made = clientSetUp();
   const heard: string[] = [];
@@ -27,7 +27,7 @@ export function workerSetUp(): WorkerSetUp {
   };
 }
 
-/** A handler whose tasks end when the test says so. */
+/** A handler that ends when the test says so. */
 export function gatedHandler() {
   const begun: string[] = [];
   const gates = new Map<string, PromiseWithResolvers<void>>();
@@ -40,6 +40,6 @@ export function gatedHandler() {
   return { begun, handler, finish: (data: string) => gates.get(data)?.resolve() };
 }
 
-/** Tasks whose PIDs are their data. */
+/** Tasks with their data as PIDs. */
 export const named = (...data: string[]): { data: string; pid: string }[] =>
   data.map((one) => ({ data: one, pid: one }));

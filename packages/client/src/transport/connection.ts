@@ -15,34 +15,34 @@ export interface ConnectionParts {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly maxCallsInFlight: number;
-  /** The endpoint is a node that was chosen for what it holds: it answers itself or says NOT_HOLDER. */
+  /** The endpoint is a node that was chosen as a holder. It answers itself or refuses with NOT_HOLDER. */
   readonly isRouted: boolean;
-  /** Called when the endpoint was found up, and when it was lost. */
+  /** Called when the connection is up, and with an error when it is lost. */
   readonly onChange: (connection: Connection, error: TaskMasterError | undefined) => void;
-  /** Called when the endpoint said that it does not hold a group, with what it said of who does. */
+  /** Called with the metadata when the endpoint has refused with NOT_HOLDER. */
   readonly onDenied: (connection: Connection, metadata: Readonly<Record<string, string>>) => void;
 }
 
 type ConnectionState =
-  /** Trying to reach the endpoint; gets no calls. */
+  /** Connects to the endpoint. It gets no calls. */
   | { readonly kind: 'connecting'; readonly failures: number }
-  /** Gets calls; while it rests only when there is no other. */
+  /** Gets calls. Before `restsUntil` only if no other connection is up. */
   | { readonly kind: 'live'; readonly restsUntil: number }
   | { readonly kind: 'closed' };
 
-/** One probe of an endpoint that does not answer takes at most so long, in ms. */
+/** Timeout of one attempt to connect, in ms. */
 const PROBE_MS = 5_000;
 const PROBE_INITIAL_MS = 50;
 const PROBE_MAX_MS = 2_000;
 const DIAGNOSE_MS = 100;
-/** How long a node that is starting or stopping is left alone when it does not say, in ms. */
+/** Rest of a starting or stopping node that gives no retry delay, in ms. */
 const REST_MS = 1_000;
-/** How long calls wait for a new connection, in ms, where they could also go elsewhere. */
+/** How long calls wait for a new connection if other connections are up, in ms. */
 const OPENING_MS = 500;
-/** Has a node with a router in front of it answer by itself. */
+/** Tells a node to answer itself, without its router. */
 const ROUTED_HEADER = 'taskmaster-routed';
 
-/** One endpoint: a channel to it, the stream over that channel, and whether it is up. */
+/** The connection to one endpoint: its channel, its stream, and whether it is up. */
 export class Connection {
   readonly endpoint: string;
   readonly client: TaskMasterServiceClient;
@@ -82,28 +82,28 @@ export class Connection {
     return this.#state.kind === 'live';
   }
 
-  /** Up, but it has said that it is starting or stopping. */
+  /** Whether the node has said that it is starting or stopping. */
   isResting(now: number): boolean {
     return this.#state.kind === 'live' && this.#state.restsUntil > now;
   }
 
-  /** While nobody knows yet whether the endpoint is up, for a short time: resolves when that is over. */
+  /** Resolves when the first attempt to connect has succeeded, or after a short time. Undefined: it is over. */
   get opening(): Promise<void> | undefined {
     return this.#opening;
   }
 
-  /** No call is under way. */
+  /** No call is in flight. */
   get isIdle(): boolean {
     return this.#unaryCalls.size === 0 && this.stream.isIdle;
   }
 
-  /** A unary call begins; `cancel` ends it when this connection is closed. Returns what is to be called when it has ended. */
+  /** Call it at the start of a unary call. `close` calls `cancel`. Call the returned function when the call has ended. */
   began(cancel: () => void): () => void {
     this.#unaryCalls.add(cancel);
     return () => void this.#unaryCalls.delete(cancel);
   }
 
-  /** A call over this connection failed. */
+  /** Call it with the error of a failed call. */
   failed(error: TaskMasterError): void {
     if (error.reason === NOT_HOLDER) {
       this.#parts.onDenied(this, error.metadata);
@@ -121,10 +121,10 @@ export class Connection {
     }
   }
 
-  /** Why the endpoint cannot be reached, if gRPC knows: refused, no such host, certificates that do not fit, ... */
+  /** Why the endpoint cannot be reached, if gRPC knows: refused, unknown host, wrong certificate, ... */
   diagnose(): Promise<TaskMasterError | undefined> {
     return new Promise((resolve) => {
-      // A call on a channel that has failed to connect fails at once, and tells why; nothing else of gRPC does.
+      // Only the error of a call says why gRPC cannot connect.
       const request = { filter: undefined, limit: 1, pageToken: '' };
       this.client.listQueues(request, new Metadata(), { deadline: Date.now() + DIAGNOSE_MS }, (failure) => {
         resolve(failure?.code === status.UNAVAILABLE ? errorFromService(failure) : undefined);
@@ -164,7 +164,7 @@ export class Connection {
   }
 }
 
-/** gRPC's own UNAVAILABLE, not a node's: there is no connection. */
+/** UNAVAILABLE of gRPC and not of a node: there is no connection. */
 function isConnectionLoss(error: TaskMasterError): boolean {
   return error.code === status.UNAVAILABLE && !isReason(error.reason);
 }

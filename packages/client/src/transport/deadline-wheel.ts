@@ -1,12 +1,11 @@
 import type { CancelTimer, Timing } from './timing.ts';
 
-/** Deadlines are kept to within this, in ms. */
+/** Precision of deadlines, in ms. */
 const TICK_MS = 20;
 
 /**
- * Deadlines of many items with one timer: items due in the same tick share a slot. The timer is set for the earliest
- * slot that was in use when it last went off, so in the usual case, where items are removed long before they are due, it
- * goes off about once for each length of a deadline.
+ * Deadlines of many items with one timer. Items due in the same tick share a slot. The timer is set for the earliest slot that was
+ * in use when it last fired. Items are usually removed long before they are due, so the timer fires about once per timeout.
  */
 export class DeadlineWheel<Item> {
   readonly #timing: Timing;
@@ -20,7 +19,7 @@ export class DeadlineWheel<Item> {
     this.#onDue = onDue;
   }
 
-  /** Returns the slot, by which the item is removed. The item must not be in the wheel. */
+  /** Adds an item that is not in the wheel. Returns its slot, for `remove`. */
   add(item: Item, dueAt: number): number {
     const number = Math.ceil(dueAt / TICK_MS);
     const slot = this.#slots.get(number);
@@ -34,7 +33,7 @@ export class DeadlineWheel<Item> {
     this.#slots.get(slot)?.delete(item);
   }
 
-  /** Forgets all items. */
+  /** Removes all items. */
   clear(): void {
     this.#slots.clear();
     this.#cancelTimer?.();

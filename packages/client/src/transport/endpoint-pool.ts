@@ -8,7 +8,7 @@ interface Waiter {
   readonly settled: () => void;
 }
 
-/** Chooses connections: those that are up in turn, one for all calls of a turn of the event loop. */
+/** Chooses connections that are up, in turn. All calls of one turn of the event loop get the same connection. */
 export class EndpointPool {
   readonly #connections: readonly Connection[];
   readonly #timing: Timing;
@@ -22,11 +22,11 @@ export class EndpointPool {
     this.#timing = timing;
   }
 
-  /** A connection that is up; undefined when none is. */
+  /** A connection that is up. Undefined: none is up. */
   pick(): Connection | undefined {
     if (this.#chosen?.isLive) return this.#chosen;
     this.#chosen = this.#inTurn();
-    // Kept for the turn: calls that go out together go over one stream, in one message.
+    // Kept for this turn, so that its calls go into one message of one stream.
     if (this.#chosen !== undefined) {
       setImmediate(() => {
         this.#chosen = undefined;
@@ -35,13 +35,13 @@ export class EndpointPool {
     return this.#chosen;
   }
 
-  /** Whether a connection is up that has not just said that it cannot serve. */
+  /** Whether a connection is up that does not rest. */
   get hasRested(): boolean {
     const now = this.#timing.now();
     return this.#connections.some((connection) => connection.isLive && !connection.isResting(now));
   }
 
-  /** The first connection that is up. @throws UnavailableError when none is in time; Cancelled. */
+  /** The first connection that is up. @throws UnavailableError if none is up in time; CancelledError. */
   whenLive(timeoutMs: number | undefined, signal: AbortSignal | undefined): Promise<Connection> {
     const live = this.pick();
     if (live !== undefined) return Promise.resolve(live);
@@ -66,12 +66,12 @@ export class EndpointPool {
     });
   }
 
-  /** The connection to this endpoint, if it is one of these. */
+  /** The connection of this pool to this endpoint, if there is one. */
   at(endpoint: string): Connection | undefined {
     return this.#connections.find((connection) => connection.endpoint === endpoint);
   }
 
-  /** An endpoint came up, which may be one of these. */
+  /** Call it when a connection is up. It may be a connection of another owner. */
   cameUp(connection: Connection): void {
     if (!this.#connections.includes(connection)) return;
     for (const waiter of this.#waiters) {

@@ -4,7 +4,7 @@ import { type TaskMasterError, UnavailableError } from '../values/errors.ts';
 import type { StreamListener, StreamPipe } from './request-stream.ts';
 import { errorFromService } from './wire-errors.ts';
 
-/** Opens the bidirectional stream of one channel. Messages are encoded by the caller, who knows how to divide them. */
+/** Opens the bidirectional stream of a channel. The caller encodes the messages, because it divides them by size. */
 export function openStreamPipe(
   client: TaskMasterServiceClient,
   metadata: Metadata,
@@ -26,7 +26,7 @@ export function openStreamPipe(
   call.on('drain', () => listener.onDrain());
   call.on('error', (error: Error & StatusObject) => end(errorFromService(error)));
   call.on('status', (ended: StatusObject) => {
-    // A node that drains ends its streams in order; what it has not answered may have been carried out.
+    // A node that shuts down ends its streams without an error. Unanswered calls may have been applied.
     if (ended.code === status.OK) end(new UnavailableError('the node ended the stream', { reason: 'SHUTTING_DOWN' }));
   });
   return {

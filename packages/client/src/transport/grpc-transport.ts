@@ -1,5 +1,8 @@
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import {
+  type BackupPartitionRequest,
+  type BackupPartitionResponse,
+  BackupServiceService as backupService,
   ClusterServiceService as clusterService,
   type DeleteQueueRequest,
   type DeleteQueueResponse,
@@ -23,6 +26,7 @@ import {
 import { durationMs } from '../values/duration.ts';
 import { cancelled } from '../values/errors.ts';
 import { callHook, endpointList, type GrpcOptions, type Routing, type TlsOptions } from '../values/options.ts';
+import { answerStream } from './answer-stream.ts';
 import { Connection } from './connection.ts';
 import { EndpointPool } from './endpoint-pool.ts';
 import { HolderRoutes, type QueueNames } from './holder-routes.ts';
@@ -41,7 +45,7 @@ export interface GrpcTransportParts {
 const NO_OPTIONS: TransportCallOptions = {};
 const DEFAULT_CALLS_IN_FLIGHT = 4_096;
 
-/** Reaches nodes and proxies over gRPC: updates and leases over a stream, the rest in calls of their own. */
+/** Transport to nodes and proxies over gRPC. Updates and leases go over a stream, other requests are unary calls. */
 export class GrpcTransport implements Transport {
   readonly cluster: ClusterCalls = {
     listMembers: (request, options = NO_OPTIONS) => this.#unary(clusterService.listMembers, request, options),
@@ -94,7 +98,7 @@ export class GrpcTransport implements Transport {
     return this.#pool.hasRested;
   }
 
-  /** Resolves when one endpoint is up. @throws UnavailableError when none is in time; Cancelled. */
+  /** Resolves when one endpoint is up. @throws UnavailableError if none is up in time; CancelledError. */
   async ready(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     await this.#pool.whenLive(timeoutMs, signal);
   }
@@ -147,6 +151,16 @@ export class GrpcTransport implements Transport {
     return this.#unary(service.resetLeases, request, options, request.queue);
   }
 
+  async *backupPartition(
+    request: BackupPartitionRequest,
+    { signal }: Pick<TransportCallOptions, 'signal'> = NO_OPTIONS,
+  ): AsyncGenerator<BackupPartitionResponse, undefined> {
+    const { partition } = request;
+    if (signal?.aborted) throw cancelled(signal);
+    const connection = this.#routes.pick(partition) ?? (await this.#routes.whenLive(partition, undefined, signal));
+    yield* answerStream(connection, backupService.backupPartition, request, signal);
+  }
+
   async close(): Promise<void> {
     this.#routes.close();
     this.#pool.close();
@@ -169,7 +183,7 @@ export class GrpcTransport implements Transport {
     return this.#whenLive(options, queues, (live, left) => unaryCall(live, method, request, left, extraMs));
   }
 
-  /** No endpoint is up, or the holder's is just being opened: the call waits for one, within its deadline. */
+  /** Makes the call when a connection is up, within its deadline. */
   async #whenLive<Reply>(
     options: TransportCallOptions,
     queues: QueueNames,
@@ -183,23 +197,23 @@ export class GrpcTransport implements Transport {
   }
 }
 
-/** A queue whose group is that of the whole update. */
+/** A queue of the update. All its queues have the same group. */
 function queueOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string | undefined {
   return (enqueue[0] ?? dequeue[0] ?? renew[0] ?? release[0])?.queue;
 }
 
 function routingOf(given: Routing | undefined): Routing {
   if (given === undefined || given === 'any' || given === 'direct') return given ?? 'any';
-  throw new TypeError(`routing: '${String(given)}' is neither 'any' nor 'direct'`);
+  throw new TypeError(`routing: '${String(given)}' is not 'any' or 'direct'`);
 }
 
 function channelOptions(tls: TlsOptions | undefined): ChannelOptions {
   return {
-    // Replies hold up to 3.5 MiB of payloads, and several may travel in one message of the stream.
+    // A reply has up to 3.5 MiB of payloads, and a message of the stream may have several replies.
     'grpc.max_receive_message_length': 4 * limits.requestBytes,
-    // One lease reply in flight without waiting for the window; the default is 64 KiB.
+    // Large enough for one lease reply. The default of 64 KiB would delay it.
     'grpc-node.flow_control_window': limits.requestBytes,
-    // Notices a peer that vanished without closing its connection; must be longer than pauses of a busy node.
+    // Detects a peer that disappeared without closing its connection. Longer than pauses of a busy node.
     'grpc.keepalive_time_ms': 30_000,
     'grpc.keepalive_timeout_ms': 20_000,
     'grpc.initial_reconnect_backoff_ms': 50,
@@ -223,7 +237,7 @@ function callsInFlight(given: number | undefined): number {
   throw new TypeError(`maxCallsInFlight: ${count} is not a whole number from 1`);
 }
 
-/** How long `connect` waits for the first endpoint, in ms. */
+/** Timeout of `connect`, in ms. */
 export function connectTimeoutMs(options: GrpcOptions): number {
   return durationMs(options.connectTimeout ?? '10s', 'connectTimeout');
 }

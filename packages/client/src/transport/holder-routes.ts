@@ -7,8 +7,8 @@ import { HolderTable, readDenial } from './holder-table.ts';
 import type { CancelTimer, Timing } from './timing.ts';
 import { type UnaryMethod, unaryCall } from './unary-call.ts';
 
-/** What a call is about: the queues whose groups decide where it goes. Undefined: any node answers. */
-export type QueueNames = string | readonly string[] | undefined;
+/** Queues of a call, or a partition. They decide where the call goes. Undefined: any node can answer. */
+export type QueueNames = number | string | readonly string[] | undefined;
 
 export interface HolderRoutesParts {
   readonly routing: Routing;
@@ -20,32 +20,31 @@ export interface HolderRoutesParts {
   readonly random: () => number;
 }
 
-/** Between two looks at the whole table, in ms; a fifth more or less, so that clients do not ask all at once. */
+/** Time between two reads of the whole table, in ms. It varies by a fifth, so that clients do not ask at the same time. */
 const REFRESH_MS = 30_000;
 const REFRESH_SPREAD = 0.2;
-/** Between two looks, in ms, while there is no answer or no cluster. */
+/** Time between two reads without an answer or without a cluster, in ms. */
 const REFRESH_FAILED_MS = 5_000;
-/** Least time between two looks, in ms, however much changes. */
+/** Shortest time between two reads, in ms. */
 const REFRESH_LEAST_MS = 1_000;
-/** One question about the cluster; nodes wait two seconds for each other. */
+/** Timeout of a request about the cluster, in ms. Nodes wait two seconds for each other. */
 const ASK_MS = 5_000;
-/** How long calls wait until it is known how many partitions there are, in ms. */
+/** How long calls wait until the number of partitions is known, in ms. */
 const LEARNING_MS = 1_000;
 
 /**
- * Chooses connections for calls: that of the node that holds the group, where that is known and it is up, else one of the
- * endpoints.
+ * Chooses connections for calls: the connection to the holder of the group if it is known and up, otherwise one of the endpoints.
  *
- * What is known comes from nodes that were asked and do not hold the group and, with `direct`, from the table that every
- * node has. While nothing was told, which with proxies is always, this costs nothing.
+ * Nodes that do not hold a group name the holder. With `direct` the client also reads the table of holders from a node. Without
+ * such answers, as with proxies, this costs nothing.
  */
 export class HolderRoutes {
   readonly #parts: HolderRoutesParts;
   readonly #table = new HolderTable();
-  /** To holders that are not among the endpoints. */
+  /** Connections to holders that are no endpoints. */
   readonly #connections = new Map<string, Connection>();
   readonly #closing = new AbortController();
-  /** The number of partitions is being asked for, without which no group can be looked up. */
+  /** Running request for the number of partitions. Without this number no group can be looked up. */
   #learning: Promise<void> | undefined;
   #refreshedAt = Number.NEGATIVE_INFINITY;
   #refreshAt = Number.POSITIVE_INFINITY;
@@ -56,7 +55,7 @@ export class HolderRoutes {
     if (parts.routing === 'direct') this.#refreshBy(parts.timing.now());
   }
 
-  /** A connection that is up; undefined when none is, or when waiting a little finds the right one. */
+  /** A connection that is up. Undefined: none is up, or the right one is opening and the call should wait for it. */
   pick(queues: QueueNames): Connection | undefined {
     const { pool, timing } = this.#parts;
     if (queues === undefined || this.#table.isEmpty) return pool.pick();
@@ -66,11 +65,11 @@ export class HolderRoutes {
     if (address === undefined) return pool.pick() ?? this.#distrusted(queues);
     const holder = this.#connectionTo(address);
     if (!holder.isLive) return holder.opening === undefined ? pool.pick() : undefined;
-    // A holder that starts or stops is asked over a proxy, which waits for it, if there is one.
+    // While a holder starts or stops, the call goes to an endpoint: a proxy waits for the holder.
     return holder.isResting(now) ? (pool.pick() ?? holder) : holder;
   }
 
-  /** As `pick`, and waits. @throws UnavailableError when no endpoint is up in time; Cancelled. */
+  /** As `pick`, but waits. @throws UnavailableError if no endpoint is up in time; CancelledError. */
   async whenLive(
     queues: QueueNames,
     timeoutMs: number | undefined,
@@ -79,7 +78,7 @@ export class HolderRoutes {
     const { pool, timing } = this.#parts;
     const start = timing.now();
     const left = (): number | undefined => timeoutMs && Math.max(0, timeoutMs - (timing.now() - start));
-    // First for how many partitions there are, then for the connection to the holder.
+    // Waits for the number of partitions, then for the connection to the holder.
     for (let step = 0; step < 2; step++) {
       const over = this.#overSoon(queues);
       if (over !== undefined) await this.#within(over, Math.min(LEARNING_MS, left() ?? LEARNING_MS), signal);
@@ -88,7 +87,7 @@ export class HolderRoutes {
     return this.pick(queues) ?? pool.whenLive(left(), signal);
   }
 
-  /** A node said that it does not hold a group. */
+  /** Call it when a node has refused with NOT_HOLDER. */
   denied(connection: Connection, metadata: Readonly<Record<string, string>>): void {
     const denial = readDenial(metadata);
     const { routing, timing } = this.#parts;
@@ -102,7 +101,7 @@ export class HolderRoutes {
     if (routing === 'direct') this.#refreshSoon();
   }
 
-  /** An endpoint or a holder was lost: what it held may be elsewhere soon. */
+  /** Call it when a connection is lost: other nodes may hold its partitions soon. */
   lost(): void {
     if (this.#parts.routing === 'direct') this.#refreshSoon();
   }
@@ -114,7 +113,7 @@ export class HolderRoutes {
     this.#connections.clear();
   }
 
-  /** What keeps `pick` from choosing for the moment. */
+  /** What `pick` waits for. Undefined: nothing. */
   #overSoon(queues: QueueNames): Promise<void> | undefined {
     if (queues === undefined || this.#table.isEmpty) return undefined;
     if (this.#learning !== undefined) return this.#learning;
@@ -122,8 +121,8 @@ export class HolderRoutes {
     return address === undefined ? undefined : this.#connectionTo(address).opening;
   }
 
-  /** A holder that denied it is asked again when there is nobody else. */
-  #distrusted(queues: string | readonly string[]): Connection | undefined {
+  /** A holder that denied the partition is asked again if no endpoint is up. */
+  #distrusted(queues: number | string | readonly string[]): Connection | undefined {
     const address = this.#table.addressOf(queues, Number.POSITIVE_INFINITY);
     const holder = address === undefined ? undefined : this.#connectionTo(address);
     return holder?.isLive ? holder : undefined;
@@ -139,7 +138,7 @@ export class HolderRoutes {
     return connection;
   }
 
-  /** Connections to nodes that hold nothing any more; those with calls under way are left to finish them. */
+  /** Closes connections to nodes that are no holders any more, unless they have calls in flight. */
   #closeUnused(): void {
     const { addresses } = this.#table;
     for (const [address, connection] of this.#connections) {
@@ -149,7 +148,7 @@ export class HolderRoutes {
     }
   }
 
-  /** Without an answer the next node that does not hold a group has it asked again. */
+  /** Reads the number of partitions. Without an answer the next NOT_HOLDER reads it again. */
   async #learn(): Promise<void> {
     const members = await this.#ask(clusterService.listMembers);
     if (members !== undefined) this.#takeIn(members, []);
@@ -193,7 +192,7 @@ export class HolderRoutes {
     this.#closeUnused();
   }
 
-  /** Undefined: there is no cluster, or nobody who answers. A later question may be answered. */
+  /** The reply of any node. Undefined: there is no cluster, or no node answers now. */
   async #ask<Reply>(method: UnaryMethod<object, Reply>): Promise<Reply | undefined> {
     const { signal } = this.#closing;
     try {
@@ -205,12 +204,12 @@ export class HolderRoutes {
     }
   }
 
-  /** While all endpoints are out of reach, the holders know as much. */
+  /** A holder that can answer if no endpoint is up. */
   #anyHolder(): Connection | undefined {
     return [...this.#connections.values()].find(({ isLive }) => isLive);
   }
 
-  /** Waits for something that never fails, but not for longer than this. */
+  /** Waits for a promise that never rejects, but not for longer than this time. */
   #within(waited: Promise<void>, ms: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {

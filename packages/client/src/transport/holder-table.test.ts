@@ -41,6 +41,13 @@ describe('a group', () => {
   });
 });
 
+test('a partition is where it is held, even if it is not known how many there are', () => {
+  const table = new HolderTable();
+  expect(table.addressOf(3, 0)).toBeUndefined();
+  table.learn(3, { address: 'a:1', epoch: 1 });
+  expect(table.addressOf(3, 0)).toBe('a:1');
+});
+
 test('queues of several groups are somewhere only when one node holds all of them', () => {
   const other = ['a#q', 'b#q', 'c#q', 'd#q'].find((name) => of(name) !== p) ?? '';
   const table = tableOf([p, 'a:1', 1], [of(other), 'a:1', 1]);

@@ -2,37 +2,38 @@ import { parseQueueName, partitionOf } from '@taskmaster/proto';
 
 /** A node that holds a partition. */
 export interface Holder {
-  /** `host:port` of its gRPC. */
+  /** gRPC address, `host:port`. */
   readonly address: string;
-  /** Counts the changes of the partition's holder. */
+  /** Number of changes of the partition's holder. */
   readonly epoch: number;
 }
 
 interface Entry extends Holder {
-  /** How often the holder itself has denied it. */
+  /** How often this holder has denied that it holds the partition. */
   readonly denials: number;
+  /** The entry is not used before this time. */
   readonly distrustedUntil: number;
 }
 
-/** A holder that denies it so often is not asked for a while: others know better. */
+/** After this number of denials the holder is not asked for `DISTRUST_MS`. */
 const DENIALS = 2;
 const DISTRUST_MS = 2_000;
-/** Queues whose partitions are remembered; computing one takes as long as looking up a hundred. */
+/** Queues whose partitions are cached. Computing a partition takes as long as a hundred lookups. */
 const REMEMBERED_QUEUES = 10_000;
 
-/** Which node holds which group, as far as it was told. The newer epoch is right, whoever tells it. */
+/** Holders of partitions, as reported by nodes. The highest epoch is right, whichever node reports it. */
 export class HolderTable {
   readonly #byPartition = new Map<number, Entry>();
   readonly #partitionOfQueue = new Map<string, number>();
   #clusterId: string | undefined;
   #partitions: number | undefined;
 
-  /** How many partitions the cluster has; until that is known nothing can be looked up. */
+  /** Number of partitions of the cluster. Undefined: unknown, and nothing can be looked up. */
   get partitions(): number | undefined {
     return this.#partitions;
   }
 
-  /** What is learned is of this cluster from now on. Another one's epochs say nothing about it. */
+  /** Sets the cluster of the table. Entries of another cluster are deleted, because their epochs do not compare. */
   begin(clusterId: string, partitions: number): void {
     if (this.#clusterId !== undefined && this.#clusterId !== clusterId) this.#byPartition.clear();
     if (this.#partitions !== partitions) this.#partitionOfQueue.clear();
@@ -40,7 +41,7 @@ export class HolderTable {
     this.#partitions = partitions;
   }
 
-  /** Nothing was told yet. */
+  /** No holder is known. */
   get isEmpty(): boolean {
     return this.#byPartition.size === 0;
   }
@@ -50,8 +51,9 @@ export class HolderTable {
     return new Set([...this.#byPartition.values()].map(({ address }) => address));
   }
 
-  /** Where the group of the queue is held, or of all the queues if they are held by one node. Undefined: not known. */
-  addressOf(queues: string | readonly string[], now: number): string | undefined {
+  /** Address of the holder of a partition, or of all these queues. Undefined: it is unknown, or they have several holders. */
+  addressOf(queues: number | string | readonly string[], now: number): string | undefined {
+    if (typeof queues === 'number') return this.#holderOf(queues, now);
     if (this.#partitions === undefined) return undefined;
     if (typeof queues === 'string') return this.#addressOf(queues, this.#partitions, now);
     let common: string | undefined;
@@ -63,19 +65,19 @@ export class HolderTable {
     return common;
   }
 
-  /** Somebody who knows tells who holds a partition. */
+  /** Enters a holder that a node has reported. */
   learn(partition: number, { address, epoch }: Holder): void {
     const known = this.#byPartition.get(partition);
     if (known !== undefined && known.epoch >= epoch) {
-      // The same holder at another address: it was started again elsewhere.
+      // The same holder at another address has restarted there.
       if (known.epoch > epoch || known.address === address) return;
     }
     this.#byPartition.set(partition, { address, epoch, denials: 0, distrustedUntil: 0 });
   }
 
   /**
-   * The node at `by` said that it does not hold a partition, and who does if it knows. Returns whether that was news: of
-   * many calls that find a group gone only the first one brings any.
+   * Enters that the node at `by` does not hold a partition, and the holder that it names. Returns whether this was news: after a
+   * group has moved, many calls get the same answer.
    */
   denied(by: string, partition: number, holder: Holder | undefined, now: number): boolean {
     const known = this.#byPartition.get(partition);
@@ -98,19 +100,23 @@ export class HolderTable {
       if (this.#partitionOfQueue.size >= REMEMBERED_QUEUES) this.#partitionOfQueue.clear();
       this.#partitionOfQueue.set(queue, partition);
     }
+    return this.#holderOf(partition, now);
+  }
+
+  #holderOf(partition: number, now: number): string | undefined {
     const entry = this.#byPartition.get(partition);
     return entry === undefined || entry.distrustedUntil > now ? undefined : entry.address;
   }
 }
 
-/** What a refusal with NOT_HOLDER says. */
+/** Content of a refusal with NOT_HOLDER. */
 export interface Denial {
   readonly partition: number;
-  /** Undefined: the node does not know. */
+  /** Undefined: the node does not know the holder. */
   readonly holder: Holder | undefined;
 }
 
-/** Reads the metadata of a NOT_HOLDER; undefined: it says nothing that can be used. */
+/** Reads the metadata of a NOT_HOLDER. Undefined: it is not usable. */
 export function readDenial(metadata: Readonly<Record<string, string>>): Denial | undefined {
   const partition = wholeNumber(metadata.partition);
   if (partition === undefined) return undefined;

@@ -1,12 +1,12 @@
 import { type LeaseTasksRequest, limits, UpdateTasksRequest } from '@taskmaster/proto';
 import { InvalidRequestError } from '../values/errors.ts';
 
-/** Numbers, tags and lengths of one item or call, generously. */
+/** Upper bound of numbers, tags and lengths of one item or call. */
 const ITEM_BYTES = 64;
-/** UTF-8 needs at most so many bytes for each UTF-16 unit. */
+/** Most bytes in UTF-8 for one UTF-16 unit. */
 const UTF8_BYTES = 3;
 
-/** Upper bound of an encoded update, much cheaper than encoding it. */
+/** Upper bound of the size of an encoded update. It is much cheaper than encoding. */
 export function updateSizeBound(request: UpdateTasksRequest): number {
   let bytes = ITEM_BYTES + request.requestId.byteLength;
   for (const { queue, pid, data, retry } of request.enqueue) {
@@ -17,7 +17,7 @@ export function updateSizeBound(request: UpdateTasksRequest): number {
   return bytes;
 }
 
-/** Upper bound of an encoded lease request. */
+/** Upper bound of the size of an encoded lease request. */
 export function leaseSizeBound(request: LeaseTasksRequest): number {
   let bytes = 2 * ITEM_BYTES + request.maxPid.byteLength + request.workerLabel.length * UTF8_BYTES;
   for (const queue of request.queues) bytes += ITEM_BYTES + queue.length * UTF8_BYTES;
@@ -25,20 +25,20 @@ export function leaseSizeBound(request: LeaseTasksRequest): number {
 }
 
 /**
- * Refuses an update larger than a node takes. Sent over a stream it would break the stream for all other calls.
+ * Refuses an update above the limits of nodes. In a stream it would break the stream for all other calls.
  * @throws InvalidRequestError
  */
 export function assertUpdateFits(request: UpdateTasksRequest): void {
   const items = request.enqueue.length + request.dequeue.length + request.renew.length + request.release.length;
   if (items > limits.updateItems) {
-    throw new InvalidRequestError(`the update has ${items} items; at most ${limits.updateItems} are taken`, {
+    throw new InvalidRequestError(`the update has ${items} items; the limit is ${limits.updateItems}`, {
       reason: 'TOO_MANY_ITEMS',
       metadata: { field: 'update', value: String(items), limit: String(limits.updateItems) },
     });
   }
   const bytes = UpdateTasksRequest.encode(request).finish().byteLength;
   if (bytes <= limits.requestBytes) return;
-  throw new InvalidRequestError(`the update has ${bytes} bytes; at most ${limits.requestBytes} are taken`, {
+  throw new InvalidRequestError(`the update has ${bytes} bytes; the limit is ${limits.requestBytes}`, {
     reason: 'REQUEST_TOO_LARGE',
     metadata: { bytes: String(bytes), limit: String(limits.requestBytes) },
   });

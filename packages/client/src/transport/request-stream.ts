@@ -30,44 +30,44 @@ import { brokenReply, errorFromWire } from './wire-errors.ts';
 export interface StreamPipe {
   /** False: wait for `onDrain` before the next message. */
   write(message: Buffer): boolean;
-  /** Ends the stream from this side; nothing is heard of it any more. */
+  /** Ends the stream. The listener is not called any more. */
   close(): void;
 }
 
 export interface StreamListener {
   onMessage(message: StreamResponse): void;
   onDrain(): void;
-  /** Called once, when the stream is over and this side did not close it. */
+  /** Called once, when the stream ends without `close`. */
   onEnd(error: TaskMasterError): void;
 }
 
 export interface RequestStreamParts {
-  /** Opens the stream; does not wait for it. */
+  /** Opens the stream without waiting for it. */
   readonly open: (listener: StreamListener) => StreamPipe;
   readonly timing: Timing;
-  /** Most unanswered calls, waiting leases not counted. */
+  /** Largest number of unanswered calls, without waiting leases. */
   readonly maxCallsInFlight: number;
   /**
-   * Called when the stream broke, after its calls were rejected, and when an answer says that the node is
-   * unavailable or does not hold the group.
+   * Called when the stream broke, after its calls are rejected, and when an answer says that the node is unavailable or does not
+   * hold the group.
    */
   readonly onFailure: (error: TaskMasterError) => void;
 }
 
 /**
- * Calls are joined into messages of about this size: large enough that the cost of a message is spread thin, and far
- * fewer calls than a node takes at once.
+ * Calls are joined into messages of about this size. It is large enough to make the cost of a message per call small, and far below
+ * the limits of nodes.
  */
 const MESSAGE_BYTES = 256 * 1024;
-/** How long a lease that was given up waits to hear whether it was served first, in ms. */
-const GIVE_UP_MS = 1_000;
+/** How long a cancelled lease waits for the answer that says whether it was served before, in ms. */
+const CANCEL_MS = 1_000;
 
 /**
- * Updates and leases over one stream: calls made in one turn of the event loop go out in as few messages as hold them,
- * answers come in any order.
- *  S1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered, given up or lost.
- *  S2  A call settles once, and is out of the wheel from then on.
- *  S3  No more than `maxCallsInFlight` counted calls are unanswered; the others keep their order in `#queue`.
+ * Updates and leases over one stream. Calls of one turn of the event loop go out in as few messages as possible. Answers come in
+ * any order.
+ *  S1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered, cancelled or lost.
+ *  S2  A call settles once. From then on it is not in the wheel.
+ *  S3  At most `maxCallsInFlight` counted calls are unanswered. Other calls wait in `#queue` in their order.
  */
 export class RequestStream {
   readonly #parts: RequestStreamParts;
@@ -88,17 +88,17 @@ export class RequestStream {
     this.#wheel = new DeadlineWheel(parts.timing, (call) => this.#overdue(call));
   }
 
-  /** Calls sent and not answered. */
+  /** Number of unanswered calls. */
   get unanswered(): number {
     return this.#sent.size;
   }
 
-  /** Nothing waits for its turn or for its answer. */
+  /** No call is unsent or unanswered. */
   get isIdle(): boolean {
     return this.#sent.size === 0 && this.#queueHead === this.#queue.length;
   }
 
-  /** The request must fit into a message: see `assertUpdateFits`. */
+  /** Sends an update. It must fit into a message: see `assertUpdateFits`. */
   update(
     request: UpdateTasksRequest,
     sizeBound: number,
@@ -110,7 +110,7 @@ export class RequestStream {
     });
   }
 
-  /** One that is given up settles when it is known whether it was served first; see `TransportCallOptions.signal`. */
+  /** Sends a lease request. After an abort it settles when it is known whether it was served: see `TransportCallOptions.signal`. */
   lease(request: LeaseTasksRequest, { signal, timeoutMs }: TransportCallOptions): Promise<LeaseTasksResponse> {
     const { waitMs } = request;
     return new Promise((resolve, reject) => {
@@ -122,7 +122,7 @@ export class RequestStream {
     });
   }
 
-  /** Rejects what is not answered with `CancelledError`. */
+  /** Rejects unanswered calls with `CancelledError`. */
   close(): void {
     this.#closed = true;
     this.#pipe?.close();
@@ -150,7 +150,7 @@ export class RequestStream {
     this.#flushSoon();
   }
 
-  /** At the end of the turn, so that everything the turn asks for goes out together. */
+  /** Sends at the end of the turn, so that all calls of the turn go out together. */
   #flushSoon(): void {
     if (this.#flushing || this.#blocked) return;
     this.#flushing = true;
@@ -174,7 +174,7 @@ export class RequestStream {
     }
   }
 
-  /** Takes calls off the queue, up to a message's size, as many as may be in flight, and gives them their ids. */
+  /** Takes calls for one message off the queue, as many as may be in flight, and gives them ids. */
   #nextBatch(): StreamedCall[] {
     const batch: StreamedCall[] = [];
     const { maxCallsInFlight } = this.#parts;
@@ -197,37 +197,37 @@ export class RequestStream {
       this.#queue = [];
       this.#queueHead = 0;
     } else if (this.#queueHead > 1024 && this.#queueHead * 2 > this.#queue.length) {
-      // What was sent must not stay in memory behind a queue that never empties.
+      // Frees sent calls if the queue is never empty.
       this.#queue = this.#queue.slice(this.#queueHead);
       this.#queueHead = 0;
     }
     return batch;
   }
 
-  /** A call with a number that the protocol cannot say must not take the others of its message with it. */
+  /** Encodes a message. Rejects calls that cannot be encoded, such as one with a fraction as a number, and keeps the others. */
   #encode(batch: readonly StreamedCall[], calls: StreamCall[]): Buffer | undefined {
     try {
       return encodeToBuffer(StreamRequest, { calls });
     } catch (cause) {
       if (batch.length <= 1 && calls.length === batch.length) {
-        for (const call of batch) this.#refuseUnsayable(call, cause);
+        for (const call of batch) this.#refuseUnencodable(call, cause);
         return undefined;
       }
     }
-    const sayable = calls.filter((call, at) => {
+    const encodable = calls.filter((call, at) => {
       try {
         encodeToBuffer(StreamRequest, { calls: [call] });
         return true;
       } catch (cause) {
         const refused = batch[at];
-        if (refused !== undefined) this.#refuseUnsayable(refused, cause);
+        if (refused !== undefined) this.#refuseUnencodable(refused, cause);
         return false;
       }
     });
-    return sayable.length === 0 ? undefined : encodeToBuffer(StreamRequest, { calls: sayable });
+    return encodable.length === 0 ? undefined : encodeToBuffer(StreamRequest, { calls: encodable });
   }
 
-  #refuseUnsayable(call: StreamedCall, cause: unknown): void {
+  #refuseUnencodable(call: StreamedCall, cause: unknown): void {
     this.#forgetSent(call);
     const why = cause instanceof Error ? cause.message : String(cause);
     this.#reject(
@@ -255,7 +255,8 @@ export class RequestStream {
 
   #answer({ id, result }: StreamResult): void {
     const call = this.#sent.get(id);
-    if (call === undefined) return; // Given up.
+    // The call was cancelled.
+    if (call === undefined) return;
     this.#forgetSent(call);
     if (this.#queueHead < this.#queue.length) this.#flushSoon();
     if (result?.$case === 'error') {
@@ -266,7 +267,7 @@ export class RequestStream {
       this.#settle(call);
       call.resolve(result.value);
     } else if (call.$case === 'lease' && result?.$case === 'lease') {
-      // Served before it was given up, if it was: the caller gives the tasks back.
+      // The lease was served before its cancellation: the caller releases the tasks.
       if (call.givenUp !== undefined && result.value.tasks.length === 0) {
         this.#reject(call, withMaybeApplied(call.givenUp, false));
       } else {
@@ -281,7 +282,10 @@ export class RequestStream {
   #overdue(call: StreamedCall): void {
     this.#giveUp(
       call,
-      new DeadlineExceededError('no answer came in time', { reason: 'DEADLINE_EXCEEDED', maybeApplied: call.id !== 0 }),
+      new DeadlineExceededError('no answer came in time', {
+        reason: 'DEADLINE_EXCEEDED',
+        maybeApplied: call.id !== 0,
+      }),
     );
   }
 
@@ -290,7 +294,7 @@ export class RequestStream {
     if (call.$case === 'lease' && call.id !== 0 && call.givenUp === undefined) {
       call.givenUp = error;
       this.#wheel.remove(call, call.dueSlot);
-      call.dueSlot = this.#wheel.add(call, this.#parts.timing.now() + GIVE_UP_MS);
+      call.dueSlot = this.#wheel.add(call, this.#parts.timing.now() + CANCEL_MS);
       this.#cancels.push(call.id);
       this.#flushSoon();
       return;
@@ -304,7 +308,7 @@ export class RequestStream {
     this.#blocked = false;
     this.#cancels = [];
     const loss = streamLoss(error);
-    // What was not sent is rejected too: its caller repeats it, over another endpoint if there is one.
+    // Unsent calls are rejected too: their callers repeat them, perhaps over another endpoint.
     for (const call of this.#takeAll()) {
       this.#reject(call, call.givenUp ?? (call.id === 0 ? unsentLoss(loss) : loss));
     }

@@ -6,18 +6,18 @@ interface StreamedCallCommon {
   /** 0: not sent yet. */
   id: number;
   readonly sizeBound: number;
-  /** Whether the call takes one of the places of `maxCallsInFlight`. */
+  /** Whether the call counts for `maxCallsInFlight`. */
   readonly counted: boolean;
   readonly reject: (error: TaskMasterError) => void;
   dueSlot: number;
   settled: boolean;
-  /** A lease that was given up: what to say when nothing was leased to it. */
+  /** The error of a cancelled lease, if no tasks were leased to it. */
   givenUp: TaskMasterError | undefined;
   readonly signal: AbortSignal | undefined;
   onAbort: (() => void) | undefined;
 }
 
-/** An update or a lease on its way over a stream. */
+/** An update or a lease over a stream. */
 export type StreamedCall =
   | (StreamedCallCommon & {
       readonly $case: 'update';
@@ -30,7 +30,7 @@ export type StreamedCall =
       readonly resolve: (reply: LeaseTasksResponse) => void;
     });
 
-/** Codes with which connections end by accident. */
+/** Status codes of connections that broke by accident. */
 const accidentalCodes: ReadonlySet<number> = new Set([
   status.CANCELLED,
   status.UNKNOWN,
@@ -61,7 +61,7 @@ export function closedError(call: StreamedCall): CancelledError {
   return new CancelledError('the client is closed', { reason: 'CANCELLED', maybeApplied: call.id !== 0 });
 }
 
-/** How a stream ended, as what it means for its calls: where the breakage is nobody's fault, a new stream may do better. */
+/** The error of the calls of a broken stream. They may be repeated if the stream broke by accident. */
 export function streamLoss(error: TaskMasterError): TaskMasterError {
   const accidental = !error.retryable && accidentalCodes.has(error.code);
   return makeError(`the stream broke: ${error.message}`, {
@@ -70,13 +70,13 @@ export function streamLoss(error: TaskMasterError): TaskMasterError {
     metadata: error.metadata,
     retryDelayMs: error.retryDelayMs,
     retryable: accidental || error.retryable,
-    // Nothing a stream ends with says whether a call that was sent has been carried out.
+    // The end of a stream does not say whether a sent call was applied.
     maybeApplied: true,
     cause: error,
   });
 }
 
-/** The error of a call that was still waiting for its turn when its stream broke. */
+/** The error of an unsent call of a broken stream. */
 export function unsentLoss(loss: TaskMasterError): TaskMasterError {
   return withMaybeApplied(loss, false);
 }

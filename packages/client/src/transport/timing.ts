@@ -1,18 +1,18 @@
-/** Ends a timer; harmless after it fired. */
+/** Cancels a timer. It does nothing after the timer has fired. */
 export type CancelTimer = () => void;
 
-/** Time as the client knows it; handed in so that tests decide it. */
+/** Clock and timers of the client. Tests replace them. */
 export interface Timing {
-  /** In ms, monotonic, and the same in every thread of the process. Has no relation to the time of day. */
+  /** Monotonic time in ms, the same in all threads of the process. It is not related to the time of day. */
   now(): number;
-  /** Calls back once, after so many ms. Unless `hold` is true, a waiting timer does not keep the process alive. */
+  /** Calls back once after this time. Only a timer with `hold` keeps the process alive. */
   after(delayMs: number, callback: () => void, hold?: boolean): CancelTimer;
 }
 
-/** Longest delay that timers take; longer waits are made of several. */
+/** Longest delay of a timer, in ms. Longer waits need several timers. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The process's monotonic clock, not `performance.now()`, whose zero differs from thread to thread. */
+/** The monotonic clock of the process. `performance.now()` has another zero in each thread. */
 export const systemTiming: Timing = {
   now: () => Number(process.hrtime.bigint()) / 1e6,
   after(delayMs, callback, hold = false) {
@@ -22,7 +22,7 @@ export const systemTiming: Timing = {
   },
 };
 
-/** Resolves when the work has settled, or after so many ms. What it rejects with is left to others. */
+/** Resolves when the work has settled, or after this time. It never rejects. */
 export async function waitFor(timing: Timing, work: Promise<unknown>, atMostMs: number): Promise<void> {
   const { promise: over, resolve } = Promise.withResolvers<void>();
   const cancel = timing.after(atMostMs, resolve, true);
@@ -30,7 +30,7 @@ export async function waitFor(timing: Timing, work: Promise<unknown>, atMostMs: 
   cancel();
 }
 
-/** Resolves after so many ms, rejects with the signal's reason when it is aborted first. */
+/** Resolves after this time. Rejects with the reason of the signal if it is aborted before. */
 export function sleep(timing: Timing, delayMs: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {

@@ -1,4 +1,6 @@
 import type {
+  BackupPartitionRequest,
+  BackupPartitionResponse,
   DeleteQueueRequest,
   DeleteQueueResponse,
   DrainMemberRequest,
@@ -31,15 +33,15 @@ export { errorFromWire } from './wire-errors.ts';
 
 export interface TransportCallOptions {
   /**
-   * Gives the call up; it rejects with `CancelledError`. A lease that is given up settles once nothing more can be leased to it:
-   * it may still resolve with tasks, which the caller then gives back.
+   * Cancels the call, which rejects with `CancelledError`. A cancelled lease settles when no more tasks can be leased to it. It may
+   * still resolve with tasks, and the caller must release them.
    */
   readonly signal?: AbortSignal | undefined;
-  /** From now, in ms; the call rejects with `DeadlineExceededError`. A request's own waiting time comes on top. */
+  /** Timeout in ms, after which the call rejects with `DeadlineExceededError`. The waiting time of a request is added to it. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** Where a thread of its own can reach the same engine. Plain data, to be sent to that thread. */
+/** How another thread can reach the same engine. Plain data that can be sent to the thread. */
 export interface Reachable {
   readonly endpoints: readonly string[];
   readonly tls: TlsOptions | undefined;
@@ -47,7 +49,7 @@ export interface Reachable {
   readonly routing?: Routing;
 }
 
-/** What operators ask of a cluster. Rejections are those of a transport. */
+/** Calls of operators to a cluster. They reject like calls of a transport. */
 export interface ClusterCalls {
   listMembers(request: ListMembersRequest, options?: TransportCallOptions): Promise<ListMembersResponse>;
   listPartitions(request: ListPartitionsRequest, options?: TransportCallOptions): Promise<ListPartitionsResponse>;
@@ -56,8 +58,8 @@ export interface ClusterCalls {
 }
 
 /**
- * How the client reaches an engine: over gRPC, or in the same process. One attempt per call, no retries; the client
- * adds those. Rejects with a `TaskMasterError` and nothing else.
+ * The way to an engine: over gRPC, or in the same process. A call is one attempt; the client adds repetitions. Calls reject only
+ * with a `TaskMasterError`.
  */
 export interface Transport extends AsyncDisposable {
   updateTasks(request: UpdateTasksRequest, options?: TransportCallOptions): Promise<UpdateTasksResponse>;
@@ -68,15 +70,22 @@ export interface Transport extends AsyncDisposable {
   getTasks(request: GetTasksRequest, options?: TransportCallOptions): Promise<GetTasksResponse>;
   deleteQueue(request: DeleteQueueRequest, options?: TransportCallOptions): Promise<DeleteQueueResponse>;
   resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse>;
-  /** Undefined where there can be no cluster: in process. */
+  /**
+   * Sends a partition. Begins with the first call of `next`. `return` and the signal give the backup up. There is no timeout.
+   */
+  backupPartition(
+    request: BackupPartitionRequest,
+    options?: Pick<TransportCallOptions, 'signal'>,
+  ): AsyncIterableIterator<BackupPartitionResponse, undefined>;
+  /** Undefined: there is no cluster, because the engine is in this process. */
   readonly cluster?: ClusterCalls;
-  /** For renewing leases while the event loop is busy; undefined when only this thread can (in process). */
+  /** For the thread that renews leases. Undefined: only this thread can reach the engine. */
   readonly reachableFrom: Reachable | undefined;
   /**
-   * Whether a call that one node was unable to serve would now go to another one, so that it need not wait as long as the
-   * first one asks for. Default: false.
+   * Whether the repetition of a call would go to another node, so that the retry delay of the first node does not apply. Default
+   * false.
    */
   readonly canTryElsewhere?: boolean;
-  /** Ends calls in flight with `CancelledError`, closes connections. */
+  /** Rejects calls in flight with `CancelledError` and closes connections. */
   close(): Promise<void>;
 }

@@ -1,18 +1,17 @@
-import { type ServiceError, status } from '@grpc/grpc-js';
-import { wireErrorOf } from '@taskmaster/proto';
-import { CancelledError, cancelled, InvalidRequestError, makeError, type TaskMasterError } from '../values/errors.ts';
+import type { ServiceError } from '@grpc/grpc-js';
+import { CancelledError, cancelled, InvalidRequestError } from '../values/errors.ts';
 import type { Connection } from './connection.ts';
 import type { TransportCallOptions } from './transport.ts';
-import { brokenReply, errorFromService } from './wire-errors.ts';
+import { brokenReply, errorOfCall } from './wire-errors.ts';
 
-/** Just the parts of a generated method definition that a unary call needs. */
+/** The parts of a generated method definition that a unary call needs. */
 export interface UnaryMethod<Request, Reply> {
   readonly path: string;
   readonly requestSerialize: (request: Request) => Buffer;
   readonly responseDeserialize: (bytes: Buffer) => Reply;
 }
 
-/** One call of its own. A lease that is given up is cancelled: what it was leased at that moment comes back when it ends. */
+/** Makes a unary call. Tasks that are leased while the call is cancelled are available when their leases end. */
 export function unaryCall<Request, Reply>(
   connection: Connection,
   method: UnaryMethod<Request, Reply>,
@@ -48,7 +47,7 @@ export function unaryCall<Request, Reply>(
           resolve(reply);
           return;
         }
-        const error = failure === null ? brokenReply('sent no reply') : failureOf(failure);
+        const error = failure === null ? brokenReply('sent no reply') : errorOfCall(failure);
         if (isClosed) {
           reject(new CancelledError('the client is closed', { reason: 'CANCELLED', maybeApplied: true, cause: error }));
           return;
@@ -57,16 +56,8 @@ export function unaryCall<Request, Reply>(
         reject(signal?.aborted ? cancelled(signal, error) : error);
       },
     );
-    // grpc-js tells the server of it only if that is not in the turn in which the call was made.
+    // In the turn of the call itself grpc-js would not tell the server of the cancellation.
     const onAbort = (): void => void setImmediate(() => call.cancel());
     signal?.addEventListener('abort', onAbort, { once: true });
   });
-}
-
-/** A server that ends without waiting for its calls cancels them, which is no wish of the caller's. */
-function failureOf(failure: ServiceError): TaskMasterError {
-  const error = errorFromService(failure);
-  if (failure.code !== status.CANCELLED || wireErrorOf(failure) !== undefined) return error;
-  const message = `the call was cut off: ${error.message}`;
-  return makeError(message, { reason: 'UNAVAILABLE', retryable: true, maybeApplied: true, cause: failure });
 }

@@ -10,7 +10,7 @@ import {
 } from '@taskmaster/proto';
 import { isTaskMasterError, makeError, NOT_HOLDER, type RefusedItem, TaskMasterError } from '../values/errors.ts';
 
-/** Statuses of gRPC's own that say nothing of what became of the request. */
+/** Statuses of gRPC that do not say whether the request was applied. */
 const openCodes: ReadonlySet<number> = new Set([
   status.UNAVAILABLE,
   status.DEADLINE_EXCEEDED,
@@ -19,7 +19,7 @@ const openCodes: ReadonlySet<number> = new Set([
   status.UNKNOWN,
 ]);
 
-/** The error that a refusal in a batch, a stream or an in-process reply stands for. */
+/** The error of a refusal in a batch, in a stream, or of an engine in this process. */
 export function errorFromWire(error: WireError): TaskMasterError {
   return makeError(error.message, {
     reason: error.reason === '' ? statusName(error.code) : error.reason,
@@ -32,30 +32,41 @@ export function errorFromWire(error: WireError): TaskMasterError {
   });
 }
 
-/** The error that the status of a gRPC call stands for. */
+/** The error of a failed gRPC call. */
 export function errorFromService(error: ServiceError): TaskMasterError {
   const refusal = wireErrorOf(error);
   if (refusal !== undefined) return errorFromWire(refusal);
-  // Without ErrorInfo it was gRPC that failed, not the node that refused.
+  // Without ErrorInfo gRPC failed and the node did not refuse.
   const lost = error.code === status.UNAVAILABLE;
-  // gRPC adds a note on names even where there is nothing to note.
+  // gRPC may add an empty note.
   const details = error.details.replace(/\.? Resolution note: *$/, '');
   return makeError(details === '' ? error.message : details, {
     reason: statusName(error.code),
     code: error.code,
-    // gRPC's own RESOURCE_EXHAUSTED means a message too large, which no repetition makes smaller.
+    // RESOURCE_EXHAUSTED of gRPC means that a message is too large, so a repetition would fail too.
     retryable: lost,
     maybeApplied: openCodes.has(error.code),
     cause: error,
   });
 }
 
-/** A reply that breaks the protocol. */
+/**
+ * The error of a failed gRPC call of its own. A server that ends without waiting for its calls cancels them. For the caller the
+ * server is unavailable then.
+ */
+export function errorOfCall(failure: ServiceError): TaskMasterError {
+  const error = errorFromService(failure);
+  if (failure.code !== status.CANCELLED || wireErrorOf(failure) !== undefined) return error;
+  const message = `the server cancelled the call: ${error.message}`;
+  return makeError(message, { reason: 'UNAVAILABLE', retryable: true, maybeApplied: true, cause: failure });
+}
+
+/** The error of a reply that breaks the protocol. */
 export function brokenReply(message: string): TaskMasterError {
   return new TaskMasterError(`the node ${message}`, { reason: 'INTERNAL', maybeApplied: true });
 }
 
-/** Whatever was thrown, as an error of this library. */
+/** A thrown value as an error of this library. */
 export function asTaskMasterError(thrown: unknown): TaskMasterError {
   if (isTaskMasterError(thrown)) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -77,7 +88,7 @@ function statusName(code: number): string {
   return status[code] ?? 'UNKNOWN';
 }
 
-/** What one node does not hold another one does, and the client goes there. */
+/** NOT_HOLDER is retryable, because the client then asks the holder. */
 function isRetryable({ reason, code }: WireError): boolean {
   if (reason === NOT_HOLDER) return true;
   return isReason(reason) ? isTransient(reason) : isTransientCode(code);

@@ -1,14 +1,14 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { InvalidDataError, isTaskMasterError } from './errors.ts';
 
-/** Data ↔ payload bytes. What it throws reaches callers as the cause of an `InvalidDataError`. */
+/** Encodes and decodes payloads. Its errors become the `cause` of an `InvalidDataError`. */
 export interface Codec<T> {
   encode(value: T): Uint8Array;
-  /** The bytes are a view into a received message; copy what is kept for long. */
+  /** The bytes are a view into a received message: copy them to keep them for long. */
   decode(bytes: Uint8Array): T;
 }
 
-/** JSON in UTF-8; the default. Values that JSON cannot say (undefined, bytes, cycles, bigints) are refused. */
+/** JSON in UTF-8, the default. It refuses values that JSON does not have: undefined, bytes, cycles, bigints. */
 export const jsonCodec: Codec<unknown> = {
   encode(value) {
     if (ArrayBuffer.isView(value)) throw new TypeError('bytes are not JSON: give the queue `codec: bytesCodec`');
@@ -25,28 +25,29 @@ export const textCodec: Codec<string> = {
   decode: utf8,
 };
 
-/** Bytes as they are. Those received are a view of a message: copy them before you transfer their memory to a thread. */
+/** Bytes as they are. Received bytes are a view into a message: copy them before you transfer their memory to a thread. */
 export const bytesCodec: Codec<Uint8Array> = {
   encode: (bytes) => bytes,
-  // Messages without bytes share one empty array, which nobody may detach.
+  // A new array, because all empty payloads share one array, and a caller may detach its memory.
   decode: (bytes) => (bytes.byteLength === 0 ? new Uint8Array(0) : bytes),
 };
 
-/** How the data of one queue becomes bytes and back. */
+/** Encoding and validation of the data of one queue. */
 export interface DataFormat<T, In> {
   readonly codec: Codec<unknown>;
-  /** Checks data before it is sent, and checks and transforms it when it is received. */
+  /** Validates data before it is sent, and validates and transforms received data. */
   readonly schema: StandardSchemaV1<In, T> | undefined;
 }
 
-/** What came of reading a payload: the data, or why there is none. */
+/** Decoded data, or the error. */
 export type Decoded<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: InvalidDataError };
 
 /**
- * Data → bytes. What is sent is the value given, not what the schema makes of it: the receiver validates again, and a
- * transformed value might not pass twice. Throws `InvalidDataError`; a promise only when the schema validates asynchronously.
+ * Validates and encodes data. It sends the given value and not the transformed one, because the receiver validates again, and a
+ * transformed value might be invalid. Returns a promise only if the schema validates asynchronously.
+ * @throws InvalidDataError
  */
 export function encodeData<T, In>(format: DataFormat<T, In>, value: In): Uint8Array | Promise<Uint8Array> {
   const { schema } = format;
@@ -64,7 +65,7 @@ export function encodeData<T, In>(format: DataFormat<T, In>, value: In): Uint8Ar
   );
 }
 
-/** Bytes → data. Never throws; a promise only when the schema validates asynchronously. */
+/** Decodes and validates data. Never throws. Returns a promise only if the schema validates asynchronously. */
 export function decodeData<T, In>(format: DataFormat<T, In>, bytes: Uint8Array): Decoded<T> | Promise<Decoded<T>> {
   let value: unknown;
   try {
@@ -72,7 +73,7 @@ export function decodeData<T, In>(format: DataFormat<T, In>, bytes: Uint8Array):
   } catch (cause) {
     return { ok: false, error: asInvalidData('the payload cannot be decoded', cause) };
   }
-  // Without a schema the caller's type is taken on trust, as with JSON.parse.
+  // Without a schema the type is unchecked, as with JSON.parse.
   if (format.schema === undefined) return { ok: true, value: value as T };
   try {
     const result = format.schema['~standard'].validate(value);

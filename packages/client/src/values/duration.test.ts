@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { durationMs, leaseMs } from './duration.ts';
+import { durationMs, leaseDurationMs } from './duration.ts';
 
 test.each([
   [0, 0],
@@ -21,6 +21,6 @@ test.each([-1, Number.NaN, Number.POSITIVE_INFINITY, '', '30', 's', '-5s', '1e3s
 test.each([0, '0s', 0.4, '0.4ms'] as const)(
   'a lease of %j is refused: on the wire it would be the default',
   (given) => {
-    expect(() => leaseMs(given, 'leaseDuration')).toThrow('leaseDuration: a lease lasts at least 1ms');
+    expect(() => leaseDurationMs(given, 'leaseDuration')).toThrow('leaseDuration: a lease lasts at least 1ms');
   },
 );

@@ -1,13 +1,14 @@
 const unitMs = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** A length of time: a number of ms, or text such as `'250ms'`, `'1.5s'`, `'5m'`, `'2h'`, `'7d'`. */
+/** A duration: a number of ms, or text such as `'250ms'`, `'1.5s'`, `'5m'`, `'2h'`, `'7d'`. */
 export type Duration = number | `${number}${keyof typeof unitMs}`;
 
 const pattern = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 
 /**
- * Reads a length of time as whole ms, rounded. Takes any string, so that configuration and command lines can use it.
- * @throws TypeError when it is negative, not finite, or not of the form above; `what` names it in the message.
+ * The duration in whole ms, rounded. Any string is accepted as an argument, for values of configurations and command lines.
+ * @param what name of the value in the error message.
+ * @throws TypeError if it is negative, not finite, or not of the form above.
  */
 export function durationMs(duration: Duration | (string & {}), what = 'duration'): number {
   if (typeof duration === 'number') {
@@ -19,14 +20,14 @@ export function durationMs(duration: Duration | (string & {}), what = 'duration'
     }
   }
   const shown = typeof duration === 'string' ? `'${duration}'` : String(duration);
-  throw new TypeError(`${what}: ${shown} is not a number of ms, nor text like '250ms', '30s', '5m', '2h' or '7d'`);
+  throw new TypeError(`${what}: ${shown} is not a number of ms or text such as '250ms', '30s', '5m', '2h' or '7d'`);
 }
 
 /**
- * Reads the length of a lease. 0 would be the node's default on the wire, which nobody means who says it.
- * @throws TypeError when it is not a duration, or less than a millisecond.
+ * A lease duration in ms. 0 is refused, because in the protocol it means the default.
+ * @throws TypeError if it is no duration, or less than a millisecond.
  */
-export function leaseMs(duration: Duration, what: string): number {
+export function leaseDurationMs(duration: Duration, what: string): number {
   const ms = durationMs(duration, what);
   if (ms < 1) throw new TypeError(`${what}: a lease lasts at least 1ms`);
   return ms;

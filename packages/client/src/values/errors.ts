@@ -2,10 +2,10 @@ import { status } from '@grpc/grpc-js';
 import { isReason, isTransient, type Reason, statusOfReason } from '@taskmaster/proto';
 import type { Pid } from './pid.ts';
 
-/** Marks errors of this library across copies of it, where `instanceof` fails. */
+/** Marks errors of this library, because `instanceof` fails if a process has several copies of the library. */
 const BRAND = Symbol.for('taskmaster.error');
 
-/** The node does not hold the group, changed nothing, and mostly says who holds it. */
+/** The node does not hold the group. It changed nothing, and usually names the holder. */
 export const NOT_HOLDER = 'NOT_HOLDER' satisfies Reason;
 
 const reasonsOfGroups: ReadonlySet<string> = new Set<Reason>([
@@ -15,15 +15,15 @@ const reasonsOfGroups: ReadonlySet<string> = new Set<Reason>([
   'OUTCOME_UNKNOWN',
 ]);
 
-/** Whether a refusal says something of the group that a call was about, and nothing of the node that answered. */
+/** Whether the refusal is about the group of the call and not about the node that answered. */
 export function isOfGroup({ reason }: TaskMasterError): boolean {
   return reasonsOfGroups.has(reason);
 }
 
-/** One item of an update that made the whole update impossible. */
+/** An item because of which an update was refused. */
 export interface RefusedItem {
   readonly kind: 'enqueue' | 'dequeue' | 'renew' | 'release' | 'unknown';
-  /** Place among the update's items of that kind, from 0. */
+  /** Index among the items of this kind in the update, from 0. */
   readonly index: number;
   readonly queue: string;
   readonly pid: Pid;
@@ -31,45 +31,45 @@ export interface RefusedItem {
 }
 
 export interface TaskMasterErrorDetails {
-  /** Stable, for programs: a `Reason` of the protocol, `INVALID_DATA`, or the name of a gRPC status. */
+  /** Stable name for programs: a `Reason` of the protocol, `INVALID_DATA`, or the name of a gRPC status. */
   readonly reason: Reason | (string & {});
-  /** gRPC status code. Default: the reason's. */
+  /** gRPC status code. Default: the code of the reason. */
   readonly code?: number | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
-  /** How long the node asks to wait before a retry, in ms. */
+  /** Delay before a retry that the node asks for, in ms. */
   readonly retryDelayMs?: number | undefined;
-  /** Default: as the reason says. */
+  /** Default: whether the reason is temporary. */
   readonly retryable?: boolean | undefined;
   /** Default: false. */
   readonly maybeApplied?: boolean | undefined;
   readonly items?: readonly RefusedItem[] | undefined;
-  /** How long the call was repeated in vain, in ms. Default: it was not. */
+  /** Time of the repetitions, all without success, in ms. Default: the call was not repeated. */
   readonly gaveUpAfterMs?: number | undefined;
   readonly cause?: unknown;
 }
 
-/** Everything a call of this library rejects with, except for misuse of the API itself, which is a `TypeError`. */
+/** Error of all calls of this library. Only wrong use of the API is a `TypeError`. */
 export class TaskMasterError extends Error {
   override readonly name: string = 'TaskMasterError';
   readonly [BRAND] = true;
-  /** Stable, for programs. */
+  /** Stable name for programs. */
   readonly reason: Reason | (string & {});
   /** gRPC status code. */
   readonly code: number;
   /** Details by name. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** How long the node asks to wait before a retry, in ms. */
+  /** Delay before a retry that the node asks for, in ms. Undefined: it asks for none. */
   readonly retryDelayMs: number | undefined;
   /** Whether the same request may succeed later. */
   readonly retryable: boolean;
   /**
-   * An attempt of the request got no answer, or a write of the node failed in the middle of it: it may have been carried out, or may still be, whatever later ones were refused
-   * for. False: it changed nothing.
+   * Whether the request may have been applied, or may still be applied: one of its attempts got no answer, or a write of the node
+   * failed. False: the request changed nothing.
    */
   readonly maybeApplied: boolean;
-  /** The items that made an update impossible; empty for other errors. */
+  /** The items because of which an update was refused. Empty for other errors. */
   readonly items: readonly RefusedItem[];
-  /** How long the call was repeated in vain, in ms; undefined: it was not. */
+  /** Time of the repetitions, all without success, in ms. Undefined: the call was not repeated. */
   readonly gaveUpAfterMs: number | undefined;
 
   constructor(message: string, details: TaskMasterErrorDetails) {
@@ -86,73 +86,73 @@ export class TaskMasterError extends Error {
   }
 }
 
-/** A reason is one of the protocol's, or the name of a gRPC status where gRPC itself failed. */
+/** The status code of a reason: a reason of the protocol, or the name of a gRPC status. */
 function codeOf(reason: string): number {
   if (isReason(reason)) return statusOfReason[reason];
   return Object.hasOwn(status, reason) ? status[reason as keyof typeof status] : status.UNKNOWN;
 }
 
-/** Whether a value is an error of this library, whichever copy of it made the error. */
+/** Whether a value is an error of this library. Works across several copies of the library. */
 export function isTaskMasterError(value: unknown): value is TaskMasterError {
   return typeof value === 'object' && value !== null && BRAND in value;
 }
 
-/** Somebody else has, or had, the task since: its lease token is no longer current. Stop working on it. */
+/** The lease token is not current any more: another worker has leased the task since, or leases were reset. Stop the work. */
 export class LeaseLostError extends TaskMasterError {
   override readonly name = 'LeaseLostError';
 }
 
-/** The lease ended before it was renewed or given back. */
+/** The lease ended before it was renewed or released. */
 export class LeaseExpiredError extends TaskMasterError {
   override readonly name = 'LeaseExpiredError';
 }
 
-/** The task is not in the queue (any more). */
+/** The task is not in the queue. */
 export class TaskNotFoundError extends TaskMasterError {
   override readonly name = 'TaskNotFoundError';
 }
 
-/** An enqueue with `mode: 'fail'` met a task of the same PID. */
+/** The queue has a task with the PID of an enqueue with `mode: 'fail'`. */
 export class TaskExistsError extends TaskMasterError {
   override readonly name = 'TaskExistsError';
 }
 
-/** The task is in the queue, but nobody has a lease on it. */
+/** The task is in the queue, but no worker has leased it. */
 export class NotLeasedError extends TaskMasterError {
   override readonly name = 'NotLeasedError';
 }
 
-/** The request itself is wrong; repeating it cannot help. Covers every reason under INVALID_ARGUMENT. */
+/** The request is wrong and must not be repeated. Class of all reasons with INVALID_ARGUMENT. */
 export class InvalidRequestError extends TaskMasterError {
   override readonly name = 'InvalidRequestError';
 }
 
-/** The node has too much to do; wait `retryDelayMs`. */
+/** The node is overloaded. Wait for `retryDelayMs`. */
 export class OverloadedError extends TaskMasterError {
   override readonly name = 'OverloadedError';
 }
 
-/** The node's disk is full: updates that enqueue are refused, all others go on. */
+/** The disk of the node is full. It refuses updates that enqueue; all other requests go on. */
 export class DiskFullError extends TaskMasterError {
   override readonly name = 'DiskFullError';
 }
 
-/** No node could be reached, the connection broke, or the node is starting or stopping. */
+/** No node can be reached, the connection broke, or the node is starting or shutting down. */
 export class UnavailableError extends TaskMasterError {
   override readonly name = 'UnavailableError';
 }
 
-/** No answer came in time. */
+/** There was no answer before the deadline. */
 export class DeadlineExceededError extends TaskMasterError {
   override readonly name = 'DeadlineExceededError';
 }
 
-/** The caller's signal was aborted, or the client was closed. */
+/** The signal of the call was aborted, or the client was closed. */
 export class CancelledError extends TaskMasterError {
   override readonly name = 'CancelledError';
 }
 
-/** The node stands alone, or the engine is in this process: there are no members to tell of. */
+/** The node has no cluster, or the engine is in this process. */
 export class NoClusterError extends TaskMasterError {
   override readonly name = 'NoClusterError';
 }
@@ -162,17 +162,17 @@ export class UnknownMemberError extends TaskMasterError {
   override readonly name = 'UnknownMemberError';
 }
 
-/** The member has left the cluster, or was given up. */
+/** The member has left the cluster, or was removed. */
 export class MemberLeftError extends TaskMasterError {
   override readonly name = 'MemberLeftError';
 }
 
-/** A member that is to be given up still answers: drain it, or stop it first. */
+/** A member to remove is alive. Drain it, or stop it first. */
 export class MemberAliveError extends TaskMasterError {
   override readonly name = 'MemberAliveError';
 }
 
-/** No other active member could take what this one holds. */
+/** No other active member can take the partitions of this member. */
 export class LastMemberError extends TaskMasterError {
   override readonly name = 'LastMemberError';
 }
@@ -180,7 +180,7 @@ export class LastMemberError extends TaskMasterError {
 /** A payload could not be encoded, decoded or validated. */
 export class InvalidDataError extends TaskMasterError {
   override readonly name = 'InvalidDataError';
-  /** What the schema found; empty when the codec failed. */
+  /** Issues of the schema. Empty if the codec failed. */
   readonly issues: readonly { readonly message: string; readonly path: string }[];
 
   constructor(
@@ -219,7 +219,7 @@ const classOfCode: Readonly<Record<number, ErrorClass>> = {
   [status.CANCELLED]: CancelledError,
 };
 
-/** Makes the error of the class that callers catch for this reason or, failing that, for this status. */
+/** Makes an error of the class for its reason, or for its status if the reason has no class. */
 export function makeError(message: string, details: TaskMasterErrorDetails): TaskMasterError {
   const { reason } = details;
   const code = details.code ?? codeOf(reason);
@@ -227,12 +227,12 @@ export function makeError(message: string, details: TaskMasterErrorDetails): Tas
   return new Class(message, details);
 }
 
-/** The same error, saying otherwise whether the call may have taken effect. */
+/** The same error with another `maybeApplied`. */
 export function withMaybeApplied(error: TaskMasterError, maybeApplied: boolean): TaskMasterError {
   return error.maybeApplied === maybeApplied ? error : changed(error, error.message, { maybeApplied });
 }
 
-/** The same error of a call that was repeated for so long, in ms. */
+/** The same error of a call whose repetitions took this time, in ms. */
 export function withGaveUp(
   error: TaskMasterError,
   gaveUpAfterMs: number,
@@ -248,11 +248,11 @@ function changed(error: TaskMasterError, message: string, changes: Partial<TaskM
   return makeError(message, { ...details, ...changes });
 }
 
-/** The caller's signal was aborted. `cause`: what went wrong before, which tells whether the call took effect. */
+/** The error of an aborted signal. @param cause the last error of the call, which tells whether it may have been applied. */
 export function cancelled(signal: AbortSignal | undefined, cause?: TaskMasterError): CancelledError {
   const reason: unknown = signal?.reason;
   const why = reason instanceof Error && reason.name !== 'AbortError' ? `: ${reason.message}` : '';
-  return new CancelledError(`the call was given up by its signal${why}`, {
+  return new CancelledError(`the call was cancelled by its signal${why}`, {
     reason: 'CANCELLED',
     maybeApplied: cause?.maybeApplied ?? false,
     cause: cause ?? reason,

@@ -1,108 +1,109 @@
 import type { ChannelCredentials } from '@grpc/grpc-js';
 import { type Duration, durationMs } from './duration.ts';
 import type { TaskMasterError } from './errors.ts';
-import { defaultRetryPolicy, type RetryOptions, type RetryPolicy } from './retry.ts';
+import { type RetryOptions, type RetryPolicy, retryPolicy } from './retry.ts';
 
-/** What every call takes. */
+/** Options of every call. */
 export interface CallOptions {
-  /** Gives the call up: it rejects with `CancelledError`. What was sent already may still take effect. */
+  /** Cancels the call, which rejects with `CancelledError`. A request that was sent may still be applied. */
   readonly signal?: AbortSignal | undefined;
-  /** Longest time for the call with all its repetitions. Default: the client's `timeout`. */
+  /** Longest time of the call with its repetitions. Default: the client's `timeout`. */
   readonly timeout?: Duration | undefined;
 }
 
-/** What calls that change tasks take. */
+/** Options of calls that change tasks. */
 export interface UpdateOptions extends CallOptions {
   /**
-   * Makes the call safe to repeat from outside the client too: the node applies a request id once within its window (2
-   * minutes by default). At most 64 bytes. Default: 16 random bytes for each call, for the client's own repetitions.
+   * Makes the call safe to repeat for the caller too: the node applies a request id once within its window (2 minutes by
+   * default). At most 64 bytes. Default: 16 random bytes per call, which make the repetitions of the client safe.
    */
   readonly requestId?: Uint8Array | string | undefined;
 }
 
-/** How a worker, or a client with its workers, ends. */
+/** Options of the stop of a worker, or of a client with its workers. */
 export interface StopOptions {
   /**
-   * How long handlers may go on; then their signals are aborted, and tasks whose handlers do not end are given back a second
-   * later, without counting the attempt. Default 30 s.
+   * How long running handlers may go on. Then their signals are aborted. Tasks of handlers that still run a second later are
+   * released without counting the attempt. Default 30 s.
    */
   readonly timeout?: Duration | undefined;
 }
 
 export const DEFAULT_STOP_TIMEOUT = '30s';
 
-/** Of any client, over gRPC or in process. */
+/** Options of any client, over gRPC or in the same process. */
 export interface ClientOptions {
-  /** Default deadline of every call, repetitions included; a lease's waiting time comes on top. Default 10 s. */
+  /** Default timeout of a call with its repetitions. The `wait` of a lease is added to it. Default 10 s. */
   readonly timeout?: Duration | undefined;
-  /** When failed calls are repeated. */
+  /** When the client repeats failed calls. */
   readonly retry?: RetryOptions | undefined;
-  /** What this client calls itself when it leases tasks; at most 256 bytes. Default: none. */
+  /** Label of this client in its leases, at most 256 bytes. Default: none. */
   readonly workerLabel?: string | undefined;
-  /** Called before the wait for each repetition of a call. */
+  /** Called when a call has failed and will be repeated. */
   readonly onCallRetried?: ((event: RetryEvent) => void) | undefined;
 }
 
-/** A call failed and will be repeated. */
+/** A failed call that will be repeated. */
 export interface RetryEvent {
+  /** Name of the call in the protocol: `updateTasks`. */
   readonly operation: string;
-  /** The attempt that failed, from 1. */
+  /** Number of the failed attempt, from 1. */
   readonly attempt: number;
   readonly error: TaskMasterError;
   /** Wait before the next attempt, in ms. */
   readonly afterMs: number;
-  /** Since the call began, in ms. */
+  /** Time since the start of the call, in ms. */
   readonly elapsedMs: number;
 }
 
 /**
- * Keys and certificates, in PEM. Plain data, so that the thread that renews leases can connect too. Nodes and proxies speak
- * plain text themselves: for endpoints behind something that ends TLS.
+ * Keys and certificates in PEM, for endpoints behind a TLS terminator: nodes and proxies speak plain text. They are plain data, so
+ * that the thread that renews leases can connect too.
  */
 export interface TlsOptions {
-  /** Certificate authorities to trust. Default: Node's. */
+  /** Trusted certificate authorities. Default: the authorities of Node. */
   readonly ca?: Uint8Array | undefined;
-  /** This client's certificate chain and its key, where the server asks for them. */
+  /** Certificate chain and key of this client, if the server asks for them. */
   readonly cert?: Uint8Array | undefined;
   readonly key?: Uint8Array | undefined;
-  /** Name expected in the server's certificate. Default: the endpoint's host. */
+  /** Expected name in the certificate of the server. Default: the host of the endpoint. */
   readonly serverName?: string | undefined;
 }
 
 /**
  * Where calls go.
- * - `any`: to the endpoints, in turn. A node that answers that another one holds the group is heeded: later calls of the
- *   group go there.
- * - `direct`: straight to the node that holds the group, of which the client keeps a table; to the endpoints while the holder
- *   is not known or cannot be reached. Saves the way over a proxy. Nodes must be reachable at the addresses that they tell
- *   each other (`taskmaster members` shows them), in plain text: with `tls` calls go to the endpoints.
+ * - `any`: to the endpoints, in turn. If a node names another node as the holder of a group, later calls for this group go to the
+ *   holder.
+ * - `direct`: to the holder of the group, without a proxy on the way. The client keeps a table of holders. While a holder is
+ *   unknown or unreachable, calls go to the endpoints. Nodes must be reachable in plain text at the addresses that
+ *   `taskmaster members` shows. With `tls` calls go to the endpoints.
  */
 export type Routing = 'any' | 'direct';
 
 /** How to reach nodes or proxies. */
 export interface GrpcOptions {
-  /** `host:port`, one or several. Calls go to those that are up, in turn. */
+  /** `host:port` of one or several nodes or proxies. Calls go to those that are up, in turn. */
   readonly endpoints: string | readonly string[];
-  /** Which of the endpoints, or which other nodes of their cluster, calls go to. Default `any`. */
+  /** Where calls go. Default `any`. */
   readonly routing?: Routing | undefined;
-  /** Encrypts, towards something in front of nodes that ends TLS. Default: plain text. */
+  /** TLS to a terminator in front of nodes or proxies. Default: plain text. */
   readonly tls?: TlsOptions | undefined;
   /**
-   * Credentials made by hand, instead of `tls`. They cannot be handed to another thread, so leases are renewed on the
-   * calling thread: a handler that blocks it longer than the lease loses the lease.
+   * gRPC channel credentials instead of `tls`. They cannot be sent to another thread, so this thread renews the leases: a handler
+   * that blocks it for longer than the lease duration loses its lease.
    */
   readonly credentials?: ChannelCredentials | undefined;
-  /** Longest wait in `connect` for the first endpoint. Default 10 s. */
+  /** Longest wait of `connect` for the first connection. Default 10 s. */
   readonly connectTimeout?: Duration | undefined;
-  /** Joins concurrent updates and leases into the messages of one stream for each connection. Default true. */
+  /** Whether updates and leases go over one stream per connection, several in a message. Default true. */
   readonly useStream?: boolean | undefined;
-  /** Most unanswered calls on one stream; more wait their turn. Waiting leases do not count. Default 4,096. */
+  /** Largest number of unanswered calls on one stream, without waiting leases. Further calls wait. Default 4,096. */
   readonly maxCallsInFlight?: number | undefined;
-  /** Called when an endpoint, or a node that calls are routed to, comes up, the first time too, and when it is lost. */
+  /** Called when the connection to an endpoint or to a holder is up, also for the first time, and when it is lost. */
   readonly onReconnected?: ((event: ReconnectEvent) => void) | undefined;
 }
 
-/** An endpoint came up or was lost. */
+/** The connection to an endpoint or to a holder is up or lost. */
 export interface ReconnectEvent {
   readonly endpoint: string;
   readonly state: 'lost' | 'connected';
@@ -113,7 +114,7 @@ export interface ReconnectEvent {
 /** Options of `connect`. */
 export interface ConnectOptions extends GrpcOptions, ClientOptions {}
 
-/** Client options, read and with defaults. */
+/** Client options with defaults. */
 export interface ClientSettings {
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
@@ -121,21 +122,19 @@ export interface ClientSettings {
   readonly onCallRetried: ((event: RetryEvent) => void) | undefined;
 }
 
+/** The options with defaults. @throws TypeError */
 export function clientSettings(options: ClientOptions): ClientSettings {
-  const retry = { ...defaultRetryPolicy, ...withoutUndefined(options.retry ?? {}) };
-  if (!Number.isInteger(retry.maxAttempts) || retry.maxAttempts < 1) {
-    throw new TypeError(`retry.maxAttempts: ${retry.maxAttempts} is not a whole number from 1`);
-  }
-  const worker: unknown = options.workerLabel ?? '';
-  if (typeof worker !== 'string') throw new TypeError('workerLabel: must be a string');
+  const workerLabel: unknown = options.workerLabel ?? '';
+  if (typeof workerLabel !== 'string') throw new TypeError('workerLabel: must be a string');
   return {
     timeoutMs: durationMs(options.timeout ?? '10s', 'timeout'),
-    retry,
-    workerLabel: worker,
+    retry: retryPolicy(options.retry),
+    workerLabel,
     onCallRetried: options.onCallRetried,
   };
 }
 
+/** The endpoints of an option as a list. @throws TypeError if there is none, or one is empty. */
 export function endpointList(endpoints: string | readonly string[]): readonly [string, ...string[]] {
   const given: unknown = typeof endpoints === 'string' ? endpoints.split(',') : endpoints;
   const list = Array.isArray(given) ? given.map((one: unknown) => (typeof one === 'string' ? one.trim() : '')) : [];
@@ -146,13 +145,7 @@ export function endpointList(endpoints: string | readonly string[]): readonly [s
   return [first, ...rest];
 }
 
-function withoutUndefined<T extends object>(options: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
-    [Key in keyof T]?: NonNullable<T[Key]>;
-  };
-}
-
-/** Runs a caller's hook. What it throws is an error of the caller's own, and must not change what the client does. */
+/** Runs a hook of the caller. Its errors become uncaught exceptions and do not change what the client does. */
 export function callHook<Args extends readonly unknown[]>(
   hook: ((...args: Args) => void) | undefined,
   ...args: Args

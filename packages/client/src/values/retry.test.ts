@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { connectionLost, overloaded } from '../testing/fake-transport.ts';
 import { makeError, type TaskMasterError } from './errors.ts';
-import { backoffBound, decideRetry, defaultRetryPolicy, type FailedAttempt, type RetryDecision } from './retry.ts';
+import { backoffBound, decideRetry, type FailedAttempt, type RetryDecision, retryPolicy } from './retry.ts';
 
-const policy = { maxAttempts: 3, initialBackoffMs: 100, maxBackoffMs: 1_000 };
+const policy = retryPolicy({ maxAttempts: 3, backoff: { initial: 100, max: '1s' } });
 const half = (): number => 0.5;
 
 function decide(failed: Partial<FailedAttempt> & { error: TaskMasterError }): RetryDecision {
@@ -67,11 +67,18 @@ describe('the wait before a repetition', () => {
   });
 });
 
+test.each([
+  [{ maxAttempts: 0 }, 'retry.maxAttempts: 0 is not a whole number from 1'],
+  [{ maxAttempts: 1.5 }, 'retry.maxAttempts: 1.5 is not a whole number from 1'],
+  [{ backoff: { initial: -1 } }, 'retry.backoff.initial: -1 is not a number of ms'],
+  [{ backoff: { max: Number.NaN } }, 'retry.backoff.max: NaN is not a number of ms'],
+])('the policy %j is refused', (options, message) => expect(() => retryPolicy(options)).toThrow(message));
+
 test('by default a call outlasts the restart of a node', () => {
-  const { maxAttempts, initialBackoffMs, maxBackoffMs } = defaultRetryPolicy;
+  const { maxAttempts, backoffInitialMs, backoffMaxMs } = retryPolicy();
   let meanMs = 0;
   for (let failures = 1; failures < maxAttempts; failures++) {
-    meanMs += backoffBound(failures, initialBackoffMs, maxBackoffMs) / 2;
+    meanMs += backoffBound(failures, backoffInitialMs, backoffMaxMs) / 2;
   }
   expect(meanMs).toBeGreaterThan(4_000);
   expect(meanMs).toBeLessThan(10_000);

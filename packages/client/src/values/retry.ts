@@ -1,50 +1,70 @@
 import { status } from '@grpc/grpc-js';
 import type { Reason } from '@taskmaster/proto';
+import { type Duration, durationMs } from './duration.ts';
 import { isOfGroup, NOT_HOLDER, type TaskMasterError } from './errors.ts';
 
-/** When a failed call is repeated. */
+/** When the client repeats a failed call. */
 export interface RetryOptions {
-  /** Attempts of one call, the first included. Default 10; 1: never repeat. The call's deadline ends them too. */
+  /** Attempts of one call, the first one included. Default 10. 1: no repetition. The deadline of the call ends them too. */
   readonly maxAttempts?: number | undefined;
-  /** Bound of the wait after the first failed attempt, in ms; doubles with every further one. Default 50. */
-  readonly initialBackoffMs?: number | undefined;
-  /** Largest bound of a wait, in ms. Default 2,000. */
-  readonly maxBackoffMs?: number | undefined;
+  /**
+   * Wait before the next attempt: up to `initial` (default 50 ms) after the first failed attempt, doubling up to `max`
+   * (default 2 s), with full jitter.
+   */
+  readonly backoff?: { readonly initial?: Duration | undefined; readonly max?: Duration | undefined } | undefined;
 }
 
-export type RetryPolicy = Required<{ [Key in keyof RetryOptions]: NonNullable<RetryOptions[Key]> }>;
-
-/** With the deadline of 10 s these outlast the few seconds that a node needs to restart. */
-export const defaultRetryPolicy: RetryPolicy = { maxAttempts: 10, initialBackoffMs: 50, maxBackoffMs: 2_000 };
+/** Retry options with defaults. */
+export interface RetryPolicy {
+  readonly maxAttempts: number;
+  readonly backoffInitialMs: number;
+  readonly backoffMaxMs: number;
+}
 
 /**
- * What repeating a call can do.
- * - `read`: nothing, ever.
- * - `harmless`: leases: what a lost reply leased comes back when that lease expires.
- * - `once`: updates with a request id. The node applies them once, as long as it remembers the id.
- * - `unsafe`: anything else. Repeated only when the failed attempt is known to have changed nothing.
- * - `operator`: as `unsafe`, but a member that does not answer is for the operator to know, at once.
+ * The policy that the options give. With the default deadline of 10 s the default policy outlasts the few seconds in which a
+ * node restarts.
+ * @throws TypeError
+ */
+export function retryPolicy({ maxAttempts = 10, backoff = {} }: RetryOptions = {}): RetryPolicy {
+  if (!Number.isInteger(maxAttempts) || maxAttempts < 1) {
+    throw new TypeError(`retry.maxAttempts: ${maxAttempts} is not a whole number from 1`);
+  }
+  return {
+    maxAttempts,
+    backoffInitialMs: durationMs(backoff.initial ?? 50, 'retry.backoff.initial'),
+    backoffMaxMs: durationMs(backoff.max ?? '2s', 'retry.backoff.max'),
+  };
+}
+
+/**
+ * How safe it is to repeat a call.
+ * - `read`: always safe.
+ * - `harmless`: leases. Tasks of a lost reply are available again when their leases expire.
+ * - `once`: updates with a request id. The node applies them once within the window of request ids.
+ * - `unsafe`: all other calls. Repeated only if the failed attempt changed nothing.
+ * - `operator`: as `unsafe`, but not repeated while a member does not answer, so that the operator learns of it at once.
  */
 export type Repetition = 'read' | 'harmless' | 'once' | 'unsafe' | 'operator';
 
 /**
- * How long after its first attempt an update with a request id is repeated at most, in ms. Nodes remember ids for 2
- * minutes by default; the rest is for the repetition's own way.
+ * How long after its first attempt an update with a request id may be repeated, in ms. Nodes remember ids for 2 minutes by default;
+ * the rest is for the transmission.
  */
 const REQUEST_ID_REPEAT_MS = 100_000;
 
-/** So many nodes in a row are believed when they say who holds a group. More means that it moves: that takes a moment. */
+/** Attempts that go at once to the holder that a node names. After more of them the group probably moves. */
 const FOLLOWED = 2;
 const HOLDER_UNREACHABLE = 'HOLDER_UNREACHABLE' satisfies Reason;
 
 export interface FailedAttempt {
   readonly error: TaskMasterError;
-  /** From 1. */
+  /** Number of the attempt, from 1. */
   readonly attempt: number;
   readonly repetition: Repetition;
-  /** Since the first attempt, in ms. */
+  /** Time since the first attempt, in ms. */
   readonly elapsedMs: number;
-  /** Until the call's deadline, in ms. */
+  /** Time until the deadline of the call, in ms. */
   readonly remainingMs: number;
   /** Whether the next attempt goes to another node than the failed one. */
   readonly elsewhere: boolean;
@@ -58,14 +78,14 @@ const giveUp: RetryDecision = { kind: 'give-up' };
 export function decideRetry(failed: FailedAttempt, policy: RetryPolicy, random: () => number): RetryDecision {
   const { error, attempt } = failed;
   if (!error.retryable || !mayRepeat(failed)) return giveUp;
-  // Going where a node says is part of the attempt; how that node is reached is the transport's business.
+  // The transport knows the holder from now on, so the next attempt goes there without a delay.
   const isTold = error.reason === NOT_HOLDER && error.metadata.holder !== undefined;
   if (isTold && attempt <= FOLLOWED && failed.remainingMs > 0) return { kind: 'retry', afterMs: 0 };
   if (attempt >= policy.maxAttempts) return giveUp;
-  const bound = backoffBound(attempt, policy.initialBackoffMs, policy.maxBackoffMs);
-  // What a node that is starting or stopping asks for does not concern the others.
+  const bound = backoffBound(attempt, policy.backoffInitialMs, policy.backoffMaxMs);
+  // The delay that a starting or stopping node asks for does not apply to other nodes.
   const leftAlone = failed.elsewhere && error.code === status.UNAVAILABLE && !isOfGroup(error);
-  // The node's wish is a lower bound; the jitter on top keeps clients from coming back all at once.
+  // The delay of the node is the least delay. Jitter is added, so that clients do not return at the same time.
   const afterMs = (leftAlone ? 0 : (error.retryDelayMs ?? 0)) + random() * bound;
   return afterMs < failed.remainingMs ? { kind: 'retry', afterMs } : giveUp;
 }
@@ -86,7 +106,7 @@ function mayRepeat({ error, repetition, elapsedMs }: FailedAttempt): boolean {
   }
 }
 
-/** Bound of the wait after the `failures`-th failure: exponential. Full jitter picks uniformly below it. */
+/** Longest backoff after the given number of failures. Full jitter picks a uniform value below it. */
 export function backoffBound(failures: number, initialMs: number, maxMs: number): number {
   return Math.min(maxMs, initialMs * 2 ** Math.min(failures - 1, 52));
 }

@@ -12,18 +12,19 @@ export interface RunTaskParts<T> {
   readonly context: ClientContext;
   readonly handler: Handler<T>;
   readonly settings: WorkerSettings<T>;
-  /** Aborted when the worker stops and waits no longer: failures are its doing, not the task's. */
+  /** Aborted when the time of a stop is over. Later failures do not count as attempts. */
   readonly giveUp: AbortSignal;
 }
 
-/** Works on one task and settles it, whatever its handler does. Never rejects: hooks hear of what goes wrong. */
+/** Runs the handler of a task, then completes or releases the task. Never rejects: hooks get the errors. */
 export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise<void> {
   const { hooks } = parts.settings;
   const lease = task[LEASE];
   lease.onLost((error) => callHook(hooks.onLeaseLost, task, error));
   let result: HandlerResult | undefined;
   try {
-    void task.data; // A payload that cannot be read fails the attempt before the handler does half of its work.
+    // Read first, so that a payload that cannot be read fails the attempt before the handler starts.
+    void task.data;
     result = (await parts.handler(task)) ?? undefined;
   } catch (error) {
     callHook(hooks.onAttemptFailed, error, task);
@@ -31,11 +32,11 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
     return;
   }
   if (!lease.isHeld) {
-    // Settled by the handler itself, or lost, which onLeaseLost has heard of.
+    // The handler has settled the task, or the lease is lost and onLeaseLost was called.
     if (lease.lostTo === undefined && result?.enqueue !== undefined) {
       callHook(
         hooks.onAttemptFailed,
-        new TypeError('the handler settled its task itself, so its result is not enqueued'),
+        new TypeError('the handler has completed or released its task, so its result is not enqueued'),
         task,
       );
     }
@@ -46,7 +47,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
   } catch (error) {
     if (lease.lostTo !== undefined) return;
     callHook(hooks.onAttemptFailed, error, task);
-    // Data that cannot be enqueued is the handler's failure; for the rest the lease runs out, and the task comes back.
+    // Tasks that cannot be enqueued are a failure of the handler. After other errors the task is available when its lease ends.
     if (isTaskMasterError(error) && error.code !== status.INVALID_ARGUMENT) lease.letGo();
     else await failTask(parts, task);
     return;
@@ -54,7 +55,7 @@ export async function runTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): P
   callHook(hooks.onTaskCompleted, task);
 }
 
-/** Gives a task back whose attempt failed. */
+/** Releases a task whose attempt failed. */
 async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise<void> {
   const { context, settings } = parts;
   const lease = task[LEASE];
@@ -68,7 +69,7 @@ async function failTask<T>(parts: RunTaskParts<T>, task: LeasedTask<T>): Promise
       await task.release({ delay: bound * context.random() });
     }
   } catch (error) {
-    // What the worker lost meanwhile is not its to release; the rest comes back when the lease ends.
+    // A lost task cannot be released. After other errors the task is available when its lease ends.
     if (lease.lostTo === undefined) callHook(settings.hooks.onAttemptFailed, error, task);
     lease.letGo();
   }

@@ -25,18 +25,18 @@ type WorkerState =
   | { readonly kind: 'idle' }
   /** Leases and handles tasks. */
   | { readonly kind: 'running'; readonly leasing: AbortController; readonly feeding: Promise<void> }
-  /** Leases no more; waits for what runs. */
+  /** Leases no more and waits for running handlers. */
   | { readonly kind: 'stopping'; readonly stopped: Promise<void> }
   | { readonly kind: 'stopped' };
 
 const LEASE_RETRY_INITIAL_MS = 100;
 const LEASE_RETRY_MAX_MS = 10_000;
-/** How long handlers may take to end once their signals are aborted, in ms. */
+/** How long handlers may run after their signals are aborted, in ms. */
 const ABORTED_MS = 1_000;
 
 /**
- * Leases tasks, hands them to a handler, completes them, and gives back those that failed; keeps leases alive meanwhile.
- * Made by `client.worker()`; runs once.
+ * Leases tasks, runs a handler for each, and completes them, or releases them after a failure. It renews their leases meanwhile.
+ * `client.worker()` makes one. A worker can be started once.
  */
 export class Worker<T> implements AsyncDisposable {
   readonly #context: ClientContext;
@@ -52,33 +52,33 @@ export class Worker<T> implements AsyncDisposable {
   #meanTaskMs: number | undefined;
   #wake: (() => void) | undefined;
 
-  /** Not for callers: `client.worker()` makes one. */
+  /** Internal: use `client.worker()`. */
   constructor(context: ClientContext, queues: readonly QueueRef<T>[], handler: Handler<T>, options: WorkerOptions<T>) {
     this.#context = context;
     this.#queues = queues;
     this.#settings = workerSettings(options);
     this.#parts = { context, handler, settings: this.#settings, giveUp: this.#giveUp.signal };
-    // Whoever only calls start() hears of the error from onAttemptFailed.
+    // After start() the error goes to onAttemptFailed only.
     this.#finished.promise.catch(() => {});
   }
 
-  /** Tasks being handled now. */
+  /** Number of tasks that are handled now. */
   get active(): number {
     return this.#running.size;
   }
 
-  /** Begins to lease and handle tasks. @throws TypeError when the worker was started before. */
+  /** Starts to lease and handle tasks. @throws TypeError if the worker was started before. */
   start(): void {
-    if (this.#state.kind !== 'idle') throw new TypeError('a worker is started once');
+    if (this.#state.kind !== 'idle') throw new TypeError('the worker was started before');
     const leasing = new AbortController();
     this.#context.workers.add(this);
     this.#state = { kind: 'running', leasing, feeding: this.#feed(leasing.signal) };
   }
 
   /**
-   * Runs until the signal is aborted or `stop()` is called; resolves when nothing runs any more.
-   * @throws InvalidRequestError when the node refuses what the worker asks for, such as a queue with a wrong name; Cancelled when
-   * the client was closed before.
+   * Runs until the signal is aborted or `stop()` is called. Resolves when all handlers have ended.
+   * @throws InvalidRequestError if the node refuses the lease requests, for example because of the name of a queue;
+   * CancelledError if the client was closed before.
    */
   async run(options: RunOptions = {}): Promise<void> {
     const { signal, stopTimeout } = options;
@@ -94,11 +94,12 @@ export class Worker<T> implements AsyncDisposable {
   }
 
   /**
-   * Leases no more, gives back at once what was not begun, and waits for what runs. After `timeout` (default 30 s) the
-   * signals of tasks that still run are aborted. A handler that then returns completes its task; one that throws gives it
-   * back, as does the worker itself for one that goes on for another second. No attempt that ends so counts. Resolves at
-   * most 3 s after the timeout, whatever handlers and nodes do; called again, the shorter time counts. Harmless when the
-   * worker does not run.
+   * Leases no more tasks, releases prefetched tasks, and waits for running handlers. After `timeout` (default 30 s) it aborts the
+   * signals of running tasks. If a handler then returns, its task is completed. If it throws, or still runs a second later, its
+   * task is released, and the attempt does not count.
+   *
+   * Resolves at most 3 s after the timeout. If `stop` is called again, the shorter timeout counts. It does nothing if the worker
+   * does not run.
    */
   async stop(options: StopOptions = {}): Promise<void> {
     const timeoutMs = durationMs(options.timeout ?? DEFAULT_STOP_TIMEOUT, 'timeout');
@@ -114,7 +115,7 @@ export class Worker<T> implements AsyncDisposable {
     return this.stop();
   }
 
-  /** Begins to stop, unless that was done before. Resolves when nothing runs any more. */
+  /** Starts the stop if it has not begun. Resolves when all handlers have ended. */
   #stopped(): Promise<void> {
     const state = this.#state;
     switch (state.kind) {
@@ -162,7 +163,7 @@ export class Worker<T> implements AsyncDisposable {
     return giveBack(this.#context, unbegun);
   }
 
-  /** Their handlers do not end. What they still want of their tasks is refused here. */
+  /** Releases tasks whose handlers do not end. The leases are lost first, so that these handlers cannot settle their tasks. */
   #giveBackRunning(): Promise<void> {
     const held = [...this.#running].filter((task) => task[LEASE].isHeld);
     for (const task of held) task[LEASE].lose(stopped());
@@ -191,10 +192,10 @@ export class Worker<T> implements AsyncDisposable {
       try {
         const tasks = await leaseUntilSettled(this.#context, this.#queues, {
           max: Math.min(free, limits.leaseTasks),
-          leaseDuration: settings.leaseMs,
+          leaseDuration: settings.leaseDurationMs,
           wait: settings.waitMs,
           maxPid: settings.maxPid,
-          workerLabel: settings.name,
+          workerLabel: settings.workerLabel,
           signal,
         });
         failures = 0;
@@ -203,7 +204,7 @@ export class Worker<T> implements AsyncDisposable {
         if (signal.aborted) return;
         const error = asTaskMasterError(thrown);
         callHook(settings.hooks.onAttemptFailed, error, undefined);
-        // The request is wrong, or the client is closed: trying again is of no use.
+        // The request is wrong, or the client is closed, so a repetition would fail too.
         if (error.code === status.INVALID_ARGUMENT || error.code === status.CANCELLED) {
           this.#finished.reject(error);
           void this.stop();
@@ -215,17 +216,17 @@ export class Worker<T> implements AsyncDisposable {
     }
   }
 
-  /** How many more tasks to lease now. */
+  /** Number of tasks to lease now. */
   #room(): number {
     const { concurrency, prefetch } = this.#settings;
     const ahead = prefetchFor(this.#meanTaskMs, concurrency, prefetch);
-    // Leased ahead by halves, not one for each task that ends: requests for many tasks cost hardly more than for one.
+    // Prefetch when half of it is used up, because a request for many tasks costs hardly more than for one.
     if (this.#buffered.length > ahead / 2) return 0;
     return concurrency + ahead - this.#running.size - this.#buffered.length;
   }
 
   #accept(tasks: readonly LeasedTask<T>[]): void {
-    // Kept from now on: those that wait for their turn must not run out either.
+    // Renew the leases of waiting tasks too.
     this.#context.keeper.keep(
       tasks.map((task) => task[LEASE]),
       this.#settings.maxLeaseMs,

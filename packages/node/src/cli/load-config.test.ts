@@ -67,7 +67,7 @@ describe('settings', () => {
     ['2 GiB', 2 * 1024 ** 3],
     ['1048576', 1024 ** 2],
   ])('may say sizes as %s', (text, expected) => {
-    expect(from({ flags: new Map([['store.cacheBytes', text]]) }).store.cacheBytes).toBe(expected);
+    expect(from({ flags: new Map([['store.blockCacheBytes', text]]) }).store.blockCacheBytes).toBe(expected);
   });
 });
 
@@ -75,12 +75,12 @@ describe('wrong settings', () => {
   test('are reported all at once, with where they come from', () => {
     const file = fileOf('durability: maybe\nengine: { cacheBytes: 64MB, cachebytes: 1 }\ngrpc: { reflection: 3 }\n');
     const env = { TASKMASTER_GRPC_PORT: '70000' };
-    expect(problemsOf({ file, env, flags: new Map([['stopGraceMs', 'soon']]) })).toEqual([
+    expect(problemsOf({ file, env, flags: new Map([['shutdownTimeoutMs', 'soon']]) })).toEqual([
       'grpcPort: must be a whole number from 0 to 65535, not "70000" (from TASKMASTER_GRPC_PORT)',
-      'stopGraceMs: must be a number of ms from 0 to 600000, not "soon" (from --stop-grace-ms)',
+      'shutdownTimeoutMs: must be a number of ms from 0 to 600000, not "soon" (from --shutdown-timeout-ms)',
       `durability: must be one of synced, relaxed, not "maybe" (from ${file})`,
-      `engine.cacheBytes: must be a number of bytes (64MiB is one, too) from 1048576 to 68719476736, not "64MB" (from ${file})`,
-      `engine.cachebytes: no such setting (in ${file})`,
+      `engine.cacheBytes: must be a number of bytes (such as 64MiB) from 1048576 to 68719476736, not "64MB" (from ${file})`,
+      `engine.cachebytes: unknown setting (in ${file}). Did you mean engine.cacheBytes?`,
       `grpc.reflection: must be true or false, not 3 (from ${file})`,
     ]);
   });
@@ -89,9 +89,9 @@ describe('wrong settings', () => {
     ['empty', '', { TASKMASTER_DATA_DIR: '' }, 'dataDir: must not be empty'],
     [
       'contradictory',
-      'engine: { refillMinTasks: 9, refillMaxTasks: 8 }',
+      'engine: { minRefillTasks: 9, maxRefillTasks: 8 }',
       {},
-      'engine.refillMinTasks: must not be more',
+      'engine.minRefillTasks: must not be more',
     ],
     ['a list instead of a section', 'engine: [1]', {}, 'engine: '],
     ['not YAML', 'a: [', {}, 'node.yaml: '],
@@ -113,6 +113,30 @@ describe('wrong settings', () => {
     expect(problemsOf({ file })).toEqual([`join: ${problem} (from ${file})`]);
   });
 
+  test.each([
+    ['grpcport: 1', 'grpcport', 'grpcPort'],
+    ['cacheBytes: 1', 'cacheBytes', 'engine.cacheBytes'],
+    ['engine: { maxInflightRequest: 1 }', 'engine.maxInflightRequest', 'engine.maxInFlightRequests'],
+    ['enginee: { cacheBytes: 1 }', 'enginee', undefined],
+    ['colour: red', 'colour', undefined],
+  ])('may have a name with a typing error: %s', (content, name, nearest) => {
+    const file = fileOf(content);
+    const hint = nearest === undefined ? '' : `. Did you mean ${nearest}?`;
+    expect(problemsOf({ file })).toEqual([`${name}: unknown setting (in ${file})${hint}`]);
+  });
+
+  test('may be a variable with a typing error; variables with quite other names are ignored', () => {
+    const others = {
+      TASKMASTER_SERVICE_HOST: '10.0.0.1',
+      TASKMASTER_PORT: 'tcp://10.0.0.1:7400',
+      TASKMASTER_QUEUE: 'q',
+    };
+    expect(from({ env: others })).toEqual(completeConfig({}));
+    expect(problemsOf({ env: { ...others, TASKMASTER_DATADIR: '/data' } })).toEqual([
+      'TASKMASTER_DATADIR: unknown setting (in the environment). Did you mean TASKMASTER_DATA_DIR?',
+    ]);
+  });
+
   test('may be a file that is not there', () => {
     expect(problemsOf({ file: join(dir, 'nope.yaml') })[0]).toContain('cannot be read');
   });
@@ -120,6 +144,6 @@ describe('wrong settings', () => {
 
 test('relaxed durability carries its interval to the engine', () => {
   expect(engineConfigOf(completeConfig({})).durability).toEqual({ kind: 'synced' });
-  const relaxed = completeConfig({ durability: 'relaxed', durabilityFlushMs: 50 });
+  const relaxed = completeConfig({ durability: 'relaxed', durabilityFlushIntervalMs: 50 });
   expect(engineConfigOf(relaxed).durability).toEqual({ kind: 'relaxed', flushIntervalMs: 50 });
 });

@@ -1,5 +1,5 @@
 import { type SettingsTable, settingsTable } from '@taskmaster/server/program';
 import { configSchema, type NodeConfig } from '../config.ts';
 
-/** Of a node. */
+/** The settings of a node. */
 export const nodeSettings: SettingsTable<NodeConfig> = settingsTable(configSchema, 'a TaskMaster node');

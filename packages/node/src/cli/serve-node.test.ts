@@ -1,8 +1,9 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { type Command, memoryBoundsOf, readyLine, runCommand } from '@taskmaster/proxy/testing';
 import { aLease, anEnqueue, anUpdate, grpcClient } from '@taskmaster/server/testing';
@@ -39,6 +40,26 @@ describe('taskmaster-node', () => {
     for (const chosen of ['--max-semi-space-size=4', '--max_semi_space_size=4']) {
       expect(await boundsOf(chosen)).toEqual([...old, chosen, 'MALLOC_ARENA_MAX=2']);
     }
+  });
+
+  test('checks its settings and the files that they name, without a start', async () => {
+    using dir = temporaryDirectory();
+    const keyFile = join(dir.path, 'keys');
+    writeFileSync(keyFile, 'a key of more than sixteen characters\n');
+    const check = async (...args: string[]) => {
+      using checking = command('config', 'check', ...args);
+      if (checking.child.stdout === null) throw new TypeError('the child has no standard output');
+      const [{ code, stderr }, stdout] = await Promise.all([checking.ended, text(checking.child.stdout)]);
+      return { code, stderr, stdout };
+    };
+    const right = await check(`--cluster-key-file=${keyFile}`, '--grpc-port=7500');
+    expect(right).toMatchObject({ code: 0 });
+    expect(right.stdout).toContain('grpcPort: 7500 (default: 7400)');
+    expect(right.stdout).not.toContain('sixteen');
+    writeFileSync(keyFile, 'short\n');
+    const wrong = await check(`--cluster-key-file=${keyFile}`);
+    expect(wrong).toMatchObject({ code: 2 });
+    expect(wrong.stderr).toContain('shorter than 16 characters');
   });
 
   test('says where it serves, serves, and ends cleanly when told to', async () => {
@@ -81,7 +102,7 @@ describe('taskmaster-node', () => {
     taken.close();
     expect(code).toBe(1);
     expect(stderr).toBe(
-      `taskmaster-node: port ${port} of 127.0.0.1 is in use: stop what listens there, or choose another with --http-port\n`,
+      `taskmaster-node: port ${port} of 127.0.0.1 is in use: stop the program that listens there, or choose another port with --http-port\n`,
     );
   });
 

@@ -7,26 +7,25 @@ import { type RunningMember, type RunningNode, startNode } from '../node.ts';
 
 export interface ServeOptions {
   readonly config: NodeConfig;
-  /** The router of a member of a cluster. */
-  /** Says that it is ready in a line of JSON, for programs. */
+  /** Report the state of the node as one line of JSON, for programs. */
   readonly json: boolean;
 }
 
-/** Why a node ends. */
-type Why = 'told' | 'left' | 'barred';
+/** Why a node ends. `barred`: it was removed, or its data directory is an older copy. */
+type EndReason = 'signal' | 'left' | 'barred';
 
-/** Other members answer sooner, where they are there. */
-const WAIT_UNSAID_MS = 2_500;
+/** A node that is not confirmed by then reports what it waits for. Running members usually answer earlier. */
+const REPORT_WAIT_AFTER_MS = 2_500;
 
-/** Runs a node until it is told to stop. Resolves with the exit code of the process. */
+/** Runs a node until a signal stops it, it leaves its cluster or it is removed. Resolves with the exit code of the process. */
 export async function serve({ config, json }: ServeOptions): Promise<number> {
   const log = createLogger(config.logLevel);
-  // The process still ends, as it must when it does not know its own state; a restart finds everything on disk.
-  process.on('uncaughtExceptionMonitor', (err) => log.fatal({ err }, 'unexpected error: the node ends'));
+  // The process still ends: after an unexpected error its state is unknown. A restart recovers from disk.
+  process.on('uncaughtExceptionMonitor', (err) => log.fatal({ err }, 'unexpected error: the node exits'));
 
   const starting = new AbortController();
-  const told = untilSignal((signal) => {
-    log.info({ signal }, 'stopping; a second signal ends the node at once');
+  const stopSignal = untilSignal((signal) => {
+    log.info({ signal }, 'shutting down; a second signal exits at once');
     starting.abort();
   });
   let node: RunningNode;
@@ -38,28 +37,32 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
     process.stderr.write(`taskmaster-node: ${explainStartError(error, config)}\n`);
     return 1;
   }
-  const why = await served(node, told, (waitsFor) => {
+  const reason = await served(node, stopSignal, (waitsFor) => {
     process.stdout.write(json ? stateJson(node, config, waitsFor) : stateText(node, config, waitsFor));
   });
-  if (why === 'told' && config.drainOnStop && node.member) await drain(node.member, config.cluster.drainTimeoutMs, log);
+  if (reason === 'signal' && config.drainOnShutdown && node.member)
+    await drain(node.member, config.cluster.drainTimeoutMs, log);
   await node.stop();
   log.info({}, 'stopped');
-  return why === 'barred' ? 1 : 0;
+  return reason === 'barred' ? 1 : 0;
 }
 
-/** Resolves with why the node is to end. `say` is told when it serves, and, with whom for, when it waits to. */
-async function served(node: RunningNode, told: Promise<void>, say: (waitsFor?: string) => void): Promise<Why> {
+/** Resolves with the reason to end. Calls `report` when the node serves, and before that if it waits for other members. */
+async function served(
+  node: RunningNode,
+  stopSignal: Promise<void>,
+  report: (waitsFor?: string) => void,
+): Promise<EndReason> {
   const { member } = node;
-  const isTold = told.then((): Why => 'told');
+  const isSignalled = stopSignal.then((): EndReason => 'signal');
   if (!member) {
-    say();
-    return isTold;
+    report();
+    return isSignalled;
   }
   const end = Promise.race([
-    isTold,
-    member.left.then((): Why => 'left'),
-    // An operator has written that off, or its data is old; the log says which.
-    member.barred.then((): Why => 'barred'),
+    isSignalled,
+    member.left.then((): EndReason => 'left'),
+    member.barred.then((): EndReason => 'barred'),
   ]);
   const patience = new AbortController();
   const first = await Promise.race([
@@ -68,28 +71,28 @@ async function served(node: RunningNode, told: Promise<void>, say: (waitsFor?: s
       () => 'confirmed' as const,
       () => end,
     ),
-    delay(WAIT_UNSAID_MS, 'waiting' as const, { signal: patience.signal }),
+    delay(REPORT_WAIT_AFTER_MS, 'waiting' as const, { signal: patience.signal }),
   ]);
   patience.abort();
   if (first === 'waiting') {
-    say(member.problem);
+    report(member.problem);
     member.confirmed.then(
-      () => say(),
-      // It ends.
+      () => report(),
+      // The node ends.
       () => {},
     );
   } else if (first === 'confirmed') {
-    say();
+    report();
   }
   return end;
 }
 
-/** A node that cannot hand everything over stops all the same: it keeps what it has, and goes on when it is started. */
+/** Tries to hand all partitions over. If that fails or takes too long, the node continues after its next start. */
 async function drain(member: RunningMember, withinMs: number, log: Log): Promise<void> {
   try {
     await member.drain(AbortSignal.timeout(withinMs));
   } catch (err) {
-    log.error({ err }, 'not everything was handed over; the node keeps the rest, and hands it over when it is started');
+    log.error({ err }, 'some partitions were not handed over; the node keeps them and continues after its next start');
   }
 }
 

@@ -40,7 +40,7 @@ describe('a cluster', () => {
     }
   });
 
-  test('moves nothing when a node crashes; it comes back with what it had', async () => {
+  test('moves nothing when a node crashes; the node returns with its partitions', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const before = cluster.shares();
@@ -64,7 +64,7 @@ describe('a cluster', () => {
     await expectEverywhere(cluster, ['1']);
   });
 
-  test('goes on where it was after all nodes lost their power', async () => {
+  test('has lost nothing after a power loss of all nodes', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const before = cluster.shares();
@@ -75,7 +75,7 @@ describe('a cluster', () => {
     await expectEverywhere(cluster, ['1']);
   });
 
-  test('heals after it was cut in two while a node joined', async () => {
+  test('recovers after the network was split while a node joined', async () => {
     const cluster = await clusterOf(['a', 'b']);
     await fill(cluster, '1');
     for (const pair of ['a>b', 'b>a', 'b>c', 'c>b']) cluster.cut.add(pair);
@@ -90,7 +90,7 @@ describe('a cluster', () => {
     for (const [id, { nodeId }] of agent.view.entries()) expect(nodeId).toBe(agent.desired[id]);
   });
 
-  test('refuses a second node of one name, and a node of another cluster', async () => {
+  test('refuses a second node with the same name, and a node of another cluster', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const { handlers } = cluster.node('a').agent;
     const member = {
@@ -102,15 +102,36 @@ describe('a cluster', () => {
       gossipAddress: 'x:2',
       removedBy: '',
     };
-    await expect(handlers.join({ clusterId: '', member })).rejects.toMatchObject({ reason: 'NAME_IN_USE' });
+    await expect(handlers.join({ clusterId: '', member, release: undefined })).rejects.toMatchObject({
+      reason: 'NAME_IN_USE',
+    });
     const stranger = { ...member, name: 'x' };
-    await expect(handlers.join({ clusterId: 'other', member: stranger })).rejects.toMatchObject({
+    await expect(handlers.join({ clusterId: 'other', member: stranger, release: undefined })).rejects.toMatchObject({
       reason: 'WRONG_CLUSTER',
     });
     expect([...cluster.node('a').agent.members.keys()].sort()).toEqual(['id-a', 'id-b']);
   });
 
-  test('has no member that only itself takes for active', async () => {
+  test('admits no node, and answers no proxy, that speaks a newer protocol only', async () => {
+    const cluster = await clusterOf(['a']);
+    const { handlers } = cluster.node('a').agent;
+    const member = {
+      ...{ nodeId: 'id-x', name: 'x', state: MemberState.MEMBER_STATE_JOINING, version: 1, removedBy: '' },
+      ...{ rpcAddress: 'x:1', gossipAddress: 'x:2' },
+    };
+    const newer = { version: '9.0.0', protocolMin: 7, protocolMax: 8 };
+    const refused = { reason: 'INCOMPATIBLE_RELEASE', message: expect.stringContaining('release 9.0.0') };
+    await expect(handlers.join({ clusterId: '', member, release: newer })).rejects.toMatchObject(refused);
+    const hello = { clusterId: '', from: '', knowledge: undefined };
+    await expect(handlers.exchange({ ...hello, release: newer })).rejects.toMatchObject(refused);
+    expect([...cluster.node('a').agent.members.keys()]).toEqual(['id-a']);
+    const both = { ...newer, protocolMin: 1 };
+    expect(await cluster.run(handlers.exchange({ ...hello, release: both }))).toMatchObject({
+      release: { protocolMin: 1 },
+    });
+  });
+
+  test('has no member that is active only in its own record', async () => {
     const cluster = await clusterOf(['a']);
     const [a, b] = [cluster.node('a'), cluster.add('b')];
     cluster.network.onArrival = ({ to, what, way }) => {
@@ -127,20 +148,20 @@ describe('a cluster', () => {
     await cluster.run(started);
   });
 
-  test('is not joined through a node that has left', async () => {
+  test('admits no node through a member that has left', async () => {
     const cluster = await clusterOf(['a', 'b']);
     await cluster.run(cluster.node('b').agent.drain());
     const member = {
       ...{ nodeId: 'id-x', name: 'x', state: MemberState.MEMBER_STATE_JOINING, version: 1, removedBy: '' },
       ...{ rpcAddress: 'x:1', gossipAddress: 'x:2' },
     };
-    const joined = cluster.run(cluster.node('b').agent.handlers.join({ clusterId: '', member }));
+    const joined = cluster.run(cluster.node('b').agent.handlers.join({ clusterId: '', member, release: undefined }));
     await expect(joined).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });
     await cluster.run(cluster.add('c').start());
     expect(cluster.node('c').agent.self?.state).toBe('active');
   });
 
-  test('is not joined through a node that is joining itself', async () => {
+  test('admits no node through a node that is still joining', async () => {
     const cluster = await clusterOf(['a']);
     const b = cluster.add('b');
     const started = b.start();
@@ -150,13 +171,13 @@ describe('a cluster', () => {
       ...{ rpcAddress: 'x:1', gossipAddress: 'x:2' },
     };
     expect(b.agent.self?.state).toBe('joining');
-    const joined = b.agent.handlers.join({ clusterId: '', member });
+    const joined = b.agent.handlers.join({ clusterId: '', member, release: undefined });
     await expect(cluster.run(joined)).rejects.toMatchObject({ reason: 'STARTING' });
     await cluster.run(started);
     expect(b.agent.self?.state).toBe('active');
   });
 
-  test('finds a member again that comes back elsewhere, also where gossip does not reach it', async () => {
+  test('finds a member that restarts at another address, even if gossip does not reach it', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const b = cluster.node('b');
     const version = b.agent.self?.version ?? 0;
@@ -168,14 +189,14 @@ describe('a cluster', () => {
         ...{ rpcAddress: 'elsewhere:1', gossipAddress: 'elsewhere:2', version: version + 1 },
       });
     }
-    // Alive, it is called where its gossip says it is.
+    // While it is alive, its gossip decides the address.
     expect(cluster.node('a').agent.addressOf('id-b')).toBe('b:1');
     await cluster.run(b.lose());
     await cluster.pass(10_000);
     expect(cluster.node('a').agent.addressOf('id-b')).toBe('elsewhere:1');
   });
 
-  test('passes on how much is in partitions, of the present holder only', async () => {
+  test('passes on the counts of partitions, but only those of the present holder', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     await cluster.pass(20_000);
@@ -185,7 +206,7 @@ describe('a cluster', () => {
     }
   });
 
-  test('says nothing new because of counts', async () => {
+  test('does not announce changed counts as news', async () => {
     const cluster = await clusterOf(['a', 'b']);
     await cluster.pass(20_000);
     const before = cluster.up.map(({ membership }) => membership.self.stateVersion);

@@ -1,6 +1,7 @@
-import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinResponse } from '@taskmaster/proto';
+import type { ExchangeRequest, ExchangeResponse, InventoryEntry, JoinResponse, MemberRelease } from '@taskmaster/proto';
 import {
   addressOf,
+  assertCompatible,
   Exchanger,
   epochBeyond,
   type Heard,
@@ -9,6 +10,7 @@ import {
   isRemoved,
   type MemberRecord,
   type Members,
+  releaseOf,
 } from '@taskmaster/server/cluster-view';
 import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import {
@@ -52,13 +54,13 @@ export interface AgentDeps {
   readonly random: Random;
   readonly log: Log;
   /** Maximum number of concurrent transfers from this node. */
-  readonly transfersAtOnce: number;
+  readonly maxConcurrentTransfers: number;
   /** gRPC addresses (`host:port`) of nodes to ask while gossip knows no live node. Default: none. */
   readonly contacts?: readonly string[];
 }
 
 /** The calls that other nodes make to an agent. Calls of hand-offs are in `TransferMethod`. */
-export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'giveUp';
+export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'removeMembers';
 
 /** A removed member is told of its removal this often. Most are dead and never answer; `Orphans` (O2) covers the rest. */
 const TELL_ATTEMPTS = 5;
@@ -81,9 +83,9 @@ export class ClusterAgent {
       if (nodeId !== this.nodeId) throw new Refusal('UNKNOWN_MEMBER', `this is node ${this.nodeId}, not ${nodeId}`);
       return { partitionsHeld: await this.leave() };
     },
-    giveUp: async ({ clusterId, nodeId, also, acceptLoss }) => {
+    removeMembers: async ({ clusterId, nodeId, also, acceptLoss }) => {
       this.#assertCluster(clusterId);
-      return this.removal.giveUp([nodeId, ...also], acceptLoss);
+      return this.removal.removeHere([nodeId, ...also], acceptLoss);
     },
   };
   /** Removes other members. */
@@ -126,11 +128,7 @@ export class ClusterAgent {
     this.#leaving = new Leaving({
       ...common,
       refuseArrivals: () => deps.handOffs.refuseArrivals(),
-      tellLeft: () =>
-        this.#joining.tellAs(
-          'left',
-          knowledge.others.map((record) => record.nodeId),
-        ),
+      tellLeft: () => this.#joining.tellLeft(),
     });
     this.#exchanger = new Exchanger({
       ...common,
@@ -140,7 +138,12 @@ export class ClusterAgent {
       learn: (heard, from) => knowledge.inTurn(() => knowledge.learn(heard, from)),
       onBeat: () => this.#look(),
     });
-    this.#joining = new Joining({ ...common, exchanger: this.#exchanger, stopping: this.#stopping.signal });
+    this.#joining = new Joining({
+      ...common,
+      exchanger: this.#exchanger,
+      release: this.#release,
+      stopping: this.#stopping.signal,
+    });
     const exchangeWithAll = async (ids: readonly string[]): Promise<boolean> =>
       (await Promise.all(ids.map(exchange))).every((answered) => answered);
     this.#leftTargets = new LeftTargets({
@@ -160,6 +163,7 @@ export class ClusterAgent {
       ...common,
       addressOf: (id) => this.addressOf(id),
       ownInventory: () => this.inventory(),
+      isSearching: () => this.#guard.isSearching,
       adopt: (records) => knowledge.inTurn(() => knowledge.adopt(records)),
       onChange: (listener) => this.onChange(listener),
       stopping: this.#stopping.signal,
@@ -219,7 +223,7 @@ export class ClusterAgent {
 
   /** Why this node commits nothing now, as text for operators; undefined while it commits. */
   get problem(): string | undefined {
-    return this.#guard.problem;
+    return this.#guard.problem && (this.#exchanger.incompatibility ?? this.#guard.problem);
   }
 
   inventory(): InventoryEntry[] {
@@ -291,14 +295,16 @@ export class ClusterAgent {
     await Promise.race([this.left, aborted(signal), aborted(this.#stopping.signal)]);
   }
 
-  async #tell({ clusterId, from, knowledge: heard }: ExchangeRequest): Promise<ExchangeResponse> {
+  async #tell({ clusterId, from, knowledge: heard, release: other }: ExchangeRequest): Promise<ExchangeResponse> {
     // A proxy may not know the cluster's id yet.
     if (clusterId !== '' || from !== '') this.#assertCluster(clusterId);
+    const release = this.#release;
+    assertCompatible(release, other);
     const { identity, partitionCount: partitions, clock } = this.#deps;
     const knowledge = this.#knowledge;
     return knowledge.inTurn(async () => {
       if (from !== '') await knowledge.learn(heard, from);
-      const self = { nodeId: this.nodeId, clusterId: identity.clusterId, mayCommit: this.mayCommit };
+      const self = { nodeId: this.nodeId, clusterId: identity.clusterId, mayCommit: this.mayCommit, release };
       return { ...self, knowledge: knowledge.tell(), partitions, nowMs: clock.now() };
     });
   }
@@ -307,6 +313,11 @@ export class ClusterAgent {
     const own = this.#deps.identity.clusterId;
     if (clusterId === own) return;
     throw new Refusal('WRONG_CLUSTER', `this is cluster ${own}, not ${clusterId}`);
+  }
+
+  /** What this node tells other members about its release. */
+  get #release(): MemberRelease {
+    return releaseOf(this.#deps.membership.self.version);
   }
 
   #locate(id: PartitionId): PartitionLocation | undefined {

@@ -4,7 +4,7 @@ import { SimCluster } from '../testing/sim-cluster.ts';
 
 const PARTITIONS = 64;
 
-/** A cluster with what its nodes tell people, as `node level message`. */
+/** A cluster and the log of its nodes, as lines `node level message`. */
 async function clusterOf(...names: string[]) {
   const said: string[] = [];
   const log = (node: string) => {
@@ -20,7 +20,7 @@ async function clusterOf(...names: string[]) {
   return { cluster, said };
 }
 
-test('a member that joins tells in a few lines what it takes over, and those that give it what they hand over', async () => {
+test('a member that joins logs in a few lines what it takes over; the others log what they hand over', async () => {
   const { cluster, said } = await clusterOf('a', 'b');
   await cluster.run(cluster.add('c').start());
   await cluster.pass(60_000);
@@ -29,12 +29,12 @@ test('a member that joins tells in a few lines what it takes over, and those tha
   expect(ofC[0]).toMatch(new RegExp(`^c info c takes ${share} partitions over, from a \\(\\d+\\), b \\(\\d+\\)$`));
   expect(ofC.at(-1)).toMatch(new RegExp(`^c info c has its share: ${share} partitions, 0 tasks, after \\d+\\.\\d s$`));
   expect(said).toContainEqual(expect.stringMatching(/^a info a hands \d+ partitions over, to c \(\d+\)$/));
-  // However many partitions there are.
+  // This does not depend on the number of partitions.
   expect(said.length).toBeLessThan(12);
   expect(said.filter((line) => !/^\w info /.test(line))).toEqual([]);
 });
 
-test('a member that leaves says so at its beginning and its end; nothing of it is a warning', async () => {
+test('a member that leaves logs the beginning and the end, without warnings', async () => {
   const { cluster, said } = await clusterOf('a', 'b', 'c');
   const share = cluster.shares().b;
   await cluster.run(cluster.node('b').agent.leave());
@@ -50,7 +50,7 @@ test('a member that leaves says so at its beginning and its end; nothing of it i
   expect(said.length).toBeLessThan(12);
 });
 
-test('a member that dies and comes back is told of once each', async () => {
+test('the death and the return of a member are logged once each', async () => {
   const { cluster, said } = await clusterOf('a', 'b', 'c');
   const share = cluster.shares().b;
   await cluster.run(cluster.node('b').lose());

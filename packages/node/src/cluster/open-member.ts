@@ -18,6 +18,8 @@ export interface MemberDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  /** Called after each completed hand-off, with the time that callers waited, in ms. */
+  readonly handedOver?: (frozenMs: number) => void;
 }
 
 export interface MemberSettings {
@@ -31,8 +33,8 @@ export interface MemberSettings {
   readonly keys: readonly string[];
   /** gRPC addresses to look for other members at, in addition to their last known addresses. */
   readonly join: readonly string[];
-  readonly transfersAtOnce: number;
-  readonly transferBytesPerSecond: number;
+  readonly maxConcurrentTransfers: number;
+  readonly maxTransferBytesPerSecond: number;
 }
 
 /** A node as a running member of its cluster. Disposing of it ends it like a crash: no partition moves. */
@@ -75,7 +77,7 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
   const membership = opened.use(
     await openGossip({
       self: {
-        ...{ nodeId, name, role: 'node', version, stateVersion: 1, incarnation: identity.boots },
+        ...{ nodeId, name, role: 'node', version, stateVersion: 1, incarnation: identity.startNumber },
         ...addressesAt(advertiseHost || listen.host, grpcPort, httpPort),
       },
       clusterId: identity.clusterId,
@@ -97,13 +99,13 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
   });
 
   let agent: ClusterAgent | undefined;
-  const { transfersAtOnce, transferBytesPerSecond: bytesPerSecond } = settings;
+  const { maxConcurrentTransfers, maxTransferBytesPerSecond: bytesPerSecond } = settings;
   const addressOf = (id: string): string | undefined => agent?.addressOf(id);
   const handOffs = new HandOffs({ ...deps, nodeId, addressOf, bytesPerSecond });
   agent = new ClusterAgent({
     ...deps,
     acceptedLossAt: await memberStore.readAcceptedLoss(),
-    ...{ identity, members, membership, handOffs, transfersAtOnce, contacts: settings.join },
+    ...{ identity, members, membership, handOffs, maxConcurrentTransfers, contacts: settings.join },
     partitionCount: partitions.count,
   });
   if (role.begins) {

@@ -3,18 +3,19 @@ import { describe, expect, test } from 'vitest';
 import { pidsOf } from '../testing/engine-harness.ts';
 import { SimCluster, type SimNode } from '../testing/sim-cluster.ts';
 
-/** CLUSTER_SEEDS looks further than the default run does; CLUSTER_FIRST_SEED begins elsewhere. */
+/** CLUSTER_SEEDS: number of seeds. CLUSTER_FIRST_SEED: the first one. */
 const SEEDS = Number(process.env.CLUSTER_SEEDS ?? 40);
 const FIRST = Number(process.env.CLUSTER_FIRST_SEED ?? 1);
 const STEPS = 40;
 const GROUPS = Array.from({ length: 12 }, (_, i) => `group-${i}`);
 const NAMES = ['a', 'b', 'c', 'd', 'e'];
 
-/** A cluster to which things happen, with callers who enqueue and complete all the time. */
+/** A cluster with random faults, while callers enqueue and complete tasks. */
 class FaultyRun {
   readonly cluster: SimCluster;
-  /** By queue: acknowledged and not completed, and those of which nobody knows. */
+  /** By group: tasks that were acknowledged and not completed. */
   readonly there = new Map<string, Set<string>>(GROUPS.map((group) => [group, new Set()]));
+  /** By group: tasks whose enqueue got no answer: they may exist. */
   readonly unknown = new Map<string, Set<string>>(GROUPS.map((group) => [group, new Set()]));
   readonly #completed = new Set<string>();
   #named = 0;
@@ -45,7 +46,7 @@ class FaultyRun {
     }
   }
 
-  /** Nobody but the holder serves, at any moment. */
+  /** At most one node may serve a partition at any time. */
   expectOneHolder(): void {
     for (let id = 0; id < this.cluster.partitions; id++) {
       expect(this.cluster.serving(id as PartitionId).length).toBeLessThan(2);
@@ -62,7 +63,7 @@ class FaultyRun {
     else if (chance < 0.95) cluster.cut.clear();
   }
 
-  /** Partitions move all the time, not only when nodes come and go. */
+  /** Moves a partition, because partitions must not only move when nodes join and leave. */
   #send(): void {
     const [from, to] = [this.#pick(this.cluster.up), this.#pick(this.cluster.up)];
     const held = from && this.#pick(from.partitions.held());
@@ -72,7 +73,7 @@ class FaultyRun {
   async #join(): Promise<void> {
     const name = NAMES[this.#next++] ?? 'z';
     const node = this.cluster.add(name);
-    // Where nobody can be reached it stays outside; it tries again when it is started again.
+    // If it reaches no member the start fails; the next start tries again.
     node.start().catch(() => {});
     await this.cluster.pass(1);
   }
@@ -93,7 +94,7 @@ class FaultyRun {
     if (this.#random.next() < 0.7) this.cluster.cut.add(`${to}>${from}`);
   }
 
-  /** Somebody enqueues, or leases and completes, wherever the group is. */
+  /** A caller enqueues a task, or leases and completes one, at the group's holder. */
   #call(): void {
     const group = this.#pick(GROUPS) ?? 'group-0';
     const node = this.#pick(this.cluster.up);
@@ -119,7 +120,7 @@ class FaultyRun {
   async #complete(node: SimNode, group: string): Promise<void> {
     const [task] = await node.h.lease(`${group}#q`, { for: 2_000 });
     if (!task) return;
-    // From here on it may be gone.
+    // From here on the task may be gone.
     this.there.get(group)?.delete(task.pid);
     this.unknown.get(group)?.add(task.pid);
     await node.h.update({ dequeue: [{ queue: `${group}#q`, pid: task.pid, token: task.token }] });
@@ -127,7 +128,7 @@ class FaultyRun {
     this.#completed.add(task.pid);
   }
 
-  /** Everything is well again: every node is back, and all that was acknowledged is where the ring wants it. */
+  /** Ends all faults and starts all nodes. Then every acknowledged task must be at the node that the ring assigns. */
   async verify(): Promise<void> {
     const { cluster } = this;
     cluster.heal();
@@ -142,7 +143,7 @@ class FaultyRun {
     }
     for (const group of GROUPS) {
       const holder = cluster.holderOf(group);
-      if (!holder) throw new Error(`nobody has ${group}`);
+      if (!holder) throw new Error(`no node serves ${group}`);
       const { available, leased } = await cluster.run(holder.h.counts(`${group}#q`));
       const found = pidsOf(await cluster.run(holder.h.lease(`${group}#q`, { max: 1000 })));
       expect(available + leased).toBe(found.length);
@@ -157,7 +158,7 @@ class FaultyRun {
 
 const isRefusal = (error: unknown): boolean => error instanceof Error && error.name.endsWith('Refusal');
 
-describe('a cluster to which anything happens', () => {
+describe('a cluster with random faults', () => {
   test.each(Array.from({ length: SEEDS }, (_, i) => FIRST + i))('loses nothing: seed %i', async (seed) => {
     const run = new FaultyRun(seed);
     await run.play();

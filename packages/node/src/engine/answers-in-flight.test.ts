@@ -40,7 +40,7 @@ function watchPayloads(store: Store | undefined): PayloadReads {
 }
 
 describe('payloads that are being read for answers', () => {
-  test('are bounded with many concurrent callers, and all callers get theirs', async () => {
+  test('are bounded with many concurrent callers, and every caller gets its answer', async () => {
     const { h, pids, read } = await withTasks(200);
     await using _ = h;
     let peak = 0;
@@ -98,7 +98,7 @@ describe('payloads that are being read for answers', () => {
     const began = h.clock.now();
     await h.clock.run(h.update({ renew: [{ queue: 'mail', pid: a?.pid ?? '', token: a?.token, for: 30_000 }] }));
     await h.clock.run(h.update({ dequeue: [{ queue: 'mail', pid: b?.pid ?? '', token: b?.token }] }));
-    expect(h.clock.now() - began, 'ms; what is read first takes 10').toBeLessThan(30);
+    expect(h.clock.now() - began, 'ms; the first read takes 10').toBeLessThan(30);
     await h.clock.run(Promise.all(callers), 60_000);
   });
 

@@ -18,14 +18,18 @@ export interface EngineConfig {
   /** How long a repeated request id gets the outcome of the first request. */
   readonly requestIdWindowMs: number;
   /** Memory for request ids; older ones within the window are looked up in the store. */
-  readonly requestIdBytes: number;
+  readonly requestIdCacheBytes: number;
   /** How often counters and minimum tickets are written (the paper, 5.3). */
   readonly checkpointIntervalMs: number;
   /** Smallest and largest number of tasks that one refill reads (the paper, 5.4.1). They are cached in one turn. */
-  readonly refillMinTasks: number;
-  readonly refillMaxTasks: number;
+  readonly minRefillTasks: number;
+  readonly maxRefillTasks: number;
   /** How long an empty queue's statistics are kept. */
-  readonly emptyQueueLingerMs: number;
+  readonly emptyQueueRetentionMs: number;
+  /** Partitions that are sent to backups at the same time. */
+  readonly maxConcurrentBackups: number;
+  /** Bytes per second of all backups together. 0: no limit. */
+  readonly maxBackupBytesPerSecond: number;
 }
 
 export const DEFAULT_ENGINE_CONFIG: EngineConfig = {
@@ -36,9 +40,11 @@ export const DEFAULT_ENGINE_CONFIG: EngineConfig = {
   maxInFlightBytes: 128 * 1024 * 1024,
   maxWaiters: 100_000,
   requestIdWindowMs: 2 * 60 * 1000,
-  requestIdBytes: 32 * 1024 * 1024,
+  requestIdCacheBytes: 32 * 1024 * 1024,
   checkpointIntervalMs: 500,
-  refillMinTasks: 100,
-  refillMaxTasks: 2_500,
-  emptyQueueLingerMs: 60_000,
+  minRefillTasks: 100,
+  maxRefillTasks: 2_500,
+  emptyQueueRetentionMs: 60_000,
+  maxConcurrentBackups: 4,
+  maxBackupBytesPerSecond: 64 * 1024 * 1024,
 };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { engineHarness, pidsOf } from '../testing/engine-harness.ts';
 
-const cold = { config: { cacheBytes: 1, refillMinTasks: 1 }, readMs: 20, syncMs: 5 };
+const cold = { config: { cacheBytes: 1, minRefillTasks: 1 }, readMs: 20, syncMs: 5 };
 
 describe('a stop', () => {
   test('answers waiting requests and refuses new ones; several calls share one stop', async () => {
@@ -71,7 +71,7 @@ describe('a caller that disconnects', () => {
     expect(pidsOf(await h.clock.run(h.lease('mail', { max: 3 })))).toEqual(['a', 'c']);
   });
 
-  test('receives no lease after a full disk either', async () => {
+  test('receives no lease after a full disk', async () => {
     await using h = await engineHarness({ syncMs: 5 });
     const abort = new AbortController();
     const lease = h.lease('mail', { wait: 60_000, signal: abort.signal });

@@ -51,7 +51,7 @@ const MAX_EMPTY_QUEUES = 10_000;
 /** Changed tasks whose rows `writeTasks` adds to one group. */
 const TASKS_PER_GROUP = 512;
 
-/** Told what happens to queues: `LeaseRequests`. */
+/** Receives the events of queues. Implemented by `LeaseRequests`. */
 export interface QueueListener {
   /** An atom made tasks available. */
   available(queue: Queue): void;
@@ -235,8 +235,8 @@ export class EngineState {
   }
 
   /** Follows the log of a partition: each atom that is committed from now on is added when the store shows all of it. */
-  followLog(id: PartitionId): LogTail {
-    return this.#tails.follow(id, this.ticketsOf(id).lastTicket);
+  followLog(id: PartitionId, maxBacklogBytes?: number): LogTail {
+    return this.#tails.follow(id, this.ticketsOf(id).lastTicket, maxBacklogBytes);
   }
 
   unfollowLog(tail: LogTail): void {
@@ -339,8 +339,8 @@ export class EngineState {
   dropEmpty(): void {
     const now = this.clock.now();
     for (const queue of this.#empty) {
-      const lingered = now - (queue.emptySince ?? now) >= this.config.emptyQueueLingerMs;
-      if (!lingered && this.#empty.size <= MAX_EMPTY_QUEUES) return;
+      const isOver = now - (queue.emptySince ?? now) >= this.config.emptyQueueRetentionMs;
+      if (!isOver && this.#empty.size <= MAX_EMPTY_QUEUES) return;
       // The rows of its last tasks may not be deleted yet.
       if (queue.hasRecent) continue;
       if (this.holdings.canCommit(queue.partition)) this.dropQueue(queue, false);

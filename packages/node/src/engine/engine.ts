@@ -38,6 +38,7 @@ import { listQueues, queueStats } from './operations/queue-stats.ts';
 import { Reaper } from './operations/reaper.ts';
 import { resetLeases } from './operations/reset-leases.ts';
 import { updateTasks } from './operations/update-tasks.ts';
+import { Backups } from './partitions/backup/backups.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
 import type { Queue } from './queues/queue.ts';
@@ -87,6 +88,7 @@ export class Engine implements TaskEngine {
   readonly #deps: OpenedDeps;
   /** The partitions that this engine holds. Only used in a cluster. */
   readonly partitions: Partitions;
+  readonly backups: Backups;
   readonly #counts = new Counts();
   readonly #admission: Admission;
   readonly #reaper: Reaper;
@@ -120,6 +122,11 @@ export class Engine implements TaskEngine {
       checkpointed: () => this.#checkpoint.catch(() => {}),
       rebuilt: () => this.#rebuiltMemory(),
       reap: () => this.#reapAll(),
+    });
+    const { maxConcurrentBackups, maxBackupBytesPerSecond, requestIdWindowMs } = deps.config;
+    this.backups = new Backups({
+      ...{ partitions: this.partitions, clock: deps.clock, random: deps.random, requestWindowMs: requestIdWindowMs },
+      ...{ maxConcurrent: maxConcurrentBackups, maxBytesPerSecond: maxBackupBytesPerSecond },
     });
   }
 
@@ -244,6 +251,8 @@ export class Engine implements TaskEngine {
       commits: log?.groups ?? 0,
       commitBytes: log?.bytes ?? 0,
       atoms: log?.atoms ?? 0,
+      runningBackups: this.backups.figures.running,
+      backupBytes: this.backups.figures.bytes,
       ...this.#counts,
     };
   }
@@ -259,6 +268,7 @@ export class Engine implements TaskEngine {
     for (const cancel of this.#cancelTimers.splice(0)) cancel();
     this.#rebuilt?.reject(notReady(this.#health));
     this.#leaseRequests?.dismiss();
+    await this.backups.stop();
     await this.#leasing.idle();
     await this.#admission.idle();
     await this.#showing;
@@ -358,7 +368,10 @@ export class Engine implements TaskEngine {
     // No unhandled rejection if no operation waits for it.
     this.#rebuilt.promise.catch(() => {});
     if (cause instanceof StoreFullError) {
-      this.#deps.log.warn({ err: cause }, 'a write found the disk full: going back to what is on disk');
+      this.#deps.log.warn(
+        { err: cause },
+        'the disk was full during a write: the state in memory is rebuilt from the disk',
+      );
       this.#health = { kind: 'starting' };
     } else {
       this.#fail(cause);

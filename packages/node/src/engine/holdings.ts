@@ -68,6 +68,11 @@ export class Holdings {
     return this.#byPartition.get(id)?.kind === 'serving' && this.#guard() === undefined;
   }
 
+  /** Undefined if the guard allows commits in this turn. Otherwise resolves when to look again, or rejects. */
+  get guarded(): Promise<void> | undefined {
+    return this.#guard();
+  }
+
   /** True if this node holds the partition, in any state. */
   holds(id: PartitionId): boolean {
     if (!this.#byPartition) return true;

@@ -13,11 +13,11 @@ const P = partitionOf('orders', 4) as PartitionId;
 const OTHER = 'mail#new';
 const PO = partitionOf('mail', 4) as PartitionId;
 const PIDS = ['1', '2', '3'];
-const LINGER_MS = 60_000;
+const RETENTION_MS = 60_000;
 const FULL = { reason: 'DISK_FULL' };
 
 async function opened(ids: readonly PartitionId[], options: HarnessOptions = {}): Promise<EngineHarness> {
-  const config = { partitions: 4, emptyQueueLingerMs: LINGER_MS };
+  const config = { partitions: 4, emptyQueueRetentionMs: RETENTION_MS };
   const h = new EngineHarness({ clustered: true, writeMs: 1, syncMs: 1, ...options, config });
   await h.open();
   if (ids.length > 0) await h.clock.run(h.engine.partitions.claim(ids.map((id) => ({ id, epoch: 1 }))));
@@ -109,7 +109,7 @@ describe.each([true, false])('the state that is rebuilt after a full disk (atomi
 
       await h.clock.run(partitions.take(await arrived(h, await sentBy(from), 3)));
       expect(await listed(h)).toEqual([OTHER, QUEUE]);
-      await h.clock.advance(2 * LINGER_MS);
+      await h.clock.advance(2 * RETENTION_MS);
       expect(await listed(h)).toEqual([OTHER, QUEUE]);
       expect(await h.clock.run(h.counts(QUEUE))).toMatchObject({ available: PIDS.length });
       await h.crash();

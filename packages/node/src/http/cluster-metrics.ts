@@ -1,40 +1,58 @@
 import type { RpcMetrics } from '@taskmaster/server/http';
+import { Histogram } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
 import type { HandOffFigures } from '../cluster/placement/handoff/hand-offs.ts';
 
-/** Metrics of a member of a cluster; without values on a node that stands alone. */
-export function addClusterMetrics(metrics: RpcMetrics, figures: () => MemberFigures | undefined): void {
-  metrics.gauge('cluster_members', 'Members, as this node knows them.', ['state', 'alive'], (gauge) => {
-    gauge.reset();
-    for (const { state, alive } of figures()?.members ?? []) gauge.labels(state, String(alive)).inc();
-  });
-  metrics.gauge(
-    'cluster_partitions',
-    'Partitions of this node by state, and how many it should hold.',
-    ['state'],
-    (gauge) => {
-      for (const [state, count] of Object.entries(figures()?.partitions ?? {})) gauge.labels(state).set(count);
-    },
-  );
-  const results = [
-    ['sent', 'Partitions handed over.', ({ sent }: HandOffFigures) => sent],
-    ['failed', 'Attempts to hand a partition over that failed.', ({ failed }: HandOffFigures) => failed],
-    ['rows', 'Rows sent with partitions.', ({ rows }: HandOffFigures) => rows],
-    ['bytes', 'Bytes sent with partitions.', ({ bytes }: HandOffFigures) => bytes],
-  ] as const;
-  for (const [name, help, of] of results) {
-    metrics.counter(`cluster_hand_offs_${name}_total`, help, () => {
-      const known = figures();
-      return known && of(known.handOffs);
+/** A hand-off aims at a freeze of at most 40 ms, and fails after 4 s. */
+const FREEZE_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+
+/** Metrics of a member of a cluster. On a node outside a cluster they have no values, or 0. */
+export class ClusterMetrics {
+  readonly #freezes: Histogram;
+
+  constructor(metrics: RpcMetrics, figures: () => MemberFigures | undefined) {
+    metrics.gauge(
+      'cluster_members',
+      'Members of the cluster, as this node knows them.',
+      ['state', 'alive'],
+      (gauge) => {
+        gauge.reset();
+        for (const { state, alive } of figures()?.members ?? []) gauge.labels(state, String(alive)).inc();
+      },
+    );
+    metrics.gauge(
+      'cluster_partitions',
+      'Partitions of this node by state. State "wanted": partitions that this node should hold.',
+      ['state'],
+      (gauge) => {
+        for (const [state, count] of Object.entries(figures()?.partitions ?? {})) gauge.labels(state).set(count);
+      },
+    );
+    const counted = [
+      ['hand_offs_sent', 'Partitions that this node has handed over.', ({ sent }: HandOffFigures) => sent],
+      ['hand_offs_failed', 'Attempts to hand a partition over that failed.', ({ failed }: HandOffFigures) => failed],
+      ['hand_off_rows', 'Rows sent in completed hand-offs.', ({ rows }: HandOffFigures) => rows],
+      [
+        'hand_off_bytes',
+        'Bytes of rows and log entries sent in completed hand-offs.',
+        ({ bytes }: HandOffFigures) => bytes,
+      ],
+    ] as const;
+    for (const [name, help, of] of counted) {
+      metrics.counter(`cluster_${name}_total`, help, () => {
+        const known = figures();
+        return known && of(known.handOffs);
+      });
+    }
+    this.#freezes = new Histogram({
+      name: 'taskmaster_cluster_hand_off_freeze_duration_seconds',
+      help: 'Time for which calls to a partition waited during a completed hand-off.',
+      buckets: FREEZE_SECONDS,
+      registers: [metrics.registry],
     });
   }
-  metrics.gauge(
-    'cluster_hand_off_longest_frozen_seconds',
-    'Longest time that callers waited for a partition that was handed over, since the start.',
-    [],
-    (gauge) => {
-      const known = figures();
-      if (known) gauge.set(known.handOffs.longestFrozenMs / 1000);
-    },
-  );
+
+  handedOver(frozenMs: number): void {
+    this.#freezes.observe(frozenMs / 1000);
+  }
 }

@@ -1,4 +1,4 @@
-/** Figures as people read them. */
+// Formats figures for people.
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 });
@@ -7,7 +7,7 @@ export function formatCount(value: number): string {
   return whole.format(value);
 }
 
-/** Per second. Small rates keep a digit, so that a slow queue does not look dead. */
+/** Small rates keep a digit, so that a slow queue does not look idle. */
 export function formatRate(perSecond: number): string {
   if (perSecond === 0) return '0';
   if (perSecond < 0.05) return '<0.1';
@@ -21,7 +21,7 @@ const units: readonly (readonly [ms: number, name: string])[] = [
   [1_000, 's'],
 ];
 
-/** The two largest units that say something: `2d 3h`, `4m 10s`, `1.5s`, `20ms`. */
+/** The two largest units: `2d 3h`, `4m 10s`, `1.5s`, `20ms`. */
 export function formatDuration(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)}ms`;
   if (ms < 10_000) return `${tenths.format(ms / 1_000)}s`;

@@ -1,4 +1,4 @@
-/** A piece of HTML that may be put into a page as it is. */
+/** A piece of HTML that is safe to put into a page. */
 export class Html {
   readonly text: string;
 
@@ -9,12 +9,12 @@ export class Html {
 
 type Part = Html | string | number | undefined | readonly Part[];
 
-/** Builds HTML from a template; everything put into it is escaped unless it is HTML itself. */
+/** Builds HTML from a template. Escapes every value except `Html`. */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(strings.reduce((text, piece, index) => text + render(parts[index - 1]) + piece));
 }
 
-/** For texts of this program that are to stand in a page as they are, such as its style. Never for anything else. */
+/** For constants of this program only, such as the style of the page: the text is not escaped. */
 export const trusted = (text: string): Html => new Html(text);
 
 function render(part: Part): string {
@@ -32,12 +32,12 @@ const escapes: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Fit for the text of an element and for a quoted attribute. */
+/** Escapes for the text of an element and for a quoted attribute. */
 function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => escapes[character] ?? character);
 }
 
-/** Shows what would be invisible or would rearrange the text around it: control characters and overrides of direction. */
+/** Replaces control characters and overrides of text direction by their code points. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu, (character) => {
     const code = character.codePointAt(0) ?? 0;

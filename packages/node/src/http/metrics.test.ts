@@ -1,6 +1,6 @@
-import type { QueueStats, TaskEngine } from '@taskmaster/server/domain';
+import { type QueueStats, Refusal, type TaskEngine } from '@taskmaster/server/domain';
 import { fakeEngine } from '@taskmaster/server/testing';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { NodeMetrics } from './metrics.ts';
 import { OTHER, QueueMetrics } from './queue-metrics.ts';
 
@@ -10,11 +10,12 @@ const stats = (name: string, available: number): QueueStats => ({
   leased: 1,
   delayed: 0,
   completed: 0,
-  enqueueRate: 0.5,
+  enqueueRate: 0,
   leaseRate: 0,
   completeRate: 0,
   meanLeaseMs: 0,
   oldestAgeMs: available,
+  operations: { enqueued: available + 10, leased: 5, completed: 0 },
 });
 
 /** An engine with these queues, two a page. */
@@ -37,7 +38,7 @@ describe('metrics of queues', () => {
       ['d', 40],
       [OTHER, 6],
     ]);
-    expect(figures[2]).toMatchObject({ leased: 3, enqueueRate: 1.5, oldestAgeMs: 3 });
+    expect(figures[2]).toMatchObject({ leased: 3, oldestAgeMs: 3 });
   });
 
   test('of the rest together leave the ages of dead letters out', async () => {
@@ -56,6 +57,12 @@ describe('metrics of queues', () => {
     ]);
   });
 
+  test('include queues that became empty lately', async () => {
+    const engine = fakeEngine({ listQueues: async () => ({ queues: [], more: false }) });
+    await new QueueMetrics(1).read(engine);
+    expect(engine.asked).toMatchObject([{ command: { includeEmpty: true } }]);
+  });
+
   test('are looked up once for scrapes in quick succession', async () => {
     let now = 0;
     const engine = fakeEngine({ listQueues: async () => ({ queues: [], more: false }) });
@@ -69,6 +76,8 @@ describe('metrics of queues', () => {
 });
 
 describe('metrics of a node', () => {
+  afterEach(() => void vi.useRealTimers());
+
   function setUp(engine: TaskEngine | undefined): NodeMetrics {
     return new NodeMetrics({
       version: '1.2.3',
@@ -78,7 +87,7 @@ describe('metrics of a node', () => {
       storeSize: () => ({ disk: 1_000, memory: 500 }),
       connections: () => 3,
       unreadReplyBytes: () => 0,
-      queues: 10,
+      maxQueues: 10,
     });
   }
 
@@ -112,17 +121,39 @@ describe('metrics of a node', () => {
   });
 
   test('forget a queue that is gone', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
     const queues = [stats('mail', 4)];
-    const metrics = new NodeMetrics({
-      version: '1',
-      engine: () => fakeEngine({ listQueues: async () => ({ queues: queues.splice(0), more: false }) }),
-      health: () => ({ kind: 'serving' }),
-      cluster: () => undefined,
-      storeSize: () => undefined,
-      connections: () => 0,
-      unreadReplyBytes: () => 0,
-      queues: 10,
-    });
+    const metrics = setUp(fakeEngine({ listQueues: async () => ({ queues: queues.splice(0), more: false }) }));
     expect(await metrics.text()).toContain('queue="mail"');
+    vi.advanceTimersByTime(5_001);
+    expect(await metrics.text()).not.toContain('queue="mail"');
+  });
+
+  test('count the operations on each queue, also for two scrapers at once', async () => {
+    const queues = [stats('mail', 50), ...Array.from({ length: 10 }, (_, i) => stats(`small-${i}`, 1))];
+    const metrics = setUp(engineWith(queues));
+    for (const text of await Promise.all([metrics.text(), metrics.text()])) {
+      expect(text).toContain('# TYPE taskmaster_queue_tasks_enqueued_total counter');
+      expect(text).toContain('taskmaster_queue_tasks_enqueued_total{queue="mail"} 60');
+      expect(text).toContain('taskmaster_queue_tasks_leased_total{queue="mail"} 5');
+      expect(text).toContain('taskmaster_queue_tasks_completed_total{queue="mail"} 0');
+      expect(text).toContain('taskmaster_tasks{queue="_other",state="available"} 1');
+      expect(text).not.toContain('_total{queue="_other"}');
+    }
+  });
+
+  test('leave the queues out while the node refuses to read them', async () => {
+    const refuse = () => Promise.reject(new Refusal('OVERLOADED', 'too many requests'));
+    const text = await setUp(fakeEngine({ listQueues: refuse })).text();
+    expect(text).toContain('taskmaster_health{state="serving"} 1');
+    expect(text).not.toContain('taskmaster_tasks{');
+  });
+
+  test('show how long hand-offs made callers wait', async () => {
+    const metrics = setUp(engineWith([]));
+    for (const ms of [3, 8, 700]) metrics.handedOver(ms);
+    const text = await metrics.text();
+    expect(text).toContain('taskmaster_cluster_hand_off_freeze_duration_seconds_bucket{le="0.01"} 2');
+    expect(text).toContain('taskmaster_cluster_hand_off_freeze_duration_seconds_sum 0.711');
   });
 });

@@ -1,20 +1,20 @@
 import type { Reason } from '@taskmaster/proto';
-import type { EngineFigures, TaskEngine } from '@taskmaster/server/domain';
+import { type EngineFigures, type QueueOperations, Refusal, type TaskEngine } from '@taskmaster/server/domain';
 import { type NodeHealth, RpcMetrics, type RpcMetricsSources } from '@taskmaster/server/http';
 import { Histogram, type Registry } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
 import type { StoreSize } from '../ports/store.ts';
-import { addClusterMetrics } from './cluster-metrics.ts';
-import { QueueMetrics } from './queue-metrics.ts';
+import { ClusterMetrics } from './cluster-metrics.ts';
+import { type QueueFigures, QueueMetrics } from './queue-metrics.ts';
 
-/** What the metrics are read from; parts that are not open yet are undefined. */
+/** Where the metrics come from. A part that is not open yet is undefined. */
 export interface MetricsSources extends RpcMetricsSources {
   readonly engine: () => TaskEngine | undefined;
   readonly health: () => NodeHealth;
   readonly storeSize: () => StoreSize | undefined;
   readonly cluster: () => MemberFigures | undefined;
-  /** Queues with metrics of their own. */
-  readonly queues: number;
+  /** Limit of the queues with series of their own. */
+  readonly maxQueues: number;
 }
 
 const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
@@ -30,55 +30,80 @@ const healthStates: readonly NodeHealth['kind'][] = [
   'stopping',
 ];
 
-/** Counted by the engine since its start: name, what it counts, where the engine has it. */
+/** The engine's counters. They are read when the metrics are requested. */
 const counters: readonly (readonly [name: string, help: string, of: (figures: EngineFigures) => number])[] = [
   ['tasks_enqueued_total', 'Tasks enqueued.', (figures) => figures.tasksEnqueued],
   ['tasks_leased_total', 'Leases granted.', (figures) => figures.tasksLeased],
-  ['tasks_completed_total', 'Tasks dequeued.', (figures) => figures.tasksCompleted],
-  ['leases_expired_total', 'Leases that ended without a word from their workers.', (figures) => figures.leasesExpired],
+  ['tasks_completed_total', 'Tasks completed, that is, dequeued.', (figures) => figures.tasksCompleted],
+  [
+    'leases_expired_total',
+    'Leases that expired: the worker neither completed nor released the task in time.',
+    (figures) => figures.leasesExpired,
+  ],
   ['tasks_dead_lettered_total', 'Tasks moved to a dead-letter queue.', (figures) => figures.tasksDeadLettered],
-  ['atoms_total', 'Changes written to the commit log.', (figures) => figures.atoms],
-  ['cache_refills_total', 'Reads of the disk to refill the head of a queue.', (figures) => figures.refills],
-  ['cold_reads_total', 'Reads of the disk for single tasks.', (figures) => figures.coldReads],
+  [
+    'atoms_total',
+    'Atoms appended to the commit log. An atom holds all changes of one request.',
+    (figures) => figures.atoms,
+  ],
+  ['cache_refills_total', 'Reads from the store that refill the cached head of a queue.', (figures) => figures.refills],
+  ['backup_bytes_total', 'Bytes of rows and log entries sent to backups.', (figures) => figures.backupBytes],
+  [
+    'cold_reads_total',
+    'Single tasks read from the store because they were not in memory.',
+    (figures) => figures.coldReads,
+  ],
 ];
 
 const gauges: readonly (readonly [name: string, help: string, of: (figures: EngineFigures) => number])[] = [
-  ['queues', 'Queues that hold tasks, or held some lately.', (figures) => figures.queues],
+  ['queues', 'Queues that hold tasks or became empty lately.', (figures) => figures.queues],
   ['waiting_leases', 'Lease requests that wait for tasks.', (figures) => figures.waiters],
-  ['in_flight_requests', 'Requests being worked on.', (figures) => figures.inFlightRequests],
+  [
+    'in_flight_requests',
+    'Requests in progress, without lease requests that wait for tasks.',
+    (figures) => figures.inFlightRequests,
+  ],
   [
     'in_flight_bytes',
-    'Payload bytes of requests being worked on and of answers on their way from the store.',
+    'Payload bytes of requests in progress and of replies that are read from the store.',
     (figures) => figures.inFlightBytes,
   ],
-  ['cache_bytes', 'Memory used for tasks at the heads of queues.', (figures) => figures.cacheBytes],
+  ['running_backups', 'Partitions that are sent to backups now.', (figures) => figures.runningBackups],
+  ['cache_bytes', 'Memory of the cached tasks at the heads of queues.', (figures) => figures.cacheBytes],
 ];
+
+/** A node that refuses reads, because it is overloaded or failed, must still be able to show this in its other metrics. */
+function nothingIfRefused(error: unknown): QueueFigures[] {
+  if (error instanceof Refusal) return [];
+  throw error;
+}
 
 /** The metrics of one node, in the text format of Prometheus. */
 export class NodeMetrics {
   readonly #rpcs: RpcMetrics;
   readonly #commitSeconds: Histogram;
   readonly #commitBytes: Histogram;
+  readonly #cluster: ClusterMetrics;
 
   constructor(sources: MetricsSources) {
     this.#rpcs = new RpcMetrics(sources);
     const registers = [this.#rpcs.registry];
     this.#commitSeconds = new Histogram({
       name: 'taskmaster_commit_duration_seconds',
-      help: 'Time to write one batch to the store, its sync included.',
+      help: 'Time to write one batch to the store, including the fsync.',
       buckets: COMMIT_SECONDS,
       registers,
     });
     this.#commitBytes = new Histogram({
       name: 'taskmaster_commit_batch_bytes',
-      help: 'Size of the batches written to the store.',
+      help: 'Size of one batch written to the store.',
       buckets: COMMIT_BYTES,
       registers,
     });
     this.#addNode(sources);
     this.#addEngine(sources);
     this.#addQueues(sources);
-    addClusterMetrics(this.#rpcs, sources.cluster);
+    this.#cluster = new ClusterMetrics(this.#rpcs, sources.cluster);
   }
 
   get contentType(): string {
@@ -102,11 +127,15 @@ export class NodeMetrics {
     this.#commitSeconds.observe(durationMs / 1000);
   }
 
+  handedOver(frozenMs: number): void {
+    this.#cluster.handedOver(frozenMs);
+  }
+
   #addNode({ health, storeSize }: MetricsSources): void {
-    this.#rpcs.gauge('health', 'State of the node: 1 for the present one.', ['state'], (gauge) => {
+    this.#rpcs.gauge('health', '1 for the present state of the node, 0 for all other states.', ['state'], (gauge) => {
       for (const state of healthStates) gauge.labels(state).set(health().kind === state ? 1 : 0);
     });
-    this.#rpcs.gauge('store_bytes', 'What the store takes of the disk and of memory.', ['kind'], (gauge) => {
+    this.#rpcs.gauge('store_bytes', 'Size of the store on disk and in memory.', ['kind'], (gauge) => {
       for (const [kind, bytes] of Object.entries(storeSize() ?? {})) gauge.labels(kind).set(bytes);
     });
   }
@@ -126,15 +155,17 @@ export class NodeMetrics {
     }
   }
 
-  #addQueues({ engine, queues: most }: MetricsSources): void {
-    const queues = new QueueMetrics(most);
-    const read = async () => {
+  #addQueues({ engine, maxQueues }: MetricsSources): void {
+    const queues = new QueueMetrics(maxQueues);
+    const read = async (): Promise<QueueFigures[]> => {
       const opened = engine();
-      return opened === undefined ? [] : queues.read(opened);
+      return opened === undefined ? [] : queues.read(opened).catch(nothingIfRefused);
     };
-    this.#rpcs.gauge('tasks', 'Tasks by queue and state.', ['queue', 'state'], async (gauge) => {
+    this.#rpcs.gauge('tasks', 'Tasks in a queue, by state.', ['queue', 'state'], async (gauge) => {
+      const figures = await read();
+      // In one turn with the new values: another request for the metrics may be collecting too.
       gauge.reset();
-      for (const { queue, available, leased, delayed } of await read()) {
+      for (const { queue, available, leased, delayed } of figures) {
         gauge.labels(queue, 'available').set(available);
         gauge.labels(queue, 'leased').set(leased);
         gauge.labels(queue, 'delayed').set(delayed);
@@ -142,21 +173,25 @@ export class NodeMetrics {
     });
     this.#rpcs.gauge(
       'oldest_task_age_seconds',
-      'Age of the oldest task of a queue that is not delayed, since it became due.',
+      'Time since the oldest task in a queue became due. Delayed tasks are not due. Leased tasks count.',
       ['queue'],
       async (gauge) => {
+        const figures = await read();
         gauge.reset();
-        for (const { queue, oldestAgeMs } of await read()) gauge.labels(queue).set(oldestAgeMs / 1000);
+        for (const { queue, oldestAgeMs } of figures) gauge.labels(queue).set(oldestAgeMs / 1000);
       },
     );
-    const rateHelp = 'Tasks per second through a queue, averaged over about a minute.';
-    this.#rpcs.gauge('queue_rate', rateHelp, ['queue', 'operation'], async (gauge) => {
-      gauge.reset();
-      for (const { queue, enqueueRate, leaseRate, completeRate } of await read()) {
-        gauge.labels(queue, 'enqueue').set(enqueueRate);
-        gauge.labels(queue, 'lease').set(leaseRate);
-        gauge.labels(queue, 'complete').set(completeRate);
-      }
-    });
+    const operations: readonly (readonly [name: string, help: string, of: (counted: QueueOperations) => number])[] = [
+      ['enqueued', 'Tasks enqueued, by queue.', ({ enqueued }) => enqueued],
+      ['leased', 'Leases granted, by queue.', ({ leased }) => leased],
+      ['completed', 'Tasks completed, by queue.', ({ completed }) => completed],
+    ];
+    for (const [name, help, of] of operations) {
+      this.#rpcs.labelledCounter(`queue_tasks_${name}_total`, help, ['queue'], async () =>
+        (await read()).flatMap(({ queue, operations }) =>
+          operations === undefined ? [] : [{ labels: { queue }, count: of(operations) }],
+        ),
+      );
+    }
   }
 }

@@ -8,11 +8,11 @@ export interface NodeRoutesDeps {
   readonly facts: () => NodeFacts;
   readonly queues: QueueReads;
   readonly metrics: Pick<NodeMetrics, 'text' | 'contentType'>;
-  /** What was thrown, as the error a caller may see. */
+  /** Turns an exception into the error that the caller sees. */
   readonly toWireError: (thrown: unknown) => WireError;
 }
 
-/** What a node shows over HTTP. */
+/** The paths that a node serves over HTTP. */
 export function nodeRoutes({
   health,
   facts,

@@ -1,9 +1,8 @@
-/** How often the page looks again, in ms. */
 const REFRESH_MS = 2_000;
 
 /**
- * Keeps the page up to date: fetches it anew and puts its live parts in the place of the old ones, so that the filter being
- * typed and the place scrolled to stay. Without it the page shows the moment it was loaded, and reloads itself.
+ * Refreshes the page: loads it again and replaces the parts marked `data-live`, so that a filter which is being typed and the
+ * scroll position stay. Without JavaScript the whole page reloads.
  */
 export const pageScript = `
 async function refresh() {

@@ -1,4 +1,4 @@
-/** The page's style: the system's fonts, light or dark as the reader's system is. */
+/** Style of the page: fonts of the system, and light or dark like the system. */
 export const pageStyle = `
 :root {
   color-scheme: light dark;

@@ -1,34 +1,34 @@
 import { formatQueueName, limits } from '@taskmaster/proto';
-import { DEAD_LETTER_SUFFIX, type QueueStats, type TaskEngine } from '@taskmaster/server/domain';
+import { DEAD_LETTER_SUFFIX, type QueueOperations, type QueueStats, type TaskEngine } from '@taskmaster/server/domain';
 
-/** Stands for all queues that have no metrics of their own. */
+/** Label of the sum over all queues without series of their own. */
 export const OTHER = '_other';
 
-/** How long one look at all queues serves, in ms: several scrapers must not multiply the work. */
+/** How long the figures are reused, in ms, so that a second scraper costs nothing. */
 const REUSE_MS = 5_000;
 
 export interface QueueFigures {
+  /** Full name, or `OTHER`. */
   readonly queue: string;
   readonly available: number;
   readonly leased: number;
   readonly delayed: number;
   readonly oldestAgeMs: number;
-  readonly enqueueRate: number;
-  readonly leaseRate: number;
-  readonly completeRate: number;
+  /** Undefined for `OTHER`: as queues get or lose their own series, a sum would fall, and Prometheus would see a restart. */
+  readonly operations: QueueOperations | undefined;
 }
 
 /**
- * Figures of the largest queues, and of all others together: names of queues are the users' data, and a label for each
- * would grow without bound.
+ * Figures of the largest queues, and the sums over all others. Queue names are data of users: a series for each name could
+ * grow without bound.
  */
 export class QueueMetrics {
-  readonly #most: number;
+  readonly #maxQueues: number;
   readonly #now: () => number;
   #last: { readonly at: number; readonly figures: Promise<QueueFigures[]> } | undefined;
 
-  constructor(most: number, now: () => number = () => performance.now()) {
-    this.#most = most;
+  constructor(maxQueues: number, now: () => number = () => performance.now()) {
+    this.#maxQueues = maxQueues;
     this.#now = now;
   }
 
@@ -45,7 +45,7 @@ export class QueueMetrics {
     let other: QueueFigures | undefined;
     for await (const page of pagesOf(engine)) {
       largest = [...largest, ...page.map(figuresOf)].sort((a, b) => sizeOf(b) - sizeOf(a));
-      for (const figures of largest.splice(this.#most)) other = together(other, figures);
+      for (const figures of largest.splice(this.#maxQueues)) other = together(other, figures);
     }
     const named = largest.filter(({ queue }) => queue !== OTHER);
     for (const figures of largest) if (figures.queue === OTHER) other = together(other, figures);
@@ -53,47 +53,51 @@ export class QueueMetrics {
   }
 }
 
+const EVERY_QUEUE = {
+  matches: undefined,
+  group: undefined,
+  minAvailable: undefined,
+  maxAvailable: undefined,
+  minLeased: undefined,
+  maxLeased: undefined,
+  minDelayed: undefined,
+  maxDelayed: undefined,
+};
+
+/** Includes empty queues, so that the series of a queue which is empty now and then have no gaps. */
 async function* pagesOf(engine: Pick<TaskEngine, 'listQueues'>): AsyncGenerator<readonly QueueStats[]> {
-  const filter = {
-    matches: undefined,
-    group: undefined,
-    minAvailable: undefined,
-    maxAvailable: undefined,
-    minLeased: undefined,
-    maxLeased: undefined,
-    minDelayed: undefined,
-    maxDelayed: undefined,
-  };
   let after: QueueStats['queue'] | undefined;
   do {
-    const page = await engine.listQueues({ filter, limit: limits.listQueues, after });
+    const page = await engine.listQueues({
+      filter: EVERY_QUEUE,
+      limit: limits.listQueues,
+      after,
+      includeEmpty: true,
+    });
     yield page.queues;
     after = page.more ? page.queues.at(-1)?.queue : undefined;
   } while (after !== undefined);
 }
 
-function figuresOf({ queue, completed: _completed, meanLeaseMs: _meanLeaseMs, ...figures }: QueueStats): QueueFigures {
-  return { ...figures, queue: formatQueueName(queue) };
+function figuresOf({ queue, available, leased, delayed, oldestAgeMs, operations }: QueueStats): QueueFigures {
+  return { queue: formatQueueName(queue), available, leased, delayed, oldestAgeMs, operations };
 }
 
 function sizeOf({ available, leased, delayed }: QueueFigures): number {
   return available + leased + delayed;
 }
 
-/** Whoever is alerted by old tasks leaves dead-letter queues out by their names, which cannot be seen in the sum. */
+/** Alerts on old tasks exclude dead-letter queues by name. In a sum they have no name, so their ages are left out here. */
 const ageInSum = ({ queue, oldestAgeMs }: QueueFigures): number =>
   queue !== OTHER && queue.endsWith(DEAD_LETTER_SUFFIX) ? 0 : oldestAgeMs;
 
 function together(sum: QueueFigures | undefined, more: QueueFigures): QueueFigures {
-  if (sum === undefined) return { ...more, queue: OTHER, oldestAgeMs: ageInSum(more) };
   return {
     queue: OTHER,
-    available: sum.available + more.available,
-    leased: sum.leased + more.leased,
-    delayed: sum.delayed + more.delayed,
-    oldestAgeMs: Math.max(sum.oldestAgeMs, ageInSum(more)),
-    enqueueRate: sum.enqueueRate + more.enqueueRate,
-    leaseRate: sum.leaseRate + more.leaseRate,
-    completeRate: sum.completeRate + more.completeRate,
+    available: (sum?.available ?? 0) + more.available,
+    leased: (sum?.leased ?? 0) + more.leased,
+    delayed: (sum?.delayed ?? 0) + more.delayed,
+    oldestAgeMs: Math.max(sum?.oldestAgeMs ?? 0, ageInSum(more)),
+    operations: undefined,
   };
 }

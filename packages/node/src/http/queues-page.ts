@@ -13,10 +13,9 @@ import { type Html, html, trusted, visible } from './html.ts';
 import { pageScript } from './page-script.ts';
 import { pageStyle } from './page-style.ts';
 
-/** What the page says of the node itself. */
 export interface NodeFacts {
   readonly version: string;
-  /** `host:port`; undefined until it is known. */
+  /** `host:port`; undefined until gRPC listens. */
   readonly grpcAddress: string | undefined;
   readonly uptimeMs: number;
 }
@@ -29,8 +28,8 @@ export interface QueuesPageOptions {
   readonly toWireError: (thrown: unknown) => WireError;
 }
 
-const MOST_ROWS = 500;
-/** Of a group or a name; the whole is shown when it is pointed at. */
+const MAX_ROWS = 500;
+/** Longer groups and names are cut; a tooltip shows the full name. */
 const NAME_CHARACTERS = 96;
 
 interface Column {
@@ -43,19 +42,24 @@ interface Column {
 
 const columns: readonly Column[] = [
   count('available', 'Available', 'Tasks that can be leased now', (stats) => stats.available),
-  count('leased', 'Leased', 'Tasks that workers have', (stats) => stats.leased),
+  count('leased', 'Leased', 'Tasks under a lease', (stats) => stats.leased),
   count('delayed', 'Delayed', 'Tasks hidden by a delay or a backoff', (stats) => stats.delayed),
   time(
     'oldest',
     'Oldest',
-    'Age of the oldest task that is not delayed, since it became due',
+    'Time since the oldest task became due; delayed tasks do not count',
     (stats) => stats.oldestAgeMs,
   ),
-  rate('enqueue', 'In /s', 'Tasks enqueued per second, over about a minute', (stats) => stats.enqueueRate),
-  rate('lease', 'Leased /s', 'Tasks leased per second, over about a minute', (stats) => stats.leaseRate),
-  rate('complete', 'Done /s', 'Tasks completed per second, over about a minute', (stats) => stats.completeRate),
+  rate('enqueue', 'In /s', 'Tasks enqueued per second, averaged over about a minute', (stats) => stats.enqueueRate),
+  rate('lease', 'Leased /s', 'Tasks leased per second, averaged over about a minute', (stats) => stats.leaseRate),
+  rate(
+    'complete',
+    'Done /s',
+    'Tasks completed per second, averaged over about a minute',
+    (stats) => stats.completeRate,
+  ),
   time('work', 'Work', 'Mean time from lease to completion', (stats) => stats.meanLeaseMs),
-  count('completed', 'Completed', 'Tasks completed since the queue came into being', (stats) => stats.completed),
+  count('completed', 'Completed', 'Tasks completed since the queue was created', (stats) => stats.completed),
 ];
 
 type Of = (stats: QueueStats) => number;
@@ -74,7 +78,7 @@ function time(key: string, title: string, about: string, value: Of): Column {
 
 const hashOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
-/** Nothing but this page's own style and script, and looking at this page again. */
+/** Allows only the page's own style and script, and requests to this server. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   `style-src ${hashOf(pageStyle)}`,
@@ -86,7 +90,7 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** `GET /`: every queue with its figures, for people. A filter that is refused is explained on the page. */
+/** `GET /`: a table of the queues, for people. An invalid filter is explained on the page. */
 export async function queuesPage(options: QueuesPageOptions): Promise<Reply> {
   const { query } = options;
   const { status, summary, queues } = await read(options);
@@ -101,7 +105,7 @@ export async function queuesPage(options: QueuesPageOptions): Promise<Reply> {
 <style>${trusted(pageStyle)}</style>
 </head>
 <body>
-<p class="note bad" id="lost" role="alert">The node does not answer. These are the figures it gave last.</p>
+<p class="note bad" id="lost" role="alert">The node does not answer. These figures are its last ones.</p>
 <div id="summary" data-live>${header(options)}${summary}</div>
 ${filterForm(query)}
 <main id="queues" data-live>${queues}</main>
@@ -192,7 +196,7 @@ function table(queues: readonly QueueStats[], totals: QueueTotals | undefined, q
   const descending = query.get('order') !== 'ascending';
   const rows = sorted === undefined ? [...queues] : sortBy(queues, sorted, descending);
   if (sorted === undefined && query.get('order') === 'descending') rows.reverse();
-  const shown = rows.slice(0, MOST_ROWS);
+  const shown = rows.slice(0, MAX_ROWS);
   const heads = columns.map((column) =>
     head(column.key, column.title, column.about, column === sorted, descending, query),
   );
@@ -201,7 +205,7 @@ function table(queues: readonly QueueStats[], totals: QueueTotals | undefined, q
 <thead><tr>${head('queue', 'Queue', 'group#name', byName, query.get('order') === 'descending', query)}${heads}</tr></thead>
 <tbody>${shown.map(row)}</tbody>
 </table></div>
-<footer>${shown.length < (totals?.queues ?? 0) ? html`<span>${formatCount(shown.length)} of ${formatCount(totals?.queues ?? 0)} queues shown: filter to see others.</span>` : undefined}
+<footer>${shown.length < (totals?.queues ?? 0) ? html`<span>${formatCount(shown.length)} of ${formatCount(totals?.queues ?? 0)} queues are shown. Use the filter to see others.</span>` : undefined}
 <span>Rates are averages over about a minute.</span><span><a href="/api/queues">JSON</a> · <a href="/metrics">Metrics</a></span></footer>`;
 }
 
@@ -210,7 +214,7 @@ function sortBy(queues: readonly QueueStats[], { value }: Column, descending: bo
   return [...queues].sort((a, b) => direction * (value(a) - value(b)));
 }
 
-/** A link that sorts by the column, the other way round when it does already. */
+/** A link that sorts by the column; if the page is sorted by it already, a link that reverses the order. */
 function head(
   key: string,
   title: string,
@@ -220,7 +224,7 @@ function head(
   query: URLSearchParams,
 ): Html {
   const link = new URLSearchParams(query);
-  // Figures are looked at from the largest down, names from the first on.
+  // The first click shows the largest figures or the first names.
   const first = key === 'queue' ? 'ascending' : 'descending';
   const present = descending ? 'descending' : 'ascending';
   link.set('sort', key);
@@ -245,13 +249,13 @@ function shortened(text: string): string {
 }
 
 function nothingFound(): Html {
-  return html`<div class="empty"><h2>No queue matches</h2><p>The filter leaves none of the queues. <a href="/">Show all</a></p></div>`;
+  return html`<div class="empty"><h2>No queue matches</h2><p>No queue passes the filter. <a href="/">Show all</a></p></div>`;
 }
 
 function nothingYet({ grpcAddress }: NodeFacts): Html {
   const endpoint = grpcAddress ?? '127.0.0.1:7400';
   return html`<div class="empty"><h2>Nothing queued yet</h2>
-<p>A queue appears with its first task and is gone after its last one. Try one:</p>
+<p>A queue exists while it holds tasks. Enqueue one:</p>
 <pre>taskmaster enqueue 'shop#mail' '{"to":"ada"}' --endpoint ${endpoint}</pre></div>`;
 }
 

@@ -213,12 +213,4 @@ describe('the HTTP server', () => {
     expect(body).toBe('taskmaster_up 1\n');
     expect(headers.get('content-type')).toContain('version=0.0.4');
   });
-
-  test('stops, and may be stopped again', async () => {
-    const node = await setUp();
-    await node.get('/livez');
-    await node.server.stop();
-    await node.server.stop();
-    await expect(node.get('/livez')).rejects.toThrow();
-  });
 });

@@ -73,7 +73,8 @@ export class AgeHistogram {
   static read(from: ByteReader): AgeHistogram {
     const ages = new AgeHistogram();
     const count = from.number();
-    if (count > MAX_BUCKETS) throw new UnreadableBytesError(`a queue's tasks are of ${count} times`);
+    if (count > MAX_BUCKETS)
+      throw new UnreadableBytesError(`an age histogram of ${count} buckets, more than ${MAX_BUCKETS}`);
     // An array that grows by `push` would have spare capacity.
     const buckets = Array.from({ length: count * PER_BUCKET }, () => from.number());
     let last = 0;

@@ -8,7 +8,7 @@ const writer = new ByteWriter();
 /** Largest piece of an entry in one transfer message: the entry of a single change may be larger than a message. */
 const PIECE_BYTES = 256 * 1024;
 
-/** With a larger backlog, the reader is too slow for the changes of the partition. */
+/** Default of `maxBacklogBytes`. */
 const MAX_BACKLOG_BYTES = 64 * 1024 * 1024;
 
 /**
@@ -18,13 +18,16 @@ const MAX_BACKLOG_BYTES = 64 * 1024 * 1024;
 export class LogTail {
   readonly #partition: PartitionId;
   readonly #after: Ticket;
+  readonly #maxBacklogBytes: number;
   #pieces: TransferredAtom[] = [];
   #bytes = 0;
   #overflown = false;
 
-  constructor(partition: PartitionId, after: Ticket) {
+  /** `maxBacklogBytes`: with a larger backlog, the reader is too slow for the changes of the partition. */
+  constructor(partition: PartitionId, after: Ticket, maxBacklogBytes = MAX_BACKLOG_BYTES) {
     this.#partition = partition;
     this.#after = after;
+    this.#maxBacklogBytes = maxBacklogBytes;
   }
 
   /** Bytes of the atoms that wait to be taken. */
@@ -53,18 +56,18 @@ export class LogTail {
       this.#pieces.push({ ticket: atom.ticket, entry: entry.subarray(from, to), continues });
     }
     this.#bytes += entry.byteLength;
-    if (this.#bytes <= MAX_BACKLOG_BYTES) return;
+    if (this.#bytes <= this.#maxBacklogBytes) return;
     this.#overflown = true;
     this.#pieces = [];
     this.#bytes = 0;
   }
 
-  /** Takes the next atoms in order: at most `maxBytes`, but at least one piece of an atom. */
-  take(maxBytes: number): TransferredAtom[] {
+  /** Takes the next atoms in order, none behind `upTo`: at most `maxBytes`, but at least one piece of an atom. */
+  take(maxBytes: number, upTo = Number.POSITIVE_INFINITY): TransferredAtom[] {
     let bytes = 0;
     let count = 0;
-    for (const { entry } of this.#pieces) {
-      if (count > 0 && bytes + entry.byteLength > maxBytes) break;
+    for (const { ticket, entry } of this.#pieces) {
+      if (ticket > upTo || (count > 0 && bytes + entry.byteLength > maxBytes)) break;
       bytes += entry.byteLength;
       count++;
     }

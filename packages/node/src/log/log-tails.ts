@@ -24,9 +24,9 @@ export class LogTails {
   readonly #tails = new Set<LogTail>();
   readonly #untold = new Deque<Untold | undefined>();
 
-  /** Follows all atoms of the partition that are committed from now on. */
-  follow(id: PartitionId, lastTicket: Ticket): LogTail {
-    const tail = new LogTail(id, lastTicket);
+  /** Follows all atoms of the partition that are committed from now on. `maxBacklogBytes`: see `LogTail`. */
+  follow(id: PartitionId, lastTicket: Ticket, maxBacklogBytes?: number): LogTail {
+    const tail = new LogTail(id, lastTicket, maxBacklogBytes);
     this.#tails.add(tail);
     return tail;
   }

@@ -13,7 +13,7 @@ test('tickets of a partition that starts empty are larger than any of its earlie
 });
 
 test.each([Date.UTC(2100, 0, 1), Date.UTC(9999, 0, 1), Number.MAX_SAFE_INTEGER])(
-  'tickets have room in keys where the clock says %d',
+  'tickets fit into keys when the clock shows %d',
   (now) => {
     const last = (ticketBehindEarlierLives(now as Instant) + 1e12) as Ticket;
     expect(ticketOfLogKey(logKey(0 as PartitionId, last))).toBe(last);

@@ -82,7 +82,7 @@ function play(all: readonly Step[]): { changes: TaskChange[]; tasks: Map<Pid, Ta
   return { changes, tasks, completed };
 }
 
-/** Applies every change as an atom of its own. */
+/** Applies every change as a separate atom. */
 function applyFrom(ledger: QueueLedger, changes: readonly TaskChange[], from = 0): QueueLedger {
   for (const [i, change] of changes.entries()) if (i >= from) ledger.apply((i + 1) as Ticket, change);
   return ledger;

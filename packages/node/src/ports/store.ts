@@ -115,9 +115,19 @@ export class StoreCorruptError extends Error {
   override readonly name = 'StoreCorruptError';
 }
 
+/** A restore into the directory has not finished. */
+export class StoreUnfinishedError extends Error {
+  override readonly name = 'StoreUnfinishedError';
+}
+
 /** Another process, or another store of this process, has the directory open. */
 export class StoreLockedError extends Error {
   override readonly name = 'StoreLockedError';
+}
+
+/** A newer release has written the directory, in a format that this release cannot use. The message says which release can. */
+export class StoreNewerError extends Error {
+  override readonly name = 'StoreNewerError';
 }
 
 /** A call to a store after its `close`. */

@@ -12,7 +12,11 @@ describe('the memory of the column families', () => {
     [1024, 4096],
   ])('stays within %i MiB of caches and %i MiB of memtables, and uses them', (cacheMib, memtableMib) => {
     const columns = Object.values(
-      columnOptions({ cacheBytes: cacheMib * MIB, memtableBytes: memtableMib * MIB, compression: false }),
+      columnOptions({
+        blockCacheBytes: cacheMib * MIB,
+        memtableBytes: memtableMib * MIB,
+        dictionaryCompression: false,
+      }),
     );
     const caches = sum(columns.map(({ cacheSize }) => cacheSize));
     // RocksDB keeps up to six memtables of a quarter of the budget each.
@@ -24,13 +28,13 @@ describe('the memory of the column families', () => {
   });
 
   test('every family is opened, RocksDB’s own included', () => {
-    const columns = columnOptions({ cacheBytes: MIB, memtableBytes: MIB, compression: false });
+    const columns = columnOptions({ blockCacheBytes: MIB, memtableBytes: MIB, dictionaryCompression: false });
     expect(Object.keys(columns).sort()).toEqual([...familyNames, 'default'].sort());
   });
 
   test('every family gets enough memory to work, even with a small budget', () => {
     for (const { cacheSize = 0, memtableMemoryBudget = 0 } of Object.values(
-      columnOptions({ cacheBytes: 0, memtableBytes: 0, compression: true }),
+      columnOptions({ blockCacheBytes: 0, memtableBytes: 0, dictionaryCompression: true }),
     )) {
       expect(Math.min(cacheSize, memtableMemoryBudget)).toBeGreaterThanOrEqual(256 * 1024);
     }

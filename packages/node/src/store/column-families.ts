@@ -11,12 +11,12 @@ interface Share {
 }
 
 /*
- * Memtables hold what is written. A task of 1 KB writes its payload to `data`, a tenth of that to `log`, and as little to the
+ * Memtables hold new rows. A task of 1 KB writes its payload to `data`, a tenth of that to `log`, and as little to the
  * families of its state. A family with few writes must not get much memory, because its memtable keeps the write-ahead log
  * alive until it is flushed. A family with many writes must get enough: while five memtables wait for a flush, RocksDB writes
  * only 16 MB a second, and payloads may arrive at 300 MB a second.
  *
- * Caches hold what is read at random: payloads, then the states of tasks. The log is read in order, at recovery.
+ * Caches hold rows of random reads: payloads, then the states of tasks. The log is read in order, at recovery.
  *
  * `point-lookup` (hash index in the blocks, filters on whole keys in the memtable, smaller filters on disk) suits families that
  * are only read by key.
@@ -41,19 +41,19 @@ const unused: Share = { memtables: 1, cache: 1 };
 /** With the binding's level compaction, a memtable is a quarter of the budget, and up to six of them exist. */
 const MEMTABLES_PER_BUDGET = 6 / 4;
 
-/** Below this RocksDB's caches and memtables stop working well. */
+/** Caches and memtables smaller than this make RocksDB slow. */
 const LEAST_BYTES = 256 * 1024;
 
 export interface MemoryBudget {
   /** All block caches together. */
-  readonly cacheBytes: number;
+  readonly blockCacheBytes: number;
   /** All memtables together, at their worst. */
   readonly memtableBytes: number;
 }
 
 export interface ColumnBudget extends MemoryBudget {
   /** See `RocksStoreOptions`. */
-  readonly compression: boolean;
+  readonly dictionaryCompression: boolean;
 }
 
 const optionsOf = (share: Share, budget: ColumnBudget): ColumnOptions => ({
@@ -64,12 +64,12 @@ const optionsOf = (share: Share, budget: ColumnBudget): ColumnOptions => ({
     LEAST_BYTES,
     Math.floor((budget.memtableBytes / MEMTABLES_PER_BUDGET) * (share.memtables / 100)),
   ),
-  cacheSize: Math.max(LEAST_BYTES, Math.floor(budget.cacheBytes * (share.cache / 100))),
+  cacheSize: Math.max(LEAST_BYTES, Math.floor(budget.blockCacheBytes * (share.cache / 100))),
   // Otherwise indexes and filters of every file stay in memory, which then grows with the number of tasks.
   cacheIndexAndFilterBlocks: true,
   // Zstd with a dictionary, because tasks of one queue are similar. Training the dictionary costs more than all other work on a
   // task after its commit, and most tasks are deleted before their space matters.
-  compression: budget.compression,
+  compression: budget.dictionaryCompression,
   ...(share.optimize && { optimize: share.optimize }),
   ...(share.blockBytes && { blockSize: share.blockBytes }),
 });

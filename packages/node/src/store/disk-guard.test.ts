@@ -55,7 +55,7 @@ describe('the disk guard', () => {
     ['enough', 'the threshold beside the reserve', RESERVE * 2, 'enough', RESERVE],
     ['short, reserve kept', 'a byte less than the threshold', RESERVE * 2 - 1, 'short', RESERVE],
     ['short, reserve kept', 'a quarter of the threshold', RESERVE * 1.25, 'short', RESERVE],
-    ['short, reserve given up', 'less than a quarter', RESERVE * 1.25 - 1, 'short', 0],
+    ['short, reserve deleted', 'less than a quarter', RESERVE * 1.25 - 1, 'short', 0],
   ] as const)('is %s with %s free', async (_state, _case, roomLeft, state, reserve) => {
     await guard.start();
     await guard.look();

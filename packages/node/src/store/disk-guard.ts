@@ -122,7 +122,7 @@ export class DiskGuard {
   async #giveUpReserve(): Promise<void> {
     if (!(await this.#reserve.exists())) return;
     await this.#reserve.release();
-    this.#options.log('gave up the reserved space, so that renewals and completions can be written');
+    this.#options.log('the reserve file was deleted, so that renewals and completions can be written');
     await this.#measure();
   }
 

@@ -2,16 +2,27 @@ import { readdir, rm } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import rocks, { type RocksLevel } from '@nxtedition/rocksdb';
+import { DATA_FORMAT } from '@taskmaster/proto';
 import type { Instant } from '@taskmaster/server/domain';
 import { encodeAcceptedLoss } from '../domain/accepted-loss.ts';
 import { metaKeys } from '../domain/keys.ts';
-import { Family, StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError } from '../ports/store.ts';
+import {
+  Family,
+  StoreCorruptError,
+  StoreFailedError,
+  StoreFullError,
+  StoreLockedError,
+  StoreNewerError,
+  StoreUnfinishedError,
+} from '../ports/store.ts';
 import { type ColumnBudget, columnOf, columnOptions, columnsOf } from './column-families.ts';
+import { assertReadable, readFormat, writeFormat } from './format-file.ts';
 import { decodeGroupNumber, GROUP_NUMBER_KEY } from './group-number.ts';
 import { ReserveFile } from './reserve-file.ts';
 import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
 import { createSyncMark, readSyncMark, SYNC_MARK_FILE } from './sync-mark.ts';
 import { beginRecord, checkFiles } from './synced-files.ts';
+import { UNFINISHED_RESTORE_FILE } from './unfinished-restore.ts';
 
 /** If the operator creates a file with this name, a database that has lost writes can be opened once. */
 export const ACCEPT_LOSS_FILE = 'accept-loss';
@@ -19,6 +30,10 @@ export const ACCEPT_LOSS_FILE = 'accept-loss';
 export interface OpenDatabaseOptions extends ColumnBudget {
   /** The directory, which must exist. */
   readonly dir: string;
+  /** Version of this program. It is recorded when the format of the directory changes. */
+  readonly release: string;
+  /** True for a restore, which may open a directory that no node may use yet. */
+  readonly restoring: boolean;
   readonly warn: (message: string) => void;
 }
 
@@ -30,22 +45,36 @@ export interface OpenDatabase {
 
 /**
  * Opens the database, or creates it in an empty directory, and checks it against the sync mark and the synced files.
- * Throws `StoreLockedError`, `StoreCorruptError`, `StoreFullError` or `StoreFailedError`.
+ * Throws `StoreNewerError`, before it changes any file, `StoreLockedError`, `StoreCorruptError`, `StoreUnfinishedError`,
+ * `StoreFullError` or `StoreFailedError`.
  */
 export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
   try {
     return await checkAndOpen(options);
   } catch (error) {
-    const isOurs = [StoreCorruptError, StoreFailedError, StoreFullError, StoreLockedError].some(
-      (type) => error instanceof type,
-    );
-    throw isOurs ? error : errorOf(failureOf(error), options.dir);
+    const ours = [
+      StoreCorruptError,
+      StoreFailedError,
+      StoreFullError,
+      StoreLockedError,
+      StoreNewerError,
+      StoreUnfinishedError,
+    ];
+    throw ours.some((type) => error instanceof type) ? error : errorOf(failureOf(error), options.dir);
   }
 }
 
 async function checkAndOpen(options: OpenDatabaseOptions): Promise<OpenDatabase> {
-  const { dir } = options;
+  const { dir, release } = options;
+  // Before anything else: a newer release may have changed the meaning of every file.
+  const format = await readFormat(dir);
+  assertReadable(dir, format, release);
   const names = await readdir(dir);
+  if (names.includes(UNFINISHED_RESTORE_FILE) && !options.restoring) {
+    throw new StoreUnfinishedError(
+      `a restore into ${dir} has not finished: run the same restore again, until it succeeds`,
+    );
+  }
   const loss = new LossCheck(dir, names.includes(ACCEPT_LOSS_FILE), options.warn);
   const exists = names.some((name) => /^(CURRENT|MANIFEST-\d+|\d+\.(sst|log))$/.test(name));
   const expected = expectedNumber(dir, exists, loss);
@@ -61,6 +90,8 @@ async function checkAndOpen(options: OpenDatabaseOptions): Promise<OpenDatabase>
   // If no group was ever synced, an earlier start may have ended while it created the database.
   const db = await openRocks(options, expected === 0);
   try {
+    // Only now, because another process may have had the directory open.
+    if (format.format < DATA_FORMAT) await raiseFormat(dir, release);
     const groupNumber = readGroupNumber(db);
     if (groupNumber < expected) {
       loss.found(`the database in ${dir} ends with group ${groupNumber} of writes, but group ${expected} was synced`);
@@ -108,11 +139,11 @@ class LossCheck {
     const message = `${what}: acknowledged writes may be lost`;
     if (!this.accepted) {
       throw new StoreCorruptError(
-        `${message}. Check the disk and restore the directory from a backup; or, to go on with what is left, create ` +
+        `${message}. Check the disk and restore the directory from a backup; or, to continue with the remaining data, create ` +
           `the file ${join(this.#dir, ACCEPT_LOSS_FILE)} and start again`,
       );
     }
-    this.#warn(`${message}; going on because ${ACCEPT_LOSS_FILE} exists`);
+    this.#warn(`${message}; the database is opened because ${ACCEPT_LOSS_FILE} exists`);
   }
 }
 
@@ -129,6 +160,16 @@ async function openRocks(options: OpenDatabaseOptions, create: boolean): Promise
     return await tryOpenRocks(options, create);
   } catch (error) {
     throw errorOf(openFailureOf(error), dir);
+  }
+}
+
+async function raiseFormat(dir: string, release: string): Promise<void> {
+  try {
+    await writeFormat(dir, release);
+  } catch (error) {
+    if (failureOf(error).kind !== 'full') throw error;
+    await new ReserveFile(dir, 0).release();
+    await writeFormat(dir, release);
   }
 }
 

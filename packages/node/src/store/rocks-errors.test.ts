@@ -30,8 +30,8 @@ test.each([
     StoreCorruptError,
   ],
   ['anything else', new Error('out of luck'), StoreFailedError],
-  ['what is no error', 'a string', StoreFailedError],
-])('%s is reported as what it is, with the directory and the message of RocksDB', (_what, thrown, expected) => {
+  ['a thrown string', 'a string', StoreFailedError],
+])('%s is reported by its own class, with the directory and the message of RocksDB', (_what, thrown, expected) => {
   const error = errorOf(failureOf(thrown), '/d');
   expect(error).toBeInstanceOf(expected);
   expect(error.message).toContain('/d');

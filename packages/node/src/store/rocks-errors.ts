@@ -52,7 +52,7 @@ export function errorOf(failure: Failure, dir: string): Error {
     case 'locked':
       return new StoreLockedError(
         `${dir} is in use by another process, or by another store of this one (${failure.message}). ` +
-          'Stop it, or give this node a directory of its own',
+          'Stop it, or give this node another directory',
       );
     case 'closed':
       return new StoreClosedError(failure.message);

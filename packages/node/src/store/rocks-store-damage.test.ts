@@ -173,7 +173,7 @@ describe('after a crash, damage of the log in use is noticed', () => {
   });
 });
 
-describe('after a crash, damage of an earlier log, which RocksDB would pass over, is noticed', () => {
+describe('after a crash, damage of an earlier log is noticed, although RocksDB would skip the log', () => {
   const pick = async (which: 'first' | 'middle' | 'last but one') => {
     const logs = (await files(/\.log$/)).sort();
     return { first: logs[0], middle: logs[logs.length >> 1], 'last but one': logs.at(-2) }[which] ?? '';
@@ -324,7 +324,7 @@ describe('damaged files are noticed', () => {
   });
 });
 
-/** A longer run may set more seeds. */
+/** Number of seeds. A longer run may set more. */
 const ROUNDS = Number(process.env.STORE_DAMAGE_ROUNDS ?? 8);
 
 describe('after any damage', () => {

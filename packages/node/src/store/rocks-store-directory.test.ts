@@ -18,7 +18,10 @@ test('a directory that cannot be created is reported', async () => {
   expect(error.message).toContain(`${join(dir.path, 'file', 'db')} failed: the directory cannot be created: ENOTDIR`);
 });
 
-test.runIf(process.platform === 'linux')('nor is it tried for ever where the system makes none', async () => {
-  const error = await refusalOf(openSmall('/proc/taskmaster/db'));
-  expect(error.message).toContain('/proc/taskmaster/db failed: the directory cannot be created');
-});
+test.runIf(process.platform === 'linux')(
+  'a directory that the file system never accepts is reported, without endless attempts',
+  async () => {
+    const error = await refusalOf(openSmall('/proc/taskmaster/db'));
+    expect(error.message).toContain('/proc/taskmaster/db failed: the directory cannot be created');
+  },
+);

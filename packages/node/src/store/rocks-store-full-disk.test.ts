@@ -5,6 +5,7 @@ import type { Key } from '@taskmaster/server/domain';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Family, type Store, StoreFullError, type StoreState } from '../ports/store.ts';
+import { FORMAT_FILE } from './format-file.ts';
 import { openRocksStore } from './rocks-store.ts';
 import { eventually, namesIn, put, type TemporaryDirectory, temporaryDirectory } from './test-support.ts';
 
@@ -33,10 +34,11 @@ describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 },
   const written: string[] = [];
   const openStore = () =>
     openRocksStore({
+      release: '0.0.0',
       dir: join(disk.path, 'store'),
       reserveBytes: 8 * MIB,
       memtableBytes: 3 * MIB,
-      cacheBytes: 4 * MIB,
+      blockCacheBytes: 4 * MIB,
     });
 
   beforeEach(async () => {
@@ -124,5 +126,16 @@ describe.skipIf(!possible)(`a disk that fills up${reason}`, { timeout: 60_000 },
     store = await openStore();
     expect(store.state.kind).toBe('full');
     expect(await namesIn(store)).toEqual(written);
+  });
+
+  test('a directory of an earlier format on a full disk gets the new one with the space of the reserve', async () => {
+    await write(1000);
+    await eventually(10_000, async () => (await readdir(join(disk.path, 'store'))).includes('reserve'));
+    await store.close();
+    await rm(join(disk.path, 'store', FORMAT_FILE));
+    await fill();
+    store = await openStore();
+    expect(await namesIn(store)).toEqual(written);
+    expect(await readdir(join(disk.path, 'store'))).toContain(FORMAT_FILE);
   });
 });

@@ -1,5 +1,5 @@
-import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { readdir, stat, statfs } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import type { RocksLevel } from '@nxtedition/rocksdb';
 import type { Key } from '@taskmaster/server/domain';
 import {
@@ -15,8 +15,9 @@ import {
 import { WriteBatch } from '../ports/write-batch.ts';
 import type { MemoryBudget } from './column-families.ts';
 import { DiskGuard } from './disk-guard.ts';
+import { makeDirectory } from './make-directory.ts';
 import { type OpenDatabase, openDatabase } from './open-database.ts';
-import { errorOf, type Failure, failureOf } from './rocks-errors.ts';
+import { errorOf, type Failure } from './rocks-errors.ts';
 import { SyncedFiles } from './synced-files.ts';
 import { RocksReader } from './threads/rocks-reader.ts';
 import { RocksWriter } from './threads/rocks-writer.ts';
@@ -31,25 +32,29 @@ export interface StoreLog {
 export interface RocksStoreOptions {
   /** Directory of the database. It is created if it is missing. */
   readonly dir: string;
+  /** Version of this program. It is recorded when the format of the directory changes. */
+  readonly release: string;
   /** Block caches of all families together. Default 128 MiB: an eighth of a machine with 1 GB. */
-  readonly cacheBytes?: number;
+  readonly blockCacheBytes?: number;
   /**
-   * Memtables of all families together, at their worst. Default 128 MiB. More of it makes larger files on
-   * disk (a table of payloads is a fortieth of it), which counts with many millions of tasks; but the write-ahead log,
-   * which is replayed at open, may grow to four times as much.
+   * Limit of the memtables of all families together, in bytes. Default 128 MiB. A larger limit makes larger files on disk (a
+   * table of payloads is a fortieth of the limit), which helps with many millions of tasks. But the write-ahead log may grow
+   * to four times the limit, and it is replayed when the store opens.
    */
   readonly memtableBytes?: number;
   /**
-   * Size of the file that is given up when the disk is full. The disk counts as full when less than this and
-   * `memtableBytes` are free beside the file. Default 256 MiB. At least
-   * 1 MiB; less than `memtableBytes` may not be enough for RocksDB to write again.
+   * Size of the reserve file, which is deleted when the disk is full. Default 256 MiB, at least 1 MiB. The disk counts as
+   * full when less than this plus `memtableBytes` is free beside the file. A reserve smaller than `memtableBytes` may not be
+   * enough for RocksDB to write again.
    */
   readonly reserveBytes?: number;
   /**
-   * Compresses what is older than the two youngest levels of files with dictionaries, and not each block by itself. A store
-   * may be opened with another choice: what is rewritten changes. Default false.
+   * True: files are compressed with dictionaries, except those of the two youngest levels. Default false. The choice may
+   * change between two starts: existing files change when RocksDB rewrites them.
    */
-  readonly compression?: boolean;
+  readonly dictionaryCompression?: boolean;
+  /** True for a restore, which may open a directory that no node may use yet. Default false. */
+  readonly restoring?: boolean;
   /** Longest time a write without `sync` stays unsynced, in ms. Default 100. */
   readonly flushIntervalMs?: number;
   readonly log?: StoreLog;
@@ -68,27 +73,29 @@ const READERS = 2;
 const SIZE_INTERVAL_MS = 10_000;
 
 /** Limit of different damages that are logged. */
-const MOST_DAMAGE_TOLD = 100;
+const MOST_DAMAGE_LOGGED = 100;
 
 /** Open databases. This prevents their garbage collection: handles are not counted, and threads would read freed memory. */
 const open = new Set<RocksLevel>();
 
 /**
- * Opens a store on RocksDB, or creates one in an empty directory. Throws `StoreLockedError`, `StoreCorruptError` (also when the
- * database has lost acknowledged writes), `StoreFullError` or `StoreFailedError`.
+ * Opens a store on RocksDB, or creates one in an empty directory. Throws `StoreNewerError`, `StoreLockedError`,
+ * `StoreCorruptError` (also when the database has lost acknowledged writes), `StoreUnfinishedError`, `StoreFullError` or
+ * `StoreFailedError`.
  */
 export async function openRocksStore(options: RocksStoreOptions): Promise<Store> {
   const dir = resolve(options.dir);
   const reserveBytes = options.reserveBytes ?? 256 * MIB;
   if (reserveBytes < LEAST_RESERVE_BYTES) throw new RangeError(`reserveBytes is ${reserveBytes}, less than 1 MiB`);
-  const cacheBytes = options.cacheBytes ?? 128 * MIB;
+  const blockCacheBytes = options.blockCacheBytes ?? 128 * MIB;
   const memtableBytes = options.memtableBytes ?? 128 * MIB;
   await makeDirectory(dir);
   const warn = (message: string) => options.log?.error({ dir }, message);
-  const { compression = false } = options;
-  const database = await openDatabase({ dir, cacheBytes, memtableBytes, compression, warn });
+  const { release, dictionaryCompression = false, restoring = false } = options;
+  const budget = { blockCacheBytes, memtableBytes, dictionaryCompression };
+  const database = await openDatabase({ dir, release, ...budget, restoring, warn });
   open.add(database.db);
-  const store = new RocksStore(database.db, dir, { reserveBytes, cacheBytes, memtableBytes, log: options.log });
+  const store = new RocksStore(database.db, dir, { reserveBytes, blockCacheBytes, memtableBytes, log: options.log });
   try {
     await store.start(database, options.flushIntervalMs ?? 100);
   } catch (error) {
@@ -98,39 +105,6 @@ export async function openRocksStore(options: RocksStoreOptions): Promise<Store>
   return store;
 }
 
-/**
- * Creates one directory at a time. Node's `recursive` option loops forever if a parent exists but accepts no directory, as in
- * `/proc`.
- */
-async function makeDirectory(dir: string): Promise<void> {
-  try {
-    await makeWithParents(dir);
-  } catch (error) {
-    const { kind, message } = failureOf(error);
-    throw errorOf({ kind, message: `the directory cannot be created: ${message}` }, dir);
-  }
-}
-
-async function makeWithParents(dir: string): Promise<void> {
-  try {
-    await mkdir(dir);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST') return;
-    const parent = dirname(dir);
-    // If the parent exists, another problem has caused the error.
-    if (code !== 'ENOENT' || parent === dir || (await exists(parent))) throw error;
-    await makeWithParents(parent);
-    await makeWithParents(dir);
-  }
-}
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );
-
 class RocksStore implements Store {
   readonly atomicBatches = true;
   readonly #db: RocksLevel;
@@ -139,7 +113,7 @@ class RocksStore implements Store {
   readonly #guard: DiskGuard;
   readonly #readers: RocksReader[] = [];
   readonly #listeners: ((state: StoreState) => void)[] = [];
-  readonly #damageTold = new Set<string>();
+  readonly #damageLogged = new Set<string>();
   #writer: RocksWriter | undefined;
   #readerStarting: Promise<void> | undefined;
   #failure: Error | undefined;
@@ -156,7 +130,7 @@ class RocksStore implements Store {
     this.#dir = dir;
     this.#log = options.log;
     // The binding reports no memory of families, so this is the configured memory.
-    this.#size = { disk: 0, memory: options.cacheBytes + options.memtableBytes };
+    this.#size = { disk: 0, memory: options.blockCacheBytes + options.memtableBytes };
     this.#guard = new DiskGuard({
       dir,
       reserveBytes: options.reserveBytes,
@@ -198,15 +172,15 @@ class RocksStore implements Store {
 
   readonly #toError = (failure: Failure): Error => {
     const error = errorOf(failure, this.#dir);
-    if (failure.kind === 'corrupt') this.#tellOfDamage(failure.message, error);
+    if (failure.kind === 'corrupt') this.#logDamage(failure.message, error);
     return error;
   };
 
-  /** Logs a damage once: callers are told to look at the log, and reads find the same damage again and again. */
-  #tellOfDamage(damage: string, error: Error): void {
-    if (this.#damageTold.has(damage) || this.#damageTold.size >= MOST_DAMAGE_TOLD) return;
-    this.#damageTold.add(damage);
-    this.#log?.error({ dir: this.#dir, err: error }, 'damage was found while reading');
+  /** Logs each damage once, because many reads find the same one. Errors for callers refer to the log. */
+  #logDamage(damage: string, error: Error): void {
+    if (this.#damageLogged.has(damage) || this.#damageLogged.size >= MOST_DAMAGE_LOGGED) return;
+    this.#damageLogged.add(damage);
+    this.#log?.error({ dir: this.#dir, err: error }, 'a read found damaged rows');
   }
 
   get state(): StoreState {
@@ -294,7 +268,11 @@ class RocksStore implements Store {
     if (this.#closing !== undefined) return;
     this.#readerStarting ??= this.#startReader().then(
       (reader) => void this.#readers.push(reader),
-      (error: unknown) => this.#log?.warn({ dir: this.#dir, err: error }, 'reading goes on with one thread'),
+      (error: unknown) =>
+        this.#log?.warn(
+          { dir: this.#dir, err: error },
+          'the second reader thread could not be started: reads continue with one thread',
+        ),
     );
   }
 
@@ -308,13 +286,16 @@ class RocksStore implements Store {
       await this.#writer?.write(new WriteBatch(), true);
       return true;
     } catch {
-      return false; // the disk is still full, or the listeners have been told of a failure
+      return false; // the disk is still full, or the writer has reported a failure
     }
   }
 
   #failed(error: Error): void {
     this.#failure = error;
-    this.#log?.error({ dir: this.#dir, err: error }, 'nothing will be written any more');
+    this.#log?.error(
+      { dir: this.#dir, err: error },
+      'a write or fsync failed: the store writes nothing until it is opened again',
+    );
     this.#changed();
   }
 

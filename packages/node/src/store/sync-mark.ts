@@ -93,7 +93,8 @@ function linkOnce(draft: string, path: string): void {
   }
 }
 
-function syncDirectory(dir: string): void {
+/** Makes the names in a directory durable. */
+export function syncDirectory(dir: string): void {
   const fd = openSync(dir, 'r');
   try {
     fsyncSync(fd);

@@ -26,7 +26,7 @@ export async function temporaryDirectory(): Promise<TemporaryDirectory> {
 
 /** Opens a store that is small, because tests open many. */
 export const openSmall = (dir: string, log?: StoreLog): Promise<Store> =>
-  openRocksStore({ dir, reserveBytes: MIB, cacheBytes: 8 * MIB, memtableBytes: 8 * MIB, log });
+  openRocksStore({ dir, release: '0.0.0', reserveBytes: MIB, blockCacheBytes: 8 * MIB, memtableBytes: 8 * MIB, log });
 
 /**
  * Copies the directory of an open store as a crash would leave it, without the reserve. The guards are copied first, because a
@@ -48,7 +48,7 @@ export async function refusalOf(attempt: Promise<Store | readonly unknown[]>): P
   } catch (error) {
     return error as Error;
   }
-  throw new Error('it was not refused');
+  throw new Error('expected an error');
 }
 
 export const put = (name: string, value: Uint8Array | string = ''): WriteBatch => {
@@ -105,7 +105,7 @@ export function startStoreProcess(args: readonly string[], behind: readonly stri
     ended,
     async toldAtLeast(count) {
       const gone = ended.then(({ code, stderr }) => {
-        throw new Error(`it ended with ${code} after telling ${told.length} of ${count} things: ${stderr}`);
+        throw new Error(`it ended with ${code} after ${told.length} of ${count} messages: ${stderr}`);
       });
       while (told.length < count) await Promise.race([once(changed, 'told'), gone]);
       gone.catch(() => undefined); // it may end now

@@ -10,7 +10,7 @@ const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {
 
 export const GROUPS: readonly string[] = Array.from({ length: 40 }, (_, i) => `group-${i}`);
 
-/** Nodes that joined one after the other, with their parts of the partitions. */
+/** A cluster whose nodes joined one after the other. Each holds its share of the partitions. */
 export async function clusterOf(names: readonly string[], options: SimClusterOptions = {}): Promise<SimCluster> {
   const cluster = new SimCluster(options);
   for (const name of names) {
@@ -20,11 +20,11 @@ export async function clusterOf(names: readonly string[], options: SimClusterOpt
   return cluster;
 }
 
-/** Enqueues a task in every group, wherever it is held. */
+/** Enqueues a task in every group, at its holder. */
 export async function fill(cluster: SimCluster, pid: string): Promise<void> {
   for (const group of GROUPS) {
     const holder = cluster.holderOf(group);
-    if (!holder) throw new Error(`nobody serves ${group}`);
+    if (!holder) throw new Error(`no node serves ${group}`);
     await cluster.run(holder.h.enqueue(`${group}#q`, [pid]));
   }
 }
@@ -35,21 +35,21 @@ export const groupsOf = (cluster: SimCluster, node: SimNode): string[] =>
 
 export const idsHeldBy = (node: SimNode): PartitionId[] => node.partitions.held().map(({ id }) => id);
 
-/** One of this node's partitions that has tasks. */
+/** A partition of this node that has tasks. */
 export function partitionWithTasks(node: SimNode): HeldPartition {
   const held = node.partitions.held().find(({ tasks }) => tasks > 0);
   if (!held) throw new Error(`node ${node.name} holds no tasks`);
   return held;
 }
 
-/** Cuts a node off when somebody is told to take a partition: whoever takes it, the other side does not hear of it. */
-export function cutOffAtTake(cluster: SimCluster, who: string): void {
+/** Cuts a node off when a target is asked to take a partition, so that the sender does not learn the outcome. */
+export function cutOffAtTake(cluster: SimCluster, name: string): void {
   cluster.network.onArrival = ({ what, way }) => {
-    if (what === 'takePartition' && way === 'request') cutOff(cluster, who);
+    if (what === 'takePartition' && way === 'request') cutOff(cluster, name);
   };
 }
 
-/** What operators reach at the node. */
+/** The calls for operators at a node. */
 export function administrationOf(cluster: SimCluster, name: string): ClusterAdministration {
   const node = cluster.node(name);
   const { agent, membership } = node;
@@ -57,42 +57,45 @@ export function administrationOf(cluster: SimCluster, name: string): ClusterAdmi
   return new ClusterAdministration({ agent, membership, call, clusterId: 'cluster-1', log: SILENT });
 }
 
-/** Longer than gossip needs to declare a node dead. */
+/** A time in which gossip surely declares a silent node dead. */
 export const DEATH_MS = 10_000;
 
-export interface GivingUp {
+export interface RemovalRequest {
   readonly acceptLoss: boolean;
-  /** Default 0. */
+  /** See `RemovalOptions`. Default 0. */
   readonly waitMs?: number;
 }
 
-/** Gives members up, through that node; time must be moved meanwhile. */
-export function givingUp(
+/** Asks node `through` to remove members. The caller must advance the time until it resolves. */
+export function requestRemoval(
   cluster: SimCluster,
   through: string,
   names: readonly string[],
-  { acceptLoss, waitMs = 0 }: GivingUp,
+  { acceptLoss, waitMs = 0 }: RemovalRequest,
 ): Promise<RemoveMemberResponse> {
   const [name = '', ...also] = names;
   return administrationOf(cluster, through).removeMember({ name, also, acceptLoss, waitMs });
 }
 
-/** As an operator does who knows what is lost. */
-export const giveUp = (cluster: SimCluster, through: string, ...names: string[]): Promise<RemoveMemberResponse> =>
-  cluster.run(givingUp(cluster, through, names, { acceptLoss: true }));
+/** Removes members through that node and accepts the loss. */
+export const removeMembers = (
+  cluster: SimCluster,
+  through: string,
+  ...names: string[]
+): Promise<RemoveMemberResponse> => cluster.run(requestRemoval(cluster, through, names, { acceptLoss: true }));
 
-/** What an operator is told before. */
+/** The report of what a removal would lose. Removes nothing. */
 export const reportOn = (cluster: SimCluster, through: string, ...names: string[]): Promise<RemoveMemberResponse> =>
-  cluster.run(givingUp(cluster, through, names, { acceptLoss: false }));
+  cluster.run(requestRemoval(cluster, through, names, { acceptLoss: false }));
 
-/** Of the tasks of `fill` that are there. */
+/** PIDs of the group's tasks that `fill` has enqueued and that still exist. */
 export async function pidsIn(cluster: SimCluster, group: string): Promise<string[]> {
   const holder = cluster.holderOf(group);
-  if (!holder) throw new Error(`nobody serves ${group}`);
+  if (!holder) throw new Error(`no node serves ${group}`);
   return pidsOf(await cluster.run(holder.h.lease(`${group}#q`, { max: 9, for: 1 })));
 }
 
-/** Of every partition, among those who have not left. */
+/** Every partition must have one holder among the members that have not left. */
 export function expectOneHolderEach(cluster: SimCluster): void {
   for (let id = 0; id < cluster.partitions; id++) {
     const holders = cluster
@@ -102,7 +105,7 @@ export function expectOneHolderEach(cluster: SimCluster): void {
   }
 }
 
-/** Cuts a node off from all others, or from some, in both directions. */
+/** Cuts a node off from the other nodes, in both directions. Default: from all. */
 export function cutOff(cluster: SimCluster, name: string, others: Iterable<string> = cluster.nodes.keys()): void {
   for (const other of others) {
     if (other === name) continue;

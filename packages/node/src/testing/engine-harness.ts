@@ -16,21 +16,21 @@ import { SimDisk } from './sim-store.ts';
 
 export interface HarnessOptions {
   readonly seed?: number;
-  /** What the engine's randomness always says. Default: it is random. */
+  /** If set, the engine's random numbers always have this value. */
   readonly jitter?: number;
   readonly atomicBatches?: boolean;
-  /** What a write, an fsync and a read take, in virtual ms. */
+  /** Duration of a write, of an fsync and of a read, in virtual ms. */
   readonly writeMs?: number;
   readonly syncMs?: number;
   readonly readMs?: number;
   readonly config?: Partial<EngineConfig>;
-  /** Default: on a time of its own. */
+  /** Default: a clock with its own virtual time. */
   readonly clock?: VirtualClock;
-  /** Whether it holds only the partitions that it is given. Default: it holds all. */
+  /** True if the engine holds only the partitions that the test assigns. Default: it holds all. */
   readonly clustered?: boolean;
 }
 
-/** An item of an update as a test writes it; `pid` and `data` as text. */
+/** An item of an update in the short form of tests: `pid` and `data` as text. */
 export interface ItemSpec {
   readonly queue: string;
   readonly pid?: string;
@@ -61,7 +61,7 @@ export interface LeaseSpec extends CallContext {
   readonly worker?: string;
 }
 
-/** An engine on a simulated disk and virtual time, with commands as a test likes to write them. */
+/** An engine on a simulated disk and virtual time. Its commands have a short form for tests. */
 export async function engineHarness(options: HarnessOptions = {}): Promise<EngineHarness> {
   const harness = new EngineHarness(options);
   await harness.open();
@@ -97,7 +97,7 @@ export class EngineHarness implements AsyncDisposable {
     this.#engine = await this.clock.run(this.start());
   }
 
-  /** Opens the engine while somebody else moves time on. */
+  /** Opens the engine. The caller must advance the time until it resolves. */
   async start(): Promise<Engine> {
     const { clock } = this;
     const jitter = this.#jitter;
@@ -113,19 +113,19 @@ export class EngineHarness implements AsyncDisposable {
     return this.#engine;
   }
 
-  /** Power loss. */
+  /** Simulates a power loss. */
   lose(): void {
     this.disk.crash();
     this.#ended(this.clock.restart());
   }
 
-  /** The process is killed; its machine goes on. */
+  /** Simulates a kill of the process: writes that were not synced survive, unless a power loss follows. */
   kill(): void {
     this.disk.kill();
     this.#ended(this.clock.restart());
   }
 
-  /** Stops in good order; time must be moved meanwhile. */
+  /** Stops the engine in good order. The caller must advance the time until it resolves. */
   async close(): Promise<void> {
     await this.engine.stop();
     await this.store?.close();
@@ -138,7 +138,7 @@ export class EngineHarness implements AsyncDisposable {
     this.clock = next;
   }
 
-  /** Power loss, and the start after it. */
+  /** Simulates a power loss and the start after it. */
   async crash(): Promise<void> {
     this.lose();
     await this.open();
@@ -156,7 +156,7 @@ export class EngineHarness implements AsyncDisposable {
     const command = {
       queues: [queues].flat().map(parseQueueName),
       maxTasks: spec.max ?? 1,
-      leaseMs: spec.for ?? 30_000,
+      leaseDurationMs: spec.for ?? 30_000,
       maxPid: spec.maxPid as Pid | undefined,
       waitMs: spec.wait ?? 0,
       worker: spec.worker ?? 'worker',
@@ -172,7 +172,7 @@ export class EngineHarness implements AsyncDisposable {
     return { available, leased, delayed };
   }
 
-  /** Tasks that have a payload on disk, of dead generations too. */
+  /** Number of tasks that have a payload on disk, including those of ended generations. */
   taskRows(): number {
     return this.disk.rowsOf(Family.data).length;
   }
@@ -185,7 +185,7 @@ export class EngineHarness implements AsyncDisposable {
 
 export const pidsOf = (tasks: readonly { readonly pid: Pid }[]): string[] => tasks.map(({ pid }) => pid);
 
-/** A command from a test's shorthand. All queues must be of one group. */
+/** The command for a test's short form. All queues must be of one group. */
 export function updateCommand(spec: UpdateSpec): UpdateCommand {
   const { enqueue = [], dequeue = [], renew = [], release = [] } = spec;
   const [first] = [...enqueue, ...dequeue, ...renew, ...release];
@@ -205,7 +205,7 @@ export function updateCommand(spec: UpdateSpec): UpdateCommand {
       retry: retry && { maxAttempts: 0, backoffInitialMs: 0, backoffMaxMs: 3_600_000, deadLetterQueue: '', ...retry },
     })),
     dequeue: dequeue.map(item),
-    renew: renew.map((spec) => ({ ...item(spec), leaseMs: spec.for })),
+    renew: renew.map((spec) => ({ ...item(spec), leaseDurationMs: spec.for })),
     release: release.map((spec) => ({
       ...item(spec),
       delayMs: spec.delay,

@@ -1,4 +1,5 @@
-// What tests outside this package need: an engine on virtual time, and on a simulated disk or a real one.
+export { BackupCopy, backupRequest } from './backup-copy.ts';
+// For tests of other packages: an engine on virtual time, and on a simulated disk or a real one.
 
 export type { EngineConfig } from '../engine/config.ts';
 export { type Engine, openEngine } from '../engine/engine.ts';
@@ -12,5 +13,6 @@ export {
   pidsOf,
   type UpdateSpec,
 } from './engine-harness.ts';
+export { fingerprintOf } from './fingerprint.ts';
 export { ALL_NODES, SimCluster, type SimNode } from './sim-cluster.ts';
 export { SimDisk } from './sim-store.ts';

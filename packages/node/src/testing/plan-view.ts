@@ -17,7 +17,7 @@ import { type ItemSpec, type UpdateSpec, updateCommand } from './engine-harness.
 
 const NOW = 1_000_000 as Instant;
 const MAIL = { group: '', name: 'mail' };
-/** Every payload of the view. */
+/** The payload of every task in the view. */
 export const DATA = Buffer.from('data');
 
 const newQueue = (name: QueueName, id: number): Queue =>
@@ -35,18 +35,18 @@ const state = (token: number, visibility: Visibility, more: Partial<TaskState> =
   return { ...never, attempts, token: token as LeaseToken, visibility, ...more };
 };
 
-/** One queue with a task in every condition that a rule tells apart. */
+/** The tasks of one queue: one task for each condition that a rule distinguishes. */
 const conditions: Readonly<Record<string, TaskState>> = {
   fresh: state(0, AVAILABLE),
   delayed: state(0, { kind: 'hidden', until: (NOW + 10) as Instant, lease: undefined }),
   leased: state(7, lease(NOW + 10)),
-  /** Its lease is over but nobody has looked. */
+  /** Its lease has ended, but no search has found that yet. */
   overdue: state(7, lease(NOW)),
-  /** Its lease is over and it is available again. */
+  /** Its lease has ended and it is available again. */
   expired: state(7, AVAILABLE),
   first: state(7, lease(NOW + 10), { retry }),
   last: state(7, lease(NOW + 10), { retry, attempts: 2 }),
-  /** Its last lease is over but nobody has looked. */
+  /** The lease of its last attempt has ended, but no search has found that yet. */
   died: state(7, lease(NOW), { retry, attempts: 2 }),
 };
 
@@ -75,7 +75,7 @@ export function planView({ payloads = true, canShowDue = true }: PlanViewOptions
 
 export const plan = (spec: UpdateSpec, view = planView()): UpdatePlan => planUpdate(updateCommand(spec), view);
 
-/** What comes of a plan, in one line for each item or change. */
+/** The result of a plan as text: one line for each refused item or change. */
 export function told(spec: UpdateSpec, view = planView()): string[] {
   const made = plan(spec, view);
   if (made.kind === 'needs') return made.needs.map(({ pid }) => `needs ${pid}`);
@@ -90,5 +90,5 @@ export function told(spec: UpdateSpec, view = planView()): string[] {
   });
 }
 
-/** An item that speaks of a task of the queue `mail`. */
+/** An item that names a task of the queue `mail`. */
 export const of = (pid: string, token?: number): ItemSpec & { readonly pid: string } => ({ queue: 'mail', pid, token });

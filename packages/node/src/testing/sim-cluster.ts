@@ -1,60 +1,67 @@
 import { partitionOf } from '@taskmaster/proto';
 import { type MemberRecord, mergeMembers, type Observer, openObserver } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
-import type { CallPeer, Log, PeerHandlers } from '@taskmaster/server/ports';
+import { type CallPeer, type Log, type PeerHandlers, sleep } from '@taskmaster/server/ports';
 import { createHandlers, createNodeService, type RawService } from '@taskmaster/server/service';
 import {
   CALM,
   SeededRandom,
+  type ServePeer,
   SimGossip,
   type SimMembership,
   SimNetwork,
+  SimPeers,
+  servePeer,
   VirtualClock,
   VirtualTime,
 } from '@taskmaster/server/testing';
 import { ClusterAgent } from '../cluster/agent.ts';
-import { type Identity, MemberStore } from '../cluster/membership/member-store.ts';
+import { type Identity, MemberStore, nextStartNumber } from '../cluster/membership/member-store.ts';
 import { HandOffs } from '../cluster/placement/handoff/hand-offs.ts';
 import type { EngineConfig } from '../engine/config.ts';
 import { EngineHarness } from './engine-harness.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const CLUSTER = 'cluster-1';
-/** A name for all nodes, which the name service keeps at those that are up. */
+/** A host name that resolves to a random node that is up. */
 export const ALL_NODES = 'nodes';
+/** How long a stop waits for the calls in flight, and how often it looks whether there are any. */
+const STOP_TIMEOUT_MS = 1_000;
+const LOOK_MS = 10;
 
 export interface SimClusterOptions {
   readonly seed?: number;
   readonly partitions?: number;
-  /** What a message between nodes takes at most, in ms. Default 1. */
+  /** Longest travel time of a message between nodes, in ms. Default 1. */
   readonly latencyMs?: number;
-  /** The part of messages between nodes that are lost. Default 0. */
+  /** The fraction of the messages between nodes that is lost. Default 0. */
   readonly loss?: number;
-  /** Between gossip's exchanges with every peer, in ms. Default 200. */
+  /** Time between two gossip exchanges with each peer, in ms. Default 200. */
   readonly gossipMs?: number;
-  /** Of all nodes. Default: nothing is kept. */
+  /** The log of a node, by its name. Default: a log that keeps nothing. */
   readonly log?: (node: string) => Log;
 }
 
 export interface SimNodeOptions {
-  /** How far its clock is ahead of true time, in ms. Default 0. */
+  /** How far the node's clock is ahead of the virtual time, in ms. Default 0. */
   readonly wallAheadMs?: number;
-  /** Whether a crash leaves batches whole. Default true. */
+  /** See `Store.atomicBatches`. Default true. */
   readonly atomicBatches?: boolean;
-  /** Of its engine. */
+  /** Settings of its engine that differ from the harness's defaults. */
   readonly config?: Partial<EngineConfig>;
 }
 
-/** Nodes of one cluster on one virtual time, with simulated disks, gossip and calls between them. */
+/** The nodes of one cluster on one virtual time, with simulated disks, gossip and calls. */
 export class SimCluster {
   readonly time = new VirtualTime();
   readonly random: SeededRandom;
   readonly gossip: SimGossip;
   readonly network: SimNetwork;
   readonly nodes = new Map<string, SimNode>();
+  readonly #peers: SimPeers;
   readonly partitions: number;
   readonly log: (node: string) => Log;
-  /** Told when what a node holds has changed, and of what it holds when it starts. */
+  /** Called when a node starts and when its partitions have changed. */
   onHoldings: ((node: SimNode) => void) | undefined;
 
   constructor(options: SimClusterOptions = {}) {
@@ -64,13 +71,18 @@ export class SimCluster {
     this.partitions = partitions;
     const weather = { ...CALM, latencyMs, lossRate: loss };
     this.network = new SimNetwork(this.time, this.random.fork(), (name) => this.nodes.get(name), weather);
+    this.#peers = new SimPeers({
+      network: this.network,
+      hostAt: (address) => this.#resolve(nameOf(address)),
+      serveAt: (name) => this.nodes.get(name)?.serve,
+    });
     this.gossip = new SimGossip({
       intervalMs: gossipMs,
       reach: (from, to) => ({ drop: this.network.isCut(nameOf(from), nameOf(to)), delayMs: 1 }),
     });
   }
 
-  /** Pairs `from>to` of nodes between which nothing passes. */
+  /** Cut links, as `from>to`. */
   get cut(): Set<string> {
     return this.network.cut;
   }
@@ -83,7 +95,7 @@ export class SimCluster {
     return this.time.advance(ms);
   }
 
-  /** A node that begins a cluster, or joins it by asking the others; not started yet. */
+  /** Adds a node that is not started yet. The first node begins the cluster; the others join it. */
   add(name: string, options: SimNodeOptions = {}): SimNode {
     const node = new SimNode(name, this, options);
     this.nodes.set(name, node);
@@ -105,7 +117,7 @@ export class SimCluster {
     return this.up.filter(({ partitions }) => partitions.holding(id)?.kind === 'serving').map(({ name }) => name);
   }
 
-  /** How many partitions each node serves. */
+  /** Number of partitions that each node serves, by its name. */
   shares(): Record<string, number> {
     const shares: Record<string, number> = {};
     for (const { name, partitions } of this.up) {
@@ -114,24 +126,15 @@ export class SimCluster {
     return shares;
   }
 
-  /** The node that serves a queue of this group. */
+  /** The node that serves the group; undefined if none does. */
   holderOf(group: string): SimNode | undefined {
     const [name] = this.serving(partitionOf(group, this.partitions) as PartitionId);
     return name === undefined ? undefined : this.node(name);
   }
 
-  /** The calls of one run of a node: with its clock they end, and nobody hears of the answers any more. */
+  /** The calls of one run of a node. After its clock has stopped they never settle. */
   callFrom(from: string, clock: VirtualClock): CallPeer {
-    const { network } = this;
-    return (async (address, method, request, { timeoutMs, signal }) => {
-      if (clock.isStopped) return new Promise(() => {});
-      const to = this.#resolve(nameOf(address));
-      const options = { from, to, what: method, timeoutMs, signal, caller: clock, mayDouble: true };
-      return network.carry(options, () => {
-        const handler = this.nodes.get(to)?.handlers?.[method] as ((r: unknown) => Promise<unknown>) | undefined;
-        return handler ? handler(request) : Promise.reject(new Error(`${to} serves no ${method}`));
-      });
-    }) as CallPeer;
+    return this.#peers.callFrom(from, clock);
   }
 
   #resolve(name: string): string {
@@ -139,7 +142,7 @@ export class SimCluster {
     return name === ALL_NODES && up.length > 0 ? this.random.pick(up).name : name;
   }
 
-  /** The routes of a proxy, which looks for the cluster at `contacts`, and learns the others by gossip, first with `seeds`. */
+  /** The routes of a proxy. It looks for the cluster at `contacts`, and starts to gossip with `seeds`. */
   observe(
     name: string,
     clock: VirtualClock,
@@ -172,7 +175,7 @@ export class SimCluster {
     });
   }
 
-  /** Nothing is lost or cut any more. */
+  /** Ends all faults of the network. */
   heal(): void {
     this.cut.clear();
     Object.assign(this.network.weather, { lossRate: 0, duplicateRate: 0, lateRate: 0 });
@@ -181,7 +184,7 @@ export class SimCluster {
 
 const nameOf = (address: string): string => address.slice(0, address.indexOf(':'));
 
-/** A node of a simulated cluster: what survives its crashes, and what runs of it. */
+/** A node of a simulated cluster. It outlives its crashes. */
 export class SimNode {
   readonly name: string;
   readonly h: EngineHarness;
@@ -190,7 +193,11 @@ export class SimNode {
   #handOffs: HandOffs | undefined;
   #gossip: SimMembership | undefined;
   #service: RawService | undefined;
-  /** Ends of the calls that this node is serving. */
+  #serve: ServePeer | undefined;
+  /** Resolves when the last stop has ended: a new process cannot open the store before. Undefined: no stop since the last start. */
+  #stopping: Promise<void> | undefined;
+  #started: Promise<void> | undefined;
+  /** Functions that end the calls which this node is serving. */
   readonly serving = new Set<() => void>();
 
   constructor(name: string, cluster: SimCluster, options: SimNodeOptions = {}) {
@@ -209,10 +216,10 @@ export class SimNode {
     });
   }
 
-  /** Between the call of `start` and its end, or that of its process. */
+  /** True from the call of `start` until it settles or the process ends. */
   isStarting = false;
 
-  /** Takes calls; perhaps it has not joined yet. */
+  /** True while the process takes calls. The node may not have joined yet. */
   get isUp(): boolean {
     return this.#agent !== undefined;
   }
@@ -235,12 +242,12 @@ export class SimNode {
     return this.h.engine.partitions;
   }
 
-  /** Hands a partition to another node, whatever the ring wants. */
+  /** Hands a partition to another node, even if the ring assigns it elsewhere. */
   async send(id: PartitionId, to: SimNode): Promise<void> {
     await this.#handOffs?.send(id, { nodeId: `id-${to.name}`, address: `${to.name}:1` });
   }
 
-  /** What callers of this node reach, while it is up. */
+  /** The service of this node for its callers; undefined while it is down. */
   get service(): RawService | undefined {
     return this.#service;
   }
@@ -250,13 +257,28 @@ export class SimNode {
     return { ...this.#agent.handlers, ...this.#handOffs.handlers };
   }
 
+  /** Answers the calls of other nodes; undefined while the node is down. */
+  get serve(): ServePeer | undefined {
+    return this.#serve;
+  }
+
   /**
-   * Starts or restarts; time must be moved meanwhile. The first node of all begins the cluster, others join it. A start
-   * that fails leaves the node down; one that is cut short by a crash never ends.
+   * Starts or restarts the node. The caller must advance the time until it resolves. The first node begins the cluster; the
+   * others join it. A start that fails leaves the node down. A start that a crash interrupts never settles.
    */
-  async start(): Promise<void> {
+  start(): Promise<void> {
+    this.#started = this.#startOnce();
+    return this.#started;
+  }
+
+  async #startOnce(): Promise<void> {
     if (this.isUp || this.isStarting) throw new Error(`node ${this.name} is started already`);
     this.isStarting = true;
+    const stopping = this.#stopping;
+    if (stopping) {
+      await stopping;
+      if (this.#stopping !== stopping) await new Promise(() => {});
+    }
     const { clock } = this.h;
     try {
       await this.#start();
@@ -280,7 +302,7 @@ export class SimNode {
       clusterId: known?.clusterId ?? CLUSTER,
       nodeId: `id-${this.name}`,
       name: this.name,
-      boots: (known?.boots ?? 0) + 1,
+      startNumber: nextStartNumber(known?.startNumber, clock),
     };
     await memberStore.writeIdentity(identity);
     const own: MemberRecord = {
@@ -304,7 +326,7 @@ export class SimNode {
       rpcAddress: own.rpcAddress,
       version: '0',
       stateVersion: 1,
-      incarnation: identity.boots,
+      incarnation: identity.startNumber,
     };
     const membership = cluster.gossip.open(meta, own.gossipAddress, seeds, clock);
     this.#gossip = membership;
@@ -324,11 +346,16 @@ export class SimNode {
       membership,
       handOffs,
       partitionCount: cluster.partitions,
-      transfersAtOnce: 4,
+      maxConcurrentTransfers: 4,
       contacts: [`${ALL_NODES}:1`],
     });
     this.#handOffs = handOffs;
     this.#agent = agent;
+    const error: Log['error'] = (details, message) => {
+      // A process that has ended logs nothing.
+      if (this.#agent === agent) log.error(details, message);
+    };
+    this.#serve = servePeer(() => this.handlers, { ...log, error });
     partitions.onChange(() => cluster.onHoldings?.(this));
     cluster.onHoldings?.(this);
     this.#service = createNodeService(createHandlers(this.h.engine, log));
@@ -338,38 +365,71 @@ export class SimNode {
       );
     }
     agent.start();
-    // A run before may have ended before it was in.
+    // An earlier run may have ended before it had joined.
     const isJoining = members.get(nodeId)?.state === 'joining';
     if (isJoining && cluster.nodes.size > 1) await agent.join(seeds.map((seed) => seed.replace(':2', ':1')));
     if (isJoining) await agent.activate();
   }
 
-  /** Power loss. */
+  /** Simulates a power loss. */
   async lose(): Promise<void> {
     this.#end();
     this.h.lose();
   }
 
-  /** Ends in good order; nothing moves. Time must be moved meanwhile. */
+  /**
+   * Stops the node in good order; no partition moves. Finishes the calls in flight, for up to a second. Waits for a start
+   * that is under way. The caller must advance the time until it resolves.
+   */
   async stop(): Promise<void> {
-    this.#end();
+    if (this.isStarting) await this.#started?.catch(() => {});
+    if (this.isUp) {
+      const stopped = this.#stop();
+      // The caller handles a rejection.
+      this.#stopping = stopped.catch(() => {});
+      return stopped;
+    }
+    await this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    const { clock, engine } = this.h;
+    this.#leave();
+    await engine.stop();
+    for (let waited = 0; this.serving.size > 0 && waited < STOP_TIMEOUT_MS; waited += LOOK_MS) {
+      await sleep(clock, LOOK_MS);
+    }
+    // A crash has ended the process meanwhile.
+    if (clock.isStopped) await new Promise(() => {});
+    this.#breakCalls();
     await this.h.close();
   }
 
-  /** The process is killed; what it wrote stays on the machine. */
+  /** Simulates a kill of the process: unsynced writes survive, unless a power loss follows. */
   kill(): void {
     this.#end();
     this.h.kill();
   }
 
   #end(): void {
+    this.#stopping = undefined;
+    this.#leave();
+    this.#breakCalls();
+  }
+
+  /** Takes no more calls. */
+  #leave(): void {
     this.isStarting = false;
     this.#agent?.stop();
     this.#agent = undefined;
     this.#handOffs = undefined;
     this.#service = undefined;
+    this.#serve = undefined;
     void this.#gossip?.close();
     this.#gossip = undefined;
+  }
+
+  #breakCalls(): void {
     const broken = [...this.serving];
     this.serving.clear();
     for (const end of broken) end();

@@ -2,7 +2,7 @@ import { SeededRandom, settle } from '@taskmaster/server/testing';
 import { SimDisk } from './sim-store.ts';
 import { type CrashableStore, storeContract } from './store-contract.ts';
 
-/** How a test of the contract sees a simulated disk. */
+/** A simulated disk in the form that the contract tests need. */
 function openSimStore(atomicBatches: boolean, seed: number): CrashableStore {
   const disk = new SimDisk({ random: new SeededRandom(seed), atomicBatches });
   let store = disk.open();

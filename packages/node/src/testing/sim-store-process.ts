@@ -19,16 +19,16 @@ export class SimCrashedError extends Error {
   override readonly name = 'SimCrashedError';
 }
 
-/** What a store needs of the simulated disk it is open on. */
+/** The part of the simulated disk that its open store uses. */
 export interface SimProcessDisk {
   readonly atomicBatches: boolean;
   readonly space: 'plenty' | 'short' | 'none';
   isDamaged(family: Family, key: Key): boolean;
-  /** Lets a read take its time. */
+  /** Resolves after the simulated duration of a read. */
   reading(): Promise<void>;
   /**
-   * Writes a group of batches, or the deletes of a range, and syncs them if asked. Resolves with false when the process
-   * crashed meanwhile. Throws what the store is to reject with.
+   * Writes a group of batches, or the deletions of a range, and syncs them if `sync` is set. Resolves with false if the
+   * process crashed meanwhile. Rejects with the error that the store must reject with.
    */
   commit(
     kind: 'write' | 'deleteRange',
@@ -36,7 +36,7 @@ export interface SimProcessDisk {
     sync: boolean,
     alive: () => boolean,
   ): Promise<boolean>;
-  /** The store was closed in good order. */
+  /** Called when the store was closed in good order. */
   closed(store: SimStore, alive: () => boolean): Promise<void>;
 }
 
@@ -48,7 +48,7 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-/** How many promises may be between a store and whoever must hear that it refused, at most. */
+/** Limit of the promises between the store and a caller that must learn of a refusal. */
 const PROMISES_TO_CALLERS = 50;
 
 const NO_LIMIT: ScanLimit = { rows: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY };
@@ -64,7 +64,7 @@ export class SimStore implements Store {
   #pumping: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   #failure: Error | undefined;
-  /** A refusal is on its way to the caller, who may still be adding to what was refused. */
+  /** A refusal that may not have reached its caller yet. Until then new writes are refused, too: they may depend on it. */
   #refusal: StoreFullError | undefined;
   #state: StoreState = { kind: 'writable' };
 
@@ -120,11 +120,11 @@ export class SimStore implements Store {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A scope that ends after its store crashed has nothing left to close.
+    // A crashed store is already closed.
     if (this.#life !== 'crashed') await this.close();
   }
 
-  /** The process is gone: nothing under way ends any more. */
+  /** Ends the process: calls in progress never settle. */
   die(): void {
     this.#life = 'crashed';
     this.#queue.length = 0;
@@ -153,7 +153,7 @@ export class SimStore implements Store {
   }
 
   async #pump(): Promise<void> {
-    await Promise.resolve(); // whatever is written in the same turn belongs to one group
+    await Promise.resolve(); // all writes of one turn form one group
     while (this.#queue.length > 0) {
       const group = this.#takeGroup();
       try {
@@ -166,7 +166,7 @@ export class SimStore implements Store {
     this.#pumping = undefined;
   }
 
-  /** All that gathered up to a range delete, or one range delete. */
+  /** Takes the pending writes before the next range deletion, or one range deletion. */
   #takeGroup(): Pending[] {
     const end = this.#queue.findIndex(({ work }) => work.kind === 'deleteRange');
     return this.#queue.splice(0, end === -1 ? this.#queue.length : Math.max(end, 1));
@@ -197,7 +197,7 @@ export class SimStore implements Store {
     for (const { reject } of refused) reject(error);
   }
 
-  /** Not before every caller has heard of it; a real store waits for its next turn, in which no virtual time passes. */
+  /** Ends the refusal after every caller knows of it. A real store waits for its next turn; no virtual time passes here. */
   async #endRefusal(): Promise<void> {
     for (let hops = 0; hops < PROMISES_TO_CALLERS; hops++) await Promise.resolve();
     this.#refusal = undefined;
@@ -207,7 +207,7 @@ export class SimStore implements Store {
     const unusable = this.#unusable();
     if (unusable !== undefined) throw unusable;
     await this.#disk.reading();
-    // A read of a process that crashed never ends.
+    // A read of a crashed process never settles.
     return this.#alive() ? readNow() : new Promise<T>(() => {});
   }
 

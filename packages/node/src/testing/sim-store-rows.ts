@@ -3,7 +3,7 @@ import { type Key, latin1Of } from '@taskmaster/server/domain';
 import { Family, familyNames, type KeyRange, type Row, type ScanLimit } from '../ports/store.ts';
 import type { WriteBatch } from '../ports/write-batch.ts';
 
-/** One row as it shall be; `value` undefined: there shall be none. */
+/** A row after a change; `value` undefined: the row is deleted. */
 export interface RowChange {
   readonly family: Family;
   readonly key: Key;
@@ -33,7 +33,7 @@ export class SimRows {
     return this.#rows(family).getElementByKey(key);
   }
 
-  /** Makes the changes, the later ones winning; returns what undoes them, to be applied as it stands. */
+  /** Applies the changes in order. Returns the changes that undo them. */
   apply(changes: readonly RowChange[]): RowChange[] {
     const undo: RowChange[] = [];
     for (const { family, key, value } of changes) {
@@ -51,7 +51,7 @@ export class SimRows {
     return undo.reverse();
   }
 
-  /** Rows in key order; the values are the stored ones. */
+  /** Rows in key order. The values are not copied. */
   scan(family: Family, range: KeyRange, limit: ScanLimit): Row[] {
     const found: Row[] = [];
     let bytes = 0;

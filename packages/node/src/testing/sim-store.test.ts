@@ -22,7 +22,7 @@ describe('a crash of the simulated disk', () => {
     [2, 'write', 'after', [[], ['a']]],
     [3, 'sync', 'before', [[], ['a']]],
     [4, 'sync', 'after', [['a']]],
-  ])('at step %i, %s %s, leaves what it may', async (number, kind, phase, allowed) => {
+  ])('at step %i, %s %s, leaves only allowed rows', async (number, kind, phase, allowed) => {
     for (let seed = 0; seed < 20; seed++) {
       const disk = setUp({ random: new SeededRandom(seed) });
       const steps: unknown[] = [];
@@ -40,7 +40,7 @@ describe('a crash of the simulated disk', () => {
     }
   });
 
-  test('keeps a prefix of unsynced atomic batches, of every length there is', async () => {
+  test('keeps a prefix of the unsynced atomic batches; every length occurs', async () => {
     const left = new Set<string>();
     for (let seed = 0; seed < 100; seed++) {
       const disk = setUp({ random: new SeededRandom(seed) });
@@ -67,7 +67,7 @@ describe('a crash of the simulated disk', () => {
     expect([...left].sort()).toEqual(['a', 'ab', 'abc', 'ac']);
   });
 
-  test('ends the store: promises stay pending, calls reject, the disk opens again', async () => {
+  test('ends the store: promises stay pending, new calls reject, the disk can be opened again', async () => {
     const disk = setUp();
     const store = disk.open();
     expect(() => disk.open()).toThrow(StoreLockedError);
@@ -78,7 +78,7 @@ describe('a crash of the simulated disk', () => {
     expect(keysOf(disk)).toEqual(['b']);
   });
 
-  test('repeats with its seed', async () => {
+  test('is the same for the same seed', async () => {
     const run = async () => {
       const disk = setUp({ random: new SeededRandom(42), atomicBatches: false });
       await disk.open().write(put(...'abcdefghijklmnop'), noSync);
@@ -90,7 +90,7 @@ describe('a crash of the simulated disk', () => {
 });
 
 describe('faults of the simulated disk', () => {
-  test.each(['write', 'sync'] as const)('a failed %s fails the store for ever', async (kind) => {
+  test.each(['write', 'sync'] as const)('a failed %s ends all writes of the store', async (kind) => {
     const disk = setUp();
     await using store = disk.open();
     const states: string[] = [];
@@ -103,7 +103,7 @@ describe('faults of the simulated disk', () => {
     expect(await store.get(Family.data, ['a' as Key, 'b' as Key])).toEqual([Buffer.from('value of a'), undefined]);
   });
 
-  test('what a failed fsync left behind is known only after the next open', async () => {
+  test('only the next open shows which rows a failed fsync left', async () => {
     const left = new Set<string>();
     for (let seed = 0; seed < 20; seed++) {
       const disk = setUp({ random: new SeededRandom(seed) });
@@ -117,7 +117,7 @@ describe('faults of the simulated disk', () => {
     expect([...left].sort()).toEqual(['', 'a']);
   });
 
-  test('a full disk refuses all that was given before every caller knew, and takes what comes after', async () => {
+  test('a full disk refuses all writes until every caller knows of the refusal, and then accepts writes', async () => {
     const disk = setUp();
     await using store = disk.open();
     disk.space = 'none';
@@ -125,7 +125,7 @@ describe('faults of the simulated disk', () => {
     const behind = store.write(put('b'), sync).catch((error: unknown) => error);
     await expect(first).rejects.toBeInstanceOf(StoreFullError);
     disk.space = 'plenty';
-    // Somebody behind a few more promises does not know yet, and builds on what was refused.
+    // A caller behind a few more promises does not know of the refusal yet; its write may depend on the refused one.
     await expect(store.write(put('c'), sync)).rejects.toBeInstanceOf(StoreFullError);
     expect(await behind).toBeInstanceOf(StoreFullError);
     await settle();
@@ -133,7 +133,7 @@ describe('faults of the simulated disk', () => {
     expect(keysOf(disk)).toEqual(['d']);
   });
 
-  test('a short disk says so and still writes', async () => {
+  test('a disk with little space reports it and still writes', async () => {
     const disk = setUp();
     await using store = disk.open();
     const states: string[] = [];
@@ -155,7 +155,7 @@ describe('faults of the simulated disk', () => {
     await expect(store.scan(Family.data, all, { rows: 9, bytes: 999 })).rejects.toBeInstanceOf(StoreCorruptError);
   });
 
-  test('time passes for a slow disk and a stalled write', async () => {
+  test('a slow disk and a stalled write take virtual time', async () => {
     const time = new VirtualTime();
     const disk = setUp({ clock: time, writeMs: 1, syncMs: 4, readMs: 2 });
     await using store = disk.open();

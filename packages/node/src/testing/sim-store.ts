@@ -12,49 +12,49 @@ import {
 import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
 import { type RowChange, SimRows } from './sim-store-rows.ts';
 
-/** A moment at which a crash leaves something else on the disk than it would have a moment before. */
+/** A moment that changes what a crash would leave on the disk. */
 export interface DurableStep {
-  /** From 1, over the life of the disk. */
+  /** Counts from 1 over the life of the disk. */
   readonly number: number;
   readonly kind: 'write' | 'sync' | 'deleteRange';
   readonly phase: 'before' | 'after';
 }
 
-/** `short`: the store says that it is full but takes writes from reserved space. `none`: writes are refused. */
+/** `short`: the store reports a full disk but still accepts writes. `none`: writes are refused. */
 export type SimSpace = 'plenty' | 'short' | 'none';
 
 export interface SimDiskOptions {
   readonly random: SeededRandom;
-  /** Needed when anything takes time. A clock that outlives the processes, such as a `VirtualTime`. */
+  /** Required if a duration is set. It must outlive the processes, for example a `VirtualTime`. */
   readonly clock?: Pick<Clock, 'now' | 'at'>;
-  /** Default true. */
+  /** See `Store.atomicBatches`. Default true. */
   readonly atomicBatches?: boolean;
-  /** What a write, its fsync and a read take, in virtual ms. Default 0: they end without time passing. */
+  /** Duration of a write, of its fsync and of a read, in virtual ms. Default 0. */
   readonly writeMs?: number;
   readonly syncMs?: number;
   readonly readMs?: number;
 }
 
 /**
- * A simulated disk, which outlives the stores opened on it: one at a time.
+ * A simulated disk. Stores are opened on it one at a time; it outlives them.
  *
  *     const disk = new SimDisk({ random: new SeededRandom(seed) });
  *     let store = disk.open();
  *     …
- *     disk.crash(); // power loss: unsynced writes are lost, all of them or some; promises of the old store never settle
+ *     disk.crash(); // power loss: some or all unsynced writes are lost; promises of the old store never settle
  *     store = disk.open();
  */
 export class SimDisk implements SimProcessDisk {
   readonly atomicBatches: boolean;
-  /** Called at every durable step, before a crash set by `crashAt`; may call `crash` itself. */
+  /** Called at every durable step, before a crash that `crashAt` has set. It may call `crash`. */
   onStep: ((step: DurableStep) => void) | undefined;
   readonly random: SeededRandom;
   readonly #clock: Pick<Clock, 'now' | 'at'> | undefined;
   readonly #latencyMs: { readonly write: number; readonly sync: number; readonly read: number };
   readonly #rows = new SimRows();
-  /** Changes that show but are not durable, in order, with what undoes each. */
+  /** Changes that can be read but are not durable, in order, with the changes that undo them. */
   #unsynced: { readonly changes: readonly RowChange[]; readonly undo: readonly RowChange[] }[] = [];
-  /** Changes handed to the disk that do not show yet, or never will because they failed. They may survive a crash. */
+  /** Changes that cannot be read yet, or never because they failed. They may survive a crash. */
   #underWay: (readonly RowChange[])[] = [];
   readonly #damaged = new Set<string>();
   #store: SimStore | undefined;
@@ -78,13 +78,13 @@ export class SimDisk implements SimProcessDisk {
     return this.#store;
   }
 
-  /** Power loss: the open store's process ends at once, and of what was not synced any part may be lost. */
+  /** Power loss: the process of the open store ends at once. Any part of the unsynced writes may be lost. */
   crash(): void {
     this.#endStore();
     this.#losePart();
   }
 
-  /** As SIGKILL: the process ends, and the system goes on; what was written stays, and may still be lost by a `crash`. */
+  /** As SIGKILL: the process ends, but the system runs on. Unsynced writes stay until a `crash`, which may lose them. */
   kill(): void {
     this.#endStore();
     const kept = this.#partOf(this.#underWay);
@@ -98,7 +98,7 @@ export class SimDisk implements SimProcessDisk {
     this.#crashAt = 0;
   }
 
-  /** Every row that is on the disk now, while nobody has it open; for `restore`. */
+  /** All rows of a disk without an open store, for `restore`. */
   copy(): readonly RowChange[] {
     if (this.#store !== undefined) throw new StoreLockedError('the simulated disk is open');
     return familyNames.flatMap((_, family) =>
@@ -106,7 +106,7 @@ export class SimDisk implements SimProcessDisk {
     );
   }
 
-  /** Puts a copy in the place of what is on the disk now, while nobody has it open. */
+  /** Replaces all rows of a disk without an open store by a copy. */
   restore(copy: readonly RowChange[]): void {
     const present = this.copy().map(({ family, key }) => ({ family, key, value: undefined }));
     this.#rows.apply([...present, ...copy]);
@@ -114,12 +114,12 @@ export class SimDisk implements SimProcessDisk {
     this.#underWay = [];
   }
 
-  /** Crashes at the durable step of that number; 0: not at all. */
+  /** Crashes at the durable step with this number. 0: does not crash. */
   crashAt(step: number): void {
     this.#crashAt = step;
   }
 
-  /** Durable steps so far. */
+  /** Number of durable steps so far. */
   get steps(): number {
     return this.#steps;
   }
@@ -143,7 +143,7 @@ export class SimDisk implements SimProcessDisk {
     this.#faults.sync = nth;
   }
 
-  /** The next write takes that much longer, in virtual ms. */
+  /** Makes the next write take `ms` longer, in virtual time. */
   stallWrite(ms: number): void {
     this.#stallMs = ms;
   }
@@ -153,26 +153,23 @@ export class SimDisk implements SimProcessDisk {
     this.#damaged.add(`${family}:${key}`);
   }
 
-  /** All rows of a family that show now, for checks. */
+  /** All rows of a family that can be read now. */
   rowsOf(family: Family): Row[] {
     return this.#rows.all(family);
   }
 
-  // What follows is for the store opened on this disk.
+  // The remaining members are for the open store.
 
   isDamaged(family: Family, key: Key): boolean {
     return this.#damaged.size > 0 && this.#damaged.has(`${family}:${key}`);
   }
 
-  /** Lets a read take its time. */
+  /** See `SimProcessDisk.reading`. */
   reading(): Promise<void> {
     return this.#takes(this.#latencyMs.read);
   }
 
-  /**
-   * Writes a group of batches, or the deletes of a range, and syncs them if asked. Resolves with false when the process
-   * crashed meanwhile. Throws what the store is to reject with.
-   */
+  /** See `SimProcessDisk.commit`. */
   async commit(
     kind: 'write' | 'deleteRange',
     changesNow: () => RowChange[][],
@@ -203,7 +200,7 @@ export class SimDisk implements SimProcessDisk {
     if (!alive()) return false;
     if (this.#fails('sync')) throw new StoreFailedError('the simulated disk failed to sync');
     this.#unsynced = [];
-    // Durable but not shown yet: a crash in the step below keeps all of it.
+    // Durable but not readable yet: a crash in the step below keeps all of it.
     const durable = this.#underWay;
     this.#underWay = [];
     if (this.#step('sync', 'after', alive)) return true;
@@ -211,14 +208,14 @@ export class SimDisk implements SimProcessDisk {
     return false;
   }
 
-  /** A store was closed in good order. */
+  /** See `SimProcessDisk.closed`. */
   async closed(store: SimStore, alive: () => boolean): Promise<void> {
     if (store.state.kind === 'failed') this.#losePart();
     else if (this.#unsynced.length > 0 && !(await this.#sync(alive))) return;
     this.#store = undefined;
   }
 
-  /** Returns whether the process is alive after the step. */
+  /** Counts a durable step, at which the disk may crash. Returns whether the process is alive afterwards. */
   #step(kind: DurableStep['kind'], phase: DurableStep['phase'], alive: () => boolean): boolean {
     const number = ++this.#steps;
     this.onStep?.({ number, kind, phase });
@@ -239,7 +236,7 @@ export class SimDisk implements SimProcessDisk {
     return new Promise((resolve) => void clock.at((clock.now() + ms) as Instant, resolve));
   }
 
-  /** Atomic batches survive as a prefix of their order; otherwise any rows of them do. */
+  /** Loses unsynced writes. A prefix of the atomic batches survives; of other batches any rows may survive. */
   #losePart(): void {
     const atRisk = [...this.#unsynced.map(({ changes }) => changes), ...this.#underWay];
     for (const { undo } of this.#unsynced.reverse()) this.#rows.apply(undo);

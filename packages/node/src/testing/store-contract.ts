@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Family, type KeyRange, type Store, StoreClosedError } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 
-/** A store under test that can lose its process, and what a crash loses. */
+/** A store under test that can crash. */
 export interface CrashableStore extends AsyncDisposable {
-  /** The store as it is open now. */
+  /** The open store. */
   readonly store: Store;
   /** Opens the store again after a crash at this moment. */
   crashAndReopen(): Promise<void>;
@@ -21,7 +21,7 @@ const NO_SYNC = { sync: false };
 const ALL: KeyRange = { gte: key(''), lt: key('\xff\xff\xff') };
 const NO_LIMIT = { rows: 1_000_000, bytes: 1_000_000_000 };
 
-/** A batch of puts, and of deletes where the value is undefined, in the family `ready`. */
+/** A batch that puts these rows; it deletes rows whose value is undefined. Default family: `ready`. */
 function batchOf(rows: Readonly<Record<string, string | undefined>>, family: Family = Family.ready): WriteBatch {
   const batch = new WriteBatch();
   for (const [name, value] of Object.entries(rows)) {
@@ -36,9 +36,7 @@ async function rowsOf(store: Store, family: Family = Family.ready, range = ALL):
   return Object.fromEntries(rows.map(({ key, value }) => [key, text(value) ?? '']));
 }
 
-/**
- * What every implementation of `Store` keeps. Each test gets a new, empty store.
- */
+/** The tests that every implementation of `Store` must pass. Each test gets a new, empty store. */
 export function storeContract(name: string, open: () => Promise<CrashableStore>): void {
   describe(`${name} keeps the store contract`, () => {
     let subject: CrashableStore;
@@ -49,7 +47,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       await subject[Symbol.asyncDispose]();
     });
 
-    test('get answers in the order asked, undefined where there is nothing', async () => {
+    test('get returns values in the order of the keys, undefined for a missing one', async () => {
       const { store } = subject;
       await store.write(batchOf({ a: '1', b: '2' }), SYNC);
       const values = await store.get(Family.ready, [key('b'), key('none'), key('a'), key('b')]);
@@ -57,7 +55,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       expect(await store.get(Family.ready, [])).toEqual([]);
     });
 
-    test('keys are ordered by their bytes, whatever these are', async () => {
+    test('keys are ordered by their bytes, with any bytes', async () => {
       const { store } = subject;
       const names = ['a', 'b', '\x00', '\x00\x00', 'a\x00', 'a\xff', '\x7f', '\x80', '\xc3\xa4', '\xfe', '\xff', 'ab'];
       await store.write(batchOf(Object.fromEntries(names.map((name) => [name, `value of ${name}`]))), SYNC);
@@ -69,7 +67,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       expect(values.map(text)).toEqual(names.map((name) => `value of ${name}`));
     });
 
-    test('empty and binary values come back as they were', async () => {
+    test('empty and binary values are returned unchanged', async () => {
       const { store } = subject;
       const every = Uint8Array.from({ length: 256 }, (_, index) => index);
       const batch = new WriteBatch();
@@ -115,7 +113,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
         ['includes its first key and excludes its last', ['b', 'd'], 'bc'],
         ['may begin and end between keys', ['aa', 'cc'], 'bc'],
         ['of an empty range finds nothing', ['b', 'b'], ''],
-        ['of a range turned around finds nothing', ['d', 'a'], ''],
+        ['of a range whose end is before its begin finds nothing', ['d', 'a'], ''],
       ] as const)('%s', async (_rule, range, found) => expect(await scan(range)).toBe(found));
 
       test.each([
@@ -123,11 +121,11 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
         ['the bytes of keys and values', { bytes: 6 }, 'ab'],
         ['the bytes, without the row that would exceed them', { bytes: 8 }, 'ab'],
         ['the bytes, but not before its first row', { bytes: 1 }, 'a'],
-        ['whichever bound it meets first: rows', { rows: 1, bytes: 9 }, 'a'],
-        ['whichever bound it meets first: bytes', { rows: 4, bytes: 9 }, 'abc'],
-      ])('ends by %s', async (_rule, limit, found) => expect(await scan(['a', 'z'], limit)).toBe(found));
+        ['the bound that it meets first: rows', { rows: 1, bytes: 9 }, 'a'],
+        ['the bound that it meets first: bytes', { rows: 4, bytes: 9 }, 'abc'],
+      ])('is limited by %s', async (_rule, limit, found) => expect(await scan(['a', 'z'], limit)).toBe(found));
 
-      test('takes bounds beyond any number of rows', async () => {
+      test('accepts limits larger than any number of rows', async () => {
         expect(await scan(['a', 'z'], { rows: Number.MAX_SAFE_INTEGER, bytes: Number.MAX_SAFE_INTEGER })).toBe('abcd');
         expect(await scan(['a', 'z'], { rows: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY })).toBe(
           'abcd',
@@ -140,7 +138,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       });
     });
 
-    test('a scan shows the rows of one instant', async () => {
+    test('a scan returns rows as of one instant', async () => {
       const { store } = subject;
       const names = Array.from({ length: 300 }, (_, index) => `row ${String(index).padStart(3, '0')}`);
       const version = (number: number) => batchOf(Object.fromEntries(names.map((name) => [name, String(number)])));
@@ -155,7 +153,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       for (const rows of await Promise.all(scans)) expect(new Set(Object.values(rows)).size).toBe(1);
     });
 
-    test('reads see every write that was resolved before', async () => {
+    test('reads see every write that was resolved before the call', async () => {
       const { store } = subject;
       for (let number = 0; number < 50; number++) {
         await store.write(batchOf({ a: String(number) }), { sync: number % 2 === 0 });
@@ -195,7 +193,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       expect(resolved).toEqual(Array.from({ length: 100 }, (_, number) => number));
     });
 
-    test('batches may be empty, and larger than any buffer', async () => {
+    test('batches may be empty or larger than any buffer', async () => {
       const { store } = subject;
       const megabyte = new Uint8Array(1024 * 1024).fill(7);
       const batch = new WriteBatch();
@@ -210,14 +208,14 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
     });
 
     describe('a crash', () => {
-      test('keeps what a resolved synced write wrote', async () => {
+      test('keeps every synced write that was resolved', async () => {
         await subject.store.write(batchOf({ a: '1', gone: '1' }), SYNC);
         await subject.store.write(batchOf({ b: '2', gone: undefined }), SYNC);
         await subject.crashAndReopen();
         expect(await rowsOf(subject.store)).toEqual({ a: '1', b: '2' });
       });
 
-      test('keeps unsynced writes that came before a synced one', async () => {
+      test('keeps unsynced writes before a synced one', async () => {
         const first = subject.store.write(batchOf({ a: '1' }), NO_SYNC);
         await subject.store.write(batchOf({ b: '2' }), SYNC);
         await first;
@@ -225,7 +223,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
         expect(await rowsOf(subject.store)).toEqual({ a: '1', b: '2' });
       });
 
-      test('may lose unsynced writes, the latest first and whole where batches are atomic', async () => {
+      test('may lose unsynced writes; with atomic batches whole batches, the latest first', async () => {
         const { store } = subject;
         await store.write(batchOf({ synced: '0' }), SYNC);
         for (let number = 1; number <= 5; number++) {
@@ -240,15 +238,15 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
         expect(left).toEqual([...numbers.map((n) => `a${n}`), ...numbers.map((n) => `b${n}`)]);
       });
 
-      test('leaves a batch that was not resolved whole or not at all, where batches are atomic', async () => {
+      test('leaves an unresolved batch entirely or not at all, if batches are atomic', async () => {
         const { store } = subject;
-        // Neither a resolution nor a rejection: the process that would have seen it is gone.
+        // The promise does not matter: the process that would have seen it is gone.
         store.write(batchOf({ a: '1', b: '1', c: '1' }), SYNC).catch(() => undefined);
         await subject.crashAndReopen();
         if (store.atomicBatches) expect([0, 3]).toContain(Object.keys(await rowsOf(subject.store)).length);
       });
 
-      test('keeps a range delete that came before a synced write', async () => {
+      test('keeps a range deletion before a synced write', async () => {
         const { store } = subject;
         await store.write(batchOf({ a: '1', b: '2', c: '3' }), SYNC);
         await store.deleteRange(Family.ready, { gte: key('a'), lt: key('c') });
@@ -257,7 +255,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
         expect(await rowsOf(subject.store)).toEqual({ c: '3', d: '4' });
       });
 
-      test('may come again and again', async () => {
+      test('may happen repeatedly', async () => {
         const expected: Record<string, string> = {};
         for (let round = 0; round < 3; round++) {
           expected[`round ${round}`] = 'written';
@@ -268,7 +266,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       });
     });
 
-    test('a range delete deletes from its first key up to, not including, its last, in one family', async () => {
+    test('a range deletion includes its first key and excludes its last, in one family', async () => {
       const { store } = subject;
       const rows = { '\x80': '0', a: '1', b: '2', c: '3' };
       await store.write(batchOf(rows), NO_SYNC);
@@ -283,7 +281,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
     });
 
     describe('close', () => {
-      test('finishes the writes under way and keeps all that was written', async () => {
+      test('finishes the writes in progress and keeps all rows', async () => {
         const { store } = subject;
         const writes = [store.write(batchOf({ a: '1' }), SYNC), store.write(batchOf({ b: '2' }), NO_SYNC)];
         const read = store.get(Family.ready, [key('none')]);
@@ -294,7 +292,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
         expect(await rowsOf(subject.store)).toEqual({ a: '1', b: '2' });
       });
 
-      test('may be called again, also while closing', async () => {
+      test('may be called repeatedly, also while the store is closing', async () => {
         const { store } = subject;
         await Promise.all([store.close(), store.close()]);
         await store.close();
@@ -316,7 +314,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       });
     });
 
-    test('a store that works is writable, and says nothing', async () => {
+    test('a working store is writable and reports no change of state', async () => {
       const { store } = subject;
       const states: unknown[] = [];
       store.onStateChange((state) => states.push(state));

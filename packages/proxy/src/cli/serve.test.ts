@@ -6,9 +6,9 @@ const CLI = fileURLToPath(new URL('../cli.ts', import.meta.url));
 
 describe('the command', () => {
   test.each([
-    [[], 'which cluster?'],
+    [[], '--join is missing'],
     [['--join', 'nowhere'], 'no port'],
-    [['--join', 'a:1', '--router-hold-ms', 'x'], 'router.holdMs'],
+    [['--join', 'a:1', '--router-hold-timeout-ms', 'x'], 'router.holdTimeoutMs'],
   ])('wants to know where to go: %j', async (args, problem) => {
     using proxy = runCommand(CLI, ['serve', ...args]);
     const { code, stderr } = await proxy.ended;

@@ -5,24 +5,24 @@ import { type RunningProxy, startProxy } from '../proxy.ts';
 
 export interface ServeOptions {
   readonly config: ProxyConfig;
-  /** Says that it is ready in a line of JSON, for programs. */
+  /** Report the state of the proxy as one line of JSON, for programs. */
   readonly json: boolean;
 }
 
-/** A cluster that is there is found sooner. */
-const WAIT_UNSAID_MS = 1_000;
+/** A proxy that has found no cluster by then reports that it is looking for one, in ms. A running cluster usually answers earlier. */
+const REPORT_WAIT_AFTER_MS = 1_000;
 
-/** Runs a proxy until it is told to stop. Resolves with the exit code of the process. */
+/** Runs a proxy until a signal stops it. Resolves with the exit code of the process. */
 export async function serve({ config, json }: ServeOptions): Promise<number> {
   if (config.join.length === 0) {
-    process.stderr.write('taskmaster-proxy: which cluster? Name one of its nodes: --join host:port\n');
+    process.stderr.write('taskmaster-proxy: --join is missing: name a node of the cluster, as --join host:port\n');
     return 2;
   }
   const log = createLogger(config.logLevel);
-  // The process still ends, as it must when it does not know its own state; it has none that a restart would lose.
-  process.on('uncaughtExceptionMonitor', (err) => log.fatal({ err }, 'unexpected error: the proxy ends'));
+  // The process still ends: after an unexpected error its state is unknown. A proxy has no state that a restart loses.
+  process.on('uncaughtExceptionMonitor', (err) => log.fatal({ err }, 'unexpected error: the proxy exits'));
 
-  const told = untilSignal((signal) => log.info({ signal }, 'stopping; a second signal ends the proxy at once'));
+  const stopSignal = untilSignal((signal) => log.info({ signal }, 'shutting down; a second signal exits at once'));
   let proxy: RunningProxy;
   try {
     proxy = await startProxy(config, { log });
@@ -31,40 +31,40 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
     process.stderr.write(`taskmaster-proxy: ${explainStartError(error, config)}\n`);
     return 1;
   }
-  const say = (isReady: boolean): void => {
+  const report = (isReady: boolean): void => {
     process.stdout.write(json ? stateJson(proxy, isReady) : stateText(proxy, config, isReady));
   };
-  const failed = await served(proxy, told, say);
+  const failed = await untilEnd(proxy, stopSignal, report);
   if (failed) process.stderr.write(`taskmaster-proxy: ${explainStartError(failed.error, config)}\n`);
   await proxy.stop();
   log.info({}, 'stopped');
   return failed ? 1 : 0;
 }
 
-/** Resolves when the proxy is to end, with what is wrong if it is of no use. */
-async function served(
+/** Resolves when the proxy should end, with the error if the cluster refused it. */
+async function untilEnd(
   { ready }: RunningProxy,
-  told: Promise<void>,
-  say: (isReady: boolean) => void,
+  stopSignal: Promise<void>,
+  report: (isReady: boolean) => void,
 ): Promise<{ readonly error: unknown } | undefined> {
   const found = ready.then(
     () => undefined,
     (error: unknown) => ({ error }),
   );
-  const end = told.then(() => 'told' as const);
+  const end = stopSignal.then(() => 'signal' as const);
   const patience = new AbortController();
   const first = await Promise.race([
     end,
     found,
-    delay(WAIT_UNSAID_MS, 'waiting' as const, { signal: patience.signal }),
+    delay(REPORT_WAIT_AFTER_MS, 'waiting' as const, { signal: patience.signal }),
   ]);
   patience.abort();
-  if (first === 'waiting') say(false);
+  if (first === 'waiting') report(false);
   const outcome = first === 'waiting' ? await Promise.race([end, found]) : first;
-  if (outcome === 'told') return undefined;
+  if (outcome === 'signal') return undefined;
   if (outcome) return outcome;
-  say(true);
-  await told;
+  report(true);
+  await stopSignal;
   return undefined;
 }
 
@@ -76,7 +76,9 @@ function stateJson({ grpcAddress, httpAddress, problem }: RunningProxy, isReady:
 function stateText({ grpcAddress, httpAddress }: RunningProxy, { join }: ProxyConfig, isReady: boolean): string {
   const at = join.join(', ');
   return [
-    isReady ? 'The TaskMaster proxy is ready.' : `The TaskMaster proxy listens, and looks for the cluster at ${at}.`,
+    isReady
+      ? 'The TaskMaster proxy is ready.'
+      : `The TaskMaster proxy listens and is looking for the cluster at ${at}.`,
     `  gRPC    ${grpcAddress}`,
     `  health  http://${httpAddress}/readyz`,
     ...(isReady ? [`  joined  ${at}`] : []),

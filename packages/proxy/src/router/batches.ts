@@ -17,20 +17,20 @@ import {
   toWireError,
 } from '@taskmaster/server/service';
 import { readEntries, withNumbers, writeEntries, writeField } from '../upstream/raw-codec.ts';
-import { giveBack } from './give-back.ts';
-import { leaseTasks } from './leases.ts';
-import type { RoutedCaller, Router } from './router.ts';
+import { giveBack } from './leasing/give-back.ts';
+import { leaseTasks } from './leasing/leases.ts';
+import type { RoutedCaller, Router } from './routing/router.ts';
 import { updateTasks } from './updates.ts';
 
-/** Fields of UpdateResult and of LeaseResult. */
+/** Numbers of the fields of UpdateResult and LeaseResult. */
 const RESPONSE_FIELD = 1;
 const ERROR_FIELD = 2;
-/** Of LeaseTasksRequest. */
+/** Number of the field `max_bytes` of LeaseTasksRequest. */
 const MAX_BYTES_FIELD = 7;
-/** What the lists of items at fault may take of one reply, over all its errors. */
+/** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
 const BATCH_ITEMS_BYTES = 1024 * 1024;
 
-/** Updates that have nothing to do with each other, each at the holder of its group. */
+/** Answers BatchUpdateTasks: sends each update to the holder of its group. */
 export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
   const requests = requestsOf(BatchUpdateTasksRequest, bytes, entryBounds.batchUpdate);
   if (requests.length === 0) return refusedByAny(router, 'BatchUpdateTasks', bytes, caller);
@@ -44,7 +44,7 @@ export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedC
   return writeEntries(await Promise.all(requests.map(update)));
 }
 
-/** Leases that have nothing to do with each other but share one reply. */
+/** Answers BatchLeaseTasks: sends each lease to the holders of its queues. The leases share the size of one reply. */
 export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
   const requests = requestsOf(BatchLeaseTasksRequest, bytes, entryBounds.batchLease);
   if (requests.length === 0) return refusedByAny(router, 'BatchLeaseTasks', bytes, caller);
@@ -70,13 +70,13 @@ export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCa
   return writeEntries(results);
 }
 
-/** Throws what a node would refuse the whole batch for: one damaged request would end the stream of all the others. */
+/** Returns the requests of a batch. Throws the refusal of an invalid batch here: one invalid request would end a shared stream. */
 function requestsOf<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[]): Uint8Array[] {
   decodeRequest(type, bytes, bounds);
   return readEntries(bytes);
 }
 
-/** A batch of nothing. */
+/** Sends an empty batch to any node, which refuses it. */
 function refusedByAny(
   router: Router,
   method: 'BatchUpdateTasks' | 'BatchLeaseTasks',
@@ -86,7 +86,7 @@ function refusedByAny(
   return router.toAnyNode({ method, request: () => bytes, repetition: 'unsafe' }, caller);
 }
 
-/** A lease may take an equal part of the reply; a bound that is out of range is left for its refusal. */
+/** Limits a lease to its share of the reply. A limit that is out of range stays, so that the lease is refused for it. */
 function withShare(request: Uint8Array, share: number): Uint8Array {
   const { maxBytes } = LeaseTasksRequest.decode(request);
   const isOpen = maxBytes === 0 || (maxBytes > share && maxBytes <= limits.replyDataBytes);
@@ -106,7 +106,7 @@ function fittingTasks(reply: Uint8Array, room: number) {
     : { fitting: tasks.slice(0, cut), tooMany: tasks.slice(cut), bytes };
 }
 
-/** Tag and length of a task in its reply, at most. */
+/** Maximum size of a task's tag and length in a reply, in bytes. */
 const ENTRY_BYTES = 6;
 
 function errorEntry(router: Router, requests: number, thrown: unknown): Uint8Array {
@@ -115,7 +115,7 @@ function errorEntry(router: Router, requests: number, thrown: unknown): Uint8Arr
 }
 
 function replyFull(): Refusal {
-  return new Refusal('OVERLOADED', 'the reply is full with the tasks of the leases before this one', {
+  return new Refusal('OVERLOADED', 'the tasks of earlier leases of the batch fill the reply', {
     retryDelayMs: 1,
     metadata: { limit: String(REPLY_BYTES) },
   });

@@ -5,7 +5,7 @@ test('requests are refused beyond the bound, until others are done; a single one
   const inFlight = new BytesInFlight(100);
   {
     using _one = inFlight.take(60);
-    expect(() => inFlight.take(50)).toThrow(/at most 100/);
+    expect(() => inFlight.take(50)).toThrow(/limit is 100/);
     using _two = inFlight.take(40);
     expect(inFlight.bytes).toBe(100);
   }

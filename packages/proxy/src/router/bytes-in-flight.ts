@@ -2,7 +2,7 @@ import { Refusal } from '@taskmaster/server/domain';
 
 const RETRY_MS = 100;
 
-/** Bounds the memory of requests being served. Small ones, which are many, are bounded by their connections. */
+/** Limits the memory of large requests in flight. The number of small requests is limited for each connection. */
 export class BytesInFlight {
   readonly #most: number;
   #bytes = 0;
@@ -15,13 +15,17 @@ export class BytesInFlight {
     return this.#bytes;
   }
 
-  /** Counts a request until it is disposed of. Throws a `Refusal` where there is no room. */
+  /** Counts a request until the result is disposed. Throws a `Refusal` if there is no room. */
   take(bytes: number): Disposable {
     if (this.#bytes > 0 && this.#bytes + bytes > this.#most) {
-      throw new Refusal('OVERLOADED', `requests of ${this.#bytes} bytes are in flight: at most ${this.#most}`, {
-        retryDelayMs: RETRY_MS,
-        metadata: { limit: String(this.#most) },
-      });
+      throw new Refusal(
+        'OVERLOADED',
+        `large requests in flight have ${this.#bytes} bytes; the limit is ${this.#most}`,
+        {
+          retryDelayMs: RETRY_MS,
+          metadata: { limit: String(this.#most) },
+        },
+      );
     }
     this.#bytes += bytes;
     return {

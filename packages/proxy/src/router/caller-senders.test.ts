@@ -43,7 +43,7 @@ function setUp() {
 function answer(pipe: FakePipe | undefined): void {
   const calls = (pipe?.written ?? []).flatMap((message) => StreamRequest.decode(message).calls);
   const results = calls.map(({ id }) => ({ id, result: { $case: 'lease' as const, value: { tasks: [] } } }));
-  pipe?.listener.onMessage(encodeToBuffer(StreamResponse, { results }));
+  pipe?.say(encodeToBuffer(StreamResponse, { results }));
 }
 
 test('calls of one caller share a stream to a node; another one has its own', async () => {

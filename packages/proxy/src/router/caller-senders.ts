@@ -1,7 +1,7 @@
 import type { StreamSender } from '../upstream/stream-sender.ts';
-import type { Router } from './router.ts';
+import type { Router } from './routing/router.ts';
 
-/** How long the streams of a caller that has no calls are kept, in ms. */
+/** How long the streams of a caller without calls stay open, in ms. */
 const IDLE_MS = 5_000;
 
 interface Kept {
@@ -11,8 +11,8 @@ interface Kept {
 }
 
 /**
- * The streams to the nodes on which callers' leases and batches travel: those of one connection share theirs, so that what is
- * waited for long, or answered at length, is in the way of its own caller only, and nodes know whose calls they are.
+ * Streams to nodes for the leases and batches of callers. The calls of one connection share one stream to each node. So a long poll
+ * or a large reply delays only its own caller, and nodes know the address of the caller.
  */
 export class CallerSenders {
   readonly #router: Pick<Router, 'clock' | 'isStopping' | 'onStop'>;
@@ -26,7 +26,7 @@ export class CallerSenders {
     router.onStop(() => this.#sweep());
   }
 
-  /** Has a call of a caller served. */
+  /** Runs a call with the streams of its caller. */
   async serve<T>(address: string, call: (sender: StreamSender) => Promise<T>): Promise<T> {
     let kept = this.#callers.get(address);
     if (kept === undefined) {

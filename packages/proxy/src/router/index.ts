@@ -1,6 +1,7 @@
-export { callService } from '../upstream/local-calls.ts';
+export { callService, streamFromService } from '../upstream/local-calls.ts';
 export { NodePool } from '../upstream/node-pool.ts';
 export {
+  type BackupUpstream,
   LostError,
   type UnaryMethod,
   type Upstream,
@@ -8,6 +9,7 @@ export {
   type UpstreamListener,
   type UpstreamPipe,
 } from '../upstream/upstream.ts';
-export { Router, type RouterLimits } from './router.ts';
+export { createBackupForwarding, forwardBackups } from './backups.ts';
 export { createRouterService } from './router-service.ts';
-export type { Routes } from './routes.ts';
+export { Router, type RouterLimits } from './routing/router.ts';
+export type { Routes } from './routing/routes.ts';

@@ -2,8 +2,8 @@ import { SeededRandom, VirtualClock, waitingLeaseKeepsMessage } from '@taskmaste
 import { expect, test } from 'vitest';
 import { FakeUpstream } from '../testing/fake-upstream.ts';
 import { FixedRoutes } from '../testing/fixed-routes.ts';
-import { Router } from './router.ts';
 import { createRouterService } from './router-service.ts';
+import { Router } from './routing/router.ts';
 
 test('a lease that waits does not keep its message in memory', async () => {
   const upstream = new FakeUpstream();

@@ -30,19 +30,19 @@ import type { ClusterMethod, UnaryMethod } from '../upstream/upstream.ts';
 import { batchLease, batchUpdate } from './batches.ts';
 import { BytesInFlight } from './bytes-in-flight.ts';
 import { CallerSenders } from './caller-senders.ts';
-import { getQueueStats, listQueues } from './cluster-reads.ts';
-import { giveBack } from './give-back.ts';
-import { leaseTasks } from './leases.ts';
-import type { Repetition, RoutedCaller, Router } from './router.ts';
+import { giveBack } from './leasing/give-back.ts';
+import { leaseTasks } from './leasing/leases.ts';
+import { getQueueStats, listQueues } from './reads/cluster-reads.ts';
+import type { Repetition, RoutedCaller, Router } from './routing/router.ts';
 import { updateTasks } from './updates.ts';
 
-/** Requests whose replies may be large are served so many at a time. */
+/** How many requests with possibly large replies are served at the same time. */
 const LARGE_LOOKS_AT_ONCE = 8;
 
-/** Bytes of requests in calls of their own that may be in flight at once: 64 of the largest. */
+/** Limit for the bytes of large requests in flight: 64 of the largest. */
 const IN_FLIGHT_BYTES = 64 * limits.requestBytes;
 
-/** What operators ask of a cluster: any node answers for all of them. */
+/** The cluster service of a router. Any node answers for the whole cluster. */
 export function createClusterForwarding(router: Router): UnaryService {
   const toAnyNode =
     (method: ClusterMethod, repetition: Repetition): UnaryHandler =>
@@ -56,13 +56,13 @@ export function createClusterForwarding(router: Router): UnaryService {
       ListMembers: toAnyNode('ListMembers', 'harmless'),
       ListPartitions: toAnyNode('ListPartitions', 'harmless'),
       DrainMember: toAnyNode('DrainMember', 'harmless'),
-      // Whoever repeats it would hear that the member has left, and not what was lost.
+      // The answer to a repetition would be that the member has left, without what was lost.
       RemoveMember: toAnyNode('RemoveMember', 'unsafe'),
     },
   };
 }
 
-/** The TaskMaster service of all nodes together. */
+/** The TaskMaster service of the whole cluster. */
 export function createRouterService(router: Router): RawService {
   const inFlight = new BytesInFlight(IN_FLIGHT_BYTES);
   const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
@@ -73,7 +73,7 @@ export function createRouterService(router: Router): RawService {
       using _counted = inFlight.take(bytes.length);
       return await serve(router, bytes, new ServedCaller(router, caller, unarySender(router.upstream, caller.address)));
     };
-  // Whose updates they are is of no interest to the nodes.
+  // All callers share these streams: nodes do not need the address of the caller for updates.
   const shared = streamSender(router, '');
   const update: UnaryHandler = async (bytes, caller) => {
     checkSize(bytes);
@@ -83,7 +83,10 @@ export function createRouterService(router: Router): RawService {
     return await updateTasks(router, bytes, new ServedUpdater(router, caller, sender));
   };
   const senders = new CallerSenders(router, (address) => streamSender(router, address));
-  /** Over streams: many calls in one message, leases given up without a reset, and what they were granted is heard of. */
+  /**
+   * Sends calls over streams: many calls share a message, a lease is cancelled without a reset, and its answer still arrives, so
+   * that leased tasks can be released.
+   */
   const streamed =
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>
     async (bytes, caller) => {
@@ -109,7 +112,7 @@ export function createRouterService(router: Router): RawService {
       GetQueueStats: look(single(getQueueStats)),
       PeekTasks: single(aboutQueue('PeekTasks', 'harmless')),
       GetTasks: single(aboutQueue('GetTasks', 'harmless')),
-      // A queue of the same name may have come into being since.
+      // A repetition could delete a new queue of the same name.
       DeleteQueue: single(aboutQueue('DeleteQueue', 'unsafe')),
       ResetLeases: single(aboutQueue('ResetLeases', 'unsafe')),
     },
@@ -117,7 +120,7 @@ export function createRouterService(router: Router): RawService {
   };
 }
 
-/** Requests that name one queue, in their first field. */
+/** Serves requests whose first field names one queue. */
 function aboutQueue(method: UnaryMethod, repetition: Repetition) {
   return (router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> => {
     const call = { method, request: () => bytes, repetition };
@@ -132,11 +135,11 @@ function queueIn(bytes: Buffer): string | undefined {
   try {
     return readQueue(bytes);
   } catch {
-    return undefined; // Damaged: a node says how.
+    return undefined; // The request is not valid. A node refuses it.
   }
 }
 
-/** As the node would; beyond its own bound it does not read a request at all. */
+/** Refuses a request that is too large as a node would. */
 function checkSize(bytes: Buffer): void {
   if (bytes.length > limits.requestBytes) decodeRequest(UpdateTasksRequest, bytes);
 }
@@ -152,15 +155,15 @@ function streamSender(router: Router, peer: string): StreamSender {
   });
 }
 
-/** A call of a stream, with where it goes. */
+/** A call of a stream, with its route. */
 interface RoutedEntry extends StreamEntry {
-  /** Of an update that could be read. */
+  /** Route of an update. Undefined for other calls, and for an update that cannot be read. */
   readonly route?: UpdateRoute;
 }
 
 /**
- * The calls of a message. Throws where a node would end the stream: a damaged call that was passed on would take those of
- * its neighbours along. Updates are decoded only where a number in them may be out of range.
+ * Reads the calls of a message. Throws if a node would end the stream, because an invalid call that is forwarded would break the
+ * calls next to it. Updates are decoded only if one of their numbers may be out of range.
  */
 function readCalls(message: Buffer): readonly RoutedEntry[] {
   const calls = message.length > limits.requestBytes ? undefined : soundCalls(message);
@@ -169,7 +172,7 @@ function readCalls(message: Buffer): readonly RoutedEntry[] {
   return readStream(message);
 }
 
-/** Undefined: only a decoder can tell what is the matter with them, if anything is. */
+/** Reads the calls without decoding them. Undefined if that cannot tell whether they are valid. */
 function soundCalls(message: Buffer): RoutedEntry[] | undefined {
   checkEntries(message, entryBounds.stream);
   try {
@@ -187,7 +190,7 @@ function soundCalls(message: Buffer): RoutedEntry[] | undefined {
   }
 }
 
-/** Whoever made a call of its own to this server. */
+/** The client of a unary call to this server. */
 class ServedCaller implements RoutedCaller {
   readonly sender: Sender;
   readonly until: number | undefined;
@@ -213,14 +216,14 @@ class ServedCaller implements RoutedCaller {
   }
 }
 
-/** Whoever made an update in a call of its own: it is carried out, whether or not somebody still waits for the answer. */
+/** The client of a unary update. The update is carried out even if the client cancels the call. */
 class ServedUpdater extends ServedCaller {
   override get signal(): undefined {
     return undefined;
   }
 }
 
-/** Whoever made a call on a stream to this server. */
+/** The client of a call on a stream to this server. */
 class StreamedCaller implements RoutedCaller {
   readonly sender: Sender;
   readonly until = undefined;
@@ -244,7 +247,7 @@ class StreamedCaller implements RoutedCaller {
   }
 }
 
-/** The calls of one stream, each at the holder of its group. */
+/** Serves one stream: sends each call to the holder of its group. */
 class RoutedStreamSession implements StreamSession {
   readonly #router: Router;
   readonly #sender: StreamSender;
@@ -280,7 +283,7 @@ class RoutedStreamSession implements StreamSession {
     }
   }
 
-  /** Nothing that may wait for long keeps its message: a copy, in a function without closures that see the message. */
+  /** A lease may wait for long and must not keep its message in memory. So it is copied, in a function without other closures. */
   #leaseOf(id: number, bytes: Uint8Array): StreamOperation {
     const request = new Uint8Array(bytes);
     return { kind: 'lease', id, bytes: request.length, run: (caller) => this.#lease(request, caller) };

@@ -1,7 +1,7 @@
 import { readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
-import type { RoutedCall, RoutedCaller, Router } from './router.ts';
+import type { RoutedCall, RoutedCaller, Router } from './routing/router.ts';
 
-/** Has an update carried out by the holder of its group. Rejects with a `Refusal`. */
+/** Sends an update to the holder of its group. Rejects with a `Refusal`. */
 export function updateTasks(
   router: Router,
   bytes: Uint8Array,
@@ -22,6 +22,6 @@ function routeOf(bytes: Uint8Array): Pick<UpdateRoute, 'queue' | 'hasRequestId'>
   try {
     return readUpdate(bytes);
   } catch {
-    return { queue: undefined, hasRequestId: false }; // Damaged: a node says how.
+    return { queue: undefined, hasRequestId: false }; // The request is not valid. A node refuses it.
   }
 }

@@ -16,7 +16,7 @@ export interface Asked {
   readonly options: UpstreamCallOptions;
 }
 
-/** Nodes that answer what a test tells them to. */
+/** Nodes whose answers a test chooses. */
 export class FakeUpstream implements Upstream {
   readonly asked: Asked[] = [];
   readonly streams: FakePipe[] = [];
@@ -40,37 +40,62 @@ export class FakeUpstream implements Upstream {
   }
 }
 
-/** A stream to a fake node. */
+/** A stream to a fake node that a test controls. */
 export class FakePipe implements UpstreamPipe {
   readonly address: string;
   readonly peer: string;
-  readonly listener: UpstreamListener;
   readonly written: Uint8Array[] = [];
+  /** The result of `write`. */
   mayWrite = true;
   held = false;
-  state: 'open' | 'ended' | 'aborted' = 'open';
+  state: 'open' | 'ended' | 'aborted' | 'broken' = 'open';
+  readonly #listener: UpstreamListener;
+  /** Messages of the node while it is held back. */
+  #waiting: Uint8Array[] = [];
 
   constructor(address: string, peer: string, listener: UpstreamListener) {
     this.address = address;
     this.peer = peer;
-    this.listener = listener;
+    this.#listener = listener;
   }
 
   write(message: Uint8Array): boolean {
+    if (this.state !== 'open') return true;
     this.written.push(message);
     return this.mayWrite;
   }
 
   hold(held: boolean): void {
     this.held = held;
+    if (!held) for (const message of this.#waiting.splice(0)) this.say(message);
   }
 
   end(): void {
-    this.state = 'ended';
+    if (this.state === 'open') this.state = 'ended';
   }
 
   abort(): void {
-    this.state = 'aborted';
+    if (this.state === 'open') this.state = 'aborted';
+  }
+
+  /** The node sends a message. */
+  say(message: Uint8Array): void {
+    if (this.state !== 'open') return;
+    if (this.held) this.#waiting.push(message);
+    else this.#listener.onMessage(message);
+  }
+
+  /** The node accepts messages again. */
+  drain(): void {
+    this.mayWrite = true;
+    if (this.state === 'open') this.#listener.onDrain();
+  }
+
+  /** The stream ends, and this side did not end it. */
+  breakWith(failure: RefusedError | LostError): void {
+    if (this.state !== 'open') return;
+    this.state = 'broken';
+    this.#listener.onEnd(failure);
   }
 }
 

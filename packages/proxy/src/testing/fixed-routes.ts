@@ -1,13 +1,13 @@
-import type { Holder, RoutedNode, Routes } from '../router/routes.ts';
+import type { Holder, RoutedNode, Routes } from '../router/routing/routes.ts';
 
 export interface FixedRoutesOptions {
   readonly nodes: readonly RoutedNode[];
   readonly partitions: number;
-  /** Place of the holder among the nodes; undefined: not known. Default: in turn. */
+  /** Index of the holder among the nodes; undefined: unknown. Default: the nodes in turn. */
   readonly holder?: (partition: number) => number | undefined;
 }
 
-/** Routes that a test decides, and that learn as real ones do. */
+/** Routes that a test chooses. They learn like real routes. */
 export class FixedRoutes implements Routes {
   readonly partitions: number;
   readonly learned: { readonly partition: number; readonly holder: Holder }[] = [];
@@ -41,7 +41,7 @@ export class FixedRoutes implements Routes {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** `place` of the node among all; undefined: nobody knows. */
+  /** Sets the holder of a partition. `place`: index of the node; undefined: unknown. */
   set(partition: number, place: number | undefined, epoch: number): void {
     const node = place === undefined ? undefined : this.#nodes[place];
     if (node === undefined) this.#holders.delete(partition);
@@ -49,7 +49,7 @@ export class FixedRoutes implements Routes {
     this.#changed();
   }
 
-  /** Replaces a node: another address, dead or alive. */
+  /** Changes a node, for example its address, or whether it is alive. */
   change(place: number, change: Partial<RoutedNode>): void {
     const node = this.#nodes[place];
     if (node === undefined) throw new RangeError(`there is no node ${place}`);

@@ -4,13 +4,13 @@ import { ROUTED_HEADER } from '@taskmaster/server/service';
 
 const STREAM_CREATED = 'http2.server.stream.created';
 
-/** What routers do at the servers of this process, from now on. */
+/** Counts the calls of routers to the servers of this process, from now on. */
 export interface RoutedStreams extends Disposable {
   /** HTTP/2 streams that routers opened. */
   readonly opened: number;
-  /** Of these, how many are over. */
+  /** How many of them are over. */
   readonly closed: number;
-  /** Of these, the paths of those that routers reset. */
+  /** The paths of the streams that routers reset. */
   readonly reset: readonly string[];
 }
 

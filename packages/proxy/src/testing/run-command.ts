@@ -16,12 +16,12 @@ export interface Command extends Disposable {
 }
 
 export interface CommandOptions {
-  /** Node's own. */
+  /** Arguments of Node.js itself. */
   readonly execArgv?: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** Runs a command from its source; if it still runs at the end it is killed. */
+/** Runs a command from its source. Kills it on disposal if it still runs. */
 export function runCommand(
   program: string,
   args: readonly string[],
@@ -29,7 +29,7 @@ export function runCommand(
 ): Command {
   const child = spawn(process.execPath, ['--conditions=source', ...execArgv, program, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH, ...env },
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...env },
   });
   const ended = Promise.all([once(child, 'exit'), text(child.stderr)]).then(([[code, signal], stderr]) => ({
     code,
@@ -39,14 +39,14 @@ export function runCommand(
   return { child, ended, [Symbol.dispose]: () => void child.kill('SIGKILL') };
 }
 
-/** What the command says once it serves, with `--json`. */
+/** The first line of the command, which runs with `--json`. */
 export async function readyLine({ child }: Command): Promise<{ grpc: string; http: string; ready: boolean }> {
   if (child.stdout === null) throw new TypeError('the child has no standard output');
   for await (const line of createInterface(child.stdout)) return JSON.parse(line);
   throw new Error('the command ended before it was ready');
 }
 
-/** The memory that the process of a command was told to take. */
+/** The memory bounds in the arguments and the environment of the command's process. */
 export function memoryBoundsOf({ child }: Command): string[] {
   const read = (file: string): string[] => readFileSync(`/proc/${child.pid}/${file}`, 'latin1').split('\0');
   return [...read('cmdline'), ...read('environ')].filter((text) =>

@@ -1,8 +1,17 @@
 import type { Log } from '@taskmaster/server/ports';
-import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
+import {
+  type RawService,
+  refusalOf,
+  type StreamingHandler,
+  toWireError,
+  type UnaryCaller,
+} from '@taskmaster/server/service';
 import { LostError, RefusedError, type UnaryMethod, type UpstreamCallOptions } from './upstream.ts';
 
-/** Calls a service of this process as one calls a node: the answer, or a rejection with `RefusedError`. */
+/**
+ * Calls a service of this process like a node. Rejects with `RefusedError`, or with `LostError` if the caller cancelled. The service
+ * knows the deadline and ends the call itself.
+ */
 export async function callService(
   service: RawService,
   method: UnaryMethod,
@@ -10,10 +19,27 @@ export async function callService(
   options: UpstreamCallOptions,
   log: Log,
 ): Promise<Uint8Array> {
+  const { signal } = options;
+  if (signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
   const handler = service.unary[method];
-  if (handler === undefined) throw new LostError(`there is no ${method} here`, 'broken', false);
+  if (handler === undefined) throw new LostError(`the service has no ${method}`, 'broken', false);
   try {
     return await handler(Buffer.from(request.buffer, request.byteOffset, request.byteLength), callerOf(options));
+  } catch (thrown) {
+    if (method === 'LeaseTasks' && signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', true);
+    throw new RefusedError(toWireError(refusalOf(thrown, log)));
+  }
+}
+
+/** Like `callService`, for a method with a streamed answer. */
+export async function* streamFromService(
+  handler: StreamingHandler,
+  request: Uint8Array,
+  options: UpstreamCallOptions,
+  log: Log,
+): AsyncGenerator<Uint8Array, undefined> {
+  try {
+    yield* handler(Buffer.from(request.buffer, request.byteOffset, request.byteLength), callerOf(options));
   } catch (thrown) {
     throw new RefusedError(toWireError(refusalOf(thrown, log)));
   }

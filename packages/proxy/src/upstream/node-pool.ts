@@ -9,10 +9,11 @@ import {
   type StatusObject,
   status,
 } from '@grpc/grpc-js';
-import { TaskMasterServiceService, wireErrorOf } from '@taskmaster/proto';
+import { BackupServiceService, TaskMasterServiceService, wireErrorOf } from '@taskmaster/proto';
 import { CLUSTER_SERVICE, channelOptions } from '@taskmaster/server/grpc';
 import { PEER_HEADER, ROUTED_HEADER } from '@taskmaster/server/service';
 import {
+  type BackupUpstream,
   clusterMethods,
   LostError,
   RefusedError,
@@ -23,12 +24,12 @@ import {
   type UpstreamPipe,
 } from './upstream.ts';
 
-/** How a server is told how long a call may take: at most eight digits and a unit. */
+/** Header with the timeout of a call: at most eight digits and a unit. */
 const TIMEOUT_HEADER = 'grpc-timeout';
 const MOST_TIMEOUT_MS = 99_999_999;
-/** How long a connection may take to come up before a call over it counts as impossible, in ms. */
+/** Timeout for opening a connection, in ms. */
 const CONNECT_MS = 1_000;
-/** A channel that nobody used for so long is closed, in ms: nodes come and go. */
+/** A channel is closed when it has been idle for this long, in ms. */
 const IDLE_MS = 10 * 60 * 1000;
 
 const asIs = (bytes: Buffer): Buffer => bytes;
@@ -39,8 +40,8 @@ const pathOf = (method: UnaryMethod): string =>
   ofCluster.has(method) ? `/${CLUSTER_SERVICE}/${method}` : `${SERVICE_PATH}${method}`;
 
 /**
- * Calls at once over one connection, a stream counting as one: what servers commonly allow. HTTP/2 keeps those beyond it
- * waiting, without a word, until others end, and streams do not end.
+ * Maximum number of calls at the same time over one connection. A stream counts as one call. It is what servers usually allow: HTTP/2
+ * lets further calls wait silently until others end, and streams do not end.
  */
 const CALLS_PER_CHANNEL = 100;
 
@@ -50,8 +51,8 @@ interface Channel {
   usedAt: number;
 }
 
-/** gRPC channels to nodes: one for each address, opened when the first call goes there, and more as they fill. */
-export class NodePool implements Upstream, Disposable {
+/** gRPC channels to nodes. An address has one channel for each use, opened for the first call, and more when it is full. */
+export class NodePool implements Upstream, BackupUpstream, Disposable {
   readonly #credentials: ChannelCredentials;
   readonly #channels = new Map<string, Channel[]>();
   readonly #sweeper: NodeJS.Timeout;
@@ -71,7 +72,7 @@ export class NodePool implements Upstream, Disposable {
     const channel = this.#take(address);
     try {
       if (!isConnected(channel.client)) await connected(channel.client, address, options);
-      if (options.signal?.aborted) throw new LostError('the call was given up', 'cancelled', false);
+      if (options.signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
     } catch (thrown) {
       release(channel);
       throw thrown;
@@ -84,7 +85,23 @@ export class NodePool implements Upstream, Disposable {
     return new GrpcPipe(channel.client, address, peer, listener, () => release(channel));
   }
 
-  /** Whether the node at an address can be reached; connects to it if need be. */
+  /** Backups have their own connections: they are large, and cancelling one resets a call. */
+  async *backupPartition(
+    address: string,
+    request: Uint8Array,
+    options: UpstreamCallOptions,
+  ): AsyncGenerator<Uint8Array, undefined> {
+    const channel = this.#take(address, 'backups');
+    try {
+      if (!isConnected(channel.client)) await connected(channel.client, address, options);
+      if (options.signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
+      yield* backup(channel.client, request, options);
+    } finally {
+      release(channel);
+    }
+  }
+
+  /** Resolves with true if the node at an address can be reached. Opens a connection if there is none. */
   async isReachable(address: string): Promise<boolean> {
     const channel = this.#take(address);
     return connected(channel.client, address, {})
@@ -102,11 +119,12 @@ export class NodePool implements Upstream, Disposable {
     this.#channels.clear();
   }
 
-  /** A channel with room for one more call, which is to be released when the call is over. */
-  #take(address: string): Channel {
+  /** Takes a place in a channel. Release it when the call is over. `use`: only calls of the same use share a channel. */
+  #take(address: string, use = ''): Channel {
     if (this.#closed) throw new LostError('the proxy is closed', 'cancelled', false);
-    const channels = this.#channels.get(address) ?? [];
-    this.#channels.set(address, channels);
+    const key = `${address} ${use}`;
+    const channels = this.#channels.get(key) ?? [];
+    this.#channels.set(key, channels);
     let channel = channels.find(({ calls }) => calls < CALLS_PER_CHANNEL);
     if (channel === undefined) {
       channel = { client: new Client(address, this.#credentials, channelOptions), calls: 0, usedAt: 0 };
@@ -117,12 +135,12 @@ export class NodePool implements Upstream, Disposable {
   }
 
   #sweep(): void {
-    for (const [address, channels] of this.#channels) {
+    for (const [key, channels] of this.#channels) {
       const isUsed = ({ calls, usedAt }: Channel): boolean => calls > 0 || performance.now() - usedAt < IDLE_MS;
       for (const channel of channels) if (!isUsed(channel)) channel.client.close();
       const used = channels.filter(isUsed);
-      if (used.length > 0) this.#channels.set(address, used);
-      else this.#channels.delete(address);
+      if (used.length > 0) this.#channels.set(key, used);
+      else this.#channels.delete(key);
     }
   }
 }
@@ -136,7 +154,7 @@ function isConnected(client: Client): boolean {
   return client.getChannel().getConnectivityState(true) === connectivityState.READY;
 }
 
-/** Resolves once there is a connection; rejects with `LostError`: nothing was sent. */
+/** Resolves when there is a connection. Rejects with `LostError`; nothing was sent then. */
 function connected(
   client: Client,
   address: string,
@@ -148,7 +166,7 @@ function connected(
     const look = (late?: Error): void => {
       const state = channel.getConnectivityState(true);
       if (state === connectivityState.READY) resolve();
-      else if (signal?.aborted) reject(new LostError('the call was given up', 'cancelled', false));
+      else if (signal?.aborted) reject(new LostError('the call was cancelled', 'cancelled', false));
       else if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN || late) {
         reject(new LostError(`no connection to ${address}`, 'connection', false));
       } else channel.watchConnectivityState(state, deadline, look);
@@ -158,9 +176,9 @@ function connected(
 }
 
 /**
- * A call is not reset when nobody waits for its answer any more: a server closes a connection with many resets, and others'
- * calls travel over it. The node is told the deadline, and ends the call by itself. Only leases, which wait for long and
- * take tasks, are; they come this way where they are too large for a stream. `over` is called when the call has ended.
+ * Makes one call. A call whose caller no longer waits is not reset: a server closes a connection with many resets, and calls of
+ * other callers use it. The node knows the deadline and ends the call itself. Only leases are reset, because they wait for long and
+ * take tasks. A lease comes this way only if it is too large for a stream. `over` is called when the call has ended.
  */
 function call(
   client: Client,
@@ -171,7 +189,7 @@ function call(
 ): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const metadata = metadataFor(peer);
-    // An option of gRPC for this would have it reset the call.
+    // The deadline option of grpc-js would reset the call.
     if (timeoutMs !== undefined) metadata.set(TIMEOUT_HEADER, `${Math.min(Math.ceil(timeoutMs), MOST_TIMEOUT_MS)}m`);
     const onEnd = (error: ServiceError | null, reply?: Buffer): void => {
       clearTimeout(timer);
@@ -182,7 +200,7 @@ function call(
     };
     const made = client.makeUnaryRequest(pathOf(method), asIs, asIs, asBuffer(request), metadata, onEnd);
     const onAbort = (): void => {
-      // grpc-js tells the node of it only if that is not in the turn in which the call was made.
+      // grpc-js tells the node only if it is not cancelled in the turn in which it was made.
       if (method === 'LeaseTasks') setImmediate(() => made.cancel());
     };
     const onLate = (): void => {
@@ -194,7 +212,28 @@ function call(
   });
 }
 
-/** A stream that is opened once there is a connection, so that calls that could not be sent are known as such. */
+async function* backup(
+  client: Client,
+  request: Uint8Array,
+  { signal, peer }: UpstreamCallOptions,
+): AsyncGenerator<Uint8Array, undefined> {
+  const { path } = BackupServiceService.backupPartition;
+  const made = client.makeServerStreamRequest(path, asIs, asIs, asBuffer(request), metadataFor(peer));
+  // grpc-js tells the node only if it is not cancelled in the turn in which it was made.
+  const onAbort = (): void => void setImmediate(() => made.cancel());
+  signal?.addEventListener('abort', onAbort);
+  try {
+    yield* made;
+  } catch (error) {
+    throw failureOf(error as ServiceError, signal?.aborted === true);
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+    // This has no effect on a call that is over.
+    made.cancel();
+  }
+}
+
+/** A stream that opens when there is a connection. So it is known which calls were not sent. */
 class GrpcPipe implements UpstreamPipe {
   readonly #listener: UpstreamListener;
   readonly #release: () => void;
@@ -251,7 +290,7 @@ class GrpcPipe implements UpstreamPipe {
     made.on('drain', () => this.#listener.onDrain());
     made.on('error', (error: Error & StatusObject) => this.#end(failureOf(error, false)));
     made.on('status', ({ code }: StatusObject) => {
-      // However it ends, once.
+      // The status comes once, whatever ends the stream.
       this.#release();
       if (code === status.OK) this.#end(new LostError('the node ended the stream', 'connection', true));
     });
@@ -277,11 +316,11 @@ function metadataFor(peer: string): Metadata {
   return metadata;
 }
 
-/** What the status of a failed call means. */
+/** Translates the status of a failed call. */
 function failureOf(error: StatusObject & { readonly message?: string }, gaveUp: boolean): RefusedError | LostError {
   const refusal = wireErrorOf(error);
   if (refusal !== undefined) return new RefusedError(refusal);
-  if (gaveUp) return new LostError('the call was given up', 'cancelled', true, error);
+  if (gaveUp) return new LostError('the call was cancelled', 'cancelled', true, error);
   const problem = error.details || error.message || 'the connection broke';
   switch (error.code) {
     case status.DEADLINE_EXCEEDED:

@@ -1,27 +1,27 @@
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { StreamEntry } from '@taskmaster/proto';
 
-/** Messages are read here no deeper than routing them needs: payloads stay the bytes that came. */
+// Reads messages only as deep as routing needs. Payloads stay encoded.
 
-/** What a proxy must know of an update. */
+/** The facts about an update that routing needs. */
 export interface UpdateRoute {
-  /** The queue of the first item that names one. */
+  /** The queue of the first item that names one. Undefined if no item does. */
   readonly queue: string | undefined;
-  /** Repeating the update applies it once. */
+  /** True if the update has a request id, so that it can be repeated. */
   readonly hasRequestId: boolean;
-  /** Some number is so long that only a decoder can tell whether it is in range. */
+  /** True if some number is so long that only decoding tells whether it is in range. */
   readonly hasLongNumber: boolean;
 }
 
-/** From so many bytes on a varint may be beyond 2^53. */
+/** A varint of this many bytes or more may exceed 2^53. */
 const LONG_VARINT_BYTES = 8;
-/** Lists of items in an UpdateTasksRequest; the first field of each item is its queue. */
+/** Fields 1 to 4 of UpdateTasksRequest are lists of items. The first field of each item is its queue. */
 const LAST_LIST_FIELD = 4;
 const REQUEST_ID_FIELD = 5;
-/** Of an Enqueue. */
+/** Number of the field `retry` of Enqueue. */
 const RETRY_FIELD = 6;
 
-/** Looks through an UpdateTasksRequest and its items. Throws where they are damaged. */
+/** Reads the route of an encoded UpdateTasksRequest. Throws if it is not valid protobuf. */
 export function readUpdate(bytes: Uint8Array): UpdateRoute {
   const reader = new BinaryReader(bytes);
   const found = { queue: undefined as string | undefined, hasRequestId: false, hasLongNumber: false };
@@ -46,16 +46,16 @@ function readItem(reader: BinaryReader, found: { queue: string | undefined; hasL
     } else if (wanted && field === 1 && type === WireType.LengthDelimited) {
       found.queue = text(reader.bytes());
     } else if (field === RETRY_FIELD && type === WireType.LengthDelimited) {
-      // A policy reads like an item: it has numbers too, and its queue is not the first.
+      // A retry policy is read like an item: it has numbers too. Its queue does not count, because the item has one.
       readItem(reader, found);
     } else {
       reader.skip(type, field);
     }
   }
-  if (reader.pos !== end) throw new RangeError('an item is cut short');
+  if (reader.pos !== end) throw new RangeError('an item is truncated');
 }
 
-/** The text in the first field: the queue in requests about one queue. The last one counts, as for any decoder. */
+/** The text in field 1, which is the queue in requests about one queue. The last value counts, as in every decoder. */
 export function readQueue(bytes: Uint8Array): string | undefined {
   const reader = new BinaryReader(bytes);
   let queue: string | undefined;
@@ -67,7 +67,7 @@ export function readQueue(bytes: Uint8Array): string | undefined {
   return queue;
 }
 
-/** The entries of the first field, as views: of a batch the requests, of a reply the results or the tasks. */
+/** The entries of field 1, as views: the requests of a batch, or the results or tasks of a reply. */
 export function readEntries(bytes: Uint8Array): Uint8Array[] {
   const reader = new BinaryReader(bytes);
   const entries: Uint8Array[] = [];
@@ -79,7 +79,7 @@ export function readEntries(bytes: Uint8Array): Uint8Array[] {
   return entries;
 }
 
-/** A message whose first field has these entries. */
+/** Encodes a message whose field 1 has these entries. */
 export function writeEntries(entries: readonly Uint8Array[]): Uint8Array {
   const writer = new BinaryWriter();
   for (const entry of entries) writer.uint32(tag(1, WireType.LengthDelimited)).bytes(entry);
@@ -88,7 +88,7 @@ export function writeEntries(entries: readonly Uint8Array[]): Uint8Array {
 
 const NOTHING = new Uint8Array(0);
 
-/** The calls of a StreamRequest or the results of a StreamResponse. Throws where it is damaged. */
+/** The calls of a StreamRequest or the results of a StreamResponse. Throws if it is not valid protobuf. */
 export function readStream(message: Uint8Array): StreamEntry[] {
   const reader = new BinaryReader(message);
   const entries: StreamEntry[] = [];
@@ -117,16 +117,16 @@ function readStreamEntry(reader: BinaryReader): StreamEntry {
       reader.skip(type, field);
     }
   }
-  if (reader.pos !== end) throw new RangeError('an entry is cut short');
+  if (reader.pos !== end) throw new RangeError('an entry is truncated');
   return { id, field: inside, bytes };
 }
 
-/** One field of a message, as it stands in it. */
+/** Encodes one field of a message. */
 export function writeField(field: number, bytes: Uint8Array): Uint8Array {
   return new BinaryWriter().uint32(tag(field, WireType.LengthDelimited)).bytes(bytes).finish();
 }
 
-/** The message with some numbers changed: the last value of a field is the one that counts. */
+/** The message with some numbers changed. They are appended, because the last value of a field counts. */
 export function withNumbers(message: Uint8Array, numbers: Readonly<Record<number, number>>): Uint8Array {
   const writer = new BinaryWriter().raw(message);
   for (const [field, value] of Object.entries(numbers)) {
@@ -135,16 +135,16 @@ export function withNumbers(message: Uint8Array, numbers: Readonly<Record<number
   return writer.finish();
 }
 
-/** What giving a leased task back needs. */
+/** The facts about a leased task that releasing it needs. */
 export interface LeasedRef {
   readonly queue: string;
   readonly pid: Uint8Array;
   readonly leaseToken: number;
-  /** Length of the payload. */
+  /** Size of the payload, in bytes. */
   readonly dataBytes: number;
 }
 
-/** Reads a LeasedTask but for its payload. */
+/** Reads a LeasedTask without its payload. */
 export function readLeased(task: Uint8Array): LeasedRef {
   const reader = new BinaryReader(task);
   let queue = '';
@@ -166,7 +166,7 @@ const tag = (field: number, type: WireType): number => (field << 3) | type;
 
 function entryEnd(reader: BinaryReader): number {
   const end = reader.uint32() + reader.pos;
-  if (end > reader.len) throw new RangeError('an entry is cut short');
+  if (end > reader.len) throw new RangeError('an entry is truncated');
   return end;
 }
 

@@ -9,8 +9,8 @@ import {
 import type { UnaryCaller } from '@taskmaster/server/service';
 import { anEnqueue, anUpdate, SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
-import { Router } from '../router/router.ts';
 import { createRouterService } from '../router/router-service.ts';
+import { Router } from '../router/routing/router.ts';
 import { FakeUpstream, lost } from '../testing/fake-upstream.ts';
 import { FixedRoutes } from '../testing/fixed-routes.ts';
 
@@ -40,7 +40,7 @@ test('small updates of all callers share one stream to a node, and one message w
   const [pipe] = upstream.streams;
   expect(pipe?.written).toHaveLength(1);
   const ids = StreamRequest.decode(pipe?.written[0] ?? Buffer.alloc(0)).calls.map(({ id }) => id);
-  pipe?.listener.onMessage(encodeStreamEntries(ids.map((id) => ({ id, field: ResultField.update, bytes: REPLY }))));
+  pipe?.say(encodeStreamEntries(ids.map((id) => ({ id, field: ResultField.update, bytes: REPLY }))));
   expect(await Promise.all(answers)).toEqual([REPLY, REPLY, REPLY]);
   expect(upstream.asked).toEqual([]);
 });
@@ -57,7 +57,7 @@ test('a stream that breaks is replaced by the next update; what was on it may ha
   const first = update('1.1.1.1:1', 100);
   const outcome = expect(first).rejects.toMatchObject({ reason: 'OUTCOME_UNKNOWN' });
   await settle();
-  upstream.streams[0]?.listener.onEnd(lost());
+  upstream.streams[0]?.breakWith(lost());
   await outcome;
   void update('1.1.1.1:1', 100);
   await settle();

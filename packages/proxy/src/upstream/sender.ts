@@ -7,18 +7,18 @@ export interface SendOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** Sends the calls of one caller to nodes: each in a call of its own, or over streams. One attempt, no retries. */
+/** Sends the calls of one caller to nodes, as unary calls or over streams. One attempt, no retries. */
 export interface Sender {
-  /** Rejects with `RefusedError` or `LostError`. A lease that is given up settles; it may still have been granted. */
+  /** Rejects with `RefusedError` or `LostError`. A lease that is cancelled settles, and may still have been granted. */
   send(address: string, method: UnaryMethod, request: Uint8Array, options: SendOptions): Promise<Uint8Array>;
 }
 
 export type SendFailure = RefusedError | LostError;
 
-/** Larger requests travel by themselves: those behind them on a stream would wait. */
+/** Larger updates are sent as unary calls. On a stream they would delay the calls behind them. */
 const SHARED_BYTES = 64 * 1024;
 
-/** Small updates of all callers over one stream to each node, which costs far less than a call each; others as `own`. */
+/** Sends small updates of all callers over one stream to each node, which costs far less than unary calls. Other calls use `own`. */
 export function sharedSender(shared: Sender, own: Sender, upstream: Upstream): Sender {
   return {
     send(address, method, request, options) {
@@ -28,7 +28,7 @@ export function sharedSender(shared: Sender, own: Sender, upstream: Upstream): S
   };
 }
 
-/** Every call by itself. */
+/** Sends every call as a unary call. */
 export function unarySender(upstream: Upstream, peer: string): Sender {
   return {
     send: (address, method, request, options) => upstream.unary(address, method, request, { ...options, peer }),

@@ -11,15 +11,15 @@ import { readStream } from './raw-codec.ts';
 import type { SendFailure, SendOptions } from './sender.ts';
 import { LostError, RefusedError, type Upstream, type UpstreamPipe } from './upstream.ts';
 
-/** Calls are joined into messages of about this size. */
+/** Size limit for joining calls into one message, in bytes. */
 const MESSAGE_BYTES = 64 * 1024;
-/** What an entry takes beside the call in it, at most. */
+/** Maximum size of an entry without the call in it, in bytes. */
 export const ENTRY_BYTES = 32;
-/** How long a lease that was given up waits to hear whether it was granted first, in ms. */
+/** How long a cancelled lease waits for its answer, in ms: it may have been granted before. */
 const GIVE_UP_MS = 1_000;
 /**
- * Unanswered calls of one stream, and their bytes: half of what a node takes before it stops reading. What comes behind,
- * such as that a lease is given up, must still be read.
+ * Limits for the unanswered calls of one stream and their bytes. They are half of what a node accepts before it stops reading, because
+ * the node must still read later messages, such as the cancellation of a lease.
  */
 const MOST_CALLS = 8_192;
 const MOST_BYTES = 4 * 1024 * 1024;
@@ -29,11 +29,11 @@ const NOTHING = new Uint8Array(0);
 export interface StreamLinkDeps {
   readonly upstream: Upstream;
   readonly peer: string;
-  /** Calls back after so many ms; returns what ends the timer. */
+  /** Calls back after `ms`. Returns a function that cancels the timer. */
   readonly after: (ms: number, callback: () => void) => () => void;
   /** Calls back at the end of this turn of the event loop. */
   readonly soon: (callback: () => void) => void;
-  /** Given the answer to a lease that nobody waits for any more. */
+  /** Called with the answer to a lease whose caller no longer waits. */
   readonly giveBack: (reply: Uint8Array) => void;
 }
 
@@ -44,21 +44,21 @@ interface Call {
   readonly bytes: Uint8Array;
   readonly resolve: (reply: Uint8Array) => void;
   readonly reject: (failure: SendFailure) => void;
-  /** 0: not sent. */
+  /** 0: not sent yet. */
   id: number;
-  /** Nobody waits for it any more. */
+  /** True if the caller no longer waits. */
   isOver: boolean;
-  /** Ends its timer and its listener. */
+  /** Removes the timer and the listener of the call. */
   settled: (() => void) | undefined;
 }
 
 /**
  * One stream to one node.
- *  L1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered. A lease that nobody waits
- *      for any more stays there: only its answer tells what there is to give back.
- *  L2  When the stream ends every call of it is settled, and the link is done: the next call makes a new one.
- *  L3  Nothing resets the stream while the node keeps to the protocol: servers close connections on which streams are
- *      reset too often, and those carry others' calls.
+ *  L1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered. A cancelled lease stays there: only its
+ *      answer tells which tasks to release.
+ *  L2  When the stream ends, all its calls are settled and the link is over. The next call opens a new link.
+ *  L3  The stream is not reset while the node keeps the protocol. Servers close a connection on which streams are reset too often, and
+ *      the connection carries calls of other callers.
  */
 export class StreamLink {
   readonly #deps: StreamLinkDeps;
@@ -67,7 +67,7 @@ export class StreamLink {
   readonly #onEnd: (link: StreamLink) => void;
   #queue: Call[] = [];
   #cancels: number[] = [];
-  /** Unanswered or unsent, and their bytes. */
+  /** Number and bytes of the calls that are unsent or unanswered. */
   #calls = 0;
   #bytes = 0;
   #lastId = 0;
@@ -76,7 +76,7 @@ export class StreamLink {
   #ending: boolean;
   #over = false;
 
-  /** `isExtra`: it ends once all that it was given is answered. */
+  /** `isExtra`: the link ends when all its calls are answered. */
   constructor(address: string, deps: StreamLinkDeps, isExtra: boolean, onEnd: (link: StreamLink) => void) {
     this.#deps = deps;
     this.#ending = isExtra;
@@ -102,7 +102,7 @@ export class StreamLink {
   send(method: StreamedMethod, bytes: Uint8Array, { signal, timeoutMs }: SendOptions): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) {
-        reject(new LostError('the call was given up', 'cancelled', false));
+        reject(new LostError('the call was cancelled', 'cancelled', false));
         return;
       }
       const call: Call = { method, bytes, resolve, reject, id: 0, isOver: false, settled: undefined };
@@ -118,7 +118,7 @@ export class StreamLink {
     this.#pipe.hold(held);
   }
 
-  /** The stream ends once everything is answered. */
+  /** Ends the stream when all calls are answered. */
   end(): void {
     this.#ending = true;
     this.#endWhenDone();
@@ -142,7 +142,7 @@ export class StreamLink {
         this.#giveUp(call, kind);
         return;
       }
-      // The node answers it: CANCELLED, or with the tasks that it was granted before.
+      // The node answers the lease with CANCELLED, or with the tasks that were leased before.
       this.#cancels.push(call.id);
       this.#flushSoon();
       cancelTimer?.();
@@ -164,7 +164,7 @@ export class StreamLink {
     if (!sent) this.#forget(call);
     else if (call.method === 'UpdateTasks') this.#answered(call);
     this.#endWhenDone();
-    call.reject(new LostError(kind === 'deadline' ? 'no answer came in time' : 'the call was given up', kind, sent));
+    call.reject(new LostError(kind === 'deadline' ? 'no answer came in time' : 'the call was cancelled', kind, sent));
   }
 
   #answered(call: Call): void {
@@ -226,7 +226,7 @@ export class StreamLink {
     }
     for (const result of results) {
       const call = this.#sent.get(result.id);
-      if (call === undefined) continue; // An update that was given up.
+      if (call === undefined) continue; // A cancelled update.
       this.#answered(call);
       this.#settle(call, result);
     }
@@ -273,10 +273,10 @@ function refusedFrom(bytes: Uint8Array): SendFailure {
   }
 }
 
-/** What the end of a stream means for the calls that were sent on it. */
+/** The failure of the calls that were sent on a stream that ended. */
 function lossOf(failure: SendFailure): LostError {
   if (failure instanceof LostError) return failure;
-  // A node that stops answers every call it has read before it ends the stream: these it never read.
+  // A node that stops answers every call that it has read before it ends the stream. It has not read the unanswered calls.
   const unread = failure.error.reason === 'SHUTTING_DOWN';
   return new LostError(`the node ended the stream: ${failure.message}`, 'connection', !unread, failure);
 }

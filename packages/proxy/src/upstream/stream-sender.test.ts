@@ -46,7 +46,7 @@ const settled = (promise: Promise<Uint8Array>): Promise<unknown> => promise.catc
 const callsIn = (pipe: FakePipe | undefined) =>
   (pipe?.written ?? []).map((message) => StreamRequest.decode(message).calls);
 const answer = (pipe: FakePipe | undefined, ...results: StreamResult[]): void =>
-  pipe?.listener.onMessage(encodeToBuffer(StreamResponse, { results }));
+  pipe?.say(encodeToBuffer(StreamResponse, { results }));
 const updated = (id: number): StreamResult => ({
   id,
   result: { $case: 'update', value: { enqueued: [], renewed: [], released: [] } },
@@ -75,8 +75,7 @@ test('nothing is written to a node that takes no more, until it does', () => {
   void send();
   turn();
   expect(pipe.written).toHaveLength(2);
-  pipe.mayWrite = true;
-  pipe.listener.onDrain();
+  pipe.drain();
   turn();
   expect(callsIn(pipe).flat()).toHaveLength(3);
 });
@@ -87,7 +86,7 @@ test('a stream that breaks takes its own calls along and no others; those unsent
   turn();
   const [a, b] = upstream.streams as [FakePipe, FakePipe];
   const unsent = send('a:1');
-  a.listener.onEnd(new LostError('reset', 'connection', true));
+  a.breakWith(new LostError('reset', 'connection', true));
   expect(await sent).toMatchObject({ kind: 'connection', maybeApplied: true });
   expect(await unsent).toMatchObject({ kind: 'connection', maybeApplied: false });
   answer(b, updated(1));
@@ -100,7 +99,7 @@ test('a node that stops has answered all that it read: what it did not answer ne
   const { upstream, send, turn } = setUp();
   const call = send();
   turn();
-  upstream.streams[0]?.listener.onEnd(refused('SHUTTING_DOWN', status.UNAVAILABLE));
+  upstream.streams[0]?.breakWith(refused('SHUTTING_DOWN', status.UNAVAILABLE));
   expect(await call).toMatchObject({ kind: 'connection', maybeApplied: false });
 });
 
@@ -186,7 +185,7 @@ test('an answer that cannot be read ends the stream', async () => {
   const { upstream, send, turn } = setUp();
   const call = send();
   turn();
-  upstream.streams[0]?.listener.onMessage(Buffer.from([0x0a, 0x7f]));
+  upstream.streams[0]?.say(Buffer.from([0x0a, 0x7f]));
   expect(await call).toMatchObject({ kind: 'broken' });
   expect(upstream.streams[0]?.state).toBe('aborted');
 });

@@ -4,12 +4,12 @@ import { ENTRY_BYTES, StreamLink, type StreamLinkDeps } from './stream-link.ts';
 import { LostError, type UnaryMethod } from './upstream.ts';
 
 /**
- * The calls of one caller over a stream to each node, and more of them where it has very many calls. What is asked in one turn
- * of the event loop travels in one message; a stream that breaks takes only its own calls along.
+ * Sends the calls of one caller over a stream to each node, or over several if it has very many calls. Calls of one turn of the event
+ * loop share a message. A stream that breaks fails only its own calls.
  */
 export class StreamSender implements Sender {
   readonly #deps: StreamLinkDeps;
-  /** Never without any. */
+  /** By address. No list is empty. */
   readonly #links = new Map<string, StreamLink[]>();
   #held = false;
   #closed = false;
@@ -21,7 +21,7 @@ export class StreamSender implements Sender {
   send(address: string, method: UnaryMethod, request: Uint8Array, options: SendOptions): Promise<Uint8Array> {
     const { upstream, peer } = this.#deps;
     const streamed = method === 'UpdateTasks' || method === 'LeaseTasks';
-    // One that fills a message by itself would not fit with the entry around it.
+    // A call that fills a message alone does not fit together with its entry.
     if (!streamed || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
       return upstream.unary(address, method, request, { ...options, peer });
     }
@@ -33,7 +33,7 @@ export class StreamSender implements Sender {
     }
   }
 
-  /** Whether answers are to be held back at the nodes. */
+  /** Starts or stops holding answers back at the nodes. */
   hold(held: boolean): void {
     if (this.#held === held) return;
     this.#held = held;
@@ -41,8 +41,8 @@ export class StreamSender implements Sender {
   }
 
   /**
-   * Nothing more is sent. Streams end once what was sent is answered: a lease that was given up may have been granted
-   * before, and only its answer tells what there is to give back.
+   * Sends no more calls. Streams end when all sent calls are answered: a cancelled lease may have been granted before, and only its
+   * answer tells which tasks to release.
    */
   end(): void {
     this.hold(false);

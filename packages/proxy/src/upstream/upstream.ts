@@ -1,7 +1,7 @@
 import type { Error as WireError } from '@taskmaster/proto';
 import type { CallSignal } from '@taskmaster/server/domain';
 
-/** Methods of one request and one answer. */
+/** Methods with one request and one answer. */
 export type UnaryMethod =
   | 'UpdateTasks'
   | 'LeaseTasks'
@@ -21,44 +21,50 @@ export type ClusterMethod = (typeof clusterMethods)[number];
 export const clusterMethods = ['ListMembers', 'ListPartitions', 'DrainMember', 'RemoveMember'] as const;
 
 export interface UpstreamCallOptions {
-  /** Gives a lease up: it rejects with `LostError`. Of other calls nothing is changed, where they are under way. */
+  /** Cancels a lease, which rejects with `LostError`. A call of another kind that has begun continues. */
   readonly signal?: CallSignal | undefined;
-  /** From now, in ms. */
+  /** From now, in ms. A service of this process knows it and ends the call itself. */
   readonly timeoutMs?: number | undefined;
-  /** Whoever asks, `host:port`: what the node shows of a worker. */
+  /** Address of the caller, `host:port`. The node shows it as the address of the worker. */
   readonly peer: string;
 }
 
 /** The two directions of a `Stream` call to a node. Messages are encoded. */
 export interface UpstreamPipe {
-  /** False: wait for `onDrain` before the next message. */
+  /** Returns false if the next message should wait for `onDrain`. */
   write(message: Uint8Array): boolean;
-  /** Whether messages are to be held back at the node; some that were on their way may still come. */
+  /** Starts or stops holding messages back at the node. Messages on their way may still arrive. */
   hold(held: boolean): void;
-  /** Nothing more is written, and everything is answered: the node ends the stream. Nothing is heard of it any more. */
+  /** Ends a stream whose calls are all answered. The listener is not called any more. */
   end(): void;
-  /** Ends the stream at once, and with it what the node still does; nothing is heard of it any more. */
+  /** Resets the stream, which cancels its calls at the node. The listener is not called any more. */
   abort(): void;
 }
 
 export interface UpstreamListener {
   onMessage(message: Uint8Array): void;
   onDrain(): void;
-  /** Called once, when the stream is over and this side did not close it. */
+  /** Called once when the stream ends, unless this side ended it. */
   onEnd(error: RefusedError | LostError): void;
 }
 
-/** How calls reach nodes: channels in a real process, a simulated network in a simulation. Never retries. */
+/** Calls of a router for backups. Never retries. */
+export interface BackupUpstream {
+  /** Streams the messages of `BackupPartition`. `return` cancels the call. Rejects with `RefusedError` or `LostError`. */
+  backupPartition(address: string, request: Uint8Array, options: UpstreamCallOptions): AsyncIterable<Uint8Array>;
+}
+
+/** Calls of a router to nodes: over gRPC channels, or over a simulated network. Never retries. */
 export interface Upstream {
-  /** Whether the address is this process's own: its calls need no stream. */
+  /** True if calls to this address gain nothing from a stream. */
   isLocal?(address: string): boolean;
   /** Rejects with `RefusedError` or `LostError`. */
   unary(address: string, method: UnaryMethod, request: Uint8Array, options: UpstreamCallOptions): Promise<Uint8Array>;
-  /** Opens a stream; does not wait for it. */
+  /** Opens a stream. Does not wait for the connection. */
   stream(address: string, options: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe;
 }
 
-/** The node answered: no, and why. */
+/** The node refused the call. */
 export class RefusedError extends Error {
   override readonly name = 'RefusedError';
   readonly error: WireError;
@@ -69,11 +75,11 @@ export class RefusedError extends Error {
   }
 }
 
-/** No answer came. */
+/** The call got no answer that can be used. */
 export class LostError extends Error {
   override readonly name = 'LostError';
   readonly kind: LossKind;
-  /** Whether the node may have carried the call out. */
+  /** True if the node may have carried the call out. */
   readonly maybeApplied: boolean;
 
   constructor(message: string, kind: LossKind, maybeApplied: boolean, cause?: unknown) {
@@ -83,5 +89,8 @@ export class LostError extends Error {
   }
 }
 
-/** There is no connection, or it broke; the caller's time is over; the caller gave up; the answer cannot be understood. */
+/**
+ * `connection`: there is no connection, or it broke. `deadline`: no answer came in time. `cancelled`: the caller cancelled.
+ * `broken`: the answer cannot be read.
+ */
 export type LossKind = 'connection' | 'deadline' | 'cancelled' | 'broken';

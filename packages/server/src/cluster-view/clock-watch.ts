@@ -2,7 +2,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Members } from './members.ts';
 
-/** Clocks that differ by more are reported, in ms. A round trip takes two seconds at most. */
+/** A larger difference of clocks is logged, in ms. A round trip takes two seconds at most. */
 const REPORT_FROM_MS = 60_000;
 const ALIKE_BELOW_MS = 30_000;
 
@@ -13,8 +13,8 @@ export interface ClockWatchDeps {
 }
 
 /**
- * Says when another member's clock is far from this one's. Nothing depends on that, since instants travel as the time
- * that is left, but tasks and logs carry times for people.
+ * Logs when the clock of another member is far from the clock of this one. Leases do not depend on it, because instants travel as
+ * remaining time. But tasks and logs show times to people.
  */
 export class ClockWatch {
   readonly #deps: ClockWatchDeps;

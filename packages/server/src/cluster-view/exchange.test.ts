@@ -1,11 +1,14 @@
 import type { ExchangeResponse } from '@taskmaster/proto';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { keptLog } from '../grpc/testing/start-server.ts';
+import type { PeerHandlers } from '../ports/peer-network.ts';
 import { SeededRandom } from '../testing/seeded-random.ts';
 import { SimGossip } from '../testing/sim-membership.ts';
+import { callPeersOver, servePeer } from '../testing/sim-peers.ts';
 import { VirtualClock } from '../testing/virtual-clock.ts';
-import { Exchanger } from './exchange.ts';
+import { askCluster, Exchanger } from './exchange.ts';
 import type { MemberRecord, Members } from './members.ts';
+import { releaseOf } from './releases.ts';
 
 const b: MemberRecord = {
   ...{ nodeId: 'id-b', name: 'b', state: 'active', version: 1 },
@@ -15,7 +18,7 @@ const b: MemberRecord = {
 describe('what a node answers is taken over', () => {
   const genuine: ExchangeResponse = {
     knowledge: { members: [], holders: [] },
-    ...{ nodeId: 'id-b', clusterId: 'cluster-1', partitions: 32, nowMs: 0, mayCommit: true },
+    ...{ nodeId: 'id-b', clusterId: 'cluster-1', partitions: 32, nowMs: 0, mayCommit: true, release: undefined },
   };
   let answer: ExchangeResponse;
   let learnt: string[];
@@ -27,6 +30,8 @@ describe('what a node answers is taken over', () => {
     log = keptLog();
   });
 
+  const serve = servePeer(() => ({ exchange: async () => answer }) as Partial<PeerHandlers> as PeerHandlers, keptLog());
+
   function exchanger(contacts: readonly string[] = []) {
     const clock = new VirtualClock();
     const self = {
@@ -37,7 +42,7 @@ describe('what a node answers is taken over', () => {
     const made = new Exchanger({
       membership: new SimGossip().open(self, 'a:2', [], clock),
       ...{ clock, log, contacts, clusterId: 'cluster-1', from: 'id-a', random: new SeededRandom(1) },
-      call: async () => answer as never,
+      call: callPeersOver(({ method, request }) => serve(method, request)),
       members: () => members,
       knowledge: () => ({ members: [], holders: [] }),
       learn: async (_knowledge, from) => void learnt.push(from),
@@ -65,6 +70,18 @@ describe('what a node answers is taken over', () => {
     expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(1);
   });
 
+  test('not where it speaks a newer protocol, which is said once, until it does not any more', async () => {
+    answer = { ...genuine, release: { version: '9.0.0', protocolMin: 7, protocolMax: 8 } };
+    const { made } = exchanger();
+    expect([await made.hear('id-b'), await made.hear('id-b')]).toEqual([undefined, undefined]);
+    expect(learnt).toEqual([]);
+    expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(1);
+    expect(made.incompatibility).toContain('member b: release 9.0.0 speaks versions 7 to 8');
+    answer = { ...genuine, release: { version: '9.0.0', protocolMin: 1, protocolMax: 8 } };
+    expect(await made.hear('id-b')).toMatchObject({ mayCommit: true });
+    expect(made.incompatibility).toBeUndefined();
+  });
+
   test('of a contact, whoever it is, if it is of this cluster', async () => {
     for (const clusterId of ['cluster-2', 'cluster-1']) {
       answer = { ...genuine, nodeId: 'id-x', clusterId };
@@ -74,5 +91,15 @@ describe('what a node answers is taken over', () => {
       made.stop();
       expect(learnt).toEqual(clusterId === 'cluster-1' ? ['id-x'] : []);
     }
+  });
+
+  test('not by a proxy, if it speaks a newer protocol', async () => {
+    const call = callPeersOver(({ method, request }) => serve(method, request));
+    answer = { ...genuine, release: { version: '9.0.0', protocolMin: 7, protocolMax: 8 } };
+    await expect(askCluster(call, ['b:1'], releaseOf('0.0.0'))).rejects.toMatchObject({
+      incompatible: expect.stringContaining('b:1: release 9.0.0 speaks versions 7 to 8'),
+    });
+    answer = genuine;
+    expect(await askCluster(call, ['b:1'], releaseOf('0.0.0'))).toMatchObject({ clusterId: 'cluster-1' });
   });
 });

@@ -1,4 +1,4 @@
-import type { ClusterKnowledge, ExchangeResponse } from '@taskmaster/proto';
+import type { ClusterKnowledge, ExchangeResponse, MemberRelease } from '@taskmaster/proto';
 import type { Instant } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { CancelTimer, Clock } from '../ports/clock.ts';
@@ -8,6 +8,7 @@ import type { CallPeer } from '../ports/peer-network.ts';
 import type { Random } from '../ports/random.ts';
 import { ClockWatch } from './clock-watch.ts';
 import type { Members } from './members.ts';
+import { assertCompatible, releaseOf } from './releases.ts';
 
 export interface ExchangerDeps {
   readonly membership: Membership;
@@ -19,35 +20,37 @@ export interface ExchangerDeps {
   /** Id of this node; empty for a proxy. */
   readonly from: string;
   readonly members: () => Members;
-  /** What is told. */
+  /** The knowledge of this node. */
   readonly knowledge: () => ClusterKnowledge;
-  /** Takes over what the node of this id knows. */
+  /** Takes over the knowledge of another node. `from`: its id. */
   readonly learn: (knowledge: ClusterKnowledge | undefined, from: string) => Promise<void>;
-  /** `host:port` of gRPC of nodes to ask while none is seen to be alive. */
+  /** `host:port` of nodes to ask while no node is known to be alive. */
   readonly contacts: readonly string[];
-  /** Called every few seconds, and after each change of who is alive. */
+  /** Called every few seconds, and when a member dies or returns. */
   readonly onBeat: () => void;
 }
 
-/** How a node answered. */
+/** The answer of a node. */
 export interface Heard {
-  /** It may change what it holds: it does not wait to hear that it is still a member itself. */
+  /** True if the node may commit: it does not wait for a confirmation of its own membership. */
   readonly mayCommit: boolean;
 }
 
-/** How often somebody is asked even where gossip tells of no news. */
+/** How often a node is asked if gossip announces no changes, in ms. */
 const EXCHANGE_MS = 5_000;
 export const EXCHANGE_TIMEOUT_MS = 2_000;
 
-/** Keeps what is known of members and holders in step with the others: with whoever has news, and now and then anyway. */
+/** Exchanges knowledge of members and holders with other nodes: when gossip announces a change, and at intervals. */
 export class Exchanger {
   readonly #deps: ExchangerDeps;
   readonly #clocks: ClockWatch;
-  /** By node: the start and state of which it was asked last. */
+  /** By node id: the incarnation and state version at its last answer. */
   readonly #seen = new Map<string, string>();
   readonly #pulling = new Set<string>();
-  /** Nodes at whose addresses strangers are. */
+  /** Ids of nodes at whose address another process answered. */
   readonly #reported = new Set<string>();
+  /** By node: why its release does not work together with this one. */
+  readonly #incompatible = new Map<string, string>();
   #endListening = (): void => {};
   #cancelTimer: CancelTimer = () => {};
   #stopped = false;
@@ -55,6 +58,12 @@ export class Exchanger {
   constructor(deps: ExchangerDeps) {
     this.#deps = deps;
     this.#clocks = new ClockWatch(deps);
+  }
+
+  /** Why this node cannot exchange knowledge with a member of another release; undefined if it can. */
+  get incompatibility(): string | undefined {
+    const [first] = this.#incompatible.values();
+    return first;
   }
 
   start(): void {
@@ -74,14 +83,14 @@ export class Exchanger {
   }
 
   /**
-   * Tells one node what is known and learns what it knows, from a moment after this call. Resolves with whether that node
-   * answered, once what it said is taken over.
+   * Exchanges knowledge with one node. Its answer is newer than this call. Resolves when the answer is taken over: true if that node
+   * answered.
    */
   async with(nodeId: string, knowledge = this.#deps.knowledge()): Promise<boolean> {
     return (await this.hear(nodeId, knowledge)) !== undefined;
   }
 
-  /** As `with`; resolves with how that node answered, undefined unless it did. */
+  /** Like `with`. Resolves with the answer, or undefined if that node did not answer. */
   async hear(nodeId: string, knowledge = this.#deps.knowledge()): Promise<Heard | undefined> {
     const { membership, members } = this.#deps;
     const address = addressOf(nodeId, membership, members());
@@ -89,9 +98,10 @@ export class Exchanger {
     try {
       const answer = await this.#ask(address, nodeId, knowledge);
       this.#reported.delete(nodeId);
+      this.#incompatible.delete(nodeId);
       return answer;
     } catch (error) {
-      // Gossip tells of news again.
+      // The next announcement of gossip leads to another attempt.
       this.#seen.delete(nodeId);
       this.#report(nodeId, address, error);
       return undefined;
@@ -99,51 +109,67 @@ export class Exchanger {
   }
 
   /**
-   * `nodeId`: of the node that is wanted there; undefined: whoever it is. Resolves with how it answered; undefined where
-   * another one did, or once this is stopped.
+   * Asks at an address. `nodeId`: the expected node; undefined: any node. Resolves with the answer, or undefined if another node
+   * answered or this has been stopped.
    */
   async #ask(
     address: string,
     nodeId: string | undefined,
     knowledge = this.#deps.knowledge(),
   ): Promise<Heard | undefined> {
-    const { call, clusterId, from, learn } = this.#deps;
-    const request = { clusterId, from, knowledge };
+    const { call, clusterId, from, learn, membership } = this.#deps;
+    const release = releaseOf(membership.self.version);
+    const request = { clusterId, from, knowledge, release };
     const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
     if (this.#stopped) return undefined;
-    // Asked for before anything is taken over: the address may have become another's.
+    // This check comes before the knowledge is taken over: another process may have the address now.
     if (answer.clusterId !== clusterId) {
       throw new Refusal('WRONG_CLUSTER', `this is cluster ${clusterId}, and ${address} answers for another`);
     }
     if (nodeId !== undefined && answer.nodeId !== nodeId) return undefined;
+    assertCompatible(release, answer.release);
     this.#clocks.heard(answer.nodeId, answer.nowMs);
     await learn(answer.knowledge, answer.nodeId);
     return answer;
   }
 
-  /** All members may have come back at other addresses: whoever is found at a contact knows of those that came before. */
+  /** Asks the contacts. All members may have restarted at new addresses, and a node at a contact address knows them. */
   #askContacts(): void {
     const { contacts, membership, log } = this.#deps;
     if (aliveNodes(membership).length > 0) return;
     for (const address of contacts) {
       this.#ask(address, undefined).catch((error: unknown) =>
-        log.debug({ err: error, address }, 'a contact does not answer'),
+        log.debug({ err: error, address }, 'a contact address does not answer'),
       );
     }
   }
 
-  /** Silence is nothing special; who answers that it is somebody else needs a person, and is told of once. */
+  /** Logs a failed exchange. A missing answer is normal. An answer of another process needs an operator, and is logged once. */
   #report(nodeId: string, address: string, error: unknown): void {
     const { log, members } = this.#deps;
+    if (isIncompatible(error)) {
+      this.#reportIncompatible(nodeId, address, (error as Refusal).message);
+      return;
+    }
     const isStranger = error instanceof Refusal && (error.reason === 'WRONG_CLUSTER' || error.reason === 'WRONG_KEY');
     if (!isStranger || this.#reported.has(nodeId)) {
-      log.debug({ err: error, peer: nodeId }, 'a member did not say what it knows');
+      log.debug({ err: error, peer: nodeId }, 'a member did not answer an exchange');
       return;
     }
     this.#reported.add(nodeId);
     const { reason, message } = error;
     const member = members().get(nodeId)?.name ?? nodeId;
-    log.error({ member, address, reason }, `whoever is where member ${member} was is not of this cluster: ${message}`);
+    log.error(
+      { member, address, reason },
+      `the process at the address of member ${member} is not of this cluster: ${message}`,
+    );
+  }
+
+  /** Logged once for each time that the member becomes incompatible. */
+  #reportIncompatible(nodeId: string, address: string, problem: string): void {
+    const member = this.#deps.members().get(nodeId)?.name ?? nodeId;
+    if (!this.#incompatible.has(nodeId)) this.#deps.log.error({ member, address }, `member ${member}: ${problem}`);
+    this.#incompatible.set(nodeId, `member ${member}: ${problem}`);
   }
 
   #pullNews(): void {
@@ -155,7 +181,7 @@ export class Exchanger {
     }
   }
 
-  /** One at a time from each: what came up meanwhile comes with the next. */
+  /** Asks one node, one call at a time. Changes meanwhile come with the next call. */
   async #pull(nodeId: string): Promise<void> {
     this.#pulling.add(nodeId);
     const answered = await this.with(nodeId);
@@ -180,52 +206,59 @@ export class Exchanger {
 const aliveNodes = (membership: Membership): Peer[] =>
   membership.peers().filter(({ alive, role }) => alive && role === 'node');
 
-/**
- * Where a node is called: where it says it is while it lives; otherwise where it last said it would be, which is where
- * it is most likely back.
- */
+/** The address of a node: the gossiped one while it is alive, otherwise the one in its record, where it most likely returns. */
 export function addressOf(nodeId: string, membership: Membership, members: Members): string | undefined {
   const peer = membership.peers().find((one) => one.nodeId === nodeId);
   if (peer?.alive) return peer.rpcAddress;
   return members.get(nodeId)?.rpcAddress || peer?.rpcAddress;
 }
 
-/** None of the addresses where a cluster was looked for has told of it. */
+/** No address at which the cluster was searched has answered. */
 export class NoNodeAnswersError extends Error {
   override readonly name = 'NoNodeAnswersError';
-  /** The first address where whoever calls is refused for the key it has, or lacks. */
+  /** The first address that refused the key of the caller, or its lack of a key. Undefined: none did. */
   readonly wrongKeyAt: string | undefined;
+  /** The problem of the first address with an incompatible release. Undefined: there was none. */
+  readonly incompatible: string | undefined;
 
-  constructor(message: string, wrongKeyAt: string | undefined) {
+  constructor(message: string, { wrongKeyAt, incompatible }: { wrongKeyAt?: string; incompatible?: string }) {
     super(message);
     this.wrongKeyAt = wrongKeyAt;
+    this.incompatible = incompatible;
   }
 }
 
 /**
- * What a stranger is told of a cluster: by the first of these addresses that answers. Rejects with `NoNodeAnswersError`, which
- * says what is wrong with each, or with the reason of `signal`.
+ * Asks for the facts about a cluster, at the first of these addresses that answers. Rejects with `NoNodeAnswersError`, which names the
+ * problem of each address, or with the reason of `signal`.
  */
 export async function askCluster(
   call: CallPeer<'exchange'>,
   addresses: readonly string[],
+  release: MemberRelease,
   signal?: AbortSignal,
 ): Promise<ExchangeResponse> {
   const problems: string[] = [];
-  let wrongKeyAt: string | undefined;
+  const refused: { wrongKeyAt?: string; incompatible?: string } = {};
   for (const address of addresses) {
     try {
-      const request = { clusterId: '', from: '', knowledge: undefined };
-      return await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS, signal });
+      const request = { clusterId: '', from: '', knowledge: undefined, release };
+      const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS, signal });
+      assertCompatible(release, answer.release);
+      return answer;
     } catch (error) {
       signal?.throwIfAborted();
-      if (error instanceof Refusal && error.reason === 'WRONG_KEY') wrongKeyAt ??= address;
-      problems.push(problemAt(address, error instanceof Error ? error.message : String(error)));
+      const problem = problemAt(address, error instanceof Error ? error.message : String(error));
+      if (error instanceof Refusal && error.reason === 'WRONG_KEY') refused.wrongKeyAt ??= address;
+      if (isIncompatible(error)) refused.incompatible ??= problem;
+      problems.push(problem);
     }
   }
-  throw new NoNodeAnswersError(problems.join('; '), wrongKeyAt);
+  throw new NoNodeAnswersError(problems.join('; '), refused);
 }
 
-/** What is wrong at one address of several; who is silent is named in the problem. */
+const isIncompatible = (error: unknown): boolean => error instanceof Refusal && error.reason === 'INCOMPATIBLE_RELEASE';
+
+/** The text for a problem at one of several addresses. The problem of an unreachable address names the address already. */
 export const problemAt = (address: string, problem: string): string =>
   problem.startsWith(address) ? problem : `${address}: ${problem}`;

@@ -1,12 +1,12 @@
 import type { PartitionId } from '../domain/ids.ts';
 
-/** Where a partition was last heard to be. */
+/** The known holder of a partition. */
 export interface KnownHolder {
   readonly nodeId: string;
   readonly epoch: number;
 }
 
-/** What a holder said of a partition's size. For people: nothing is decided by it. */
+/** The size of a partition, as its holder reported it. It is only shown to people. */
 export interface PartitionCounts {
   readonly queues: number;
   readonly tasks: number;
@@ -15,14 +15,14 @@ export interface PartitionCounts {
 }
 
 /**
- * Where every partition is, as far as this member has heard; the later epoch counts. What a holder says of its own
- * partitions comes first hand, all else is hearsay that grows up: it is never newer than the truth.
+ * The known holder of each partition. The later epoch counts. A holder reports its own partitions first hand. Reports of other nodes may be
+ * stale, but they are never newer than the truth.
  */
 export class HolderView {
   readonly #holders: (KnownHolder | undefined)[];
-  /** Of the present epoch: clocks of two holders are not compared. */
+  /** Counts of the current epoch only, because the clocks of two holders are not compared. */
   readonly #counts = new Map<PartitionId, PartitionCounts>();
-  /** The largest mark heard of the present holder and epoch. */
+  /** The largest known mark of the current holder and epoch. */
   readonly #marks = new Map<PartitionId, number>();
 
   constructor(partitions: number) {
@@ -33,7 +33,7 @@ export class HolderView {
     return this.#holders.length;
   }
 
-  /** Of all partitions that there are. */
+  /** The ids of all partitions. */
   ids(): Iterable<PartitionId> {
     return this.#holders.keys() as Iterable<PartitionId>;
   }
@@ -42,19 +42,19 @@ export class HolderView {
     return this.#holders[id];
   }
 
-  /** Partitions of which nothing was heard. */
+  /** Partitions without a known holder. */
   unknown(): PartitionId[] {
     return [...this.#holders.keys()].filter((id) => this.#holders[id] === undefined) as PartitionId[];
   }
 
-  /** Returns whether it was news. Partitions that this cluster does not have are passed over. */
+  /** Takes over a holder. Returns true if it is new. Ids beyond the number of partitions are ignored. */
   learn(id: PartitionId, holder: KnownHolder): boolean {
     if (!(id >= 0 && id < this.#holders.length)) return false;
     const known = this.#holders[id];
     if (known && (known.epoch > holder.epoch || (known.epoch === holder.epoch && known.nodeId === holder.nodeId))) {
       return false;
     }
-    // One holder an epoch; if a restored disk made two, all members choose alike.
+    // An epoch has one holder. If a restored disk caused two, all members choose the same one.
     if (known?.epoch === holder.epoch && known.nodeId > holder.nodeId) return false;
     this.#holders[id] = holder;
     if (known?.epoch !== holder.epoch) this.#counts.delete(id);
@@ -62,23 +62,23 @@ export class HolderView {
     return true;
   }
 
-  /** Undefined until the holder of the present epoch was heard of. */
+  /** Undefined until the counts of the current epoch are known. */
   counts(id: PartitionId): PartitionCounts | undefined {
     return this.#counts.get(id);
   }
 
-  /** What the holder of that epoch counted; ignored unless it is the present epoch, and news. */
+  /** Takes over the counts of a holder. Ignored unless they are of the current epoch, and new. */
   learnCounts(id: PartitionId, epoch: number, counts: PartitionCounts): void {
     if (this.#holders[id]?.epoch !== epoch) return;
     if (counts.countedMs > (this.#counts.get(id)?.countedMs ?? 0)) this.#counts.set(id, counts);
   }
 
-  /** How far the holder's disk reaches, as its `durableMark` says; 0 if it is not known. */
+  /** The `durableMark` of the holder: how far its disk reaches. 0 if it is unknown. */
   durableMark(id: PartitionId): number {
     return this.#marks.get(id) ?? 0;
   }
 
-  /** Learns a mark of this holder; ignored unless the view has the same holder and epoch, and a smaller mark. */
+  /** Takes over a mark. Ignored unless the view has the same holder and epoch, and a smaller mark. */
   learnDurableMark(id: PartitionId, { nodeId, epoch }: KnownHolder, mark: number): void {
     const known = this.#holders[id];
     if (known?.epoch !== epoch || known.nodeId !== nodeId) return;

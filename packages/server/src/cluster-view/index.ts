@@ -13,6 +13,7 @@ export { LateRoutes } from './late-routes.ts';
 export {
   deciderWithout,
   epochBeyond,
+  epochOfUnknown,
   isHolding,
   isRemoved,
   type MemberRecord,
@@ -23,3 +24,4 @@ export {
   ringMembers,
 } from './members.ts';
 export { type Observer, openObserver } from './observer.ts';
+export { assertCompatible, releaseOf } from './releases.ts';

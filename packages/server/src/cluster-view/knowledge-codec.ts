@@ -14,7 +14,7 @@ const NOT_COUNTED = { queues: 0, tasks: 0, countedMs: 0 };
 
 export const toWireRecord = (record: MemberRecord): WireRecord => ({ ...record, state: WIRE[record.state] });
 
-/** Undefined for a state that this version does not know: better not to know a member than to take it for another. */
+/** Undefined if this release does not know the state of the member: a missing member is better than a wrong one. */
 export function fromWireRecord(record: WireRecord): MemberRecord | undefined {
   const { nodeId, name, version, rpcAddress, gossipAddress, removedBy } = record;
   for (const state of ['joining', 'active', 'leaving', 'left'] as const) {
@@ -31,7 +31,7 @@ export function toWireKnowledge(members: Members, view: HolderView): ClusterKnow
   return { members: [...members.values()].map(toWireRecord), holders };
 }
 
-/** Takes over what another node knows. Returns the records, and whether anything about holders was news. */
+/** Takes over the knowledge of another node. Returns its member records, and true if a holder is new. */
 export function learnFrom(
   knowledge: ClusterKnowledge | undefined,
   view: HolderView,

@@ -1,11 +1,11 @@
 import type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
 
-/** Routes that are known later than whoever needs them. */
+/** Routes that become known later. */
 export class LateRoutes implements Routes {
   readonly #listeners = new Set<() => void>();
   #routes: Routes | undefined;
 
-  /** 0 until it is known. */
+  /** 0 while it is unknown. */
   get partitions(): number {
     return this.#routes?.partitions ?? 0;
   }

@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Instant } from '../domain/ids.ts';
 import {
   deciderWithout,
   epochBeyond,
+  epochOfUnknown,
   type MemberRecord,
   membersNamed,
   mergeMembers,
@@ -70,7 +72,7 @@ describe('what is known of all members', () => {
     expect(ringMembers(members)).toEqual(['id-a']);
   });
 
-  test('has the lowest active one decide that is not itself given up', () => {
+  test('has the lowest active one decide that is not itself removed', () => {
     const members = merged([
       record({ nodeId: 'id-c', name: 'c' }),
       record(),
@@ -83,25 +85,40 @@ describe('what is known of all members', () => {
   });
 
   test.each<[string, Partial<MemberRecord>[], number]>([
-    ['one was given up', [{ state: 'left', removedBy: 'id-b' }], 2],
+    ['one was removed', [{ state: 'left', removedBy: 'id-b' }], 2],
     [
-      'two were given up',
+      'two were removed',
       [
         { state: 'left', removedBy: 'id-b' },
         { nodeId: 'id-c', state: 'left', removedBy: 'id-b' },
       ],
-      1e6,
+      2e6,
     ],
     [
-      'one was given up and one left',
+      'one was removed and one left',
       [
         { state: 'left', removedBy: 'id-b' },
         { nodeId: 'id-c', state: 'left' },
       ],
-      1e6,
+      2e6,
     ],
   ])('passes over the epochs that members which are gone may have reached unheard: %s', (_, gone, passed) => {
     expect(epochBeyond(3, merged(gone.map(record)))).toBe(3 + passed);
+  });
+
+  test('claims at another epoch when one more member is gone: a claim of that member may not have been heard of', () => {
+    const gone = ['b', 'c', 'd', 'e'].map((name) => record({ nodeId: `id-${name}`, name, state: 'left' }));
+    const epochs = [1, 2, 3, 4].map((count) => epochBeyond(3, merged(gone.slice(0, count))));
+    expect(new Set(epochs).size).toBe(4);
+    expect(epochs).toEqual(epochs.toSorted((a, b) => a - b));
+  });
+
+  test('claims unknown partitions at later epochs than those that grew since an earlier such claim', () => {
+    const gone = merged(['b', 'c', 'd'].map((name) => record({ nodeId: `id-${name}`, name, state: 'left' })));
+    const began = 1_800_000_000_000 as Instant;
+    const known = epochBeyond(epochOfUnknown(began) + 100, gone);
+    expect(epochOfUnknown((began + 60_000) as Instant)).toBeGreaterThan(known);
+    expect(Number.isSafeInteger(epochBeyond(epochOfUnknown(began), gone))).toBe(true);
   });
 
   test('gives the name of a member that left to another', () => {

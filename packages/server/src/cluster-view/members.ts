@@ -1,37 +1,39 @@
+import type { Instant } from '../domain/ids.ts';
+
 /**
  * - joining: known to the cluster, not ready to hold partitions.
- * - active: holds its part of the partitions.
- * - leaving: hands over what it has.
- * - left: gone for good, by its own drain or by an operator's decision.
+ * - active: holds its share of the partitions.
+ * - leaving: hands its partitions over.
+ * - left: gone forever, because it was drained or removed.
  */
 export type MemberState = 'joining' | 'active' | 'leaving' | 'left';
 
 /**
- * What the cluster knows of a member: kept by every node, durable, known by its stable id, whatever its address. Who is
- * alive is another matter: a crash changes nothing here.
+ * The record of a member. Every node keeps it on disk, under the stable id of the member. It does not say whether the member is alive: a
+ * crash does not change it.
  */
 export interface MemberRecord {
-  /** Stable id, kept on the member's disk. */
+  /** Stable id, kept on the disk of the member. */
   readonly nodeId: string;
   /** Unique among members that have not left. */
   readonly name: string;
   readonly state: MemberState;
-  /** Only the member itself changes its record, by adding one; but for its removal. */
+  /** Number of changes of the record. Only the member itself changes it, except for its removal. */
   readonly version: number;
   /** `host:port` of its gRPC. */
   readonly rpcAddress: string;
-  /** `host:port` of its datagrams. */
+  /** `host:port` of its gossip. */
   readonly gossipAddress: string;
-  /** Node id of who gave it up; empty unless somebody did. */
+  /** Id of the node that removed it. Empty if it was not removed. */
   readonly removedBy: string;
 }
 
 const RANK: Readonly<Record<MemberState, number>> = { joining: 0, active: 1, leaving: 2, left: 3 };
 
 /**
- * The newer of two records of one member. Whoever left stays so; otherwise the later version counts. Two different records
- * of one version come of a disk that was set back: then the state that is further on counts, and what is left is decided
- * by order alone, so that all nodes decide alike.
+ * The newer of two records of one member. A member that has left stays left. Otherwise the later version counts. Two different records of
+ * one version can exist after a disk was restored: then the later state counts, and after that a fixed order, so that all nodes choose the
+ * same one.
  */
 export function mergeRecords(a: MemberRecord, b: MemberRecord): MemberRecord {
   if ((a.state === 'left') !== (b.state === 'left')) return a.state === 'left' ? a : b;
@@ -49,7 +51,7 @@ const orderOf = ({ name, rpcAddress, gossipAddress, removedBy }: MemberRecord): 
 
 export type Members = ReadonlyMap<string, MemberRecord>;
 
-/** Everything either of the two knows. Order, grouping and repetition of merges do not matter. */
+/** Merges two lists. The order, grouping and repetition of merges do not matter. */
 export function mergeMembers(a: Members, b: Iterable<MemberRecord>): Members {
   let merged: Map<string, MemberRecord> | undefined;
   for (const record of b) {
@@ -62,22 +64,22 @@ export function mergeMembers(a: Members, b: Iterable<MemberRecord>): Members {
   return merged ?? a;
 }
 
-/** Members the ring is built over, alive or not: a crash moves nothing. */
+/** The members in the ring, alive or not: a crash moves no partition. */
 export const ringMembers = (members: Members): string[] =>
   [...members.values()].filter(({ state }) => state === 'active').map(({ nodeId }) => nodeId);
 
-/** The members that have this name and have not left: one at most, unless two joined at the same moment. */
+/** The members with this name that have not left: at most one, unless two joined at the same moment. */
 export const membersNamed = (members: Members, name: string): MemberRecord[] =>
   [...members.values()].filter((member) => member.name === name && member.state !== 'left');
 
-/** Given up by an operator: whatever it does or says from now on, it holds nothing. */
+/** Whether the member was removed by an operator. From then on it holds nothing, whatever it reports. */
 export const isRemoved = (record: MemberRecord | undefined): boolean =>
   record?.state === 'left' && record.removedBy !== '';
 
-/** Whether it holds partitions, or may. */
+/** Whether the member may hold partitions. */
 export const isHolding = ({ state }: MemberRecord): boolean => state === 'active' || state === 'leaving';
 
-/** The one that decides for all when these members are given up; undefined where there is no other active member. */
+/** The member that decides when these members are removed. Undefined if there is no other active member. */
 export function deciderWithout(members: Members, nodeIds: readonly string[]): string | undefined {
   const [first] = ringMembers(members)
     .filter((id) => !nodeIds.includes(id))
@@ -85,11 +87,20 @@ export function deciderWithout(members: Members, nodeIds: readonly string[]): st
   return first;
 }
 
-/** More hand-offs than two members make unheard: each waits for a disk several times. */
+/** More hand-offs than two members can make before another member learns of them: each waits for a disk several times. */
 const UNHEARD_HAND_OFFS = 1_000_000;
 
-/** A later epoch than any that members who are gone reached after this one was heard of; see `Orphans`, O4. */
+/**
+ * An epoch later than any that removed members can have reached after the given one was known; see `Orphans`, O4. It grows with
+ * their number: a claim whose node was removed before other members knew of it has another epoch than the next claim.
+ */
 export function epochBeyond(epoch: number, members: Members): number {
   const gone = [...members.values()].filter(({ state }) => state === 'left').length;
-  return epoch + (gone > 1 ? UNHEARD_HAND_OFFS : 2);
+  return epoch + (gone > 1 ? gone * UNHEARD_HAND_OFFS : 2);
 }
+
+/**
+ * The epoch for a claim of a partition whose epoch no member knows: the microseconds since 1970. A million is a second, so
+ * epochs that `epochBeyond` has increased are earlier.
+ */
+export const epochOfUnknown = (now: Instant): number => now * 1000;

@@ -12,7 +12,7 @@ import { learnFrom } from './knowledge-codec.ts';
 import { isRemoved, type Members, mergeMembers } from './members.ts';
 
 export interface ObserverOptions {
-  /** Of a proxy. */
+  /** The gossip of the proxy. */
   readonly membership: Membership;
   readonly call: CallPeer<'exchange'>;
   readonly clock: Clock;
@@ -21,21 +21,21 @@ export interface ObserverOptions {
   /** See `askCluster`. */
   readonly clusterId: string;
   readonly partitions: number;
-  /** `host:port` of gRPC of nodes to ask while none is seen to be alive. */
+  /** `host:port` of nodes to ask while no node is known to be alive. */
   readonly contacts: readonly string[];
-  /** What is known at the start, as a node said it. */
+  /** The knowledge of a node at the start. */
   readonly knowledge?: ClusterKnowledge | undefined;
 }
 
 const NOTHING: ClusterKnowledge = { members: [], holders: [] };
 
-/** Where partitions are, for a process that holds none: it asks nodes, tells them nothing, and is no member. */
+/** Learns the holders of partitions for a process that holds none. It asks nodes, tells them nothing, and is not a member. */
 export class Observer implements Routes {
   readonly partitions: number;
   readonly #membership: Membership;
   readonly #view: HolderView;
   readonly #exchanger: Exchanger;
-  /** Where nodes are that others spoke of before their records came. */
+  /** Addresses of nodes that were named as holders before their records arrived, by node id. */
   readonly #heardOf = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
   #members: Members = new Map();

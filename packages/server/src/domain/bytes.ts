@@ -1,8 +1,8 @@
 const LARGEST_INT32 = 2 ** 31 - 1;
-/** Up to so many characters a loop is faster than the call out of JavaScript. */
+/** For strings up to this length, a loop is faster than a call into native code. */
 const SHORT = 32;
 
-/** Writes bytes held as latin1 to a place that has room for them. */
+/** Writes a latin1 string into a buffer that has room for it. */
 export function writeLatin1(target: Buffer, text: string, at: number): void {
   if (text.length > SHORT) {
     target.write(text, at, 'latin1');
@@ -11,7 +11,7 @@ export function writeLatin1(target: Buffer, text: string, at: number): void {
   for (let i = 0; i < text.length; i++) target[at + i] = text.charCodeAt(i);
 }
 
-/** Writes numbers and strings into one reused block of memory; `take` copies out what was written. */
+/** Writes numbers and strings into a reused block of memory. `take` copies the result. */
 export class ByteWriter {
   #bytes = Buffer.allocUnsafeSlow(1024);
   #length = 0;
@@ -21,22 +21,22 @@ export class ByteWriter {
     this.#bytes[this.#length++] = value;
   }
 
-  /** A whole number from 0 to 2^53 - 1, seven bits a byte, lowest first. */
+  /** Writes an integer from 0 to 2^53 - 1 as a varint. */
   number(value: number): void {
-    // Anything else would read back as something else, or not at all.
+    // Other values could not be read back.
     if (!(value >= 0 && value <= Number.MAX_SAFE_INTEGER)) throw new RangeError(`${value} cannot be written`);
     this.#reserve(8);
     const bytes = this.#bytes;
     let at = this.#length;
     let rest = value;
     for (; rest > LARGEST_INT32; rest = Math.floor(rest / 0x80)) bytes[at++] = (rest % 0x80) | 0x80;
-    // Operations on 32 bits are several times as fast.
+    // Operations on 32 bits are several times faster.
     for (; rest > 0x7f; rest >>>= 7) bytes[at++] = (rest & 0x7f) | 0x80;
     bytes[at++] = rest;
     this.#length = at;
   }
 
-  /** Bytes held as latin1. */
+  /** Writes a latin1 string, after its length. */
   latin1(text: string): void {
     this.number(text.length);
     this.#reserve(text.length);
@@ -58,19 +58,19 @@ export class ByteWriter {
     this.#length += bytes.byteLength;
   }
 
-  /** A view of what was written; valid until the next write. The writer starts anew. */
+  /** Returns a view of the result, valid until the next write. The writer is empty afterwards. */
   view(): Uint8Array {
     const written = this.#bytes.subarray(0, this.#length);
     this.#length = 0;
     return written;
   }
 
-  /** Bytes written since the start or the last `view` or `moveTo`. */
+  /** Number of bytes written since the writer was empty. */
   get length(): number {
     return this.#length;
   }
 
-  /** Copies what was written to a place that has room for it, without a view in between. The writer starts anew. */
+  /** Copies the result into an array that has room for it, without a view in between. The writer is empty afterwards. */
   moveTo(target: Uint8Array, at: number): void {
     this.#bytes.copy(target, at, 0, this.#length);
     this.#length = 0;
@@ -85,12 +85,12 @@ export class ByteWriter {
   }
 }
 
-/** A row or log entry does not read as it was written: the store handed out damaged bytes, or a newer version's. */
+/** A row or log entry cannot be read: its bytes are damaged, or a newer release wrote it. */
 export class UnreadableBytesError extends Error {
   override readonly name = 'UnreadableBytesError';
 }
 
-/** Reads what a ByteWriter wrote. Throws `UnreadableBytesError` rather than reading past the end. */
+/** Reads the output of a ByteWriter. Throws `UnreadableBytesError` at the end of the bytes. */
 export class ByteReader {
   readonly #bytes: Buffer;
   #at = 0;
@@ -128,13 +128,13 @@ export class ByteReader {
     return this.#bytes.toString('utf8', from, to);
   }
 
-  /** A view into the bytes read. */
+  /** Reads a blob. Returns a view. */
   blob(): Uint8Array {
     const [from, to] = this.#span();
     return this.#bytes.subarray(from, to);
   }
 
-  /** Reads the version byte that every row begins with. */
+  /** Reads the version byte with which every row begins. Throws if it is not `known`. */
   version(known: number, what: string): void {
     const version = this.byte();
     if (version !== known)
@@ -150,7 +150,7 @@ export class ByteReader {
   }
 }
 
-/** Copies the bytes into a string of one character a byte, so that nothing of the request stays in memory. */
+/** Copies the bytes into a latin1 string, so that the string does not keep the request in memory. */
 export function latin1Of(bytes: Uint8Array): string {
   const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return buffer.toString('latin1');

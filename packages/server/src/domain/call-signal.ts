@@ -1,12 +1,12 @@
 /**
- * Tells that the caller no longer waits for an answer: an AbortSignal, or a smaller object. Ten thousand calls may wait, and
- * a controller with its signal and a listener takes half a KB.
+ * Aborts when the caller no longer waits for the answer. It is an AbortSignal or a smaller object: ten thousand calls may wait, and an
+ * AbortController with a listener takes half a KB.
  */
 export interface CallSignal {
   readonly aborted: boolean;
-  /** Why, where it says so. */
+  /** The reason of the abort, if there is one. */
   readonly reason?: unknown;
-  /** Calls back once. Not where it is aborted already. */
+  /** Calls the listener once, on the abort. Never calls it if the signal is aborted already. */
   addEventListener(type: 'abort', listener: () => void): void;
   removeEventListener(type: 'abort', listener: () => void): void;
 }

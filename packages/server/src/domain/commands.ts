@@ -3,13 +3,13 @@ import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
 import type { RetryPolicy, TaskState } from './task.ts';
 
-/** What the engine is asked and what it answers. Commands are valid by construction: the transports validate. */
+// Commands of the engine and their outcomes. Commands are always valid: `service/parse` validates requests.
 
 export interface EnqueueItem {
   readonly queue: QueueName;
-  /** undefined: assign one, FIFO. */
+  /** Undefined: the engine assigns one, in FIFO order. */
   readonly pid: Pid | undefined;
-  /** May be a view of a whole request of up to 4 MiB: what outlives the call is to be copied. */
+  /** May be a view of a request of up to 4 MiB. Copy it to keep it after the call. */
   readonly data: Uint8Array;
   readonly mode: EnqueueMode;
   readonly delayMs: number;
@@ -19,35 +19,35 @@ export interface EnqueueItem {
 export interface DequeueItem {
   readonly queue: QueueName;
   readonly pid: Pid;
-  /** undefined: unconditional. */
+  /** Undefined: the item applies whether or not the task is leased. */
   readonly token: LeaseToken | undefined;
 }
 
 export interface RenewItem extends DequeueItem {
-  readonly leaseMs: number;
+  readonly leaseDurationMs: number;
 }
 
 export interface ReleaseItem extends DequeueItem {
-  /** undefined: as the retry policy says. */
+  /** Undefined: the backoff of the retry policy. */
   readonly delayMs: number | undefined;
   readonly refundAttempt: boolean;
 }
 
-/** All queues are of the one group. */
+/** An update. All its queues are in one group. */
 export interface UpdateCommand {
   readonly group: string;
   readonly enqueue: readonly EnqueueItem[];
   readonly dequeue: readonly DequeueItem[];
   readonly renew: readonly RenewItem[];
   readonly release: readonly ReleaseItem[];
-  /** latin1, 1 to 64 bytes. */
+  /** 1 to 64 bytes, as a latin1 string. Undefined: none. */
   readonly requestId: string | undefined;
 }
 
 export interface EnqueueOutcome {
   readonly pid: Pid;
   readonly result: EnqueueResult;
-  /** Whether the task that was there already is leased. */
+  /** True if the task existed already and is leased. */
   readonly leased: boolean;
 }
 
@@ -60,15 +60,15 @@ export interface UpdateOutcome {
 export interface LeaseCommand {
   readonly queues: readonly QueueName[];
   readonly maxTasks: number;
-  readonly leaseMs: number;
-  /** Inclusive; undefined: no bound. */
+  readonly leaseDurationMs: number;
+  /** The highest PID to lease. Undefined: no limit. */
   readonly maxPid: Pid | undefined;
   readonly waitMs: number;
   readonly worker: string;
   readonly workerAddress: string;
   /**
-   * Bound of the reply's bytes; the first task comes whatever its size. A task counts with its payload, its PID and 64
-   * bytes for the rest: a reply must fit into the 4 MiB that gRPC clients take by default.
+   * Size limit of the reply, in bytes. The first task is always included. A task counts with its payload, its PID and 64 bytes for the
+   * rest. A reply must fit into 4 MiB, the default limit of gRPC clients.
    */
   readonly maxBytes: number;
 }
@@ -85,7 +85,7 @@ export interface LeasedTask {
 }
 
 export interface QueueFilter {
-  /** Linear-time matcher over full names. */
+  /** Matches full names in linear time. Undefined: all names match. */
   readonly matches: ((fullName: string) => boolean) | undefined;
   readonly group: string | undefined;
   readonly minAvailable: number | undefined;
@@ -99,8 +99,17 @@ export interface QueueFilter {
 export interface ListCommand {
   readonly filter: QueueFilter;
   readonly limit: number;
-  /** The last queue of the page before; undefined: from the first on. */
+  /** The last queue of the previous page. Undefined: this is the first page. */
   readonly after: QueueName | undefined;
+  /** True: include empty queues whose figures are still kept. */
+  readonly includeEmpty?: boolean;
+}
+
+/** Numbers of operations on a queue, since it was created, since its node started, or since it moved to its node. */
+export interface QueueOperations {
+  readonly enqueued: number;
+  readonly leased: number;
+  readonly completed: number;
 }
 
 export interface QueueStats {
@@ -115,6 +124,7 @@ export interface QueueStats {
   readonly completeRate: number;
   readonly meanLeaseMs: number;
   readonly oldestAgeMs: number;
+  readonly operations: QueueOperations;
 }
 
 export interface QueuePage {
@@ -152,7 +162,7 @@ export interface GetCommand {
   readonly includeData: boolean;
 }
 
-/** A task as shown to people; `state` is undefined when there is no such task. */
+/** A task as users see it. `state` is undefined if the task does not exist. */
 export interface TaskView {
   readonly queue: QueueName;
   readonly pid: Pid;
@@ -160,13 +170,13 @@ export interface TaskView {
   readonly data: Uint8Array | undefined;
 }
 
-/** What every operation may be given. */
+/** Options of every operation. */
 export interface CallContext {
-  /** Gives up waiting; nothing is leased afterwards. */
+  /** Ends the wait of a lease. No task is leased afterwards. */
   readonly signal?: CallSignal | undefined;
 }
 
-/** Soft figures of the whole engine, for metrics. Counts are since the start. */
+/** Figures of the whole engine, for metrics. Counts begin at the start of the node. */
 export interface EngineFigures {
   readonly queues: number;
   readonly waiters: number;
@@ -178,6 +188,10 @@ export interface EngineFigures {
   readonly commits: number;
   readonly commitBytes: number;
   readonly atoms: number;
+  /** Number of partitions that are sent to backups now. */
+  readonly runningBackups: number;
+  /** Bytes of rows and log entries sent to backups since the start. */
+  readonly backupBytes: number;
   readonly tasksEnqueued: number;
   readonly tasksLeased: number;
   readonly tasksCompleted: number;
@@ -187,8 +201,8 @@ export interface EngineFigures {
 }
 
 /**
- * The operations of a node (the paper, 4). Every promise resolves after what it says is durable, and rejects with a
- * `Refusal` when nothing was changed.
+ * The operations of a node (the paper, 4). A promise resolves after the change is durable. It rejects with a `Refusal` if nothing was
+ * changed.
  */
 export interface TaskEngine {
   updateTasks(command: UpdateCommand, context?: CallContext): Promise<UpdateOutcome>;
@@ -202,17 +216,17 @@ export interface TaskEngine {
   /** Resolves with the number of tasks made available. */
   resetLeases(queue: QueueName): Promise<number>;
   figures(): EngineFigures;
-  /** Whether requests are served, and why not. */
+  /** Whether requests are served, and the reason if they are not. */
   readonly health: EngineHealth;
-  /** Refuses new requests, ends long polls with no tasks, finishes what is in flight, writes a last checkpoint. */
+  /** Refuses new requests, ends long polls without tasks, finishes requests in flight, and writes a last checkpoint. */
   stop(): Promise<void>;
 }
 
 export type EngineHealth =
   | { readonly kind: 'starting' }
   | { readonly kind: 'serving' }
-  /** The disk is full: enqueues are refused; leases, completions, renewals and reads go on from reserved space. */
+  /** The disk is full. Enqueues are refused. Leases, completions, renewals and reads continue, in reserved space. */
   | { readonly kind: 'full' }
-  /** Nothing is written any more. */
+  /** A write failed. Nothing is written until a restart. */
   | { readonly kind: 'failed'; readonly cause: Error }
   | { readonly kind: 'stopping' };

@@ -13,6 +13,7 @@ export type {
   ListCommand,
   PeekCommand,
   QueueFilter,
+  QueueOperations,
   QueuePage,
   QueueStats,
   QueueTotals,

@@ -8,18 +8,18 @@ import {
 } from '@taskmaster/proto';
 import type { Pid } from './ids.ts';
 
-/** Longer values of metadata are cut: they travel in headers. */
+/** Longer values of metadata are truncated, because they travel in headers. */
 export const METADATA_VALUE_CHARACTERS = 512;
 
 export interface RefusalOptions {
-  /** For programs, shown in ErrorInfo. */
+  /** Facts for programs. They travel in ErrorInfo. */
   readonly metadata?: Readonly<Record<string, string>>;
-  /** When to try again, in ms. */
+  /** Delay before a retry, in ms. Undefined: the default of the reason. */
   readonly retryDelayMs?: number;
   readonly cause?: unknown;
 }
 
-/** A request was refused and changed nothing. The reason is stable, the message is for people. Has no stack. */
+/** A request was refused. The reason is for programs and stable; the message is for people. It has no stack. */
 export class Refusal extends Error {
   override readonly name: string = 'Refusal';
   readonly reason: Reason;
@@ -27,7 +27,7 @@ export class Refusal extends Error {
   readonly retryDelayMs: number | undefined;
 
   constructor(reason: Reason, message: string, options: RefusalOptions = {}) {
-    // Where it was made is of no use to anyone, and to find out costs more than all else about refusing a request.
+    // The stack is of no use, and capturing it is the most expensive part of a refusal.
     const { stackTraceLimit } = Error;
     Error.stackTraceLimit = 0;
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -37,16 +37,16 @@ export class Refusal extends Error {
     this.retryDelayMs = options.retryDelayMs;
   }
 
-  /** The gRPC status it travels under. */
+  /** The gRPC status of the reason. */
   get code(): number {
     return statusOfReason[this.reason];
   }
 }
 
-/** One item of an update that made the whole update impossible. */
+/** An item for which a whole update was refused. */
 export interface RefusedItem {
   readonly kind: ItemKind;
-  /** Place in the request's list of that kind, from 0. */
+  /** Index in the list of its kind in the request, from 0. */
   readonly index: number;
   readonly queue: QueueName;
   readonly pid: Pid;
@@ -54,7 +54,7 @@ export interface RefusedItem {
   readonly message: string;
 }
 
-/** An update was refused because of some of its items; the first one gives the reason of the whole. */
+/** An update was refused because of some of its items. The reason of the first item is the reason of the refusal. */
 export class UpdateRefusal extends Refusal {
   override readonly name = 'UpdateRefusal';
   readonly items: readonly [RefusedItem, ...RefusedItem[]];
@@ -68,7 +68,7 @@ export class UpdateRefusal extends Refusal {
   }
 }
 
-/** Which task a refusal is about. A PID that would be cut is left out: cut, it would be that of another task. */
+/** Metadata that name a task. A PID that is too long is left out: truncated, it would name another task. */
 export function taskMetadata(queue: QueueName, pid: Pid): Readonly<Record<string, string>> {
   const shown = pidText(Buffer.from(pid, 'latin1'));
   return { queue: formatQueueName(queue), ...(shown.length <= METADATA_VALUE_CHARACTERS && { pid: shown }) };

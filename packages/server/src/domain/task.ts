@@ -1,55 +1,55 @@
 import type { Instant, LeaseToken } from './ids.ts';
 
-/** A queue's dead-letter queue is called as the queue, with this behind it, unless its tasks name another. */
+/** The default dead-letter queue has the name of the queue with this suffix. */
 export const DEAD_LETTER_SUFFIX = '.dead';
 
-/** What happens when an attempt fails: the task's lease expires or is released. */
+/** The rules for failed attempts. An attempt fails if its lease expires or is released. */
 export interface RetryPolicy {
-  /** Leases before the task goes to the dead-letter queue; 0: no limit. */
+  /** Number of attempts before the task goes to the dead-letter queue. 0: no limit. */
   readonly maxAttempts: number;
-  /** Backoff after the first failed attempt, in ms; doubles with each; 0: none. */
+  /** Backoff after the first failed attempt, in ms. It doubles with each attempt. 0: none. */
   readonly backoffInitialMs: number;
-  /** In ms. */
+  /** Upper limit of the backoff, in ms. */
   readonly backoffMaxMs: number;
-  /** Name within the task's own group; empty: the queue's name followed by `.dead`. */
+  /** Name within the group of the task. Empty: the default, see `DEAD_LETTER_SUFFIX`. */
   readonly deadLetterQueue: string;
 }
 
-/** Who has a task. */
+/** The worker that has leased a task. */
 export interface Lease {
-  /** `host:port`, as the node sees it. */
+  /** `host:port`, as seen by the node. */
   readonly workerAddress: string;
   readonly worker: string;
   readonly since: Instant;
 }
 
-/** Lease, delay and backoff are one thing: hidden until an instant. A lease also names its holder. */
+/** A lease, a delay and a backoff all hide a task until an instant. A lease also names its worker. */
 export type Visibility =
   | { readonly kind: 'available' }
   | { readonly kind: 'hidden'; readonly until: Instant; readonly lease: Lease | undefined };
 
 export const AVAILABLE: Visibility = { kind: 'available' };
 
-/** Everything about a task but its payload. Never changed in place: every change makes a new one. */
+/** The state of a task, without its payload. Immutable: every change creates a new one. */
 export interface TaskState {
   readonly enqueuedAt: Instant;
-  /** The end of its latest delay or backoff; when it was enqueued, if it has had none. */
+  /** End of the latest delay or backoff. If it had none: the instant of the enqueue. */
   readonly dueAt: Instant;
-  /** Length of the payload. */
+  /** Size of the payload, in bytes. */
   readonly dataBytes: number;
-  /** How many times it has been leased. */
+  /** Number of leases so far, without those whose attempt was taken back. */
   readonly attempts: number;
-  /** Of the latest lease; 0: never leased. */
+  /** Token of the latest lease. 0: never leased. */
   readonly token: LeaseToken;
   readonly retry: RetryPolicy | undefined;
   readonly visibility: Visibility;
 }
 
-/** Whether it is leased and the lease has not ended, whoever has noticed the end. */
+/** Whether the task has a lease that has not ended at `now`. */
 export const isLeasedAt = ({ visibility }: TaskState, now: Instant): boolean =>
   visibility.kind === 'hidden' && visibility.lease !== undefined && visibility.until > now;
 
-/** Since when somebody could have had it, or has it; undefined while it is delayed. */
+/** The instant from which a worker could lease the task. Undefined while it is delayed. */
 export const dueSince = (state: TaskState): Instant | undefined =>
   state.visibility.kind === 'hidden' && state.visibility.lease === undefined ? undefined : state.dueAt;
 

@@ -1,6 +1,6 @@
 import type { MemberMeta, Peer } from '../ports/membership.ts';
 
-/** Live peers that have this member's name. Each is found once, and again after it was gone. */
+/** Finds live peers with the name of this member. Reports each once, and again if it disappears and returns. */
 export class NameConflicts {
   readonly #known = new Set<string>();
 

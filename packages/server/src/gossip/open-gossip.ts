@@ -7,44 +7,44 @@ import type {
   MembershipFigures,
   Peer,
 } from '../ports/membership.ts';
-import { packMeta } from './messages.ts';
+import { packMeta } from './datagrams/messages.ts';
 import { NameConflicts } from './name-conflicts.ts';
-import { DEFAULT_TIMING, type GossipTiming } from './options.ts';
-import { Seeds } from './seeds.ts';
-import type { SwimFigures } from './swim-member.ts';
-import { GossipWorker } from './worker.ts';
+import { DEFAULT_TIMING, type GossipTiming } from './swim/options.ts';
+import { Seeds } from './swim/seeds.ts';
+import type { SwimFigures } from './swim/swim-member.ts';
+import { GossipThreadHandle } from './thread/thread-handle.ts';
 
-/** A main loop that stands still for this long is as good as dead. Longer than any pause of the garbage collector. */
+/** If the main thread hangs for this long, the member counts as dead, in ms. Longer than any pause of the garbage collector. */
 const HANG_AFTER_MS = 10_000;
-/** Between starts of a thread that ends by itself. */
+/** First and longest delay before a failed thread is restarted, in ms. */
 const RESTART_FIRST_MS = 100;
 const RESTART_MAX_MS = 10_000;
 
 export interface GossipOptions {
-  /** `incarnation`: starts of this member counted on its disk, or, without a disk, seconds since 1970. */
+  /** The description of this member. `incarnation` is below 2^32; a member without a disk uses the seconds since 1970. */
   readonly self: MemberMeta;
-  /** Members of another cluster are refused. */
+  /** Messages of other clusters are rejected. */
   readonly clusterId: string;
   /**
-   * The first seals, all open. To replace a key without a break: add the new one at the end on all members, then put it
-   * first on all, then take the old one away. Without keys anybody in the network can join; only clusters are kept apart.
+   * The first key seals messages; all keys open them. To replace a key: add the new one at the end on all members, then move it to the
+   * front on all, then remove the old one. Without keys every process in the network can join, and only clusters are kept apart.
    */
   readonly keys: readonly string[];
-  /** `host:port` of members to begin with; may be down, and need not resolve yet. */
+  /** `host:port` of members to contact first. They may be down, and their names need not resolve yet. */
   readonly seeds: readonly string[];
-  /** Where to listen for datagrams. IPv4. Port 0: any. */
+  /** The IPv4 address to listen on. Port 0: any free port. */
   readonly listen: { readonly host: string; readonly port: number };
-  /** `host` or `host:port` peers reach this member at. Default: where it listens, else the machine's first address. */
+  /** `host` or `host:port` at which peers reach this member. Default: the address it listens on, or the first address of the machine. */
   readonly advertise?: string;
-  /** A main loop that stood still for this long lets the member be declared dead, in ms. Default 10,000. */
+  /** If the main thread hangs for this long, the member lets its peers declare it dead, in ms. Default 10,000. */
   readonly hangAfterMs?: number;
   readonly timing?: Partial<GossipTiming>;
   readonly log: Log;
 }
 
 /**
- * Starts gossip in a thread of its own, so that a busy main loop does not look dead. Resolves when it listens, whether
- * or not any seed answers. Rejects with GossipListenError, MetaTooLargeError, or a TypeError for a malformed seed.
+ * Starts gossip on a thread of its own, so that a member with a busy main thread does not look dead. Resolves when it listens, even if no
+ * seed answers. Rejects with `GossipListenError`, `MetaTooLargeError`, or a `TypeError` for an invalid seed.
  */
 export async function openGossip(options: GossipOptions): Promise<Membership> {
   packMeta(options.self);
@@ -66,11 +66,11 @@ class Gossip implements Membership {
   #gossipAddress = '';
   #seeds: readonly string[];
   #peers: readonly Peer[] = [];
-  #worker: GossipWorker | undefined;
+  #worker: GossipThreadHandle | undefined;
   #threadStart = 0;
   #restarting: NodeJS.Timeout | undefined;
   #backoffMs = RESTART_FIRST_MS;
-  /** Of threads that have ended. */
+  /** Figures of earlier threads. */
   #earlier: { figures: SwimFigures; hangs: number } = { figures: noFigures(), hangs: 0 };
   #ended: Promise<void> | undefined;
 
@@ -134,7 +134,7 @@ class Gossip implements Membership {
 
   async start(): Promise<void> {
     const { clusterId, keys, listen, advertise, timing, hangAfterMs = HANG_AFTER_MS, log } = this.#options;
-    // A thread that starts again keeps its port, so that peers find it where it was.
+    // A restarted thread keeps its port, so that peers find it.
     const port = this.#gossipAddress === '' || listen.port !== 0 ? listen.port : portOf(this.#gossipAddress);
     const member = {
       meta: this.#self,
@@ -149,7 +149,7 @@ class Gossip implements Membership {
       timing: { ...DEFAULT_TIMING, ...timing },
       threadStart: this.#threadStart++,
     };
-    const worker = await GossipWorker.start(member, hangAfterMs, {
+    const worker = await GossipThreadHandle.start(member, hangAfterMs, {
       log,
       onPeers: (peers) => this.#take(peers),
       onDeath: (error) => this.#restart(error),
@@ -179,7 +179,7 @@ class Gossip implements Membership {
       };
       this.#worker = undefined;
     }
-    this.#options.log.error({ err: error, againInMs: this.#backoffMs }, 'gossip ended; it is started again');
+    this.#options.log.error({ err: error, againInMs: this.#backoffMs }, 'gossip ended; it is restarted');
     for (const listener of this.#listeners.failed) listener(error);
     this.#restarting = setTimeout(() => {
       this.start().catch((cause: unknown) => this.#restart(cause instanceof Error ? cause : new Error(String(cause))));

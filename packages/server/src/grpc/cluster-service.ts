@@ -13,7 +13,7 @@ import { Refusal } from '../domain/refusal.ts';
 import { unaryMethod } from '../service/unary-method.ts';
 import type { UnaryService } from './unary-service.ts';
 
-/** What operators ask, with what they are answered; see cluster.proto. */
+/** The handlers of the cluster service; see cluster.proto. */
 export interface ClusterHandlers {
   listMembers(request: ListMembersRequest): Promise<ListMembersResponse>;
   listPartitions(request: ListPartitionsRequest): Promise<ListPartitionsResponse>;
@@ -23,7 +23,7 @@ export interface ClusterHandlers {
 
 export const CLUSTER_SERVICE = 'taskmaster.v1.ClusterService';
 
-/** Of a node; `handlers` are undefined for one that belongs to no cluster, or not yet. */
+/** The cluster service of a node. `handlers` returns undefined while the node belongs to no cluster. */
 export function createClusterService(handlers: () => ClusterHandlers | undefined): UnaryService {
   const { listMembers, listPartitions, drainMember, removeMember } = ClusterServiceService;
   const present = (): ClusterHandlers => {

@@ -1,42 +1,42 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Http2Session, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 
-/** Node's own, for whoever is not the one who created the HTTP/2 server; here that is grpc-js, which has no option for this. */
+/** A diagnostics channel of Node.js. It is needed because grpc-js creates the HTTP/2 server and has no option for its windows. */
 const STREAM_CREATED = 'http2.server.stream.created';
 
 /**
- * What a peer may send on one connection before it is read, in bytes. HTTP/2's own 64 KiB are what one read of a socket
- * takes: a peer waits until those are worked on, and the event loop then waits for the peer. With half as much again there
- * is always something on its way. More comes in larger bunches, whose calls are all answered later.
+ * How much a peer may send on one connection before it is read, in bytes. The default of HTTP/2, 64 KiB, is one read of a socket: the peer
+ * waits until it is processed, and then the event loop waits for the peer. With half as much more, data is always on its way. An even
+ * larger window makes larger batches of calls, and all of them are answered later.
  */
 export const CONNECTION_WINDOW_BYTES = 96 * 1024;
 
 /**
- * The same where there is a stream, which carries what many callers ask for, or where calls are large: two of 50 KB would
- * have to wait for each other. Also of each call of the connection. More gained nothing.
+ * The window of a connection with a stream or with large calls, in bytes. A stream carries calls of many callers, and two calls of 50 KB would
+ * wait for each other. It is also the window of each call of the connection. A larger window was not faster.
  */
 export const WIDE_WINDOW_BYTES = 1024 * 1024;
 
-/** Calls are large from so many bytes on, on average. */
+/** Calls of at least this size on average count as large, in bytes. */
 export const LARGE_CALL_BYTES = 16 * 1024;
-/** Of so many: hundreds of small ones may be opened at once, and what they send comes before the next one is. */
+/** Number of calls for the average, because hundreds of small calls may start at the same time. */
 export const AVERAGED_CALLS = 1_000;
 
-/** What sessions were told by any server of this process; they are never told less. */
+/** The window that each session was given by any server of this process. It never shrinks. */
 const toldBytes = new WeakMap<Http2Session, number>();
 
-/** Calls of a session since their size was last looked at, and what its socket had read then. */
+/** The calls of a session since the last look at their size, and the bytes that its socket had read then. */
 interface CallsSeen {
   calls: number;
   socketBytes: number;
 }
 
-/** Sets how much the peers of all HTTP/2 connections may send ahead, by what kind of calls a connection carries. */
+/** Sets the receive windows of all HTTP/2 connections, according to the calls of each connection. */
 export class ReceiveWindows implements Disposable {
   readonly #streamPath: string;
   readonly #seen = new WeakMap<Http2Session, CallsSeen>();
 
-  /** `streamPath` is that of the method which is a stream, as in its HTTP/2 requests. */
+  /** `streamPath`: path of the streaming method in HTTP/2 requests. */
   constructor(streamPath: string) {
     this.#streamPath = streamPath;
     subscribe(STREAM_CREATED, this.#created);

@@ -3,23 +3,22 @@ import { limits } from '@taskmaster/proto';
 import { requestTooLarge } from '../service/parse/codec.ts';
 import { toCallStatus } from '../service/wire-errors.ts';
 
-/** What grpc-js gives an interceptor to act on: the call below it. */
+/** The call that grpc-js passes to an interceptor. */
 export type NextCall = Parameters<ServerInterceptor>[1];
 type Status = Parameters<NextCall['sendStatus']>[0];
 
 /**
- * Most bytes of one message, in the memory of this process: grpc-js refuses a longer one as soon as it has read how long it
- * is, or unpacked so much of it, and drops the rest as it comes. More than `limits.requestBytes`, for what nodes tell each
- * other may be a little larger than what it was made of.
+ * Maximum size of a received message, in bytes. grpc-js refuses a longer one when it knows its length or has decompressed this much, and drops
+ * the rest. It is more than `limits.requestBytes`, because a message between nodes may be a little larger than the request in it.
  */
 export const RECEIVE_BYTES = limits.requestBytes + 1024 * 1024;
 
-/** How grpc-js says how long a message would have been. */
+/** Matches the length of the message in the status of grpc-js. */
 const SAID_BYTES = /\((\d+) vs/;
 
 /**
- * Has grpc-js refuse messages that are too long with the reason that all others get: its own status has none, and is one
- * that clients take for a moment's overload. It refuses them by itself, below interceptors.
+ * Makes grpc-js refuse a message that is too long with our reason. It refuses such messages itself, below interceptors, and its own status
+ * has no reason and looks like a temporary overload to clients.
  */
 export function refuseWithReason(call: NextCall): void {
   // One function for all calls: thousands of them may wait.
@@ -31,10 +30,10 @@ function sendStatus(this: NextCall, given: Status): void {
   own.sendStatus.call(this, isTooLong(given) ? toCallStatus(requestTooLarge(saidBytes(given))) : given);
 }
 
-/** What we refuse has details; what grpc-js does has none, and this is all that it refuses with this status. */
+/** Whether grpc-js refused a message. Our refusals have metadata; its own have none, and this is its only use of the status. */
 const isTooLong = ({ code, metadata }: Status): boolean => code === status.RESOURCE_EXHAUSTED && !metadata;
 
-/** Undefined for one that was packed: nobody knows how long it would have become. */
+/** The length of the refused message. Undefined for a compressed message, whose length is unknown. */
 function saidBytes({ details }: Status): number | undefined {
   const said = SAID_BYTES.exec(details)?.[1];
   return said === undefined ? undefined : Number(said);

@@ -5,11 +5,11 @@ import { healthDescriptor } from './health/health-descriptor.ts';
 
 type PackageDefinition = ConstructorParameters<typeof ReflectionService>[0];
 
-/** Lets grpcurl and its like call the node without the .proto files. */
+/** Lets tools such as grpcurl call the node without the .proto files. */
 export function createReflection(): ReflectionService {
   const descriptor = readFileSync(createRequire(import.meta.url).resolve('@taskmaster/proto/descriptor'));
-  // The service looks at nothing but the file descriptors. It is given those of the compiler: the ones that proto-loader
-  // makes anew have map fields that other languages reject.
+  // The service uses only the file descriptors. It gets those of the compiler, because proto-loader creates descriptors with map fields
+  // that other languages reject.
   const fileDescriptorProtos = [...filesOf(descriptor), ...filesOf(healthDescriptor)];
   const root: PackageDefinition = {
     files: { format: 'Protocol Buffer 3 DescriptorProto', type: {}, fileDescriptorProtos },
@@ -17,7 +17,7 @@ export function createReflection(): ReflectionService {
   return new ReflectionService(root);
 }
 
-/** The files in a FileDescriptorSet: each a tag byte, a length in seven bits a byte, and a FileDescriptorProto. */
+/** The files in a FileDescriptorSet. Each is a tag byte, a varint with the length, and a FileDescriptorProto. */
 function filesOf(set: Buffer): Buffer[] {
   const files: Buffer[] = [];
   for (let at = 0; at < set.length; ) {

@@ -218,7 +218,7 @@ describe('a waiting lease on a stream', () => {
   });
 });
 
-test('a stream ends by itself at its greatest age, after it has answered', async () => {
+test('a stream ends by itself at its maximum age, after it has answered', async () => {
   await using it = await setUp(
     { leaseTasks: waitForEver },
     { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 60_000 },
@@ -228,7 +228,7 @@ test('a stream ends by itself at its greatest age, after it has answered', async
   it.stream.write({ calls: [lease(1, 600_000)] });
   expect((await answered).flat()).toMatchObject([{ id: 1, result: { $case: 'lease', value: { tasks: [] } } }]);
   const [error] = await ended;
-  expect(error).toMatchObject({ code: status.UNAVAILABLE, details: expect.stringContaining('greatest age') });
+  expect(error).toMatchObject({ code: status.UNAVAILABLE, details: expect.stringContaining('maximum age') });
 });
 
 describe('a stream whose client asks more than it may', () => {

@@ -12,17 +12,17 @@ import type { UnreadReplies } from './unread-replies.ts';
 import { tooManyWait } from './waiting-calls.ts';
 
 export interface RequestStreamLimits {
-  /** Most calls of one stream being served, waiting for tasks, or answered and not yet sent; more stay unread. */
+  /** Maximum number of calls of one stream that are served, wait for tasks, or have an unsent answer. Further calls stay unread. */
   readonly callsInFlight: number;
-  /** Most bytes of what is kept for calls that are being served; more stay unread. */
+  /** Maximum memory for the requests of these calls, in bytes. Further calls stay unread. */
   readonly requestBytes: number;
-  /** Unread bytes of answers from which on no further call is served. */
+  /** If the client has this many unread bytes of answers, no further call is served. */
   readonly unreadBytes: number;
 }
 
 /**
- * Calls in flight: a client may have 10,000 waiting leases on one stream and still be heard. Bytes: twice the largest
- * message each, so that one is always on its way while another is worked on.
+ * The number of calls leaves room for other calls beside 10,000 waiting leases. The limits in bytes are twice the largest message, so that
+ * one message is always on its way while another is processed.
  */
 export const DEFAULT_STREAM_LIMITS: RequestStreamLimits = {
   callsInFlight: 16_384,
@@ -30,7 +30,7 @@ export const DEFAULT_STREAM_LIMITS: RequestStreamLimits = {
   unreadBytes: 8 * 1024 * 1024,
 };
 
-/** Of the calls in flight, leases that wait may be so many: other calls, and those that give a lease up, are still read. */
+/** The share of the calls in flight that may be waiting leases. Other calls and cancellations are still read. */
 const WAITING_PART = 3 / 4;
 
 export interface RequestStreamDeps {
@@ -40,20 +40,20 @@ export interface RequestStreamDeps {
   readonly unread: UnreadReplies;
   readonly limits: RequestStreamLimits;
   readonly onOpen: (stream: RequestStream) => void;
-  /** Called once for every stream that opened, however it ended. */
+  /** Called once for every opened stream when it has ended. */
   readonly onClose: (stream: RequestStream) => void;
 }
 
 /**
- * What is in memory until calls are answered: a message until the last of its updates is, and each lease by itself, for it
- * may wait for long and must not count for the updates that came with it.
+ * Memory that is used until calls are answered. A message counts until its last update is answered. A lease counts alone, because it may
+ * wait much longer than the updates of its message.
  */
 interface Kept {
   readonly bytes: number;
   unanswered: number;
 }
 
-/** What becomes of a call: it is served, or was refused as it was read. Both have their turn (S1). */
+/** The work for a call: it is served, or it was refused when it was read. Both count alike (S1). */
 type Work =
   | Extract<StreamOperation, { readonly kind: 'update' | 'lease' }>
   | { readonly kind: 'refused'; readonly refusal: Refusal };
@@ -66,15 +66,15 @@ interface StreamedCall {
 }
 
 /**
- * One `Stream` call: many updates and leases at once, answered in any order.
+ * Serves one `Stream` call: many concurrent updates and leases, answered in any order.
  *
- *  S1  A message is read only while calls in flight, their bytes and the unread answers are below their bounds and every
- *      call read before has been started. HTTP/2 flow control holds back the rest at the client. Calls that are refused
- *      unserved count as all others: they are the cheapest to send.
- *  S2  The answers that became ready in one turn of the event loop travel together.
- *  S3  Once the stream is closed nothing is leased for it: waiting leases are given up, late ones given back.
+ *  S1  A message is read only while the calls in flight, their bytes and the unread answers are below their limits, and every call read
+ *      before has started. HTTP/2 flow control holds the rest back at the client. Calls that are refused when they are read count too,
+ *      because they are the cheapest to send.
+ *  S2  Answers that become ready in one turn of the event loop share messages.
+ *  S3  After the stream has closed, no task stays leased for it: waiting leases are cancelled, and late ones are released.
  *
- * It drives the call below grpc-js's Duplex, which would read 16 messages ahead and not tell when answers were read.
+ * It works below the Duplex of grpc-js, which would read 16 messages ahead and does not report when answers are read.
  */
 export class RequestStream extends ServerInterceptingCall {
   readonly #call: NextCall;
@@ -84,9 +84,9 @@ export class RequestStream extends ServerInterceptingCall {
   #session: StreamSession | undefined;
   readonly #leases = new Map<number, StreamLease>();
   readonly #places: Places;
-  /** Of updates, which are not given up. */
+  /** The caller of all updates. Updates are not cancelled. */
   readonly #caller: Caller;
-  /** Read but not started; those before `#next` are. */
+  /** Calls that were read. Those before `#next` have started. */
   #parked: StreamedCall[] = [];
   #next = 0;
   #inFlight = 0;
@@ -96,7 +96,7 @@ export class RequestStream extends ServerInterceptingCall {
   #reading = false;
   #halfClosed = false;
   #stopping: Refusal | undefined;
-  /** Its status was sent; what was written before may still be unread. */
+  /** True if the status was sent. Earlier messages may still be unread. */
   #ended = false;
 
   constructor(call: NextCall, deps: RequestStreamDeps) {
@@ -135,7 +135,7 @@ export class RequestStream extends ServerInterceptingCall {
     });
   }
 
-  /** Ends waiting leases with no tasks, finishes what is in flight, then ends the stream with this status. */
+  /** Ends waiting leases without tasks, finishes calls in flight, then ends the stream with this status. */
   stop(reason: Refusal): void {
     if (this.#stopping !== undefined) return;
     this.#stopping = reason;
@@ -150,7 +150,7 @@ export class RequestStream extends ServerInterceptingCall {
     try {
       calls = this.#session.read(message);
     } catch (thrown) {
-      // Which calls it would have made is not known, so none can be answered on its own.
+      // The calls of the message are unknown, so they cannot be answered separately.
       this.#end(refusalOf(thrown, this.#deps.log));
       return;
     }
@@ -183,7 +183,7 @@ export class RequestStream extends ServerInterceptingCall {
     return operation;
   }
 
-  /** Starts what may start, then reads on if that was all (S1). */
+  /** Starts calls within the limits. If all have started, reads the next message (S1). */
   #pump(): void {
     if (this.#ended) return;
     for (let call = this.#parked[this.#next]; call !== undefined && this.#mayServe(); call = this.#parked[this.#next]) {
@@ -209,7 +209,7 @@ export class RequestStream extends ServerInterceptingCall {
     return this.#inFlight + this.#ready.length < this.#deps.limits.callsInFlight && !this.#isUnread;
   }
 
-  /** The client has so many unread answers that it gets no more to do. */
+  /** True if the client has too many unread answers to be served further calls. */
   get #isUnread(): boolean {
     return this.#unreadBytes >= this.#deps.limits.unreadBytes;
   }
@@ -231,7 +231,7 @@ export class RequestStream extends ServerInterceptingCall {
     const lease = this.#leases.get(call.id) ?? new StreamLease(this.#address, this.#places);
     if (this.#stopping !== undefined) lease.endWaiting();
     if (lease.gone) {
-      this.#refuse(call, new Refusal('CANCELLED', 'the lease was given up before it was tried'));
+      this.#refuse(call, new Refusal('CANCELLED', 'the lease was cancelled before it was tried'));
       return;
     }
     work.run(lease).then(
@@ -252,7 +252,7 @@ export class RequestStream extends ServerInterceptingCall {
     this.#inFlight--;
     const { work, kept, began, id } = call;
     if (--kept.unanswered === 0) this.#requestBytes -= kept.bytes;
-    // One that was refused as it was read has the id of another lease, or no method.
+    // A call that was refused when it was read has the id of another lease, or no method.
     if (work.kind === 'lease') {
       this.#leases.get(id)?.ended();
       this.#leases.delete(id);
@@ -267,7 +267,7 @@ export class RequestStream extends ServerInterceptingCall {
   #sendSoon(answer: StreamAnswer): void {
     if (this.#ended) return;
     this.#ready.push(answer);
-    // By then everything else that this turn makes ready has joined (S2).
+    // All answers of this turn are ready by then (S2).
     if (this.#ready.length === 1) setImmediate(() => this.#flush());
   }
 
@@ -302,7 +302,7 @@ export class RequestStream extends ServerInterceptingCall {
     this.#call.sendStatus(refusal === undefined ? { code: 0, details: 'OK' } : toCallStatus(refusal));
   }
 
-  /** grpc-js says so once, when the client is gone or has read the status. */
+  /** Called once by grpc-js, when the client is gone or has read the status. */
   #onClosed(): void {
     this.#giveUp();
     this.#deps.unread.remove(this.#connection, this.#unreadBytes);
@@ -319,7 +319,7 @@ export class RequestStream extends ServerInterceptingCall {
   }
 }
 
-/** How many leases of one stream may wait for tasks, and do. */
+/** How many leases of one stream may wait for tasks, and how many do. */
 interface Places {
   readonly most: number;
   taken: number;
@@ -346,7 +346,7 @@ class StreamLease implements Caller {
     this.#waits = true;
   }
 
-  /** It has its answer. */
+  /** Call this when the lease is answered. */
   ended(): void {
     if (this.#waits) this.#places.taken--;
   }
@@ -361,19 +361,19 @@ class StreamLease implements Caller {
     return this.#abort.signal;
   }
 
-  /** The client wants no answer any more. */
+  /** Cancels the lease for the client. */
   cancel(): void {
     this.#gone = true;
     this.#abort?.abort();
   }
 
-  /** The client is to have its answer now. */
+  /** Ends the wait: the client gets its answer now. */
   endWaiting(): void {
     this.#waitsNoLonger = true;
     this.#abort?.abort();
   }
 
-  /** Whether it failed only because `endWaiting` cut its waiting short. */
+  /** Whether the lease failed only because `endWaiting` ended its wait. */
   endedWaiting(thrown: unknown): boolean {
     return this.#waitsNoLonger && !this.#gone && thrown instanceof Refusal && thrown.reason === 'CANCELLED';
   }

@@ -217,7 +217,7 @@ describe('calls that wait for tasks on one connection', () => {
 
   test('leave room for others: those beyond half of its calls are refused, naming the bound', async () => {
     const engine = fakeEngine({ leaseTasks: waitForEver, updateTasks: noOutcome });
-    await using server = await startServer(engine, { maxCallsPerConnection: 8 });
+    await using server = await startServer(engine, { maxConcurrentCallsPerConnection: 8 });
     using client = grpcClient(server.port);
     const poll = () => client.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
     const polls = Array.from({ length: 3 }, poll);
@@ -349,24 +349,6 @@ describe('a server', () => {
     },
   );
 
-  test('finishes what is in flight when it stops', async () => {
-    const deleted = Promise.withResolvers<number>();
-    const asked = Promise.withResolvers<void>();
-    const deleteQueue = () => {
-      asked.resolve();
-      return deleted.promise;
-    };
-    await using server = await startServer(fakeEngine({ deleteQueue }));
-    using client = grpcClient(server.port);
-    const call = client.deleteQueue({ queue: 'mail' });
-    await asked.promise;
-    const stopped = server.server.stop(10_000);
-    deleted.resolve(5);
-    expect(await call).toEqual({ deletedTasks: 5 });
-    await stopped;
-    expect(server.server.connections).toBe(0);
-  });
-
   test('ends what only watches when it stops, and says before that it serves no more', async () => {
     await using server = await startServer(fakeEngine());
     using health = watchHealth(server.port);
@@ -400,20 +382,6 @@ describe('a server', () => {
     expect(errorInfoOf(await health.ended).reason).toBe('SHUTTING_DOWN');
     deleted.resolve(1);
     await call;
-  });
-
-  test('does not wait for what does not end', async () => {
-    const asked = Promise.withResolvers<void>();
-    const deleteQueue = () => {
-      asked.resolve();
-      return new Promise<never>(() => {});
-    };
-    await using server = await startServer(fakeEngine({ deleteQueue }));
-    using client = grpcClient(server.port);
-    const call = client.deleteQueue({ queue: 'mail' }).catch((error: ServiceError) => error.code);
-    await asked.promise;
-    await server.server.stop(1);
-    expect(await call).not.toBe(status.OK);
   });
 
   test('says so when its port is taken', async () => {

@@ -8,7 +8,6 @@ import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
 import { rawMethod } from '../service/parse/codec.ts';
 import type { RawService } from '../service/raw-service.ts';
-import { EndlessCalls } from './endless-calls.ts';
 import { HealthService } from './health/health.ts';
 import { ReceiveWindows } from './receive-windows.ts';
 import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
@@ -20,11 +19,16 @@ import {
   type RequestStreamLimits,
 } from './request-stream.ts';
 import { raiseResetLimit } from './reset-limit.ts';
+import { EndlessCalls } from './server-streams/endless-calls.ts';
+import { StreamingCalls, type StreamingService } from './server-streams/streaming-service.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
 import { WaitingCalls } from './waiting-calls.ts';
 
 const TASK_SERVICE = TaskMasterServiceService.updateTasks.path.split('/')[1] ?? '';
+
+/** Default of `readTimeoutMs`. A client may have to store what it has read, for example at a slow store on another machine. */
+const READ_TIMEOUT_MS = 5 * 60_000;
 
 const DRAINING = new Refusal('SHUTTING_DOWN', 'the server is shutting down');
 
@@ -32,49 +36,55 @@ export interface GrpcServerOptions {
   readonly host: string;
   /** 0: any free port. */
   readonly port: number;
-  /** Idle connections are pinged this often, in ms. */
+  /** How often an idle connection is pinged, in ms. */
   readonly keepaliveTimeMs: number;
-  /** A connection that leaves a ping unanswered for so long is closed, in ms. */
+  /** A connection is closed if a ping is not answered for this long, in ms. */
   readonly keepaliveTimeoutMs: number;
-  /** Connections end after about so long, so that clients spread anew, in ms; 0: never. */
+  /** Approximate maximum age of a connection, in ms, so that clients spread over the servers again. 0: no limit. */
   readonly maxConnectionAgeMs: number;
-  /** What such a connection has in flight may still take so long, in ms. */
+  /** How long the calls of a connection of that age may still take, in ms. */
   readonly maxConnectionAgeGraceMs: number;
-  /** Calls at once on one connection, half of which may wait for tasks; a `Stream` call counts as one. */
-  readonly maxCallsPerConnection: number;
-  /** Replies kept for peers that do not read, over all connections, in bytes; a single one may have a quarter. */
+  /** Maximum number of concurrent calls of one connection. Half of them may wait for tasks. A `Stream` call counts as one. */
+  readonly maxConcurrentCallsPerConnection: number;
+  /** Maximum size of unread replies of all connections, in bytes. A single connection may have a quarter of it. */
   readonly maxUnreadReplyBytes: number;
   readonly reflection: boolean;
   readonly streamLimits?: RequestStreamLimits;
+  /** If a client reads nothing of a streamed answer for this long, the call is refused, in ms. Default: five minutes. */
+  readonly readTimeoutMs?: number;
 }
 
 export interface GrpcServerDeps {
   readonly service: RawService;
-  /** Served beside it. */
+  /** Further services with unary methods. */
   readonly others?: readonly UnaryService[];
-  /** What grpc.health.v1 says. */
+  /** Services with streamed answers. */
+  readonly streaming?: readonly StreamingService[];
+  /** The state that grpc.health.v1 reports. */
   readonly isServing: () => boolean;
   readonly observer: CallObserver;
   readonly log: Log;
 }
 
-/** The gRPC face of a node or a proxy. */
+/** The gRPC server of a node or a proxy. */
 export class GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #deps: GrpcServerDeps;
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
   readonly #endless = new EndlessCalls();
+  readonly #streaming: StreamingCalls;
   readonly #server: Server;
   #windows: ReceiveWindows | undefined;
   readonly #sockets = new Map<string, Socket>();
   /** Resolves when the last connection of a draining server closes. */
   readonly #allClosed = Promise.withResolvers<void>();
-  /** With the timers that end them. */
+  /** Open streams, with the timers that end them. */
   readonly #streams = new Map<RequestStream, NodeJS.Timeout | undefined>();
   readonly #listener = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   #inject: ((socket: Socket) => void) | undefined;
   #draining = false;
+  #started: Promise<number> | undefined;
   #stopped: Promise<void> | undefined;
 
   constructor(options: GrpcServerOptions, deps: GrpcServerDeps) {
@@ -86,21 +96,29 @@ export class GrpcServer {
       connectionBytes: Math.ceil(options.maxUnreadReplyBytes / 4),
       cut: (connection, bytes) => this.#cut(connection, bytes),
     });
+    const { log, observer } = deps;
+    const { readTimeoutMs = READ_TIMEOUT_MS } = options;
+    this.#streaming = new StreamingCalls({ log, observer, unread: this.#unread, readTimeoutMs });
     this.#server = this.#createServer();
   }
 
-  /** Connections open now. */
+  /** Number of open connections. */
   get connections(): number {
     return this.#sockets.size;
   }
 
-  /** Bytes of replies that peers have not read yet. */
+  /** Size of the replies that peers have not read yet, in bytes. */
   get unreadReplyBytes(): number {
     return this.#unread.totalBytes;
   }
 
-  /** Resolves with the port once calls are served; rejects when it cannot be had. */
-  async start(): Promise<number> {
+  /** Resolves with the port when calls are served. Rejects if the port cannot be used. */
+  start(): Promise<number> {
+    this.#started = this.#start();
+    return this.#started;
+  }
+
+  async #start(): Promise<number> {
     const { host, port } = this.#options;
     const { injectConnection } = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
     this.#inject = injectConnection;
@@ -111,30 +129,32 @@ export class GrpcServer {
     return (this.#listener.address() as AddressInfo).port;
   }
 
-  /** To be called when the node becomes ready: whoever is told so may ask grpc.health.v1 next. */
+  /** Call this before the node reports that it is ready, because a client may ask grpc.health.v1 next. */
   becameReady(): void {
     this.#health.look();
   }
 
-  /** Says NOT_SERVING, ends what only watches, and takes no more connections; calls on existing ones go on. */
+  /** Reports NOT_SERVING, ends calls that only watch, and accepts no more connections. Calls of open connections continue. */
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
     this.#health.drain();
     this.#endless.end(DRAINING);
+    this.#streaming.end(DRAINING);
     this.#listener.close();
     for (const stream of this.#streams.keys()) stream.stop(DRAINING);
   }
 
-  /** Lets what is in flight finish for at most so long, then closes every connection. */
+  /** Finishes calls in flight for up to `graceMs`, then closes every connection. Waits for a start in progress. */
   stop(graceMs: number): Promise<void> {
     this.#stopped ??= this.#stop(graceMs);
     return this.#stopped;
   }
 
   async #stop(graceMs: number): Promise<void> {
+    await this.#started?.catch(() => {});
     this.drain();
-    // Tells every client with a GOAWAY. grpc-js does not wait for connections that were handed to it, so we do.
+    // This sends a GOAWAY to every client. grpc-js does not wait for injected connections, so this code does.
     await promisify(this.#server.tryShutdown.bind(this.#server))();
     const force = setTimeout(() => {
       for (const socket of this.#sockets.values()) socket.destroy();
@@ -149,29 +169,33 @@ export class GrpcServer {
     const options = this.#options;
     const server = new Server({
       'grpc.max_receive_message_length': RECEIVE_BYTES,
-      'grpc.max_concurrent_streams': options.maxCallsPerConnection,
+      'grpc.max_concurrent_streams': options.maxConcurrentCallsPerConnection,
       'grpc.keepalive_time_ms': options.keepaliveTimeMs,
       'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs,
       ...(options.maxConnectionAgeMs > 0 && {
         'grpc.max_connection_age_ms': options.maxConnectionAgeMs,
         'grpc.max_connection_age_grace_ms': options.maxConnectionAgeGraceMs,
       }),
-      // Its counters cost two clock readings a message and nobody looks at them: the node has metrics of its own.
+      // The counters of channelz cost two clock readings for each message, and the node has its own metrics.
       'grpc.enable_channelz': 0,
       interceptors: [this.#intercept()],
     });
     raiseResetLimit(server);
-    const waiting = new WaitingCalls(Math.ceil(options.maxCallsPerConnection / 2));
+    const waiting = new WaitingCalls(Math.ceil(options.maxConcurrentCallsPerConnection / 2));
     const deps = { ...this.#deps, unread: this.#unread, waiting };
     const { unary } = this.#deps.service;
     const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);
     const stream = rawMethod(TaskMasterServiceService.stream.path, true);
     server.addService(
       { ...definition, Stream: stream },
-      { ...implementation, Stream: () => {} }, // Never called: the interceptor takes these calls over.
+      { ...implementation, Stream: () => {} }, // Never called: the interceptor serves these calls.
     );
     for (const other of this.#deps.others ?? []) {
       const service = createUnaryService(other, deps);
+      server.addService(service.definition, service.implementation);
+    }
+    for (const streaming of this.#deps.streaming ?? []) {
+      const service = this.#streaming.serviceOf(streaming);
       server.addService(service.definition, service.implementation);
     }
     this.#health.addTo(server);
@@ -179,7 +203,7 @@ export class GrpcServer {
     return server;
   }
 
-  /** Hands calls of `Stream` to a `RequestStream`, which serves them below grpc-js's own streams. */
+  /** Passes calls of `Stream` to a `RequestStream`, which serves them below the streams of grpc-js. */
   #intercept(): ServerInterceptor {
     const { path } = TaskMasterServiceService.stream;
     const deps: RequestStreamDeps = {
@@ -192,25 +216,26 @@ export class GrpcServer {
         this.#streams.delete(stream);
       },
     };
-    // The declared type wants a class with private fields, but whatever has the methods of a call will do.
+    // The declared type is a class with private fields, but any object with the methods of a call works.
     return (method, call) => {
       refuseWithReason(call);
       if (method.path === path) return new RequestStream(call, deps);
-      return method.responseStream ? this.#endless.add(call) : (call as ServerInterceptingCall);
+      const isEndless = method.responseStream && !this.#streaming.serves(method.path);
+      return isEndless ? this.#endless.add(call) : (call as ServerInterceptingCall);
     };
   }
 
   #opened(stream: RequestStream): void {
     const { maxConnectionAgeMs } = this.#options;
-    const aged = new Refusal('SHUTTING_DOWN', 'the stream has reached its greatest age: open another one');
-    // grpc-js tells the client that a connection has aged, but a stream has to end by itself.
+    const aged = new Refusal('SHUTTING_DOWN', 'the stream has reached its maximum age: open another one');
+    // grpc-js tells the client about the age of a connection, but a stream must end itself.
     const timer = maxConnectionAgeMs > 0 ? setTimeout(() => stream.stop(aged), maxConnectionAgeMs).unref() : undefined;
     this.#streams.set(stream, timer);
     if (this.#draining) stream.stop(DRAINING);
   }
 
   #accept(socket: Socket): void {
-    // As grpc-js names the peer of a call.
+    // The same format as the peer of a call in grpc-js.
     const connection = `${socket.remoteAddress}:${socket.remotePort}`;
     this.#sockets.set(connection, socket);
     socket.once('close', () => {

@@ -11,18 +11,18 @@ import {
 } from '@taskmaster/proto';
 import type { StreamReply } from '../service/raw-service.ts';
 
-/** The answer to one call. */
+/** The answer to one call of a stream. */
 export interface StreamAnswer {
   readonly id: number;
   readonly reply: StreamReply;
 }
 
-/** Answers are joined into messages of about this size; one that is larger by itself travels alone. */
+/** Size limit for joining answers into one message, in bytes. A larger answer is sent alone. */
 const MESSAGE_BYTES = 1024 * 1024;
 
-/** A StreamResponse. */
+/** Encodes answers as a StreamResponse. */
 export function encodeAnswers(answers: readonly StreamAnswer[]): Buffer {
-  // Written in one go without a copy of each answer, unless some come from other nodes and are bytes already.
+  // Encoded at once, without a copy of each answer, unless some answers come encoded from other nodes.
   const results: StreamResult[] = [];
   for (const { id, reply } of answers) {
     if (reply.$case === 'encoded') return encodeStreamEntries(answers.map(entryOf));
@@ -46,7 +46,7 @@ function entryOf({ id, reply }: StreamAnswer): StreamEntry {
   }
 }
 
-/** Splits answers into messages. */
+/** Divides answers into messages. */
 export function toMessages(answers: readonly StreamAnswer[]): StreamAnswer[][] {
   const messages: StreamAnswer[][] = [];
   let message: StreamAnswer[] = [];
@@ -65,7 +65,7 @@ export function toMessages(answers: readonly StreamAnswer[]): StreamAnswer[][] {
   return messages;
 }
 
-/** About how long an answer is on the wire, without its id. */
+/** The approximate encoded size of an answer without its id, in bytes. */
 function aboutBytes(reply: StreamReply): number {
   let bytes = 0;
   switch (reply.$case) {

@@ -18,24 +18,24 @@ import { detailsIn, refusalOf, toCallStatus } from '../service/wire-errors.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 import type { WaitingCalls } from './waiting-calls.ts';
 
-/** Smaller replies are not worth counting: what a connection may have in flight of them is bounded by its streams. */
+/** Smaller replies are not counted, in bytes: the limit of calls of a connection also limits their total size. */
 const COUNTED_REPLY_BYTES = 4096;
 
 /** The unary methods of one service. */
 export interface UnaryService {
-  /** `taskmaster.v1.ClusterService`. */
+  /** Full name, such as `taskmaster.v1.ClusterService`. */
   readonly name: string;
-  /** By the methods' names. */
+  /** Handlers by the name of the method. */
   readonly unary: Readonly<Record<string, UnaryHandler>>;
-  /** Asked before a call is served. Default: whoever calls is served. */
+  /** Decides whether a call is served. Default: every call is served. */
   readonly admit?: (method: string, request: Buffer, metadata: Metadata) => Admission;
 }
 
-/** What becomes of a call. */
+/** The decision about a call. */
 export interface Admission {
-  /** It may not be made. */
+  /** The refusal of the call. Undefined: it is served. */
   readonly refusal?: Refusal;
-  /** Adds to the answer's trailers what proves who gave it. `body`: of a refusal, its details. */
+  /** Signs the answer, in its trailers. `body` of a refusal: its details. */
   readonly sign?: (trailers: Metadata, status: number, body: Uint8Array) => void;
 }
 
@@ -49,7 +49,7 @@ export interface UnaryServiceDeps {
   readonly waiting: WaitingCalls;
 }
 
-/** A service as grpc-js takes it. */
+/** A service in the format of grpc-js. */
 export interface GrpcService {
   readonly definition: Readonly<Record<string, MethodDefinition<Buffer, Buffer>>>;
   readonly implementation: Readonly<Record<string, handleUnaryCall<Buffer, Buffer>>>;
@@ -83,7 +83,7 @@ function signed(sign: NonNullable<Admission['sign']>, body: Uint8Array): Metadat
   return trailers;
 }
 
-/** grpc-js says `cancelled` at the end of every call: once the reply was read, or when the call broke. */
+/** Counts a reply until it is read. grpc-js emits `cancelled` at the end of every call: when the reply was read, or the call broke. */
 function countUntilRead(unread: UnreadReplies, call: Call, bytes: number): void {
   if (call.cancelled) return;
   const connection = call.getPeer();
@@ -91,10 +91,7 @@ function countUntilRead(unread: UnreadReplies, call: Call, bytes: number): void 
   call.once('cancelled', () => unread.remove(connection, bytes));
 }
 
-/**
- * A call until it is answered. It is the caller too, and the signal that tells whether the caller is gone: ten thousand calls
- * may wait, and every object of each counts.
- */
+/** A call until it is answered. It is also its caller and its signal: ten thousand calls may wait, and each object of a call counts. */
 class UnaryCall implements UnaryCaller, CallSignal {
   readonly #served: ServedMethod;
   readonly #call: Call;
@@ -111,7 +108,7 @@ class UnaryCall implements UnaryCaller, CallSignal {
     this.#sign = sign;
   }
 
-  /** To be called once, or `refuse`. */
+  /** Answers the call with the result. Call this or `refuse` once. */
   answerWith(answer: Promise<Uint8Array>): void {
     answer.then(
       (bytes) => this.#answer(bytes),
@@ -164,7 +161,7 @@ class UnaryCall implements UnaryCaller, CallSignal {
     return this.gone;
   }
 
-  /** A batch does so for each of its leases, and is one call all the same. */
+  /** A batch calls this for each of its leases, but counts as one call. */
   beginWaiting(): void {
     if (this.#waits || this.gone) return;
     this.#call.on('cancelled', this.#served.waiting.add(this.#call.getPeer()));
@@ -172,7 +169,7 @@ class UnaryCall implements UnaryCaller, CallSignal {
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
-    // One call may ask for much at once, a listener each; more than ten would count as a leak.
+    // A batch adds a listener for each lease. Node.js would report more than ten as a leak.
     this.#call.setMaxListeners(0).on('cancelled', listener);
   }
 

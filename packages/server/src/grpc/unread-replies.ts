@@ -1,23 +1,22 @@
-/** What one connection has not read yet. */
+/** The unread replies of one connection. */
 interface Unread {
   bytes: number;
   cut: boolean;
 }
 
 export interface UnreadRepliesOptions {
-  /** Most unread bytes over all connections. */
+  /** Maximum of unread bytes over all connections. */
   readonly totalBytes: number;
-  /** Most unread bytes of one connection. */
+  /** Maximum of unread bytes of one connection. */
   readonly connectionBytes: number;
-  /** Ends a connection; its calls then remove what they had added. */
+  /** Ends a connection. Its calls then remove their bytes. */
   readonly cut: (connection: string, bytes: number) => void;
 }
 
 /**
- * Replies written to connections whose peers have not read them. Flow control leaves them in this process's memory, so
- * somebody who asks and does not read must be bounded by us:
- *  - a connection beyond its own bound is cut;
- *  - beyond the common bound the connection with the most unread bytes is cut, so that readers are not hurt.
+ * Counts replies that peers have not read yet. Flow control keeps them in the memory of this process, so they need limits:
+ *  - A connection beyond its own limit is closed.
+ *  - Beyond the common limit, the connection with the most unread bytes is closed, so that peers that read are not affected.
  */
 export class UnreadReplies {
   readonly #options: UnreadRepliesOptions;
@@ -28,7 +27,7 @@ export class UnreadReplies {
     this.#options = options;
   }
 
-  /** Unread bytes of all connections that have not been cut. */
+  /** Unread bytes of all open connections. */
   get totalBytes(): number {
     return this.#totalBytes;
   }
@@ -43,7 +42,7 @@ export class UnreadReplies {
     else if (this.#totalBytes > this.#options.totalBytes) this.#cutLargest();
   }
 
-  /** Read, or gone with its connection. */
+  /** Call this when a reply was read, or when its connection ended. */
   remove(connection: string, bytes: number): void {
     const unread = this.#connections.get(connection);
     if (unread === undefined) return;

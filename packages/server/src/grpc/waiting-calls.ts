@@ -7,19 +7,19 @@ interface Waiting {
   readonly remove: () => void;
 }
 
-/** Calls that wait for tasks, by connection. They have some of a connection's calls only, so that it can make others. */
+/** Counts the calls that wait for tasks, by connection. Their number is limited, so that a connection can make other calls. */
 export class WaitingCalls {
   readonly #most: number;
   readonly #byConnection = new Map<string, Waiting>();
 
-  /** `most`: of one connection. */
+  /** `most`: maximum for one connection. */
   constructor(most: number) {
     this.#most = most;
   }
 
   /**
-   * Returns what is to be called when the call is over, one function for all of a connection: thousands may wait. Throws a
-   * `Refusal` where too many wait already.
+   * Counts a call. Returns a function to call when the call is over. Calls of one connection share the function, because thousands may wait.
+   * Throws a `Refusal` if too many calls wait already.
    */
   add(connection: string): () => void {
     const waiting = this.#byConnection.get(connection) ?? this.#begin(connection);

@@ -1,32 +1,32 @@
 import type { EngineHealth } from '../domain/commands.ts';
 import { jsonReply, type Reply } from './reply.ts';
 
-/** Of a node: its engine's, or why that is not served. */
+/** Health of a node: that of its engine, or the reason why the node does not serve. */
 export type NodeHealth = EngineHealth | { readonly kind: 'joining' | 'waiting'; readonly problem: string };
 
-/** What each state means to whoever runs the node. */
+/** The states, explained to operators. */
 const explanations: Readonly<Record<EngineHealth['kind'], string>> = {
   starting: 'the node is opening its data',
-  serving: 'all that this node holds is served',
-  full: 'the disk is full: no new tasks are taken until there is space; everything else is served',
-  failed: 'a write failed: nothing is written any more; see the log, put the disk right and restart the node',
+  serving: 'all groups that the node holds are served',
+  full: 'the disk is full: enqueues are refused until there is space; all other calls go on',
+  failed: 'a write failed, and the node writes nothing more: read the log, repair the disk and restart the node',
   stopping: 'the node is shutting down',
 };
 
 export const isReady = ({ kind }: NodeHealth): boolean => kind === 'serving' || kind === 'full';
 
 export function explainHealth(health: NodeHealth): string {
-  if (health.kind === 'joining') return `the node joins its cluster: ${health.problem}`;
-  if (health.kind === 'waiting') return `the node is held back: ${health.problem}`;
+  if (health.kind === 'joining') return `the node is joining its cluster: ${health.problem}`;
+  if (health.kind === 'waiting') return `the node does not serve: ${health.problem}`;
   return explanations[health.kind];
 }
 
-/** The process is alive, whatever it is doing: a node that is not ready is not helped by a restart. */
+/** Always alive: a restart does not help a node that is not ready. */
 export function livez(): Reply {
   return jsonReply({ status: 'alive' });
 }
 
-/** Whether the node should get requests. A full disk does not count: most of the service goes on. */
+/** Whether the node should get requests. A node with a full disk is ready, because most calls go on. */
 export function readyz(health: NodeHealth): Reply {
   const ready = isReady(health);
   return jsonReply(

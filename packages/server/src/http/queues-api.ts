@@ -7,7 +7,7 @@ import type {
 } from '@taskmaster/proto';
 import { errorReply, jsonReply, type Reply } from './reply.ts';
 
-/** What HTTP shows of the service; the same operations, with the same validation, as over gRPC. */
+/** Operations that HTTP offers. They are validated like calls over gRPC. */
 export interface QueueReads {
   listQueues(request: ListQueuesRequest): Promise<ListQueuesResponse>;
   getQueueStats(request: GetQueueStatsRequest): Promise<GetQueueStatsResponse>;
@@ -25,8 +25,8 @@ const numberFields: ReadonlyMap<string, NumberField> = new Map([
 ]);
 
 /**
- * The filter that query parameters spell: `regex`, `group` and bounds such as `min_available`. Numbers that are none
- * become NaN, which the operation refuses by the field's name.
+ * Reads a filter from query parameters: `regex`, `group` and bounds such as `min_available`. An invalid number becomes NaN;
+ * the operation refuses it with the name of the field.
  */
 export function filterOf(query: URLSearchParams): QueueFilter {
   const filter: QueueFilter = { nameRegex: query.get('regex') ?? '', group: query.get('group') ?? undefined };
@@ -39,10 +39,10 @@ export function filterOf(query: URLSearchParams): QueueFilter {
 
 const parameters: ReadonlySet<string> = new Set(['regex', 'group', 'limit', 'page_token', ...numberFields.keys()]);
 
-/** `GET /api/queues`: a page of queues with their statistics; rates are per second, times in ms. */
+/** `GET /api/queues`: a page of queues with their statistics. Rates are per second, times in ms. */
 export async function queuesApi(reads: QueueReads, query: URLSearchParams): Promise<Reply> {
   for (const name of new Set(query.keys())) {
-    if (!parameters.has(name)) return badParameter(name, `is unknown; known are ${[...parameters].join(', ')}`);
+    if (!parameters.has(name)) return badParameter(name, `is unknown; known parameters: ${[...parameters].join(', ')}`);
     if (query.getAll(name).length > 1) return badParameter(name, 'is given more than once');
   }
   const limit = toNumber(query.get('limit') ?? '0');

@@ -1,7 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import type { Error as WireError } from '@taskmaster/proto';
 
-/** What a request is answered with. */
 export interface Reply {
   readonly status: number;
   readonly type: 'application/json' | 'text/html; charset=utf-8' | (string & {});
@@ -13,7 +12,7 @@ export function jsonReply(body: unknown, code = 200, headers: Reply['headers'] =
   return { status: code, type: 'application/json', body: `${JSON.stringify(body)}\n`, headers };
 }
 
-/** An error of HTTP itself; `reason` is for programs. */
+/** An error of HTTP itself. `reason` is machine-readable. */
 export function errorReply(code: number, reason: string, message: string, headers: Reply['headers'] = {}): Reply {
   return jsonReply({ error: { reason, message } }, code, headers);
 }
@@ -32,7 +31,7 @@ export function httpStatus(error: WireError): number {
   return httpStatusOf[error.code] ?? 500;
 }
 
-/** A refusal, saying what its gRPC status would have said. */
+/** A refusal, with the same reason, message and metadata as over gRPC. */
 export function refusalReply(error: WireError): Reply {
   const { reason, message, metadata, retryDelayMs } = error;
   const retry: Reply['headers'] = retryDelayMs > 0 ? { 'retry-after': String(Math.ceil(retryDelayMs / 1000)) } : {};

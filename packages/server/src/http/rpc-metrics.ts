@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { type Reason, statusOfReason } from '@taskmaster/proto';
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, type LabelValues, Registry } from 'prom-client';
 
 export interface RpcMetricsSources {
   readonly version: string;
@@ -8,25 +8,25 @@ export interface RpcMetricsSources {
   readonly unreadReplyBytes: () => number;
 }
 
-/** From a cached answer to a slow disk; leases that wait for tasks lie above. */
+/** From a reply out of memory to a slow disk. Leases that wait for tasks take longer. */
 const RPC_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600];
 
-/** How often the event loop's delay is sampled. The library's 10 ms are most of what an idle node does. */
+/** How often the delay of the event loop is sampled. With the library's 10 ms this is most of the CPU time of an idle node. */
 const LOOP_SAMPLE_MS = 50;
 
-/** The metrics that nodes and proxies have in common, in the text format of Prometheus, and a place for their own. */
+/** Metrics that nodes and proxies share, in the text format of Prometheus. Each of them adds its own. */
 export class RpcMetrics {
   readonly registry = new Registry();
   readonly #rpc: Histogram<'method' | 'code'>;
   readonly #refusals: Counter<'reason'>;
-  /** Looking up a child by its labels costs more than counting. */
+  /** Cached children: a lookup by labels costs more than the observation. */
   readonly #rpcs = new Map<string, Histogram.Internal<'method' | 'code'>>();
 
   constructor({ version, connections, unreadReplyBytes }: RpcMetricsSources) {
     const registers = [this.registry];
     this.#rpc = new Histogram({
       name: 'taskmaster_rpc_duration_seconds',
-      help: 'Time to answer a call, a wait for tasks included; calls of a stream and of unary methods alike.',
+      help: 'Time to answer a call, including the wait for tasks. Unary calls and calls over a stream count alike.',
       labelNames: ['method', 'code'],
       buckets: RPC_SECONDS,
       registers,
@@ -40,14 +40,14 @@ export class RpcMetrics {
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
     new Gauge({
       name: 'taskmaster_build_info',
-      help: 'Always 1; its labels say what is running.',
+      help: 'Always 1. The labels are the versions of TaskMaster and of Node.js.',
       labelNames: ['version', 'node'],
       registers,
     })
       .labels(version, process.version)
       .set(1);
-    this.gauge('connections', 'gRPC connections that are open.', [], (gauge) => gauge.set(connections()));
-    this.gauge('unread_reply_bytes', 'Replies that clients have not read yet.', [], (gauge) =>
+    this.gauge('connections', 'Open gRPC connections.', [], (gauge) => gauge.set(connections()));
+    this.gauge('unread_reply_bytes', 'Bytes of replies that clients have not read yet.', [], (gauge) =>
       gauge.set(unreadReplyBytes()),
     );
   }
@@ -71,7 +71,7 @@ export class RpcMetrics {
     child.observe(durationMs / 1000);
   }
 
-  /** A gauge that is set when somebody looks. */
+  /** A gauge that is set when the metrics are requested. */
   gauge<L extends string>(
     name: string,
     help: string,
@@ -89,7 +89,7 @@ export class RpcMetrics {
     });
   }
 
-  /** A counter that somebody else counts; undefined: nothing is known of it now. */
+  /** A counter that is read when the metrics are requested. `count` returns undefined while the count is unknown. */
   counter(name: string, help: string, count: () => number | undefined): void {
     new Counter({
       name: `taskmaster_${name}`,
@@ -99,6 +99,27 @@ export class RpcMetrics {
         this.reset();
         const known = count();
         if (known !== undefined) this.inc(known);
+      },
+    });
+  }
+
+  /** As `counter`, with labels. `read` resolves with all series; a series that is missing there ends. */
+  labelledCounter<L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    read: () => Promise<readonly { readonly labels: LabelValues<L>; readonly count: number }[]>,
+  ): void {
+    new Counter<L>({
+      name: `taskmaster_${name}`,
+      help,
+      labelNames,
+      registers: [this.registry],
+      async collect() {
+        const series = await read();
+        // In one turn: another request for the metrics may be collecting too.
+        this.reset();
+        for (const { labels, count } of series) this.inc(labels, count);
       },
     });
   }

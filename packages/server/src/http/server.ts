@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Error as WireError } from '@taskmaster/proto';
 import { errorReply, type Reply, refusalReply } from './reply.ts';
 
-/** Long enough for a filter with an expression of 256 bytes, percent-encoded, and a page token. */
+/** Room for a filter with a percent-encoded expression of 256 bytes, and for a page token. */
 const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_CONNECTIONS = 1_000;
 
@@ -18,9 +18,9 @@ export interface HttpServerOptions {
 export type Route = (query: URLSearchParams) => Reply | Promise<Reply>;
 
 export interface HttpServerDeps {
-  /** By path. */
+  /** Handlers by path. */
   readonly routes: ReadonlyMap<string, Route>;
-  /** What a route has thrown, as the error a caller may see. */
+  /** Turns an exception of a route into the error that the caller sees. */
   readonly toWireError: (thrown: unknown) => WireError;
 }
 
@@ -31,11 +31,13 @@ const securityHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
 };
 
-/** The HTTP face of a node or a proxy: health, metrics, statistics for programs and people. It only reads. */
+/** HTTP server of a node or a proxy: health, metrics, and statistics for programs and people. It only reads. */
 export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #deps: HttpServerDeps;
   readonly #server: Server;
+  #started: Promise<number> | undefined;
+  #stopped: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions, deps: HttpServerDeps) {
     this.#options = options;
@@ -48,31 +50,43 @@ export class HttpServer {
     this.#server.on('clientError', refuseBytes);
   }
 
-  /** Resolves with the port once requests are served; rejects when it cannot be had. */
-  async start(): Promise<number> {
+  /** Resolves with the port when requests are served. Rejects if the port cannot be used. */
+  start(): Promise<number> {
+    this.#started = this.#start();
+    return this.#started;
+  }
+
+  /** Finishes the replies in progress, for up to 1 s, then closes every connection. Waits for a start that is under way. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #start(): Promise<number> {
     const { host, port } = this.#options;
     this.#server.listen({ host, port });
     await once(this.#server, 'listening');
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Lets replies under way finish, then closes every connection. */
-  async stop(): Promise<void> {
+  async #stop(): Promise<void> {
+    await this.#started?.catch(() => {});
     if (!this.#server.listening) return;
     const closed = once(this.#server, 'close');
     this.#server.close();
     this.#server.closeIdleConnections();
-    // Whoever reads this slowly can ask again.
     const force = setTimeout(() => this.#server.closeAllConnections(), 1_000);
     await closed;
     clearTimeout(force);
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // Nothing here takes a body; what is sent is read and dropped, so that the connection stays usable.
+    // Reads and drops the body, so that the connection stays usable.
     request.resume();
     const reply = await this.#answer(request).catch((thrown: unknown) => refusalReply(this.#deps.toWireError(thrown)));
     const body = Buffer.from(reply.body);
+    // Otherwise a stop would wait for the connection of a finished reply.
+    if (this.#stopped) response.shouldKeepAlive = false;
     response.writeHead(reply.status, {
       ...securityHeaders,
       ...reply.headers,
@@ -88,23 +102,23 @@ export class HttpServer {
     const route = this.#deps.routes.get(url.pathname);
     if (route === undefined) {
       const known = [...this.#deps.routes.keys()].join(', ');
-      return errorReply(404, 'NOT_FOUND', `nothing is here; there are ${known}`);
+      return errorReply(404, 'NOT_FOUND', `unknown path; known paths: ${known}`);
     }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return errorReply(405, 'METHOD_NOT_ALLOWED', 'this server only shows things', { allow: 'GET, HEAD' });
+      return errorReply(405, 'METHOD_NOT_ALLOWED', 'only GET and HEAD are allowed', { allow: 'GET, HEAD' });
     }
     return route(url.searchParams);
   }
 }
 
-/** Bytes that are not HTTP, headers that are too long or too slow. */
+/** Answers bytes that are not HTTP, and headers that are too long or arrive too slowly. */
 function refuseBytes(error: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();
     return;
   }
   const code = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
-  const { body } = errorReply(code, 'BAD_REQUEST', 'the request could not be read');
+  const { body } = errorReply(code, 'BAD_REQUEST', 'the request is not valid HTTP, too long or too slow');
   const head = `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\ncontent-type: application/json\r\nconnection: close`;
   socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }

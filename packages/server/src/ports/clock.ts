@@ -1,33 +1,33 @@
 import type { Instant } from '../domain/ids.ts';
 
-/** A point in time that a later run on the same machine can place itself against. */
+/** An instant together with the uptime of the machine. A later run on the same machine computes the time since then from it. */
 export interface ClockMark {
   readonly instant: Instant;
-  /** Names the boot of the machine; undefined where the machine cannot tell. */
+  /** Id of the boot of the machine. Undefined if the machine does not have one. */
   readonly bootId: string | undefined;
-  /** Time since that boot, in ms. */
+  /** Time since the boot, in ms. */
   readonly uptimeMs: number;
 }
 
-/** Ends a timer; harmless after it fired. */
+/** Cancels a timer. Has no effect after it fired. */
 export type CancelTimer = () => void;
 
-/** Time as the engine knows it. */
+/** The clock of the engine. */
 export interface Clock {
-  /** In whole ms. Never goes back, and does not jump when the system's clock is set. */
+  /** The current instant, in whole ms. Never goes back, and does not jump when the system clock is set. */
   now(): Instant;
   /**
-   * The system's clock, in ms since 1970: unlike `now` it goes on while the machine is suspended, and jumps when it is
-   * set. For noticing that there was such a gap, not for telling how long anything took.
+   * The system clock, in ms since 1970. Unlike `now` it continues while the machine is suspended, and jumps when it is set. Use it to
+   * notice a gap, not to measure a duration.
    */
   wall(): number;
   /** Calls back once, at the instant or soon after. */
   at(instant: Instant, callback: () => void): CancelTimer;
-  /** For the next run's `resume`. */
+  /** A mark for the `resume` of the next run. */
   mark(): ClockMark;
   /**
-   * Called once, before the first `now()` that counts: continues where an earlier run stopped. Within the same boot the
-   * time that passed is known exactly; across boots the system's clock is believed unless it went back.
+   * Continues from the mark of an earlier run. Call it once, before the first use of `now()`. Within the same boot the time since the
+   * mark is known exactly. Across boots the system clock tells it, unless it went back.
    */
   resume(mark: ClockMark): void;
 }

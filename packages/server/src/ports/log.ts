@@ -1,8 +1,8 @@
-/** Where a node writes what people should know. pino's loggers are such logs. */
+/** A log for people. A pino logger is one. */
 export interface Log {
   debug(details: object, message: string): void;
   info(details: object, message: string): void;
   warn(details: object, message: string): void;
-  /** An error goes into `details` as `err`; its stack is written too. */
+  /** Put an error into `details` as `err`: its stack is logged too. */
   error(details: object, message: string): void;
 }

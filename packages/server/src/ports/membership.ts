@@ -1,43 +1,43 @@
-/** What a member says about itself; every peer knows the newest of it within about a second. */
+/** The description that a member gossips about itself. Every peer has the newest one within about a second. */
 export interface MemberMeta {
-  /** Stable id of the member, kept on its disk. */
+  /** Stable id of the member. It is kept on its disk. */
   readonly nodeId: string;
   /** Unique among live members. */
   readonly name: string;
   readonly role: 'node' | 'proxy';
   /** `host:port` of its gRPC. */
   readonly rpcAddress: string;
-  /** `host:port` of its pages and metrics. */
+  /** `host:port` of its HTTP. */
   readonly httpAddress?: string;
   readonly version: string;
-  /** Grows when what it knows of members or holders changed, so that peers pull it. */
+  /** Grows when its knowledge of members or holders changes. Peers then pull the knowledge. */
   readonly stateVersion: number;
-  /** Starts of the member, counted on its disk: the later start of one node id is the true one. At least 1. */
+  /** Number of its start, at least 1. For one node id, the description with the larger number counts. */
   readonly incarnation: number;
 }
 
-/** What may change while a member runs. */
+/** The fields that may change while a member runs. */
 export type MemberChange = Partial<
   Pick<MemberMeta, 'name' | 'rpcAddress' | 'httpAddress' | 'version' | 'stateVersion'>
 >;
 
 export interface Peer extends MemberMeta {
-  /** `host:port` of its datagrams. */
+  /** `host:port` of its gossip. */
   readonly gossipAddress: string;
-  /** False: declared dead, or left. */
+  /** False if the member was declared dead or has left. */
   readonly alive: boolean;
-  /** It answers nobody, and is declared dead unless it objects. Still alive as far as anybody may act on it. */
+  /** True if the member does not answer. It is declared dead unless it objects. Until then it counts as alive. */
   readonly suspect: boolean;
 }
 
-/** Why a datagram was refused. */
+/** The reason why a datagram was rejected. */
 export type DatagramRefusal =
-  | 'malformed' // neither ours nor meant to be
+  | 'malformed' // not a datagram of gossip
   | 'oversized'
   | 'otherCluster'
   | 'unauthenticated' // another key, or altered
   | 'replayed'
-  | 'misshapen'; // sealed with our key, but says nothing a member says
+  | 'misshapen'; // sealed with our key, but not a valid message
 
 export interface MembershipFigures {
   readonly datagramsIn: number;
@@ -45,49 +45,49 @@ export interface MembershipFigures {
   readonly refused: Readonly<Record<DatagramRefusal, number>>;
   readonly suspicions: number;
   readonly deaths: number;
-  /** Starts of the thread after the first. */
+  /** Number of restarts of the gossip thread. */
   readonly threadRestarts: number;
-  /** How often this member kept silent because its main loop hung. */
+  /** How often this member sent nothing because its main thread hung. */
   readonly hangs: number;
 }
 
 export interface MembershipEvents {
-  /** Somebody came, died, left, came back or announced something. */
+  /** The list of peers has changed, or the state or description of one of them. */
   readonly change: (peers: readonly Peer[]) => void;
-  /** A live peer has this member's name and another node id. Reported once for each such peer. */
+  /** A live peer has the name of this member and another node id. Reported once for each peer. */
   readonly nameConflict: (peer: Peer) => void;
-  /** Gossip does not run at the moment; it is started again. Until then peers are as last known. */
+  /** Gossip has stopped and will be restarted. Until then the peers stay as they were. */
   readonly failed: (error: Error) => void;
 }
 
 /**
- * Who is alive. It is advice: in a network cut in two both sides see themselves alive, so nothing may be owned because
- * of it.
+ * Knows which members are alive. This is only a hint: in a divided network both sides consider themselves alive. So ownership must not
+ * depend on it.
  */
 export interface Membership {
   readonly self: MemberMeta;
-  /** `host:port` peers reach this member at. */
+  /** `host:port` at which peers reach this member. */
   readonly gossipAddress: string;
-  /** Without this member, one for each node id; the dead stay for an hour. */
+  /** All other members, one for each node id. Dead ones stay in the list for an hour. */
   peers(): readonly Peer[];
-  /** Returns what ends it. Listeners are never called before `on` returned. */
+  /** Adds a listener. Returns a function that removes it. The listener is never called before `on` returns. */
   on<E extends keyof MembershipEvents>(event: E, listener: MembershipEvents[E]): () => void;
   /**
-   * Where members may be found that are not there now, `host:port`: tried again and again, names resolved anew each time.
-   * In the place of those given before. What is not an address is passed over.
+   * Sets the addresses, `host:port`, where missing members may be found. They replace the previous ones. They are tried repeatedly, and
+   * host names are resolved each time. Invalid addresses are ignored.
    */
   seek(addresses: readonly string[]): void;
-  /** Throws MetaTooLargeError if the result does not fit into a datagram. */
+  /** Changes the description of this member. Throws `MetaTooLargeError` if it does not fit into a datagram. */
   announce(change: MemberChange): void;
   figures(): MembershipFigures;
-  /** Tells all peers, then closes. Live peers see it within 50 ms. */
+  /** Announces the leave to all peers, then closes. Live peers know it within 50 ms. */
   leave(): Promise<void>;
-  /** Ends as a crash would: nothing is announced. Harmless when repeated, and after `leave`. */
+  /** Ends without an announcement, as a crash would. Has no effect if it is repeated, or after `leave`. */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** A member's description of itself does not fit into a datagram beside what else travels in it. */
+/** The description of a member is too large for a datagram. */
 export class MetaTooLargeError extends RangeError {
   readonly bytes: number;
   readonly limit: number;

@@ -1,7 +1,6 @@
 import type {
   ExchangeRequest,
   ExchangeResponse,
-  GiveUpRequest,
   InventoryRequest,
   InventoryResponse,
   JoinRequest,
@@ -11,6 +10,7 @@ import type {
   OfferPartitionRequest,
   OfferPartitionResponse,
   RemoveMemberResponse,
+  RemoveMembersRequest,
   ResolveOfferRequest,
   ResolveOfferResponse,
   SendAtomsRequest,
@@ -21,13 +21,13 @@ import type {
   TakePartitionResponse,
 } from '@taskmaster/proto';
 
-/** What nodes ask each other, with what they answer; see peer.proto. */
+/** The calls between nodes: the type of the request and of the answer of each; see peer.proto. */
 export interface PeerCalls {
   join: [JoinRequest, JoinResponse];
   exchange: [ExchangeRequest, ExchangeResponse];
   inventory: [InventoryRequest, InventoryResponse];
   leave: [LeaveRequest, LeaveResponse];
-  giveUp: [GiveUpRequest, RemoveMemberResponse];
+  removeMembers: [RemoveMembersRequest, RemoveMemberResponse];
   offerPartition: [OfferPartitionRequest, OfferPartitionResponse];
   sendRows: [SendRowsRequest, SendRowsResponse];
   sendAtoms: [SendAtomsRequest, SendAtomsResponse];
@@ -39,26 +39,25 @@ export type PeerMethod = keyof PeerCalls;
 
 export interface PeerCallOptions {
   readonly timeoutMs: number;
-  /** As long as that, instead of failing at once, where there is no connection: the node may just have been started. */
+  /** True: waits for a connection within the timeout, because the node may just be starting. Default: fails immediately. */
   readonly waitForConnection?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The request is longer than the node reads: it was not carried out, and would not be if it were repeated. */
+/** The request is longer than the node accepts. It was not carried out, and a retry has the same result. */
 export class PeerMessageTooLongError extends Error {
   override readonly name = 'PeerMessageTooLongError';
 }
 
-/** A member did not answer, or its answer was lost. */
+/** A node did not answer, or its answer was lost. */
 export class PeerUnreachableError extends Error {
   override readonly name = 'PeerUnreachableError';
 }
 
 /**
- * Asks a node at its address. Rejects with a `Refusal` when that was its answer, with `PeerMessageTooLongError` when it did not
- * read the request; any other rejection may come of an answer that was lost: the call may have been carried out, once,
- * now or later. So may it with a `Refusal` for WRONG_KEY,
- * where whoever answered has no key of this cluster: nothing of such an answer is to be believed.
+ * Calls a node at its address. Rejects with a `Refusal` if that is the answer, and with `PeerMessageTooLongError` if the node did not
+ * accept the request. After any other rejection the call may have been carried out once, now or later. The same holds for the refusal
+ * WRONG_KEY: the process that answered has no key of this cluster, so its answer proves nothing.
  */
 export type CallPeer<Methods extends PeerMethod = PeerMethod> = <M extends Methods>(
   address: string,
@@ -67,7 +66,7 @@ export type CallPeer<Methods extends PeerMethod = PeerMethod> = <M extends Metho
   options: PeerCallOptions,
 ) => Promise<PeerCalls[M][1]>;
 
-/** Answers what other nodes ask. */
+/** The handlers of a node for calls of other nodes. */
 export type PeerHandlers<Methods extends PeerMethod = PeerMethod> = {
   readonly [M in Methods]: (request: PeerCalls[M][0]) => Promise<PeerCalls[M][1]>;
 };

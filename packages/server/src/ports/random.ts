@@ -1,4 +1,4 @@
-/** Randomness handed in, so that a seed repeats a run. */
+/** A random source. Tests pass one with a seed, to repeat a run. */
 export interface Random {
   /** Uniform in [0, 1). */
   next(): number;

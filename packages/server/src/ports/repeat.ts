@@ -1,7 +1,7 @@
 import type { Instant } from '../domain/ids.ts';
 import type { CancelTimer, Clock } from './clock.ts';
 
-/** Does work so long after it has ended the last time, until it is cancelled; `failed` hears what it threw. */
+/** Repeats work with a pause after each run, until it is cancelled. Calls `failed` with the errors. */
 export function repeat(
   clock: Clock,
   everyMs: number,

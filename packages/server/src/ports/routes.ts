@@ -1,9 +1,9 @@
-/** Where a partition is held. */
+/** The holder of a partition. */
 export interface Holder {
   readonly nodeId: string;
   /** `host:port` of its gRPC. */
   readonly address: string;
-  /** Counts the changes of the partition's holder. */
+  /** Number of changes of the holder of the partition. */
   readonly epoch: number;
 }
 
@@ -13,18 +13,18 @@ export interface RoutedNode {
   readonly name: string;
   /** `host:port` of its gRPC. */
   readonly address: string;
-  /** As far as gossip knows; a dead one may still be asked. */
+  /** According to gossip. A node that counts as dead may still be called. */
   readonly alive: boolean;
 }
 
-/** Which node serves which partition, as far as this process knows. */
+/** Knows which node serves which partition. The knowledge may be stale. */
 export interface Routes {
-  /** Fixed when the cluster was created; 0 while it is not known. */
+  /** Number of partitions of the cluster, which never changes. 0 while it is unknown. */
   readonly partitions: number;
   holderOf(partition: number): Holder | undefined;
   nodes(): readonly RoutedNode[];
-  /** Takes what a node said about a partition it does not hold; ignored when its epoch is older than what is known. */
+  /** Takes over a holder that a node named. Ignored if its epoch is older than the known one. */
   learn(partition: number, holder: Holder): void;
-  /** Calls back after holders or nodes changed; returns what ends that. */
+  /** Calls the listener after holders or nodes changed. Returns a function that removes it. */
   onChange(listener: () => void): () => void;
 }

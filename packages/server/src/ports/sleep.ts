@@ -2,7 +2,7 @@ import type { CallSignal } from '../domain/call-signal.ts';
 import type { Instant } from '../domain/ids.ts';
 import type { Clock } from './clock.ts';
 
-/** Resolves after so many ms; rejects with the signal's reason, if it has one, when it is aborted before. */
+/** Resolves after `ms`. Rejects with the reason of the signal if it aborts earlier. */
 export function sleep(clock: Clock, ms: number, signal?: CallSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);

@@ -3,18 +3,18 @@ import { uptime } from 'node:os';
 import type { Instant } from '../domain/ids.ts';
 import type { CancelTimer, Clock, ClockMark } from './clock.ts';
 
-/** What setTimeout can wait at most; anything longer would fire at once. */
+/** Maximum of setTimeout, in ms. A longer timeout would fire immediately. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** What a clock is made of; handed in by tests. All in ms. */
+/** The time sources of a clock, in ms. Tests pass their own. */
 export interface ClockSources {
-  /** The system's clock, since 1970. Jumps when it is set. */
+  /** The system clock, since 1970. Jumps when it is set. */
   wall(): number;
-  /** Since any fixed moment. Never jumps. */
+  /** Time since a fixed moment. Never jumps. */
   monotonic(): number;
-  /** Since the machine's boot. */
+  /** Time since the boot of the machine. */
   uptime(): number;
-  /** Names the boot of the machine; undefined where it cannot be told. */
+  /** Id of the boot of the machine. Undefined if it is unknown. */
   bootId(): string | undefined;
 }
 
@@ -26,19 +26,19 @@ const machine: ClockSources = {
     try {
       return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
     } catch {
-      return undefined; // not Linux, or hidden by the container: the system's clock is all there is
+      return undefined; // not Linux, or hidden by the container: only the system clock is left
     }
   },
 };
 
 /**
- * The machine's time: the system's clock as it was at the start plus what has passed since on the monotonic clock, so
- * that setting the system's clock neither expires nor extends a lease.
+ * The time of the machine: the system clock at the start, plus the time since then by the monotonic clock. So setting the system clock
+ * neither expires nor extends a lease.
  */
 export class SystemClock implements Clock {
   readonly #sources: ClockSources;
   readonly #bootId: string | undefined;
-  /** What `now` is ahead of the monotonic clock. */
+  /** Difference of `now` and the monotonic clock, in ms. */
   #aheadMs: number;
 
   constructor(sources: ClockSources = machine) {
@@ -61,7 +61,7 @@ export class SystemClock implements Clock {
       const delay = Math.ceil(instant - this.#exact());
       timeout = setTimeout(fire, Math.min(Math.max(delay, 0), LONGEST_TIMEOUT_MS));
     };
-    // Timeouts may come a millisecond early, and long waits take several of them.
+    // A timeout may fire a millisecond early, and a long wait needs several timeouts.
     const fire = () => {
       if (this.now() >= instant) callback();
       else arm();
@@ -76,7 +76,7 @@ export class SystemClock implements Clock {
 
   resume(mark: ClockMark): void {
     const passed = this.#sources.uptime() - mark.uptimeMs;
-    // Less than nothing passed: a container that shows its own uptime was restarted on the same boot of its host.
+    // A negative time means: a container that shows its own uptime was restarted on the same boot of its host.
     const sameBoot = mark.bootId !== undefined && mark.bootId === this.#bootId && passed >= 0;
     const now = sameBoot ? mark.instant + passed : Math.max(this.#sources.wall(), mark.instant);
     this.#aheadMs = now - this.#sources.monotonic();

@@ -1,4 +1,4 @@
 import type { Random } from './random.ts';
 
-/** Unpredictable enough for jitter and sampling; not for secrets. */
+/** For jitter and sampling. Not for secrets. */
 export const systemRandom: Random = { next: () => Math.random() };

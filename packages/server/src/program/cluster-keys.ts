@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { InvalidConfigError } from './config-sections.ts';
 
-/** Shorter ones can be guessed. */
-const KEY_CHARACTERS = 16;
+/** Shorter keys can be guessed. */
+const MIN_KEY_CHARACTERS = 16;
 
-/** The keys in a file, one in a line; lines that begin with # are remarks. Throws `InvalidConfigError`. */
+/** Reads keys from a file with one key per line. Lines that begin with # are comments. Throws `InvalidConfigError`. */
 export function readClusterKeys(keyFile: string): readonly string[] {
   if (keyFile === '') return [];
   let text: string;
@@ -18,9 +18,11 @@ export function readClusterKeys(keyFile: string): readonly string[] {
     .split(/\r?\n/)
     .map((line) => line.trim())
     .filter((line) => line !== '' && !line.startsWith('#'));
-  if (keys.length === 0) throw new InvalidConfigError([`cluster.keyFile: ${keyFile} has no key`]);
-  if (keys.some((key) => key.length < KEY_CHARACTERS)) {
-    throw new InvalidConfigError([`cluster.keyFile: a key in ${keyFile} is shorter than ${KEY_CHARACTERS} characters`]);
+  if (keys.length === 0) throw new InvalidConfigError([`cluster.keyFile: ${keyFile} contains no key`]);
+  if (keys.some((key) => key.length < MIN_KEY_CHARACTERS)) {
+    throw new InvalidConfigError([
+      `cluster.keyFile: a key in ${keyFile} is shorter than ${MIN_KEY_CHARACTERS} characters`,
+    ]);
   }
   return keys;
 }

@@ -1,14 +1,15 @@
 import { z } from 'zod';
 
-// What settings are made of: numbers, texts and choices, from a file or, as texts, from the environment and flags.
+// Types of settings: numbers, texts and choices. Files have typed values; the environment and flags have only text.
 
 const KIB = 1024;
 export const MIB = 1024 * KIB;
 export const GIB = 1024 * MIB;
-/** What a timer of Node can wait at most, in ms: about 24 days. */
+/** Longest delay of a Node timer, in ms: about 24 days. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 interface Bounds {
+  /** Meaning of the setting. */
   readonly about: string;
   readonly default: number;
   readonly min: number;
@@ -17,13 +18,13 @@ interface Bounds {
 
 const unitBytes: Readonly<Record<string, number>> = { '': 1, KiB: KIB, MiB: MIB, GiB: GIB };
 
-/** `64MiB` as a number of bytes; what is not of that form is left for the schema to refuse. */
+/** `64MiB` as a number of bytes. Any other value is returned as it is, and the schema refuses it. */
 function readBytes(value: unknown): unknown {
   const [, digits, unit = ''] = typeof value === 'string' ? (/^(\d+)\s*([KMG]iB)?$/.exec(value.trim()) ?? []) : [];
   return digits === undefined ? value : Number(digits) * (unitBytes[unit] ?? 1);
 }
 
-/** Environment and flags know only texts. */
+/** The environment and flags have numbers as text. */
 function readNumber(value: unknown): unknown {
   return typeof value === 'string' && /^\d+$/.test(value.trim()) ? Number(value) : value;
 }
@@ -40,16 +41,16 @@ function bounded(read: (value: unknown) => unknown, { about, min, max, ...rest }
 
 export const count = (bounds: Bounds) => bounded(readNumber, bounds, 'a whole number');
 export const ms = (bounds: Bounds) => bounded(readNumber, bounds, 'a number of ms');
-export const bytes = (bounds: Bounds) => bounded(readBytes, bounds, 'a number of bytes (64MiB is one, too)');
+export const bytes = (bounds: Bounds) => bounded(readBytes, bounds, 'a number of bytes (such as 64MiB)');
 export const port = (about: string, byDefault: number) => count({ about, default: byDefault, min: 0, max: 65_535 });
 export const text = (about: string, byDefault: string) =>
   z
-    .string({ error: 'must be a text' })
+    .string({ error: 'must be text' })
     .min(1, { error: 'must not be empty' })
     .default(byDefault)
     .meta({ description: about });
 export const optionalText = (about: string) =>
-  z.string({ error: 'must be a text' }).default('').meta({ description: about });
+  z.string({ error: 'must be text' }).default('').meta({ description: about });
 
 const HOST = /^(\[[^\]]+\]|[^:,\s]+)$/;
 const HOST_PORT = /^(\[[^\]]+\]|[^:,\s]+):\d{1,5}$/;
@@ -63,7 +64,7 @@ function notAnAddress({ input }: { readonly input?: unknown }): string {
   return `${shown} has no port; write ${input}:${DEFAULT_PORT}`;
 }
 
-/** `a:7400,b:7400` as a list; what is not of that form is left for the schema to refuse. */
+/** `a:7400,b:7400` as a list. Any other value is returned as it is, and the schema refuses it. */
 function readList(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   return value.trim() === '' ? [] : value.split(',').map((item) => item.trim());

@@ -2,62 +2,62 @@ import { limits } from '@taskmaster/proto';
 import { z } from 'zod';
 import { bytes, count, flag, GIB, LONGEST_TIMER_MS, MIB, ms, optionalText } from './config-fields.ts';
 
-/** Of the gRPC server, a node's or a proxy's. */
+/** Settings of the gRPC server of a node or a proxy. */
 export const grpcSection = z
   .strictObject({
     keepaliveTimeMs: ms({
-      about: 'Idle connections are pinged this often.',
+      about: 'How often an idle connection is pinged.',
       default: 60_000,
       min: 1_000,
       max: LONGEST_TIMER_MS,
     }),
     keepaliveTimeoutMs: ms({
-      about: 'A connection whose ping stays unanswered for so long is closed.',
+      about: 'A connection is closed if a ping has no answer for this time.',
       default: 20_000,
       min: 100,
       max: LONGEST_TIMER_MS,
     }),
     maxConnectionAgeMs: ms({
-      about: 'Connections end after about so long, so that clients spread over the nodes anew. 0: never.',
+      about: 'Connections are closed at about this age, so that clients spread over all nodes again. 0: no limit.',
       default: 0,
       min: 0,
       max: LONGEST_TIMER_MS,
     }),
     maxConnectionAgeGraceMs: ms({
-      about: 'How long calls on a connection that reached its age may still take.',
+      about: 'How long calls, including backups, may still run on a connection that has reached its maximum age.',
       default: 30_000,
       min: 0,
       max: LONGEST_TIMER_MS,
     }),
-    maxCallsPerConnection: count({
+    maxConcurrentCallsPerConnection: count({
       about:
-        'Calls at once on one connection, half of which may be leases that wait for tasks; more of those are refused as TOO_MANY_WAITERS. A stream counts as one, whatever it carries.',
+        'Calls that run at the same time on one connection. A stream counts as one call. Half of the calls may be lease requests that wait for tasks; more of them are refused with TOO_MANY_WAITERS.',
       default: 2_000,
       min: 2,
       max: 1_000_000,
     }),
     maxUnreadReplyBytes: bytes({
       about:
-        'Memory for replies that clients do not read. Beyond it, and beyond a quarter of it each, they are cut off.',
+        'Memory for replies that clients have not read. One connection may use a quarter of it. A connection above these limits is closed.',
       default: 256 * MIB,
       min: 8 * limits.requestBytes,
       max: 16 * GIB,
     }),
-    reflection: flag('Lets grpcurl and similar tools discover the service.', true),
+    reflection: flag('gRPC reflection: grpcurl and similar tools can discover the service.', true),
   })
   .prefault({});
 
-/** What a node and a proxy of a cluster both need. */
+/** Settings of the cluster that a node and a proxy share. */
 export const clusterFields = {
   keyFile: optionalText(
-    'File of cluster keys, one in a line: the first seals what members tell each other, all are accepted. Empty: anybody in the network may join.',
+    'File of cluster keys, one per line. Members seal messages to each other with the first key and accept messages with any of them. Empty: any machine on the network can join.',
   ),
   advertiseHost: optionalText(
-    'Name or IPv4 address others reach this machine at; a name may change its address. Empty: the address it listens on, or the first of the machine.',
+    'Host name or IPv4 address at which members reach this machine. The address of a host name may change. Empty: the address of host, or with 0.0.0.0 the first address of the machine.',
   ),
 } as const;
 
-/** Everything that is wrong with the settings, so that it can be put right at once. */
+/** All problems of the settings, so that an operator can correct them together. */
 export class InvalidConfigError extends Error {
   override readonly name = 'InvalidConfigError';
   readonly problems: readonly string[];

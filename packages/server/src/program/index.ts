@@ -1,4 +1,5 @@
 export { readClusterKeys } from './cluster-keys.ts';
+export { withConfigCommands } from './config-commands.ts';
 export {
   addresses,
   bytes,
@@ -16,7 +17,6 @@ export {
 export { clusterFields, grpcSection, InvalidConfigError } from './config-sections.ts';
 export { type ConfigSources, loadConfig } from './load-config.ts';
 export { createLogger } from './logging.ts';
-export { boundMemory, type MemoryBounds, NODE_BOUNDS } from './memory-bounds.ts';
 export { configAsYaml } from './print-config.ts';
 export { runProgram } from './run-program.ts';
 export { configOf, type Flags, withSettings } from './setting-flags.ts';

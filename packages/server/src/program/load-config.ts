@@ -2,18 +2,19 @@ import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import type { z } from 'zod';
 import { InvalidConfigError } from './config-sections.ts';
+import { nearestSetting, nearestVariable } from './nearest-setting.ts';
 import { isRecord, type Setting, type SettingsTable, settingAt, valueAt } from './settings.ts';
 
-/** Where settings come from; each later one wins over those before it. Values of the environment and flags are texts. */
+/** Sources of settings. Each source overrides the sources before it. The environment and flags have text values. */
 export interface ConfigSources {
-  /** Path of a YAML file. */
+  /** Path of a YAML file. Undefined: no file. */
   readonly file?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** By name of the setting. */
+  /** Values by the name of the setting. */
   readonly flags: ReadonlyMap<string, string>;
 }
 
-/** Puts the settings together. Throws `InvalidConfigError`. */
+/** The settings of all sources, with defaults. @throws InvalidConfigError. */
 export function loadConfig<C>(table: SettingsTable<C>, sources: ConfigSources): C {
   const file = sources.file === undefined ? {} : readFile(sources.file);
   const merged = structuredClone(file);
@@ -21,9 +22,25 @@ export function loadConfig<C>(table: SettingsTable<C>, sources: ConfigSources): 
     const value = sources.flags.get(setting.name) ?? sources.env[setting.env];
     if (value !== undefined) setAt(merged, setting.path, value);
   }
+  const misspelled = misspelledVariables(table, sources);
   const parsed = table.safeParse(merged);
-  if (parsed.success) return parsed.data;
-  throw new InvalidConfigError(parsed.error.issues.flatMap((issue) => problemsOf(table, issue, sources, merged)));
+  if (parsed.success && misspelled.length === 0) return parsed.data;
+  const issues = parsed.success ? [] : parsed.error.issues;
+  throw new InvalidConfigError([
+    ...misspelled,
+    ...issues.flatMap((issue) => problemsOf(table, issue, sources, merged)),
+  ]);
+}
+
+/**
+ * Variables that differ from one of a setting by a typing error. All other unknown variables are ignored: Kubernetes sets
+ * some with the prefix for a service of the name `taskmaster`, and the client has its own.
+ */
+function misspelledVariables(table: SettingsTable<unknown>, { env }: ConfigSources): string[] {
+  return Object.keys(env).flatMap((name) => {
+    const nearest = nearestVariable(table, name);
+    return nearest === undefined ? [] : [`${name}: unknown setting (in the environment). Did you mean ${nearest}?`];
+  });
 }
 
 function readFile(path: string): Record<string, unknown> {
@@ -63,11 +80,15 @@ function problemsOf(
   merged: unknown,
 ): string[] {
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => `${[...issue.path, key].join('.')}: no such setting (in ${sources.file})`);
+    return issue.keys.map((key) => {
+      const name = [...issue.path, key].join('.');
+      const nearest = nearestSetting(table, name);
+      return `${name}: unknown setting (in ${sources.file})${nearest === undefined ? '' : `. Did you mean ${nearest}?`}`;
+    });
   }
   const setting = settingAt(table, issue.path);
   if (setting === undefined) {
-    // Something in a list says itself what it is.
+    // The message about an item of a list shows the item.
     const list = settingAt(table, issue.path.slice(0, -1));
     if (list !== undefined) return [`${list.name}: ${issue.message} (from ${originOf(list, sources)})`];
     return [`${issue.path.join('.')}: ${issue.message} (in ${sources.file})`];

@@ -2,10 +2,10 @@ import { type DestinationStream, destination, type Logger, pino, stdTimeFunction
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
-/** What of the log is kept, in bytes, while it cannot be written. */
-const KEPT_BYTES = 1024 * 1024;
+/** Limit of the log lines kept in memory while they cannot be written. */
+const MAX_BUFFERED_BYTES = 1024 * 1024;
 
-/** A log of JSON lines, on standard error unless told otherwise: standard output belongs to what a command answers. */
+/** A log of JSON lines, by default on standard error. Standard output is for the results of commands. */
 export function createLogger(level: LogLevel, out: DestinationStream = standardError()): Logger {
   return pino(
     {
@@ -19,8 +19,8 @@ export function createLogger(level: LogLevel, out: DestinationStream = standardE
 }
 
 function standardError(): DestinationStream {
-  const out = destination({ fd: 2, sync: true, maxLength: KEPT_BYTES });
-  // A terminal that is gone, a file on a full disk: that a line cannot be written is no reason to end.
+  const out = destination({ fd: 2, sync: true, maxLength: MAX_BUFFERED_BYTES });
+  // The process goes on without its log if the terminal is gone or the disk is full.
   out.on('error', () => {});
   return out;
 }

@@ -12,6 +12,6 @@ async function collectionsOf(...args: string[]): Promise<number> {
 }
 
 test('buffers that come and go are no reason to collect everything', async () => {
-  expect(await collectionsOf('count buffers')).toBeLessThan(5);
-  expect(await collectionsOf('as V8 does')).toBeGreaterThan(15);
+  const bounded = await collectionsOf('count buffers');
+  expect(await collectionsOf('as V8 does')).toBeGreaterThan(3 * bounded);
 });

@@ -1,42 +1,43 @@
 import { setFlagsFromString } from 'node:v8';
 
-/** Of glibc, which has up to eight for each core otherwise, and keeps in each what the threads that use it have freed. */
+/** Memory arenas of glibc. By default it has up to eight per core, and each keeps memory that its threads have freed. */
 const ARENAS = 2;
 
-/** Only this V8 knows the flag, which it does not set by itself. */
+/** Versions of V8 that have the flag; its default is off. */
 const COUNTING_V8 = /^13\./;
 const COUNT_BUFFERS = 'external-memory-accounted-in-global-limit';
 
-/** Read whenever an isolate is made: the main thread's at the start, those of further threads with them. */
+/** V8 reads this flag when a thread starts: for the main thread at the start of the process. */
 const LEAST_OLD = '--initial-old-space-size';
-/** For each further thread, whatever was chosen for the main one, in MiB: their heaps are small, and there are several. */
+/** Its value for the other threads, in MiB: there are several, and their heaps are small. */
 const THREAD_LEAST_MIB = 32;
 
-/** What V8 is told. */
+/** Memory bounds for V8. */
 export interface MemoryBounds {
-  /** A part of the young generation, which may take three times this, in MiB. V8's own bound is 32. */
+  /** Size of a semi-space in MiB. The young generation has three. V8's default is 32. */
   readonly youngMib: number;
-  /** How much the old generation may grow between two collections of everything, in percent. Default: V8 decides. */
+  /** Growth of the old generation between two full collections, in percent. Undefined: V8 decides. */
   readonly oldGrowthPercent?: number;
-  /** Nothing old is collected before it takes so much, in MiB. Default: V8 decides. */
+  /** Size of the old generation before its first full collection, in MiB. Undefined: V8 decides. */
   readonly oldLeastMib?: number;
   /**
-   * Whether buffers, which are outside of V8's heap, count for the growth and for what is least. Otherwise each 64 MiB of new
-   * ones, however short they live, are a reason to collect everything. Default: false.
+   * True if buffers, which are outside of V8's heap, count towards these two bounds. Otherwise every 64 MiB of new buffers cause
+   * a full collection, even if the buffers are short-lived. Default: false.
    */
   readonly countsBuffers?: boolean;
 }
 
 /**
- * A large young generation is collected so rarely that the memory of received messages, which is not in it but kept by what
- * is, adds up to where V8 collects everything. The old one may grow by three fifths before that: with less, others wait for
- * the collector beside tasks of 1 MB; with more, large heaps keep much garbage.
+ * With a large young generation V8 collects rarely. Objects in it keep the memory of received messages, which adds up until V8
+ * starts a full collection. 60 % growth of the old generation is a compromise: with less, callers wait for full collections when
+ * tasks of 1 MB are in use; with more, large heaps keep much garbage.
  */
 export const NODE_BOUNDS: MemoryBounds = { youngMib: 16, oldGrowthPercent: 60, oldLeastMib: 128, countsBuffers: true };
 
 /**
- * Sets bounds on the memory of this program, unless they were chosen. Some can only be set at the start: for those it begins
- * anew, as the same process. Where that is not possible, on Windows, it goes on without them.
+ * Bounds the memory of this program, except for bounds that the command line or `NODE_OPTIONS` already sets. V8 and glibc read
+ * some of them only at the start of a process. For those, the program is executed again in the same process. Windows cannot do
+ * this: there the program runs without them. Call it before the rest of the program is loaded, which would be loaded twice.
  */
 export function boundMemory({ youngMib, oldGrowthPercent, oldLeastMib, countsBuffers = false }: MemoryBounds): void {
   const { execArgv, execPath, env, platform, versions } = process;

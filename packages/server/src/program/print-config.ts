@@ -1,11 +1,11 @@
 import { Document, isMap, isPair, isScalar, type YAMLMap } from 'yaml';
 import { type SettingsTable, settingAt } from './settings.ts';
 
-/** The settings as a YAML file that explains them, fit for `--config`. */
+/** The settings as a YAML file for `--config`, with their descriptions. */
 export function configAsYaml<C>(table: SettingsTable<C>, config: C): string {
   const document = new Document(config);
   const example = table.all.find(({ path }) => path.length > 1);
-  document.commentBefore = ` Settings of ${table.whose}. A setting ${example?.name} is also ${example?.env}\n in the environment and ${example?.flag} as a flag; flags win over the environment, that over this file.`;
+  document.commentBefore = ` Settings of ${table.whose}. Each is also an environment variable and a flag: ${example?.name} is\n ${example?.env} and ${example?.flag}.\n Flags override the environment, and the environment overrides this file.`;
   if (isMap(document.contents)) explain(table, document.contents, []);
   return document.toString({ lineWidth: 0 });
 }

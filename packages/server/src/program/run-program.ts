@@ -4,14 +4,14 @@ import { InvalidConfigError } from './config-sections.ts';
 const USAGE_ERROR = 2;
 
 /**
- * Runs the command line of a program whose commands tell how they `ended`. Resolves with the exit code: 0 done, 1 failed,
- * 2 the command line or the settings are wrong.
+ * Runs the command line of a program. Its commands call `ended` with their exit code. Resolves with the exit code: 0 success,
+ * 1 failure, 2 invalid command line or settings.
  */
 export async function runProgram(
   args: readonly string[],
   create: (ended: (code: number) => void) => Command,
 ): Promise<number> {
-  // What nobody reads any more, as its terminal or pipe is gone, is no reason to end in the midst of work.
+  // The process goes on if its terminal or pipe is gone.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   let code = 0;
   const program = create((ended) => {
@@ -21,7 +21,7 @@ export async function runProgram(
     await program.parseAsync(args, { from: 'user' });
     return code;
   } catch (error) {
-    // Help and version are errors to commander too; they have been printed.
+    // Commander throws after it has printed the help or the version, too.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : USAGE_ERROR;
     if (!(error instanceof InvalidConfigError)) throw error;
     for (const problem of error.problems) process.stderr.write(`${program.name()}: ${problem}\n`);

@@ -2,28 +2,29 @@ import { type Command, Option } from 'commander';
 import { loadConfig } from './load-config.ts';
 import type { Setting, SettingsTable } from './settings.ts';
 
-/** Options as commander gives them: the flags of settings under their names. */
+/** Parsed options of commander. The flag of a setting has the name of the setting. */
 export type Flags = Readonly<Record<string, unknown>>;
 
 const sections: Readonly<Record<string, string>> = {
   cluster: 'Cluster:',
+  router: 'Router:',
   engine: 'Engine:',
   store: 'Store:',
   grpc: 'gRPC:',
   http: 'HTTP:',
 };
 
-/** Gives a command a flag for every setting. */
+/** Adds a flag for every setting to a command. */
 export function withSettings(command: Command, table: SettingsTable<unknown>): Command {
-  command.option('--config <file>', 'YAML file of settings; the environment and flags win over it');
+  command.option('--config <file>', 'YAML file of settings; the environment and flags override it');
   for (const setting of table.all) command.addOption(optionOf(setting));
   const program = rootOf(command).name();
   const example = table.all.find(({ path }) => path.length > 1);
   return command.addHelpText(
     'after',
     `
-Every setting is also a line of the file and a variable of the environment: ${example?.flag} is ${example?.name}
-and ${example?.env}. "${program} config print" writes a file of all of them.`,
+Each setting is also a line of the file and an environment variable: ${example?.flag} is ${example?.name}
+and ${example?.env}. "${program} config print" prints a file with all settings.`,
   );
 }
 
@@ -41,12 +42,12 @@ function rootOf(command: Command): Command {
   return command.parent === null ? command : rootOf(command.parent);
 }
 
-/** The settings that a command line decides. Throws `InvalidConfigError`. */
+/** The settings from flags, the environment and the file. @throws InvalidConfigError. */
 export function configOf<C>(table: SettingsTable<C>, options: Flags): C {
   const flags = new Map<string, string>();
   for (const { name } of table.all) {
     const value = options[name];
-    // A flag of yes and no may stand alone.
+    // A flag without a value means true.
     if (value === true) flags.set(name, 'true');
     else if (typeof value === 'string') flags.set(name, value);
   }

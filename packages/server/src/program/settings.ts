@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
-/** One setting, under each of its names. */
+/** One setting with all its names. */
 export interface Setting {
-  /** In the schema and the file: `['engine', 'cacheBytes']`. */
+  /** Path in the schema and the file: `['engine', 'cacheBytes']`. */
   readonly path: readonly string[];
   /** `engine.cacheBytes`. */
   readonly name: string;
@@ -17,7 +17,7 @@ export interface Setting {
 /** The settings of one program. */
 export interface SettingsTable<C> {
   readonly safeParse: (settings: unknown) => z.ZodSafeParseResult<C>;
-  /** What is set: a node, a proxy. */
+  /** The program with an article: `a TaskMaster node`. */
   readonly whose: string;
   /** In the order of the schema. */
   readonly all: readonly Setting[];
@@ -32,7 +32,7 @@ export function settingAt(table: SettingsTable<unknown>, path: readonly Property
   return table.all.find((setting) => setting.name === name);
 }
 
-/** The value at a path of nested objects; undefined where the path ends early. */
+/** The value at a path of nested objects, or undefined if there is none. */
 export function valueAt(tree: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((value, key) => (isRecord(value) ? value[key] : undefined), tree);
 }

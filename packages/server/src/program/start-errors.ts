@@ -1,29 +1,29 @@
-import { AdvertiseHostUnknownError, GossipListenError } from '../gossip/socket.ts';
+import { AdvertiseHostUnknownError, GossipListenError } from '../gossip/datagrams/socket.ts';
 
-/** What an error at the start may have to do with. */
+/** Settings that can cause an error at the start. */
 interface StartSettings {
   readonly host: string;
   readonly httpPort: number;
-  /** Undefined: the program keeps no data. */
+  /** Undefined if the program has no data directory. */
   readonly dataDir?: string;
 }
 
-/** What a person needs to know when a node or a proxy cannot start, in one line. */
+/** Explains in one line why a node or a proxy cannot start, and which setting to change. */
 export function explainStartError(error: unknown, config: StartSettings): string {
-  if (error instanceof GossipListenError) return `${error.message}: choose another with --gossip-port`;
+  if (error instanceof GossipListenError) return `${error.message}: choose another port with --gossip-port`;
   if (error instanceof AdvertiseHostUnknownError) return `${error.message} (--cluster-advertise-host)`;
   const { code, port, path, message } = asSystemError(error);
   const flag = port === config.httpPort ? '--http-port' : '--grpc-port';
   switch (code) {
     case 'EADDRINUSE':
-      return `port ${port} of ${config.host} is in use: stop what listens there, or choose another with ${flag}`;
+      return `port ${port} of ${config.host} is in use: stop the program that listens there, or choose another port with ${flag}`;
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
       return `cannot listen on ${config.host}: this machine has no such address (--host)`;
     case 'EACCES':
     case 'EPERM':
-      if (port !== undefined) return `may not listen on port ${port}: choose another with ${flag}`;
-      return `may not use the data directory ${path ?? config.dataDir}: ${message} (--data-dir)`;
+      if (port !== undefined) return `no permission to listen on port ${port}: choose another port with ${flag}`;
+      return `no permission for the data directory ${path ?? config.dataDir}: ${message} (--data-dir)`;
     case 'EEXIST':
     case 'ENOTDIR':
     case 'EROFS':

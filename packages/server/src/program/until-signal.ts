@@ -1,7 +1,7 @@
-/** What tells a process to stop: orchestrators, Ctrl-C, a terminal that closes. */
+/** Signals of orchestrators, of Ctrl-C and of a closing terminal. */
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
-/** Resolves at the first signal; a second one ends the process, except SIGHUP: both a terminal and its shell may send that. */
+/** Resolves at the first signal. A second signal exits, except SIGHUP: a terminal and its shell may each send one. */
 export function untilSignal(onFirst: (signal: string) => void): Promise<void> {
   return new Promise((resolve) => {
     let first = true;

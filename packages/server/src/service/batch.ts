@@ -21,10 +21,10 @@ import { fittingTasks, leaseReply, REPLY_BYTES, updateReply } from './reply/buil
 import { giveBack, leaseWithin } from './turns/lease-within.ts';
 import { refusalOf, toWireError } from './wire-errors.ts';
 
-/** What the lists of items at fault may take of one reply, over all its errors. */
+/** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
 const BATCH_ITEMS_BYTES = 1024 * 1024;
 
-/** Updates that have nothing to do with each other: one refused does not keep the others from being applied. */
+/** Applies independent updates. A refused update does not affect the others. */
 export async function batchUpdate(
   engine: TaskEngine,
   log: Log,
@@ -45,8 +45,8 @@ export async function batchUpdate(
 }
 
 /**
- * Leases that have nothing to do with each other but share one reply. Each may take an equal part of it; where single
- * tasks larger than that part add up to more than the reply can hold, the last ones are given back and refused.
+ * Serves independent leases that share the size of one reply in equal parts. A single task may be larger than its part. If the reply
+ * gets too large, the tasks of the last leases are released and these leases are refused.
  */
 export async function batchLease(
   engine: TaskEngine,
@@ -92,7 +92,7 @@ function errorIn(requests: number, error: unknown, log: Log): WireError {
 }
 
 function replyFull(): Refusal {
-  return new Refusal('OVERLOADED', 'the reply is full with the tasks of the leases before this one', {
+  return new Refusal('OVERLOADED', 'the tasks of earlier leases of the batch fill the reply', {
     retryDelayMs: 1,
     metadata: { limit: String(REPLY_BYTES) },
   });

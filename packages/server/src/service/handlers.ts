@@ -34,8 +34,8 @@ import { get, peek } from './reply/fit-reply.ts';
 import { leaseWithin } from './turns/lease-within.ts';
 
 /**
- * The service, free of any transport: every request is validated here and nowhere else, so that gRPC and in-process
- * callers pass the same checks. Rejects with a `Refusal`; anything else is a fault of ours.
+ * The service, independent of transports. Requests are validated only here, so gRPC and in-process callers pass the same checks. A
+ * method rejects with a `Refusal`; any other error is a bug.
  */
 export interface Handlers {
   updateTasks(request: UpdateTasksRequest): Promise<UpdateTasksResponse>;
@@ -63,7 +63,7 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
       } catch (error) {
         return Promise.reject(error);
       }
-      // No frame, which would keep the request too: ten thousand of them may wait.
+      // This is not an async function: its frame would keep the request in memory, and ten thousand leases may wait.
       return leaseWithin(engine, log, command, caller, REPLY_BYTES, leaseReply);
     },
     batchUpdateTasks: (request) => batchUpdate(engine, log, request),

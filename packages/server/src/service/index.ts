@@ -6,11 +6,13 @@ export { decodeRequest, type MessageType } from './parse/codec.ts';
 export { checkEntries, type EntryBound, entryBounds } from './parse/entry-bounds.ts';
 export { hostPort } from './parse/host-port.ts';
 export { pageTokenAfter } from './parse/page-token.ts';
+export { parsePartition } from './parse/parse-backup.ts';
 export { parseLease } from './parse/parse-lease.ts';
 export { parseList, parseStats } from './parse/parse-queues.ts';
 export type {
   Origin,
   RawService,
+  StreamingHandler,
   StreamOperation,
   StreamReply,
   StreamSession,

@@ -6,19 +6,19 @@ const UNARY_METHODS = Object.values(TaskMasterServiceService)
   .filter(({ requestStream }) => !requestStream)
   .map(({ path }) => path.slice(path.lastIndexOf('/') + 1));
 
-/** A service that refuses every call until there is one to serve them. */
+/** A service that refuses every call until the real service is ready. */
 export class LateService implements RawService {
   readonly unary: Readonly<Record<string, UnaryHandler>>;
   readonly #refusal: () => Refusal;
   #service: RawService | undefined;
 
-  /** `refusal`: what callers are told meanwhile. */
+  /** `refusal`: the answer to calls until then. */
   constructor(refusal: () => Refusal) {
     this.#refusal = refusal;
     this.unary = Object.fromEntries(UNARY_METHODS.map((method) => [method, this.#handler(method)]));
   }
 
-  /** To be called once. */
+  /** Sets the real service. Call it once. */
   become(service: RawService): void {
     this.#service = service;
   }
@@ -35,7 +35,7 @@ export class LateService implements RawService {
   }
 }
 
-/** Ends its stream at the first message: the next one finds the service, or somebody else. */
+/** Ends its stream at the first message, so that the client opens another one, here or at another node. */
 class RefusingSession implements StreamSession {
   readonly #refusal: () => Refusal;
 

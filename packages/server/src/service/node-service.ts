@@ -33,21 +33,18 @@ import type { RawService, StreamOperation, StreamSession, UnaryHandler } from '.
 import type { FairTurns, Size } from './turns/fair-turns.ts';
 import { Turnstile } from './turns/turnstile.ts';
 
-/**
- * Requests that only look, and may have replies of megabytes, are served so many at a time: looking must not fill the
- * memory, nor hold up those who work.
- */
+/** How many reads with large replies are served at the same time, so that reads do not fill the memory or delay other calls. */
 const LARGE_LOOKS_AT_ONCE = 8;
-/** From so many items on a reply counts as large. */
+/** A reply with at least this number of items counts as large. */
 const LARGE_ITEMS = 100;
 
 interface UnaryOptions<Q> {
-  /** Checked before the request is decoded. */
+  /** Limits that are checked before the request is decoded. */
   readonly bounds?: readonly EntryBound[];
   readonly isLarge?: (request: Q) => boolean;
 }
 
-/** A node's own service. `turns` share the node fairly among callers; undefined: first come, first served. */
+/** The service of a node. `turns` shares the node fairly among callers. Undefined: first come, first served. */
 export function createNodeService(handlers: Handlers, turns?: FairTurns): RawService {
   const work: Work = turns ? inTurns(handlers, turns) : handlers;
   const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
@@ -63,7 +60,7 @@ export function createNodeService(handlers: Handlers, turns?: FairTurns): RawSer
         if (caller.gone) throw new Refusal('CANCELLED', 'the call was cancelled');
         return run(decoded, caller);
       });
-    // Neither a frame nor a closure of its own for a call: ten thousand long polls would keep them.
+    // No async function and no closure for each call: ten thousand long polls would keep them in memory.
     return (bytes, caller) => {
       try {
         const decoded = decodeRequest(request, bytes, bounds);
@@ -103,7 +100,7 @@ export function createNodeService(handlers: Handlers, turns?: FairTurns): RawSer
   };
 }
 
-/** What changes tasks, and takes its time, taken in turns. */
+/** The methods that change tasks. They are run in turns. */
 interface Work {
   updateTasks(request: UpdateTasksRequest, caller: Caller): Promise<UpdateTasksResponse>;
   leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
@@ -111,7 +108,7 @@ interface Work {
   batchLeaseTasks(request: BatchLeaseTasksRequest, caller: Caller): Promise<BatchLeaseTasksResponse>;
 }
 
-/** A lease counts for no more: what it asks for may not be there. */
+/** A lease counts for at most this number of tasks, because fewer tasks than requested may be available. */
 const MOST_LEASE_TASKS = 32;
 
 const all = (sizes: readonly Size[]): Size => ({
@@ -155,7 +152,7 @@ class NodeStreamSession implements StreamSession {
     return calls.map((call) => this.#operationOf(call, message.buffer));
   }
 
-  /** What is answered is there already. */
+  /** Nothing to hold: the node has the answers already. */
   hold(): void {}
 
   close(): void {}
@@ -173,7 +170,7 @@ class NodeStreamSession implements StreamSession {
     }
   }
 
-  /** A function of its own: closures see all that others made beside them see, and this one may wait for long. */
+  /** A separate function: closures of one function share their variables, and this closure may wait for long. */
   #leaseOf(id: number, request: LeaseTasksRequest): StreamOperation {
     return { kind: 'lease', id, bytes: leaseBytes(request), run: (caller) => this.#lease(request, caller) };
   }
@@ -187,10 +184,10 @@ class NodeStreamSession implements StreamSession {
   }
 }
 
-/** A view would keep all of the message in memory for as long as the lease waits. */
+/** Copies `maxPid`, because a view would keep the whole message in memory while the lease waits. */
 const apartFrom = (memory: ArrayBufferLike, request: LeaseTasksRequest): LeaseTasksRequest =>
   request.maxPid.buffer === memory ? { ...request, maxPid: new Uint8Array(request.maxPid) } : request;
 
-/** About as long as it was in its message. */
+/** The approximate size of a lease request, in bytes. */
 const leaseBytes = ({ queues, maxPid, workerLabel: worker }: LeaseTasksRequest): number =>
   queues.reduce((bytes, queue) => bytes + 2 + queue.length, 24 + maxPid.length + worker.length);

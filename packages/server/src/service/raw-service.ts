@@ -5,20 +5,26 @@ import type { Caller } from './caller.ts';
 export interface Origin {
   /** `host:port`. */
   readonly address: string;
-  /** A proxy or another node has chosen this node: it must not pass the calls on. */
+  /** True if a proxy or another node has routed the call to this node. It must not forward the call. */
   readonly routed: boolean;
 }
 
-/** The client that made a unary call. */
+/** The client that made a call with one request. */
 export interface UnaryCaller extends Caller, Origin {
-  /** When the caller stops waiting for the answer, in ms since 1970; Infinity: never. */
+  /** The deadline of the caller, in ms since 1970. Infinity: none. */
   readonly deadline: number;
 }
 
-/** Answers one method, bytes to bytes. Rejects with a `Refusal`; anything else is a fault of ours. */
+/** Serves one method: takes an encoded request, returns an encoded answer. Rejects with a `Refusal`; any other error is a bug. */
 export type UnaryHandler = (request: Buffer, caller: UnaryCaller) => Promise<Uint8Array>;
 
-/** An answer on a stream; one that is `encoded` has the number of its field in a StreamResult. */
+/**
+ * Serves one method with a streamed answer, in encoded messages. A message is created when it is requested. Rejects like a
+ * `UnaryHandler`. `return` cancels the call.
+ */
+export type StreamingHandler = (request: Buffer, caller: UnaryCaller) => AsyncIterable<Uint8Array>;
+
+/** An answer on a stream. An `encoded` answer has the number of its field in StreamResult. */
 export type StreamReply =
   | Exclude<StreamResult['result'], undefined>
   | { readonly $case: 'encoded'; readonly field: number; readonly bytes: Uint8Array };
@@ -34,27 +40,27 @@ export type StreamOperation =
   | {
       readonly kind: 'lease';
       readonly id: number;
-      /** What it keeps in memory until it is answered, which may be for long: nothing of its message. About. */
+      /** Approximate memory that the lease uses while it waits, in bytes. It does not keep its message. */
       readonly bytes: number;
       readonly run: (caller: Caller) => Promise<StreamReply>;
     }
   | { readonly kind: 'cancel'; readonly id: number }
-  /** It names no operation. */
+  /** The call names no operation. */
   | { readonly kind: 'none'; readonly id: number };
 
-/** What serves the calls of one stream. */
+/** Serves the calls of one stream. */
 export interface StreamSession {
-  /** The calls of a message. Throws a `Refusal` where it cannot be read. */
+  /** Reads the calls of a message. Throws a `Refusal` if it cannot be read. */
   read(message: Buffer): readonly StreamOperation[];
-  /** Whether the client has so many unread answers that no more should be fetched for it. */
+  /** `held` is true while the client has too many unread answers, so that no more answers should be fetched. */
   hold(held: boolean): void;
   /** Called when the client no longer waits for answers. */
   close(): void;
 }
 
-/** The TaskMaster service as bytes, free of any transport: a node's own, or that of a proxy. */
+/** The TaskMaster service of a node or a proxy, in encoded messages and independent of transports. */
 export interface RawService {
-  /** By the methods' names. */
+  /** Handlers by the name of the method. */
   readonly unary: Readonly<Record<string, UnaryHandler>>;
   openStream(origin: Origin): StreamSession;
 }

@@ -2,19 +2,19 @@ import type { Metadata } from '@grpc/grpc-js';
 import { peerAddress } from './parse/host-port.ts';
 import type { Origin } from './raw-service.ts';
 
-/** Set to `1` by whoever chose the node: it answers itself or says NOT_HOLDER, so that no call goes round in circles. */
+/** A router sets it to `1`. The node then serves the call or refuses it with NOT_HOLDER, so that calls do not go round in circles. */
 export const ROUTED_HEADER = 'taskmaster-routed';
-/** The address of the one who asks a proxy. Believed beside `taskmaster-routed` only. */
+/** The address of the router's caller. It counts only together with `taskmaster-routed`. */
 export const PEER_HEADER = 'taskmaster-peer';
 
-/** Longer ones are nobody's address. */
+/** Longer addresses are not valid. */
 const ADDRESS_CHARACTERS = 128;
 
-/** Of those who call for themselves, by peer: what is made anew for each of ten thousand calls that wait, all of them keep. */
+/** Origins of direct callers, by peer. They are shared because ten thousand waiting calls would each keep their own. */
 const direct = new Map<string, Origin>();
 const MOST_DIRECT = 1024;
 
-/** Who makes a call: the peer of the connection, or the one whom that peer speaks for. */
+/** The client that makes a call: the peer of the connection, or the caller of a router. */
 export function originOf(metadata: Metadata, peer: string): Origin {
   if (metadata.get(ROUTED_HEADER)[0] !== '1') return directOrigin(peer);
   const [given] = metadata.get(PEER_HEADER);

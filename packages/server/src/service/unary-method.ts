@@ -15,7 +15,7 @@ export function unaryMethod<Q, R>(method: Method<Q, R>, answer: (request: Q) => 
       request = method.requestDeserialize(bytes);
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
-      throw new Refusal('MALFORMED_REQUEST', `the request is not the protobuf message it should be: ${problem}`);
+      throw new Refusal('MALFORMED_REQUEST', `the request is not a valid protobuf message: ${problem}`);
     }
     return method.responseSerialize(await answer(request));
   };

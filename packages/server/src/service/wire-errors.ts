@@ -18,58 +18,59 @@ import {
 import { METADATA_VALUE_CHARACTERS, Refusal, type RefusedItem, UpdateRefusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
 
+// This file turns every thrown value into a status, for all transports.
+
 /**
- * Where errors become statuses: every thrown value passes here once, whichever way its answer travels.
- *
- * A status travels in HTTP/2 trailers, which gRPC implementations bound at 8 KiB, message and details together (the
- * details as base64). What does not fit is left out, the reason never.
+ * Size limit of the details of a status, in bytes. Message and details travel in HTTP/2 trailers, which gRPC implementations limit to
+ * 8 KiB, with the details as base64. Items that do not fit are left out. The reason always fits.
  */
 const DETAILS_BYTES = 4096;
 const MESSAGE_CHARACTERS = 512;
-/** Answers in streams and processes are messages: there the bound only keeps them below the 4 MiB a client takes. */
+/** Size limit of items in answers that are messages, in bytes. It keeps a message below 4 MiB, the limit of clients. */
 const WIRE_ITEMS_BYTES = 256 * 1024;
-/** Longer PIDs are left out of the items in trailers; kind and index tell which item is meant. */
+/** Longer PIDs are left out of items in trailers. Kind and index still identify the item. */
 const TRAILER_PID_BYTES = 512;
 
-/** Carries what there is to say of a refusal, as gRPC implementations agree to. */
+/** The usual trailer of gRPC for the details of an error. */
 const DETAILS_TRAILER = 'grpc-status-details-bin';
 
-/** How long to wait before trying again when the refusal does not say, in ms. */
+/** Retry delay of a refusal that names none, in ms. */
 const DEFAULT_RETRY_DELAY_MS = 200;
 
-/** The status of a call, as grpc-js takes it. */
+/** The status of a call, in the format of grpc-js. */
 export interface CallStatus {
   readonly code: number;
   readonly details: string;
   readonly metadata: Metadata;
 }
 
-/** What another node refused, passed on as it came. */
+/** A refusal of another node, forwarded unchanged. */
 export class RelayedRefusal extends Refusal {
   override readonly name = 'RelayedRefusal';
   readonly error: WireError;
 
   constructor(error: WireError) {
-    // A reason that is newer than this program travels on all the same; only its own metrics count it as INTERNAL.
+    // A reason that this program does not know is forwarded too. Only the metrics of this program count it as INTERNAL.
     super(isReason(error.reason) ? error.reason : 'INTERNAL', error.message, { metadata: error.metadata });
     this.error = error;
   }
 }
 
-/** What was thrown, as a refusal. Faults of ours are logged here, with their stacks, and nowhere else. */
+/** Turns a thrown value into a refusal. Bugs are logged here, with their stack, and nowhere else. */
 export function refusalOf(thrown: unknown, log: Log): Refusal {
   if (thrown instanceof Refusal) {
-    // One that was passed on is in the log of the node that said it.
+    // A forwarded refusal is in the log of the node that made it.
     if (thrown.reason === 'INTERNAL' && !(thrown instanceof RelayedRefusal))
       log.error({ err: thrown }, 'a request failed');
     return thrown;
   }
-  if (thrown instanceof Error && thrown.name === 'AbortError') return new Refusal('CANCELLED', 'the call was given up');
+  if (thrown instanceof Error && thrown.name === 'AbortError')
+    return new Refusal('CANCELLED', 'the call was cancelled');
   log.error({ err: thrown }, 'a request failed for a reason that is not its own');
   return new Refusal('INTERNAL', 'the node failed to serve the request; its log says why', { cause: thrown });
 }
 
-/** The refusal as the answer to a call of its own. */
+/** The refusal as the status of a unary call. */
 export function toCallStatus(refusal: Refusal): CallStatus {
   const error = toWireError(refusal);
   const metadata = new Metadata();
@@ -77,13 +78,13 @@ export function toCallStatus(refusal: Refusal): CallStatus {
   return { code: error.code, details: error.message, metadata };
 }
 
-/** A refusal's details as they are among a call's trailers; undefined where there are none. */
+/** The encoded details of a refusal in the trailers of a call. Undefined if there are none. */
 export function detailsIn(trailers: Metadata): Buffer | undefined {
   const [details] = trailers.get(DETAILS_TRAILER);
   return Buffer.isBuffer(details) ? details : undefined;
 }
 
-/** The refusal as an answer in a batch, a stream or a process; `itemsBytes` bounds the list of items at fault. */
+/** The refusal as an answer in a batch, in a stream or in process. `itemsBytes` limits the list of items at fault. */
 export function toWireError(refusal: Refusal, itemsBytes: number = WIRE_ITEMS_BYTES): WireError {
   if (refusal instanceof RelayedRefusal) {
     return { ...refusal.error, items: itemsWithin(refusal.error.items, itemsBytes) };
@@ -121,7 +122,7 @@ function richStatusOf(refusal: Refusal, error: WireError): RichStatus {
     const items = itemsWithin(error.items.map(withoutLongPid), DETAILS_BYTES - used - error.message.length);
     details.push(detail('taskmaster.v1.UpdateRefused', UpdateRefused, { items }));
   }
-  // The message is in grpc-message already; a long one would be paid for twice.
+  // A long message is shortened here, because it is in grpc-message too.
   return { code: error.code, message: shortened(error.message, 256), details };
 }
 
@@ -138,7 +139,7 @@ function withoutLongPid(item: ItemRefusal): ItemRefusal {
   return item.pid.length > TRAILER_PID_BYTES ? { ...item, pid: Buffer.alloc(0) } : item;
 }
 
-/** The first items that fit, at least one. */
+/** The longest prefix of the items that fits, at least one item. */
 function itemsWithin(items: readonly ItemRefusal[], bytes: number): ItemRefusal[] {
   let left = bytes;
   const fitting = items.findIndex((item) => {
@@ -156,12 +157,12 @@ function retryDelayOf({ reason, retryDelayMs }: Refusal): number {
 function shortenedValues(metadata: Readonly<Record<string, string>>, items: number): Record<string, string> {
   const short: Record<string, string> = {};
   for (const [name, value] of Object.entries(metadata)) short[name] = shortened(value, METADATA_VALUE_CHARACTERS);
-  // Not all items may fit; this says how many there were.
+  // The number of all items, because not all of them may fit.
   if (items > 0) short.items = String(items);
   return short;
 }
 
-/** At most so many characters, and well-formed: half a surrogate pair cannot be put into a header. */
+/** Shortens a text to a number of characters and makes it well-formed: a header cannot contain half a surrogate pair. */
 function shortened(text: string, characters: number): string {
   return (text.length > characters ? `${text.slice(0, characters - 1)}…` : text).toWellFormed();
 }

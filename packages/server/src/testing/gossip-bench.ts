@@ -1,6 +1,6 @@
 import { type GossipOptions, openGossip } from '../gossip/open-gossip.ts';
-import type { GossipTiming, LinkFault } from '../gossip/options.ts';
-import { SwimMember, type SwimMemberOptions } from '../gossip/swim-member.ts';
+import type { GossipTiming, LinkFault } from '../gossip/swim/options.ts';
+import { SwimMember, type SwimMemberOptions } from '../gossip/swim/swim-member.ts';
 import type { Log } from '../ports/log.ts';
 import type { MemberMeta, Membership, Peer } from '../ports/membership.ts';
 

@@ -82,6 +82,10 @@ export class SimNetwork {
     this.weather = weather;
   }
 
+  now(): Instant {
+    return this.#time.now();
+  }
+
   isCut(from: string, to: string): boolean {
     return this.cut.has(`${from}>${to}`);
   }

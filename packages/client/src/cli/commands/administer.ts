@@ -8,16 +8,16 @@ import { notesOf } from '../output/help.ts';
 import type { Runner, Session } from '../session.ts';
 
 const deleteNotes = `
-Takes the same short time whatever the queue's size. It cannot be undone. Asks first on a terminal; elsewhere --yes is
-needed. A queue without tasks is no error.
+The command takes the same short time for a queue of any size. It cannot be undone. On a terminal it asks for confirmation;
+elsewhere it needs --yes. A queue without tasks is no error.
 
 Examples:
   $ taskmaster delete-queue shop#mail.dead
   $ taskmaster delete-queue shop#mail.dead --yes`;
 
 const resetNotes = `
-For tasks whose workers are known to be gone: no need to wait for the ends of their leases. Workers that still run lose
-their tasks (LEASE_LOST when they complete them), and the tasks are done again.
+Use it when the workers of a queue have crashed, so that other workers do not have to wait until the leases end. A worker that
+still runs loses its task: it gets LEASE_LOST when it completes the task, and another worker repeats the work.
 
 Examples:
   $ taskmaster peek shop#mail --leased
@@ -26,10 +26,10 @@ Examples:
 export function addAdministration(program: Command, runner: Runner): void {
   program
     .command('delete-queue')
-    .summary('delete a queue with all its tasks')
-    .description('Deletes a queue with all its tasks, leased ones too.')
+    .summary('delete a queue and all its tasks')
+    .description('Deletes a queue and all its tasks, also leased tasks.')
     .argument('<queue>', 'group#name, or a name in the default group', queueName)
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', notesOf(deleteNotes))
     .action((queue: string, { yes = false }: { readonly yes?: boolean }) => {
       assertCanAsk(runner.shell, yes, `deletes ${queue}`);
@@ -38,7 +38,7 @@ export function addAdministration(program: Command, runner: Runner): void {
   program
     .command('reset-leases')
     .summary('make all leased tasks of a queue available now')
-    .description('Makes every leased task of a queue available now. Whoever has one has lost it.')
+    .description('Makes all leased tasks of a queue available now. Their workers lose them.')
     .argument('<queue>', 'group#name, or a name in the default group', queueName)
     .addHelpText('after', notesOf(resetNotes))
     .action((queue: string) => runner.connected((session) => resetLeases(session, queue), [queue]));

@@ -43,9 +43,7 @@ describe('members', () => {
         'p        proxy   suspect      -       -  0.1.0    127.0.0.1:2',
         '2 nodes          1        1,027   1,027',
       ),
-      stderr: lines(
-        'b does not answer; 1,024 partitions wait for it. Start it again, or `taskmaster members remove b`',
-      ),
+      stderr: lines('b does not answer; 1,024 partitions wait for it. Restart it, or `taskmaster members remove b`'),
     };
     expect(await run('members')).toEqual(listed);
     expect(await run('members', 'list')).toEqual(listed);
@@ -60,7 +58,7 @@ describe('members', () => {
         .filter(Boolean)
         .map((line) => JSON.parse(line).name),
     ).toEqual(['a', 'b', 'old', 'p']);
-    expect((await run('members', 'old')).stdout).toContain('given up by a');
+    expect((await run('members', 'old')).stdout).toContain('removed by a');
   });
 
   test('are for programs one object a line, without what does not apply', async () => {
@@ -107,10 +105,10 @@ describe('members drain', () => {
   test('shows on a terminal how far it is', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });
-    cluster.handedOverPerLook = 0;
+    cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a'], { isTerminal: true });
     await vi.waitUntil(() => running.stderr.includes('3 of 3 partitions left'));
-    cluster.handedOverPerLook = 1;
+    cluster.handedOverPerPoll = 1;
     expect((await running.ended).code).toBe(0);
   });
 
@@ -118,26 +116,24 @@ describe('members drain', () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b', alive: false, partitionsHeld: 2, partitionsWanted: 4 });
     cluster.members.push(fakeMember({ name: 'c' }));
-    cluster.handedOverPerLook = 0;
+    cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a'], { isTerminal: true });
-    await vi.waitUntil(() => running.stderr.includes('3 of 3 partitions left; waits for b to be started, or given up'));
+    await vi.waitUntil(() => running.stderr.includes('3 of 3 partitions left; waits for b: restart or remove it'));
     cluster.members[1] = fakeMember({ name: 'b', partitionsHeld: 2, partitionsWanted: 4 });
-    cluster.handedOverPerLook = 1;
+    cluster.handedOverPerPoll = 1;
     expect((await running.ended).code).toBe(0);
   });
 
   test('that is interrupted says that the drain goes on', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });
-    cluster.handedOverPerLook = 0;
+    cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a']);
     await vi.waitUntil(() => running.stderr.includes('3 of 3'));
     running.interrupt();
     const { code, stdout, stderr } = await running.ended;
     expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
-    expect(stderr).toContain(
-      'a goes on leaving, with 3 of 3 partitions left; `taskmaster members` shows how far it is',
-    );
+    expect(stderr).toContain('a is still leaving: 3 of 3 partitions left; `taskmaster members` shows its progress');
     expect(cluster.members[0]?.state).toBe(MemberState.MEMBER_STATE_LEAVING);
   });
 
@@ -156,7 +152,7 @@ describe('members drain', () => {
     threeNodes();
     const b = fakeMember({ name: 'b', rpcAddress: other.endpoint });
     cluster.members[1] = b;
-    cluster.handedOverPerLook = 0;
+    cluster.handedOverPerPoll = 0;
     other.cluster.members = [fakeMember({ name: 'a', state: MemberState.MEMBER_STATE_LEFT, alive: false }), b];
     const running = startCli(server.endpoint, ['members', 'drain', 'a', '--timeout', '1s']);
     await vi.waitUntil(() => running.stderr.includes('3 of 3'));
@@ -167,25 +163,27 @@ describe('members drain', () => {
   test('ends with 3 when no node can be asked any more, and says what is left', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });
-    cluster.handedOverPerLook = 0;
+    cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a', '--timeout', '300ms']);
     await vi.waitUntil(() => running.stderr.includes('3 of 3'));
     server.kill();
     const { code, stderr } = await running.ended;
     expect(code, stderr).toBe(3);
-    expect(stderr).toContain('a goes on leaving, with 3 of 3 partitions left');
+    expect(stderr).toContain('a is still leaving: 3 of 3 partitions left');
   });
 
-  test('of one that is given up meanwhile fails', async () => {
+  test('of one that is removed meanwhile fails', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });
-    cluster.handedOverPerLook = 0;
+    cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a']);
     await vi.waitUntil(() => running.stderr.includes('3 of 3'));
     Object.assign(cluster.members[0] ?? {}, { state: MemberState.MEMBER_STATE_LEFT, removedBy: 'b' });
     const { code, stderr } = await running.ended;
     expect(code).toBe(1);
-    expect(stderr).toContain('MEMBER_LEFT: a was given up by b while it was leaving; what it still held is lost');
+    expect(stderr).toContain(
+      'MEMBER_LEFT: a was removed by b while it was leaving; the tasks that it still held are lost',
+    );
   });
 });
 
@@ -200,13 +198,13 @@ describe('members remove', () => {
     cluster.takenBackBy = ['a'];
   });
   const report = [
-    'b: only it holds 1,500 tasks in 2 queues of 3 partitions, and whatever is in 1 that nobody has counted, as last heard of',
+    'b: only it holds 1,500 tasks in 2 queues of 3 partitions (1 with unknown content), by the last report',
     'PARTITION  QUEUES  TASKS',
     '        3       2  1,500',
     '        9       ?      ?',
     'and 1 empty partition',
-    'not lost, since a still has it: what was on its way there',
-    'Make sure that b is stopped: what it still acknowledges is lost.',
+    'not lost: partitions that were moving there, because a still has them',
+    'Make sure that b is stopped: changes that it still acknowledges are lost.',
   ];
 
   test('without accepting the loss says what it would be, and how to go on', async () => {
@@ -214,18 +212,18 @@ describe('members remove', () => {
       code: 1,
       stdout: lines(...report),
       stderr: lines(
-        'taskmaster: LOSS_NOT_ACCEPTED: nothing was changed; to give b up for good: taskmaster members remove b --accept-loss',
+        'taskmaster: LOSS_NOT_ACCEPTED: nothing was changed; to remove b for good: taskmaster members remove b --accept-loss',
       ),
     });
     expect(cluster.members[1]?.state).toBe(MemberState.MEMBER_STATE_ACTIVE);
   });
 
-  test('with --yes says it, gives the member up, and says what was lost', async () => {
+  test('with --yes says it, removes the member, and says what was lost', async () => {
     expect(await run('members', 'remove', 'b', '--accept-loss', '--yes')).toEqual({
       code: 0,
       stdout: lines(
         ...report,
-        'b: given up; lost: 1,500 tasks in 2 queues of 3 partitions, and whatever is in 1 that nobody has counted; not lost, since a still has it: what was on its way there',
+        'b: removed; lost: 1,500 tasks in 2 queues of 3 partitions (1 with unknown content); not lost: partitions that were moving there, because a still has them',
       ),
       stderr: '',
     });
@@ -238,7 +236,7 @@ describe('members remove', () => {
       ['yes\r', 0, MemberState.MEMBER_STATE_LEFT],
     ] as const) {
       const running = startCli(server.endpoint, ['members', 'remove', 'b', '--accept-loss'], { isTerminal: true });
-      await vi.waitUntil(() => running.stderr.includes('Give b up, and lose 1,500 tasks'));
+      await vi.waitUntil(() => running.stderr.includes('Remove b and lose 1,500 tasks'));
       running.type(answer);
       expect((await running.ended).code).toBe(code);
       expect(cluster.members[1]?.state).toBe(state);
@@ -249,7 +247,7 @@ describe('members remove', () => {
     expect(await run('members', 'remove', 'b', '--accept-loss')).toEqual({
       code: 2,
       stdout: '',
-      stderr: lines('taskmaster: USAGE: there is no terminal to ask on; --yes gives b up without asking'),
+      stderr: lines('taskmaster: USAGE: confirmation needs a terminal; --yes removes b without asking'),
     });
     expect(server.unaryCalls).toEqual([]);
   });
@@ -280,19 +278,19 @@ describe('members remove', () => {
     const told = await run('members', 'remove', 'b', 'c', 'b');
     expect(told.stdout).toBe(
       lines(
-        'b, c: only they hold 1,508 tasks in 3 queues of 3 partitions, and whatever is in 1 that nobody has counted, as last heard of',
+        'b, c: only they hold 1,508 tasks in 3 queues of 3 partitions (1 with unknown content), by the last report',
         'PARTITION  QUEUES  TASKS  MEMBER',
         '        3       2  1,500  b',
         '        5       1      8  c',
         '        9       ?      ?  ?',
-        'not lost, since a still has it: what was on its way there',
-        'Make sure that b, c are stopped: what they still acknowledge is lost.',
+        'not lost: partitions that were moving there, because a still has them',
+        'Make sure that b, c are stopped: changes that they still acknowledge are lost.',
       ),
     );
-    expect(told.stderr).toContain('to give b, c up for good: taskmaster members remove b c --accept-loss');
+    expect(told.stderr).toContain('to remove b, c for good: taskmaster members remove b c --accept-loss');
     const { code, stdout, stderr } = await run('members', 'remove', 'b', 'c', '--accept-loss', '--yes');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toContain('b, c: given up; lost: 1,508 tasks');
+    expect(stdout).toContain('b, c: removed; lost: 1,508 tasks');
     expect(cluster.members.filter(({ removedBy }) => removedBy === 'a').map(({ name }) => name)).toEqual(
       expect.arrayContaining(['b', 'c']),
     );
@@ -304,7 +302,7 @@ describe('members remove', () => {
     expect({ code, stderr }).toEqual({
       code: 0,
       stderr: lines(
-        '3 partitions will be served again once all members that are left have answered; `taskmaster partitions` shows it',
+        '3 partitions will be served again when all remaining members have answered; `taskmaster partitions` shows it',
       ),
     });
   });
@@ -312,7 +310,7 @@ describe('members remove', () => {
   test('of one that runs is refused, with what to do instead', async () => {
     const { code, stderr } = await run('members', 'remove', 'a', '--accept-loss', '--yes');
     expect(code).toBe(1);
-    expect(stderr).toContain('MEMBER_ALIVE: a answers; if it is gone already, try again in a few seconds');
+    expect(stderr).toContain('MEMBER_ALIVE: a answers; if it has just stopped, try again in a few seconds');
   });
 });
 
@@ -332,7 +330,7 @@ describe('partitions', () => {
     ];
     cluster.unreachable = ['b'];
   });
-  const unreachable = lines('b did not answer: what is shown of it is what was last heard');
+  const unreachable = lines('b did not answer; QUEUES and TASKS are from its last report');
 
   test('are shown by holder, and one by one where they move', async () => {
     expect(await run('partitions')).toEqual({
@@ -347,7 +345,7 @@ describe('partitions', () => {
         '',
         'ID  HOLDER  EPOCH  STATE    QUEUES  TASKS  MOVING TO',
         ' 2  a           3  moving        4  2,000  b, 700 rows, 68.4 KiB sent',
-        ' 3  a           1  serving       0      0  b, waits its turn',
+        ' 3  a           1  serving       0      0  b, waiting',
       ),
       stderr: unreachable,
     });
@@ -404,7 +402,7 @@ describe('partitions', () => {
     cluster.partitions = Array.from({ length: 100 }, (_, id) => fakePartition({ id, holder: 'a', wanted: 'b' }));
     cluster.unreachable = [];
     const { stdout, stderr } = await run('partitions');
-    expect(stdout.split('waits its turn')).toHaveLength(21);
-    expect(stderr).toBe('80 more wait to be moved; --moving shows them\n');
+    expect(stdout.split('b, waiting')).toHaveLength(21);
+    expect(stderr).toBe('80 more wait to move; --moving shows them\n');
   });
 });

@@ -15,7 +15,7 @@ export function addCompletion(program: Command, runner: Runner): void {
     .command('completion')
     .summary('print a completion script for a shell')
     .description('Prints a script that completes commands and options.')
-    .addArgument(new Argument('<shell>', 'which shell').choices(['bash', 'zsh', 'fish']))
+    .addArgument(new Argument('<shell>', 'name of the shell').choices(['bash', 'zsh', 'fish']))
     .addHelpText('after', notesOf(notes))
     .action((shell: Shell) => runner.shell.out.write(scripts[shell](program)));
 }
@@ -103,7 +103,7 @@ function fishOption({ long, short, description, required }: Option): string {
   return [...parts, required ? '-r' : '', `-d ${quoted(description)}`].filter((part) => part !== '').join(' ');
 }
 
-/** Options of a command and of its parts: which part is meant is not looked at. */
+/** Options of a command and of all its subcommands. */
 function optionsOf(command: Command): readonly Option[] {
   return [command, ...command.commands].flatMap(({ options }) => options);
 }
@@ -116,7 +116,7 @@ function words(options: readonly Option[]): string {
   return options.flatMap(({ long, short }) => [long, short].filter((flag) => flag !== undefined)).join(' ');
 }
 
-/** For a shell, in single quotes. */
+/** The text in single quotes, for a shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

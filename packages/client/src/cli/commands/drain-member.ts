@@ -10,12 +10,14 @@ import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { count, countOf, duration } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
 import { Progress } from '../output/progress.ts';
-import { mayPass } from '../output/report-error.ts';
+import { isTemporary } from '../output/report-error.ts';
 import type { Runner, Session } from '../session.ts';
 
 const notes = `
-The member hands its partitions to the others, one by one, while everything goes on, and leaves when it has none any more;
-its process ends by itself. Those that take them must be there: it waits for one that is not. Waits until then. Ctrl-C ends the waiting, not the leaving: nothing takes that back.
+The member moves its partitions to other members, one by one, and leaves the cluster when it holds none. Then its process
+ends. Tasks can be used all the time. A member that is to receive partitions must be alive: the drain waits for it.
+
+The command waits until the member has left. A drain cannot be undone: after Ctrl-C the member goes on leaving.
 
 Examples:
   $ taskmaster members drain node-b
@@ -25,33 +27,35 @@ interface DrainFlags {
   readonly wait: boolean;
 }
 
-/** How far a drain is. */
+/** Progress of a drain. */
 interface Drain {
   readonly name: string;
-  /** Undefined: nobody knew the member when the drain began. */
+  /** Undefined: the member was unknown when the drain began. */
   readonly nodeId: string | undefined;
-  /** Partitions to hand over, in all. */
+  /** Partitions that the member held when the drain began. */
   readonly total: number;
+  /** Partitions that it still holds. */
   held: number;
-  /** Names of members that are to take some of it, and are not there. */
+  /** Names of dead members that are to receive partitions. */
   waitsFor: readonly string[];
 }
 
-/** Between two looks, in ms: soon at first, as small clusters are quick. */
-const FIRST_LOOK_MS = 100;
-const LOOKS_MS = 1_000;
-/** One look that takes longer counts as one that failed. */
-const LOOK_TIMEOUT_MS = 3_000;
-/** Between two lines where no terminal shows the progress, in ms. */
+/** First pause between two polls, in ms. It is short, because small clusters are quick. */
+const FIRST_POLL_MS = 100;
+/** Longest pause between two polls, in ms. */
+const POLL_MS = 1_000;
+/** Timeout of one poll, in ms. */
+const POLL_TIMEOUT_MS = 3_000;
+/** Without a terminal: time between two lines with the progress, in ms. */
 const LINE_EVERY_MS = 10_000;
 
 export function addDrain(members: Command, runner: Runner): void {
   members
     .command('drain')
-    .summary('have a member hand everything over and leave')
-    .description('Has a member hand everything over to the others and leave the cluster.')
-    .argument('<name>', 'of the member')
-    .option('--no-wait', 'do not wait until it has left')
+    .summary('move the partitions of a member to others, and have it leave')
+    .description('Moves all partitions of a member to the other members. Then the member leaves the cluster.')
+    .argument('<name>', 'name of the member')
+    .option('--no-wait', 'do not wait until the member has left')
     .addHelpText('after', notesOf(notes))
     .action((name: string, flags: DrainFlags) => runner.connected((session) => drain(session, name, flags)));
 }
@@ -59,9 +63,9 @@ export function addDrain(members: Command, runner: Runner): void {
 async function drain(session: Session, name: string, { wait }: DrainFlags): Promise<ExitCode> {
   const { client, out, err, signal } = session;
   const shown = escapeControls(name);
-  // Several that have left may have this name; the one that is drained is told apart by its id.
+  // Members that have left may have the same name, so the id identifies the member.
   const before = (await client.cluster.members({ signal })).members;
-  await using looker = new Looker(
+  await using poller = new MembersPoller(
     session,
     before.filter((member) => member.name !== name && member.nodeId !== name),
   );
@@ -76,10 +80,9 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
   const start = performance.now();
   const state: Drain = { name, nodeId, total, held: total, waitsFor: [] };
   try {
-    await untilLeft(session, looker, state);
+    await untilLeft(session, poller, state);
   } catch (error) {
-    const look = '`taskmaster members` shows how far it is';
-    err.write(`${shown} goes on leaving, with ${leftOf(state)}; ${look}\n`);
+    err.write(`${shown} is still leaving: ${leftOf(state)}; \`taskmaster members\` shows its progress\n`);
     throw error;
   }
   const elapsedMs = performance.now() - start;
@@ -88,51 +91,55 @@ async function drain(session: Session, name: string, { wait }: DrainFlags): Prom
   return exitCodes.ok;
 }
 
-async function untilLeft(session: Session, looker: Looker, state: Drain): Promise<void> {
+async function untilLeft(session: Session, poller: MembersPoller, state: Drain): Promise<void> {
   const { out, err, signal, timeoutMs } = session;
   const text = (): string => `${escapeControls(state.name)}: ${leftOf(state)}`;
   using _progress = out.json ? undefined : new Progress({ stream: err, line: text });
-  const tellsLines = !out.json && err.isTTY !== true;
-  let toldAt = Number.NEGATIVE_INFINITY;
-  let heardAt = performance.now();
-  for (let delayMs = FIRST_LOOK_MS; ; delayMs = Math.min(LOOKS_MS, delayMs * 2)) {
+  const printsLines = !out.json && err.isTTY !== true;
+  let printedAt = Number.NEGATIVE_INFINITY;
+  let answeredAt = performance.now();
+  for (let delayMs = FIRST_POLL_MS; ; delayMs = Math.min(POLL_MS, delayMs * 2)) {
     const now = performance.now();
-    if (tellsLines && now - toldAt >= LINE_EVERY_MS) {
+    if (printsLines && now - printedAt >= LINE_EVERY_MS) {
       err.write(`${text()}\n`);
-      toldAt = now;
+      printedAt = now;
     }
-    const looked = await look(session, looker, state);
-    if (looked === 'left') return;
-    if (looked === 'leaving') {
-      heardAt = performance.now();
-    } else if (performance.now() - heardAt > timeoutMs) {
-      throw looked;
+    const polled = await poll(session, poller, state);
+    if (polled === 'left') return;
+    if (polled === 'leaving') {
+      answeredAt = performance.now();
+    } else if (performance.now() - answeredAt > timeoutMs) {
+      throw polled;
     }
     await sleep(delayMs, undefined, { signal });
   }
 }
 
-/** Where the member is now, or why that cannot be told for the moment. */
-async function look({ signal }: Session, looker: Looker, state: Drain): Promise<'left' | 'leaving' | TaskMasterError> {
+/** The state of the member, or a temporary error. Updates the progress. */
+async function poll(
+  { signal }: Session,
+  poller: MembersPoller,
+  state: Drain,
+): Promise<'left' | 'leaving' | TaskMasterError> {
   try {
-    const { members } = await looker.members();
+    const { members } = await poller.members();
     const node = members.find((one): one is ClusterNode => one.role === 'node' && one.nodeId === state.nodeId);
     if (node?.removedBy !== undefined) {
-      const message = `${state.name} was given up by ${node.removedBy} while it was leaving`;
-      throw new CommandFailedError('MEMBER_LEFT', message, { hint: 'what it still held is lost' });
+      const message = `${state.name} was removed by ${node.removedBy} while it was leaving`;
+      throw new CommandFailedError('MEMBER_LEFT', message, { hint: 'the tasks that it still held are lost' });
     }
     if (node === undefined || node.state === 'left') return 'left';
     state.held = node.partitionsHeld;
     state.waitsFor = members.filter(isAwaited).map((one) => one.name);
     return 'leaving';
   } catch (error) {
-    if (signal.aborted || !isTaskMasterError(error) || !mayPass(error)) throw error;
+    if (signal.aborted || !isTaskMasterError(error) || !isTemporary(error)) throw error;
     return error;
   }
 }
 
-/** Looks at the members, through another one when the endpoint is gone: it may be the one that leaves, and then ends. */
-class Looker implements AsyncDisposable {
+/** Lists the members. When the endpoint fails it asks another member, because the endpoint may be the member that leaves. */
+class MembersPoller implements AsyncDisposable {
   readonly #session: Session;
   readonly #others: readonly string[];
   #other: TaskMasterClient | undefined;
@@ -142,15 +149,15 @@ class Looker implements AsyncDisposable {
     this.#others = others.flatMap(({ alive, rpcAddress }) => (alive && rpcAddress !== undefined ? [rpcAddress] : []));
   }
 
-  /** @throws what the endpoint said, when the others do not answer either. */
+  /** @throws the error of the endpoint, when the other members do not answer either. */
   async members(): Promise<ClusterMembers> {
     const { client, signal, timeoutMs } = this.#session;
-    const timeout = Math.min(timeoutMs, LOOK_TIMEOUT_MS);
+    const timeout = Math.min(timeoutMs, POLL_TIMEOUT_MS);
     if (this.#other !== undefined) return this.#other.cluster.members({ signal, timeout });
     try {
       return await client.cluster.members({ signal, timeout });
     } catch (error) {
-      if (this.#others.length === 0 || !isTaskMasterError(error) || !mayPass(error)) throw error;
+      if (this.#others.length === 0 || !isTaskMasterError(error) || !isTemporary(error)) throw error;
       return await this.#throughOther(timeout).catch(() => {
         throw error;
       });
@@ -174,7 +181,7 @@ class Looker implements AsyncDisposable {
   }
 }
 
-/** Dead, with partitions to come: those of one that leaves may be among them. */
+/** A dead member that is to receive partitions, perhaps those of the leaving member. */
 const isAwaited = (member: ClusterMember): boolean =>
   member.role === 'node' &&
   member.state === 'active' &&
@@ -184,5 +191,5 @@ const isAwaited = (member: ClusterMember): boolean =>
 function leftOf({ held, total, waitsFor }: Drain): string {
   const left = `${count(held)} of ${countOf(total, 'partition')} left`;
   if (waitsFor.length === 0) return left;
-  return `${left}; waits for ${escapeControls(waitsFor.join(', '))} to be started, or given up`;
+  return `${left}; waits for ${escapeControls(waitsFor.join(', '))}: restart or remove it`;
 }

@@ -29,16 +29,18 @@ interface EnqueueFlags extends TaskFlags {
 
 const DEFAULT_BATCH = 1_000;
 const SHOWN_REFUSALS = 10;
-/** Without PIDs the order of arrival is the order of the queue, so that batches must not overtake each other. */
+/** Without PIDs the order of arrival is the order of the queue, so batches must not overtake each other. */
 const IN_FLIGHT = { none: 1, field: 8, column: 8 } as const;
 
 const notes = `
-One task is read from DATA, from --file, or from stdin (-, or neither given), byte for byte, at most 3 MiB.
+The payload is DATA, a file (--file) or stdin (-, or neither given). It is stored byte for byte and has at most 3 MiB.
 
-With --lines each line of the file or of stdin is a task; empty lines are left out. Lines are sent in batches: a batch is
-stored entirely or not at all, the whole file is not. It takes bounded memory, whatever the size. Without PIDs the tasks
-are queued in the order of the lines. With PIDs an interrupted run can simply be repeated, as what is there already
-collapses (what was completed in between is enqueued again); without, go on with --from-line.
+With --lines each line of the file or of stdin is a task. Empty lines are skipped. Lines are sent in batches. A batch is stored
+completely or not at all, but the file as a whole is not. Memory use does not depend on the size of the file. Without PIDs the
+tasks have the order of the lines.
+
+To continue an interrupted run with PIDs, repeat it: tasks that are already in the queue collapse, and tasks that were
+completed in between are enqueued again. Without PIDs use --from-line.
 
 Examples:
   $ taskmaster enqueue shop#mail '{"to":"ann@example.com"}'
@@ -52,29 +54,31 @@ export function addEnqueue(program: Command, runner: Runner): void {
   const command = program
     .command('enqueue')
     .summary('add a task, or each line of a file as a task')
-    .description('Adds a task to a queue, or each line of a file as a task. When it returns, they are on disk.')
+    .description(
+      'Adds a task to a queue, or each line of a file as a task. The tasks are on disk when the command ends.',
+    )
     .argument('<queue>', 'group#name, or a name in the default group', queueName)
     .argument('[data]', 'the payload; - reads it from stdin (default: stdin)')
     .option('-f, --file <path>', 'read the payload, or the lines, from a file; - is stdin')
-    .option('-p, --pid <pid>', 'priority and identity; lowest first (default: behind all others)', pid);
+    .option('-p, --pid <pid>', 'priority and identity of the task; lowest first (default: behind all others)', pid);
   addTaskFlags(command);
   command
     .option('--lines', 'each line is a task')
-    .option('--delimiter <text>', String.raw`what ends a line; \n \r \t \0 are escapes (default: \n)`, unescaped)
-    .option('--pid-field <name>', 'lines are JSON: the field that is the PID; a.b is a field of a field')
-    .option('--pid-column <n>', 'the column that is the PID, from 1', wholeNumber(1, 10_000))
-    .option('--separator <text>', String.raw`what separates columns (default: \t)`, unescaped)
+    .option('--delimiter <text>', String.raw`end of a line; \n \r \t \0 are escapes (default: \n)`, unescaped)
+    .option('--pid-field <name>', 'lines are JSON objects: the field with the PID; a.b is the field b of the field a')
+    .option('--pid-column <n>', 'column with the PID, from 1', wholeNumber(1, 10_000))
+    .option('--separator <text>', String.raw`separator of columns (default: \t)`, unescaped)
     .option(
       '--batch <n>',
-      `most lines in one batch (default: ${count(DEFAULT_BATCH)})`,
+      `largest number of lines in one batch (default: ${count(DEFAULT_BATCH)})`,
       wholeNumber(1, limits.updateItems),
     )
     .option(
       '--in-flight <n>',
-      'batches under way at once (default: 8; 1 without PIDs, to keep the order)',
+      'batches in flight at the same time (default: 8; 1 without PIDs, to keep the order)',
       wholeNumber(1, 64),
     )
-    .option('--from-line <n>', 'leave out the lines before this one (default: 1)', anyWholeNumber)
+    .option('--from-line <n>', 'first line to enqueue (default: 1)', anyWholeNumber)
     .addHelpText('after', notesOf(notes))
     .action((queue: string, data: string | undefined, flags: EnqueueFlags) => {
       assertConsistent(data, flags);
@@ -151,35 +155,36 @@ async function summarise(
   const parts = [`${count(report.created)} created`, `${count(report.collapsed)} collapsed`];
   if (report.replaced > 0) parts.push(`${count(report.replaced)} replaced`);
   if (report.leased > 0) parts.push(`${count(report.leased)} of these leased`);
-  if (report.empty > 0) parts.push(`${countOf(report.empty, 'empty line')} left out`);
+  if (report.empty > 0) parts.push(`${countOf(report.empty, 'empty line')} skipped`);
   await out.line(
     `${queue}: ${countOf(tasks, 'task')} (${parts.join(', ')}), ${bytes(report.bytes)} in ${duration(elapsedMs)} (${rate(tasks / seconds)}/s)`,
   );
 }
 
-/** Which lines are stored, which were refused, and how to go on. */
+/** Prints which lines are stored, which were refused, and how to continue. */
 async function explain(
   { out, err }: Session,
   report: LinesReport,
   pids: PidSource,
   flags: EnqueueFlags,
 ): Promise<void> {
-  if (out.json) return; // The summary says it in numbers.
+  // The JSON summary has it all.
+  if (out.json) return;
   const { storedThroughLine, unacknowledged, refused } = report;
   for (const { line, reason, pid: refusedPid } of refused.slice(0, SHOWN_REFUSALS)) {
     err.write(`Line ${count(line)}: ${reason} ${refusedPid}\n`);
   }
   if (refused.length > SHOWN_REFUSALS) err.write(`... and ${countOf(refused.length - SHOWN_REFUSALS, 'more line')}\n`);
   for (const { first, last, maybeStored } of unacknowledged) {
-    const how = maybeStored ? 'may be stored, no answer came' : 'are not stored';
+    const how = maybeStored ? 'may be stored: there was no answer' : 'are not stored';
     err.write(`Lines ${count(first)} to ${count(last)} ${how}.\n`);
   }
   const collapses = pids.kind !== 'none' && flags.mode !== 'fail';
-  const goOn = `--from-line ${storedThroughLine + 1}`;
+  const fromLine = `--from-line ${storedThroughLine + 1}`;
   err.write(
     collapses
-      ? `Run it again to go on: tasks that are there already collapse. Or go on with ${goOn}.\n`
-      : `All lines before ${count(storedThroughLine + 1)} are stored; go on with ${goOn}.\n`,
+      ? `Run the command again to continue: tasks that are already in the queue collapse. Or continue with ${fromLine}.\n`
+      : `All lines before ${count(storedThroughLine + 1)} are stored; continue with ${fromLine}.\n`,
   );
 }
 
@@ -192,7 +197,8 @@ function pidSource({ pidField, pidColumn, separator }: EnqueueFlags): PidSource 
 function assertConsistent(data: string | undefined, flags: EnqueueFlags): void {
   if (data !== undefined && flags.file !== undefined) throw new UsageError('give DATA or --file, not both');
   if (flags.lines) {
-    if (flags.pid !== undefined) throw new UsageError('--pid is for one task; lines take --pid-field or --pid-column');
+    if (flags.pid !== undefined)
+      throw new UsageError('--pid is for one task; use --pid-field or --pid-column with --lines');
     if (data !== undefined && data !== '-') throw new UsageError('--lines reads a --file or stdin, not DATA');
     if (flags.pidField !== undefined && flags.pidColumn !== undefined) {
       throw new UsageError('give --pid-field or --pid-column, not both');
@@ -212,7 +218,7 @@ function assertConsistent(data: string | undefined, flags: EnqueueFlags): void {
 const escaped: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '0': '\0', '\\': '\\' };
 
 function unescaped(text: string): Buffer {
-  if (text === '') throw new UsageError('a delimiter or separator is not empty');
+  if (text === '') throw new UsageError('a delimiter or separator must not be empty');
   return Buffer.from(
     text.replace(/\\([nrt0\\])/g, (_, letter: string) => escaped[letter] ?? letter),
     'utf8',

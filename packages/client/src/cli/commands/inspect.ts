@@ -14,7 +14,7 @@ import { type SeenTask, taskColumns, taskObject } from '../output/task-view.ts';
 import type { Runner, Session } from '../session.ts';
 
 const peekNotes = `
-Nothing is leased by looking. Exits with 4 when there is no such task.
+The command leases nothing. It exits with 4 if there is no such task.
 
 Examples:
   $ taskmaster peek shop#mail --data
@@ -22,7 +22,7 @@ Examples:
   $ taskmaster peek shop#mail --json --data | jq -r .data`;
 
 const getNotes = `
-Exits with 4 when one of the tasks is not in the queue.
+The command exits with 4 if one of the tasks is not in the queue.
 
 Examples:
   $ taskmaster get shop#mail order-17 order-18
@@ -44,34 +44,36 @@ export function addInspection(program: Command, runner: Runner): void {
   program
     .command('peek')
     .summary('show tasks without leasing them')
-    .description('Shows the tasks that would be leased next, or a sample of those that are leased or delayed.')
+    .description('Shows the tasks that would be leased next, or a sample of the leased or delayed tasks.')
     .argument('<queue>', 'group#name, or a name in the default group', queueName)
     .addOption(
-      new Option('--leased', 'leased tasks and who has them, those whose leases end first').conflicts('delayed'),
+      new Option('--leased', 'leased tasks and their workers; leases that end first come first').conflicts('delayed'),
     )
-    .option('--delayed', 'tasks hidden by a delay or a backoff, those that show first')
+    .option('--delayed', 'tasks hidden by a delay or a backoff; tasks available first come first')
     .addOption(
-      new Option('-n, --limit <n>', 'at most so many tasks').argParser(wholeNumber(1, limits.peekTasks)).default(10),
+      new Option('-n, --limit <n>', 'largest number of tasks').argParser(wholeNumber(1, limits.peekTasks)).default(10),
     )
-    .option('--data', 'show the payloads, too')
+    .option('--data', 'show the payloads too')
     .addHelpText('after', notesOf(peekNotes))
     .action((queue: string, flags: PeekFlags) => runner.connected((session) => peek(session, queue, flags), [queue]));
   program
     .command('get')
     .summary('show the state of tasks by their PIDs')
-    .description('Shows where tasks stand: available, leased by whom, delayed until when, or not in the queue.')
+    .description(
+      'Shows the state of tasks: available, leased (with the worker), delayed (with the remaining time) or not found.',
+    )
     .argument('<queue>', 'group#name, or a name in the default group', queueName)
     .argument('<pid...>', 'PIDs of the tasks')
-    .option('--data', 'show the payloads, too')
-    .option('--raw', 'write nothing but the payload of the one task, byte for byte')
+    .option('--data', 'show the payloads too')
+    .option('--raw', 'write only the payload of one task, byte for byte')
     .addHelpText('after', notesOf(getNotes))
     .action((queue: string, pids: readonly string[], flags: GetFlags) => {
-      if (flags.raw && pids.length > 1) throw new UsageError('--raw writes the payload of one task');
+      if (flags.raw && pids.length > 1) throw new UsageError('--raw writes the payload of one task; give one PID');
       return runner.connected((session) => get(session, queue, pids, flags), [queue]);
     });
 }
 
-/** PIDs in one request: the protocol allows 1,000, but not 1,000 of the longest ones. */
+/** PIDs in one request. The limit is 1,000, but 1,000 of the longest PIDs do not fit into a request. */
 const GET_PIDS = 500;
 
 async function peek(session: Session, name: string, flags: PeekFlags): Promise<ExitCode> {
@@ -110,7 +112,7 @@ async function get(session: Session, name: string, given: readonly string[], fla
   }
   if (missing === 0) return exitCodes.ok;
   if (flags.raw) {
-    throw new CommandFailedError('TASK_NOT_FOUND', `${queue.name} has no task of this PID`, {
+    throw new CommandFailedError('TASK_NOT_FOUND', `${queue.name} has no task with this PID`, {
       exitCode: exitCodes.nothing,
     });
   }
@@ -118,7 +120,7 @@ async function get(session: Session, name: string, given: readonly string[], fla
   return exitCodes.nothing;
 }
 
-/** The state of these tasks, in as many requests as their payloads need: a reply that would be too large is refused. */
+/** The state of these tasks. If the reply would be too large, the node refuses the request, and two requests replace it. */
 async function getTasks(queue: Queue<Uint8Array>, pids: readonly Pid[], options: GetOptions): Promise<SeenTask[]> {
   try {
     return await queue.get(pids, options);

@@ -13,18 +13,18 @@ import { UsageError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { countOf } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
-import { mayPass } from '../output/report-error.ts';
+import { isTemporary } from '../output/report-error.ts';
 import { tableOf } from '../output/table.ts';
 import { leasedColumns, leasedObject } from '../output/task-view.ts';
 import type { Runner, Session } from '../session.ts';
-import { silenceText, silentHolders } from '../silent-holder.ts';
+import { unreachableHolders, unreachableText } from '../unreachable-holder.ts';
 
 interface LeaseFlags {
   readonly max?: number;
-  readonly for: number;
+  readonly leaseDuration: number;
   readonly wait?: number;
   readonly maxPid?: Pid;
-  readonly worker?: string;
+  readonly workerLabel?: string;
   readonly raw?: true;
   readonly exec?: string;
   readonly concurrency?: number;
@@ -33,27 +33,27 @@ interface LeaseFlags {
 }
 
 const notes = `
-Tasks are taken from the first queue, then from the second, and so on, lowest PIDs first. Nobody else gets them until
-their leases end: complete, renew or release them with the token shown. Exits with 4 when there is no task.
+Tasks come from the first queue, then from the second, and so on, lowest PID first. No other worker gets them until their
+leases end. Complete, renew or release them with the lease tokens in the output. The command exits with 4 if there is no task.
 
---raw writes the payload alone, byte for byte, with a newline after each when --max is more than 1; which task it was is
-written to stderr as a line for complete --task.
+--raw writes only the payloads, byte for byte, with a newline after each payload if --max is more than 1. For each task stderr
+gets a line for complete --task.
 
---exec runs a shell command for each task, with the payload on its stdin and TASKMASTER_QUEUE,
-TASKMASTER_TASK_PID, TASKMASTER_TOKEN and TASKMASTER_ATTEMPT set. The lease is renewed while the command runs. The task is
-completed when it exits with 0, else released; when the lease is lost, the command is ended. Exits with 1 when a command
-failed.
+--exec runs a shell command for each task, with the payload on its stdin. The environment has TASKMASTER_QUEUE,
+TASKMASTER_PRIORITY_ID (the PID of the task), TASKMASTER_LEASE_TOKEN and TASKMASTER_ATTEMPT. The lease is renewed while the command runs. Exit
+code 0 completes the task, any other exit code releases it. If the lease is lost, the command is ended. taskmaster itself exits
+with 1 if a command failed.
 
 Examples:
-  $ taskmaster lease shop#mail --for 5m --wait 30s
+  $ taskmaster lease shop#mail --lease-duration 5m --wait 30s
   $ taskmaster lease shop#urgent shop#mail --max 10 --json > tasks.jsonl
   $ taskmaster lease shop#mail --raw > mail.json 2> task.jsonl && send mail.json && taskmaster complete --task task.jsonl
   $ taskmaster lease shop#mail --exec './send.sh' --follow --concurrency 4 --retry-after 1m`;
 
-/** A long poll of --follow: long enough to cost nothing, short enough for proxies between. */
+/** Wait of one long poll of --follow, in ms: long enough for few requests, short enough for load balancers on the way. */
 const FOLLOW_WAIT_MS = 30_000;
-/** Nobody waits longer for more than was leased already, in ms: nodes wait two seconds for each other. */
-const MORE_MS = 3_000;
+/** Timeout of further requests when some tasks are leased already, in ms. Nodes wait two seconds for each other. */
+const MORE_TIMEOUT_MS = 3_000;
 
 export function addLease(program: Command, runner: Runner): void {
   program
@@ -61,22 +61,22 @@ export function addLease(program: Command, runner: Runner): void {
     .summary('lease tasks, and show them or run a command for each')
     .description('Leases the first tasks of queues, and shows them or runs a command for each.')
     .argument('<queue...>', 'group#name, or a name in the default group; tasks of the first one first')
-    .option('-n, --max <n>', 'at most so many tasks (default: 1)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
+    .option('-n, --max <n>', 'largest number of tasks (default: 1)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
     .addOption(
-      new Option('--for <duration>', 'how long the leases last')
+      new Option('--lease-duration <duration>', 'how long the leases last')
         .argParser(lengthOfTime)
-        .default(limits.defaultLeaseMs, '30s'),
+        .default(limits.defaultLeaseDurationMs, '30s'),
     )
-    .option('--wait <duration>', 'wait for a task for so long when there is none (default: not at all)', lengthOfTime)
-    .option('--max-pid <pid>', 'only tasks with a PID up to this one', pid)
-    .option('--worker <name>', 'what this worker calls itself, shown by peek (default: taskmaster@host:process)')
-    .option('--raw', 'write nothing but the payloads, byte for byte')
-    .option('--exec <command>', 'run a shell command for each task: complete it on exit 0, else release it')
-    .option('--concurrency <n>', 'with --exec: commands at once (default: 1)', wholeNumber(1, 1_000))
-    .option('--follow', 'with --exec: go on until Ctrl-C, waiting for tasks')
+    .option('--wait <duration>', 'how long to wait if there is no task (default: not at all)', lengthOfTime)
+    .option('--max-pid <pid>', 'only tasks with a PID up to this one, inclusive', pid)
+    .option('--worker-label <label>', 'label of this worker, shown by peek (default: taskmaster@host:process)')
+    .option('--raw', 'write only the payloads, byte for byte')
+    .option('--exec <command>', 'run a shell command for each task; exit code 0 completes the task, others release it')
+    .option('--concurrency <n>', 'with --exec: commands at the same time (default: 1)', wholeNumber(1, 1_000))
+    .option('--follow', 'with --exec: wait for more tasks until Ctrl-C')
     .option(
       '--retry-after <duration>',
-      'with --exec: hide a failed task for so long (default: as its retry policy says)',
+      'with --exec: delay of a failed task (default: as its retry policy says)',
       lengthOfTime,
     )
     .addHelpText('after', notesOf(notes))
@@ -95,12 +95,12 @@ async function showTasks(session: Session, queues: readonly string[], flags: Lea
   for (;;) {
     let tasks: LeasedTask<Uint8Array>[];
     try {
-      // Replies are bounded in bytes, so what fits into one may be less than what is there.
+      // The size of a reply is limited, so it may have fewer tasks than there are.
       tasks = await leaseOnce(session, queues, flags, Math.min(max - leased, limits.leaseTasks), leased === 0);
     } catch (error) {
-      // What is leased is leased, and its time runs.
-      if (leased === 0 || session.signal.aborted || !isTaskMasterError(error) || !mayPass(error)) throw error;
-      await tellMissed(session, error, queues);
+      // Keep the tasks that are leased: their leases are running.
+      if (leased === 0 || session.signal.aborted || !isTaskMasterError(error) || !isTemporary(error)) throw error;
+      await reportMissed(session, error, queues);
       break;
     }
     if (tasks.length === 0) break;
@@ -112,11 +112,15 @@ async function showTasks(session: Session, queues: readonly string[], flags: Lea
   return leased === 0 ? exitCodes.nothing : exitCodes.ok;
 }
 
-/** Some of the queues could not be asked, after others were. */
-async function tellMissed({ client, err }: Session, error: TaskMasterError, queues: readonly string[]): Promise<void> {
-  const holders = await silentHolders(client, error, queues);
-  const why = holders.length > 0 ? silenceText(holders) : `${error.reason}: ${escapeControls(error.message)}`;
-  err.write(`not all queues could be asked for more: ${why}\n`);
+/** Says that some of the queues could not be asked. */
+async function reportMissed(
+  { client, err }: Session,
+  error: TaskMasterError,
+  queues: readonly string[],
+): Promise<void> {
+  const holders = await unreachableHolders(client, error, queues);
+  const why = holders.length > 0 ? unreachableText(holders) : `${error.reason}: ${escapeControls(error.message)}`;
+  err.write(`some queues could not be asked for tasks: ${why}\n`);
 }
 
 async function print(
@@ -130,7 +134,7 @@ async function print(
       await out.write(task.bytes);
       if (max > 1) await out.line();
       const { queue, pid: leasedPid, leaseToken } = task;
-      err.write(`${JSON.stringify({ queue, pid: pidText(leasedPid), token: leaseToken })}\n`);
+      err.write(`${JSON.stringify({ queue, pid: pidText(leasedPid), leaseToken })}\n`);
     }
   } else if (out.json) {
     for (const task of tasks) await out.object(leasedObject(task));
@@ -143,7 +147,7 @@ async function runCommands(session: Session, queues: readonly string[], flags: L
   const { out, err, signal } = session;
   const loop = new ExecLoop(session, {
     command: flags.exec ?? '',
-    leaseMs: flags.for,
+    leaseDurationMs: flags.leaseDuration,
     retryAfterMs: flags.retryAfter,
     lease: async () => (await leaseOnce(session, queues, flags, 1, true))[0],
     maxTasks: flags.follow ? Number.POSITIVE_INFINITY : (flags.max ?? 1),
@@ -167,12 +171,12 @@ function leaseOnce(
   const wait = flags.wait ?? (flags.follow ? FOLLOW_WAIT_MS : 0);
   const options: LeaseOptions = {
     max,
-    leaseDuration: flags.for,
+    leaseDuration: flags.leaseDuration,
     wait: isFirst ? wait : 0,
     maxPid: flags.maxPid,
-    workerLabel: flags.worker ?? `taskmaster@${hostname()}:${process.pid}`,
+    workerLabel: flags.workerLabel ?? `taskmaster@${hostname()}:${process.pid}`,
     signal,
-    timeout: isFirst ? timeoutMs : Math.min(timeoutMs, MORE_MS),
+    timeout: isFirst ? timeoutMs : Math.min(timeoutMs, MORE_TIMEOUT_MS),
   };
   return client.lease({ queues: names.map((name) => client.queue(name, { codec: bytesCodec })), ...options });
 }
@@ -180,8 +184,8 @@ function leaseOnce(
 function assertConsistent(queues: readonly string[], flags: LeaseFlags): void {
   if (new Set(queues).size < queues.length) throw new UsageError('a queue is named twice');
   if (flags.raw && flags.exec !== undefined) throw new UsageError('give --raw or --exec, not both');
-  if (flags.for < 1) throw new UsageError('--for: a lease lasts at least 1ms');
-  if (flags.follow && flags.max !== undefined) throw new UsageError('--follow has no end, --max has one');
+  if (flags.leaseDuration < 1) throw new UsageError('--lease-duration: a lease lasts at least 1ms');
+  if (flags.follow && flags.max !== undefined) throw new UsageError('give --follow or --max, not both');
   if (flags.exec !== undefined) return;
   if (flags.concurrency !== undefined) throw new UsageError('--concurrency goes with --exec');
   if (flags.follow) throw new UsageError('--follow goes with --exec');

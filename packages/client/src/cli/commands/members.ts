@@ -12,9 +12,9 @@ import { addDrain } from './drain-member.ts';
 import { addRemoval } from './remove-member.ts';
 
 const columnNotes = `
-HELD is how many partitions a node has, WANTED how many it should have: partitions are on their way while the two differ. A
-node that is not ALIVE keeps what it holds, and whoever needs that waits for it. A suspect one has just not answered.
-Proxies hold nothing and are listed while they run.`;
+HELD is the number of partitions that a node holds, WANTED the number that it should hold. While the two differ, partitions
+move. A node that is not ALIVE keeps its partitions, and calls for them wait for it. A suspect node did not answer just now.
+Proxies hold no partitions and are listed while they run.`;
 
 const examples = `
 Examples:
@@ -30,19 +30,19 @@ interface ListFlags {
 export function addMembers(program: Command, runner: Runner): void {
   const members = program
     .command('members')
-    .summary('show who belongs to the cluster; have members leave')
-    .description('Shows who belongs to the cluster, has members leave it, gives up those that will not come back.')
+    .summary('list, drain and remove members of the cluster')
+    .description('Lists the members of the cluster, drains a member, or removes members that will not come back.')
     .helpCommand(false)
     .addHelpText(
       'after',
-      notesOf(`Without a command it lists the members, and takes the options of list.\n${examples}`),
+      notesOf(`Without a subcommand it lists the members and has the options of list.\n${examples}`),
     );
   members
     .command('list', { isDefault: true })
-    .summary('list members and proxies (this is what members alone does)')
-    .description('Lists the members of the cluster, then the proxies that are there now.')
-    .argument('[name...]', 'only these; default: all')
-    .option('-a, --all', 'also those that have left')
+    .summary('list members and proxies (the default)')
+    .description('Lists the members of the cluster, then the running proxies.')
+    .argument('[name...]', 'names of members (default: all)')
+    .option('-a, --all', 'also members that have left')
     .addHelpText('after', notesOf(`${columnNotes}\n${examples}`))
     .action((names: readonly string[], flags: ListFlags) =>
       runner.connected((session) => listMembers(session, names, flags)),
@@ -56,7 +56,7 @@ async function listMembers(session: Session, names: readonly string[], { all }: 
   const { members } = await client.cluster.members({ signal });
   for (const name of names) {
     if (members.some((member) => member.name === name)) continue;
-    const hint = '`taskmaster members --all` shows all there are';
+    const hint = '`taskmaster members --all` lists all members';
     throw new CommandFailedError('UNKNOWN_MEMBER', `no member is named ${name}`, { hint });
   }
   const shown = members.filter((member) =>
@@ -68,19 +68,17 @@ async function listMembers(session: Session, names: readonly string[], { all }: 
     const nodes = shown.filter((member) => member.role === 'node').filter((node) => !hasLeft(node));
     await out.line(tableOf(shown, memberColumns, out.stream, { footer: membersRow(nodes) }));
   }
-  tellMissed(err, shown);
+  reportMissed(err, shown);
   return exitCodes.ok;
 }
 
-/** What does not go away by itself. */
-function tellMissed(err: Session['err'], members: readonly ClusterMember[]): void {
+/** Says which nodes do not answer, and what an operator can do. */
+function reportMissed(err: Session['err'], members: readonly ClusterMember[]): void {
   for (const member of members) {
     if (member.role !== 'node' || hasLeft(member) || member.alive) continue;
     const name = escapeControls(member.name);
     const held = countOf(member.partitionsHeld, 'partition');
-    err.write(
-      `${name} does not answer; ${held} wait for it. Start it again, or \`taskmaster members remove ${name}\`\n`,
-    );
+    err.write(`${name} does not answer; ${held} wait for it. Restart it, or \`taskmaster members remove ${name}\`\n`);
   }
 }
 

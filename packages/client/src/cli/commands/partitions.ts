@@ -16,12 +16,17 @@ import { tableOf } from '../output/table.ts';
 import type { Runner, Session } from '../session.ts';
 
 const notes = `
-Alone it shows how many partitions each node holds and in which state, then each one that moves or does not stand as it
-should. With --json it always shows each, unless --summary is given.
+Without options it shows the number of partitions by node and state, then the partitions that move or wait to move. With --json
+it shows each partition, unless --summary is given.
 
-A serving partition is served, a moving one too while it is sent to another node; callers of a frozen one wait for the
-moment of its hand-over. Of an unresolved one the new holder has not said yet whether it took it. The holder of an
-unreachable one does not answer: QUEUES and TASKS are what it last said. EPOCH counts the changes of the holder.
+States:
+  serving      the holder serves the partition
+  moving       the holder serves the partition and sends it to another node
+  frozen       calls wait for a moment, until the new holder serves the partition
+  unresolved   the new holder has not confirmed yet that it has the partition
+  unreachable  the holder does not answer; QUEUES and TASKS are its last report
+
+EPOCH counts the changes of the holder.
 
 Examples:
   $ taskmaster partitions
@@ -35,18 +40,18 @@ interface PartitionFlags {
   readonly all?: true;
 }
 
-/** As many as are shown one by one without being asked for. */
-const SHOWN_UNASKED = 20;
+/** Partitions that move or wait to move, below the summary. More are shown only while more than these move. */
+const SHOWN_MOVING = 20;
 
 export function addPartitions(program: Command, runner: Runner): void {
   program
     .command('partitions')
-    .summary('show which node holds which part of the groups')
-    .description('Shows which node holds which of the partitions, into which the groups of all queues are divided.')
-    .option('-a, --all', 'each partition')
-    .option('--holder <name>', 'each partition that this node holds')
-    .option('--moving', 'each partition that moves, or is to move, to another node')
-    .addOption(new Option('--summary', 'only how many each node holds').conflicts('all'))
+    .summary('show which node holds each partition')
+    .description('Shows which node holds each partition. Each group of queues belongs to one partition.')
+    .option('-a, --all', 'show each partition')
+    .option('--holder <name>', 'show each partition of this node')
+    .option('--moving', 'show each partition that moves or waits to move')
+    .addOption(new Option('--summary', 'show only the number of partitions by node and state').conflicts('all'))
     .addHelpText('after', notesOf(notes))
     .action((flags: PartitionFlags) => runner.connected((session) => showPartitions(session, flags)));
 }
@@ -69,30 +74,30 @@ async function showPartitions({ client, out, err, signal }: Session, flags: Part
   } else {
     const groups = holderGroups(chosen);
     await out.line(tableOf(groups, groupColumns, out.stream, { footer: groupsRow(groups) }));
-    if (!summary) await showUnsettled({ out, err }, chosen);
+    if (!summary) await showMoving({ out, err }, chosen);
   }
   if (unreachable.length > 0) {
     const names = escapeControls(unreachable.join(', '));
     err.write(
-      `${names} did not answer: what is shown of ${unreachable.length === 1 ? 'it' : 'them'} is what was last heard\n`,
+      `${names} did not answer; QUEUES and TASKS are from ${unreachable.length === 1 ? 'its last report' : 'their last reports'}\n`,
     );
   }
   return exitCodes.ok;
 }
 
-/** Below the summary. Of a node that is gone all are unreachable: the summary says that better. */
-async function showUnsettled(
+/** Shows partitions that move or wait to move. Unreachable partitions are only in the summary. */
+async function showMoving(
   { out, err }: Pick<Session, 'out' | 'err'>,
   partitions: readonly ClusterPartition[],
 ): Promise<void> {
   const moving = partitions.filter((partition) => isMoving(partition) && partition.state !== 'unreachable');
   if (moving.length === 0) return;
-  // Those under way before those that wait their turn.
+  // Partitions that move come before partitions that wait.
   const underWay = moving.filter(({ state }) => state !== 'serving');
   const waiting = moving.filter(({ state }) => state === 'serving');
-  const shown = [...underWay, ...waiting].slice(0, Math.max(SHOWN_UNASKED, underWay.length));
+  const shown = [...underWay, ...waiting].slice(0, Math.max(SHOWN_MOVING, underWay.length));
   await out.line();
   await out.line(tableOf(shown, partitionColumns, out.stream));
   const hidden = moving.length - shown.length;
-  if (hidden > 0) err.write(`${hidden} more wait to be moved; --moving shows them\n`);
+  if (hidden > 0) err.write(`${hidden} more wait to move; --moving shows them\n`);
 }

@@ -11,8 +11,9 @@ import { tableOf } from '../output/table.ts';
 import type { Runner, Session } from '../session.ts';
 
 const columnNotes = `
-AVAILABLE tasks can be leased now, LEASED ones are with workers, DELAYED ones are hidden by a delay or a backoff,
-COMPLETED counts since the queue came into being. Rates are per second over about a minute.`;
+AVAILABLE tasks can be leased now. LEASED tasks are with workers. DELAYED tasks are hidden by a delay or a backoff. COMPLETED
+counts since the queue began. Rates are per second, averaged over about a minute. MEAN LEASE is the mean time from lease to
+completion. OLDEST is the age of the oldest task that is not delayed.`;
 
 const queuesNotes = `${columnNotes}
 
@@ -30,23 +31,23 @@ Examples:
   $ taskmaster stats --group shop --json | jq .available
   $ taskmaster stats`;
 
-/** Rows of one table; more of them are a second table without a header, so that memory stays bounded. */
+/** Rows of one table. Further rows are a new table without a header, so that memory is bounded. */
 const TABLE_ROWS = 1_000;
 
 export function addQueues(program: Command, runner: Runner): void {
   const queues = program
     .command('queues')
     .summary('list the queues that hold tasks')
-    .description('Lists the queues that hold tasks, by name, with their statistics. All conditions given must hold.');
+    .description('Lists the queues that hold tasks, by name, with their statistics. A queue must match all filters.');
   addFilterFlags(queues);
   queues
     .addHelpText('after', notesOf(queuesNotes))
     .action((flags: FilterFlags) => runner.connected((session) => listQueues(session, flags)));
   const stats = program
     .command('stats')
-    .summary('show statistics of queues, and their sums')
-    .description('Shows statistics of the queues named, of those that fit the conditions, or of all, and their sums.')
-    .argument('[queue...]', 'queues; one without tasks has zeros');
+    .summary('show statistics of queues and their sums')
+    .description('Shows statistics and sums of the named queues, of queues that match filters, or of all queues.')
+    .argument('[queue...]', 'names of queues; a queue without tasks has zeros');
   addFilterFlags(stats);
   stats.addHelpText('after', notesOf(statsNotes)).action((names: readonly string[], flags: FilterFlags) => {
     const choice = queueChoice(names, flags);
@@ -54,7 +55,7 @@ export function addQueues(program: Command, runner: Runner): void {
   });
 }
 
-/** Queues by their names or by what they are like. @throws UsageError when both are given. */
+/** Queues by name or by filter. @throws UsageError when both are given. */
 export function queueChoice(names: readonly string[], flags: FilterFlags): StatsOptions {
   assertNamesOrFilter(names, flags);
   return names.length > 0 ? { queues: names.map(queueName) } : { filter: filterOf(flags) };
@@ -83,13 +84,13 @@ async function listQueues({ client, out, err, signal }: Session, flags: FilterFl
   }
   if (rows.length > 0) await print();
   if (listed === 0 && !out.json) err.write('no queues\n');
-  tellMissing(err, [...missing.values()]);
+  reportMissing(err, [...missing.values()]);
   return exitCodes.ok;
 }
 
 async function showStats({ client, out, err, signal }: Session, choice: StatsOptions): Promise<ExitCode> {
   const { queues, totals, unreachable } = await client.stats({ ...choice, signal });
-  tellMissing(err, unreachable);
+  reportMissing(err, unreachable);
   if (out.json) {
     for (const queue of queues) await out.object(statsObject(queue));
     await out.object({ totals });
@@ -102,8 +103,8 @@ async function showStats({ client, out, err, signal }: Session, choice: StatsOpt
   return exitCodes.ok;
 }
 
-/** What is shown is not all there is; programs are told so as well, where it does not disturb what they read. */
-function tellMissing(err: Session['err'], nodes: readonly UnreachableNode[]): void {
+/** Says which nodes did not answer, on stderr also with --json. Their queues are missing in the output. */
+function reportMissing(err: Session['err'], nodes: readonly UnreachableNode[]): void {
   if (nodes.length === 0) return;
   const names = nodes.map(({ name, address }) => `${name} (${address})`).join(', ');
   err.write(`queues of ${names} are missing: ${nodes.length === 1 ? 'it did' : 'they did'} not answer\n`);

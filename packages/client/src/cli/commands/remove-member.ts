@@ -12,13 +12,17 @@ import { tableOf } from '../output/table.ts';
 import type { Runner, Session } from '../session.ts';
 
 const notes = `
-For members whose disks are gone: what only they held is lost, their partitions begin anew, empty, with the others, some
-seconds later; it waits for that. They are refused if they ever come back. They must be stopped: one that runs, cut off from the others, serves on until it
-hears of it, and what it acknowledges meanwhile is lost. A member that only stopped loses nothing: start
-it again. One that runs is drained instead. All other members must answer: name all that are lost at once.
+Remove members whose disks are lost. The tasks that only they held are lost. After some seconds their partitions begin anew,
+empty, on other members; the command waits for that. A removed member is refused if it
+comes back.
 
-Without --accept-loss it says what would be lost, changes nothing, and exits with 1. Asks first on a terminal; elsewhere
---yes is needed.
+If the disk is not lost, restart the member instead: nothing is lost. Drain a member that runs.
+
+Stop the members first. A member that still runs, cut off from the others, goes on serving until it learns of its removal, and
+changes that it acknowledges then are lost. All other members must answer, so name all lost members together.
+
+Without --accept-loss the command reports what would be lost, changes nothing and exits with 1. With it the command asks for
+confirmation on a terminal; elsewhere it needs --yes.
 
 Examples:
   $ taskmaster members remove node-b
@@ -33,15 +37,17 @@ interface RemoveFlags {
 export function addRemoval(members: Command, runner: Runner): void {
   members
     .command('remove')
-    .summary('give up members that will not come back')
-    .description('Gives up members that will not come back, all or none, and whatever only they held.')
-    .argument('<name...>', 'of the members')
-    .option('--accept-loss', 'what only they held is lost')
-    .option('-y, --yes', 'do not ask')
+    .summary('remove members that will not come back')
+    .description(
+      'Removes members that will not come back, all of them or none. The tasks that only they held are lost.',
+    )
+    .argument('<name...>', 'names of the members')
+    .option('--accept-loss', 'accept that the tasks that only they held are lost')
+    .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', notesOf(notes))
     .action((given: readonly string[], { acceptLoss, yes = false }: RemoveFlags) => {
       const names = [...new Set(given)];
-      if (acceptLoss) assertCanAsk(runner.shell, yes, `gives ${names.join(', ')} up`);
+      if (acceptLoss) assertCanAsk(runner.shell, yes, `removes ${names.join(', ')}`);
       return runner.connected((session) => (acceptLoss ? remove(session, names, yes) : report(session, names)));
     });
 }
@@ -51,7 +57,7 @@ async function report({ client, out, signal }: Session, names: readonly string[]
   if (out.json) await out.object(removalObject(names, outcome));
   else await out.line(reportText(names, outcome, out.stream));
   throw new CommandFailedError('LOSS_NOT_ACCEPTED', 'nothing was changed', {
-    hint: `to give ${names.join(', ')} up for good: taskmaster members remove ${names.join(' ')} --accept-loss`,
+    hint: `to remove ${names.join(', ')} for good: taskmaster members remove ${names.join(' ')} --accept-loss`,
   });
 }
 
@@ -61,7 +67,7 @@ async function remove(session: Session, names: readonly string[], yes: boolean):
   if (!out.json) {
     const planned = await client.cluster.remove(names, { signal });
     await out.line(reportText(names, planned, out.stream));
-    if (!yes && !(await isConfirmed(session, `Give ${shown} up, and lose ${lossText(planned.lost)}?`))) {
+    if (!yes && !(await isConfirmed(session, `Remove ${shown} and lose ${lossText(planned.lost)}?`))) {
       err.write('Nothing was changed.\n');
       return exitCodes.failed;
     }
@@ -71,23 +77,23 @@ async function remove(session: Session, names: readonly string[], yes: boolean):
     await out.object(removalObject(names, outcome));
   } else {
     const takenBack = outcome.takenBackBy.length === 0 ? '' : `; ${takenBackText(outcome.takenBackBy)}`;
-    await out.line(`${shown}: given up; lost: ${lossText(outcome.lost)}${takenBack}`);
+    await out.line(`${shown}: removed; lost: ${lossText(outcome.lost)}${takenBack}`);
   }
   if (!outcome.claimed) {
     const partitions = `${countOf(outcome.lost.length, 'partition')} will be served again`;
-    err.write(`${partitions} once all members that are left have answered; \`taskmaster partitions\` shows it\n`);
+    err.write(`${partitions} when all remaining members have answered; \`taskmaster partitions\` shows it\n`);
   }
   return exitCodes.ok;
 }
 
-/** Takes some seconds, in which what is lost begins anew. */
+/** Removes the members. It takes some seconds until other members serve the lost partitions. */
 async function removing({ client, out, err, signal }: Session, names: readonly string[]): Promise<RemoveOutcome> {
-  const line = `${escapeControls(names.join(', '))}: being given up, until others serve what is lost`;
+  const line = `${escapeControls(names.join(', '))}: removing, until other members serve the lost partitions`;
   using _progress = out.json ? undefined : new Progress({ stream: err, line: () => line });
   return await client.cluster.remove(names, { acceptLoss: true, signal });
 }
 
-/** What would be lost: in all, and by partition where there is anything to lose. */
+/** The loss as a sum, and for each partition that is not empty. */
 function reportText(
   names: readonly string[],
   { lost, takenBackBy }: RemoveOutcome,
@@ -95,7 +101,7 @@ function reportText(
 ): string {
   const isOne = names.length === 1;
   const holds = isOne ? 'it holds' : 'they hold';
-  const lines = [`${escapeControls(names.join(', '))}: only ${holds} ${lossText(lost)}, as last heard of`];
+  const lines = [`${escapeControls(names.join(', '))}: only ${holds} ${lossText(lost)}, by the last report`];
   const full = lost.filter(({ counted }) => counted === undefined || counted.tasks > 0 || counted.queues > 0);
   const columns = isOne ? lossColumns : [...lossColumns, lossMemberColumn];
   if (full.length > 0) lines.push(tableOf(full, columns, stream));
@@ -106,11 +112,11 @@ function reportText(
   const they = isOne ? 'it' : 'they';
   const acknowledge = isOne ? 'acknowledges' : 'acknowledge';
   lines.push(
-    `Make sure that ${escapeControls(names.join(', '))} ${are} stopped: what ${they} still ${acknowledge} is lost.`,
+    `Make sure that ${escapeControls(names.join(', '))} ${are} stopped: changes that ${they} still ${acknowledge} are lost.`,
   );
   return lines.join('\n');
 }
 
 function takenBackText(names: readonly string[]): string {
-  return `not lost, since ${escapeControls(names.join(', '))} still ${names.length === 1 ? 'has' : 'have'} it: what was on its way there`;
+  return `not lost: partitions that were moving there, because ${escapeControls(names.join(', '))} still ${names.length === 1 ? 'has' : 'have'} them`;
 }

@@ -19,7 +19,8 @@ interface NewTaskFlag {
 }
 
 interface SettleFlags {
-  readonly token?: number;
+  readonly leaseToken?: number;
+  readonly force?: true;
   readonly task?: string;
   readonly atomic?: true;
 }
@@ -30,57 +31,62 @@ interface CompleteFlags extends SettleFlags {
 }
 
 interface RenewFlags extends SettleFlags {
-  readonly for: number;
+  readonly leaseDuration: number;
 }
 
 interface ReleaseFlags extends SettleFlags {
   readonly delay?: number;
-  readonly refund?: true;
+  readonly refundAttempt?: true;
 }
 
 const taskNotes = `
---task reads the lines that \`taskmaster lease --json\` printed, from a file or from stdin (-). Each task is a change of its
-own, and those that are refused do not stop the others; with --atomic all of them are one change.`;
+The lease token proves that you have the task: \`taskmaster lease\` shows it. Without a token the command needs --force, and
+then it also changes a task that another worker has leased.
+
+--task reads the lines that \`taskmaster lease --json\` prints, lease tokens included, from a file or from stdin (-). Each task
+is an update of its own, and a refused task does not stop the others. With --atomic all tasks are one update.`;
 
 const completeNotes = `${taskNotes}
 
-With --token the task is removed only while that lease is current, or when nobody has leased the task since; without,
-whoever has it. What --enqueue and --move add comes into being with the completion, or not at all; its queue must be of
-the same group.
+With --lease-token the task is removed only while that lease is current, or if no worker has leased the task since. With
+--force it is always removed. Tasks of --enqueue and --move are added together with the completion, or not at all. Their
+queues must be of the same group.
 
 Examples:
-  $ taskmaster complete shop#mail order-17 --token 3
-  $ taskmaster complete shop#mail order-17 --token 3 --enqueue shop#invoice='{"order":17}'
+  $ taskmaster complete shop#mail order-17 --lease-token 3
+  $ taskmaster complete shop#mail order-17 --lease-token 3 --enqueue shop#invoice='{"order":17}'
   $ taskmaster lease shop#mail --max 10 --json > tasks.jsonl && send-all < tasks.jsonl \\
       && taskmaster complete --task tasks.jsonl
-  $ taskmaster lease shop#mail.dead --max 1000 --json | taskmaster complete --task - --move shop#mail`;
+  $ taskmaster lease shop#mail.dead --max 1000 --json | taskmaster complete --task - --move shop#mail
+  $ taskmaster complete shop#mail order-17 --force`;
 
 const renewNotes = `${taskNotes}
 
 Examples:
-  $ taskmaster renew shop#mail order-17 --token 3 --for 5m`;
+  $ taskmaster renew shop#mail order-17 --lease-token 3 --lease-duration 5m`;
 
 const releaseNotes = `${taskNotes}
 
-Without --delay the task is hidden as its retry policy says; without a policy, or with --refund, it is available at once.
+Without --delay the retry policy of the task says how long it is hidden. A task without a policy, or with --refund-attempt, is
+available at once.
 
 Examples:
-  $ taskmaster release shop#mail order-17 --token 3
-  $ taskmaster lease shop#mail --max 100 --json | taskmaster release --task - --refund`;
+  $ taskmaster release shop#mail order-17 --lease-token 3
+  $ taskmaster lease shop#mail --max 100 --json | taskmaster release --task - --refund-attempt`;
 
 export function addSettling(program: Command, runner: Runner): void {
   const complete = program
     .command('complete')
-    .summary('remove tasks that are done, and add what comes next')
-    .description('Removes tasks because they are done, and adds what comes next, atomically.');
+    .summary('remove tasks that are done, and add follow-up tasks')
+    .description('Removes tasks that are done, and adds follow-up tasks, atomically.');
   addTaskChoice(complete);
   complete
     .addOption(
-      new Option('--enqueue <queue=data>', 'add a task with the completion; may be given several times')
+      new Option('--enqueue <queue=data>', 'add a task with the completion; can be given several times')
         .argParser(collectNewTasks)
         .default([], 'none'),
     )
-    .option('--move <queue>', 'add the task itself to that queue, PID and data as they are', queueName)
+    .option('--move <queue>', 'add the task to this queue, with the same PID and data', queueName)
     .addHelpText('after', notesOf(completeNotes))
     .action(
       action<CompleteFlags>(runner, (session, flags) => ({
@@ -99,38 +105,40 @@ export function addSettling(program: Command, runner: Runner): void {
     );
   const renew = program
     .command('renew')
-    .summary('make leases last longer')
-    .description('Makes leases last so long from now. A lease that has ended is refused.');
+    .summary('extend leases')
+    .description('Extends leases, counted from now. A lease that has ended is refused.');
   addTaskChoice(renew);
   renew
     .addOption(
-      new Option('--for <duration>', 'how long from now').argParser(lengthOfTime).default(limits.defaultLeaseMs, '30s'),
+      new Option('--lease-duration <duration>', 'how long the leases last from now')
+        .argParser(lengthOfTime)
+        .default(limits.defaultLeaseDurationMs, '30s'),
     )
     .addHelpText('after', notesOf(renewNotes))
     .action(
       action<RenewFlags>(runner, (_session, flags) => {
-        if (flags.for < 1) throw new UsageError('--for: a lease lasts at least 1ms');
+        if (flags.leaseDuration < 1) throw new UsageError('--lease-duration: a lease lasts at least 1ms');
         return {
           done: 'renewed',
-          add: (update, ref) => update.renew(ref, flags.for),
+          add: (update, ref) => update.renew(ref, flags.leaseDuration),
           describe: ({ renewed: [until] }) => ({ leaseUntil: until?.toISOString() }),
-          note: () => `for ${duration(flags.for)}`,
+          note: () => `for ${duration(flags.leaseDuration)}`,
         };
       }),
     );
   const release = program
     .command('release')
-    .summary('give leased tasks back before their leases end')
-    .description('Gives leased tasks back before their leases end, to be leased by others.');
+    .summary('release tasks before their leases end')
+    .description('Releases tasks before their leases end, so that other workers can lease them.');
   addTaskChoice(release);
   release
-    .option('--delay <duration>', 'keep the tasks hidden for so long', lengthOfTime)
-    .option('--refund', 'the attempt does not count: nobody worked on the task')
+    .option('--delay <duration>', 'hide the tasks for this time', lengthOfTime)
+    .option('--refund-attempt', 'do not count the attempt: the work did not begin')
     .addHelpText('after', notesOf(releaseNotes))
     .action(
       action<ReleaseFlags>(runner, (_session, flags) => ({
         done: 'released',
-        add: (update, ref) => update.release(ref, { delay: flags.delay, refundAttempt: flags.refund }),
+        add: (update, ref) => update.release(ref, { delay: flags.delay, refundAttempt: flags.refundAttempt }),
         describe: ({ released: [outcome] }) => ({
           hiddenUntil: outcome?.hiddenUntil?.toISOString(),
           deadLetterQueue: outcome?.deadLetterQueue,
@@ -144,15 +152,22 @@ function addTaskChoice(command: Command): void {
   command
     .argument('[queue]', 'group#name, or a name in the default group', queueName)
     .argument('[pid...]', 'PIDs of the tasks')
-    .option('-t, --token <n>', 'the token of the lease, as `taskmaster lease` shows it', leaseToken)
-    .option('--task <file>', 'read the tasks from a file, or from stdin (-), as `lease --json` prints them')
-    .option('--atomic', 'all tasks in one change, or none; they must be of one group');
+    .option('-t, --lease-token <n>', 'the lease token of the task, as `taskmaster lease` shows it', leaseToken)
+    .option('--force', 'without a lease token: also if another worker has leased the task')
+    .option('--task <file>', 'read the tasks from a file or from stdin (-), as `lease --json` prints them')
+    .option('--atomic', 'all tasks in one update: all or none; they must be of one group');
 }
 
-/** An action of commander: checks how the tasks are named, then settles them. */
+/** The action of a command: checks how the tasks are named, then settles them. */
 function action<Flags extends SettleFlags>(runner: Runner, make: (session: Session, flags: Flags) => Settling) {
   return (queue: string | undefined, pids: readonly string[], flags: Flags): Promise<void> => {
-    const source: RefSource = { queue, pids, token: flags.token, file: flags.task };
+    const source: RefSource = {
+      queue,
+      pids,
+      leaseToken: flags.leaseToken,
+      force: flags.force ?? false,
+      file: flags.task,
+    };
     assertRefSource(source);
     const isAtomic = flags.atomic ?? false;
     return runner.connected(
@@ -166,7 +181,7 @@ function nextTasks(client: TaskMasterClient, ref: TaskRef, { enqueue, move }: Co
   const next = enqueue.map(({ queue, data }) => client.queue(queue, { codec: bytesCodec }).task(data));
   if (move === undefined) return next;
   if (ref.data === undefined) {
-    throw new UsageError('--move needs the data of the task: use --task with what `lease --json` printed');
+    throw new UsageError('--move needs the data of the task: use --task with the output of `lease --json`');
   }
   return [...next, client.queue(move, { codec: bytesCodec }).task(ref.data, { pid: ref.pid })];
 }
@@ -181,7 +196,7 @@ function collectNewTasks(text: string, before: readonly NewTaskFlag[]): readonly
 }
 
 function releaseNote(outcome: UpdateOutcome['released'][number] | undefined): string | undefined {
-  if (outcome?.deadLetterQueue !== undefined) return `to ${outcome.deadLetterQueue}: its attempts are used up`;
+  if (outcome?.deadLetterQueue !== undefined) return `to ${outcome.deadLetterQueue} after its last attempt`;
   if (outcome?.hiddenUntil === undefined) return undefined;
   return `hidden until ${outcome.hiddenUntil.toISOString()}`;
 }

@@ -10,7 +10,7 @@ import { countOf, duration } from '../output/format.ts';
 import { notesOf } from '../output/help.ts';
 import { sizeOf } from '../output/output.ts';
 import { statsColumns, statsObject, totalsRow } from '../output/queue-view.ts';
-import { errorLine, errorReport, mayPass } from '../output/report-error.ts';
+import { errorLine, errorReport, isTemporary } from '../output/report-error.ts';
 import { Screen } from '../output/screen.ts';
 import { tableOf } from '../output/table.ts';
 import type { Runner, Session } from '../session.ts';
@@ -22,31 +22,31 @@ interface WatchFlags extends FilterFlags {
 }
 
 const notes = `
-On a terminal the table is redrawn until Ctrl-C; elsewhere a table is printed each time, and with --json a line for each
-queue, with the time in "at". A node that is lost is waited for.
+On a terminal the table is redrawn until Ctrl-C. Elsewhere each poll prints a table, and with --json a line for each queue with
+the time in "at". If no node answers, the command waits for one.
 
 Examples:
   $ taskmaster watch
   $ taskmaster watch shop#mail shop#mail.dead --interval 500ms
   $ taskmaster watch --group shop --json --count 10 > shop.jsonl`;
 
-/** A look that takes longer counts as one that failed, in ms: whoever watches wants to know. */
-const LOOK_MS = 3_000;
-/** Lines around the table: the heading and a blank line, the header, the totals, what is left out. */
+/** Timeout of one poll, in ms. */
+const POLL_TIMEOUT_MS = 3_000;
+/** Other lines than rows: the heading, a blank line, the header, the totals and the number of hidden queues. */
 const OTHER_LINES = 5;
 
 export function addWatch(program: Command, runner: Runner): void {
   const command = program
     .command('watch')
-    .summary('show statistics of queues again and again')
-    .description('Shows statistics of queues again and again, until Ctrl-C.')
-    .argument('[queue...]', 'queues; default: those that fit the conditions');
+    .summary('show statistics of queues periodically')
+    .description('Shows statistics of queues periodically, until Ctrl-C.')
+    .argument('[queue...]', 'names of queues (default: all that match the filters)');
   addFilterFlags(command);
   command
     .addOption(
-      new Option('-i, --interval <duration>', 'time between two looks').argParser(lengthOfTime).default(2_000, '2s'),
+      new Option('-i, --interval <duration>', 'time between two polls').argParser(lengthOfTime).default(2_000, '2s'),
     )
-    .option('--count <n>', 'end after so many looks', wholeNumber(1, Number.MAX_SAFE_INTEGER))
+    .option('--count <n>', 'end after n polls (default: never)', wholeNumber(1, Number.MAX_SAFE_INTEGER))
     .addHelpText('after', notesOf(notes))
     .action((names: readonly string[], flags: WatchFlags) => {
       const choice = queueChoice(names, flags);
@@ -60,23 +60,23 @@ async function watch(session: Session, choice: StatsOptions, flags: WatchFlags):
   using screen = out.isTerminal && !out.json ? new Screen(out) : undefined;
   let last: StatsReport | undefined;
   try {
-    for (let look = 1; ; look++) {
-      let trouble: TaskMasterError | undefined;
+    for (let poll = 1; ; poll++) {
+      let failure: TaskMasterError | undefined;
       try {
-        last = await client.stats({ ...choice, signal, timeout: Math.min(session.timeoutMs, LOOK_MS) });
-      } catch (error) {
-        // A node that restarts is back in a moment; a request that is refused stays so.
-        if (!isTaskMasterError(error) || !mayPass(error)) throw error;
-        trouble = error;
+        last = await client.stats({ ...choice, signal, timeout: Math.min(session.timeoutMs, POLL_TIMEOUT_MS) });
+      } catch (thrown) {
+        // A restarting node answers again soon. A refused request would be refused again.
+        if (!isTaskMasterError(thrown) || !isTemporary(thrown)) throw thrown;
+        failure = thrown;
       }
-      if (screen !== undefined) screen.draw(screenOf(session, last, trouble, flags.interval));
-      else if (trouble === undefined && last !== undefined) await print(session, last);
-      else session.err.write(`${errorLine(errorReport(trouble))}\n`);
-      if (look === flags.count) return exitCodes.ok;
+      if (screen !== undefined) screen.draw(screenOf(session, last, failure, flags.interval));
+      else if (failure === undefined && last !== undefined) await print(session, last);
+      else session.err.write(`${errorLine(errorReport(failure))}\n`);
+      if (poll === flags.count) return exitCodes.ok;
       await sleep(Math.max(flags.interval, 1), undefined, { signal });
     }
   } catch (error) {
-    // Nobody reads any more: that is how `| head` ends it.
+    // The reader has closed the pipe, as `| head` does.
     if (out.closed.aborted && !session.signal.aborted) return exitCodes.ok;
     throw error;
   }
@@ -96,13 +96,13 @@ async function print({ out }: Session, { queues, totals }: StatsReport): Promise
 function screenOf(
   { out }: Session,
   report: StatsReport | undefined,
-  trouble: TaskMasterError | undefined,
+  failure: TaskMasterError | undefined,
   intervalMs: number,
 ): string {
   const { stream } = out;
   const at = new Date().toLocaleTimeString('en-GB');
   const heading = `TaskMaster  ${at}  every ${duration(intervalMs)}, Ctrl-C ends`;
-  const lines = [trouble === undefined ? heading : styleText('red', errorLine(errorReport(trouble)), { stream }), ''];
+  const lines = [failure === undefined ? heading : styleText('red', errorLine(errorReport(failure)), { stream }), ''];
   if (report === undefined) return lines.join('\n');
   const room = Math.max(1, sizeOf(stream).rows - OTHER_LINES);
   const shown = report.queues.slice(0, room);

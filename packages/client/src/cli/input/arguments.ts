@@ -6,18 +6,17 @@ import { type Pid, pidFromText } from '../../values/pid.ts';
 import { bytesOf } from './bytes-text.ts';
 
 /*
- * Readers of arguments and options. All throw InvalidArgumentError, to which commander adds which option it was; for
- * arguments that are read elsewhere it says enough alone.
+ * Parsers of arguments and options. They throw InvalidArgumentError, and commander adds the name of the option.
  */
 
 const DEFAULT_PORT = 7400;
 
-/** In ms. */
+/** A duration in ms. */
 export function lengthOfTime(text: string): number {
   try {
     return durationMs(text);
   } catch {
-    throw new InvalidArgumentError(`'${text}' is not a length of time like 250ms, 1.5s, 5m, 2h or 7d.`);
+    throw new InvalidArgumentError(`'${text}' is not a duration such as 250ms, 1.5s, 5m, 2h or 7d.`);
   }
 }
 
@@ -32,11 +31,11 @@ export function wholeNumber(min: number, max: number): (text: string) => number 
 
 export const anyWholeNumber = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 
-/** `host:port,...`; a host alone gets the default port. */
+/** Addresses of the form `host:port,...`. The port has a default. */
 export function endpoints(text: string): readonly string[] {
   return text.split(',').map((part) => {
     const endpoint = part.trim();
-    // What gRPC resolves by itself, such as dns:///name:port.
+    // An address with a scheme, such as dns:///name:port, is for gRPC to resolve.
     if (endpoint.includes('/')) return endpoint;
     const [, host, port] = /^(\[[^\]]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(endpoint) ?? [];
     if (host === undefined || Number(port ?? DEFAULT_PORT) > 65_535) {
@@ -47,7 +46,7 @@ export function endpoints(text: string): readonly string[] {
 }
 
 export function queueName(text: string): string {
-  if (parseQueueName(text).name === '') throw new InvalidArgumentError('The name of a queue is not empty.');
+  if (parseQueueName(text).name === '') throw new InvalidArgumentError('The name of a queue must not be empty.');
   return canonicalName(text);
 }
 

@@ -3,24 +3,24 @@ import { base64Text, bytesFromText, isMarked } from '@taskmaster/proto';
 import { UsageError } from '../output/cli-errors.ts';
 
 /*
- * Payloads as text: as themselves where they are UTF-8, else as `base64:...`. Text that begins with a marker is itself
- * encoded, so reading back what was written always gives the same bytes. PIDs have a text form of their own, `pidText`.
+ * The text form of payloads: UTF-8 as it is, other bytes as `base64:...`. Text that begins with a marker is encoded too, so
+ * that reading the text form always gives the same bytes. PIDs have their own text form, `pidText`.
  */
 
-/** What a terminal would not show as it is: control characters, separators of lines, changes of direction. */
+/** Characters that a terminal does not show as they are: control characters, line separators, changes of direction. */
 const control = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
 const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** For programs: any UTF-8 is left as it is. */
+/** The text form of a payload, for programs. */
 export function textOf(bytes: Uint8Array): string {
   const text = utf8Of(bytes);
   return text === undefined || isMarked(text) ? base64Text(bytes) : text;
 }
 
-/** For people, to get an impression: at most `width` characters, control characters as escapes. */
+/** The beginning of a payload, for people: at most `width` characters, with control characters as escapes. */
 export function previewOf(bytes: Uint8Array, width: number): string {
-  // A character has at most 4 bytes, so this is enough to fill the width, and does not decode 3 MiB for one line.
+  // A character has at most 4 bytes, so these bytes fill the width. A large payload is not decoded as a whole.
   const isLong = bytes.byteLength > 4 * (width + 1);
   const head = isLong ? withoutCutEnd(bytes.subarray(0, 4 * (width + 1))) : bytes;
   const text = utf8Of(head);
@@ -29,12 +29,12 @@ export function previewOf(bytes: Uint8Array, width: number): string {
   return isLong || characters.length > width ? `${characters.slice(0, width - 1).join('')}…` : shown;
 }
 
-/** Control characters of a text as escapes, so that what others wrote cannot steer the terminal. */
+/** The text with control characters as escapes, so that text of other users cannot control the terminal. */
 export function escapeControls(text: string): string {
   return text.replace(control, (char) => escapes[char] ?? `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
-/** A payload as written on a command line or by `textOf`. @throws UsageError when what follows a marker is malformed. */
+/** The payload of a text form. @throws UsageError when the text after a marker is malformed. */
 export function bytesOf(text: string): Buffer {
   try {
     return bytesFromText(text);
@@ -49,7 +49,7 @@ function utf8Of(bytes: Uint8Array): string | undefined {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
 }
 
-/** Without the beginning of a character that a cut may have left at the end. */
+/** The bytes without an incomplete character at the end. */
 function withoutCutEnd(bytes: Uint8Array): Uint8Array {
   let end = bytes.byteLength;
   for (let back = 1; back <= 3 && back <= bytes.byteLength; back++) {

@@ -12,68 +12,68 @@ export interface LinesSettings {
   readonly queue: string;
   readonly pids: PidSource;
   readonly task: TaskOptions;
-  /** Most tasks in one batch. */
+  /** Largest number of tasks in one batch. */
   readonly batchTasks: number;
-  /** Batches sent and not yet answered. */
+  /** Largest number of batches without an answer. */
   readonly inFlight: number;
-  /** Lines before this one are left out; from 1. */
+  /** First line to enqueue, from 1. */
   readonly fromLine: number;
 }
 
-/** What has come of the lines so far. */
+/** The lines that are stored so far, and those that are not. */
 export interface LinesReport {
   readonly created: number;
   readonly collapsed: number;
   readonly replaced: number;
-  /** Of those collapsed and replaced: into tasks that are leased. */
+  /** Collapsed and replaced tasks that are leased. */
   readonly leased: number;
-  /** Lines left out because they are empty. */
+  /** Empty lines, which are skipped. */
   readonly empty: number;
-  /** Of the input, up to the last line that was sent. */
+  /** Bytes of the input up to the last acknowledged line. */
   readonly bytes: number;
-  /** All lines up to this one are stored, except for empty ones. */
+  /** All lines up to this one are stored, except empty lines. */
   readonly storedThroughLine: number;
-  /** Lines that were sent, but not acknowledged: first and last of each batch. */
+  /** Batches that were sent and not acknowledged. */
   readonly unacknowledged: readonly UnacknowledgedLines[];
-  /** Lines that made their batches impossible. */
+  /** Lines because of which the node refused their batches. */
   readonly refused: readonly RefusedLine[];
 }
 
 interface UnacknowledgedLines {
   readonly first: number;
   readonly last: number;
-  /** No answer came, so they may be stored all the same. False: they are not stored. */
+  /** True: there was no answer, so the lines may be stored. False: they are not stored. */
   readonly maybeStored: boolean;
 }
 
 export interface RefusedLine {
   readonly line: number;
   readonly reason: string;
-  /** As `pidText` writes it. */
+  /** In the text form of `pidText`. */
   readonly pid: string;
 }
 
 interface Batch {
   readonly lines: Line[];
-  /** Of payloads and of what goes with each. */
+  /** Estimated size in a request. */
   bytes: number;
   maybeStored: boolean;
 }
 
-/** A batch is sent when it has so many bytes: memory is bounded by this and the longest line. */
+/** A batch of this size is sent. It bounds the memory, together with the longest line. */
 const BATCH_BYTES = 512 * 1024;
-/** What a request needs for a task besides its payload, its PID and the queue's name, at most. */
+/** Largest size of a task in a request, without payload, PID and queue name. */
 const ITEM_BYTES = 64;
 
 /**
- * Enqueues each line as a task, in batches, of which several may be under way. A batch is atomic, the whole is not. The
- * first failure stops it once all batches under way are answered.
+ * Enqueues each line as a task, in batches, several at the same time. A batch is atomic, the whole input is not. After the
+ * first failure it sends no more batches and waits for the answers.
  */
 export class LineEnqueuer {
   readonly #client: TaskMasterClient;
   readonly #settings: LinesSettings;
   readonly #counts = { created: 0, collapsed: 0, replaced: 0, leased: 0, empty: 0, bytes: 0 };
-  /** Sent and not acknowledged, in the order of their lines. */
+  /** Batches sent and not acknowledged, in the order of their lines. */
   readonly #waiting = new Set<Batch>();
   readonly #refused: RefusedLine[] = [];
   readonly #itemBytes: number;
@@ -101,7 +101,7 @@ export class LineEnqueuer {
     };
   }
 
-  /** Tasks acknowledged. */
+  /** Number of acknowledged tasks. */
   get tasks(): number {
     return this.#counts.created + this.#counts.collapsed + this.#counts.replaced;
   }
@@ -114,7 +114,7 @@ export class LineEnqueuer {
       }
       await inFlight.drain();
     } finally {
-      // What is under way is finished: the report must say what is stored.
+      // Wait for the answers, because the report must say what is stored.
       await inFlight.settled();
     }
   }
@@ -153,7 +153,7 @@ export class LineEnqueuer {
     const last = batch.lines.at(-1);
     this.#lastLine = numberOf(last);
     this.#waiting.add(batch);
-    // Without the signal of Ctrl-C: what was sent is waited for, so that the report can say whether it is stored.
+    // Ctrl-C does not abort this call, because the report must say whether the batch is stored.
     const { enqueued } = await update.commit().catch((error: unknown) => {
       this.#failed(batch, error);
       throw error;

@@ -1,4 +1,4 @@
-/** Ascending numbers as people write them: `0-3, 7, 9-10`. */
+/** Ascending numbers as ranges: `0-3, 7, 9-10`. Beyond `maxLength` characters the list ends with `...`. */
 export function idRuns(ids: readonly number[], maxLength = Number.POSITIVE_INFINITY): string {
   const runs: string[] = [];
   let length = 0;

@@ -5,17 +5,18 @@ import { UsageError } from '../output/cli-errors.ts';
 import { escapeControls } from './bytes-text.ts';
 import type { Line } from './read-input.ts';
 
-/** Where the PIDs of lines come from. */
+/** The source of the PIDs of lines. */
 export type PidSource =
-  /** The node assigns them: first come, first served. */
+  /** The node assigns PIDs in the order of arrival. */
   | { readonly kind: 'none' }
-  /** A field of each line, which is a JSON object; `a.b` is the field b of the field a. */
+  /** A field of the JSON object in the line. `a.b` is the field b of the field a. */
   | { readonly kind: 'field'; readonly path: string }
-  /** A column, from 1, between separators. */
+  /** A column of the line, from 1. */
   | { readonly kind: 'column'; readonly column: number; readonly separator: Buffer };
 
 /**
- * The PID of a line, written as PIDs are everywhere; undefined: the node assigns it. @throws UsageError that names the line.
+ * The PID of a line, which has it in the text form of PIDs. Undefined: the node assigns the PID. @throws UsageError with the
+ * number of the line.
  */
 export function pidOfLine({ bytes, number }: Line, source: PidSource): Pid | undefined {
   switch (source.kind) {
@@ -33,7 +34,7 @@ export function pidOfLine({ bytes, number }: Line, source: PidSource): Pid | und
 function fieldPid(bytes: Buffer, line: number, path: string): Buffer {
   let value: unknown;
   try {
-    // Two texts that are not UTF-8 could be read as one.
+    // Decoding turns different invalid bytes into the same text, and two PIDs would become one.
     if (!isUtf8(bytes)) throw new TypeError('it is not UTF-8');
     value = JSON.parse(bytes.toString('utf8'));
   } catch (cause) {
@@ -45,11 +46,12 @@ function fieldPid(bytes: Buffer, line: number, path: string): Buffer {
     value = isObject ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
   }
   if (typeof value === 'string') {
-    if (!value.isWellFormed()) throw new UsageError(`line ${line}: '${path}' has half a character (a lone surrogate)`);
+    if (!value.isWellFormed())
+      throw new UsageError(`line ${line}: '${path}' has a lone surrogate (half of a character)`);
     return Buffer.from(value, 'utf8');
   }
   if (typeof value === 'number') {
-    // JSON.parse rounds larger ones: two tasks would become one.
+    // JSON.parse rounds larger numbers, and two PIDs would become one.
     if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return Buffer.from(String(value), 'utf8');
     throw new UsageError(`line ${line}: '${path}' is a number too large to be read exactly; write it as a string`);
   }

@@ -5,18 +5,19 @@ import { CommandFailedError, UsageError } from '../output/cli-errors.ts';
 import type { Shell } from '../shell.ts';
 
 const NEWLINE = 0x0a;
-/** Of what is read from a file at a time, in bytes. */
+/** Size of one read of a file, in bytes. */
 const CHUNK_BYTES = 256 * 1024;
 
-/** Something to read, and how long it is where that is known. */
+/** A file or stdin. */
 export interface Input {
   readonly stream: Readable;
-  /** For messages. */
+  /** Name for messages. */
   readonly name: string;
+  /** Undefined: unknown. */
   readonly totalBytes: number | undefined;
 }
 
-/** Opens a file, or stdin for `-`. @throws CommandFailedError; reading it throws when the signal is aborted. */
+/** Opens a file, or stdin for `-`. Reading fails when the signal is aborted. @throws CommandFailedError. */
 export async function openInput(path: string, { stdin, signal, err }: Shell): Promise<Input> {
   if (path === '-') {
     if (stdin.isTTY) err.write('Reading from the terminal; end with Ctrl-D.\n');
@@ -26,7 +27,7 @@ export async function openInput(path: string, { stdin, signal, err }: Shell): Pr
     const stats = await stat(path);
     if (stats.isDirectory()) throw new UsageError(`${path} is a directory`);
     const stream = addAbortSignal(signal, createReadStream(path, { highWaterMark: CHUNK_BYTES }));
-    // A pipe or a device has no length of its own.
+    // The size of a pipe or a device is not the length of its data.
     return { stream, name: path, totalBytes: stats.isFile() ? stats.size : undefined };
   } catch (error) {
     if (error instanceof UsageError) throw error;
@@ -34,12 +35,10 @@ export async function openInput(path: string, { stdin, signal, err }: Shell): Pr
   }
 }
 
-/** All there is to read. @throws UsageError when it is longer than `maxBytes`. */
+/** The whole input. @throws UsageError when it is longer than `maxBytes`. */
 export async function readWhole({ stream, name, totalBytes }: Input, maxBytes: number): Promise<Buffer> {
   const tooLong = (): UsageError =>
-    new UsageError(
-      `${name} has more than ${maxBytes} bytes, the most a task can hold; --lines makes a task of each line`,
-    );
+    new UsageError(`${name} has more than ${maxBytes} bytes, the limit of a task; --lines makes a task of each line`);
   if (totalBytes !== undefined && totalBytes > maxBytes) throw tooLong();
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -51,11 +50,11 @@ export async function readWhole({ stream, name, totalBytes }: Input, maxBytes: n
   return Buffer.concat(chunks);
 }
 
-/** A piece of input between delimiters. */
+/** A line of an input. */
 export interface Line {
   /** From 1. */
   readonly number: number;
-  /** Without its delimiter. A view: copy what is kept for long. */
+  /** The line without its delimiter. A view of a larger buffer: copy it to keep it. */
   readonly bytes: Buffer;
   /** Bytes of the input up to the end of this line. */
   readonly endsAt: number;
@@ -68,8 +67,8 @@ export interface LineOptions {
 }
 
 /**
- * The lines of an input, byte for byte, in bounded memory: at most one chunk and one line of `maxBytes`. What follows the
- * last delimiter is a line unless it is empty.
+ * The lines of an input, byte for byte. Text behind the last delimiter is a line too. Memory is bounded by one chunk and one
+ * line of `maxBytes`.
  * @throws UsageError for a line that is too long.
  */
 export async function* readLines({ stream, name }: Input, options: LineOptions): AsyncGenerator<Line, void> {
@@ -77,7 +76,7 @@ export async function* readLines({ stream, name }: Input, options: LineOptions):
   let number = 0;
   let endsAt = 0;
   let rest: Buffer = Buffer.alloc(0);
-  /** Bytes of `rest` in which no delimiter begins, so that a long line is not searched again with each chunk. */
+  /** Bytes of `rest` that are searched already, so that each chunk of a long line is searched once. */
   let searched = 0;
   const line = (bytes: Buffer, delimiterBytes: number): Line => {
     number++;
@@ -112,11 +111,11 @@ async function* chunksOf(stream: Readable, name: string): AsyncGenerator<Buffer,
 }
 
 function tooLong(name: string, line: number, maxBytes: number): UsageError {
-  return new UsageError(`${name}: line ${line} has more than ${maxBytes} bytes, the most a task can hold`);
+  return new UsageError(`${name}: line ${line} has more than ${maxBytes} bytes, the limit of a task`);
 }
 
 function unreadable(name: string, cause: unknown): CommandFailedError {
   const { code = 'READ_FAILED', message } = cause as NodeJS.ErrnoException;
-  const why = code === 'ENOENT' ? 'there is no such file' : message;
+  const why = code === 'ENOENT' ? 'no such file' : message;
   return new CommandFailedError(code, `${name} cannot be read: ${why}`, { cause });
 }

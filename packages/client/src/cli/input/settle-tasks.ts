@@ -1,3 +1,4 @@
+import { limits } from '@taskmaster/proto';
 import type { Update, UpdateOutcome } from '../../tasks/update.ts';
 import { isTaskMasterError } from '../../values/errors.ts';
 import { pidText } from '../../values/pid.ts';
@@ -10,23 +11,23 @@ import type { Session } from '../session.ts';
 import { escapeControls } from './bytes-text.ts';
 import { type RefSource, type TaskRef, taskRefs } from './task-refs.ts';
 
-/** What is done with each task. */
+/** How a command changes each task. */
 export interface Settling {
-  /** Completed, renewed, released. */
+  /** `completed`, `renewed` or `released`. */
   readonly done: string;
   readonly add: (update: Update, ref: TaskRef) => void;
-  /** For programs: what is said besides queue, PID and result. */
+  /** Fields of the JSON output besides queue, PID and result. */
   readonly describe: (outcome: UpdateOutcome) => object;
-  /** For people: a few words more. */
+  /** Addition to the output for people. */
   readonly note?: (outcome: UpdateOutcome) => string | undefined;
 }
 
-/** Changes under way at once; the client joins them on the wire. */
+/** Updates in flight at the same time. The client joins them into fewer messages. */
 const IN_FLIGHT = 256;
-/** The protocol's bound of items in one update; a completion that enqueues counts more than once. */
-const ATOMIC_TASKS = 10_000;
+/** Tasks in one update. A completion that enqueues tasks has several items, and the node may refuse fewer tasks. */
+const ATOMIC_TASKS = limits.updateItems;
 
-/** Settles all tasks of a source, each in a change of its own or all in one. */
+/** Settles all tasks of the source: each in its own update, or all in one update. */
 export async function settleTasks(
   session: Session,
   source: RefSource,
@@ -44,12 +45,12 @@ async function settleEach(session: Session, source: RefSource, settling: Settlin
     const update = session.client.update();
     settling.add(update, ref);
     try {
-      // Without the signal of Ctrl-C: a change that was sent is waited for, to say what became of it.
+      // Ctrl-C does not abort this call, because the output must say whether the update was applied.
       const outcome = await update.commit();
       done++;
       await report(session, ref, settling, outcome);
     } catch (error) {
-      // One lost lease is no reason to lose the others; a node that is gone is.
+      // Go on after a refused task. Stop when the node fails.
       if (!isTaskMasterError(error) || error.items.length === 0 || isOnly(source)) throw error;
       refused++;
       reportRefusal(session, ref, error);
@@ -70,7 +71,7 @@ async function settleAtOnce(session: Session, source: RefSource, settling: Settl
   const refs: TaskRef[] = [];
   for await (const ref of taskRefs(source, session)) {
     refs.push(ref);
-    if (refs.length > ATOMIC_TASKS) throw new UsageError(`one change holds at most ${ATOMIC_TASKS} tasks`);
+    if (refs.length > ATOMIC_TASKS) throw new UsageError(`one update has at most ${ATOMIC_TASKS} tasks`);
   }
   if (refs.length === 0) return exitCodes.ok;
   const update = session.client.update();
@@ -109,7 +110,7 @@ function summarise({ out, err }: Session, { done: how }: Settling, done: number,
   err.write(`${countOf(done, 'task')} ${how}${rest}\n`);
 }
 
-/** One task on the command line: what happens to it is all there is to say. */
+/** A single task on the command line. It needs no summary. */
 function isOnly({ pids, file }: RefSource): boolean {
   return file === undefined && pids.length === 1;
 }

@@ -3,46 +3,49 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { TaskOptions } from '../../tasks/new-task.ts';
 import { lengthOfTime, queueName, wholeNumber } from './arguments.ts';
 
-/** Options that say how tasks are enqueued, alike for one task and for many. */
+/** Options of new tasks. */
 export interface TaskFlags {
   readonly mode?: 'collapse' | 'fail' | 'replace';
   readonly delay?: number;
   readonly maxAttempts?: number;
   readonly backoff?: { readonly initial: number; readonly max: number | undefined };
-  readonly deadLetter?: string;
+  readonly deadLetterQueue?: string;
 }
 
 export function addTaskFlags(command: Command): void {
   command
     .addOption(
-      new Option('--mode <mode>', 'when the PID is in the queue already: keep that task, fail, or replace its data')
+      new Option(
+        '--mode <mode>',
+        'if the PID is already in the queue: keep that task (collapse), fail, or replace its data',
+      )
         .choices(['collapse', 'fail', 'replace'])
         .default('collapse'),
     )
-    .addOption(new Option('--delay <duration>', 'keep the task hidden for so long').argParser(lengthOfTime))
+    .addOption(new Option('--delay <duration>', 'hide the task for this time').argParser(lengthOfTime))
     .addOption(
       new Option(
         '--max-attempts <n>',
-        'leases before the task goes to the dead-letter queue (default: no limit)',
+        'attempts before the task goes to the dead-letter queue (default: no limit)',
       ).argParser(wholeNumber(1, limits.maxAttempts)),
     )
     .addOption(
       new Option(
         '--backoff <initial[,max]>',
-        'hide a failed task for up to so long, doubling with each attempt up to max (default: not hidden; max 1h)',
+        'longest delay after the first failed attempt, doubling with each attempt up to max (default: no delay; max 1h)',
       ).argParser(backoff),
     )
     .addOption(
       new Option(
-        '--dead-letter <queue>',
-        'where the task goes after its last attempt, in the same group (default: the name followed by .dead)',
+        '--dead-letter-queue <queue>',
+        'queue of the same group for the task after its last attempt (default: the name followed by .dead)',
       ).argParser(queueName),
     );
 }
 
-export function taskOptions({ mode, delay, maxAttempts, backoff, deadLetter }: TaskFlags): TaskOptions {
-  const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetter !== undefined;
-  return { mode, delay, retry: hasRetry ? { maxAttempts, backoff, deadLetterQueue: deadLetter } : undefined };
+export function taskOptions({ mode, delay, maxAttempts, backoff, deadLetterQueue }: TaskFlags): TaskOptions {
+  const hasRetry = maxAttempts !== undefined || backoff !== undefined || deadLetterQueue !== undefined;
+  return { mode, delay, retry: hasRetry ? { maxAttempts, backoff, deadLetterQueue } : undefined };
 }
 
 function backoff(text: string): TaskFlags['backoff'] {

@@ -6,39 +6,56 @@ import type { Shell } from '../shell.ts';
 import { leaseToken, payload, pid, queueName } from './arguments.ts';
 import { openInput, readLines } from './read-input.ts';
 
-/** A task that is to be completed, renewed or released. */
+/** A task to complete, renew or release. */
 export interface TaskRef extends LeaseRef {
   readonly queue: string;
   readonly pid: Pid;
-  /** Known only of tasks that were read from `lease --json`. */
+  /** The payload, if the task was read from a line of `lease --json`. */
   readonly data: Buffer | undefined;
 }
 
-/** Tasks as the command line names them, or as `--task` reads them, one by one. */
+/** Tasks that the command line names, or that `--task` reads. */
 export interface RefSource {
   readonly queue: string | undefined;
   readonly pids: readonly string[];
-  readonly token: number | undefined;
+  readonly leaseToken: number | undefined;
+  /** Without lease tokens, so also tasks that other workers have leased. */
+  readonly force: boolean;
   /** A file, or `-`. */
   readonly file: string | undefined;
 }
 
-/** A line may hold a payload in base64 and what else a task has. */
+/** Longest line: a payload in base64 and the other fields of a task. */
 const LINE_BYTES = 2 * limits.dataBytes;
 
-/** @throws UsageError when tasks are named in no way or in two. */
-export function assertRefSource({ queue, pids, token, file }: RefSource): void {
+/** @throws UsageError unless tasks are named in one way, with lease tokens or with --force. */
+export function assertRefSource({ queue, pids, leaseToken, force, file }: RefSource): void {
   if (file !== undefined) {
     if (queue !== undefined) throw new UsageError('give QUEUE PID or --task, not both');
-    if (token !== undefined) throw new UsageError('--token goes with QUEUE PID; the lines of --task have their own');
+    if (leaseToken !== undefined) {
+      throw new UsageError('--lease-token goes with QUEUE PID; the lines of --task have lease tokens');
+    }
+    if (force) throw new UsageError('--force goes with QUEUE PID; the lines of --task have lease tokens');
     return;
   }
   if (queue === undefined || pids.length === 0)
-    throw new UsageError('give QUEUE PID, or --task and what `lease --json` printed');
-  if (token !== undefined && pids.length > 1) throw new UsageError('--token is of one task; give one PID');
+    throw new UsageError('give QUEUE PID, or --task with the output of `lease --json`');
+  if (leaseToken === undefined) {
+    if (!force) throw new UsageError(pids.length === 1 ? TOKEN_MISSING : TOKENS_MISSING);
+    return;
+  }
+  if (force) throw new UsageError('give --lease-token or --force, not both');
+  if (pids.length > 1) throw new UsageError('--lease-token is for one task; give one PID, or use --task');
 }
 
-export async function* taskRefs({ queue, pids, token, file }: RefSource, shell: Shell): AsyncGenerator<TaskRef, void> {
+const FORCE = '--force if it does not matter that another worker may have leased';
+const TOKEN_MISSING = `--lease-token is missing; give it as \`taskmaster lease\` shows it, or ${FORCE} the task`;
+const TOKENS_MISSING = `lease tokens are missing; give --task with the output of \`lease --json\`, or ${FORCE} the tasks`;
+
+export async function* taskRefs(
+  { queue, pids, leaseToken: token, file }: RefSource,
+  shell: Shell,
+): AsyncGenerator<TaskRef, void> {
   if (file === undefined) {
     for (const text of pids) yield { queue: queue ?? '', pid: pid(text), leaseToken: token, data: undefined };
     return;
@@ -57,9 +74,9 @@ function refOf(line: Buffer, where: string): TaskRef {
     throw new UsageError(`${where} is not JSON; --task reads what \`taskmaster lease --json\` prints`);
   }
   const fields = (typeof value === 'object' && value !== null ? value : {}) as Readonly<Record<string, unknown>>;
-  const { queue, pid: of, token, data } = fields;
+  const { queue, pid: of, leaseToken: token, data } = fields;
   if (typeof queue !== 'string' || typeof of !== 'string') throw new UsageError(`${where} has no "queue" or no "pid"`);
-  if (typeof token !== 'number') throw new UsageError(`${where} has no "token": only leased tasks have one`);
+  if (typeof token !== 'number') throw new UsageError(`${where} has no "leaseToken": only leased tasks have one`);
   try {
     return {
       queue: queueName(queue),

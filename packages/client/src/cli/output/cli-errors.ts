@@ -1,16 +1,16 @@
 import { type EndingSignal, type ExitCode, exitCodes } from './exit-codes.ts';
 
-/** The command line, or what it was to read, makes no sense; nothing was asked of a node. */
+/** The command line or its input is wrong. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** The command failed on this side of the network: a file cannot be read, some tasks of many were refused, ... */
+/** The command failed, and no error of the client says why: a file cannot be read, for example. */
 export class CommandFailedError extends Error {
   override readonly name = 'CommandFailedError';
-  /** Stable, for programs. */
+  /** Stable name for programs. */
   readonly reason: string;
-  /** What to do next. */
+  /** The next step of the user. */
   readonly hint: string | undefined;
   readonly exitCode: ExitCode;
 
@@ -26,12 +26,12 @@ export class CommandFailedError extends Error {
   }
 }
 
-/** What went wrong is printed already; only the exit code is left to say. */
+/** The command failed and has printed why. */
 export class AlreadyReportedError extends Error {
   override readonly name = 'AlreadyReportedError';
 }
 
-/** A signal ended the command. */
+/** A signal interrupted the command. */
 export class InterruptedError extends Error {
   override readonly name = 'InterruptedError';
   readonly signalName: EndingSignal;

@@ -1,17 +1,17 @@
-/** How `taskmaster` ends; scripts rely on these. */
+/** Exit codes of `taskmaster`. Scripts rely on them. */
 export const exitCodes = {
   ok: 0,
-  /** A node refused the request, or something failed; the reason is printed. */
+  /** The request was refused or failed. The reason is printed. */
   failed: 1,
-  /** The command line, or what was to be read by it, makes no sense. */
+  /** The command line or its input is wrong. */
   usage: 2,
-  /** No node could be reached or was ready in time; the same command may succeed later. */
+  /** No node answered in time. The same command may succeed later. */
   unreachable: 3,
-  /** What was asked for is not there. */
+  /** There is no such task, or no task to lease or to show. */
   nothing: 4,
 } as const;
 
-/** What ends a command before its time (Ctrl-C, an orchestrator, a terminal that closes), and how, as shells count it. */
+/** Signals that interrupt a command (Ctrl-C, an orchestrator, a closed terminal), with the exit codes that shells use. */
 export const signalExitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
 export type EndingSignal = keyof typeof signalExitCodes;
@@ -20,7 +20,7 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes] | (typeof sign
 export const exitCodesHelp = `Exit codes:
   0    done
   1    refused or failed; the reason is printed
-  2    the command line or its input makes no sense
-  3    no node could be reached, or none was ready or answered in time
-  4    nothing there: no task to lease or to show, or no such task
-  130  interrupted by Ctrl-C (143 by SIGTERM, 129 by SIGHUP: the terminal was closed)`;
+  2    the command line or its input is wrong
+  3    no node could be reached, or no node answered in time
+  4    not found: no task to lease or to show, or no such task
+  130  interrupted by Ctrl-C (143 by SIGTERM, 129 by SIGHUP when the terminal closes)`;

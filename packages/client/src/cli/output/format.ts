@@ -1,4 +1,4 @@
-/** Numbers and times as people read them. */
+/** Numbers and durations for people. */
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -18,12 +18,12 @@ export function countOf(number: number, noun: string): string {
   return `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/** A length of time, two units at most: `850ms`, `12s`, `3m12s`, `4h05m`, `2d03h`. */
+/** A duration in at most two units: `850ms`, `12s`, `3m12s`, `4h05m`, `2d03h`. */
 export function duration(ms: number): string {
   const left = Math.max(0, ms);
   if (Math.round(left) < SECOND) return `${Math.round(left)}ms`;
   if (left < 10 * SECOND) return `${tenths.format(Math.min(left / SECOND, 9.9))}s`;
-  // Rounded to the smaller unit first, so that nothing reads 3m60s.
+  // Round to the smaller unit first. Otherwise 3m60s could appear.
   if (left < HOUR) return pair(Math.round(left / SECOND), 'm', 's', 60);
   if (left < DAY) return pair(Math.round(left / MINUTE), 'h', 'm', 60);
   return pair(Math.round(left / HOUR), 'd', 'h', 24);

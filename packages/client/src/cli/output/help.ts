@@ -1,16 +1,16 @@
 import { Help } from 'commander';
 
-/** Lines longer than this are hard to read; also the width where there is no terminal. */
+/** Longest line of help texts, also without a terminal. */
 const WIDTH = 100;
 
-/** Width of help on a stream. */
+/** Width of help texts on a stream. */
 export function helpWidth({ columns }: { readonly columns?: number }): number {
   return Math.min(columns || WIDTH, WIDTH);
 }
 
 /**
- * Text below the help of a command, for commander's `addHelpText`. Its paragraphs are wrapped; one that begins with a title
- * and a colon (`Examples:`) keeps its lines.
+ * Text below the help of a command, for commander's `addHelpText`. Paragraphs are wrapped. A paragraph that begins with a
+ * title and a colon (`Examples:`) keeps its lines.
  */
 export function notesOf(text: string): () => string {
   return () => {
@@ -23,7 +23,7 @@ export function notesOf(text: string): () => string {
   };
 }
 
-/** A paragraph without the line breaks that its source has. */
+/** The paragraph as one line. */
 function unbroken(paragraph: string): string {
   return paragraph.replaceAll('\n', ' ');
 }

@@ -2,7 +2,7 @@ import type { ClusterMember, ClusterNode, LostPartition, RemoveOutcome } from '.
 import { count, countOf } from './format.ts';
 import type { Column } from './table.ts';
 
-/** A member for programs; what does not apply to it, or is not known, is left out. */
+/** A member for programs. Fields that do not apply or are unknown are left out. */
 export function memberObject(member: ClusterMember): object {
   const { name, nodeId, role, alive, suspect, version, rpcAddress, gossipAddress, httpAddress } = member;
   const held =
@@ -32,17 +32,17 @@ export const memberColumns: readonly Column<ClusterMember>[] = [
 
 function stateOf(member: ClusterMember): string {
   if (member.role === 'proxy') return 'proxy';
-  return member.removedBy === undefined ? member.state : `given up by ${member.removedBy}`;
+  return member.removedBy === undefined ? member.state : `removed by ${member.removedBy}`;
 }
 
-/** One that has left need not answer. */
+/** A member that has left does not have to answer. */
 function aliveOf(member: ClusterMember): string {
   if (member.role === 'node' && member.state === 'left') return '-';
   if (!member.alive) return 'no';
   return member.suspect ? 'suspect' : 'yes';
 }
 
-/** The last row of the table: of nodes that have not left. */
+/** Footer of the table: sums over the nodes that have not left. */
 export function membersRow(nodes: readonly ClusterNode[]): readonly string[] {
   const sum = (of: (node: ClusterNode) => number): string => count(nodes.reduce((total, node) => total + of(node), 0));
   const alive = nodes.filter((node) => node.alive).length;
@@ -55,7 +55,7 @@ export function membersRow(nodes: readonly ClusterNode[]): readonly string[] {
   ];
 }
 
-/** For programs. */
+/** The outcome of a removal, for programs. */
 export function removalObject(
   names: readonly string[],
   { removed, claimed, lost, takenBackBy }: RemoveOutcome,
@@ -63,17 +63,16 @@ export function removalObject(
   return { names, removed, claimed, lost: lost.map(({ counted, ...rest }) => ({ ...rest, ...counted })), takenBackBy };
 }
 
-/** `1,234 tasks in 12 queues of 85 partitions`, as far as that is known. */
+/** `1,234 tasks in 12 queues of 85 partitions`. Says for how many partitions the counts are unknown. */
 export function lossText(lost: readonly LostPartition[]): string {
   if (lost.length === 0) return 'nothing';
   const partitions = countOf(lost.length, 'partition');
   const counted = lost.flatMap((partition) => partition.counted ?? []);
-  if (counted.length === 0)
-    return `${partitions}, of which nobody knows what is in ${lost.length === 1 ? 'it' : 'them'}`;
+  if (counted.length === 0) return `${partitions} with unknown content`;
   const tasks = counted.reduce((sum, one) => sum + one.tasks, 0);
   const queues = counted.reduce((sum, one) => sum + one.queues, 0);
   const unknown = lost.length - counted.length;
-  const more = unknown === 0 ? '' : `, and whatever is in ${count(unknown)} that nobody has counted`;
+  const more = unknown === 0 ? '' : ` (${count(unknown)} with unknown content)`;
   return `${countOf(tasks, 'task')} in ${countOf(queues, 'queue')} of ${partitions}${more}`;
 }
 
@@ -83,5 +82,5 @@ export const lossColumns: readonly Column<LostPartition>[] = [
   { title: 'TASKS', align: 'right', cell: ({ counted }) => (counted === undefined ? '?' : count(counted.tasks)) },
 ];
 
-/** Only where there are several. */
+/** Column for the removal of several members. */
 export const lossMemberColumn: Column<LostPartition> = { title: 'MEMBER', cell: ({ member }) => member ?? '?' };

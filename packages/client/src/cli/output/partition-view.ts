@@ -3,7 +3,7 @@ import { idRuns } from '../input/id-runs.ts';
 import { bytes, count, countOf } from './format.ts';
 import type { Column } from './table.ts';
 
-/** A partition for programs; what does not apply to it, or is not known, is left out. */
+/** A partition for programs. Fields that do not apply or are unknown are left out. */
 export function partitionObject({ holder, movingTo, ...partition }: ClusterPartition): object {
   const { id, epoch, state, queues, tasks, wanted } = partition;
   const moving = movingTo && { movingTo: movingTo.name, movedRows: movingTo.rows, movedBytes: movingTo.bytes };
@@ -24,17 +24,18 @@ function movingText({ movingTo, holder, wanted }: ClusterPartition): string {
   if (movingTo !== undefined) {
     return `${movingTo.name}, ${countOf(movingTo.rows, 'row')}, ${bytes(movingTo.bytes)} sent`;
   }
-  return wanted === undefined || wanted === holder?.name ? '-' : `${wanted}, waits its turn`;
+  return wanted === undefined || wanted === holder?.name ? '-' : `${wanted}, waiting`;
 }
 
-/** Whether a partition is on its way, or about to be. */
+/** Whether a partition moves to another node, or waits to move. */
 export function isMoving({ state, movingTo, holder, wanted }: ClusterPartition): boolean {
   if (movingTo !== undefined || state === 'moving' || state === 'frozen' || state === 'unresolved') return true;
   return wanted !== undefined && wanted !== holder?.name;
 }
 
-/** Partitions of one holder that stand alike. */
+/** Partitions with the same holder and state. */
 export interface HolderGroup {
+  /** Undefined: unknown. */
   readonly holder: string | undefined;
   readonly state: PartitionState;
   readonly ids: readonly number[];
@@ -42,7 +43,7 @@ export interface HolderGroup {
   readonly tasks: number;
 }
 
-/** By holder, those whose holder nobody knows last. */
+/** Groups by holder, the unknown holder last. */
 export function holderGroups(partitions: readonly ClusterPartition[]): readonly HolderGroup[] {
   const groups = new Map<string, ClusterPartition[]>();
   for (const partition of partitions) {
@@ -82,7 +83,7 @@ export function groupObject({ holder, state, ids, queues, tasks }: HolderGroup):
   return { holder, state, partitions: ids.length, queues, tasks, ids };
 }
 
-/** Longest list of ids that leaves the table readable on a terminal of 80 columns. */
+/** Longest list of ids with which the table fits into 80 columns. */
 const IDS_WIDTH = 28;
 
 export const groupColumns: readonly Column<HolderGroup>[] = [
@@ -94,7 +95,7 @@ export const groupColumns: readonly Column<HolderGroup>[] = [
   { title: 'IDS', cell: ({ ids }) => idRuns(ids, IDS_WIDTH) },
 ];
 
-/** The last row of the table of groups. */
+/** Footer of the table of groups. */
 export function groupsRow(groups: readonly HolderGroup[]): readonly string[] {
   const sum = (of: (group: HolderGroup) => number): string => count(groups.reduce((n, one) => n + of(one), 0));
   const holders = new Set(groups.flatMap(({ holder }) => holder ?? [])).size;

@@ -2,23 +2,23 @@ import { styleText } from 'node:util';
 import { bytes, count, duration, rate } from './format.ts';
 import { type OutputStream, sizeOf } from './output.ts';
 
-/** How far something has come. */
+/** Progress of reading an input. */
 export interface Reached {
   readonly tasks: number;
-  /** Of the input. */
+  /** Bytes of the input. */
   readonly bytes: number;
 }
 
 export interface ProgressOptions {
   readonly stream: OutputStream;
-  /** What to say so long after the beginning. */
+  /** The text to show after this time. */
   readonly line: (elapsedMs: number) => string;
 }
 
 const REDRAW_MS = 100;
 const BAR_CELLS = 24;
 
-/** A line that is drawn again and again while something goes on; nothing where there is no terminal. */
+/** A line on a terminal that is redrawn until disposal. Without a terminal nothing is shown. */
 export class Progress implements Disposable {
   readonly #options: ProgressOptions;
   readonly #start = performance.now();
@@ -43,7 +43,7 @@ export class Progress implements Disposable {
   }
 }
 
-/** Of input that is read: `[######      ]  25%  12,345 tasks  1.2 MiB  4,321/s  3m12s left`. */
+/** Progress of reading an input: `[######      ]  25%  12,345 tasks  1.2 MiB  4,321/s  3m12s left`. */
 export function progressLine(reached: Reached, totalBytes: number | undefined, elapsedMs: number): string {
   const perSecond = elapsedMs > 0 ? (reached.tasks * 1000) / elapsedMs : 0;
   const figures = `${count(reached.tasks)} tasks  ${bytes(reached.bytes)}  ${rate(perSecond)}/s`;

@@ -2,7 +2,7 @@ import type { QueueStats, QueueTotals } from '@taskmaster/proto';
 import { count, duration, rate } from './format.ts';
 import type { Column } from './table.ts';
 
-/** A queue's statistics for programs; rates are per second, times in ms. */
+/** Statistics of a queue for programs. Rates are per second, times in ms. */
 export function statsObject(stats: QueueStats): object {
   return {
     queue: stats.queue,
@@ -31,7 +31,7 @@ export const statsColumns: readonly Column<QueueStats>[] = [
   { title: 'OLDEST', align: 'right', cell: ({ oldestAgeMs }) => (oldestAgeMs > 0 ? duration(oldestAgeMs) : '-') },
 ];
 
-/** The last row of a table of statistics. */
+/** Footer of a table of statistics. */
 export function totalsRow(totals: QueueTotals): readonly string[] {
   const { queues, available, leased, delayed, completed } = totals;
   const name = `${count(queues)} queue${queues === 1 ? '' : 's'}`;

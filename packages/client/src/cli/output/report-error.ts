@@ -1,3 +1,4 @@
+import { BackupError } from '@taskmaster/backup/errors';
 import { CommanderError } from 'commander';
 import {
   DeadlineExceededError,
@@ -11,52 +12,53 @@ import { AlreadyReportedError, CommandFailedError, InterruptedError, UsageError 
 import { type ExitCode, exitCodes, signalExitCodes } from './exit-codes.ts';
 import type { OutputStream } from './output.ts';
 
-/** An error as it is shown: `{"error": ...}` with `--json`, else one line. */
+/** An error for output: `{"error": ...}` with `--json`, otherwise one line. */
 export interface ErrorReport {
-  /** Stable, for programs. */
+  /** Stable name for programs. */
   readonly reason: string;
   readonly message: string;
-  /** What to do next. */
+  /** The next step of the user. */
   readonly hint?: string | undefined;
-  /** Of a change: what made it impossible. */
+  /** The refused items of an update. */
   readonly items?: readonly { kind: string; index: number; queue: string; pid: string; reason: string }[] | undefined;
-  /** The request may have been carried out although no answer came. */
+  /** The request may have been applied, although there was no answer. */
   readonly maybeApplied?: true | undefined;
 }
 
-/** The next step, by reason. */
+/** The next step of the user, by reason. */
 const hints: Readonly<Record<string, string>> = {
-  TASK_NOT_FOUND: 'it was completed, deleted or never enqueued; look with `taskmaster get`',
-  TASK_EXISTS: 'use --mode collapse to keep the task that is there, or --mode replace to give it the new data',
-  LEASE_LOST: 'another worker has, or had, the task since; drop the work and lease again',
-  LEASE_EXPIRED: 'it can still be completed until somebody else leases it; renew earlier or lease for longer',
-  NOT_LEASED: 'nobody has a lease on it; lease it first',
-  MIXED_GROUPS: 'the queues of one change have the same text before #',
-  DATA_TOO_LARGE: 'store the data elsewhere and enqueue where it is',
+  TASK_NOT_FOUND: 'it was completed, deleted or never enqueued; check with `taskmaster get`',
+  TASK_EXISTS: 'use --mode collapse to keep the existing task, or --mode replace to replace its data',
+  LEASE_LOST: 'the lease has been reset, or another worker has leased the task since; discard the work and lease again',
+  LEASE_EXPIRED:
+    'it can still be completed until another worker leases it; renew earlier or use a longer --lease-duration',
+  NOT_LEASED: 'no worker has leased it; lease it first',
+  MIXED_GROUPS: 'all queues of one update must be of one group (the text before #)',
+  DATA_TOO_LARGE: 'store the data elsewhere and enqueue a reference to it',
   REQUEST_TOO_LARGE: 'send fewer or smaller tasks at a time',
   INVALID_REGEX: 'regular expressions are RE2: no look-around, no back references',
-  OVERLOADED: 'the node has too much to do; try again later or with fewer requests at once',
+  OVERLOADED: 'the node is overloaded; try again later or with fewer concurrent requests',
   TOO_MANY_WAITERS: 'too many workers wait for tasks on this node; try again later',
-  DISK_FULL: 'make room on the disk of the node; all but enqueueing goes on meanwhile',
-  NOT_HOLDER: 'another node serves this group; give --endpoint a proxy or that node',
-  UNKNOWN_MEMBER: '`taskmaster members --all` shows who there is',
-  MEMBER_LEFT: 'there is nothing left to do; `taskmaster members --all` shows it',
-  MEMBER_ALIVE: 'if it is gone already, try again in a few seconds',
+  DISK_FULL: 'free disk space on the node; until then it refuses only updates that enqueue',
+  NOT_HOLDER: 'another node holds this group; use a proxy or that node as --endpoint',
+  UNKNOWN_MEMBER: '`taskmaster members --all` lists all members',
+  MEMBER_LEFT: '`taskmaster members --all` lists members that have left too',
+  MEMBER_ALIVE: 'if it has just stopped, try again in a few seconds',
   LAST_MEMBER: 'add a node first',
-  UNIMPLEMENTED: 'the node is of a version without this',
+  UNIMPLEMENTED: 'the version of the node does not support this',
   STARTING: 'the node is starting; try again in a moment',
   SHUTTING_DOWN: 'the node is shutting down; try again in a moment or with another --endpoint',
   STORE_FAILED: 'the node cannot use its disk; see its log',
   OLD_DATA: 'the node was started with an older copy of its data; see its log',
   CORRUPT_DATA: 'the node found damaged data; see its log',
-  INTERNAL: "a fault of the node's or of this program; see the node's log",
-  DEADLINE_EXCEEDED: 'give it longer with --timeout',
+  INTERNAL: 'an error in the node or in this program; see the log of the node',
+  DEADLINE_EXCEEDED: 'use a longer --timeout',
 };
 
-const SILENT_HINT = '`taskmaster members` shows who does not answer';
-const UNREACHABLE_HINT = 'is a node running there? --endpoint or TASKMASTER_ENDPOINTS say where to look';
+const HOLDER_HINT = '`taskmaster members` shows which members do not answer';
+const ENDPOINT_HINT = 'is a node running there? --endpoint or TASKMASTER_ENDPOINTS set the address';
 
-/** Prints an error, unless it needs no words. Returns how the process ends because of it. */
+/** Prints an error unless it was printed before. Returns the exit code. */
 export function reportError(
   thrown: unknown,
   stderr: OutputStream,
@@ -70,12 +72,14 @@ export function reportError(
   return exitCodeOf(thrown);
 }
 
+/** The line for people. */
 export function errorLine({ reason, message, hint, maybeApplied }: ErrorReport): string {
-  const unknown = maybeApplied ? ' (it may have taken effect all the same)' : '';
+  const unknown = maybeApplied ? ' (it may have been applied)' : '';
   const line = `taskmaster: ${reason}: ${message}${unknown}${hint === undefined ? '' : `; ${hint}`}`;
   return escapeControls(line);
 }
 
+/** The report of any thrown value. */
 export function errorReport(thrown: unknown): ErrorReport {
   if (isTaskMasterError(thrown)) return clientErrorReport(thrown);
   if (thrown instanceof CommanderError) {
@@ -89,12 +93,13 @@ export function errorReport(thrown: unknown): ErrorReport {
   if (thrown instanceof UsageError) return { reason: 'USAGE', message: thrown.message };
   if (thrown instanceof CommandFailedError)
     return { reason: thrown.reason, message: thrown.message, hint: thrown.hint };
+  if (thrown instanceof BackupError) return { reason: thrown.reason, message: thrown.message, hint: thrown.hint };
   const { code } = thrown as NodeJS.ErrnoException;
   if (thrown instanceof Error && typeof code === 'string') return { reason: code, message: thrown.message };
   return {
     reason: 'INTERNAL',
     message: thrown instanceof Error ? thrown.message : String(thrown),
-    hint: 'this is a fault of this program; --debug shows more',
+    hint: 'this is a bug of this program; --debug shows the stack trace',
   };
 }
 
@@ -102,7 +107,6 @@ function clientErrorReport(error: TaskMasterError): ErrorReport {
   const items = error.items.map((item) => ({ ...item, pid: pidText(item.pid) }));
   return {
     reason: error.reason,
-    // When to try again is not for people: whoever reads this, the client has tried long enough.
     message: messageOf(error),
     hint: hintOf(error),
     items: items.length === 0 ? undefined : items,
@@ -111,20 +115,20 @@ function clientErrorReport(error: TaskMasterError): ErrorReport {
 }
 
 function hintOf({ reason, metadata }: TaskMasterError): string | undefined {
-  if (reason === 'UNAVAILABLE') return UNREACHABLE_HINT;
-  // Where no node answers nobody could show that.
-  if (reason === 'HOLDER_UNREACHABLE') return metadata.partition === undefined ? undefined : SILENT_HINT;
+  if (reason === 'UNAVAILABLE') return ENDPOINT_HINT;
+  // Without a partition no node answered, so `taskmaster members` would fail too.
+  if (reason === 'HOLDER_UNREACHABLE') return metadata.partition === undefined ? undefined : HOLDER_HINT;
   return hints[reason];
 }
 
-/** The node's words, and which task they are of. */
+/** The message of the node, with the task that it is about. */
 function messageOf(error: TaskMasterError): string {
   const [first] = error.items;
   return first === undefined ? error.message : `${pidText(first.pid)} of ${first.queue}: ${error.message}`;
 }
 
-/** Whether a command that goes on for ever waits until it is over: the node is gone, or has too much to do. */
-export function mayPass(error: TaskMasterError): boolean {
+/** Whether an endless command waits and tries again: the error is temporary, or no node answers. */
+export function isTemporary(error: TaskMasterError): boolean {
   return error.retryable || isOutOfReach(error);
 }
 

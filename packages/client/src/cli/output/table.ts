@@ -6,7 +6,7 @@ import type { OutputStream } from './output.ts';
 /** A column of a table of `Row`s. */
 export interface Column<Row> {
   readonly title: string;
-  /** Numbers stand at the right. Default: left. */
+  /** Default: left. */
   readonly align?: 'left' | 'right';
   readonly cell: (row: Row) => string;
 }
@@ -14,13 +14,13 @@ export interface Column<Row> {
 export interface TableOptions {
   /** Default true. */
   readonly header?: boolean;
-  /** One more row, below the others. */
+  /** Last row. Default: none. */
   readonly footer?: readonly string[];
 }
 
 const GAP = '  ';
 
-/** An aligned table without lines. Header and footer are bold where `stream` is a terminal that wants it. */
+/** An aligned table without lines. Header and footer are bold on a terminal with colours. */
 export function tableOf<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
@@ -49,7 +49,7 @@ export function tableOf<Row>(
 
 const ascii = /^[\x20-\x7e]*$/;
 
-/** Cells of a terminal. Most text is ASCII, where that is its length. */
+/** Width on a terminal, in cells. ASCII text, the most frequent, has one cell per character. */
 function widthOf(text: string): number {
   return ascii.test(text) ? text.length : stringWidth(text);
 }

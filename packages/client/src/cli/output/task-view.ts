@@ -10,7 +10,7 @@ import type { Column } from './table.ts';
 export interface LeasedObject {
   readonly queue: string;
   readonly pid: string;
-  readonly token: number;
+  readonly leaseToken: number;
   readonly attempt: number;
   readonly enqueuedAt: string;
   readonly leaseUntil: string;
@@ -21,7 +21,7 @@ export function leasedObject(task: LeasedTask<Uint8Array>): LeasedObject {
   return {
     queue: task.queue,
     pid: pidText(task.pid),
-    token: task.leaseToken,
+    leaseToken: task.leaseToken,
     attempt: task.attempt,
     enqueuedAt: task.enqueuedAt.toISOString(),
     leaseUntil: task.leaseUntil.toISOString(),
@@ -41,12 +41,13 @@ export function leasedColumns(out: Output, now: number): readonly Column<LeasedT
   ];
 }
 
-/** A task seen without a lease, with its payload where that was asked for. */
+/** A task of `peek` or `get`. */
 export interface SeenTask extends TaskSummary {
+  /** The payload, if it was requested. */
   readonly bytes?: Uint8Array | undefined;
 }
 
-/** A task seen without a lease, for programs. What is not known or not asked for is left out. */
+/** A task of `peek` or `get` for programs. Fields that are unknown or not requested are left out. */
 export function taskObject(task: SeenTask): object {
   const { retry } = task;
   return {
@@ -56,9 +57,9 @@ export function taskObject(task: SeenTask): object {
     ...(task.state === 'not-found' ? {} : { attempts: task.attempts }),
     enqueuedAt: task.enqueuedAt?.toISOString(),
     hiddenUntil: task.hiddenUntil?.toISOString(),
-    token: task.leaseToken === 0 ? undefined : task.leaseToken,
+    leaseToken: task.leaseToken === 0 ? undefined : task.leaseToken,
     leasedAt: task.leasedAt?.toISOString(),
-    worker: task.workerLabel,
+    workerLabel: task.workerLabel,
     workerAddress: task.workerAddress,
     retry:
       retry === undefined
@@ -75,7 +76,7 @@ export function taskObject(task: SeenTask): object {
 
 type TaskColumn = Column<SeenTask>;
 
-/** Columns for tasks that are all in the same state, or in any. */
+/** Columns for tasks of one state, or of any. */
 export function taskColumns(
   kind: TaskSummary['state'] | 'any',
   out: Output,
@@ -96,11 +97,11 @@ export function taskColumns(
     columns.push(
       { title: 'LEASED', align: 'right', cell: ({ leasedAt }) => since(leasedAt, now) },
       { title: 'TOKEN', align: 'right', cell: ({ leaseToken }) => (leaseToken === 0 ? '' : String(leaseToken)) },
-      { title: 'WORKER', cell: ({ workerLabel: worker, workerAddress }) => workerOf(worker, workerAddress) },
+      { title: 'WORKER', cell: ({ workerLabel, workerAddress }) => workerOf(workerLabel, workerAddress) },
     );
   }
   if (kind !== 'available') {
-    const title = kind === 'leased' ? 'ENDS IN' : kind === 'delayed' ? 'SHOWS IN' : 'HIDDEN FOR';
+    const title = kind === 'leased' ? 'ENDS IN' : kind === 'delayed' ? 'AVAILABLE IN' : 'HIDDEN FOR';
     columns.push({ title, align: 'right', cell: ({ hiddenUntil }) => until(hiddenUntil, now) });
   }
   if (withData) {
@@ -113,17 +114,17 @@ export function taskColumns(
 }
 
 const PREVIEW_WIDTH = 60;
-/** Columns where there is no terminal that knows. */
+/** Width of the table without a terminal, in columns. */
 const WIDE = 160;
 
-/** A table fits into the terminal with about so much data; where there is none, into a log. */
+/** Width of payloads with which a table fits into the terminal. */
 function previewWidth({ stream }: Output): number {
   return Math.max(20, Math.min(PREVIEW_WIDTH, Math.floor((stream.columns || WIDE) / 2.5)));
 }
 
-function workerOf(worker: string | undefined, address: string | undefined): string {
-  if (worker === undefined) return address ?? '';
-  return address === undefined ? worker : `${worker} (${address})`;
+function workerOf(label: string | undefined, address: string | undefined): string {
+  if (label === undefined) return address ?? '';
+  return address === undefined ? label : `${label} (${address})`;
 }
 
 function since(instant: Date | undefined, now: number): string {

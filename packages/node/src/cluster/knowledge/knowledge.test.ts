@@ -1,16 +1,17 @@
 import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import { clusterOf, cutOff, giveUp, idsHeldBy } from '../../testing/cluster-fixtures.ts';
+import { clusterOf, cutOff, idsHeldBy, removeMembers } from '../../testing/cluster-fixtures.ts';
 
-test('an answer waits for the claims before it, so that it speaks of them', async () => {
+test('an answer waits for earlier claims, so that it includes them', async () => {
   const cluster = await clusterOf(['a', 'b']);
   const [a, b] = [cluster.node('a'), cluster.node('b')];
   const lost = idsHeldBy(b);
   await cluster.run(b.lose());
   await cluster.pass(10_000);
-  await giveUp(cluster, 'a', 'b');
-  // All the time: some of it meets the claim while that is being written.
-  const ask = () => a.handlers?.exchange({ clusterId: 'cluster-1', from: 'id-x', knowledge: undefined });
+  await removeMembers(cluster, 'a', 'b');
+  // Asks all the time: one of the questions arrives while the claim is being written.
+  const ask = () =>
+    a.handlers?.exchange({ clusterId: 'cluster-1', from: 'id-x', knowledge: undefined, release: undefined });
   let met = false;
   for (let i = 0; !met && i < 20_000; i++) {
     const held = a.partitions.holds(lost[0] as PartitionId);
@@ -20,7 +21,7 @@ test('an answer waits for the claims before it, so that it speaks of them', asyn
       answered = true;
     });
     await cluster.pass(1);
-    // Answers come in the turn they are asked in, but for the one that waits.
+    // Answers come in the same turn, except for the one that waits.
     met = !held && !answered;
     const { knowledge } = (await cluster.run(answer ?? Promise.reject())) ?? {};
     const told = knowledge?.holders.find(({ partition }) => partition === lost[0])?.nodeId;
@@ -29,7 +30,7 @@ test('an answer waits for the claims before it, so that it speaks of them', asyn
   expect(met).toBe(true);
 });
 
-describe('partitions that others hold at later epochs, heard of while nothing can be written', () => {
+describe('partitions that other nodes hold at later epochs, while this node cannot write', () => {
   async function heardInVain() {
     const cluster = await clusterOf(['a', 'b']);
     const [a, b] = [cluster.node('a'), cluster.node('b')];
@@ -40,7 +41,7 @@ describe('partitions that others hold at later epochs, heard of while nothing ca
       ...{ queues: 0, tasks: 0, countedMs: 0, durableMark: 0 },
     }));
     const knowledge = { members: [], holders };
-    const heard = b.handlers?.exchange({ clusterId: 'cluster-1', from: 'id-a', knowledge });
+    const heard = b.handlers?.exchange({ clusterId: 'cluster-1', from: 'id-a', knowledge, release: undefined });
     await cluster.run(
       Promise.resolve(heard).then(
         () => {},
@@ -50,13 +51,13 @@ describe('partitions that others hold at later epochs, heard of while nothing ca
     return { cluster, a, b, ids };
   }
 
-  test('are given up at once, all of them', async () => {
+  test('are all released at once', async () => {
     const { b, ids } = await heardInVain();
     expect(ids.length).toBeGreaterThan(3);
     expect(ids.filter((id) => b.partitions.holds(id))).toEqual([]);
   });
 
-  test('are given up on the disk, too, when it can be written again', async () => {
+  test('are released on the disk, too, when it can be written again', async () => {
     const { cluster, b, ids } = await heardInVain();
     await cluster.pass(10_000);
     b.h.disk.space = 'plenty';

@@ -71,7 +71,7 @@ export class Knowledge {
     this.view = new HolderView(deps.partitionCount);
     this.#members = deps.members;
     this.#desired = desiredHolders(ringMembers(deps.members), deps.partitionCount);
-    // Before this node answers anybody: a removal takes partitions that no answer mentions for lost.
+    // Before this node answers any other node: a removal counts partitions that no answer mentions as lost.
     this.#learnOwn(this.view.ids());
   }
 
@@ -127,10 +127,19 @@ export class Knowledge {
     // First of all: old data must not be served for one more turn.
     if (!isOwnRemoval) this.#noticeOldData();
     if (news) {
-      await this.#giveUpSuperseded(isOwnRemoval || isRemoved(this.self));
+      await this.#releaseSuperseded(isOwnRemoval || isRemoved(this.self));
       this.#listener.news();
     }
-    await this.adopt(records);
+    await this.adopt(records.filter((record) => !this.#isEcho(record)));
+  }
+
+  /**
+   * Whether the record is this node's own news that it leaves. It tells that before it has left, and decides itself which
+   * member must have stored it; see `Leaving`.
+   */
+  #isEcho(record: MemberRecord): boolean {
+    const { self } = this;
+    return record.nodeId === self?.nodeId && self.state === 'leaving' && record.state === 'left' && !isRemoved(record);
   }
 
   /** Merges records, and stores them before it acts on them. */
@@ -151,7 +160,7 @@ export class Knowledge {
   changeSelf(change: Partial<Pick<MemberRecord, 'state' | 'rpcAddress' | 'gossipAddress'>>): Promise<void> {
     return this.inTurn(async () => {
       const { self } = this;
-      if (!self) throw new Error('this node has no record of its own');
+      if (!self) throw new Error('this node has no own member record');
       const changed = { ...self, ...change };
       if (JSON.stringify(changed) === JSON.stringify(self)) return;
       if (self.state === 'left') throw new Refusal('MEMBER_LEFT', `member ${self.name} has left the cluster`);
@@ -196,8 +205,8 @@ export class Knowledge {
   }
 
   /**
-   * What others are told of a ticket. After a loss that an operator accepted, tickets may be smaller than before; marks are
-   * larger all the same, as all earlier tickets were used up before that instant.
+   * The mark that other nodes get for a ticket. After a loss that an operator accepted, tickets may be smaller than before. Marks
+   * are larger nevertheless, because all earlier tickets are from before that instant.
    */
   #markOf(ticket: Ticket): number {
     const { acceptedLossAt } = this.#deps;
@@ -208,7 +217,7 @@ export class Knowledge {
    * Releases each partition that another node holds at a later epoch. `isExpected`: this node was removed, which is
    * logged elsewhere.
    */
-  async #giveUpSuperseded(isExpected: boolean): Promise<void> {
+  async #releaseSuperseded(isExpected: boolean): Promise<void> {
     const { partitions, identity, log } = this.#deps;
     const superseded = new Map(this.#toWrite);
     const lost: PartitionId[] = [];

@@ -8,13 +8,13 @@ import {
   cutOff,
   DEATH_MS,
   fill,
-  giveUp,
   groupsOf,
   idsHeldBy,
+  removeMembers,
 } from '../../testing/cluster-fixtures.ts';
 
 describe('the list of members', () => {
-  test('shows nodes, those that left last, and proxies', async () => {
+  test('shows nodes, members that have left at the end, and proxies', async () => {
     const cluster = await clusterOf(['c', 'a', 'b']);
     await cluster.run(cluster.node('a').agent.drain());
     await cluster.run(cluster.node('a').lose());
@@ -46,19 +46,19 @@ describe('the list of members', () => {
     expect(members.reduce((sum, { partitionsWanted }) => sum + partitionsWanted, 0)).toBe(32);
   });
 
-  test('names who gave a member up', async () => {
+  test('names the node through which a member was removed', async () => {
     const cluster = await clusterOf(['a', 'b']);
     await cluster.run(cluster.node('b').lose());
     await cluster.pass(DEATH_MS);
     const administration = administrationOf(cluster, 'a');
-    await giveUp(cluster, 'a', 'b');
+    await removeMembers(cluster, 'a', 'b');
     const { members } = await administration.listMembers();
     expect(members.find(({ name }) => name === 'b')).toMatchObject({ removedBy: 'a' });
   });
 });
 
 describe('the list of partitions', () => {
-  test('tells what each holder says of its own', async () => {
+  test('shows what each holder says about its partitions', async () => {
     const cluster = await clusterOf(['a', 'b']);
     await fill(cluster, '1');
     const { partitions, unreachable } = await cluster.run(administrationOf(cluster, 'a').listPartitions());
@@ -74,7 +74,7 @@ describe('the list of partitions', () => {
     }
   });
 
-  test('tells of a holder that does not answer what it last said', async () => {
+  test('shows the last known counts for a holder that does not answer', async () => {
     const cluster = await clusterOf(['a', 'b']);
     await fill(cluster, '1');
     const b = cluster.node('b');
@@ -90,7 +90,7 @@ describe('the list of partitions', () => {
     expect(lost.reduce((sum, partition) => sum + partition.tasks, 0)).toBe(tasks);
   });
 
-  test('shows a partition on its way, and one of which it is not known where it went', async () => {
+  test('shows a partition that moves, and one whose holder is not known', async () => {
     const cluster = await clusterOf(['a', 'b']);
     await fill(cluster, '1');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
@@ -117,7 +117,7 @@ describe('the list of partitions', () => {
 });
 
 describe('a member that is drained', () => {
-  test.each(['a', 'b'])('through node %s hands everything over and is gone', async (through) => {
+  test.each(['a', 'b'])('through node %s hands everything over and leaves', async (through) => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const b = cluster.node('b');
@@ -125,7 +125,7 @@ describe('a member that is drained', () => {
     const drain = () => cluster.run(administrationOf(cluster, through).drainMember({ name: 'b' }));
     expect(await drain()).toEqual({ partitionsHeld: before });
     expect(b.agent.self?.state).toBe('leaving');
-    // Harmless when repeated.
+    // A repetition changes nothing.
     await drain();
     await cluster.run(b.agent.left);
     expect(idsHeldBy(b)).toEqual([]);
@@ -135,7 +135,7 @@ describe('a member that is drained', () => {
     expect(Object.values(cluster.shares()).reduce((sum, share) => sum + share, 0)).toBe(32);
   });
 
-  test('goes on with it after a crash', async () => {
+  test('continues after a crash', async () => {
     const cluster = await clusterOf(['a', 'b']);
     await fill(cluster, '1');
     const b = cluster.node('b');
@@ -146,25 +146,25 @@ describe('a member that is drained', () => {
     expect(cluster.shares()).toEqual({ a: 32, b: 0 });
   });
 
-  test('is refused for the last one, and for whoever does not answer or does not exist', async () => {
+  test('must not be the last member, must answer and must exist', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const drain = (name: string) => cluster.run(administrationOf(cluster, 'a').drainMember({ name }));
     await cluster.run(cluster.node('b').lose());
     await expect(drain('b')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE', metadata: { members: 'b' } });
     await expect(drain('x')).rejects.toMatchObject({ reason: 'UNKNOWN_MEMBER' });
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b');
+    await removeMembers(cluster, 'a', 'b');
     await expect(drain('a')).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
   });
 
-  test('is told apart by its id from another one of its name: both joined at the same moment', async () => {
+  test('is chosen by its id if another member has the same name, because both joined at the same moment', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const b = cluster.node('a').agent.members.get('id-b');
     if (!b) throw new Error('b is no member');
     const twin = { ...toWireRecord(b), nodeId: 'id-x', rpcAddress: 'x:1', gossipAddress: 'x:2' };
     const { exchange } = cluster.node('b').agent.handlers;
     const knowledge = { members: [twin], holders: [] };
-    await cluster.run(exchange({ clusterId: 'cluster-1', from: 'id-x', knowledge }));
+    await cluster.run(exchange({ clusterId: 'cluster-1', from: 'id-x', knowledge, release: undefined }));
     await cluster.pass(1_000);
     const drain = (name: string) => cluster.run(administrationOf(cluster, 'a').drainMember({ name }));
     await expect(drain('b')).rejects.toMatchObject({
@@ -175,7 +175,7 @@ describe('a member that is drained', () => {
     expect(cluster.node('b').agent.self?.state).toBe('leaving');
   });
 
-  test('is not another one that has its address now', async () => {
+  test('is not another node that has its address now', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     cluster.nodes.set('b', cluster.node('c'));
     const drained = cluster.run(administrationOf(cluster, 'a').drainMember({ name: 'b' }));
@@ -185,19 +185,21 @@ describe('a member that is drained', () => {
 });
 
 describe('calls of another cluster', () => {
-  test('are refused, whatever they ask', async () => {
+  test('are all refused', async () => {
     const cluster = await clusterOf(['a']);
     const { handlers } = cluster.node('a').agent;
     const clusterId = 'another';
     const refused = { reason: 'WRONG_CLUSTER' };
-    await expect(handlers.exchange({ clusterId, from: 'id-x', knowledge: undefined })).rejects.toMatchObject(refused);
+    await expect(
+      handlers.exchange({ clusterId, from: 'id-x', knowledge: undefined, release: undefined }),
+    ).rejects.toMatchObject(refused);
     await expect(handlers.inventory({ clusterId })).rejects.toMatchObject(refused);
     await expect(handlers.leave({ clusterId, nodeId: 'id-a' })).rejects.toMatchObject(refused);
-    await expect(handlers.giveUp({ clusterId, nodeId: 'id-a', also: [], acceptLoss: true })).rejects.toMatchObject(
-      refused,
-    );
-    // Only a proxy may not know yet.
-    const stranger = handlers.exchange({ clusterId: '', from: 'id-x', knowledge: undefined });
+    await expect(
+      handlers.removeMembers({ clusterId, nodeId: 'id-a', also: [], acceptLoss: true }),
+    ).rejects.toMatchObject(refused);
+    // Only a proxy may not know the cluster's id yet.
+    const stranger = handlers.exchange({ clusterId: '', from: 'id-x', knowledge: undefined, release: undefined });
     await expect(stranger).rejects.toMatchObject(refused);
   });
 });

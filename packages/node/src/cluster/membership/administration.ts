@@ -79,7 +79,7 @@ export class ClusterAdministration {
       return await call(address, 'leave', { clusterId, nodeId }, { timeoutMs: LEAVE_TIMEOUT_MS, waitForConnection });
     } catch (error) {
       if (error instanceof Refusal) throw error;
-      const message = `member ${name} does not answer: start it, or give it up if it will not come back`;
+      const message = `member ${name} does not answer: start it, or remove it if it will not come back`;
       throw new Refusal('HOLDER_UNREACHABLE', message, { metadata: { members: name }, cause: error });
     }
   };
@@ -169,7 +169,7 @@ export class ClusterAdministration {
       };
     }
     const counts = view.counts(id);
-    // The known holder answered without this partition: the partition is on its way between two nodes.
+    // The known holder answered without this partition: the partition is moving between two nodes.
     const isBetween = known && inventories.get(known.nodeId) !== undefined;
     return {
       ...common,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { clusterOf, cutOff, DEATH_MS, fill, giveUp, groupsOf } from '../../testing/cluster-fixtures.ts';
+import { clusterOf, cutOff, DEATH_MS, fill, groupsOf, removeMembers } from '../../testing/cluster-fixtures.ts';
 import type { SimCluster, SimNode } from '../../testing/sim-cluster.ts';
 
 /** A queue that the node holds. */
@@ -20,7 +20,7 @@ describe('a node that is started', () => {
     expect(cluster.time.now() - before).toBeLessThan(50);
   });
 
-  test('serves as soon as one other member has answered', async () => {
+  test('serves once another member has answered', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const a = cluster.node('a');
     for (const name of ['a', 'c']) await cluster.run(cluster.node(name).lose());
@@ -30,7 +30,7 @@ describe('a node that is started', () => {
     expect(cluster.time.now() - before).toBeLessThan(100);
   });
 
-  test('lets callers wait for two seconds, then refuses them at once, until another member is there', async () => {
+  test('lets callers wait for two seconds, then refuses them at once, until another member answers', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const a = cluster.node('a');
     for (const name of ['a', 'b']) await cluster.run(cluster.node(name).lose());
@@ -54,7 +54,7 @@ describe('a node that is started', () => {
     await cluster.run(a.h.enqueue(queue, ['1']));
   });
 
-  test('says whom it waits for, and goes on when that member is given up', async () => {
+  test('says which member it waits for, and continues when that member is removed', async () => {
     const warnings: string[] = [];
     const note = (details: object, message: string): void => {
       if (message.includes('no other member answers')) warnings.push(`${message} ${JSON.stringify(details)}`);
@@ -68,13 +68,13 @@ describe('a node that is started', () => {
     expect(warnings).toHaveLength(3);
     expect(warnings[0]).toContain('"name":"b"');
     expect(warnings[0]).toContain('taskmaster members remove');
-    await giveUp(cluster, 'a', 'b');
+    await removeMembers(cluster, 'a', 'b');
     await cluster.run(a.h.enqueue(queueOf(cluster, a), ['1']));
     await cluster.pass(30_000);
     expect(cluster.shares()).toEqual({ a: cluster.partitions });
   });
 
-  test('serves within a second when all come back together: nobody is left who could have given them up', async () => {
+  test('serves within a second when all members restart together: no member could have removed another', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     for (const name of ['a', 'b', 'c']) await cluster.run(cluster.node(name).lose());
     await cluster.run(Promise.all([...cluster.nodes.values()].map((node) => node.start())));
@@ -85,7 +85,7 @@ describe('a node that is started', () => {
     expect(cluster.time.now() - before).toBeLessThan(1_000);
   });
 
-  test('looks for the rest for ten seconds where others wait too, whose word says little', async () => {
+  test('looks for the other members for ten seconds if the ones that answer are waiting, too', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     for (const name of ['a', 'b', 'c']) await cluster.run(cluster.node(name).lose());
     for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
@@ -97,14 +97,14 @@ describe('a node that is started', () => {
     await cluster.pass(4_000);
     for (const node of [a, b]) await cluster.run(node.h.enqueue(queueOf(cluster, node), ['1']));
     expect(a.agent.problem).toBeUndefined();
-    // The word of one that serves suffices again.
+    // The answer of a serving member suffices.
     const before = cluster.time.now();
     await cluster.run(cluster.node('c').start());
     await cluster.run(cluster.node('c').h.enqueue(queueOf(cluster, cluster.node('c')), ['1']));
     expect(cluster.time.now() - before).toBeLessThan(200);
   });
 
-  test('waits where half of the members it knows stay away, and goes on when these are given up', async () => {
+  test('waits while half of the members it knows stay away, and continues when these are removed', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     for (const name of cluster.nodes.keys()) await cluster.run(cluster.node(name).lose());
     for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
@@ -115,11 +115,11 @@ describe('a node that is started', () => {
       await expect(enqueued).rejects.toMatchObject({ reason: 'STARTING' });
     }
     expect(a.agent.problem).toBe('it waits for one of the other members to answer: c, d');
-    await giveUp(cluster, 'b', 'c', 'd');
+    await removeMembers(cluster, 'b', 'c', 'd');
     for (const node of [a, b]) await cluster.run(node.h.enqueue(queueOf(cluster, node), ['1']));
   });
 
-  test('asks members whom gossip does not see', async () => {
+  test('asks members that gossip does not see', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const a = cluster.node('a');
     await cluster.run(a.lose());
@@ -130,12 +130,12 @@ describe('a node that is started', () => {
     expect(a.membership.peers()).toEqual([]);
   });
 
-  test('does not take the word of a member that has left', async () => {
+  test('does not accept the confirmation of a member that has left', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const [a, b, c] = [cluster.node('a'), cluster.node('b'), cluster.node('c')];
     await cluster.run(c.agent.leave());
     while (c.partitions.held().length > 0) await cluster.pass(1);
-    // It does not hear any more that c has left.
+    // It is down when c leaves.
     await cluster.run(b.lose());
     await cluster.run(c.agent.left);
     await cluster.run(a.lose());
@@ -145,7 +145,7 @@ describe('a node that is started', () => {
     await expect(cluster.run(b.h.enqueue(queueOf(cluster, b), ['1']))).rejects.toMatchObject({ reason: 'STARTING' });
   });
 
-  test('is not deceived by another that answers at a member’s address', async () => {
+  test('does not accept the confirmation of another node at a member’s address', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const a = cluster.node('a');
     for (const name of ['a', 'b']) await cluster.run(cluster.node(name).lose());
@@ -157,14 +157,14 @@ describe('a node that is started', () => {
   });
 });
 
-describe('a node that stood still', () => {
-  /** For longer than the rest needs to give it up. */
+describe('a node that was paused', () => {
+  /** Longer than the other members need to remove it. */
   async function standStill(cluster: SimCluster, node: SimNode, ms: number): Promise<void> {
     node.h.clock.standStill();
     await cluster.pass(ms);
   }
 
-  test('asks before it goes on, and then serves', async () => {
+  test('asks before it continues, and then serves', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
@@ -175,7 +175,7 @@ describe('a node that stood still', () => {
     expect(b.agent.self?.state).toBe('active');
   });
 
-  test('waits when nobody answers', async () => {
+  test('waits while no member answers', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
@@ -188,7 +188,7 @@ describe('a node that stood still', () => {
     await cluster.run(b.h.enqueue(queue, ['1']));
   });
 
-  test('does not ask after a shorter while', async () => {
+  test('does not ask after a shorter pause', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
@@ -198,7 +198,7 @@ describe('a node that stood still', () => {
     await cluster.run(b.h.enqueue(queue, ['1']));
   });
 
-  test('because its machine was suspended asks too: only the system clock tells of that', async () => {
+  test('because its machine was suspended asks, too: only the system clock shows that', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
@@ -210,7 +210,7 @@ describe('a node that stood still', () => {
     await cluster.run(b.h.enqueue(queue, ['1']));
   });
 
-  test('is not one whose clock was set back', async () => {
+  test('is not a node whose clock was set back', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
@@ -221,7 +221,7 @@ describe('a node that stood still', () => {
     await cluster.run(b.h.enqueue(queue, ['2']));
   });
 
-  test('and was given up meanwhile commits nothing, not even at once', async () => {
+  test('and was removed meanwhile commits nothing, not even in the turn in which it continues', async () => {
     const errors: string[] = [];
     const error = (_: object, message: string): void => void errors.push(message);
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error };
@@ -230,7 +230,7 @@ describe('a node that stood still', () => {
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
     await standStill(cluster, b, DEATH_MS);
-    await giveUp(cluster, 'a', 'b');
+    await removeMembers(cluster, 'a', 'b');
     await cluster.pass(50_000);
     const callers = ['2', '3', '4'].map((pid) =>
       b.h.enqueue(`${queue}`, [pid]).then(
@@ -246,14 +246,14 @@ describe('a node that stood still', () => {
     const holder = cluster.up.find((node) => node !== b && groupsOf(cluster, node).includes(group));
     expect(holder).toBeDefined();
     expect(await cluster.run(holder?.h.counts(queue) ?? Promise.reject())).toMatchObject({ available: 0 });
-    expect(errors.filter((message) => message.includes('given up by an operator'))).toHaveLength(1);
+    expect(errors.filter((message) => message.includes('removed by an operator'))).toHaveLength(1);
   });
 
-  test('does not take an answer from before for one from after', async () => {
+  test('does not count an answer from before the pause', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
-    // The first answer arrives, and the node stands still before it has read it.
+    // The first answer arrives, but the node pauses before it has read it.
     let asked = false;
     cluster.network.onArrival = ({ to, what, way }) => {
       if (to !== 'b' || what !== 'exchange' || way !== 'answer' || asked) return;

@@ -1,4 +1,4 @@
-import type { Heard, MemberRecord } from '@taskmaster/server/cluster-view';
+import type { Heard, MemberRecord, MemberState } from '@taskmaster/server/cluster-view';
 import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
 import type { CancelTimer, Clock, Log } from '@taskmaster/server/ports';
 
@@ -17,7 +17,10 @@ const BEAT_MS = 500;
 export const PAUSE_MS = 5_000;
 /** Longest time that callers wait for a confirmation; then they are refused. */
 const PATIENCE_MS = 2_000;
-/** How long a waiting node looks for a member that may commit (G2): longer than a process needs to restart. */
+/**
+ * How long a waiting node looks for a member that may commit (G2): longer than a process needs to restart. Members that
+ * joined while this node was down find it in this time, too.
+ */
 const SEARCH_MS = 10_000;
 const RETRY_DELAY_MS = 500;
 const REPORT_MS = 30_000;
@@ -49,7 +52,7 @@ type State =
  *
  *  G1  After a start, or after a gap of five seconds between beats by any clock, the node commits nothing until it has
  *      exchanged knowledge with another member. The exchange must begin after the start or gap; the other member must not
- *      have left and must not be waiting itself. Every such member stores a removal durably before anybody claims the
+ *      have left and must not be waiting itself. Every such member stores a removal durably before any node claims the
  *      removed member's partitions, so one answer suffices.
  *  G2  A waiting member may not know of a removal. Example: two members were removed together, or one after the other
  *      before the second heard of the first; both restart. So answers of waiting members count only once all other members
@@ -67,11 +70,13 @@ export class CommitGuard {
   readonly #deps: CommitGuardDeps;
   /** Resolves when this node is first confirmed as a member. Rejects if it never will be. */
   readonly confirmed: Promise<void>;
-  /** Resolves when this node learns that it was removed or that its data is old (G5). The log says which. */
+  /** Resolves when this node learns that it was removed or that its directory is an older copy (G5). The log says which. */
   readonly barred: Promise<void>;
   readonly #confirmed = Promise.withResolvers<void>();
   readonly #barred = Promise.withResolvers<void>();
   #state: State = { kind: 'open' };
+  /** This node's own state at the last call of `membersChanged`. */
+  #ownState: MemberState | undefined;
   #lastBeat: Beat;
   #cancelBeat: CancelTimer = () => {};
   #stopped = false;
@@ -109,8 +114,16 @@ export class CommitGuard {
     }
     if (this.#stopped) return 'it is shutting down';
     return self()?.state === 'left'
-      ? 'it is not a member of the cluster any more'
+      ? 'it is no longer a member of the cluster'
       : 'its data directory is an older copy of what it had';
+  }
+
+  /**
+   * Whether this node waits for a confirmation, and has looked for less than `SEARCH_MS`. Members that joined while it was
+   * down may be unknown to it.
+   */
+  get isSearching(): boolean {
+    return this.#state.kind === 'held' && this.#deps.clock.now() < this.#state.since + SEARCH_MS;
   }
 
   start(): void {
@@ -127,15 +140,24 @@ export class CommitGuard {
   membersChanged(): void {
     const { self, log } = this.#deps;
     const own = self();
+    const earlier = this.#ownState;
+    this.#ownState = own?.state;
     if (own?.state === 'left' && this.#state.kind !== 'closed') {
-      const message = own.removedBy === '' ? 'has left' : 'was given up by an operator and may change nothing any more';
+      const message = own.removedBy === '' ? 'has left' : 'was removed by an operator and may change nothing any more';
       const refusal = new Refusal('MEMBER_LEFT', `this node ${message}`);
       this.#close(refusal);
       if (own.removedBy !== '') {
         this.#barred.resolve();
         log.error(
           { node: own.name, removedBy: own.removedBy },
-          'this node was given up by an operator: others hold its partitions now. Stop it; to use the machine again, start it with an empty data directory',
+          'this node was removed by an operator: other members hold its partitions now. Stop it; to use the machine again, start it with an empty data directory',
+        );
+      } else if (earlier !== undefined && earlier !== 'leaving') {
+        // A node that leaves writes `leaving` first.
+        this.#barred.resolve();
+        log.error(
+          { node: own.name },
+          'the data directory is an older copy: this node has left the cluster since. The node serves none of it and exits. To bring it back as a new member, start it with --join and an empty data directory',
         );
       }
     }
@@ -150,7 +172,7 @@ export class CommitGuard {
     this.#close(
       new Refusal(
         'OLD_DATA',
-        `node ${node} was started with an older copy of its data directory, and serves nothing of it`,
+        `node ${node} was started with an older copy of its data directory and serves none of it`,
         {
           retryDelayMs: RETRY_DELAY_MS,
         },
@@ -159,7 +181,7 @@ export class CommitGuard {
     this.#barred.resolve();
     log.error(
       { node, partitions },
-      `the data directory is an older copy: other members know that this node had more. Nothing of it is served, and the node ends. Put the newest copy of the directory back; if there is none, give the member up with \`taskmaster members remove ${node} --accept-loss\` and start it with an empty directory`,
+      `the data directory is an older copy: other members know that this node had more. The node serves none of it and exits. Restore the newest copy of the directory; if there is none, remove the member with \`taskmaster members remove ${node} --accept-loss\` and start it with an empty directory`,
     );
   }
 
@@ -183,7 +205,8 @@ export class CommitGuard {
       this.#close(shuttingDown());
       return;
     }
-    const message = 'this node or its machine stood still, or its clock was set: it asks whether it is still a member';
+    const message =
+      'this node or its machine was paused, or its clock was changed: it asks whether it is still a member';
     this.#deps.log.warn({ gapMs: goneMs }, message);
     this.#hold();
     this.membersChanged();
@@ -215,7 +238,7 @@ export class CommitGuard {
     const others = this.#deps.others();
     const missing = silent(state, others);
     const isMostOfAll = others.length + 1 > 2 * missing.length;
-    const isSearchOver = this.#deps.clock.now() >= state.since + SEARCH_MS && missing.length < others.length;
+    const isSearchOver = !this.isSearching && missing.length < others.length;
     if (isSearchOver && isMostOfAll ? missing.every(({ nodeId }) => state.answered.has(nodeId)) : missing.length === 0)
       this.#open();
   }
@@ -244,12 +267,12 @@ export class CommitGuard {
         retryDelayMs: RETRY_DELAY_MS,
       }),
     );
-    const nobody = missing.length === others().length;
-    if (now < state.reportAt || (!nobody && now < state.since + SEARCH_MS)) return;
+    const noneAnswered = missing.length === others().length;
+    if (now < state.reportAt || (!noneAnswered && now < state.since + SEARCH_MS)) return;
     state.reportAt = now + REPORT_MS;
     log.warn(
       { members: missing.map(({ name, rpcAddress }) => ({ name, rpcAddress })) },
-      `${nobody ? 'no other member answers' : 'half of the members or more do not answer'}, and this node may have been given up while it was away: it serves nothing until they do. Start some of them; if all are lost for good, give them up with \`taskmaster members remove NAME... --accept-loss\``,
+      `${noneAnswered ? 'no other member answers' : 'half of the members or more do not answer'}, and this node may have been removed while it was away: it serves nothing until they do. Start some of them; if all are lost for good, remove them with \`taskmaster members remove NAME... --accept-loss\``,
     );
   }
 

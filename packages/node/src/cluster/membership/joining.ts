@@ -1,5 +1,6 @@
-import { isTransient, type JoinRequest, type JoinResponse } from '@taskmaster/proto';
+import { isTransient, type JoinRequest, type JoinResponse, type MemberRelease } from '@taskmaster/proto';
 import {
+  assertCompatible,
   type Exchanger,
   fromWireRecord,
   type MemberRecord,
@@ -14,6 +15,8 @@ export interface JoiningDeps {
   readonly clusterId: string;
   readonly nodeId: string;
   readonly partitionCount: number;
+  /** The release of this node. */
+  readonly release: MemberRelease;
   readonly knowledge: Knowledge;
   readonly exchanger: Exchanger;
   readonly call: CallPeer<'join'>;
@@ -33,12 +36,13 @@ export class Joining {
   }
 
   /** Admits a node, or throws a Refusal that says why not. */
-  takeIn({ clusterId, member }: JoinRequest): Promise<JoinResponse> {
+  takeIn({ clusterId, member, release }: JoinRequest): Promise<JoinResponse> {
     const { knowledge, clusterId: own, partitionCount: partitions } = this.#deps;
     return knowledge.inTurn(async () => {
       const record = member && fromWireRecord(member);
       if (!record || record.nodeId === '') throw new Refusal('MALFORMED_REQUEST', 'a join without a member');
       const { nodeId, name } = record;
+      assertCompatible(this.#deps.release, release);
       if (clusterId !== '' && clusterId !== own) {
         throw new Refusal('WRONG_CLUSTER', `this is cluster ${own}, and ${name} belongs to cluster ${clusterId}`);
       }
@@ -64,12 +68,12 @@ export class Joining {
 
   /** Asks the addresses in order to admit this node; resolves with the first answer. */
   async ask(addresses: readonly string[]): Promise<JoinResponse> {
-    const { knowledge, call, clusterId } = this.#deps;
+    const { knowledge, call, clusterId, release } = this.#deps;
     const { self } = knowledge;
-    if (!self) throw new Error('a node joins with a record of its own');
+    if (!self) throw new Error('a node needs its own member record to join');
     let last: unknown = new Refusal('HOLDER_UNREACHABLE', 'no member to ask');
     for (const address of addresses) {
-      const request = { clusterId, member: toWireRecord(self) };
+      const request = { clusterId, member: toWireRecord(self), release };
       try {
         const answer = await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS });
         if (answer.clusterId !== clusterId)
@@ -89,28 +93,42 @@ export class Joining {
   async activate(): Promise<void> {
     const { knowledge, clock, stopping } = this.#deps;
     while (knowledge.self?.state === 'joining') {
-      // Asks leaving members last. They are asked at all because every active member may be lost: only an active member
-      // can remove those, so this node must become active.
-      const rank = ({ state }: MemberRecord): number => (state === 'active' ? 0 : 1);
-      const others = knowledge.others.sort((a, b) => rank(a) - rank(b)).map(({ nodeId }) => nodeId);
-      if (others.length === 0 || (await this.tellAs('active', others))) {
+      const others = knowledge.others;
+      // Leaving members come last. They are asked at all because every active member may be lost: only an active member can
+      // remove those, so this node must become active.
+      const inOrder = [...others.filter(isActive), ...others.filter((record) => !isActive(record))];
+      if (others.length === 0 || (await this.#tellAs('active', inOrder)) !== undefined) {
         return knowledge.changeSelf({ state: 'active' });
       }
       await sleep(clock, ACTIVATE_RETRY_MS, stopping);
     }
   }
 
-  /** Tells the members in order that this node is in the state, until one has stored it. False if none answered. */
-  async tellAs(state: 'active' | 'left', others: readonly string[]): Promise<boolean> {
+  /**
+   * Tells the active members in order that this node has left, until one has stored it. A leaving member may be gone before it
+   * passes the news on, so it does not count. False if no active member answered.
+   */
+  async tellLeft(): Promise<boolean> {
+    const { knowledge } = this.#deps;
+    const told = await this.#tellAs('left', knowledge.others.filter(isActive));
+    // Its answer says which state it had after it stored the news.
+    const record = told === undefined ? undefined : knowledge.members.get(told);
+    return record !== undefined && isActive(record);
+  }
+
+  /** Tells the members in order that this node is in the state, until one has stored it; resolves with that one's id. */
+  async #tellAs(state: 'active' | 'left', others: readonly MemberRecord[]): Promise<string | undefined> {
     const { knowledge, exchanger } = this.#deps;
     const { self } = knowledge;
-    if (!self) return false;
-    const changed = toWireRecord({ ...self, state, version: self.version + 1 });
-    for (const nodeId of others) {
+    if (!self) return undefined;
+    const changed = toWireRecord(self.state === state ? self : { ...self, state, version: self.version + 1 });
+    for (const { nodeId } of others) {
       const known = knowledge.tell();
       const members = [...known.members.filter((record) => record.nodeId !== self.nodeId), changed];
-      if (await exchanger.with(nodeId, { ...known, members })) return true;
+      if (await exchanger.with(nodeId, { ...known, members })) return nodeId;
     }
-    return false;
+    return undefined;
   }
 }
+
+const isActive = ({ state }: MemberRecord): boolean => state === 'active';

@@ -1,7 +1,8 @@
 import { partitionOf } from '@taskmaster/proto';
+import { toWireRecord } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import { DEATH_MS, giveUp } from '../../testing/cluster-fixtures.ts';
+import { DEATH_MS, removeMembers } from '../../testing/cluster-fixtures.ts';
 import { pidsOf } from '../../testing/engine-harness.ts';
 import { SimCluster, type SimClusterOptions } from '../../testing/sim-cluster.ts';
 
@@ -17,14 +18,14 @@ async function clusterOf(names: readonly string[], options: SimClusterOptions = 
   return cluster;
 }
 
-/** Has a node hold the partition with a task in it. */
+/** Lets a node hold the partition, with a task in it. */
 async function putAt(cluster: SimCluster, name: string): Promise<void> {
   const holder = cluster.holderOf('orders');
   if (holder && holder.name !== name) await cluster.run(holder.send(P, cluster.node(name)));
   await cluster.run(cluster.node(name).h.enqueue(QUEUE, ['1']));
 }
 
-/** Nothing passes between a node and all others. */
+/** Cuts a node off from all others. */
 function cutOff(cluster: SimCluster, name: string): void {
   for (const other of cluster.nodes.keys()) {
     cluster.cut.add(`${name}>${other}`);
@@ -33,22 +34,22 @@ function cutOff(cluster: SimCluster, name: string): void {
 }
 
 describe('a node that leaves', () => {
-  test('hands over to one that joins, though all that stay are lost: those are given up then', async () => {
+  test('hands over to a node that joins, although all other members are lost; these are removed then', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await putAt(cluster, 'a');
     await cluster.run(cluster.node('a').agent.leave());
     for (const name of ['b', 'c']) await cluster.run(cluster.node(name).lose());
     await cluster.pass(DEATH_MS);
-    await expect(giveUp(cluster, 'a', 'b', 'c')).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
+    await expect(removeMembers(cluster, 'a', 'b', 'c')).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
     await cluster.run(cluster.add('d').start());
-    expect(await giveUp(cluster, 'a', 'b', 'c')).toMatchObject({ removed: true });
+    expect(await removeMembers(cluster, 'a', 'b', 'c')).toMatchObject({ removed: true });
     await cluster.run(cluster.node('a').agent.left);
     await cluster.pass(20_000);
     expect(cluster.shares()).toEqual({ a: 0, d: 8 });
     expect(pidsOf(await cluster.run(cluster.node('d').h.lease(QUEUE)))).toEqual(['1']);
   });
 
-  test('says which member it waits for, where one that takes its share is dead', async () => {
+  test('says which member it waits for, if a member that must take its share is dead', async () => {
     const warnings: string[] = [];
     const warn = (_: object, message: string): void => void warnings.push(message);
     const log = { debug: () => {}, info: () => {}, warn, error: () => {} };
@@ -64,7 +65,7 @@ describe('a node that leaves', () => {
     await cluster.run(cluster.node('a').agent.left);
   });
 
-  test('takes nothing any more, though others may not have heard of it yet', async () => {
+  test('takes no more partitions, even if other members do not know yet that it leaves', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await putAt(cluster, 'a');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
@@ -77,11 +78,11 @@ describe('a node that leaves', () => {
     expect(cluster.serving(P)).toEqual(['a']);
   });
 
-  test('is known to have left before it knows itself: a crash leaves nobody waiting for it', async () => {
+  test('is known to have left before it stores that itself: after a crash no member waits for it', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const b = cluster.node('b');
     await putAt(cluster, 'b');
-    // Once everything is handed over, nobody can be told.
+    // Once everything is handed over, no member can be told.
     b.partitions.onChange(() => {
       if (b.partitions.held().length === 0) cutOff(cluster, 'b');
     });
@@ -95,11 +96,55 @@ describe('a node that leaves', () => {
     expect(cluster.up.map(({ agent }) => agent.members.get('id-b')?.state)).toEqual(['left', 'left', 'left']);
   });
 
-  test('leaves nobody behind who does not know whether it took a partition', async () => {
+  test('does not believe the echo of its own news: the member that answers may leave, too, and be gone', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c'], { partitions: 32 });
+    const b = cluster.node('b');
+    cutOff(cluster, 'b');
+    await cluster.run(b.agent.leave());
+    const { self } = b.agent;
+    if (!self) throw new Error('b has no record of its own');
+    const left = toWireRecord({ ...self, state: 'left', version: self.version + 1 });
+    const knowledge = { members: [left], holders: [] };
+    const told = b.handlers?.exchange({ clusterId: 'cluster-1', from: 'id-c', knowledge, release: undefined });
+    await cluster.run(told ?? Promise.reject(new Error('b is down')));
+    expect(b.agent.self?.state).toBe('leaving');
+    await cluster.run(b.lose());
+    cluster.heal();
+    await cluster.run(b.start());
+    await cluster.pass(30_000);
+    expect(cluster.up.map(({ agent }) => agent.members.get('id-b')?.state)).toEqual(['left', 'left', 'left']);
+    expect(cluster.shares()).toMatchObject({ b: 0 });
+  });
+
+  test('tells a member that stays: a member that is leaving, too, may be gone before it passes the news on', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c'], { partitions: 32 });
+    const [a, b, c] = [cluster.node('a'), cluster.node('b'), cluster.node('c')];
+    // b cannot hand over its partitions, so it keeps leaving. Node a reaches only b after it has handed over its last one.
+    cluster.cut.add('b>c').add('c>b');
+    a.partitions.onChange(() => {
+      if (a.partitions.held().length === 0) cluster.cut.add('a>c').add('c>a');
+    });
+    const left: string[] = [];
+    void a.agent.left.then(() => left.push('a'));
+    await cluster.run(a.agent.leave());
+    await cluster.pass(20);
+    await cluster.run(b.agent.leave());
+    await cluster.pass(20_000);
+    expect(a.partitions.held()).toEqual([]);
+    expect(b.agent.self?.state).toBe('leaving');
+    expect(left).toEqual([]);
+    await cluster.run(b.lose());
+    cluster.heal();
+    await cluster.pass(10_000);
+    expect(left).toEqual(['a']);
+    expect(c.agent.members.get('id-a')?.state).toBe('left');
+  });
+
+  test('leaves no holder that does not learn whether it took a partition', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await putAt(cluster, 'a');
     const [a, b, c] = [cluster.node('a'), cluster.node('b'), cluster.node('c')];
-    // The last request of the hand-off is not carried out, and nobody is there to ask what became of it.
+    // The last request of the hand-off is lost, and both nodes go down before the holder can ask for the outcome.
     cluster.network.onArrival = ({ what, to }) => {
       if (what !== 'takePartition' || to !== 'b') return;
       void a.lose();
@@ -112,7 +157,7 @@ describe('a node that leaves', () => {
     await cluster.pass(5_000);
     const drained = b.agent.drain();
     await cluster.pass(1_000);
-    // The ring wants some at the node that is down.
+    // The ring assigns some partitions to the node that is down.
     for (const { id } of b.partitions.held()) await cluster.run(b.send(id, c));
     await cluster.run(drained);
     await cluster.run(b.lose());

@@ -11,7 +11,7 @@ export interface LeavingDeps {
   readonly log: Log;
   readonly exchange: (nodeId: string) => Promise<boolean>;
   readonly clock: Clock;
-  /** Tells the other members that this node has left, until one has stored it durably. False if none did. */
+  /** Tells the other members that this node has left, until an active one has stored it. False if none did. */
   readonly tellLeft: () => Promise<boolean>;
   /** See `HandOffs`. */
   readonly refuseArrivals: () => Promise<void>;
@@ -69,7 +69,7 @@ export class Leaving {
     await refuseArrivals();
     await this.#emptied();
     // If only this node knew that it left, it would not start again and the others would wait for it forever.
-    while (knowledge.self?.state === 'leaving' && !(await tellLeft())) {
+    while (!isRemoved(knowledge.self) && !(await tellLeft())) {
       await sleep(clock, TELL_RETRY_MS, this.#stopping.signal);
     }
     await knowledge.changeSelf({ state: 'left' });

@@ -1,5 +1,6 @@
 import type { MemberRecord, MemberState, Members } from '@taskmaster/server/cluster-view';
 import { ByteReader, ByteWriter, type Instant, type Key, UnreadableBytesError } from '@taskmaster/server/domain';
+import type { Clock } from '@taskmaster/server/ports';
 import { decodeAcceptedLoss } from '../../domain/accepted-loss.ts';
 import { afterPrefix, metaKeys } from '../../domain/keys.ts';
 import { scanAll } from '../../log/scan-all.ts';
@@ -8,6 +9,8 @@ import { WriteBatch } from '../../ports/write-batch.ts';
 
 const VERSION = 1;
 const STATES: readonly MemberState[] = ['joining', 'active', 'leaving', 'left'];
+/** Gossip takes start numbers below 2^32. This leaves room for a million starts after a clock was set to a distant year. */
+const LATEST_SECONDS = 2 ** 32 - 2 ** 20;
 const IDENTITY = 'identity' as Key;
 const MEMBER = 'member/';
 const writer = new ByteWriter();
@@ -17,9 +20,16 @@ export interface Identity {
   readonly clusterId: string;
   readonly nodeId: string;
   readonly name: string;
-  /** Number of starts of the node, this one included. */
-  readonly boots: number;
+  /** Number of this start; see `nextStartNumber`. At least 1. */
+  readonly startNumber: number;
 }
+
+/**
+ * Number of a start that follows start `earlier`; undefined: there was none. It is larger than the numbers of all earlier
+ * starts, also if the directory is an older copy: the seconds since 1970 have grown since the copy was made.
+ */
+export const nextStartNumber = (earlier: number | undefined, clock: Clock): number =>
+  Math.max((earlier ?? 0) + 1, Math.min(Math.floor(clock.wall() / 1000), LATEST_SECONDS));
 
 /** Stores a node's identity and its records of all members. */
 export class MemberStore {
@@ -35,13 +45,13 @@ export class MemberStore {
     if (!row) return undefined;
     const from = new ByteReader(row);
     from.version(VERSION, 'identity row');
-    return { clusterId: from.utf8(), nodeId: from.utf8(), name: from.utf8(), boots: from.number() };
+    return { clusterId: from.utf8(), nodeId: from.utf8(), name: from.utf8(), startNumber: from.number() };
   }
 
-  async writeIdentity({ clusterId, nodeId, name, boots }: Identity): Promise<void> {
+  async writeIdentity({ clusterId, nodeId, name, startNumber }: Identity): Promise<void> {
     writer.byte(VERSION);
     for (const text of [clusterId, nodeId, name]) writer.utf8(text);
-    writer.number(boots);
+    writer.number(startNumber);
     const batch = new WriteBatch();
     batch.putWritten(Family.meta, IDENTITY, writer);
     await this.#store.write(batch, { sync: true });

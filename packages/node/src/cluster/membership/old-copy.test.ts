@@ -1,5 +1,6 @@
 import { partitionOf } from '@taskmaster/proto';
 import type { PartitionId } from '@taskmaster/server/domain';
+import { keptLog } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { encodeAcceptedLoss } from '../../domain/accepted-loss.ts';
 import { metaKeys } from '../../domain/keys.ts';
@@ -11,14 +12,14 @@ import {
   DEATH_MS,
   expectOneHolderEach,
   fill,
-  giveUp,
   groupsOf,
   partitionWithTasks,
   pidsIn,
+  removeMembers,
 } from '../../testing/cluster-fixtures.ts';
 import { SimCluster, type SimNode } from '../../testing/sim-cluster.ts';
 
-/** Stops the node and starts it with a copy of its disk as it was before `between`. */
+/** Stops the node and starts it with a copy of its disk from before `between`. */
 async function startOlder(cluster: SimCluster, node: SimNode, between: () => Promise<void>): Promise<void> {
   await cluster.run(node.stop());
   const older = node.h.disk.copy();
@@ -39,7 +40,7 @@ const isBarred = async (cluster: SimCluster, node: SimNode): Promise<boolean> =>
   return barred;
 };
 
-/** A cluster in which `c` has left, so that what it held went to the others. */
+/** A cluster in which `c` has left and the others hold its partitions. */
 async function olderWithLess(): Promise<{ cluster: SimCluster; b: SimNode }> {
   const cluster = await clusterOf(['a', 'b', 'c']);
   await fill(cluster, '1');
@@ -53,34 +54,67 @@ async function olderWithLess(): Promise<{ cluster: SimCluster; b: SimNode }> {
   return { cluster, b };
 }
 
-test('a node that is started with an older copy of its disk serves nothing, and says what to do', async () => {
+test('a node that is started with an older copy of its disk serves nothing and says what to do', async () => {
   const { cluster, b } = await olderWithLess();
   const groups = groupsOf(cluster, b);
   expect(groups.length).toBeGreaterThan(0);
   for (const group of groups) {
-    // Asked at once, before it has heard of anybody.
+    // Called at once, before it has heard from any member.
     await expect(cluster.run(b.h.lease(`${group}#q`))).rejects.toMatchObject({ reason: 'OLD_DATA' });
     await expect(cluster.run(b.h.enqueue(`${group}#q`, ['3']))).rejects.toMatchObject({ reason: 'OLD_DATA' });
   }
   expect(await isBarred(cluster, b)).toBe(true);
   expect(b.agent.problem).toContain('older copy');
   expect(b.agent.mayCommit).toBe(false);
-  // So it stays, however often it is started.
+  // Further starts change nothing.
   await cluster.run(b.stop());
   await cluster.run(b.start());
   await cluster.pass(DEATH_MS);
   expect(await isBarred(cluster, b)).toBe(true);
 
-  // As the log says.
+  // The advice of the log.
   await cluster.run(b.stop());
   await cluster.pass(DEATH_MS);
-  expect(await giveUp(cluster, 'a', 'b')).toMatchObject({ removed: true });
+  expect(await removeMembers(cluster, 'a', 'b')).toMatchObject({ removed: true });
   await cluster.pass(30_000);
   expectOneHolderEach(cluster);
   for (const group of groups) expect(await pidsIn(cluster, group)).toEqual([]);
 });
 
-test('a node that hears only while it serves that its disk is an older copy stops serving', async () => {
+test('a node with an older copy takes no partitions: they would be lost when it is removed', async () => {
+  const { cluster, b } = await olderWithLess();
+  expect(await isBarred(cluster, b)).toBe(true);
+  const a = cluster.node('a');
+  const { id } = partitionWithTasks(a);
+  await expect(cluster.run(a.send(id, b))).rejects.toMatchObject({ reason: 'OLD_DATA' });
+  expect(cluster.serving(id)).toEqual(['a']);
+});
+
+test('a node that is started with a copy from before it left the cluster serves nothing, ends and says what to do', async () => {
+  const log = keptLog();
+  const cluster = await clusterOf(['a', 'b', 'c'], { log: () => log });
+  await fill(cluster, '1');
+  const c = cluster.node('c');
+  const [group = ''] = groupsOf(cluster, c);
+  await startOlder(cluster, c, () => cluster.run(c.agent.drain()));
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, c)).toBe(true);
+  expect(log.lines).toContainEqual(
+    expect.objectContaining({ level: 'error', message: expect.stringContaining('start it with --join') }),
+  );
+  await expect(cluster.run(c.h.enqueue(`${group}#q`, ['2']))).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
+  await fill(cluster, '2');
+});
+
+test('a node that leaves is not taken for one with an older copy', async () => {
+  const cluster = await clusterOf(['a', 'b', 'c']);
+  const c = cluster.node('c');
+  await cluster.run(c.agent.drain());
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, c)).toBe(false);
+});
+
+test('a node that learns while it serves that its disk is an older copy stops serving', async () => {
   const cluster = await clusterOf(['a', 'b', 'c']);
   await fill(cluster, '1');
   const [a, b] = [cluster.node('a'), cluster.node('b')];
@@ -88,7 +122,7 @@ test('a node that hears only while it serves that its disk is an older copy stop
   const [own = ''] = groupsOf(cluster, b);
   const queue = `${own}#q`;
   await startOlder(cluster, b, async () => {
-    // The third does not see that the partition comes.
+    // Node c does not see that the partition arrives.
     cutOff(cluster, 'c');
     await cluster.run(a.send(id, b));
     await cluster.run(b.h.enqueue(queue, ['2']));
@@ -96,7 +130,7 @@ test('a node that hears only while it serves that its disk is an older copy stop
     cutOff(cluster, 'a');
   });
   await cluster.pass(DEATH_MS);
-  // Nobody it reaches knows better.
+  // No member that it reaches knows of the newer data.
   expect(await isBarred(cluster, b)).toBe(false);
   await cluster.run(b.h.enqueue(queue, ['3']));
   cluster.cut.clear();
@@ -106,7 +140,7 @@ test('a node that hears only while it serves that its disk is an older copy stop
   await expect(cluster.run(b.h.lease(queue))).rejects.toMatchObject({ reason: 'OLD_DATA' });
 });
 
-test('a node that is started with the newest copy of its disk goes on', async () => {
+test('a node that is started with the newest copy of its disk continues', async () => {
   const cluster = await clusterOf(['a', 'b', 'c']);
   await fill(cluster, '1');
   const [a, b] = [cluster.node('a'), cluster.node('b')];
@@ -126,7 +160,7 @@ test('a node that is started with the newest copy of its disk goes on', async ()
   expect(cluster.serving(partitionOf('group-0', cluster.partitions) as PartitionId)).toHaveLength(1);
 });
 
-/** Long enough for a checkpoint, and for every other member to hear of it. */
+/** Long enough for a checkpoint and until every other member has heard of it. */
 const HEARD_MS = 20_000;
 
 async function clusterWithTasks(): Promise<{ cluster: SimCluster; b: SimNode; queue: string }> {
@@ -136,7 +170,7 @@ async function clusterWithTasks(): Promise<{ cluster: SimCluster; b: SimNode; qu
   return { cluster, b, queue: `${groupsOf(cluster, b)[0] ?? ''}#q` };
 }
 
-test('a node whose disk lacks tasks that it acknowledged serves nothing, though no partition came to it since', async () => {
+test('a node whose disk lacks acknowledged tasks serves nothing, even if no partition has come to it since', async () => {
   const { cluster, b, queue } = await clusterWithTasks();
   await startOlder(cluster, b, async () => {
     await cluster.run(b.h.enqueue(queue, ['2']));
@@ -146,7 +180,7 @@ test('a node whose disk lacks tasks that it acknowledged serves nothing, though 
   expect(await isBarred(cluster, b)).toBe(true);
 });
 
-test('members that only heard of it from others notice the older copy as well', async () => {
+test('members that know of the data only through others notice the older copy, too', async () => {
   const { cluster, b, queue } = await clusterWithTasks();
   await startOlder(cluster, b, async () => {
     cutOff(cluster, 'b', ['c']);
@@ -159,7 +193,7 @@ test('members that only heard of it from others notice the older copy as well', 
   expect(await isBarred(cluster, b)).toBe(true);
 });
 
-test('a node goes on with an older copy that lacks nothing, and alone, where nobody knows better', async () => {
+test('a node continues with an older copy that lacks nothing, and alone, when no other member knows of newer data', async () => {
   const { cluster, b, queue } = await clusterWithTasks();
   await startOlder(cluster, b, () => cluster.pass(HEARD_MS));
   await cluster.run(b.h.enqueue(queue, ['2']));
@@ -175,9 +209,24 @@ test('a node goes on with an older copy that lacks nothing, and alone, where nob
   expect(await isBarred(one, a)).toBe(false);
 });
 
-test('a node goes on after a power loss that took what was acknowledged before its fsync', async () => {
+test('other members see a node alive that continues with an older copy, after many starts with the newest one', async () => {
+  const { cluster, b } = await clusterWithTasks();
+  await startOlder(cluster, b, async () => {
+    for (let i = 0; i < 5; i++) {
+      await cluster.run(b.stop());
+      await cluster.run(b.start());
+      await cluster.pass(HEARD_MS);
+    }
+  });
+  await cluster.pass(DEATH_MS);
+  expect(await isBarred(cluster, b)).toBe(false);
+  const { membership } = cluster.node('a');
+  expect(membership.peers().find(({ nodeId }) => nodeId === 'id-b')).toMatchObject({ alive: true });
+});
+
+test('a node continues after a power loss that lost tasks acknowledged before their fsync', async () => {
   const cluster = new SimCluster();
-  // Nothing but a flush makes it durable.
+  // Only a flush makes tasks durable.
   const config: Partial<EngineConfig> = {
     durability: { kind: 'relaxed', flushIntervalMs: 3_600_000 },
     checkpointIntervalMs: 3_600_000,
@@ -198,7 +247,7 @@ test('a node goes on after a power loss that took what was acknowledged before i
   expect((await cluster.run(b.h.lease(`${group}#q`, { max: 50 }))).length).toBeLessThan(50);
 });
 
-test('a node goes on after a failed fsync', async () => {
+test('a node continues after a failed fsync', async () => {
   const { cluster, b, queue } = await clusterWithTasks();
   await cluster.pass(HEARD_MS);
   b.h.disk.failSync();
@@ -211,7 +260,7 @@ test('a node goes on after a failed fsync', async () => {
   await cluster.run(b.h.enqueue(queue, ['3']));
 });
 
-test('a node goes on when a partition left it and came back', async () => {
+test('a node continues after a partition has left it and returned', async () => {
   const { cluster, b, queue } = await clusterWithTasks();
   const id = partitionOf(queue.split('#')[0] ?? '', cluster.partitions) as PartitionId;
   await cluster.pass(HEARD_MS);
@@ -225,7 +274,7 @@ test('a node goes on when a partition left it and came back', async () => {
   expectOneHolderEach(cluster);
 });
 
-test('a node goes on with less than it had where an operator accepted the loss, and notices older copies again', async () => {
+test('a node continues with less data if an operator accepted the loss, and still notices older copies', async () => {
   const { cluster, b, queue } = await clusterWithTasks();
   const putRow = { family: Family.meta, key: metaKeys.acceptedLoss };
   await cluster.run(b.stop());

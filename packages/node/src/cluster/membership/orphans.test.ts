@@ -5,18 +5,18 @@ import {
   DEATH_MS,
   expectOneHolderEach,
   fill,
-  giveUp,
   idsHeldBy,
+  removeMembers,
 } from '../../testing/cluster-fixtures.ts';
 
-describe('who claims what a removed member held', () => {
-  test('hears every other member before', async () => {
+describe('the node that claims the partitions of a removed member', () => {
+  test('first hears every other member', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const b = cluster.node('b');
     const held = b.partitions.held();
     await cluster.run(b.lose());
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b');
+    await removeMembers(cluster, 'a', 'b');
     await cluster.run(cluster.node('c').lose());
     await cluster.pass(60_000);
     for (const { id } of held) expect(cluster.serving(id)).toEqual([]);
@@ -28,17 +28,17 @@ describe('who claims what a removed member held', () => {
     await cluster.run(cluster.node('c').start());
     await cluster.pass(60_000);
     expectOneHolderEach(cluster);
-    // Nothing that the removed member did unheard can be of that epoch.
+    // No unseen hand-off of the removed member can have this epoch.
     for (const { id, epoch } of held) expect(claimed.get(id)).toBe(epoch + 2);
   });
 
-  test('is who decided, when it is back after it died between the decision and the claim', async () => {
+  test('is the deciding node, after it died between decision and claim and restarted', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     await fill(cluster, '1');
     const orphans = idsHeldBy(cluster.node('d'));
     await cluster.run(cluster.node('d').lose());
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'd');
+    await removeMembers(cluster, 'a', 'd');
     await cluster.run(cluster.node('a').lose());
     await cluster.pass(60_000);
     for (const id of orphans) expect(cluster.serving(id)).toEqual([]);
@@ -47,26 +47,26 @@ describe('who claims what a removed member held', () => {
     expectOneHolderEach(cluster);
   });
 
-  test('is one who knows of the removal though the one who decided is given up too', async () => {
+  test('is a member that knows of the removal, even if the deciding member is removed, too', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     const orphans = [...idsHeldBy(cluster.node('d')), ...idsHeldBy(cluster.node('a'))];
     await cluster.run(cluster.node('d').lose());
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'd');
+    await removeMembers(cluster, 'a', 'd');
     await cluster.run(cluster.node('a').lose());
     await cluster.pass(DEATH_MS);
-    expect(await giveUp(cluster, 'c', 'a')).toMatchObject({ removed: true });
+    expect(await removeMembers(cluster, 'c', 'a')).toMatchObject({ removed: true });
     await cluster.pass(60_000);
     expect(orphans.length).toBeGreaterThan(0);
     expectOneHolderEach(cluster);
     for (const id of orphans) expect(['b', 'c']).toEqual(expect.arrayContaining(cluster.serving(id)));
   });
 
-  test('goes on after all nodes were started again', async () => {
+  test('continues after a restart of all nodes', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await cluster.run(cluster.node('c').lose());
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'c');
+    await removeMembers(cluster, 'a', 'c');
     for (const name of ['a', 'b']) await cluster.run(cluster.node(name).lose());
     for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
     await cluster.pass(60_000);
@@ -74,18 +74,18 @@ describe('who claims what a removed member held', () => {
   });
 
   test.each([
-    ['while it cleared what it had before', 'first', false],
+    ['while it cleared old rows', 'first', false],
     ['and its rows are on disk', 'last', true],
     ['and its rows are lost', 'last', false],
   ])(
-    'shares no epoch with one whose claim failed %s, while nobody knows what is on its disk',
+    'shares no epoch with a node whose claim failed %s, while it is not known what is on its disk',
     async (_, failing, kept) => {
       const cluster = await clusterOf(['b', 'c', 'd']);
       const b = cluster.node('b');
       const orphans = idsHeldBy(cluster.node('d'));
       await cluster.run(cluster.node('d').lose());
       await cluster.pass(DEATH_MS);
-      await giveUp(cluster, 'b', 'd');
+      await removeMembers(cluster, 'b', 'd');
       const { partitions } = b;
       const claim = partitions.claim.bind(partitions);
       const clears = orphans.filter((id) => partitions.holding(id) !== undefined).length;
@@ -96,7 +96,7 @@ describe('who claims what a removed member held', () => {
       };
       await cluster.pass(DEATH_MS);
       expect(claims).toBeGreaterThan(0);
-      // Now another one decides.
+      // Now another node decides.
       cutOff(cluster, 'b', ['a']);
       const a = cluster.add('a');
       void a.start();

@@ -1,4 +1,11 @@
-import { deciderWithout, epochBeyond, type HolderView, isRemoved, type Members } from '@taskmaster/server/cluster-view';
+import {
+  deciderWithout,
+  epochBeyond,
+  epochOfUnknown,
+  type HolderView,
+  isRemoved,
+  type Members,
+} from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { type Clock, type Log, sleep } from '@taskmaster/server/ports';
 import type { PartitionClaim } from '../../engine/partitions/partition-host.ts';
@@ -46,11 +53,12 @@ interface Orphan {
  *      only one knows the other, that one hears of the other's claim, because answers and claims take turns. A node that
  *      learns of a new member during a round starts another round.
  *  O4  The epoch of a claim is two more than the removed member's: an unseen hand-off to or from that member would have
- *      one more. If several members are gone, it is a million more: they may have handed the partition back and forth.
+ *      one more. If several members are gone, it is a million more for each: they may have handed the partition back and
+ *      forth, and one of them may have claimed it.
  *      That includes members that left in good order, because the members they told may have restarted since.
  *  O5  Members remember the holders of partitions only since their own start, so no member may know where a partition is.
  *      Once all have answered, only a removed member can have held it. Its epoch is unknown too, so the claim uses the
- *      seconds since 1970: no partition was ever handed over that often.
+ *      microseconds since 1970: no epoch has grown that far. A proxy that still knows the earlier epoch hears of this one.
  *  O6  A claim may be on disk although its write failed. The store then takes no more writes, so this node cannot store
  *      that another member decides instead, and does not answer that member. So no other member claims anything until this
  *      node has restarted and tells what its disk says, or was removed.
@@ -129,10 +137,10 @@ export class Orphans {
       const now = new Map(this.#orphans().map((orphan) => [orphan.id, orphan]));
       const same = ({ id, epoch, nodeId }: Orphan): boolean =>
         now.get(id)?.epoch === epoch && now.get(id)?.nodeId === nodeId;
-      const seconds = Math.floor(clock.now() / 1000);
+      const unknown = epochOfUnknown(clock.now());
       claimed = orphans
         .filter(same)
-        .map(({ id, epoch }) => ({ id, epoch: epoch > 0 ? epochBeyond(epoch, members()) : seconds }));
+        .map(({ id, epoch }) => ({ id, epoch: epoch > 0 ? epochBeyond(epoch, members()) : unknown }));
       return claimed;
     });
     if (!claimed) return false;

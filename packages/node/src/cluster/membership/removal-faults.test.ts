@@ -1,21 +1,21 @@
 import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import { givingUp } from '../../testing/cluster-fixtures.ts';
+import { requestRemoval } from '../../testing/cluster-fixtures.ts';
 import { SimCluster, type SimNode } from '../../testing/sim-cluster.ts';
 
-/** CLUSTER_SEEDS looks further than the default run does; CLUSTER_FIRST_SEED begins elsewhere. */
+/** CLUSTER_SEEDS: number of seeds. CLUSTER_FIRST_SEED: the first one. */
 const SEEDS = Number(process.env.CLUSTER_SEEDS ?? 15);
 const FIRST = Number(process.env.CLUSTER_FIRST_SEED ?? 1);
 const STEPS = 40;
 const NAMES = ['a', 'b', 'c', 'd', 'e'];
 
-/** Nodes crash and stand still, partitions move, and operators give up whoever does not run. */
+/** Nodes crash and pause, partitions move, and operators remove the nodes that do not run. */
 class RemovalRun {
   readonly cluster: SimCluster;
   readonly #standing = new Set<SimNode>();
   readonly #removed = new Set<string>();
   removals = 0;
-  /** Of several at once. */
+  /** Number of removals of several members in one step. */
   together = 0;
 
   constructor(seed: number) {
@@ -47,7 +47,7 @@ class RemovalRun {
     }
   }
 
-  /** Nobody but the holder may commit, at any moment. */
+  /** At most one node may commit to a partition at any time. */
   expectOneHolder(): void {
     for (let id = 0; id < this.cluster.partitions; id++) {
       const committing = this.cluster.serving(id as PartitionId).filter((name) => {
@@ -103,13 +103,13 @@ class RemovalRun {
     if (from && to && held && from !== to && held.state === 'serving') from.send(held.id, to).catch(() => {});
   }
 
-  /** Whoever is given up is down, or stands still, as far as operators can tell. */
+  /** A removed node is down or paused, as far as operators can tell. */
   #remove(): void {
     const seemDead = this.#members.filter((node) => !node.isUp || this.#standing.has(node));
     const through = this.#pick(this.cluster.up.filter((node) => !this.#standing.has(node)));
     const names = seemDead.map(({ name }) => name).filter(() => this.cluster.random.next() < 0.7);
     if (names.length === 0 || !through || this.#members.length < names.length + 2) return;
-    givingUp(this.cluster, through.name, names, { acceptLoss: true }).then(
+    requestRemoval(this.cluster, through.name, names, { acceptLoss: true }).then(
       () => this.#gone(names),
       () => {},
     );
@@ -130,7 +130,7 @@ class RemovalRun {
       this.expectOneHolder();
     }
     for (const node of this.#members) {
-      // An operator may have heard nothing of a removal that was done all the same.
+      // An operator may not have learned that a removal succeeded.
       if (!node.isUp && !node.isStarting) await cluster.run(node.start().catch(() => {}));
     }
     await cluster.pass(120_000);
@@ -148,7 +148,7 @@ class RemovalRun {
 let removals = 0;
 let together = 0;
 
-describe('a cluster whose members are given up', () => {
+describe('a cluster whose members are removed', () => {
   test.each(Array.from({ length: SEEDS }, (_, i) => FIRST + i))(
     'has one holder for everything: seed %i',
     async (seed) => {

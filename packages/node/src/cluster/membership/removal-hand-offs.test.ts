@@ -9,21 +9,21 @@ import {
   expectOneHolderEach,
   fill,
   GROUPS,
-  giveUp,
-  givingUp,
   groupsOf,
   idsHeldBy,
   partitionWithTasks,
   pidsIn,
+  removeMembers,
   reportOn,
+  requestRemoval,
 } from '../../testing/cluster-fixtures.ts';
 import { pidsOf } from '../../testing/engine-harness.ts';
 
-/** Longer than it takes to begin partitions anew. */
+/** Longer than the claim of lost partitions takes. */
 const CLAIM_MS = 10_000;
 
-describe('a member that is given up in the middle of something', () => {
-  test('was told to take a partition, and never said that it did: then nothing of that is lost', async () => {
+describe('a member that is removed during a hand-off', () => {
+  test('was told to take a partition and never said that it did: then the holder loses nothing', async () => {
     const cluster = await clusterOf(['a', 'b']);
     await fill(cluster, '1');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
@@ -38,14 +38,14 @@ describe('a member that is given up in the middle of something', () => {
     const report = await reportOn(cluster, 'a', 'b');
     expect(report.takenBackBy).toEqual(['a']);
     expect(report.lost.map((lost) => lost.id)).not.toContain(held.id);
-    await giveUp(cluster, 'a', 'b');
+    await removeMembers(cluster, 'a', 'b');
     await cluster.pass(CLAIM_MS);
     expect(a.partitions.holding(held.id)).toMatchObject({ kind: 'serving', epoch: held.epoch + 2 });
     expect(a.partitions.held().find((one) => one.id === held.id)?.tasks).toBe(held.tasks);
     expectOneHolderEach(cluster);
   });
 
-  test.each(['runs on', 'is started again'])(
+  test.each(['runs on', 'restarts'])(
     'was told to take a partition, and taking it back fails at first: the holder %s and tries again',
     async (then) => {
       const cluster = await clusterOf(['a', 'b', 'c']);
@@ -59,11 +59,11 @@ describe('a member that is given up in the middle of something', () => {
       await cluster.pass(DEATH_MS);
       const full = new Refusal('DISK_FULL', 'the disk is full');
       const thaw = vi.spyOn(a.partitions, 'thaw').mockRejectedValue(full);
-      await giveUp(cluster, 'c', 'b');
+      await removeMembers(cluster, 'c', 'b');
       await cluster.pass(1_000);
       expect(thaw).toHaveBeenCalled();
       expect(a.partitions.holding(held.id)?.kind).toBe('handing-over');
-      if (then === 'is started again') {
+      if (then === 'restarts') {
         await cluster.run(a.lose());
         await cluster.run(a.start());
       }
@@ -76,7 +76,7 @@ describe('a member that is given up in the middle of something', () => {
     },
   );
 
-  test('gets nothing any more, though it has just been sent something', async () => {
+  test('receives nothing any more, even if a transfer to it has just begun', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
@@ -89,8 +89,8 @@ describe('a member that is given up in the middle of something', () => {
     };
     a.send(held.id, b).catch(() => {});
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b');
-    // It answers before it has heard that it was given up.
+    await removeMembers(cluster, 'a', 'b');
+    // It answers before it has heard of its removal.
     b.h.clock.goOn();
     await cluster.pass(100);
     expect(a.partitions.holding(held.id)).toMatchObject({ kind: 'serving', epoch: held.epoch });
@@ -102,8 +102,8 @@ describe('a member that is given up in the middle of something', () => {
     }
   });
 
-  test('was sending a partition to the one that begins it anew: nothing of what arrived comes back', async () => {
-    // The first of them by id, who decides, came last: it has never held what c holds.
+  test('was sending a partition to the node that restarts it empty: no row of the transfer reappears', async () => {
+    // Node a has the lowest id and decides. It joined last, so it has never held the partitions of c.
     const cluster = await clusterOf(['b', 'c', 'a']);
     await fill(cluster, '1');
     const [a, c] = [cluster.node('a'), cluster.node('c')];
@@ -115,10 +115,10 @@ describe('a member that is given up in the middle of something', () => {
     };
     c.send(held.id, a).catch(() => {});
     await cluster.pass(DEATH_MS);
-    // Then the partition stays where it begins.
+    // So the partition stays at the node that claims it.
     await cluster.run(cluster.node('b').stop());
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b', 'c');
+    await removeMembers(cluster, 'a', 'b', 'c');
     await cluster.pass(CLAIM_MS);
     expect(a.partitions.holding(held.id)?.kind).toBe('serving');
     for (const group of groups) await cluster.run(a.h.enqueue(`${group}#other`, ['9']));
@@ -131,12 +131,12 @@ describe('a member that is given up in the middle of something', () => {
     }
   });
 
-  test('is believed nothing any more, and told why', async () => {
+  test('is not believed any more, and is told why', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const held = idsHeldBy(cluster.node('b'))[0] ?? (0 as PartitionId);
     await cluster.run(cluster.node('b').lose());
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b');
+    await removeMembers(cluster, 'a', 'b');
     await cluster.pass(30_000);
     const c = cluster.node('c');
     const before = c.agent.view.get(held);
@@ -144,7 +144,9 @@ describe('a member that is given up in the middle of something', () => {
     const knowledge = { members: [], holders: [claimed] };
     const { handlers } = c;
     if (!handlers) throw new Error('node c is down');
-    const answer = await cluster.run(handlers.exchange({ clusterId: 'cluster-1', from: 'id-b', knowledge }));
+    const answer = await cluster.run(
+      handlers.exchange({ clusterId: 'cluster-1', from: 'id-b', knowledge, release: undefined }),
+    );
     expect(c.agent.view.get(held)).toEqual(before);
     expect(answer.knowledge?.members).toContainEqual(expect.objectContaining({ nodeId: 'id-b', removedBy: 'id-a' }));
     const elsewhere = idsHeldBy(cluster.node('a'))[0] ?? 0;
@@ -156,11 +158,12 @@ describe('a member that is given up in the middle of something', () => {
       nowMs: 0,
       ticket: 0,
       nextQueueId: 1,
+      dataFormat: 1,
     };
     await expect(cluster.run(handlers.offerPartition(offer))).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
   });
 
-  test('and went on just before others knew is told, before anything of it is claimed', async () => {
+  test('and continued just before others knew of the removal is told of it before its partitions are claimed', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
@@ -169,15 +172,15 @@ describe('a member that is given up in the middle of something', () => {
     b.h.clock.standStill();
     cutOff(cluster, 'a', ['b']);
     await cluster.pass(DEATH_MS);
-    // Nor does gossip tell it.
+    // Gossip does not tell it either.
     Object.assign(cluster.gossip, { reach: () => ({ drop: true, delayMs: 1 }) });
     const said = new Set<string>();
     cluster.network.onArrival = ({ from, to, what, way }) => {
       if (from === 'c' && to === 'a' && way === 'answer') said.add(what);
-      // Node c has answered, does not hear what was decided, and confirms that b is a member.
+      // Node c has answered, does not learn of the decision, and confirms that b is a member.
       if (said.size === 2) cutOff(cluster, 'a');
     };
-    const removed = givingUp(cluster, 'a', ['b'], { acceptLoss: true });
+    const removed = requestRemoval(cluster, 'a', ['b'], { acceptLoss: true });
     while (a.agent.members.get('id-b')?.state !== 'left') await cluster.pass(1);
     cluster.network.onArrival = undefined;
     b.h.clock.goOn();
@@ -196,12 +199,12 @@ describe('a member that is given up in the middle of something', () => {
     expectOneHolderEach(cluster);
   });
 
-  test('cannot hand anything over any more, once the others know', async () => {
+  test('cannot hand over partitions any more once the others know of the removal', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const [b, c] = [cluster.node('b'), cluster.node('c')];
     const held = partitionWithTasks(b);
-    // It stands still in the middle of a transfer, for so long that it is given up.
+    // It pauses during a transfer for long enough to be removed.
     let stood = false;
     cluster.network.onArrival = ({ what, way }) => {
       if (stood || what !== 'sendRows' || way !== 'answer') return;
@@ -211,8 +214,8 @@ describe('a member that is given up in the middle of something', () => {
     b.send(held.id, c).catch(() => {});
     await cluster.pass(DEATH_MS);
     expect(stood).toBe(true);
-    await giveUp(cluster, 'a', 'b');
-    // The moment in which it is given up and nothing is claimed yet.
+    await removeMembers(cluster, 'a', 'b');
+    // It is removed, and no partition is claimed yet.
     b.h.clock.goOn();
     await cluster.pass(30_000);
     expectOneHolderEach(cluster);

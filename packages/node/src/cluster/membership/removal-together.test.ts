@@ -8,18 +8,20 @@ import {
   expectOneHolderEach,
   fill,
   GROUPS,
-  giveUp,
-  givingUp,
   groupsOf,
   idsHeldBy,
   partitionWithTasks,
   pidsIn,
+  removeMembers,
   reportOn,
+  requestRemoval,
 } from '../../testing/cluster-fixtures.ts';
 import type { SimCluster } from '../../testing/sim-cluster.ts';
 
-/** Longer than it takes to begin partitions anew. */
+/** Longer than the claim of lost partitions takes. */
 const CLAIM_MS = 10_000;
+/** A node that restarted looks this long for members that it does not know. */
+const RESTART_MS = 10_000;
 
 async function lose(cluster: SimCluster, ...names: string[]): Promise<void> {
   for (const name of names) await cluster.run(cluster.node(name).lose());
@@ -40,7 +42,7 @@ const stateOf = (cluster: SimCluster, through: string, name: string) =>
   cluster.node(through).agent.members.get(`id-${name}`)?.state;
 
 describe('members that are lost together', () => {
-  test('two of three: the one that is left waits, and serves once they are given up', async () => {
+  test('two of three: the remaining one waits, and serves after they are removed', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const kept = groupsOf(cluster, cluster.node('b'));
@@ -50,10 +52,10 @@ describe('members that are lost together', () => {
     const b = cluster.node('b');
     await cluster.pass(60_000);
     await expect(cluster.run(b.h.enqueue(queue, ['2']))).rejects.toMatchObject({ reason: 'STARTING' });
-    await expect(giveUp(cluster, 'b', 'c')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE' });
-    await expect(giveUp(cluster, 'b', 'a')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE' });
+    await expect(removeMembers(cluster, 'b', 'c')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE' });
+    await expect(removeMembers(cluster, 'b', 'a')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE' });
 
-    expect(await giveUp(cluster, 'b', 'a', 'c')).toMatchObject({ removed: true });
+    expect(await removeMembers(cluster, 'b', 'a', 'c')).toMatchObject({ removed: true });
     await cluster.run(b.h.enqueue(queue, ['2']));
     await cluster.pass(CLAIM_MS);
     expect(cluster.shares()).toEqual({ b: cluster.partitions });
@@ -64,7 +66,7 @@ describe('members that are lost together', () => {
     }
   });
 
-  test('are reported on as one loss, which says whose it was', async () => {
+  test('are reported as one loss that names the member of each partition', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     await fill(cluster, '1');
     await cluster.pass(15_000);
@@ -77,7 +79,7 @@ describe('members that are lost together', () => {
       expect(lost.map(({ id, member }) => [id, member])).toEqual([...held].sort(([a], [b]) => a - b));
     }
     expect([stateOf(cluster, 'a', 'b'), stateOf(cluster, 'a', 'd')]).toEqual(['active', 'active']);
-    await giveUp(cluster, 'c', 'd', 'b');
+    await removeMembers(cluster, 'c', 'd', 'b');
     await cluster.pass(30_000);
     expectOneHolderEach(cluster);
     for (const through of ['a', 'c']) {
@@ -88,54 +90,67 @@ describe('members that are lost together', () => {
     }
   });
 
-  test('are given up by the lowest of the others', async () => {
-    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
-    await lose(cluster, 'a', 'b');
-    await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'd', 'a', 'b');
-    expect(cluster.node('d').agent.members.get('id-a')).toMatchObject({ removedBy: 'id-c' });
+  test('a node that has just restarted waits first for members that joined while it was down', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    await fill(cluster, '1');
+    await lose(cluster, 'b');
+    await cluster.run(cluster.add('c').start());
     await cluster.pass(30_000);
+    // Only a knows that c is a member.
+    const [kept = ''] = groupsOf(cluster, cluster.node('c'));
+    await lose(cluster, 'a');
+    cutOff(cluster, 'c');
+    await start(cluster, 'b');
+    await expect(removeMembers(cluster, 'b', 'a')).rejects.toMatchObject({ reason: 'STARTING', retryDelayMs: 1_000 });
+    expect(stateOf(cluster, 'b', 'a')).toBe('active');
+    cluster.heal();
+    await cluster.pass(8_000);
+    expect(await removeMembers(cluster, 'b', 'a')).toMatchObject({ removed: true });
+    await cluster.pass(CLAIM_MS);
+    expect(groupsOf(cluster, cluster.node('c'))).toContain(kept);
+    expect(await pidsIn(cluster, kept)).toEqual(['1']);
     expectOneHolderEach(cluster);
   });
 
-  test('may have held what nobody remembers: then it is not said whose it was', async () => {
+  test('may have held partitions that no member remembers: then the report names no member for them', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await lose(cluster, 'a', 'b', 'c');
     await start(cluster, 'c');
+    await cluster.pass(RESTART_MS);
     const own = idsHeldBy(cluster.node('c'));
-    const { lost } = await giveUp(cluster, 'c', 'a', 'b');
+    const { lost } = await removeMembers(cluster, 'c', 'a', 'b');
     expect(lost).toHaveLength(cluster.partitions - own.length);
     for (const one of lost) expect(one).toMatchObject({ counted: false, member: '' });
     await cluster.pass(CLAIM_MS);
     expectOneHolderEach(cluster);
   });
 
-  test('give back what one of them was told to take', async () => {
+  test('are not known to have taken a partition: its holder takes it back', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
     const held = partitionWithTasks(a);
     cutOffAtTake(cluster, 'a');
     a.send(held.id, b).catch(() => {});
-    // Until it does not try any more to hand it back, as the ring wants it.
+    // Until node b has stopped its attempts to hand it back to the node that the ring assigns.
     await cluster.pass(60_000);
     expect(b.partitions.holding(held.id)?.kind).toBe('serving');
     cluster.network.onArrival = undefined;
-    // It goes on to the other one, and nobody else hears of it.
+    // It moves on to node c, and no remaining member hears of that.
     await cluster.run(b.send(held.id, cluster.node('c')));
     await lose(cluster, 'b', 'c');
     await cluster.pass(DEATH_MS);
-    const { lost, takenBackBy } = await giveUp(cluster, 'a', 'b', 'c');
+    const { lost, takenBackBy } = await removeMembers(cluster, 'a', 'b', 'c');
     expect(takenBackBy).toEqual(['a']);
     expect(lost.map(({ id }) => id)).not.toContain(held.id);
     expect(a.partitions.holding(held.id)?.kind).toBe('serving');
-    // At no epoch that a proxy could have heard of from them.
+    // Later than any epoch that a proxy could have heard of from them.
     expect(a.partitions.holding(held.id)?.epoch).toBeGreaterThan(held.epoch + 2);
     await cluster.pass(CLAIM_MS);
     expectOneHolderEach(cluster);
   });
 
-  test('may have handed a partition to and fro unheard: it begins anew at a later epoch than they knew', async () => {
+  test('may have handed a partition back and forth unseen: it restarts at a later epoch than theirs', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const [b, c] = [cluster.node('b'), cluster.node('c')];
     const [id] = idsHeldBy(b);
@@ -149,65 +164,68 @@ describe('members that are lost together', () => {
     expect(epoch).toBeGreaterThan((cluster.node('a').agent.view.get(id)?.epoch ?? 0) + 2);
     await lose(cluster, 'b', 'c');
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b', 'c');
+    await removeMembers(cluster, 'a', 'b', 'c');
     await cluster.pass(CLAIM_MS);
     expect(cluster.node('a').partitions.holding(id)?.epoch).toBeGreaterThan(epoch);
   });
 });
 
-describe('giving several members up is refused', () => {
-  test('while one of them is alive: then none is', async () => {
+describe('the removal of one or several members is refused', () => {
+  test('while one of them is alive, even if gossip believes that it is dead: then none is removed', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await lose(cluster, 'b');
     await cluster.pass(DEATH_MS);
-    for (const names of [
-      ['b', 'c'],
-      ['c', 'b'],
-    ]) {
+    const requests = [['c'], ['b', 'c'], ['c', 'b']];
+    for (const names of requests) {
       const refused = { reason: 'MEMBER_ALIVE', metadata: { member: 'c' } };
-      await expect(giveUp(cluster, 'a', ...names)).rejects.toMatchObject(refused);
+      for (const through of ['a', 'c'])
+        await expect(removeMembers(cluster, through, ...names)).rejects.toMatchObject(refused);
     }
-    // Gossip takes it for dead.
     cluster.node('a').membership.peers = () => [];
-    await expect(giveUp(cluster, 'a', 'b', 'c')).rejects.toMatchObject({ reason: 'MEMBER_ALIVE' });
+    for (const names of requests)
+      await expect(removeMembers(cluster, 'a', ...names)).rejects.toMatchObject({ reason: 'MEMBER_ALIVE' });
+    expect(stateOf(cluster, 'a', 'c')).toBe('active');
     expect(stateOf(cluster, 'a', 'b')).toBe('active');
   });
 
-  test('while one that is not named does not answer', async () => {
+  test('while a member that is not named does not answer', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     await lose(cluster, 'b', 'c', 'd');
     await cluster.pass(DEATH_MS);
     const refused = { reason: 'HOLDER_UNREACHABLE', metadata: { members: 'd' } };
-    for (const ask of [reportOn, giveUp]) {
+    for (const ask of [reportOn, removeMembers]) {
       await expect(ask(cluster, 'a', 'b', 'c')).rejects.toMatchObject(refused);
     }
     expect(stateOf(cluster, 'a', 'b')).toBe('active');
     await start(cluster, 'd');
     await cluster.pass(5_000);
-    expect(await giveUp(cluster, 'd', 'b', 'c')).toMatchObject({ removed: true });
+    expect(await removeMembers(cluster, 'd', 'b', 'c')).toMatchObject({ removed: true });
   });
 
-  test('where one is unknown, has left, or nobody would be left', async () => {
+  test('if one is unknown, has left or is removed already, or if no member would remain', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await cluster.run(cluster.node('c').agent.drain());
     await lose(cluster, 'b', 'c');
     await cluster.pass(DEATH_MS);
-    await expect(giveUp(cluster, 'a', 'b', 'x')).rejects.toMatchObject({ reason: 'UNKNOWN_MEMBER' });
-    await expect(giveUp(cluster, 'a', 'b', 'c')).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
-    await expect(giveUp(cluster, 'a', 'b', 'a')).rejects.toMatchObject({ reason: 'MEMBER_ALIVE' });
+    for (const names of [['x'], ['b', 'x']])
+      await expect(removeMembers(cluster, 'a', ...names)).rejects.toMatchObject({ reason: 'UNKNOWN_MEMBER' });
+    await expect(removeMembers(cluster, 'a', 'b', 'c')).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+    await expect(removeMembers(cluster, 'a', 'b', 'a')).rejects.toMatchObject({ reason: 'MEMBER_ALIVE' });
     expect(stateOf(cluster, 'a', 'b')).toBe('active');
-    expect(await giveUp(cluster, 'a', 'b', 'b')).toMatchObject({ removed: true });
+    expect(await removeMembers(cluster, 'a', 'b', 'b')).toMatchObject({ removed: true });
+    await expect(removeMembers(cluster, 'a', 'b')).rejects.toMatchObject({ reason: 'MEMBER_LEFT' });
+    await expect(removeMembers(cluster, 'a', 'a')).rejects.toMatchObject({ reason: 'MEMBER_ALIVE' });
   });
 });
 
-describe('a node that gives several members up and crashes', () => {
-  test('between the decision and the claims goes on with it', async () => {
+describe('a node that removes several members and crashes', () => {
+  test('between the decision and the claims continues after its restart', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     await fill(cluster, '1');
     const orphans = ['c', 'd'].flatMap((name) => idsHeldBy(cluster.node(name)));
     await lose(cluster, 'c', 'd');
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'c', 'd');
+    await removeMembers(cluster, 'a', 'c', 'd');
     await lose(cluster, 'a');
     await cluster.pass(60_000);
     for (const id of orphans) expect(cluster.serving(id)).toEqual([]);
@@ -216,11 +234,11 @@ describe('a node that gives several members up and crashes', () => {
     expectOneHolderEach(cluster);
   });
 
-  test('just before others hear of it goes on with it, alone', async () => {
+  test('just before others hear of the removal continues alone after its restart', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await lose(cluster, 'b', 'c');
     await cluster.pass(DEATH_MS);
-    givingUp(cluster, 'a', ['b', 'c'], { acceptLoss: true }).catch(() => {});
+    requestRemoval(cluster, 'a', ['b', 'c'], { acceptLoss: true }).catch(() => {});
     while (stateOf(cluster, 'a', 'b') !== 'left') await cluster.pass(1);
     await lose(cluster, 'a');
     await start(cluster, 'a');
@@ -228,7 +246,7 @@ describe('a node that gives several members up and crashes', () => {
     expect(cluster.shares()).toEqual({ a: cluster.partitions });
   });
 
-  test.each([1, 2, 3])('at durable step %i has given up all or none', async (step) => {
+  test.each([1, 2, 3])('at durable step %i has removed all or none', async (step) => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await lose(cluster, 'b', 'c');
     await cluster.pass(DEATH_MS);
@@ -237,7 +255,7 @@ describe('a node that gives several members up and crashes', () => {
     disk.onStep = ({ number }) => {
       if (number === last) void cluster.node('a').lose();
     };
-    givingUp(cluster, 'a', ['b', 'c'], { acceptLoss: true }).catch(() => {});
+    requestRemoval(cluster, 'a', ['b', 'c'], { acceptLoss: true }).catch(() => {});
     await cluster.pass(5_000);
     disk.onStep = undefined;
     expect(cluster.up).toEqual([]);
@@ -250,8 +268,8 @@ describe('a node that gives several members up and crashes', () => {
   });
 });
 
-describe('members that were given up together and come back together', () => {
-  /** Nodes b and c are given up and come back; resolves once they have heard each other. */
+describe('members that were removed together and restart together', () => {
+  /** Nodes b and c are removed and restart. Resolves when they have exchanged knowledge. */
   async function comeBack(cluster: SimCluster): Promise<void> {
     await cluster.run(Promise.all(['b', 'c'].map((name) => cluster.node(name).start())));
     await cluster.pass(3_000);
@@ -266,14 +284,14 @@ describe('members that were given up together and come back together', () => {
     }
   }
 
-  test('do not take each other’s word for it that they are members', async () => {
+  test('do not confirm each other as members', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const queues = { b: queueAt(cluster, 'b'), c: queueAt(cluster, 'c') };
     await lose(cluster, 'b', 'c');
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b', 'c');
+    await removeMembers(cluster, 'a', 'b', 'c');
     await cluster.pass(CLAIM_MS);
-    // For a while they hear only each other.
+    // For some time they reach only each other.
     for (const name of ['b', 'c']) cutOff(cluster, name, ['a']);
     await comeBack(cluster);
     await expectNothingCommitted(cluster, queues);
@@ -284,12 +302,12 @@ describe('members that were given up together and come back together', () => {
     expectOneHolderEach(cluster);
   });
 
-  test('nor after any time, unless they are more than half of the members they know', async () => {
+  test('do not confirm each other later either, unless they are more than half of the members they know', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     const queues = { b: queueAt(cluster, 'b'), c: queueAt(cluster, 'c') };
     await lose(cluster, 'b', 'c');
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b', 'c');
+    await removeMembers(cluster, 'a', 'b', 'c');
     await cluster.pass(CLAIM_MS);
     for (const name of ['b', 'c']) cutOff(cluster, name, ['a', 'd']);
     await comeBack(cluster);
@@ -301,12 +319,12 @@ describe('members that were given up together and come back together', () => {
     expectOneHolderEach(cluster);
   });
 
-  test('more than half do after ten seconds, until they hear of it: what they acknowledged is lost then', async () => {
+  test('serve after ten seconds if they are more than half, until they learn of the removal: what they acknowledged is lost', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const queue = queueAt(cluster, 'b');
     await lose(cluster, 'b', 'c');
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b', 'c');
+    await removeMembers(cluster, 'a', 'b', 'c');
     await cluster.pass(CLAIM_MS);
     for (const name of ['b', 'c']) cutOff(cluster, name, ['a']);
     await comeBack(cluster);
@@ -314,27 +332,27 @@ describe('members that were given up together and come back together', () => {
     await cluster.pass(DEATH_MS);
     await cluster.run(cluster.node('b').h.enqueue(queue, ['2']));
     cluster.heal();
-    // They find each other again within moments.
+    // They find each other again within a second.
     await cluster.pass(1_000);
     await expectNothingCommitted(cluster, { b: queue });
     expectOneHolderEach(cluster);
   });
 
-  test('nor where they were given up one after the other, the second before it had heard of the first', async () => {
+  test('do not confirm each other if they were removed one after the other, the second before it had heard of the first removal', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const queues = { b: queueAt(cluster, 'b'), c: queueAt(cluster, 'c') };
     await lose(cluster, 'c');
     await cluster.pass(DEATH_MS);
     cluster.network.onArrival = ({ from, what, way }) => {
-      // Node b has answered; it is lost before it hears what followed.
+      // Node b has answered; it is lost before it hears of the decision.
       if (from === 'b' && what === 'inventory' && way === 'answer') cutOff(cluster, 'b', ['a']);
     };
-    await giveUp(cluster, 'a', 'c');
+    await removeMembers(cluster, 'a', 'c');
     cluster.network.onArrival = undefined;
     expect(stateOf(cluster, 'b', 'c')).toBe('active');
     await lose(cluster, 'b');
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b');
+    await removeMembers(cluster, 'a', 'b');
     await cluster.pass(CLAIM_MS);
     cutOff(cluster, 'c', ['a']);
     await comeBack(cluster);
@@ -345,13 +363,13 @@ describe('members that were given up together and come back together', () => {
     expectOneHolderEach(cluster);
   });
 
-  test('nor after they stood still', async () => {
+  test('do not confirm each other after a pause', async () => {
     const cluster = await clusterOf(['a', 'b', 'c'], { latencyMs: 12 });
     const queues = { b: queueAt(cluster, 'b'), c: queueAt(cluster, 'c') };
     const stood = ['b', 'c'].map((name) => cluster.node(name));
     for (const { h } of stood) h.clock.standStill();
     await cluster.pass(DEATH_MS);
-    await giveUp(cluster, 'a', 'b', 'c');
+    await removeMembers(cluster, 'a', 'b', 'c');
     await cluster.pass(CLAIM_MS);
     for (const { h } of stood) h.clock.goOn();
     for (let passed = 0; passed < 200; passed++) {
@@ -365,14 +383,14 @@ describe('members that were given up together and come back together', () => {
   });
 });
 
-describe('who gives members up may wait', () => {
-  test.each(['a', 'b'])('until what is lost is served again, asked at %s', async (through) => {
+describe('a removal may wait', () => {
+  test.each(['a', 'b'])('until the lost partitions are served again, asked at %s', async (through) => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     await lose(cluster, 'c', 'd');
     await cluster.pass(DEATH_MS);
     const before = cluster.time.now();
-    const giving = givingUp(cluster, through, ['c', 'd'], { acceptLoss: true, waitMs: 10_000 });
-    const { removed, claimed, lost } = await cluster.run(giving);
+    const removal = requestRemoval(cluster, through, ['c', 'd'], { acceptLoss: true, waitMs: 10_000 });
+    const { removed, claimed, lost } = await cluster.run(removal);
     expect({ removed, claimed }).toEqual({ removed: true, claimed: true });
     expect(cluster.time.now() - before).toBeLessThan(8_000);
     for (const { id } of lost) expect(cluster.serving(id as PartitionId)).toHaveLength(1);
@@ -382,23 +400,23 @@ describe('who gives members up may wait', () => {
     }
   });
 
-  test('not for ever: somebody who must be heard may have died meanwhile', async () => {
+  test('but not forever: a member that must answer may have died meanwhile', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await lose(cluster, 'c');
     await cluster.pass(DEATH_MS);
     const before = cluster.time.now();
-    const giving = givingUp(cluster, 'a', ['c'], { acceptLoss: true, waitMs: 10_000 });
+    const removal = requestRemoval(cluster, 'a', ['c'], { acceptLoss: true, waitMs: 10_000 });
     while (stateOf(cluster, 'b', 'c') !== 'left') await cluster.pass(1);
     await lose(cluster, 'b');
-    expect(await cluster.run(giving)).toMatchObject({ removed: true, claimed: false });
+    expect(await cluster.run(removal)).toMatchObject({ removed: true, claimed: false });
     expect(cluster.time.now() - before).toBeLessThan(15_000);
   });
 
-  test('but not for what nobody lost', async () => {
+  test('but not if it only reports the loss', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await lose(cluster, 'c');
     await cluster.pass(DEATH_MS);
-    const { claimed } = await cluster.run(givingUp(cluster, 'a', ['c'], { acceptLoss: false, waitMs: 10_000 }));
+    const { claimed } = await cluster.run(requestRemoval(cluster, 'a', ['c'], { acceptLoss: false, waitMs: 10_000 }));
     expect(claimed).toBe(false);
   });
 });

@@ -14,7 +14,7 @@ export interface RemovalDeps {
   readonly nodeId: string;
   readonly clock: Clock;
   readonly membership: Membership;
-  readonly call: CallPeer<'inventory' | 'giveUp'>;
+  readonly call: CallPeer<'inventory' | 'removeMembers'>;
   readonly log: Log;
   readonly view: HolderView;
   readonly members: () => Members;
@@ -24,6 +24,8 @@ export interface RemovalDeps {
   /** The other members whose answers are needed. */
   readonly toHear: () => readonly string[];
   readonly ownInventory: () => readonly InventoryEntry[];
+  /** Whether this node restarted or paused moments ago, and no member has confirmed it since; see `CommitGuard`. */
+  readonly isSearching: () => boolean;
   /** Stores the records durably, all or none. */
   readonly adopt: (records: readonly MemberRecord[]) => Promise<void>;
   /** The listener is called when knowledge of members or holders changes. */
@@ -45,7 +47,9 @@ const MOST_WAIT_MS = 60_000;
 
 /**
  * Removes members that will not return, all named members in one step. All other members must answer, so two members that
- * do not answer can only be removed together. One node decides for the cluster, so that two operators at two nodes cannot
+ * do not answer can only be removed together. The deciding node may not know a member that joined while it was down: if the
+ * removed member is the only one that could tell, the deciding node could take back a partition that the unknown member
+ * holds. So a node that has just restarted waits until a member confirms it, or until the others had time to find it. One node decides for the cluster, so that two operators at two nodes cannot
  * contradict each other. The partitions of the removed members are claimed afterwards, see `Orphans`.
  */
 export class Removal {
@@ -61,7 +65,7 @@ export class Removal {
     const decider = deciderWithout(this.#deps.members(), nodeIds);
     if (decider === undefined) throw new Refusal('LAST_MEMBER', 'no other active member could take its partitions');
     const isHere = decider === this.#deps.nodeId;
-    const answer = await (isHere ? this.giveUp(nodeIds, acceptLoss) : this.#forward(decider, nodeIds, acceptLoss));
+    const answer = await (isHere ? this.removeHere(nodeIds, acceptLoss) : this.#forward(decider, nodeIds, acceptLoss));
     if (!answer.removed || waitMs === 0) return answer;
     // The deciding node may know more by now than this one.
     if (!isHere && !(await this.#deps.exchange(decider))) return answer;
@@ -75,7 +79,7 @@ export class Removal {
     try {
       if (address === undefined) throw new Error('its address is not known');
       const request = { clusterId, nodeId, also, acceptLoss };
-      return await call(address, 'giveUp', request, { timeoutMs: FORWARD_TIMEOUT_MS });
+      return await call(address, 'removeMembers', request, { timeoutMs: FORWARD_TIMEOUT_MS });
     } catch (error) {
       if (error instanceof Refusal) throw error;
       throw this.#unreachable([decider], error);
@@ -83,7 +87,7 @@ export class Removal {
   }
 
   /** Runs at the deciding node. */
-  async giveUp(nodeIds: readonly string[], acceptLoss: boolean): Promise<RemoveMemberResponse> {
+  async removeHere(nodeIds: readonly string[], acceptLoss: boolean): Promise<RemoveMemberResponse> {
     const { log, members, adopt, toHear, exchange } = this.#deps;
     for (const nodeId of nodeIds) this.#target(nodeId);
     // Also asks the members to be removed: gossip may be wrong about who is alive.
@@ -100,6 +104,10 @@ export class Removal {
     }
     const silent = this.#others(nodeIds).filter((other) => answers.get(other) === undefined);
     if (silent.length > 0) throw this.#unreachable(silent);
+    if (this.#deps.isSearching()) {
+      const message = 'the deciding node has just restarted and looks for members that joined meanwhile: try again';
+      throw new Refusal('STARTING', message, { retryDelayMs: 1_000 });
+    }
     const takenBackBy = this.#nodesThatTakeBack(nodeIds, answers);
     const lost = this.#heldBy(nodeIds);
     const report = { lost, takenBackBy, claimed: false };
@@ -117,11 +125,11 @@ export class Removal {
   }
 
   /** Waits until remaining members hold all lost partitions, at most `waitMs`. False if they do not hold all by then. */
-  async #areServedAgain(lost: readonly LostPartition[], given: readonly string[], waitMs: number): Promise<boolean> {
+  async #areServedAgain(lost: readonly LostPartition[], removed: readonly string[], waitMs: number): Promise<boolean> {
     const { clock, view, members, onChange, stopping } = this.#deps;
     const isHeld = ({ id }: LostPartition): boolean => {
       const { nodeId = '' } = view.get(id as PartitionId) ?? {};
-      return !given.includes(nodeId) && (members().get(nodeId)?.state ?? 'left') !== 'left';
+      return !removed.includes(nodeId) && (members().get(nodeId)?.state ?? 'left') !== 'left';
     };
     const { promise: over, resolve: end } = Promise.withResolvers<void>();
     const look = (): void => {

@@ -1,8 +1,8 @@
-import type { JoinRequest, JoinResponse } from '@taskmaster/proto';
-import { type MemberRecord, toWireRecord } from '@taskmaster/server/cluster-view';
+import { type ClusterKnowledge, JoinRequest, type JoinResponse, type MemberRelease } from '@taskmaster/proto';
+import { type MemberRecord, releaseOf, toWireRecord } from '@taskmaster/server/cluster-view';
 import { Refusal } from '@taskmaster/server/domain';
-import type { CallPeer } from '@taskmaster/server/ports';
-import { keptLog, SeededRandom, VirtualClock, VirtualTime } from '@taskmaster/server/testing';
+import type { PeerHandlers } from '@taskmaster/server/ports';
+import { callPeersOver, keptLog, SeededRandom, servePeer, VirtualClock, VirtualTime } from '@taskmaster/server/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Store } from '../../ports/store.ts';
 import { SimDisk } from '../../testing/sim-store.ts';
@@ -15,16 +15,20 @@ const member = (name: string, change: Partial<MemberRecord> = {}): MemberRecord 
   ...change,
 });
 
-describe('where a node stands when it starts', () => {
+describe('the role of a node that starts', () => {
   let time: VirtualTime;
   let disk: SimDisk;
   let store: Store;
   let asked: JoinRequest[];
-  /** What members say of their cluster. */
+  /** The cluster of the members that answer. */
   let found: { readonly clusterId: string; readonly partitions: number };
+  /** The members that they tell of. */
+  let told: ClusterKnowledge | undefined;
+  /** The release that they tell. */
+  let release: MemberRelease | undefined;
   let prepare: () => Promise<void>;
   let contents: StoreContents;
-  /** What a member answers; undefined: nobody does. */
+  /** The answer of a member to a join; undefined: no member answers. */
   let answer: ((request: JoinRequest) => JoinResponse) | undefined;
   let log: ReturnType<typeof keptLog>;
 
@@ -34,6 +38,8 @@ describe('where a node stands when it starts', () => {
     store = await disk.open();
     asked = [];
     found = { clusterId: 'cluster-1', partitions: 64 };
+    told = undefined;
+    release = undefined;
     prepare = async () => {};
     contents = { hasQueues: false, partitions: undefined };
     log = keptLog();
@@ -44,16 +50,28 @@ describe('where a node stands when it starts', () => {
     });
   });
 
-  const call: CallPeer = (_address, method, request) => {
-    if (method === 'exchange') return Promise.resolve({ ...found, nodeId: 'id-first' }) as never;
-    asked.push(request as JoinRequest);
-    if (!answer) return Promise.reject(new Error('no connection'));
-    return Promise.resolve(answer(request as JoinRequest)) as never;
+  const exchange = async () => ({ ...found, nodeId: 'id-first', knowledge: told, nowMs: 0, mayCommit: true, release });
+  const join = async (request: JoinRequest): Promise<JoinResponse> => {
+    if (!answer) throw new TypeError('no member answers');
+    return answer(request);
   };
+  const serve = servePeer(() => ({ exchange, join }) as Partial<PeerHandlers> as PeerHandlers, keptLog());
+  const call = callPeersOver(async ({ method, request }) => {
+    if (method === 'join') asked.push(JoinRequest.decode(request));
+    if (method === 'join' && !answer) throw new Error('no connection');
+    return serve(method, request);
+  });
 
   function start(settings: Partial<StartingRoleSettings> = {}, signal = new AbortController().signal) {
     const deps = {
-      ...{ memberStore: new MemberStore(store), call, clock: new VirtualClock({ time }), log, signal },
+      ...{
+        release: releaseOf('0.0.0'),
+        memberStore: new MemberStore(store),
+        call,
+        clock: new VirtualClock({ time }),
+        log,
+        signal,
+      },
       ...{ inspect: async () => contents, prepare: () => prepare(), onAsking: () => {} },
     };
     return time.run(
@@ -67,29 +85,29 @@ describe('where a node stands when it starts', () => {
 
   async function startedAs(settings: Partial<StartingRoleSettings> = {}) {
     const role = await start(settings);
-    if (role.kind !== 'member') throw new Error('the node stands alone');
+    if (role.kind !== 'member') throw new Error('the node runs without a cluster');
     return role;
   }
 
-  test('without being told anything it stands alone', async () => {
+  test('without settings it runs without a cluster', async () => {
     expect(await start()).toEqual({ kind: 'alone' });
   });
 
-  test('it begins a cluster with what it has, once', async () => {
+  test('it begins a cluster with its queues, once', async () => {
     const first = await startedAs({ name: 'a', bootstrap: true });
-    expect(first).toMatchObject({ begins: true, identity: { name: 'a', boots: 1 }, partitions: undefined });
+    expect(first).toMatchObject({ begins: true, identity: { name: 'a' }, partitions: undefined });
     await new MemberStore(store).writeMembers([{ ...member('a'), nodeId: first.identity.nodeId, version: 2 }]);
     const second = await startedAs({ bootstrap: true });
     expect(second.begins).toBe(false);
-    expect(second.identity).toEqual({ ...first.identity, boots: 2 });
+    expect(second.identity).toEqual({ ...first.identity, startNumber: first.identity.startNumber + 1 });
   });
 
-  test('a cluster whose beginning was cut short is begun again', async () => {
+  test('it begins the cluster again if the first attempt was interrupted', async () => {
     await startedAs({ bootstrap: true });
     expect((await startedAs()).begins).toBe(true);
   });
 
-  test('it joins a cluster: with its name, in its own words, with what the members know', async () => {
+  test('it joins a cluster with its name and its own record, and learns what the members know', async () => {
     const role = await startedAs({ name: 'b', join: ['first:7400'] });
     expect(role).toMatchObject({ begins: false, partitions: 64, identity: { clusterId: 'cluster-1', name: 'b' } });
     expect([...role.members.values()].map(({ name, state }) => [name, state])).toEqual([
@@ -99,32 +117,74 @@ describe('where a node stands when it starts', () => {
     expect(asked).toMatchObject([{ clusterId: '', member: { name: 'b', nodeId: role.identity.nodeId } }]);
   });
 
-  test('is a member from then on, whatever it is told', async () => {
-    const { identity } = await startedAs({ join: ['first:7400'] });
-    answer = undefined;
-    expect((await startedAs({ bootstrap: true })).identity).toEqual({ ...identity, boots: identity.boots + 1 });
+  test('it joins no cluster whose members speak a newer protocol, and does not ask to join it', async () => {
+    release = { version: '9.0.0', protocolMin: 7, protocolMax: 8 };
+    const started = start({ name: 'b', join: ['first:7400'] });
+    await expect(started).rejects.toBeInstanceOf(ClusterStartError);
+    await expect(started).rejects.toThrow('release 9.0.0 speaks versions 7 to 8 of the protocol between members');
+    expect(asked).toEqual([]);
   });
 
-  describe('where it is told to join another cluster than its own', () => {
+  test('it joins a cluster whose members speak a newer protocol, too', async () => {
+    release = { version: '9.0.0', protocolMin: 1, protocolMax: 8 };
+    expect(await startedAs({ name: 'b', join: ['first:7400'] })).toMatchObject({ begins: false });
+    expect(asked).toMatchObject([{ release: { version: '0.0.0', protocolMin: 1 } }]);
+  });
+
+  test('the number of its start is larger than before, also with an older copy of its directory', async () => {
+    await startedAs({ name: 'a', bootstrap: true });
+    await store.close();
+    const older = disk.copy();
+    store = await disk.open();
+    for (let i = 0; i < 3; i++) await startedAs();
+    const before = (await startedAs()).identity.startNumber;
+    await store.close();
+    await time.advance(60_000);
+    disk.restore(older);
+    store = await disk.open();
+    expect((await startedAs()).identity.startNumber).toBeGreaterThan(before);
+  });
+
+  test('with a copy of its directory from before others joined, it learns of them before it serves', async () => {
+    const { identity } = await startedAs({ name: 'a', bootstrap: true });
+    const own = { ...member('a'), nodeId: identity.nodeId };
+    await new MemberStore(store).writeMembers([own]);
+    found = { ...found, clusterId: identity.clusterId };
+    told = { members: [own, member('b')].map(toWireRecord), holders: [] };
+    const role = await startedAs({ bootstrap: true, join: ['first:7400'] });
+    expect([...role.members.values()].map(({ name }) => name)).toEqual(['a', 'b']);
+    expect((await startedAs()).members.size).toBe(2);
+  });
+
+  test('it stays a member, whatever its settings say later', async () => {
+    const { identity } = await startedAs({ join: ['first:7400'] });
+    answer = undefined;
+    expect((await startedAs({ bootstrap: true })).identity).toEqual({
+      ...identity,
+      startNumber: identity.startNumber + 1,
+    });
+  });
+
+  describe('a member that is told to join another cluster', () => {
     beforeEach(async () => {
       await startedAs({ name: 'b', join: ['first:7400'] });
       found = { clusterId: 'cluster-2', partitions: 64 };
     });
 
-    test('it does not start, and names both', async () => {
+    test('does not start, and names both clusters', async () => {
       const told = /member b of cluster cluster-1, but other:7400 is of cluster cluster-2/;
       await expect(start({ join: ['other:7400'] })).rejects.toThrow(told);
       expect(await startedAs()).toMatchObject({ identity: { clusterId: 'cluster-1' } });
     });
 
-    test('it starts all the same where all have one command line: one that lost its disk may have begun anew', async () => {
+    test('starts nevertheless if all nodes have one command line: one that lost its disk may have begun a second cluster', async () => {
       const { identity } = await startedAs({ bootstrap: true, join: ['other:7400'] });
       expect(identity).toMatchObject({ clusterId: 'cluster-1' });
       expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(1);
     });
   });
 
-  test('goes on asking until somebody answers, under one id', async () => {
+  test('it asks until a member answers, always with the same id', async () => {
     const willing = answer;
     answer = undefined;
     time.at((time.now() + 90_000) as ReturnType<typeof time.now>, () => {
@@ -133,11 +193,11 @@ describe('where a node stands when it starts', () => {
     const { identity } = await startedAs({ join: ['first:7400', 'second:7400'] });
     expect(asked.length).toBeGreaterThan(100);
     expect(new Set(asked.map(({ member: asking }) => asking?.nodeId))).toEqual(new Set([identity.nodeId]));
-    // Every half a minute, for people.
+    // One warning every half minute.
     expect(log.lines.filter(({ level }) => level === 'warn')).toHaveLength(3);
   });
 
-  test('keeps its id when it is stopped while it asks', async () => {
+  test('it keeps its id when it is stopped while it asks', async () => {
     answer = undefined;
     const stop = new AbortController();
     time.at((time.now() + 5_000) as ReturnType<typeof time.now>, () => stop.abort(new Error('told to stop')));
@@ -147,10 +207,10 @@ describe('where a node stands when it starts', () => {
     expect((await startedAs({ join: ['first:7400'] })).identity.nodeId).toBe(first?.member?.nodeId);
   });
 
-  describe('of several that are started alike', () => {
+  describe('of several nodes that are started with the same settings', () => {
     const ALIKE = { bootstrap: true, join: ['first:7400', 'second:7400'] };
 
-    test('the first begins a cluster, after it has looked for one', async () => {
+    test('the first begins a cluster after it has looked for one', async () => {
       answer = undefined;
       const began = time.now();
       expect((await startedAs({ ...ALIKE, isFirst: true })).begins).toBe(true);
@@ -158,12 +218,12 @@ describe('where a node stands when it starts', () => {
       expect(asked.length).toBeGreaterThan(2);
     });
 
-    test('the first joins the cluster that is there', async () => {
+    test('the first joins an existing cluster', async () => {
       const role = await startedAs({ ...ALIKE, isFirst: true });
       expect(role).toMatchObject({ begins: false, identity: { clusterId: 'cluster-1' } });
     });
 
-    test('the others wait for it, and say so', async () => {
+    test('the others wait for it and say so', async () => {
       const willing = answer;
       answer = undefined;
       time.at((time.now() + 600_000) as ReturnType<typeof time.now>, () => {
@@ -174,14 +234,14 @@ describe('where a node stands when it starts', () => {
       expect(said?.details).toMatchObject({ problem: expect.stringContaining('only first:7400 begins a cluster') });
     });
 
-    test('the first stays the member that it was', async () => {
+    test('the first remains a member of its cluster', async () => {
       answer = undefined;
       const before = await startedAs({ ...ALIKE, isFirst: true });
       const again = await startedAs({ ...ALIKE, isFirst: true });
-      expect(again.identity).toEqual({ ...before.identity, boots: 2 });
+      expect(again.identity.nodeId).toBe(before.identity.nodeId);
     });
 
-    test('none begins one with what a node had that stood alone', async () => {
+    test('none begins a cluster with the queues of a stand-alone node', async () => {
       answer = undefined;
       contents = { hasQueues: true, partitions: 64 };
       await expect(start({ ...ALIKE, isFirst: true })).rejects.toThrow(/--bootstrap without --join/);
@@ -200,7 +260,7 @@ describe('where a node stands when it starts', () => {
     });
   });
 
-  test('whoever has no key of the cluster speaks for nobody else', async () => {
+  test('a refusal by an address without a key of the cluster does not end the start', async () => {
     const willing = answer;
     answer = (request) => {
       if (asked.length === 1 || !willing) throw new Refusal('WRONG_KEY', 'not sealed');
@@ -209,27 +269,27 @@ describe('where a node stands when it starts', () => {
     expect((await startedAs({ join: ['stranger:7400', 'first:7400'] })).identity.clusterId).toBe('cluster-1');
   });
 
-  test.each(['NAME_IN_USE', 'WRONG_KEY', 'MEMBER_LEFT'] as const)('takes %s for an answer', async (reason) => {
+  test.each(['NAME_IN_USE', 'WRONG_KEY', 'MEMBER_LEFT'] as const)('it accepts %s as final', async (reason) => {
     answer = () => {
       throw new Refusal(reason, 'it says why');
     };
     await expect(start({ join: ['first:7400'] })).rejects.toThrow(/first:7400 refuses: it says why/);
   });
 
-  test('does not hide the queues of a node that stood alone', async () => {
+  test('it does not hide the queues of a stand-alone node', async () => {
     contents = { hasQueues: true, partitions: 64 };
-    await expect(start({ join: ['first:7400'] })).rejects.toThrow(/stood alone.*--bootstrap/s);
+    await expect(start({ join: ['first:7400'] })).rejects.toThrow(/stand-alone.*--bootstrap/s);
     expect(asked).toEqual([]);
     expect((await startedAs({ bootstrap: true })).begins).toBe(true);
   });
 
-  test('needs as many partitions as the cluster has', async () => {
+  test('it must have as many partitions as the cluster', async () => {
     contents = { hasQueues: false, partitions: 1024 };
     await expect(start({ join: ['first:7400'] })).rejects.toThrow(/1024 partitions, the cluster has 64/);
     expect(asked).toEqual([]);
   });
 
-  test('asks nobody before it has what it needs of its machine: a member that cannot start would be waited for', async () => {
+  test('it takes its ports before it asks: the cluster would wait for a member that cannot start', async () => {
     prepare = () => Promise.reject(new Error('the port is in use'));
     await expect(start({ join: ['first:7400'] })).rejects.toThrow('the port is in use');
     await expect(start({ bootstrap: true })).rejects.toThrow('the port is in use');
@@ -238,23 +298,23 @@ describe('where a node stands when it starts', () => {
     expect(await start()).toEqual({ kind: 'alone' });
   });
 
-  test('says what is wrong with each address', async () => {
+  test('it says what is wrong with each address', async () => {
     const stop = new AbortController();
     answer = undefined;
     time.at((time.now() + 1_000) as ReturnType<typeof time.now>, () => stop.abort(new Error('told to stop')));
     await expect(start({ join: ['first:7400', 'second:7400'] }, stop.signal)).rejects.toThrow('told to stop');
-    const problem = 'first:7400: no connection; second:7400: no connection';
+    const problem = 'first:7400 does not answer: no connection; second:7400 does not answer: no connection';
     expect(log.lines[0]?.details).toMatchObject({ problem });
   });
 
-  test('says how to come by another name', async () => {
+  test('it says how to choose another name', async () => {
     answer = () => {
       throw new Refusal('NAME_IN_USE', 'another member has it');
     };
     await expect(start({ join: ['first:7400'] })).rejects.toThrow(/NAME_IN_USE.*--name/);
   });
 
-  test("keeps out of another member's directory", async () => {
+  test("it refuses another member's directory", async () => {
     await startedAs({ name: 'a', bootstrap: true });
     await expect(start({ name: 'b' })).rejects.toThrow(/is that of member a, not of b/);
   });
@@ -267,19 +327,19 @@ describe('where a node stands when it starts', () => {
       return nodeId;
     }
 
-    test('it comes back as a new member of the same name', async () => {
+    test('it joins again as a new member with the same name', async () => {
       const before = await leave({});
       const { identity, begins } = await startedAs({ join: ['first:7400'] });
       expect({ begins, name: identity.name }).toEqual({ begins: false, name: 'a' });
       expect(identity.nodeId).not.toBe(before);
     });
 
-    test('it asks as the same new member until it knows that it is one', async () => {
+    test('it asks with the same new id until it knows that it was admitted', async () => {
       const before = await leave({});
       asked = [];
       const stopped = new AbortController();
       const willing = answer;
-      // Taken in, and ended before the answer came.
+      // It is admitted, but ends before the answer arrives.
       answer = () => {
         stopped.abort(new Error('ended'));
         throw new Error('no connection');
@@ -294,12 +354,12 @@ describe('where a node stands when it starts', () => {
       expect(await startedAs()).toMatchObject({ identity: { nodeId: identity.nodeId }, begins: false });
     });
 
-    test('it does not start by itself', async () => {
+    test('it does not start without --join', async () => {
       await leave({});
       await expect(start()).rejects.toThrow(/has left the cluster: --join/);
     });
 
-    test('it comes back to no other cluster', async () => {
+    test('it joins no other cluster', async () => {
       await leave({});
       asked = [];
       found = { clusterId: 'cluster-2', partitions: 64 };
@@ -307,10 +367,10 @@ describe('where a node stands when it starts', () => {
       expect(asked).toEqual([]);
     });
 
-    test('because others gave it up, it stays away', async () => {
+    test('by removal, it does not start', async () => {
       await leave({ removedBy: 'id-first' });
       await expect(start({ join: ['first:7400'] })).rejects.toBeInstanceOf(ClusterStartError);
-      await expect(start()).rejects.toThrow(/given up through first/);
+      await expect(start()).rejects.toThrow(/removed through first/);
     });
   });
 });

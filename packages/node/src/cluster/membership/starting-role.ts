@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import type { ExchangeResponse, JoinResponse } from '@taskmaster/proto';
+import type { ClusterKnowledge, ExchangeResponse, JoinResponse, MemberRelease } from '@taskmaster/proto';
 import {
+  assertCompatible,
   fromWireRecord,
   type MemberRecord,
   type Members,
@@ -10,7 +11,7 @@ import {
 } from '@taskmaster/server/cluster-view';
 import { Refusal } from '@taskmaster/server/domain';
 import { type CallPeer, type Clock, type Log, sleep } from '@taskmaster/server/ports';
-import type { Identity, MemberStore } from './member-store.ts';
+import { type Identity, type MemberStore, nextStartNumber } from './member-store.ts';
 
 /** The role of a node when it starts: without a cluster, or a member of one. */
 export type StartingRole =
@@ -18,11 +19,11 @@ export type StartingRole =
   | { readonly kind: 'alone' }
   | {
       readonly kind: 'member';
-      /** Its `boots` includes this start. */
+      /** Has the number of this start. */
       readonly identity: Identity;
-      /** With a record of its own. */
+      /** Includes the node's own record. */
       readonly members: Members;
-      /** How many partitions the cluster has; undefined: as many as the data directory was made with. */
+      /** Number of partitions of the cluster; undefined: the number that the data directory was created with. */
       readonly partitions: number | undefined;
       /** True if this node starts the cluster; it then holds all partitions. */
       readonly begins: boolean;
@@ -37,28 +38,30 @@ export interface StartingRoleDeps {
    */
   readonly prepare: () => Promise<void>;
   readonly call: CallPeer;
+  /** The release of this node. */
+  readonly release: MemberRelease;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends the asking. */
+  /** Ends the search for the cluster. */
   readonly signal: AbortSignal;
-  /** Told what is wrong with everybody it asks in vain. */
+  /** Called with the problem of each address when none of them has answered. */
   readonly onAsking: (problem: string) => void;
 }
 
-/** What a data directory has. */
+/** The contents of a data directory. */
 export interface StoreContents {
   readonly hasQueues: boolean;
-  /** Undefined: it was never used. */
+  /** Undefined for a directory that was never used. */
   readonly partitions: number | undefined;
 }
 
 export interface StartingRoleSettings {
-  /** Empty: `defaultName`, or the name it had. */
+  /** Empty: the name that the node had before, or `defaultName`. */
   readonly name: string;
   readonly defaultName: string;
   readonly bootstrap: boolean;
   readonly join: readonly string[];
-  /** Whether the first of `join` is this node. Where all nodes are started alike, it is the one that begins. */
+  /** True if the first address in `join` is this node: it begins the cluster if all nodes are started with the same settings. */
   readonly isFirst: boolean;
 }
 
@@ -68,14 +71,14 @@ export class ClusterStartError extends Error {
 }
 
 const JOIN_TIMEOUT_MS = 5_000;
-/** Of a member that starts again, and is held up by it where an address is silent. */
+/** Timeout for each address when a member restarts: a silent address delays the restart by this time. */
 const LOOK_TIMEOUT_MS = 2_000;
 const RETRY_MS = 500;
 const SAY_EVERY_MS = 30_000;
-/** How long a node that may begin a cluster looks for one first. */
+/** A node that may begin a cluster looks for an existing one for this time. */
 const LOOK_FIRST_MS = 5_000;
-/** Answers that are not those of one member, but of the cluster. */
-const FINAL = new Set(['WRONG_CLUSTER', 'NAME_IN_USE', 'MEMBER_LEFT', 'WRONG_KEY']);
+/** Refusals by which one member answers for the whole cluster. */
+const FINAL = new Set(['WRONG_CLUSTER', 'NAME_IN_USE', 'MEMBER_LEFT', 'WRONG_KEY', 'INCOMPATIBLE_RELEASE']);
 
 const newId = (): string => randomBytes(8).toString('hex');
 
@@ -86,11 +89,11 @@ export async function takeStartingRole(settings: StartingRoleSettings, deps: Sta
     const members = await deps.memberStore.readMembers();
     const own = members.get(known.nodeId);
     if (own && own.state !== 'left') return restart(known, members, settings, deps);
-    if (own?.removedBy) throw givenUp(own, members);
+    if (own?.removedBy) throw removedError(own, members);
     if (settings.join.length === 0) {
       throw new ClusterStartError(`member ${known.name} has left the cluster: --join brings it back as a new member`);
     }
-    // It has handed everything over: it comes back as somebody else, or goes on with that.
+    // The node has left. It joins under a new id, or continues a join that was interrupted.
     return begin(own ? { ...known, nodeId: newId() } : known, settings, deps);
   }
   if (!settings.bootstrap && settings.join.length === 0) return { kind: 'alone' };
@@ -103,57 +106,79 @@ async function restart(
   settings: StartingRoleSettings,
   deps: StartingRoleDeps,
 ): Promise<StartingRole> {
-  const { memberStore, log } = deps;
+  const { memberStore, clock, log } = deps;
   const { name, bootstrap, join } = settings;
   if (name !== '' && name !== known.name) {
     throw new ClusterStartError(
-      `the data directory is that of member ${known.name}, not of ${name}: start it as ${known.name}, or give ${name} a directory of its own`,
+      `the data directory is that of member ${known.name}, not of ${name}: start it as ${known.name}, or give ${name} another directory`,
     );
   }
-  await assertSameCluster(known, settings, deps);
+  const heard = await askOwnCluster(known, settings, deps);
   if (bootstrap || join.length > 0) {
     const { clusterId, nodeId } = known;
-    log.info({ clusterId, nodeId, name: known.name }, 'its directory is that of a member: it neither begins nor joins');
+    log.info(
+      { clusterId, nodeId, name: known.name },
+      'its directory is that of a member: it neither begins nor joins a cluster',
+    );
   }
-  const identity = { ...known, boots: known.boots + 1 };
+  const identity = { ...known, startNumber: nextStartNumber(known.startNumber, clock) };
   await memberStore.writeIdentity(identity);
-  // A start that ended while the cluster was begun; whoever joins one knows somebody else.
+  // An older copy of a directory may lack members. A node that knows no other member serves at once.
+  const unknown = heard.filter(({ nodeId }) => !members.has(nodeId));
+  await memberStore.writeMembers(unknown);
+  // An earlier start ended while it began the cluster. A node that joined one would know another member.
   const begins = members.size === 1 && members.get(known.nodeId)?.state === 'joining';
-  return { kind: 'member', identity, members, partitions: undefined, begins };
+  return { kind: 'member', identity, members: mergeMembers(members, unknown), partitions: undefined, begins };
 }
 
-/** Whether those it is told to join are of the cluster that it is a member of. Nobody needs to answer. */
-async function assertSameCluster(
+/**
+ * Resolves with the members that a member of this cluster knows. No address to join needs to answer. Throws if the addresses
+ * belong to another cluster.
+ */
+async function askOwnCluster(
   { name, clusterId }: Identity,
   { join, bootstrap }: StartingRoleSettings,
-  { call, log, signal }: StartingRoleDeps,
-): Promise<void> {
-  const hello = { clusterId: '', from: '', knowledge: undefined };
+  { call, release, log, signal }: StartingRoleDeps,
+): Promise<readonly MemberRecord[]> {
+  const hello = { clusterId: '', from: '', knowledge: undefined, release };
   const asked = join.map(async (address) => {
     const answer = await call(address, 'exchange', hello, { timeoutMs: LOOK_TIMEOUT_MS, signal });
-    return { address, clusterId: answer.clusterId };
+    assertCompatible(release, answer.release);
+    return { address, clusterId: answer.clusterId, members: recordsIn(answer.knowledge) };
   });
-  const same = asked.map(async (answer) => ((await answer).clusterId === clusterId ? true : Promise.reject(answer)));
-  if (join.length === 0 || (await Promise.any(same).catch(() => false))) return;
+  const same = asked.map(async (answer) => ((await answer).clusterId === clusterId ? answer : Promise.reject(answer)));
+  if (join.length === 0) return [];
+  const own = await Promise.any(same).catch(() => undefined);
+  if (own) return own.members;
   const answers = await Promise.allSettled(asked);
   signal.throwIfAborted();
   const [other] = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
-  if (!other) return;
-  const problem = `the data directory is that of member ${name} of cluster ${clusterId}, but ${other.address} is of cluster ${other.clusterId}`;
-  // Where all are started alike, the one that lost its disk may have begun another: the others are needed all the more.
+  if (!other) return [];
+  const { address } = other;
+  const problem = `the data directory is that of member ${name} of cluster ${clusterId}, but ${address} is of cluster ${other.clusterId}`;
+  // If all nodes are started with the same settings, one that lost its disk may have begun a second cluster. The members of
+  // the first one must start nevertheless.
   if (!bootstrap) throw new ClusterStartError(`${problem}: start it without --join, or join with an empty directory`);
-  log.error(other, `${problem}: it starts as the member that it was`);
+  log.error({ address, clusterId: other.clusterId }, `${problem}: it starts as a member of its own cluster`);
+  return [];
 }
 
-/** `earlier`: who the node was when it asked in vain, since others may know it by that id; or is after it left. */
+const recordsIn = (knowledge: ClusterKnowledge | undefined): MemberRecord[] =>
+  (knowledge?.members ?? []).map(fromWireRecord).filter((record) => record !== undefined);
+
+/**
+ * Begins or joins a cluster. `earlier`: the identity of an earlier attempt, which the cluster may have admitted; or the new
+ * identity after the node has left.
+ */
 async function begin(
   earlier: Identity | undefined,
   settings: StartingRoleSettings,
   deps: StartingRoleDeps,
 ): Promise<StartingRole> {
-  const { memberStore, log } = deps;
+  const { memberStore, clock, log } = deps;
   const name = settings.name || earlier?.name || settings.defaultName;
-  const clusterless = { nodeId: earlier?.nodeId ?? newId(), name, boots: (earlier?.boots ?? 0) + 1 };
+  const startNumber = nextStartNumber(earlier?.startNumber, clock);
+  const clusterless = { nodeId: earlier?.nodeId ?? newId(), name, startNumber };
   const { nodeId } = clusterless;
   const own: MemberRecord = {
     ...{ nodeId, name, state: 'joining', version: 1 },
@@ -162,13 +187,12 @@ async function begin(
   const contents = await deps.inspect();
   assertMayBegin(earlier, settings, contents);
   await deps.prepare();
-  // Before anybody is asked: of whom is taken in and forgets it, only the name would be left, for ever. The id of a
-  // cluster without a record of this node in it says that another one of this directory has left there.
+  // Written before the node asks: if it was admitted and then forgot its id, its record would keep the name forever.
+  // A cluster id without an own record in that cluster means that an earlier member of this directory has left it.
   await memberStore.writeIdentity({ ...clusterless, clusterId: earlier?.clusterId ?? '' });
   const answer = settings.join.length > 0 ? await ask(own, earlier, contents, settings, deps) : undefined;
   const clusterId = answer?.clusterId ?? newId();
-  const told = (answer?.knowledge?.members ?? []).map(fromWireRecord).filter((one) => one !== undefined);
-  const members = mergeMembers(new Map([[nodeId, own]]), told);
+  const members = mergeMembers(new Map([[nodeId, own]]), recordsIn(answer?.knowledge));
   await memberStore.writeMembers(members.values());
   const identity = { ...clusterless, clusterId };
   await memberStore.writeIdentity(identity);
@@ -176,25 +200,25 @@ async function begin(
   return { kind: 'member', identity, members, partitions: answer?.partitions, begins: !answer };
 }
 
-/** Whether what the data directory has can become that of a member of the cluster that it is told to begin or join. */
+/** Throws if the data directory cannot be used by a new member of the cluster. */
 function assertMayBegin(
   earlier: Identity | undefined,
   { bootstrap, join }: StartingRoleSettings,
   { hasQueues }: StoreContents,
 ): void {
   if (join.length === 0 || wasMember(earlier) || !hasQueues) return;
-  // Two clusters would be begun where a directory that has something is one of those that are started alike.
+  // If nodes are started with the same settings and one directory has queues, two clusters would begin.
   throw new ClusterStartError(
     bootstrap
-      ? 'the data directory has queues of a node that stood alone: begin a cluster with it by --bootstrap without --join, or give the new member an empty one'
-      : 'the data directory has queues of a node that stood alone, which the cluster would not serve: give the new member an empty one, or begin a cluster with this one (--bootstrap)',
+      ? 'the data directory has queues of a stand-alone node: begin a cluster with it by --bootstrap without --join, or give the new member an empty directory'
+      : 'the data directory has queues of a stand-alone node, which the cluster would not serve: give the new member an empty directory, or begin a cluster with this one (--bootstrap)',
   );
 }
 
 const wasMember = (earlier: Identity | undefined): earlier is Identity =>
   earlier !== undefined && earlier.clusterId !== '';
 
-/** Asked of the cluster before it takes the node in: it would wait for one that may not start. */
+/** Throws if this data directory does not fit the cluster. Checked before the join: the cluster would wait for the member. */
 function assertFits(
   cluster: Pick<ExchangeResponse, 'clusterId' | 'partitions'>,
   earlier: Identity | undefined,
@@ -202,17 +226,17 @@ function assertFits(
 ): void {
   if (wasMember(earlier) && earlier.clusterId !== cluster.clusterId) {
     throw new ClusterStartError(
-      `the data directory was that of a member of cluster ${earlier.clusterId}, not ${cluster.clusterId}: start with an empty one`,
+      `the data directory belonged to a member of cluster ${earlier.clusterId}, not ${cluster.clusterId}: start with an empty one`,
     );
   }
   if (partitions !== undefined && partitions !== cluster.partitions) {
     throw new ClusterStartError(
-      `the data directory was made with ${partitions} partitions, the cluster has ${cluster.partitions}: start with an empty one`,
+      `the data directory was created with ${partitions} partitions, the cluster has ${cluster.partitions}: start with an empty one`,
     );
   }
 }
 
-/** Asks one address after the other, again and again, until one answers; undefined if the node may begin a cluster. */
+/** Asks the addresses in order, repeatedly, until one admits this node. Undefined: none did, and this node begins a cluster. */
 async function ask(
   record: MemberRecord,
   earlier: Identity | undefined,
@@ -233,7 +257,7 @@ async function ask(
     onAsking(problem);
     if (clock.now() - said >= SAY_EVERY_MS) {
       said = clock.now();
-      log.warn({ join, problem }, 'no member of the cluster answers; the node goes on asking');
+      log.warn({ join, problem }, 'no member of the cluster answers; this node asks again until one does');
     }
     await sleep(clock, RETRY_MS, signal);
   }
@@ -241,22 +265,24 @@ async function ask(
 
 type Asked =
   | { readonly answer: JoinResponse }
-  /** What was wrong with each. */
+  /** `problem`: what is wrong with each address. */
   | { readonly answer: undefined; readonly problem: string };
 
 async function askEach(
   record: MemberRecord,
   assertFits: (cluster: ExchangeResponse) => void,
   join: readonly string[],
-  { call, signal }: StartingRoleDeps,
+  { call, release, signal }: StartingRoleDeps,
 ): Promise<Asked> {
   const problems: string[] = [];
   let stranger: ClusterStartError | undefined;
   for (const address of join) {
     try {
-      const hello = { clusterId: '', from: '', knowledge: undefined };
-      assertFits(await call(address, 'exchange', hello, { timeoutMs: JOIN_TIMEOUT_MS, signal }));
-      const request = { clusterId: '', member: toWireRecord(record) };
+      const hello = { clusterId: '', from: '', knowledge: undefined, release };
+      const found = await call(address, 'exchange', hello, { timeoutMs: JOIN_TIMEOUT_MS, signal });
+      assertCompatible(release, found.release);
+      assertFits(found);
+      const request = { clusterId: '', member: toWireRecord(record), release };
       return { answer: await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS, signal }) };
     } catch (error) {
       signal.throwIfAborted();
@@ -266,7 +292,7 @@ async function askEach(
       if (!(error instanceof Refusal) || !FINAL.has(error.reason)) continue;
       const hint = error.reason === 'NAME_IN_USE' ? ' (NAME_IN_USE): choose another with --name' : '';
       const refused = new ClusterStartError(`${address} refuses: ${problem}${hint}`, { cause: error });
-      // Whoever that is, the others may be members.
+      // This address may belong to a stranger while the others are members.
       if (error.reason === 'WRONG_KEY') stranger = refused;
       else throw refused;
     }
@@ -275,9 +301,9 @@ async function askEach(
   return { answer: undefined, problem: problems.join('; ') };
 }
 
-function givenUp({ name, removedBy }: MemberRecord, members: Members): ClusterStartError {
+function removedError({ name, removedBy }: MemberRecord, members: Members): ClusterStartError {
   const by = members.get(removedBy)?.name ?? removedBy;
   return new ClusterStartError(
-    `member ${name} was given up through ${by}: nothing in this data directory is served any more; start with an empty one`,
+    `member ${name} was removed through ${by}: this data directory is not served any more; start with an empty one`,
   );
 }

@@ -8,7 +8,7 @@ import { Placement } from './placement.ts';
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const DESIRED = 'id-b';
 
-/** A node that is to hand all its partitions over, two at once, with so many tasks in each; and what goes on. */
+/** A node that must hand over all its partitions, two at once. `tasks`: number of tasks in each partition. */
 function placing(tasks: readonly number[]) {
   const time = new VirtualTime();
   const underWay = new Map<number, () => void>();
@@ -19,7 +19,7 @@ function placing(tasks: readonly number[]) {
   } as unknown as Partitions;
   const send = (id: number): Promise<void> => new Promise((resolve) => underWay.set(id, resolve));
   const placement = new Placement({
-    ...{ partitions, nodeId: 'id-a', members: () => new Map(), transfersAtOnce: 2 },
+    ...{ partitions, nodeId: 'id-a', members: () => new Map(), maxConcurrentTransfers: 2 },
     handOffs: { send } as unknown as HandOffs,
     clock: new VirtualClock({ time }),
     log: SILENT,
@@ -37,21 +37,21 @@ function placing(tasks: readonly number[]) {
   return { end, moving: (): PartitionId[] => [...underWay.keys()] as PartitionId[] };
 }
 
-test('eight partitions with few tasks move at once where two large ones do', async () => {
+test('eight partitions with few tasks move at once if two large ones may', async () => {
   const { moving, end } = placing(Array(20).fill(1_000));
   expect(moving()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   await end(3);
   expect(moving()).toEqual([0, 1, 2, 4, 5, 6, 7, 8]);
 });
 
-test('large partitions keep to their number', async () => {
+test('no more large partitions move at once than are allowed', async () => {
   const { moving, end } = placing(Array(5).fill(1_001));
   expect(moving()).toEqual([0, 1]);
   await end(0);
   expect(moving()).toEqual([1, 2]);
 });
 
-test('a large one among small ones has its turn', async () => {
+test('a large partition among small ones gets its turn', async () => {
   const { moving, end } = placing([0, 0, 0, 0, 0, 5_000, 0, 0]);
   expect(moving()).toEqual([0, 1, 2, 3, 4]);
   await end(0);

@@ -13,7 +13,7 @@ export interface PlacementDeps {
   readonly nodeId: string;
   readonly members: () => Members;
   /** Maximum number of concurrent transfers from this node. */
-  readonly transfersAtOnce: number;
+  readonly maxConcurrentTransfers: number;
 }
 
 /** A transfer of a partition with at most this many tasks mostly waits for disks and messages: four count as one. */
@@ -29,7 +29,7 @@ const WARN_EVERY_MS = 10_000;
 /** Hands over partitions that the ring assigns to other nodes: a few at a time, with retries. */
 export class Placement {
   readonly #deps: PlacementDeps;
-  /** Running transfers, each with the share of `transfersAtOnce` that it uses. */
+  /** Running transfers, each with the share of `maxConcurrentTransfers` that it uses. */
   readonly #sending = new Map<PartitionId, number>();
   /** Partitions whose hand-off failed, with the time of the next attempt. */
   readonly #failed = new Map<PartitionId, { readonly at: number; readonly delayMs: number }>();
@@ -93,7 +93,7 @@ export class Placement {
   #hasRoomFor(part: number): boolean {
     let taken = 0;
     for (const one of this.#sending.values()) taken += one;
-    return taken + part <= this.#deps.transfersAtOnce;
+    return taken + part <= this.#deps.maxConcurrentTransfers;
   }
 
   /** Warns if this node is leaving and a member that must take partitions is down. Otherwise the node just waits. */

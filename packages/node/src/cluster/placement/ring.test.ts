@@ -6,12 +6,12 @@ const PARTITIONS = 1024;
 const names = (count: number): string[] => Array.from({ length: count }, (_, i) => `node-${i}`);
 
 describe('the ring', () => {
-  test('gives nothing where there is nobody, and everything to one who is alone', () => {
+  test('is empty without nodes, and assigns everything to a single node', () => {
     expect(desiredHolders([], PARTITIONS)).toEqual([]);
     expect(new Set(desiredHolders(['a'], PARTITIONS))).toEqual(new Set(['a']));
   });
 
-  test('is the same whatever the order of the members', () => {
+  test('does not depend on the order of the members', () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.uuid(), { minLength: 1, maxLength: 8 }), (ids) => {
         expect(desiredHolders([...ids].reverse(), PARTITIONS)).toEqual(desiredHolders(ids, PARTITIONS));
@@ -20,7 +20,7 @@ describe('the ring', () => {
     );
   });
 
-  test.each([1, 2, 3, 5, 9])('of %i nodes moves about its part to one that joins, and nothing else', (count) => {
+  test.each([1, 2, 3, 5, 9])('of %i nodes moves only the share of a node that joins', (count) => {
     const before = desiredHolders(names(count), PARTITIONS);
     const after = desiredHolders(names(count + 1), PARTITIONS);
     const moved = after.filter((holder, id) => holder !== before[id]);

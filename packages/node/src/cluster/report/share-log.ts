@@ -97,7 +97,7 @@ export class ShareLog {
     const { partitions, view, nodeId, members } = this.#deps;
     const coming = new Map<string, number>();
     const going = new Map<string, number>();
-    const nameOf = (id: string | undefined): string => members().get(id ?? '')?.name ?? 'nobody yet';
+    const nameOf = (id: string | undefined): string => members().get(id ?? '')?.name ?? 'an unknown member';
     let held = 0;
     let wanted = 0;
     for (const [index, target] of this.#desired.entries()) {

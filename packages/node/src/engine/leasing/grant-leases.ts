@@ -86,7 +86,7 @@ function furtherRefills(queues: Iterable<Queue>, first: Refill): Refill[] {
 /** Leases the picked tasks in this turn, with one atom for each partition. Payloads may still have to be read. */
 export function grant(memory: EngineState, picks: readonly Pick[], command: LeaseCommand): LeasedPick[] {
   const now = memory.clock.now();
-  const until = (now + command.leaseMs) as Instant;
+  const until = (now + command.leaseDurationMs) as Instant;
   const lease = { workerAddress: command.workerAddress, worker: command.worker, since: now };
   const byPartition = new Map<PartitionId, PlannedChange[]>();
   const granted: LeasedPick[] = [];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { engineHarness, pidsOf } from '../../testing/engine-harness.ts';
 
-const slowReads = { readMs: 20, config: { cacheBytes: 2048, refillMinTasks: 1, refillMaxTasks: 1 } };
+const slowReads = { readMs: 20, config: { cacheBytes: 2048, minRefillTasks: 1, maxRefillTasks: 1 } };
 const name = (queue: string) => ({ group: '', name: queue });
 
 describe('a lease request that meets a read of another operation', () => {
@@ -114,7 +114,7 @@ describe('a lease request that waits', () => {
 });
 
 test('a busy queue is read ahead early enough: no request waits for the store', async () => {
-  await using h = await engineHarness({ readMs: 20, config: { refillMinTasks: 10, refillMaxTasks: 10 } });
+  await using h = await engineHarness({ readMs: 20, config: { minRefillTasks: 10, maxRefillTasks: 10 } });
   const pids = Array.from({ length: 60 }, (_, at) => String(at).padStart(2, '0'));
   await h.clock.run(h.enqueue('mail', pids));
   await h.crash();

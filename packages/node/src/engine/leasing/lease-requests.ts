@@ -64,7 +64,7 @@ export class LeaseRequests {
   }
 
   /**
-   * Continues with rebuilt memory; requests go on waiting. All are served again at most once in `REBUILD_GAP_MS`: on a full
+   * Continues with rebuilt memory; requests keep waiting. All are served again at most once in `REBUILD_GAP_MS`: on a full
    * disk the first lease may fail again and cause the next rebuild.
    */
   adopt(memory: EngineState): void {
@@ -134,7 +134,7 @@ export class LeaseRequests {
     }
   }
 
-  /** Refuses the requests that wait for queues of a partition which this node has given up. */
+  /** Refuses the requests that wait for queues of a partition that this node has given up. */
   abandon(id: PartitionId): void {
     for (const waiter of this.#lines.all()) {
       if (waiter.partitions.has(id)) waiter.fail(this.#memory.holdings.notHolder(id));
@@ -363,12 +363,12 @@ export class LeaseRequests {
     if (cache.readyCount < prefetchSize(this.#memory, queue, 0)) this.#startRefill(queue, 0);
   }
 
-  /** The listener is told when it ends. */
+  /** At its end it calls the listener's `read`. */
   #startRefill(queue: Queue, wanted: number): void {
     if (!queue.refilling) refill(this.#memory, queue, wanted).catch(() => {});
   }
 
-  /** The listener is told when it ends. */
+  /** At its end it calls the listener's `read`. */
   #startExpiry(queue: Queue): void {
     if (!queue.expiring) showDue(this.#memory, queue).catch(() => {});
   }

@@ -5,7 +5,7 @@ import { LeaseWaiter } from './lease-waiter.ts';
 const command: LeaseCommand = {
   queues: [{ group: '', name: 'mail' }],
   maxTasks: 1,
-  leaseMs: 1_000,
+  leaseDurationMs: 1_000,
   maxPid: undefined,
   waitMs: 1_000,
   worker: '',

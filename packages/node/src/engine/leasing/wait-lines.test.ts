@@ -33,7 +33,7 @@ describe('wait lines', () => {
     expect(lines.size).toBe(2);
   });
 
-  test('remove a waiter from all lines when it leaves, and put it last when it comes back', () => {
+  test('remove a waiter from all lines when it leaves, and put it last when it returns', () => {
     lines.leave(ann);
     expect([lines.isWaiting(ann), inLine('mail'), inLine('fax')]).toEqual([false, ['bob', 'cid'], ['cid']]);
     lines.join(ann);

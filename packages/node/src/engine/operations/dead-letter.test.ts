@@ -91,7 +91,7 @@ describe('a task whose last lease has ended, before any search for expired lease
     return { queue: 'g#q', pid: 'p', token: task?.token ?? 0 };
   }
 
-  test('is in the dead-letter queue: late releases, completions and renewals are refused', async () => {
+  test('is in the dead-letter queue: a late release, completion or renewal is refused', async () => {
     await using h = await engineHarness();
     const item = await died(h);
     await h.clock.advance(1000);

@@ -74,7 +74,7 @@ export function* deadFor(memory: EngineState, name: QueueName): Generator<Queue>
   yield* memory.lastAttempts.into(name, now);
 }
 
-/** Shows the due tasks of all these queues, so that what is read of them next is exact. Skips damaged queues. */
+/** Shows the due tasks of all these queues, so that later reads of them are exact. Skips damaged queues. */
 export async function showAllDue(memory: EngineState, queues: Iterable<Queue>): Promise<void> {
   const now = memory.clock.now();
   const due: Queue[] = [];

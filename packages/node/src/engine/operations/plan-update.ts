@@ -23,7 +23,7 @@ import type { Queue } from '../queues/queue.ts';
 import { afterFailedAttempt, afterWait, deadLetterQueueOf, hiddenUntil, isLastAttempt } from './attempts.ts';
 import { type DeadTask, type DraftView, TaskDraft } from './task-draft.ts';
 
-/** What a plan may look at. */
+/** The state that a plan may read. */
 export interface UpdateView extends DraftView {
   readonly now: Instant;
   readonly random: Random;
@@ -94,7 +94,7 @@ class UpdatePlanner {
 
   #renew(item: RenewItem, index: number): { until: Instant } {
     const { now } = this.#view;
-    const until = (now + item.leaseMs) as Instant;
+    const until = (now + item.leaseDurationMs) as Instant;
     const found = this.#find(ItemKind.ITEM_KIND_RENEW, item, index);
     if (!found) return { until };
     const { state } = found.task;

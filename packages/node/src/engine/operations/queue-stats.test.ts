@@ -25,7 +25,7 @@ describe('the age of the oldest task', () => {
     const { queues } = await h.clock.run(h.engine.queueStats(command));
     return queues[0]?.oldestAgeMs ?? Number.NaN;
   };
-  /** What happens to the node meanwhile. */
+  /** Events of the node during the test. */
   const ways: [string, (h: EngineHarness) => Promise<void>][] = [
     ['', async () => {}],
     [', over a crash', (h) => h.crash()],
@@ -42,7 +42,7 @@ describe('the age of the oldest task', () => {
     expect(await ageIn(h, 'mail')).toBeCloseTo(60_000, -3);
   });
 
-  test.each(ways)('goes on during a lease and restarts after a release with a delay%s', async (_, pass) => {
+  test.each(ways)('continues during a lease and restarts after a release with a delay%s', async (_, pass) => {
     await using h = await engineHarness();
     await h.clock.run(h.enqueue('mail', ['a']));
     const leaseAt = async (ms: number): Promise<number | undefined> => {
@@ -82,12 +82,43 @@ describe('the age of the oldest task', () => {
   });
 });
 
-describe('queues of a group', () => {
-  const everyQueue = {
-    ...{ matches: undefined, minAvailable: undefined, maxAvailable: undefined, minLeased: undefined },
-    ...{ maxLeased: undefined, minDelayed: undefined, maxDelayed: undefined },
+const everyQueue = {
+  ...{ matches: undefined, minAvailable: undefined, maxAvailable: undefined, minLeased: undefined },
+  ...{ maxLeased: undefined, minDelayed: undefined, maxDelayed: undefined },
+};
+
+describe('operations on a queue', () => {
+  const operationsIn = async (h: EngineHarness) => {
+    const filter = { ...everyQueue, group: undefined };
+    const listed = h.engine.listQueues({ filter, limit: 10, after: undefined, includeEmpty: true });
+    return (await h.clock.run(listed)).queues.map(({ operations }) => operations);
   };
 
+  test('are counted until the queue is gone, and from zero in the next queue of the same name', async () => {
+    await using h = await engineHarness({ config: { emptyQueueRetentionMs: 1_000 } });
+    await h.clock.run(h.enqueue('mail', ['a', 'b', 'c']));
+    const [first, second] = await h.clock.run(h.lease('mail', { max: 2 }));
+    const dequeue = [first, second].map((task) => ({ queue: 'mail', pid: task?.pid ?? '', token: task?.token }));
+    await h.clock.run(h.update({ dequeue }));
+    expect(await operationsIn(h)).toEqual([{ enqueued: 3, leased: 2, completed: 2 }]);
+    await h.clock.run(h.update({ dequeue: [{ queue: 'mail', pid: 'c' }] }));
+    expect(await operationsIn(h)).toEqual([{ enqueued: 3, leased: 2, completed: 3 }]);
+    await h.clock.advance(5_000);
+    expect(await operationsIn(h)).toEqual([]);
+    await h.clock.run(h.enqueue('mail', ['d']));
+    expect(await operationsIn(h)).toEqual([{ enqueued: 1, leased: 0, completed: 0 }]);
+  });
+
+  test('are counted from zero after a crash', async () => {
+    await using h = await engineHarness();
+    await h.clock.run(h.enqueue('mail', ['a', 'b']));
+    await h.crash();
+    await h.clock.run(h.enqueue('mail', ['c']));
+    expect(await operationsIn(h)).toEqual([{ enqueued: 1, leased: 0, completed: 0 }]);
+  });
+});
+
+describe('queues of a group', () => {
   test('are all returned, or the node refuses with NOT_HOLDER; it never returns an empty list instead', async () => {
     await using h = await engineHarness({ clustered: true, config: { partitions: 4 } });
     const id = partitionOf('orders', 4) as PartitionId;

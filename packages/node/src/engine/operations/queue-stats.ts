@@ -3,6 +3,7 @@ import type {
   Instant,
   ListCommand,
   QueueFilter,
+  QueueOperations,
   QueuePage,
   QueueStats,
   QueueTotals,
@@ -14,13 +15,16 @@ import type { Queue } from '../queues/queue.ts';
 import { dueFor, mayBeDue, showAllDue } from './expire.ts';
 
 /** ListQueues: a summary of each queue, after its due tasks have been shown. */
-export async function listQueues(memory: EngineState, { filter, limit, after }: ListCommand): Promise<QueuePage> {
+export async function listQueues(
+  memory: EngineState,
+  { filter, limit, after, includeEmpty = false }: ListCommand,
+): Promise<QueuePage> {
   await showAllDue(memory, dueQueues(memory, filter));
   const now = memory.clock.now();
   const queues: QueueStats[] = [];
   let more = false;
   for (const queue of memory.table.inOrder(filter, after)) {
-    if (!isWithin(queue, filter)) continue;
+    if (!isWithin(queue, filter) || !(includeEmpty || exists(queue))) continue;
     more = queues.length === limit;
     if (more) break;
     queues.push(statsOf(queue, now));
@@ -61,7 +65,7 @@ async function filteredStats(
   const totals = new Totals();
   const queues: QueueStats[] = [];
   for (const queue of memory.table.inOrder(filter)) {
-    if (!isWithin(queue, filter)) continue;
+    if (!isWithin(queue, filter) || !exists(queue)) continue;
     const stats = statsOf(queue, now);
     totals.add(stats);
     if (queues.length < limit) queues.push(stats);
@@ -85,10 +89,11 @@ function feeds(memory: EngineState, queue: Queue, now: Instant, matches: (fullNa
   return [...memory.lastAttempts.targetsOf(queue)].some((name) => matches(formatQueueName({ group, name })));
 }
 
-/** Queues exist while they hold tasks (the paper, 2). */
+/** A queue exists while it holds tasks (the paper, 2). */
+const exists = ({ ledger }: Queue): boolean => ledger.size > 0;
+
 function isWithin({ ledger }: Queue, filter: QueueFilter): boolean {
   return (
-    ledger.size > 0 &&
     within(ledger.available, filter.minAvailable, filter.maxAvailable) &&
     within(ledger.leased, filter.minLeased, filter.maxLeased) &&
     within(ledger.delayed, filter.minDelayed, filter.maxDelayed)
@@ -110,8 +115,11 @@ function statsOf({ ledger, rates }: Queue, now: Instant): QueueStats {
     completeRate: rates?.completeRate(now) ?? 0,
     meanLeaseMs: rates?.meanLeaseMs ?? 0,
     oldestAgeMs: ledger.oldest === undefined ? 0 : Math.max(0, now - ledger.oldest),
+    operations: rates?.operations ?? NO_OPERATIONS,
   };
 }
+
+const NO_OPERATIONS: QueueOperations = { enqueued: 0, leased: 0, completed: 0 };
 
 const NO_STATS = {
   available: 0,
@@ -123,6 +131,7 @@ const NO_STATS = {
   completeRate: 0,
   meanLeaseMs: 0,
   oldestAgeMs: 0,
+  operations: NO_OPERATIONS,
 };
 
 class Totals implements QueueTotals {

@@ -36,7 +36,7 @@ type Attempt =
  */
 export async function updateTasks(memory: EngineState, command: UpdateCommand): Promise<UpdateOutcome> {
   const decision = decideNow(memory, command) ?? (await decide(memory, command));
-  // A refusal also waits: a task that it reports as missing must not come back after a crash.
+  // A refusal also waits: a task that it reports as missing must not reappear after a crash.
   await memory.durable();
   if (decision.kind === 'refused') throw decision.refusal;
   memory.counts.tasksDeadLettered += decision.deadLettered;

@@ -196,6 +196,46 @@ describe('a partition whose holder row could not be written', () => {
   });
 });
 
+describe('a partition that was given up while the disk was full', () => {
+  async function givenUpWhileFull(): Promise<EngineHarness> {
+    const h = await holderAt(1);
+    h.disk.space = 'none';
+    await expect(h.clock.run(h.engine.partitions.release(P, 'b', 2))).rejects.toThrow('full');
+    h.disk.space = 'plenty';
+    await h.clock.advance(1000);
+    return h;
+  }
+
+  test('is not held after a crash during its next import, which has cleared its rows', async () => {
+    const other = await holderAt(2);
+    const { leaving, rows } = await snapshotOf(other);
+    const h = await givenUpWhileFull();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 3, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    await h.crash();
+    expect(h.engine.partitions.holding(P)).toMatchObject({ kind: 'released', epoch: 2 });
+    await h.clock.advance(1000);
+    expect(h.taskRows()).toBe(0);
+  });
+
+  test('is not held at its old epoch after a crash while it starts empty', async () => {
+    for (let step = 1; step <= 30; step++) {
+      const h = await givenUpWhileFull();
+      h.disk.crashAt(h.disk.steps + step);
+      const claimed = h.engine.partitions.claim([{ id: P, epoch: 4 }]);
+      claimed.catch(() => {});
+      await h.clock.advance(1000);
+      await h.crash();
+      const holding = h.engine.partitions.holding(P);
+      const tasks = h.engine.partitions.tasksIn(P);
+      // The claim has ended, or has not begun to clear the rows.
+      if (holding?.kind === 'serving') expect([holding.epoch, tasks]).toEqual(holding.epoch === 4 ? [4, 0] : [1, 3]);
+      else expect(holding).toMatchObject({ kind: 'released' });
+    }
+  });
+});
+
 test('listeners hear of partitions that are claimed together in one call', async () => {
   const h = new EngineHarness({ clustered: true, config: { partitions: 1024 } });
   await h.open();

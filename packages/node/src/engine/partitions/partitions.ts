@@ -1,4 +1,4 @@
-import type { Instant, PartitionId, QueueId, Ticket } from '@taskmaster/server/domain';
+import { type Instant, type PartitionId, type QueueId, Refusal, type Ticket } from '@taskmaster/server/domain';
 import type { Clock } from '@taskmaster/server/ports';
 import { afterPrefix, metaKeys, partitionOfMetaKey } from '../../domain/keys.ts';
 import { encodeHolderRow, type HolderRow } from '../../log/holder-row.ts';
@@ -85,7 +85,7 @@ export class Partitions implements PartitionHost {
     const held: HeldPartition[] = [];
     for (const [id, holding] of this.#deps.holdings.entries()) {
       if (holding.kind === 'released') continue;
-      const { queues, tasks } = this.#sizeOf(id);
+      const { queues, tasks } = this.sizeOf(id);
       const to = holding.kind === 'serving' ? undefined : holding.to;
       held.push({ id, epoch: holding.epoch, state: holding.kind, to, queues, tasks });
     }
@@ -98,7 +98,23 @@ export class Partitions implements PartitionHost {
 
   /** Number of tasks in a held partition. */
   tasksIn(id: PartitionId): number {
-    return this.#sizeOf(id).tasks;
+    return this.sizeOf(id).tasks;
+  }
+
+  /** Numbers of queues and tasks in a held partition, with everything that is committed. */
+  sizeOf(id: PartitionId): { readonly queues: number; readonly tasks: number } {
+    const queues = this.#deps.memory()?.queuesOf(id);
+    let tasks = 0;
+    for (const { ledger } of queues ?? []) tasks += ledger.size;
+    return { queues: queues?.size ?? 0, tasks };
+  }
+
+  /**
+   * Undefined if the partition is served here in this turn. Otherwise resolves when to call again, or rejects with a
+   * `Refusal`.
+   */
+  gate(id: PartitionId): Promise<void> | undefined {
+    return this.#deps.holdings.gate(id);
   }
 
   /** Where a partition that is held stands; undefined while the engine has nothing in memory. */
@@ -141,8 +157,12 @@ export class Partitions implements PartitionHost {
   async #claim(wanted: ReadonlyMap<PartitionId, number>): Promise<void> {
     const { holdings, store, config } = this.#deps;
     await Promise.all([...wanted.keys()].map((id) => this.#clearing.get(id)));
-    // Rows of an earlier holding or of an unfinished import must not reappear.
-    for (const id of wanted.keys()) if (holdings.get(id) || this.#arriving.has(id)) await clearPartition(store, id);
+    for (const id of wanted.keys()) {
+      // After a crash this node must not hold what it has cleared.
+      await this.settle(id);
+      // Rows of an earlier holding or of an unfinished import must not reappear.
+      if (holdings.get(id) || this.#arriving.has(id)) await clearPartition(store, id);
+    }
     // A store that was used without a cluster already has these partitions, with tasks.
     const { partitions } = await recover(store, config.requestIdWindowMs, (id) => wanted.has(id));
     const memory = this.#deps.writable();
@@ -190,18 +210,20 @@ export class Partitions implements PartitionHost {
     }
   }
 
-  /** Starts an export of a serving partition: a snapshot and the log behind it. */
-  export(id: PartitionId): PartitionExport {
+  /** Starts an export of a serving partition: a snapshot and the log behind it. `maxBacklogBytes`: see `LogTail`. */
+  export(id: PartitionId, maxBacklogBytes?: number): PartitionExport {
     const { holdings, writable } = this.#deps;
     if (!holdings.canCommit(id)) throw new ExportBrokenError(`partition ${id} is not served here`);
-    return new PartitionExport(writable(), id);
+    return new PartitionExport(writable(), id, maxBacklogBytes);
   }
 
   /** Freezes a partition: it does not change from now on, and its callers wait. */
   freeze(id: PartitionId): void {
     const { holdings } = this.#deps;
     const holding = holdings.get(id);
-    if (holding?.kind !== 'serving') throw new ExportBrokenError(`partition ${id} is not served here`);
+    // A node that knows by now that it is no member, or that its data is old, must not send it.
+    if (holding?.kind !== 'serving' || !holdings.canCommit(id))
+      throw new ExportBrokenError(`partition ${id} is not served here`);
     holdings.freeze(id, holding.epoch);
   }
 
@@ -212,7 +234,7 @@ export class Partitions implements PartitionHost {
     if (holding?.kind !== 'frozen') throw new ExportBrokenError(`partition ${id} is not frozen`);
     const memory = writable();
     const { lastTicket } = memory.ticketsOf(id);
-    const { tasks } = this.#sizeOf(id);
+    const { tasks } = this.sizeOf(id);
     // Callers must not be served once the row may be on disk.
     holdings.handOver(id, to);
     await write(memory, [[id, { kind: 'handing-over', epoch: holding.epoch, to }]]);
@@ -271,9 +293,10 @@ export class Partitions implements PartitionHost {
     if (this.#unreleased.get(id) === epoch) this.#unreleased.delete(id);
   }
 
-  /** Prepares an import of a partition. */
+  /** Prepares an import of a partition. Waits until this node may commit: what it takes before could be removed with it. */
   async import({ id, epoch, now, ticket, nextQueueId }: OfferedPartition): Promise<PartitionImport> {
-    const { clock, config, store } = this.#deps;
+    const { clock, config, store, holdings } = this.#deps;
+    for (let guarded = holdings.guarded; guarded; guarded = holdings.guarded) await guarded;
     const shiftMs = clock.now() - now;
     const { requestIdWindowMs: requestWindowMs } = config;
     const options = { store, partition: id, epoch, shiftMs, ticket, nextQueueId, requestWindowMs };
@@ -282,6 +305,7 @@ export class Partitions implements PartitionHost {
     this.#arriving.get(id)?.end();
     this.#arriving.set(id, arriving);
     await this.#clearing.get(id);
+    await this.settle(id);
     await arriving.begin();
     return arriving;
   }
@@ -294,6 +318,8 @@ export class Partitions implements PartitionHost {
     const { holdings, writable } = this.#deps;
     const { partition, epoch, recovered } = arrived;
     arrived.assertGoesOn();
+    if (holdings.guarded)
+      throw new Refusal('STARTING', `this node may change nothing now: it does not take partition ${partition}`);
     const memory = writable();
     // Without atomic batches the holder's row must be written last. With them one write is enough, and callers wait for it.
     const { atomicBatches } = this.#deps.store;
@@ -317,17 +343,24 @@ export class Partitions implements PartitionHost {
    * failed write, only a restart shows what is on disk.
    */
   async settle(id: PartitionId): Promise<void> {
-    if (this.#startIsDurable && !this.#uncertain.has(id)) return;
+    if (this.#startIsDurable && this.#agrees(id)) return;
     const { holdings, writable } = this.#deps;
     const holding = holdings.get(id);
+    const unreleased = this.#unreleased.get(id);
     await writable().log.appendRows((rows) => {
-      if (!this.#uncertain.has(id)) return;
+      if (this.#agrees(id)) return;
       if (holding?.kind === 'released') rows.put(Family.meta, metaKeys.holder(id), encodeHolderRow(holding));
       else rows.delete(Family.meta, metaKeys.holder(id));
       rows.put(Family.meta, metaKeys.clear(id), EMPTY);
     });
     this.#uncertain.delete(id);
+    if (this.#unreleased.get(id) === unreleased) this.#unreleased.delete(id);
     this.#startIsDurable = true;
+  }
+
+  /** Whether the disk names the holder that memory does. */
+  #agrees(id: PartitionId): boolean {
+    return !this.#uncertain.has(id) && !this.#unreleased.has(id);
   }
 
   async #syncStart(): Promise<void> {
@@ -376,13 +409,6 @@ export class Partitions implements PartitionHost {
     await this.#deps.leaseRequests()?.delivered();
     // An import that waits for this call clears the rows itself.
     if (!this.#deps.holdings.holds(id) && !this.#arriving.has(id)) await clearPartition(this.#deps.store, id);
-  }
-
-  #sizeOf(id: PartitionId): { queues: number; tasks: number } {
-    const queues = this.#deps.memory()?.queuesOf(id);
-    let tasks = 0;
-    for (const { ledger } of queues ?? []) tasks += ledger.size;
-    return { queues: queues?.size ?? 0, tasks };
   }
 }
 

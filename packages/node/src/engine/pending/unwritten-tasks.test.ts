@@ -70,7 +70,7 @@ describe.each([true, false])('the rows of tasks that changed (atomic batches: %s
   });
 
   test('are deleted before their queue ends', async () => {
-    const config = { ...disk.config, emptyQueueLingerMs: 1 };
+    const config = { ...disk.config, emptyQueueRetentionMs: 1 };
     await using h = await engineHarness({ ...disk, config });
     await h.enqueue('mail', ['a']);
     await h.clock.advance(CHECKPOINT_MS - 10);

@@ -1,16 +1,23 @@
-import type { Instant } from '@taskmaster/server/domain';
+import type { Instant, QueueOperations } from '@taskmaster/server/domain';
 
 /** Time constant of the averages: about a minute. */
 const TAU_MS = 60_000;
 
-/** Events per second as an exponential average. Not durable. */
+/** Counts events: all of them, and per second as an exponential average. Not durable. */
 export class RateMeter {
+  #total = 0;
   #events = 0;
   #at: number | undefined;
 
   count(events: number, now: Instant): void {
+    this.#total += events;
     this.#decay(now);
     this.#events += events;
+  }
+
+  /** Number of all events so far. */
+  get total(): number {
+    return this.#total;
   }
 
   perSecond(now: Instant): number {
@@ -64,6 +71,14 @@ export class QueueRates {
 
   completeRate(now: Instant): number {
     return this.#complete?.perSecond(now) ?? 0;
+  }
+
+  get operations(): QueueOperations {
+    return {
+      enqueued: this.#enqueue?.total ?? 0,
+      leased: this.#lease?.total ?? 0,
+      completed: this.#complete?.total ?? 0,
+    };
   }
 
   get meanLeaseMs(): number {

@@ -27,7 +27,7 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release }: Updat
   for (const item of dequeue) writeItem(item);
   for (const item of renew) {
     writeItem(item);
-    writer.number(item.leaseMs);
+    writer.number(item.leaseDurationMs);
   }
   for (const item of release) {
     writeItem(item);

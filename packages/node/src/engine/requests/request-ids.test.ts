@@ -9,7 +9,7 @@ import { DEFAULT_ENGINE_CONFIG } from '../config.ts';
 import { RequestIds } from './request-ids.ts';
 
 /** With this configuration memory forgets an id as soon as I2 permits. */
-const FORGETFUL = { requestIdBytes: 1 };
+const FORGETFUL = { requestIdCacheBytes: 1 };
 const mail = { enqueue: [{ queue: 'mail', data: 'hello' }], id: 'once' };
 
 describe('a repeated request', () => {
@@ -83,7 +83,7 @@ describe('a repeated request', () => {
   test.each([9, 10, 11, 12, 13])(
     'is known within its window, although an older id is forgotten after it (%i)',
     async (n) => {
-      const config = { requestIdBytes: 3000, requestIdWindowMs: 10_000 };
+      const config = { requestIdCacheBytes: 3000, requestIdWindowMs: 10_000 };
       await using h = await engineHarness({ config });
       // Rows are loaded partition by partition, so here the younger id comes first.
       const [low = '', high = ''] = ['g', 'h'].sort((a, b) => partitionOf(a, 1024) - partitionOf(b, 1024));
@@ -135,7 +135,7 @@ describe('request ids that arrived with a partition', () => {
 describe('request ids that arrived with a partition and find no room in memory', () => {
   test('are looked up in the store', async () => {
     const disk = new SimDisk({ random: new SeededRandom(1) });
-    const config = { ...DEFAULT_ENGINE_CONFIG, requestIdBytes: 10_000 };
+    const config = { ...DEFAULT_ENGINE_CONFIG, requestIdCacheBytes: 10_000 };
     const requests = new RequestIds(disk.open(), config, 0 as Instant);
     await requests.load(0 as Instant);
     const now = (config.requestIdWindowMs + 1) as Instant;
@@ -168,7 +168,7 @@ describe('the rows of request ids', () => {
 
   /** An engine with `count` recorded requests in each group and room in memory for a few of them. */
   async function withRequests(count: number) {
-    const h = await engineHarness({ config: { requestIdWindowMs: WINDOW_MS, requestIdBytes: 3000 } });
+    const h = await engineHarness({ config: { requestIdWindowMs: WINDOW_MS, requestIdCacheBytes: 3000 } });
     for (const group of groups) {
       const ids = Array.from({ length: count }, (_, i) => `${i}`);
       await Promise.all(ids.map((id) => h.update({ enqueue: [{ queue: `${group}#mail`, pid: 'a' }], id })));

@@ -80,7 +80,7 @@ export class RequestIds {
   constructor(store: Store, config: EngineConfig, now: Instant) {
     this.#store = store;
     this.#windowMs = config.requestIdWindowMs;
-    this.#budget = config.requestIdBytes;
+    this.#budget = config.requestIdCacheBytes;
     this.#forgotten = new ForgottenIds(config.requestIdWindowMs);
     this.#completeSince = now;
   }

@@ -5,7 +5,7 @@ import { failureOf } from '../rocks-errors.ts';
 import type { Read, ReaderReply, ReaderRequest, ReaderSetup, ReadResult } from './reader-protocol.ts';
 
 /*
- * Reads on a thread of its own, because the binding's asynchronous reads have two faults. The creation of an iterator seeks on
+ * Reads on a separate thread, because the binding's asynchronous reads have two faults. The creation of an iterator seeks on
  * the calling thread and blocks it. And if an asynchronous get finds a damaged block, its promise never settles and the error
  * becomes an uncaught exception. This thread never closes the database.
  */

@@ -3,10 +3,10 @@ import { HealthImplementation, type ServingStatus } from 'grpc-health-check';
 import { CLUSTER_SERVICE } from '../cluster-service.ts';
 
 const POLL_MS = 250;
-/** The node as a whole, and the services that it has for its clients and operators. */
+/** The names in grpc.health.v1: the node as a whole, and its services for clients and operators. */
 const SERVICES = ['', 'taskmaster.v1.TaskMasterService', CLUSTER_SERVICE] as const;
 
-/** grpc.health.v1, following what it is told. */
+/** Serves grpc.health.v1. */
 export class HealthService implements Disposable {
   readonly #isServing: () => boolean;
   readonly #service = new HealthImplementation();
@@ -24,7 +24,7 @@ export class HealthService implements Disposable {
     this.#service.addToServer(server);
   }
 
-  /** NOT_SERVING from now on. */
+  /** Reports NOT_SERVING from now on. */
   drain(): void {
     this.#draining = true;
     this.look();
@@ -34,7 +34,7 @@ export class HealthService implements Disposable {
     clearInterval(this.#timer);
   }
 
-  /** Shows what is so now; otherwise that is noticed within a moment. */
+  /** Updates the state now. Without this call it is updated a moment later. */
   look(): void {
     const status = !this.#draining && this.#isServing() ? 'SERVING' : 'NOT_SERVING';
     if (status === this.#shown) return;

@@ -1,7 +1,7 @@
 import { Metadata } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Refusal } from '../../domain/refusal.ts';
-import { type PeerHandlers, PeerMessageTooLongError, PeerUnreachableError } from '../../ports/peer-network.ts';
+import type { PeerHandlers } from '../../ports/peer-network.ts';
 import { fakeEngine } from '../testing/fake-engine.ts';
 import { startServer, type TestServer } from '../testing/start-server.ts';
 import { PeerNetwork } from './peer-network.ts';
@@ -11,9 +11,9 @@ import { createPeerService } from './peer-service.ts';
 const WITHIN = { timeoutMs: 5_000 };
 const ANSWER = {
   knowledge: { members: [], holders: [] },
-  ...{ nodeId: 'b', clusterId: 'c', partitions: 256, nowMs: 5, mayCommit: true },
+  ...{ nodeId: 'b', clusterId: 'c', partitions: 256, nowMs: 5, mayCommit: true, release: undefined },
 };
-const ASKED = { clusterId: 'c', from: 'a', knowledge: { members: [], holders: [] } };
+const ASKED = { clusterId: 'c', from: 'a', knowledge: { members: [], holders: [] }, release: undefined };
 
 describe('calls between nodes', () => {
   let server: TestServer;
@@ -40,51 +40,6 @@ describe('calls between nodes', () => {
       using peers = network(key);
       expect(await peers.call(address, 'exchange', ASKED, WITHIN)).toEqual(ANSWER);
     }
-  });
-
-  test('carry a row of the largest task', async () => {
-    using peers = network('new');
-    const row = {
-      kind: 2,
-      queueId: 1,
-      key: Buffer.from('p'),
-      value: Buffer.alloc(3 * 1024 * 1024),
-      window: 0,
-    } as const;
-    expect(await peers.call(address, 'sendRows', { transfer: 't', sequence: 1, rows: [row] }, WITHIN)).toEqual({});
-  });
-
-  test('say so where a message is longer than the other reads: repeating it is of no use', async () => {
-    using peers = network('new');
-    const row = {
-      kind: 2,
-      queueId: 1,
-      key: Buffer.from('p'),
-      value: Buffer.alloc(6 * 1024 * 1024),
-      window: 0,
-    } as const;
-    const sent = peers.call(address, 'sendRows', { transfer: 't', sequence: 1, rows: [row] }, WITHIN);
-    await expect(sent).rejects.toBeInstanceOf(PeerMessageTooLongError);
-  });
-
-  test('tell a refusal from an answer that did not come', async () => {
-    using peers = network('new');
-    const refused = peers.call(address, 'sendRows', { transfer: 't', sequence: 1, rows: [] }, WITHIN);
-    await expect(refused).rejects.toBeInstanceOf(Refusal);
-    await expect(refused).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT', metadata: { rows: '0' } });
-    const unanswered = peers.call('127.0.0.1:1', 'exchange', ASKED, WITHIN);
-    await expect(unanswered).rejects.toBeInstanceOf(PeerUnreachableError);
-  });
-
-  test('wait for a node that is about to start where they are told to', async () => {
-    using peers = network('new');
-    const { port } = server;
-    await server[Symbol.asyncDispose]();
-    await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toBeInstanceOf(PeerUnreachableError);
-    const answered = peers.call(address, 'exchange', ASKED, { ...WITHIN, waitForConnection: true });
-    const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(['new']))];
-    server = await startServer(fakeEngine(), { port }, undefined, others);
-    expect(await answered).toEqual(ANSWER);
   });
 
   test.each([[[]], [['another']]])('are refused when they are sealed with %j', async (keys) => {
@@ -167,26 +122,5 @@ describe('calls between nodes', () => {
         10_000,
       );
     });
-  });
-
-  test('are refused by a node that is not a member yet', async () => {
-    handlers = undefined;
-    using peers = network('new');
-    await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toMatchObject({ reason: 'STARTING' });
-  });
-
-  test('end when they are given up', async () => {
-    const asked = Promise.withResolvers<void>();
-    const exchange = (): Promise<never> => {
-      asked.resolve();
-      return new Promise(() => {});
-    };
-    handlers = { ...(handlers as PeerHandlers), exchange };
-    using peers = network('new');
-    const giveUp = new AbortController();
-    const waiting = peers.call(address, 'exchange', ASKED, { ...WITHIN, signal: giveUp.signal });
-    await asked.promise;
-    giveUp.abort();
-    await expect(waiting).rejects.toThrow();
   });
 });

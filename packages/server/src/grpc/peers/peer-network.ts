@@ -12,7 +12,7 @@ import { detailsIn, RelayedRefusal } from '../../service/wire-errors.ts';
 import { channelOptions } from '../channel-options.ts';
 import { type PeerSeal, type SealedChannel, wrongKey } from './peer-seal.ts';
 
-/** A channel that nobody used for so long is closed, in ms: members come and go. */
+/** A channel is closed when it has been idle for this long, in ms. */
 const IDLE_MS = 10 * 60 * 1000;
 
 interface Channel {
@@ -21,15 +21,15 @@ interface Channel {
   usedAt: number;
 }
 
-/** How a call ended, as gRPC tells it. */
+/** The end of a call, as gRPC reports it. */
 interface Ended {
   readonly error: ServiceError | null;
-  /** Undefined with an error. */
+  /** Undefined if there is an error. */
   readonly message: Buffer | undefined;
   readonly trailers: Metadata;
 }
 
-/** A method, as ts-proto generates it. */
+/** A method definition, as ts-proto generates it. */
 interface Method<Q, R> {
   readonly path: string;
   readonly requestSerialize: (request: Q) => Buffer;
@@ -73,13 +73,13 @@ export class PeerNetwork implements Disposable {
       const { error, message, trailers } = await send(client, path, bytes, metadata, deadline, signal);
       const refusal = error && wireErrorOf(error);
       const body = message ?? (refusal ? detailsIn(trailers) : undefined);
-      // It is said before the message is read, so without a seal.
+      // This refusal comes before the message is read, so it has no seal.
       if (refusal?.reason === 'REQUEST_TOO_LARGE') throw tooLong(address, refusal.message);
       if (body === undefined) throw unreachable(address, error);
       const proof = sealed.check(call, error?.code ?? status.OK, body, trailers);
       if (proof === 'forged') throw wrongKey(`what ${address} answers is not sealed with a key of this cluster`);
       if (!refusal) return service.responseDeserialize(body);
-      // The node at this address is in another run than when it was last heard: it was not served.
+      // The node at this address has restarted since its last answer. It did not serve the call.
       if (refusal.reason === 'WRONG_KEY' && proof.run !== call.run) continue;
       throw new RelayedRefusal(refusal);
     }
@@ -121,7 +121,7 @@ function send(
     });
     const onAbort = (): void => made.cancel();
     signal?.addEventListener('abort', onAbort, { once: true });
-    // It comes last, with the trailers, which the callback is not given.
+    // This event comes last and has the trailers, which the callback does not get.
     made.on('status', ({ metadata: trailers }) => {
       signal?.removeEventListener('abort', onAbort);
       resolve({ ...ended, trailers });
@@ -130,10 +130,10 @@ function send(
 }
 
 function unreachable(address: string, error: ServiceError | null): Error {
-  // gRPC ends what it says with a note that is mostly empty.
+  // gRPC ends its details with a note that is mostly empty.
   const details = error?.details.replace(/\.? Resolution note: *$/, '');
   const problem = details || error?.message || 'an empty answer';
-  // Without a reason of ours it is gRPC here, which takes no answer beyond its bound.
+  // Without our reason this comes from the gRPC client, which refuses an answer that is too long.
   if (error?.code === status.RESOURCE_EXHAUSTED) return tooLong(address, problem);
   return new PeerUnreachableError(`${address} does not answer: ${problem}`, { cause: error });
 }

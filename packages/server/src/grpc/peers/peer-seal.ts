@@ -1,36 +1,36 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Metadata } from '@grpc/grpc-js';
 import { Refusal } from '../../domain/refusal.ts';
-import { ReplayWindows } from '../../gossip/replay-windows.ts';
+import { ReplayWindows } from '../../gossip/datagrams/replay-windows.ts';
 import type { Admission } from '../unary-service.ts';
 
-/** Of a request: `run.channel.number.code`. Of its answer: `run.code`. Codes are in base64url. */
+/** The header of the seal. Request: `run.channel.number.code`. Answer: `run.code`. Codes are in base64url. */
 const SEAL_HEADER = 'taskmaster-seal';
-/** Of a request whose sender does not know yet to which run of a node it goes. */
+/** The run in a request whose sender does not know the run of the node yet. */
 const NO_RUN = '';
 const ID_BYTES = 12;
 
 const newId = (): string => randomBytes(ID_BYTES).toString('base64url');
 
-/** A call, as it was sealed. */
+/** A sealed call. */
 export interface SealedCall {
   readonly run: string;
-  /** Undefined: nothing is sealed here. */
+  /** Undefined if there are no keys. */
   readonly code: Buffer | undefined;
 }
 
-/** What an answer proves to be: of a holder of a key, to this very request, from the run of the node that it names. */
+/** The result of checking an answer: it comes from a process with a key, answers this request, and names the run of the node. */
 export type Proof = { readonly run: string } | 'forged';
 
 /**
- * Proves that what nodes ask and answer each other comes from holders of the cluster's key, unaltered, once, and to whom
- * it was meant. It does not hide what is said. A node's first key seals its requests, and answers are sealed as their
- * requests were; all keys are accepted. Without keys everything is.
+ * Proves that the messages between nodes come from processes with a key of the cluster, unaltered, once, and for this receiver. Messages are
+ * not encrypted. The first key of a node seals its requests. An answer is sealed with the key of its request. All keys are accepted. Without
+ * keys every message is accepted.
  *
- *  P1  Every start of a node is a run with a random name. A request names the run that it is meant for, and has a number
- *      in its channel: nothing is served twice, nor by another node or a later run, and no clocks need to agree.
- *  P2  Who calls a run for the first time cannot know its name: it is refused, told the name, and calls again.
- *  P3  An answer seals the request's code with it, so that it answers nothing else; refusals too.
+ *  P1  Every start of a node is a run with a random id. A request names its run and has a number in its channel. So no request is served
+ *      twice, by another node or by a later run, and clocks need not agree.
+ *  P2  The first call to a run cannot know its id. It is refused with the id, and the caller calls again.
+ *  P3  The seal of an answer or refusal covers the code of the request, so that it answers no other request.
  */
 export class PeerSeal {
   readonly #keys: readonly string[];
@@ -41,12 +41,12 @@ export class PeerSeal {
     this.#keys = keys;
   }
 
-  /** For the calls to one address. */
+  /** Opens a channel for the calls to one address. */
   channel(): SealedChannel {
     return new SealedChannel(this.#keys);
   }
 
-  /** Whether a call may be served, and how its answer is sealed. */
+  /** Decides whether a call is served, and seals its answer. */
   admit(method: string, request: Buffer, metadata: Metadata): Admission {
     if (this.#keys.length === 0) return {};
     const [header = ''] = metadata.get(SEAL_HEADER);
@@ -69,7 +69,7 @@ export class PeerSeal {
   }
 }
 
-/** Seals calls to one address, and checks what is answered there. */
+/** Seals calls to one address and checks the answers. */
 export class SealedChannel {
   readonly #keys: readonly string[];
   readonly #id = newId();
@@ -90,7 +90,7 @@ export class SealedChannel {
     return { run, code };
   }
 
-  /** `status` and `body` are what was answered; a refusal's body are its details. */
+  /** Checks an answer. The `body` of a refusal are its details. */
   check({ run, code: asked }: SealedCall, status: number, body: Uint8Array, trailers: Metadata): Proof {
     if (asked === undefined) return { run };
     const [header = ''] = trailers.get(SEAL_HEADER);

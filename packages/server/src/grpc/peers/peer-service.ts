@@ -6,13 +6,13 @@ import { type Method, unaryMethod } from '../../service/unary-method.ts';
 import type { UnaryService } from '../unary-service.ts';
 import type { PeerSeal } from './peer-seal.ts';
 
-/** Every method with its name on the wire. */
+/** Every method with its full name in gRPC. */
 const peerMethods = Object.entries(PeerServiceService).map(([method, { path }]) => {
   const [, service = '', name = ''] = path.split('/');
   return { method: method as PeerMethod, service, name };
 });
 
-/** What other nodes ask of this one; `handlers` are undefined until it is a member. */
+/** The service for calls of other nodes. `handlers` returns undefined until this node is a member. */
 export function createPeerService(handlers: () => PeerHandlers | undefined, seal: PeerSeal): UnaryService {
   const unary: Record<string, UnaryHandler> = {};
   for (const { method, name } of peerMethods) unary[name] = answerWith(method, handlers);

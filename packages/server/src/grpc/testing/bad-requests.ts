@@ -36,7 +36,7 @@ import {
   someStats,
 } from './requests.ts';
 
-/** Operations that every way of calling a node offers. */
+/** The operations that every transport offers. */
 export interface Operations {
   updateTasks(request: UpdateTasksRequest): Promise<UpdateTasksResponse>;
   leaseTasks(request: LeaseTasksRequest): Promise<LeaseTasksResponse>;
@@ -56,7 +56,7 @@ export interface BadRequest {
   readonly call: (node: Operations) => Promise<unknown>;
 }
 
-/** A request that every way of calling a node must refuse, before anything reaches the engine. */
+/** A request that every transport must refuse before it reaches the engine. */
 function bad(what: string, reason: Reason, field: string, call: BadRequest['call']): BadRequest {
   return { what, reason, field, call };
 }
@@ -249,7 +249,7 @@ export const badRequests: readonly BadRequest[] = [
     'a lease for more than a year',
     'INVALID_ARGUMENT',
     'lease_duration_ms',
-    lease({ leaseDurationMs: limits.leaseMs + 1 }),
+    lease({ leaseDurationMs: limits.leaseDurationMs + 1 }),
   ),
   bad('a negative wait', 'INVALID_ARGUMENT', 'wait_ms', lease({ waitMs: -1 })),
   bad('a wait of more than 10 minutes', 'INVALID_ARGUMENT', 'wait_ms', lease({ waitMs: limits.waitMs + 1 })),

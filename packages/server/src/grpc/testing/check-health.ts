@@ -10,7 +10,7 @@ const LIST_SERVICES = Buffer.from([0x3a, 0x00]);
 const asIs = (bytes: Buffer): Buffer => bytes;
 const openClient = (port: number): Client => new Client(`127.0.0.1:${port}`, credentials.createInsecure());
 
-/** What grpc.health.v1 says of a service; '' is the node. */
+/** The health of a service according to grpc.health.v1. '' is the node. */
 export async function checkHealth(port: number, service = ''): Promise<unknown> {
   const client = new HealthClient(`127.0.0.1:${port}`, credentials.createInsecure()) as unknown as Health;
   try {
@@ -24,11 +24,11 @@ export async function checkHealth(port: number, service = ''): Promise<unknown> 
 
 /** A call that stays open until the server, or its user, ends it. */
 export interface OpenCall extends Disposable {
-  /** With what the server ended it. */
+  /** Resolves with the error with which the server ends the call. */
   readonly ended: Promise<ServiceError>;
 }
 
-/** Watches the health of the node, over a connection of its own or one that there is. */
+/** Watches the health of the node, over a new connection or an existing one. */
 export function watchHealth(at: number | Client): OpenCall & { said(status: string): Promise<void> } {
   const client = typeof at === 'number' ? openClient(at) : at;
   const { path, requestSerialize, responseDeserialize } = healthService.Watch ?? {};
@@ -50,7 +50,7 @@ export function watchHealth(at: number | Client): OpenCall & { said(status: stri
   };
 }
 
-/** Asks for the names of all services by reflection, and stays. */
+/** Lists the services by reflection and keeps the call open. */
 export function listServices(port: number): OpenCall & { readonly answered: Promise<unknown> } {
   const client = openClient(port);
   const call = client.makeBidiStreamRequest(REFLECTION, asIs, asIs);

@@ -11,6 +11,8 @@ const NO_FIGURES: EngineFigures = {
   commits: 0,
   commitBytes: 0,
   atoms: 0,
+  runningBackups: 0,
+  backupBytes: 0,
   tasksEnqueued: 0,
   tasksLeased: 0,
   tasksCompleted: 0,
@@ -19,7 +21,7 @@ const NO_FIGURES: EngineFigures = {
   refused: 0,
 };
 
-/** An engine that does what a test tells it to, and notes everything it was asked. */
+/** An engine whose answers a test chooses. It records every command. */
 export interface FakeEngine extends TaskEngine {
   readonly asked: { readonly operation: string; readonly command: unknown }[];
   health: EngineHealth;

@@ -32,7 +32,7 @@ type Batches = {
   batchLeaseTasks(request: BatchLeaseTasksRequest): Promise<BatchLeaseTasksResponse>;
 };
 
-/** The bare generated client, with promises; a call rejects with grpc-js's own error. */
+/** The generated client with promises. A call rejects with the error of grpc-js. */
 export interface GrpcClient extends Operations, Batches, Disposable {
   readonly raw: TaskMasterServiceClient;
 }

@@ -15,7 +15,8 @@ import {
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
 
-/** Valid requests, for tests to change one thing in. */
+// Valid requests. Tests change one field of them.
+
 export const bytes = (text: string): Uint8Array => Buffer.from(text);
 
 export const anEnqueue = (change: Partial<Enqueue> = {}): Enqueue => ({

@@ -1,20 +1,17 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2';
 import { encodeToBuffer, StreamRequest, TaskMasterServiceService } from '@taskmaster/proto';
 
-/**
- * A client of `Stream` that asks and does not read. grpc-js's own reads ahead whatever its user does, so this one speaks
- * HTTP/2 itself.
- */
+/** A client of `Stream` that sends calls and does not read. It uses HTTP/2 directly, because grpc-js always reads ahead. */
 export class SleepingClient implements Disposable {
   readonly #session: ClientHttp2Session;
   readonly #stream: ClientHttp2Stream;
-  /** Resolves when the connection is gone. */
+  /** Resolves when the connection has closed. */
   readonly closed: Promise<void>;
 
   constructor(port: number) {
     this.#session = connect(`http://127.0.0.1:${port}`);
     this.closed = new Promise((resolve) => this.#session.once('close', resolve));
-    this.#session.on('error', () => {}); // Being cut off is what it is for.
+    this.#session.on('error', () => {}); // The server is expected to close the connection.
     const headers = { ':method': 'POST', ':path': TaskMasterServiceService.stream.path };
     this.#stream = this.#session.request({ ...headers, 'content-type': 'application/grpc', te: 'trailers' });
     this.#stream.on('error', () => {});
@@ -27,7 +24,7 @@ export class SleepingClient implements Disposable {
     this.#stream.write(Buffer.concat([header, message]));
   }
 
-  /** Reads on; resolves with the number of bytes once there are as many as asked for. */
+  /** Reads again. Resolves with the number of bytes when at least `bytes` have arrived. */
   wake(bytes: number): Promise<number> {
     return new Promise((resolve) => {
       let read = 0;

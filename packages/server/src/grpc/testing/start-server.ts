@@ -6,6 +6,7 @@ import { createNodeService } from '../../service/node-service.ts';
 import type { RawService } from '../../service/raw-service.ts';
 import { FairTurns } from '../../service/turns/fair-turns.ts';
 import { GrpcServer, type GrpcServerOptions } from '../server.ts';
+import type { StreamingService } from '../server-streams/streaming-service.ts';
 import type { UnaryService } from '../unary-service.ts';
 
 const DEFAULTS: GrpcServerOptions = {
@@ -15,12 +16,12 @@ const DEFAULTS: GrpcServerOptions = {
   keepaliveTimeoutMs: 20_000,
   maxConnectionAgeMs: 0,
   maxConnectionAgeGraceMs: 1_000,
-  maxCallsPerConnection: 1_000,
+  maxConcurrentCallsPerConnection: 1_000,
   maxUnreadReplyBytes: 64 * 1024 * 1024,
   reflection: true,
 };
 
-/** A log that keeps what was written. */
+/** A log that keeps its lines. */
 export interface KeptLog extends Log {
   readonly lines: { readonly level: keyof Log; readonly details: object; readonly message: string }[];
 }
@@ -38,19 +39,29 @@ export interface TestServer extends AsyncDisposable {
   readonly ended: { readonly method: string; readonly reason: string | undefined }[];
 }
 
-/** A server on a free port of this machine. `front` may put something before the node's own service. */
-export async function startServer(
+/** A server that is not started yet. `front` may replace or wrap the service of the node. */
+function createServer(
   engine: TaskEngine,
   options: Partial<GrpcServerOptions> = {},
   front: (own: RawService) => RawService = (own) => own,
   others: readonly UnaryService[] = [],
-): Promise<TestServer> {
+  streaming: readonly StreamingService[] = [],
+): Omit<TestServer, 'port'> {
   const log = keptLog();
   const ended: { method: string; reason: string | undefined }[] = [];
   const observer: CallObserver = { callEnded: (method, reason) => void ended.push({ method, reason }) };
   const service = front(createNodeService(createHandlers(engine, log), new FairTurns()));
   const isServing = () => engine.health.kind === 'serving' || engine.health.kind === 'full';
-  const server = new GrpcServer({ ...DEFAULTS, ...options }, { service, others, isServing, observer, log });
-  const port = await server.start();
-  return { server, port, log, ended, [Symbol.asyncDispose]: () => server.stop(0) };
+  const server = new GrpcServer({ ...DEFAULTS, ...options }, { service, others, streaming, isServing, observer, log });
+  return { server, log, ended, [Symbol.asyncDispose]: () => server.stop(0) };
 }
+
+/** A server on a free port of this machine. */
+export async function startServer(...given: Parameters<typeof createServer>): Promise<TestServer> {
+  const created = createServer(...given);
+  return { ...created, port: await created.server.start() };
+}
+
+/** A server that is not started yet. */
+export const grpcServerFor = (engine: TaskEngine, options: Partial<GrpcServerOptions>): GrpcServer =>
+  createServer(engine, options).server;

@@ -11,15 +11,15 @@ const collectGarbage = runInNewContext('gc') as () => void;
 
 const CALLER: Caller = { address: '127.0.0.1:1', gone: false, signal: undefined };
 
-/** Whether a lease that waits keeps the message it came in, beside an update, in memory. */
+/** Whether a waiting lease keeps its message, which also has an update, in memory. */
 export async function waitingLeaseKeepsMessage(session: StreamSession): Promise<boolean> {
   const { lease, message } = read(session);
   void lease.run(CALLER);
-  // What a weak reference was made of, or asked for, lives until the turn is over.
+  // The target of a new weak reference lives until the end of the turn.
   await setImmediate();
   collectGarbage();
   const isKept = message.deref() !== undefined;
-  // As long as this: whoever serves it keeps it until it is answered.
+  // The lease is used here, so that it lives until now, as it does until it is answered.
   return lease.id > 0 && isKept;
 }
 

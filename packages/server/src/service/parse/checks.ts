@@ -3,12 +3,9 @@ import { latin1Of } from '../../domain/bytes.ts';
 import type { LeaseToken, Pid } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
 
-/**
- * Where a field stands in its request. Naming it costs more than checking it, so the path is written only once the
- * field turns out to be wrong.
- */
+/** The place of a field in its request. Its path is built only for a refusal, because that costs more than the check. */
 export interface Place {
-  /** A repeated field; undefined: the request itself. */
+  /** Name of the repeated field. Undefined: the field is in the request itself. */
   readonly list?: string;
   readonly index?: number;
   readonly field: string;
@@ -20,7 +17,7 @@ export function pathOf({ list, index, field }: Place): string {
   return field === '' ? item : `${item}.${field}`;
 }
 
-/** Throws a refusal that names the field and, for programs, the limit it broke. */
+/** Throws a refusal that names the field and, in its metadata, the value and the limit. */
 export function refuse(
   reason: Reason,
   place: Place,
@@ -32,7 +29,7 @@ export function refuse(
   throw new Refusal(reason, `${field} ${problem}`, { metadata: { field, ...Object.fromEntries(texts) } });
 }
 
-/** A whole number from `min` to `max`; in-process callers can hand over fractions and NaN. */
+/** Checks that a value is an integer from `min` to `max`. In-process callers may pass fractions and NaN. */
 export function wholeNumber(value: number, place: Place, min: number, max: number, unit = ''): number {
   if (Number.isSafeInteger(value) && value >= min && value <= max) return value;
   return refuse('INVALID_ARGUMENT', place, `is ${value}: must be a whole number from ${min} to ${max}${unit}`, {
@@ -42,17 +39,17 @@ export function wholeNumber(value: number, place: Place, min: number, max: numbe
   });
 }
 
-/** A whole number of ms. */
+/** Checks a duration in whole ms. */
 export function duration(valueMs: number, place: Place, minMs: number, maxMs: number): number {
   return wholeNumber(valueMs, place, minMs, maxMs, ' (ms)');
 }
 
-/** The length of a lease, in ms; 0 means that the caller leaves it to the node. */
+/** Checks a lease duration in ms. 0 means the default. */
 export function leaseTime(valueMs: number, place: Place): number {
-  return duration(valueMs, place, 0, limits.leaseMs) || limits.defaultLeaseMs;
+  return duration(valueMs, place, 0, limits.leaseDurationMs) || limits.defaultLeaseDurationMs;
 }
 
-/** Refuses more items than `max`. */
+/** Refuses a list with more than `max` items. */
 export function countAtMost(count: number, place: Place, max: number): void {
   if (count > max) refuse('TOO_MANY_ITEMS', place, `has ${count} items: at most ${max}`, { value: count, limit: max });
 }
@@ -64,7 +61,7 @@ export function pid(bytes: Uint8Array, place: Place): Pid {
   return pidOrNone(bytes, place) as Pid;
 }
 
-/** A PID where an empty one means that there is none. */
+/** Checks a PID that may be missing. Empty means that there is none. */
 export function pidOrNone(bytes: Uint8Array, place: Place): Pid | undefined {
   if (bytes.length > limits.pidBytes) {
     refuse('INVALID_PID', place, `has ${bytes.length} bytes: at most ${limits.pidBytes}`, {
@@ -75,13 +72,13 @@ export function pidOrNone(bytes: Uint8Array, place: Place): Pid | undefined {
   return bytes.length === 0 ? undefined : (latin1Of(bytes) as Pid);
 }
 
-/** A lease token; 0 means that the request does not depend on one. */
+/** Checks a lease token. 0 means that there is none. */
 export function leaseToken(value: number, place: Place): LeaseToken | undefined {
   wholeNumber(value, place, 0, Number.MAX_SAFE_INTEGER);
   return value === 0 ? undefined : (value as LeaseToken);
 }
 
-/** The first characters of a text from a request, fit for a message. */
+/** The first characters of a text from a request, in a form that fits into a message. */
 export function excerpt(text: string, length = 64): string {
   const short = text.length > length ? `${text.slice(0, length)}…` : text;
   return JSON.stringify(short.toWellFormed());

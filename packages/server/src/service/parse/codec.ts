@@ -3,12 +3,12 @@ import { decodeWhole, type encodeToBuffer, limits } from '@taskmaster/proto';
 import { Refusal } from '../../domain/refusal.ts';
 import { checkEntries, type EntryBound } from './entry-bounds.ts';
 
-/** A generated message. */
+/** A generated message type. */
 export type MessageType<T> = Parameters<typeof encodeToBuffer<T>>[0] & Parameters<typeof decodeWhole<T>>[0];
 
 /**
- * A method whose messages reach the handler as bytes. What grpc-js decodes itself fails with INTERNAL and no reason, and
- * stays in memory decoded, several times its size, while it waits to be handled.
+ * A method whose messages reach the handler encoded. If grpc-js decoded them, an invalid message would fail with INTERNAL and without a
+ * reason, and a waiting request would use several times its encoded size in memory.
  */
 export function rawMethod(path: string, streaming: boolean): MethodDefinition<Buffer, Buffer> {
   const asIs = (bytes: Buffer): Buffer => bytes;
@@ -23,7 +23,7 @@ export function rawMethod(path: string, streaming: boolean): MethodDefinition<Bu
   };
 }
 
-/** Reads a request, whose byte fields are views of `bytes`. Throws a `Refusal` where that is not possible. */
+/** Decodes a request. Its byte fields are views of `bytes`. Throws a `Refusal` if that fails. */
 export function decodeRequest<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[] = []): T {
   if (bytes.length > limits.requestBytes) throw requestTooLarge(bytes.length);
   checkEntries(bytes, bounds);
@@ -34,7 +34,7 @@ export function decodeRequest<T>(type: MessageType<T>, bytes: Buffer, bounds: re
   }
 }
 
-/** `bytes`: how many it has; undefined where only so much is known that they are too many. */
+/** The refusal of a request that is too large. `bytes`: its size; undefined if it is unknown. */
 export function requestTooLarge(bytes: number | undefined): Refusal {
   const limit = String(limits.requestBytes);
   return new Refusal('REQUEST_TOO_LARGE', `the request has ${bytes ?? 'too many'} bytes: at most ${limit}`, {
@@ -42,7 +42,7 @@ export function requestTooLarge(bytes: number | undefined): Refusal {
   });
 }
 
-/** A number of 64 bits can be well-formed and yet beyond every limit here, and beyond what the decoder can hold. */
+/** Matches the error of the decoder for a well-formed 64-bit number that it cannot hold. It exceeds every limit too. */
 const OUT_OF_RANGE = /_SAFE_INTEGER/;
 
 function unreadable(error: unknown): Refusal {

@@ -9,7 +9,7 @@ export function parseLease(request: LeaseTasksRequest, workerAddress: string): L
   return {
     queues: parseQueues(request.queues),
     maxTasks: wholeNumber(request.maxTasks, { field: 'max_tasks' }, 1, limits.leaseTasks),
-    leaseMs: leaseTime(request.leaseDurationMs, { field: 'lease_duration_ms' }),
+    leaseDurationMs: leaseTime(request.leaseDurationMs, { field: 'lease_duration_ms' }),
     maxPid: pidOrNone(request.maxPid, { field: 'max_pid' }),
     waitMs: duration(request.waitMs, { field: 'wait_ms' }, 0, limits.waitMs),
     worker: parseWorker(request.workerLabel, { field: 'worker_label' }),
@@ -33,10 +33,10 @@ function parseQueues(names: readonly string[]): QueueName[] {
 
 function parseWorker(worker: string, place: Place): string {
   const bytes = Buffer.byteLength(worker);
-  if (bytes > limits.workerBytes) {
-    refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${limits.workerBytes}`, {
+  if (bytes > limits.workerLabelBytes) {
+    refuse('INVALID_ARGUMENT', place, `has ${bytes} bytes: at most ${limits.workerLabelBytes}`, {
       value: bytes,
-      limit: limits.workerBytes,
+      limit: limits.workerLabelBytes,
     });
   }
   return worker.toWellFormed();

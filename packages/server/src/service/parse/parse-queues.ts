@@ -66,7 +66,7 @@ function bounds(what: string, min: Bound, max: Bound): [Bound, Bound] {
   return [min, max];
 }
 
-/** RE2 runs in time linear in the name; the bound of the length keeps compiling cheap too. */
+/** Compiles a regular expression. RE2 matches in linear time, and the length limit keeps compiling cheap. */
 function parseRegex(regex: string): QueueFilter['matches'] {
   if (regex === '') return undefined;
   const place = { field: 'filter.name_regex' };

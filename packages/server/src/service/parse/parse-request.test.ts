@@ -61,7 +61,7 @@ describe('an update', () => {
 
   test('renews for half a minute unless it says for how long', () => {
     const renew = [aRenew({ leaseDurationMs: 0 }), aRenew({ pid: Buffer.from('b'), leaseDurationMs: 1 })];
-    expect(parseUpdate(anUpdate({ renew })).renew.map(({ leaseMs }) => leaseMs)).toEqual([30_000, 1]);
+    expect(parseUpdate(anUpdate({ renew })).renew.map(({ leaseDurationMs }) => leaseDurationMs)).toEqual([30_000, 1]);
   });
 
   test('backs off to one hour at most unless it says otherwise', () => {
@@ -93,8 +93,8 @@ describe('an update', () => {
 describe('a lease', () => {
   test('is bounded by the reply when it names no bound', () => {
     expect(parseLease(aLease(), 'h:1')).toMatchObject({ maxBytes: limits.replyDataBytes, maxPid: undefined });
-    expect(parseLease(aLease({ leaseDurationMs: 0 }), 'h:1').leaseMs).toBe(30_000);
-    expect(parseLease(aLease({ leaseDurationMs: 1 }), 'h:1').leaseMs).toBe(1);
+    expect(parseLease(aLease({ leaseDurationMs: 0 }), 'h:1').leaseDurationMs).toBe(30_000);
+    expect(parseLease(aLease({ leaseDurationMs: 1 }), 'h:1').leaseDurationMs).toBe(1);
   });
 
   test('takes a queue named twice once', () => {

@@ -30,7 +30,7 @@ import {
 } from './checks.ts';
 import { queueName } from './queue-names.ts';
 
-/** Bound of the backoff where a policy names none. */
+/** Upper limit of the backoff if a policy names none, in ms. */
 const DEFAULT_BACKOFF_MAX_MS = 3600 * 1000;
 
 const modes: ReadonlyMap<number, EnqueueMode> = new Map([
@@ -61,7 +61,7 @@ export function countItems({ enqueue, dequeue, renew, release }: UpdateTasksRequ
   return enqueue.length + dequeue.length + renew.length + release.length;
 }
 
-/** Holds the queues of one update to one group: the unit of atomicity. */
+/** Checks that all queues of an update are in one group, the unit of atomicity. */
 class OneGroup {
   #first: { readonly group: string; readonly place: Place } | undefined;
 
@@ -158,7 +158,7 @@ function deadLetterName(given: string, maxAttempts: number, queue: QueueName, in
     if (target.name !== queue.name) return target.name;
     refuse('INVALID_QUEUE', { list: 'enqueue', index, field }, `is ${excerpt(given)}: the task's own queue`);
   }
-  // Nothing is ever dead-lettered without a bound of attempts, so only then does the default name matter.
+  // The default name matters only if attempts are limited: otherwise no task goes to the dead-letter queue.
   if (maxAttempts > 0) {
     const byDefault = formatQueueName({ group: queue.group, name: `${queue.name}.dead` });
     queueName(byDefault, { list: 'enqueue', index, field });
@@ -175,8 +175,8 @@ function parseDequeue(item: Dequeue, list: string, index: number, group: OneGrou
 }
 
 function parseRenew(item: Renew, index: number, group: OneGroup): RenewItem {
-  const leaseMs = leaseTime(item.leaseDurationMs, { list: 'renew', index, field: 'lease_duration_ms' });
-  return { ...parseDequeue(item, 'renew', index, group), leaseMs };
+  const leaseDurationMs = leaseTime(item.leaseDurationMs, { list: 'renew', index, field: 'lease_duration_ms' });
+  return { ...parseDequeue(item, 'renew', index, group), leaseDurationMs };
 }
 
 function parseRelease(item: Release, index: number, group: OneGroup): ReleaseItem {
@@ -188,7 +188,7 @@ function parseRelease(item: Release, index: number, group: OneGroup): ReleaseIte
   };
 }
 
-/** One task named twice: which of the two shall happen? Enqueues do not count, they come after all others. */
+/** Refuses an update that names one task twice. Enqueues do not count, because they come after all other items. */
 function refuseConflicts(
   dequeue: readonly DequeueItem[],
   renew: readonly DequeueItem[],
@@ -213,7 +213,7 @@ function refuseConflicts(
   }
 }
 
-/** Over a network the message's own length is bounded; in process this is. */
+/** Limits the payload of an in-process update. Over gRPC the size of the message is limited. */
 function refuseTooLarge(enqueue: readonly EnqueueItem[]): void {
   let bytes = 0;
   for (const item of enqueue) bytes += item.data.length;

@@ -1,21 +1,16 @@
 import { limits, parseQueueName, type QueueName } from '@taskmaster/proto';
 import { excerpt, type Place, refuse } from './checks.ts';
 
-/** A decoder puts this in the place of bytes that are not UTF-8. */
+/** A decoder replaces bytes that are not UTF-8 with this character. */
 const REPLACEMENT = '\uFFFD';
 
-/**
- * Names seen lately. The same few names come again and again, and checking one costs more than looking it up. Emptied
- * when full: at most 4,096 names of about 1 KiB.
- */
+/** Cache of checked names, because a check costs more than a lookup. Emptied when full: at most 4,096 names of about 1 KiB. */
 const seen = new Map<string, QueueName>();
 const SEEN_AT_MOST = 4096;
 
 /**
- * A queue's name, `group#name`.
- *
- * Names are UTF-8. Whether the bytes sent were is not known any more once they are decoded, only that U+FFFD stands
- * where they were not: names that contain U+FFFD are therefore refused, lest two different names become one.
+ * Checks the name of a queue, `group#name`. Names are UTF-8. A decoder turns invalid bytes into U+FFFD, so names with U+FFFD are refused:
+ * otherwise two different names could become one.
  */
 export function queueName(full: string, place: Place): QueueName {
   const known = seen.get(full);
@@ -33,7 +28,7 @@ export function queueName(full: string, place: Place): QueueName {
   return name;
 }
 
-/** A group named on its own; empty: the default group. */
+/** Checks the name of a group. Empty: the default group. */
 export function groupName(group: string, place: Place): string {
   checkPart(group, 'group', place, group);
   if (group.includes('#')) refuse('INVALID_QUEUE', place, `is ${excerpt(group)}: a group contains no "#"`);

@@ -16,12 +16,9 @@ import { Refusal } from '../../domain/refusal.ts';
 import type { RetryPolicy, TaskState } from '../../domain/task.ts';
 import { pageTokenAfter } from '../parse/page-token.ts';
 
-/**
- * Replies stay below the 4 MiB that gRPC clients take by default, whatever the lengths of the names in them. One task of
- * any size always fits.
- */
+/** Size limit of a reply, in bytes: below 4 MiB, the default limit of gRPC clients. A single task of any size always fits. */
 export const REPLY_BYTES = 4 * 1024 * 1024 - 64 * 1024;
-/** Upper bounds of the numbers and tags beside names, PID and data. */
+/** Upper limits for the numbers and tags of an entry, without names, PID and data, in bytes. */
 const STATS_BYTES = 128;
 const LEASED_BYTES = 56;
 const TASK_BYTES = 128;
@@ -57,7 +54,7 @@ export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
   };
 }
 
-/** How many of the tasks, in order, fit into so many bytes of a reply, and how many bytes they take. */
+/** How many of the first tasks fit into a reply of `bytes`, and their size. */
 export function fittingTasks(
   tasks: readonly LeasedTask[],
   bytes: number,
@@ -71,7 +68,7 @@ export function fittingTasks(
   return { count: tasks.length, bytes: used };
 }
 
-/** A page ends early where its names would make the reply too large; the token goes on from there. */
+/** Builds a page of a listing. The page ends early if the reply would get too large; its token continues from there. */
 export function listReply(page: QueuePage): ListQueuesResponse {
   const queues = within(page.queues);
   const last = queues.at(-1);
@@ -86,14 +83,14 @@ export function listReply(page: QueuePage): ListQueuesResponse {
 export function statsReply(report: StatsReport, kind: 'named' | 'filtered'): GetQueueStatsResponse {
   const queues = within(report.queues);
   if (kind === 'named' && queues.length < report.queues.length) {
-    throw new Refusal('TOO_MANY_ITEMS', `queues: the reply would have more than ${REPLY_BYTES} bytes; name fewer`, {
+    throw new Refusal('TOO_MANY_ITEMS', `queues: the reply would exceed ${REPLY_BYTES} bytes; name fewer queues`, {
       metadata: { field: 'queues', limit: String(REPLY_BYTES) },
     });
   }
   return { queues: queues.map(statsMessage), totals: { ...report.totals }, unreachable: [] };
 }
 
-/** What a task weighs when it is shown; its payload counts only where it is asked for. */
+/** The size of a task in a reply, in bytes. Its payload counts only if it is included. */
 export function taskInfoBytes({ queue, pid, state }: TaskView, includeData: boolean): number {
   const lease = state?.visibility.kind === 'hidden' ? state.visibility.lease : undefined;
   const texts = [lease?.worker, lease?.workerAddress, state?.retry && queue.group + state.retry.deadLetterQueue];
@@ -133,13 +130,13 @@ function retryMessage({ deadLetterQueue, ...policy }: RetryPolicy, group: string
   return { ...policy, deadLetterQueue: name };
 }
 
-function statsMessage({ queue, ...numbers }: QueueStats): QueueStatsMessage {
+function statsMessage({ queue, operations: _operations, ...numbers }: QueueStats): QueueStatsMessage {
   return { ...numbers, queue: formatQueueName(queue) };
 }
 
 const nameBytes = ({ group, name }: QueueName): number => Buffer.byteLength(group) + Buffer.byteLength(name) + 1;
 
-/** The first queues whose statistics fit into a reply. */
+/** The longest prefix of the queues whose statistics fit into a reply. */
 function within(queues: readonly QueueStats[]): readonly QueueStats[] {
   let left = REPLY_BYTES;
   const tooMany = queues.findIndex(({ queue }) => {

@@ -4,8 +4,8 @@ import { refuse } from '../parse/checks.ts';
 import { REPLY_BYTES, taskInfo, taskInfoBytes } from './build-reply.ts';
 
 /**
- * Shows tasks of a queue, fewer than asked for where their payloads would not fit into one reply. What there is to show
- * is found out first and without payloads, so that never more of them is in memory than the reply holds.
+ * Answers a peek, with fewer tasks than requested if their payloads do not fit into one reply. The tasks are read without payloads first,
+ * so that memory never holds more payload than the reply.
  */
 export async function peek(engine: TaskEngine, command: PeekCommand): Promise<PeekTasksResponse> {
   const { queue, includeData } = command;
@@ -22,7 +22,7 @@ export async function peek(engine: TaskEngine, command: PeekCommand): Promise<Pe
   return { tasks: there.map((view) => taskInfo(view, true)) };
 }
 
-/** Shows the tasks asked for, all of them: refused where they do not fit into one reply. */
+/** Answers a get with all requested tasks. Refused if they do not fit into one reply. */
 export async function get(engine: TaskEngine, command: GetCommand): Promise<GetTasksResponse> {
   const { includeData, pids } = command;
   // A single task always fits.

@@ -1,35 +1,34 @@
-/** What may be on its way to the disk at least and at most: tasks of up to 1 KiB. */
+/** Smallest and largest window, in tasks of up to 1 KiB. */
 const LEAST_TASKS = 64;
 const MOST_TASKS = 4096;
 const FIRST_TASKS = 256;
-/** How long a commit may take beyond the quickest write to the disk, and how many times that, in ms. */
+/** A commit may take longer than the fastest recent write by this time, in ms, or by this factor. */
 const WAIT_MS = 0.75;
 const WAIT_TIMES = 2;
-/** Of the writes of this time and of that before, in ms. */
+/** The fastest write is that of the current and the previous period of this length, in ms. */
 const QUICKEST_OF_MS = 10_000;
-/** How much one commit changes the window, for each task of it up to so many. */
+/** How much one commit changes the window for each of its tasks, and how many of its tasks count. */
 const STEP = 1 / 8;
 const STEP_TASKS = 64;
 
 /**
- * How much may be on its way to the disk while several callers want something done. All of it stands in one line there:
- * who comes later, and asks for little, waits for what was decided before. A small window keeps that line short, a large
- * one makes large groups, which a disk with slow fsyncs needs. So commits may take a little longer than the quickest of the
- * recent writes to the disk, which are small or came when it was idle, and the window follows from that.
+ * Limits the tasks that are decided but not on disk yet, while several callers are busy. They are written in order, so a later small
+ * request waits for all of them. A small window keeps that wait short. A large window makes large groups, which a disk with slow fsyncs
+ * needs. The window adapts so that commits take only a little longer than the fastest recent write to the disk.
  */
 export class CommitWindow {
   readonly #now: () => number;
   readonly #byCaller = new Map<string, number>();
   #tasks = FIRST_TASKS;
   #committing = 0;
-  /** So far, and of these the last that filled the window. */
+  /** Number of commits so far, and the number of the last commit that filled the window. */
   #commits = 0;
   #fillingCommit = 0;
   #quickestMs = Number.POSITIVE_INFINITY;
   #quickestBeforeMs = Number.POSITIVE_INFINITY;
   #quickestSince = Number.NEGATIVE_INFINITY;
 
-  /** `now` is in ms, from any beginning. */
+  /** `now`: in ms since any fixed moment. */
   constructor(now: () => number) {
     this.#now = now;
   }
@@ -38,19 +37,19 @@ export class CommitWindow {
     return this.#committing >= this.#tasks;
   }
 
-  /** Tasks of the caller that are on their way to the disk. */
+  /** Number of tasks of the caller that are not on disk yet. */
   of(caller: string): number {
     return this.#byCaller.get(caller) ?? 0;
   }
 
-  /** Counts the tasks until the work is settled; `onSettled` follows. */
+  /** Counts the tasks until the work is settled. Then calls `onSettled`. */
   count(caller: string, tasks: number, work: Promise<unknown>, onSettled: () => void): void {
     const began = this.#now();
     const commit = ++this.#commits;
     this.#add(caller, tasks);
     if (this.isFull) this.#fillingCommit = commit;
     const settled = (): void => {
-      // What is never full does not need to grow.
+      // A window that is never full does not need to grow.
       const wasFull = this.#fillingCommit >= commit || this.isFull;
       this.#adapt(this.#now() - began, tasks, wasFull);
       this.#add(caller, -tasks);
@@ -59,7 +58,7 @@ export class CommitWindow {
     work.then(settled, settled);
   }
 
-  /** A write to the disk took so long until it was synced, in ms. */
+  /** Reports how long a write took until it was synced, in ms. */
   synced(ms: number): void {
     const now = this.#now();
     if (now - this.#quickestSince >= QUICKEST_OF_MS) {

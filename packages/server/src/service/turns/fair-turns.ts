@@ -1,30 +1,28 @@
 import { CommitWindow } from './commit-window.ts';
 
-/** How much is worked on before the event loop reads again what others ask for: about a millisecond. */
+/** Amount of work in one turn, before the event loop reads new requests. It takes about a millisecond. */
 const TURN_SIZE = 128;
 /**
- * As long as nobody else asks for anything longer turns cost nobody anything, and make larger groups. But if all of the
- * several hundred tasks that a busy caller has in flight were decided in one turn, they would be written, answered and asked
- * for anew as one, with event loop, disk and caller waiting for each other: of two halves one is decided while the other is on
- * its way.
+ * Amount of work in one turn while there is only one caller. Longer turns delay no other caller and make larger groups. They are limited
+ * because event loop, disk and caller would wait for each other if all requests of a busy caller were decided in one turn.
  */
 const LONE_TURN_SIZE = 512;
 const LONE_TURN_TASKS = 256;
-/** How much is done for one caller before it is the next one's turn. */
+/** Amount of work for one caller before the next caller's turn. */
 const QUANTUM_SIZE = 32;
-/** For so long a caller is not alone after another one asked for something, in ms. */
+/** A caller counts as the only one if no other caller has sent a request for this long, in ms. */
 const COMPANY_MS = 250;
 
-/** How much a request is. */
+/** The size of a request. */
 export interface Size {
   readonly tasks: number;
-  /** Of payload. */
+  /** KiB of payload. */
   readonly kib: number;
 }
 
-/** What a caller wants done. */
+/** The work for one request. */
 export interface Work<T> extends Size {
-  /** Whether it is done as soon as it is on disk. A lease may wait for long for other things. */
+  /** True if the work ends when it is on disk. False for a lease, which may wait for tasks. */
   readonly commits: boolean;
   readonly start: () => Promise<T>;
 }
@@ -34,42 +32,41 @@ interface Waiting {
   readonly start: () => void;
 }
 
-/** How long it takes, about. */
+/** The approximate amount of work. */
 const effortOf = ({ tasks, kib }: Size): number => tasks + kib;
 
 export interface FairTurnsDeps {
-  /** Runs a turn after what has arrived meanwhile has been read. */
+  /** Runs a turn after the event loop has read new requests. */
   readonly later: (turn: () => void) => void;
-  /** In ms, from any beginning. */
+  /** In ms since any fixed moment. */
   readonly now: () => number;
 }
 
 /**
- * Takes work fairly from all callers, not first come first served: whoever sends a thousand tasks at once would have
- * everybody else wait for all of them (the paper, 6.2).
+ * Shares the event loop fairly among callers. First come, first served would let all callers wait for one caller that sends a thousand
+ * tasks at once (the paper, 6.2).
  *
- *  F1  A turn of the event loop works on so much; the rest waits, each caller's in its order.
- *  F2  Callers take turns, with about as much each.
- *  F3  A caller without any work waiting comes before those that have some, with up to half of a turn, unless it has
- *      enough on its way to the disk: slow callers are answered at once, and many of them cannot keep busy ones from
- *      being served.
- *  F4  Busy callers wait while the commit window is full, unless there is one caller only: what was decided for them
- *      would stand in line for the disk, before whatever slow callers ask for next.
+ *  F1  A turn of the event loop does a limited amount of work. The rest waits, in order for each caller.
+ *  F2  Callers take turns, with about the same amount of work each.
+ *  F3  A caller without waiting work comes before callers with waiting work, for up to half of a turn, unless it has much work on its way
+ *      to the disk. So slow callers are answered immediately, and many slow callers cannot block busy ones.
+ *  F4  Busy callers wait while the commit window is full, unless there is only one caller. Otherwise their work would wait for the disk in
+ *      front of later requests of slow callers.
  */
 export class FairTurns {
   readonly #later: (turn: () => void) => void;
   readonly #now: () => number;
   readonly #window: CommitWindow;
-  /** Callers with work that waits, in the order of their turns: those that had none before, and the others. */
+  /** Callers with waiting work, in the order of their turns: those that had none before, and the others. */
   readonly #fresh = new Map<string, Waiting[]>();
   readonly #busy = new Map<string, Waiting[]>();
-  /** How much was worked on in this turn, how many tasks of it, and for whom; undefined: for several. */
+  /** Work and tasks of this turn so far, and its caller. Undefined: several callers. */
   #used = 0;
   #tasks = 0;
   #only: string | undefined;
   #scheduled = false;
   #latest: string | undefined;
-  /** When somebody else than `latest` asked for something. */
+  /** Last time when a caller other than `latest` sent a request. */
   #companyAt = Number.NEGATIVE_INFINITY;
 
   constructor({ later, now }: FairTurnsDeps = { later: setImmediate, now: () => performance.now() }) {
@@ -78,7 +75,7 @@ export class FairTurns {
     this.#window = new CommitWindow(now);
   }
 
-  /** Does the work at once if there is room for it, else when it is the caller's turn. */
+  /** Does the work immediately if there is room for it, otherwise in the caller's turn. */
   run<T>(caller: string, work: Work<T>): Promise<T> {
     this.#noteCompany(caller);
     if (this.#mayRun(caller)) {
@@ -91,7 +88,7 @@ export class FairTurns {
     });
   }
 
-  /** A write to the disk took so long until it was synced, in ms: what commits take follows from that. */
+  /** Reports how long a write took until it was synced, in ms. The commit window adapts to it. */
   synced(ms: number): void {
     this.#window.synced(ms);
   }
@@ -140,7 +137,7 @@ export class FairTurns {
     let line = this.#fresh.get(caller) ?? this.#busy.get(caller);
     if (line === undefined) {
       line = [];
-      // Whoever had all of this turn so far, or has enough under way, is not new.
+      // A caller that had all of this turn so far, or has much work on its way to the disk, is busy.
       const isBusy = this.#only === caller || this.#window.of(caller) >= QUANTUM_SIZE;
       (isBusy ? this.#busy : this.#fresh).set(caller, line);
     }
@@ -165,7 +162,7 @@ export class FairTurns {
     this.#schedule();
   }
 
-  /** Whose turn it is; undefined: nobody's, until room is made or work comes. */
+  /** The caller whose turn it is. Undefined if there is no room or no work. */
   #next(): [string, Waiting[]] | undefined {
     const mustWait = this.#mustWait;
     const isFresh = this.#fresh.size > 0 && (this.#busy.size === 0 || mustWait || this.#used < TURN_SIZE / 2);
@@ -187,7 +184,7 @@ export class FairTurns {
       start();
     }
     if (served === line.length) return;
-    // What came while it was served is in a new line.
+    // Work that came meanwhile is in a new line.
     const rest = line.slice(served);
     this.#busy.set(caller, rest.concat(this.#fresh.get(caller) ?? this.#busy.get(caller) ?? []));
     this.#fresh.delete(caller);

@@ -2,8 +2,8 @@ import type { LeasedTask, ReleaseItem, UpdateCommand } from '../../domain/comman
 import { Refusal, UpdateRefusal } from '../../domain/refusal.ts';
 
 /**
- * Releases tasks that nobody will work on, as if they had never been leased. Those that somebody else changed meanwhile
- * are left to that, and do not keep the others leased. Where nothing can be written the leases end by themselves.
+ * Releases leased tasks that no worker receives, and takes their attempts back. Tasks that have changed since are skipped. If the release
+ * fails, the tasks become available when their leases end.
  */
 export async function giveBack(
   update: (command: UpdateCommand) => Promise<unknown>,

@@ -6,8 +6,8 @@ import { fittingTasks } from '../reply/build-reply.ts';
 import { giveBack as releaseAll } from './give-back.ts';
 
 /**
- * Leases tasks for a caller who is there to get them, no more than fit into so many bytes of a reply. What was leased
- * beyond that, or for a caller who left meanwhile, is given back at once: nobody should wait for those leases to end.
+ * Leases tasks that fit into a reply of `bytes`. Tasks that do not fit, and tasks for a caller that no longer waits, are released
+ * immediately, so that they are not hidden until their leases end.
  */
 export function leaseWithin<Reply>(
   engine: TaskEngine,
@@ -17,11 +17,11 @@ export function leaseWithin<Reply>(
   bytes: number,
   reply: (tasks: readonly LeasedTask[]) => Reply,
 ): Promise<Reply> {
-  // No frame, and one promise only: ten thousand that wait would keep them.
+  // This is not an async function and makes one promise only, because ten thousand leases may wait.
   return engine.leaseTasks(command, command.waitMs > 0 ? { signal: caller.signal } : undefined).then((tasks) => {
     if (caller.gone) {
       giveBack(engine, log, tasks);
-      throw new Refusal('CANCELLED', 'the caller left before the lease was granted');
+      throw new Refusal('CANCELLED', 'the call was cancelled before the lease was granted');
     }
     const { count } = fittingTasks(tasks, bytes);
     if (count === tasks.length) return reply(tasks);
@@ -30,9 +30,9 @@ export function leaseWithin<Reply>(
   });
 }
 
-/** Releases tasks that nobody will work on, as if they had never been leased; does not wait for it. */
+/** Releases leased tasks that no worker receives. Does not wait for the result. */
 export function giveBack(engine: TaskEngine, log: Log, tasks: readonly LeasedTask[]): void {
   releaseAll((release) => engine.updateTasks(release), tasks)
-    // Without it the leases end by themselves; the tasks are only late.
-    .catch((err: unknown) => log.debug({ err }, 'leases that nobody got could not be given back'));
+    // The tasks become available when their leases end.
+    .catch((err: unknown) => log.debug({ err }, 'leased tasks could not be released'));
 }

@@ -1,12 +1,12 @@
 /**
- * Limits concurrent work, first come first served. Finished work makes room only in the next turn of the event loop:
- * otherwise work that never waits would all run in one turn, and block other callers.
+ * Limits concurrent work, first come, first served. Finished work makes room in the next turn of the event loop. Otherwise all work that
+ * never waits would run in one turn and delay other callers.
  */
 export class Turnstile {
   readonly #waiting: (() => void)[] = [];
   #room: number;
 
-  /** `width`: how many at once. */
+  /** `width`: maximum of concurrent work. */
   constructor(width: number) {
     this.#room = width;
   }
@@ -21,7 +21,7 @@ export class Turnstile {
     }
   }
 
-  /** The place goes to the next in line, if there is one. */
+  /** Gives the place to the next one in the line, if there is one. */
   #leave(): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#room++;

@@ -6,20 +6,20 @@ import { type TransferNode, TwoNodes } from '../../../testing/two-nodes.ts';
 
 const QUEUE = 'orders#new';
 const P = partitionOf('orders', 4) as PartitionId;
-/** Of the simulated disks and the order of what they lose. */
+/** Number of seeds of the simulated disks, which decide what a crash loses. */
 const SEEDS = Number(process.env.SIM_SEEDS ?? 10);
-/** Writes and fsyncs after the hand-off are of no more interest. */
+/** Later writes and fsyncs are after the hand-off. */
 const LAST_FAILURE = 24;
 const LATENCY = { writeMs: 1, syncMs: 1, readMs: 1 };
 
-/** A hand-off under a little load, which something may befall; then everything is started again and looked at. */
+/** A hand-off under a small load, with a fault. Afterwards all nodes restart and the result is checked. */
 class Run {
   readonly nodes: TwoNodes;
-  /** Acknowledged and not taken again. */
+  /** Tasks that were acknowledged and not leased since. */
   readonly there = new Set<string>();
-  /** Asked for, but without an answer: there or not. */
+  /** Tasks whose enqueue got no answer: they may exist. */
   readonly unknown = new Set<string>();
-  /** Calls between the nodes so far. */
+  /** Number of calls between the nodes so far. */
   calls = 0;
 
   constructor(seed: number, atomicBatches = true) {
@@ -32,7 +32,7 @@ class Run {
     for (const pid of ['1', '2', '3', '4']) this.there.add(pid);
   }
 
-  /** Hands over while tasks come; resolves when both have come to an end, or can go no further. */
+  /** Hands over while tasks are enqueued. Resolves when both have ended or cannot continue. */
   async handOver(): Promise<void> {
     const { a } = this.nodes;
     const sent = a.handOffs?.send(P, { nodeId: 'b', address: 'b' }).catch(() => {});
@@ -44,7 +44,7 @@ class Run {
     await Promise.race([sent, Promise.resolve()]);
   }
 
-  /** Takes note of what becomes of it. */
+  /** Enqueues a task and notes the outcome. */
   enqueue(node: TransferNode, pid: string): void {
     this.unknown.add(pid);
     if (!node.handOffs) return;
@@ -54,13 +54,13 @@ class Run {
         this.there.add(pid);
       },
       (error: unknown) => {
-        // Where its process is gone, or its disk failed, it may be there all the same.
+        // If the process is gone or the disk has failed, the task may exist.
         if (error instanceof Refusal && error.reason !== 'STORE_FAILED') this.unknown.delete(pid);
       },
     );
   }
 
-  /** Whoever is down comes back, in this order; then one of the two has the partition, with everything in it. */
+  /** Starts the nodes that are down, in this order. Then one of the two must hold the partition with all its tasks. */
   async verify(order: readonly TransferNode[]): Promise<void> {
     const { nodes } = this;
     for (const node of order) {
@@ -81,7 +81,7 @@ class Run {
   }
 }
 
-/** How many durable steps each disk takes and how many calls are made when nothing happens. */
+/** Numbers of durable steps of each disk and of calls in a hand-off without a fault. */
 async function undisturbed(): Promise<{ a: number; b: number; fromA: number; fromB: number; calls: number }> {
   const run = new Run(1);
   await run.prepare();
@@ -95,13 +95,13 @@ async function undisturbed(): Promise<{ a: number; b: number; fromA: number; fro
   return { ...steps, fromA, fromB, calls: run.calls };
 }
 
-describe('whatever befalls a hand-off, one node has the partition and everything that was acknowledged', () => {
+describe('after any fault of a hand-off, one node has the partition with every acknowledged task', () => {
   test.each([
     ['holder', 'holder first'],
     ['holder', 'target first'],
     ['target', 'holder first'],
     ['target', 'target first'],
-  ] as const)('the %s loses its power at every durable step; then the nodes start, %s', async (who, order) => {
+  ] as const)('the %s loses power at a durable step, for every step; then the nodes start, %s', async (who, order) => {
     const { a, b, fromA, fromB } = await undisturbed();
     const [from, to] = who === 'holder' ? [fromA, a] : [fromB, b];
     for (let step = from + 1; step <= to; step++) {
@@ -115,14 +115,14 @@ describe('whatever befalls a hand-off, one node has the partition and everything
         };
         await run.handOver();
         node.h.disk.onStep = undefined;
-        // Both lose what they remember: the one that did not crash then asks nobody any more.
+        // Both lose their memory: then the node that did not crash does not ask for the outcome any more.
         if (seed % 2 === 0) (node === nodes.a ? nodes.b : nodes.a).lose();
         await run.verify(order === 'holder first' ? [nodes.a, nodes.b] : [nodes.b, nodes.a]);
       }
     }
   });
 
-  test.each(['request', 'answer'] as const)('any %s is lost, once or from then on for a while', async (what) => {
+  test.each(['request', 'answer'] as const)('any %s is lost, alone or with some that follow', async (what) => {
     const { calls } = await undisturbed();
     for (let lost = 1; lost <= calls; lost++) {
       for (const howMany of [1, 3, 12]) {
@@ -138,7 +138,7 @@ describe('whatever befalls a hand-off, one node has the partition and everything
     }
   });
 
-  test.each(['a', 'b'] as const)('%s loses its power at any call, and the link is down for a while', async (name) => {
+  test.each(['a', 'b'] as const)('%s loses power at any call, and the link is down for some time', async (name) => {
     const { calls } = await undisturbed();
     for (let at = 1; at <= calls; at++) {
       for (const what of ['request', 'answer'] as const) {
@@ -162,7 +162,7 @@ describe('whatever befalls a hand-off, one node has the partition and everything
     ['fsync', 'target'],
     ['write', 'holder'],
     ['write', 'target'],
-  ] as const)('any %s of the %s fails; it serves on as far as it can, and is started again', async (what, who) => {
+  ] as const)('any %s of the %s fails; the node serves as far as it can, and is restarted', async (what, who) => {
     for (let failing = 1, hit = true; hit && failing <= LAST_FAILURE; failing++) {
       hit = false;
       for (let seed = 1; seed <= SEEDS; seed++) {
@@ -175,7 +175,7 @@ describe('whatever befalls a hand-off, one node has the partition and everything
         await run.handOver();
         node.h.disk.failSync(0);
         node.h.disk.failWrite(0);
-        // What the failed node says of the partition must not let both of them acknowledge.
+        // The answers of the failed node must not make both nodes acknowledge tasks.
         for (const other of [nodes.a, nodes.b]) run.enqueue(other, `late at ${other.name}`);
         await nodes.time.advance(100);
         if (node.h.engine.health.kind === 'failed') {
@@ -184,7 +184,7 @@ describe('whatever befalls a hand-off, one node has the partition and everything
           else node.kill();
         }
         await run.verify([nodes.a, nodes.b]);
-        // What showed may not have been on disk.
+        // Rows that could be read may not have been on disk.
         nodes.a.lose();
         nodes.b.lose();
         await run.verify([nodes.a, nodes.b]);
@@ -192,26 +192,29 @@ describe('whatever befalls a hand-off, one node has the partition and everything
     }
   });
 
-  test.each(['holder', 'target'] as const)('the disk of the %s is full from any step on, for a while', async (who) => {
-    const { a, b, fromA, fromB } = await undisturbed();
-    const [from, to] = who === 'holder' ? [fromA, a] : [fromB, b];
-    for (let step = from + 1; step <= to; step++) {
-      for (const fullMs of [1, 300, 5_000]) {
-        const run = new Run(step, step % 3 > 0);
-        await run.prepare();
-        const { nodes } = run;
-        const { disk } = (who === 'holder' ? nodes.a : nodes.b).h;
-        disk.onStep = ({ number }) => {
-          if (number !== step) return;
-          disk.space = 'none';
-          nodes.time.at((nodes.time.now() + fullMs) as Instant, () => {
-            disk.space = 'plenty';
-          });
-        };
-        await run.handOver();
-        disk.onStep = undefined;
-        await run.verify([nodes.a, nodes.b]);
+  test.each(['holder', 'target'] as const)(
+    'the disk of the %s is full from any step on, for some time',
+    async (who) => {
+      const { a, b, fromA, fromB } = await undisturbed();
+      const [from, to] = who === 'holder' ? [fromA, a] : [fromB, b];
+      for (let step = from + 1; step <= to; step++) {
+        for (const fullMs of [1, 300, 5_000]) {
+          const run = new Run(step, step % 3 > 0);
+          await run.prepare();
+          const { nodes } = run;
+          const { disk } = (who === 'holder' ? nodes.a : nodes.b).h;
+          disk.onStep = ({ number }) => {
+            if (number !== step) return;
+            disk.space = 'none';
+            nodes.time.at((nodes.time.now() + fullMs) as Instant, () => {
+              disk.space = 'plenty';
+            });
+          };
+          await run.handOver();
+          disk.onStep = undefined;
+          await run.verify([nodes.a, nodes.b]);
+        }
       }
-    }
-  });
+    },
+  );
 });

@@ -1,6 +1,14 @@
-import { encodeToBuffer, partitionOf, SendAtomsRequest, SendRowsRequest } from '@taskmaster/proto';
-import type { Instant, PartitionId } from '@taskmaster/server/domain';
-import { PeerMessageTooLongError } from '@taskmaster/server/ports';
+import {
+  DATA_FORMAT,
+  encodeToBuffer,
+  type OfferPartitionRequest,
+  partitionOf,
+  SendAtomsRequest,
+  SendRowsRequest,
+} from '@taskmaster/proto';
+import { type Instant, type PartitionId, Refusal } from '@taskmaster/server/domain';
+import { type PeerHandlers, PeerMessageTooLongError } from '@taskmaster/server/ports';
+import { keptLog, servePeer } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
 import { pidsOf } from '../../../testing/engine-harness.ts';
 import { TwoNodes } from '../../../testing/two-nodes.ts';
@@ -22,7 +30,7 @@ const bytesOf = <T>(type: Parameters<typeof encodeToBuffer<T>>[0], message: T): 
   encodeToBuffer(type, message).length;
 
 describe('a partition that is handed over', () => {
-  test('is served by the other node, and the first one says where it is', async () => {
+  test('is served by the other node, and the first one tells callers where it is', async () => {
     const nodes = await open();
     const { a, b } = nodes;
     a.partitions.locate(() => ({ nodeId: 'b', address: 'host-b:1', epoch: 2 }));
@@ -37,7 +45,7 @@ describe('a partition that is handed over', () => {
     await expect(nodes.run(a.h.enqueue(QUEUE, ['4']))).rejects.toMatchObject({ reason: 'NOT_HOLDER' });
   });
 
-  test('takes everything along: payloads, leases, delays, attempts, counts, request ids, the place in the line', async () => {
+  test('keeps everything: payloads, leases, delays, attempts, counts, request ids, the FIFO position', async () => {
     const nodes = await open({ bIsAheadMs: 600_000 });
     const { a, b } = nodes;
     await nodes.run(a.h.enqueue(QUEUE, ['1', '2', '3', '4']));
@@ -52,7 +60,7 @@ describe('a partition that is handed over', () => {
     expect(await nodes.run(b.h.update(fifo))).toEqual(before);
     const [again] = await nodes.run(b.h.lease('orders#fifo'));
     expect(again?.pid).toBe(before.enqueued[0]?.pid);
-    // The lease is as long as it would have been, though the clocks differ by ten minutes.
+    // The lease keeps its length although the clocks differ by ten minutes.
     await nodes.time.advance(20_000);
     expect(pidsOf(await nodes.run(b.h.lease(QUEUE, { max: 10 })))).toEqual(['3', '4']);
     await nodes.run(b.h.update({ renew: [{ queue: QUEUE, pid: '1', token: first?.token, for: 5_000 }] }));
@@ -65,7 +73,7 @@ describe('a partition that is handed over', () => {
     expect(await nodes.run(b.h.counts(QUEUE))).toMatchObject({ delayed: 0 });
   });
 
-  test('is frozen when the disks are quick: while one of them is busy nobody waits for it', async () => {
+  test('is frozen when the disks are quick: callers do not wait for a busy disk', async () => {
     const nodes = await open();
     const { a, b } = nodes;
     await nodes.run(a.h.enqueue(QUEUE, ['1']));
@@ -81,7 +89,7 @@ describe('a partition that is handed over', () => {
     }
   });
 
-  test('is not frozen any later when it is empty: hardly anybody could wait', async () => {
+  test('is frozen without delay if it is empty, because few callers could wait', async () => {
     const nodes = await open();
     const began = nodes.time.now();
     nodes.faults.request = () => {
@@ -91,14 +99,14 @@ describe('a partition that is handed over', () => {
     expect(nodes.time.now() - began).toBeLessThan(1_500);
   });
 
-  test('moves all the same when a disk is never quick', async () => {
+  test('moves even if a disk is never quick', async () => {
     const nodes = await open();
     nodes.faults.request = () => nodes.b.h.disk.stallWrite(300);
     await handOver(nodes);
     expect(nodes.serving(P)).toEqual(['b']);
   });
 
-  test('is whole when it was changed all the time', async () => {
+  test('is complete even if it changes all the time', async () => {
     const nodes = await open();
     const { a, b } = nodes;
     const pids = Array.from({ length: 3000 }, (_, i) => `${i}`.padStart(6, '0'));
@@ -136,7 +144,7 @@ describe('a partition that is handed over', () => {
     expect(pidsOf(leasable)).toEqual(left);
   });
 
-  test('travels in messages of moderate size, however long its names are and however much one change changes', async () => {
+  test('travels in messages of moderate size, even with long names and large changes', async () => {
     const nodes = await open();
     const { a, b } = nodes;
     for (let i = 0; i < 1000; i++) await nodes.run(a.h.enqueue(`orders#${i}`.padEnd(500, '-'), ['p'.repeat(4000)]));
@@ -145,7 +153,7 @@ describe('a partition that is handed over', () => {
     await nodes.run(a.h.update({ enqueue: pids.map((pid) => ({ queue: QUEUE, pid, retry })) }));
     let longest = 0;
     nodes.faults.request = (_, method, request) => {
-      // One change of more bytes than a message may have.
+      // One change that is larger than a message may be.
       if (method === 'offerPartition') void a.h.lease(QUEUE, { max: 2000, worker: 'w'.repeat(250) });
       if (method === 'sendRows') longest = Math.max(longest, bytesOf(SendRowsRequest, request as SendRowsRequest));
       if (method === 'sendAtoms') longest = Math.max(longest, bytesOf(SendAtomsRequest, request as SendAtomsRequest));
@@ -157,7 +165,7 @@ describe('a partition that is handed over', () => {
     expect(await nodes.run(b.h.counts('orders#7'.padEnd(500, '-')))).toMatchObject({ available: 1 });
   });
 
-  test('is not sent again and again where a message is longer than the target reads', async () => {
+  test('is not sent repeatedly if the target does not accept a message of that length', async () => {
     const nodes = await open();
     await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
     let sent = 0;
@@ -171,7 +179,22 @@ describe('a partition that is handed over', () => {
     expect(nodes.serving(P)).toEqual(['a']);
   });
 
-  test('comes through however slow it may go: the target waits, and what gathers meanwhile counts', async () => {
+  test('stays where it is, served, if the target does not know its data format', async () => {
+    const nodes = await open();
+    const { a, b } = nodes;
+    await nodes.run(a.h.enqueue(QUEUE, ['1']));
+    const handlers = { ...b.handOffs?.handlers } as PeerHandlers;
+    const newer = (offer: OfferPartitionRequest) => handlers.offerPartition({ ...offer, dataFormat: DATA_FORMAT + 1 });
+    b.run = { serve: servePeer(() => ({ ...handlers, offerPartition: newer }), keptLog()) };
+    await expect(handOver(nodes)).rejects.toMatchObject({
+      reason: 'INCOMPATIBLE_RELEASE',
+      message: expect.stringContaining(`data formats up to ${DATA_FORMAT}: upgrade it first`),
+    });
+    expect(nodes.serving(P)).toEqual(['a']);
+    expect(pidsOf(await nodes.run(a.h.lease(QUEUE)))).toEqual(['1']);
+  });
+
+  test('arrives even at a low rate limit: the target waits, and new log entries count towards the limit', async () => {
     const nodes = await open({ bytesPerSecond: 2_000 });
     const { a, b } = nodes;
     const big = (pid: string) => a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(100_000) }] });
@@ -182,21 +205,22 @@ describe('a partition that is handed over', () => {
       if (method === 'sendRows' && ++parts === 2) big('7');
     };
     await handOver(nodes);
-    // 700,000 bytes, and a little more: none is sent for nothing, and none is paid for under the freeze.
+    // 700,000 bytes and a little more: nothing is sent twice, and the throttle does not wait during the freeze.
     const tookMs = nodes.time.now() - from;
     expect(tookMs).toBeGreaterThan(350_000);
     expect(tookMs).toBeLessThan(360_000);
-    expect(a.handOffs?.figures().lastFrozenMs).toBeLessThan(100);
+    expect(a.freezes).toHaveLength(1);
+    expect(a.freezes[0]).toBeLessThan(100);
     expect(pidsOf(await nodes.run(b.h.lease(QUEUE, { max: 9 })))).toEqual(['1', '2', '3', '4', '5', '6', '7']);
   });
 
-  test('comes through though it takes in more than may be sent', async () => {
+  test('arrives even if its log grows faster than the rate limit', async () => {
     const nodes = await open({ bytesPerSecond: 20_000 });
     const { a, b } = nodes;
     const add = (pid: string) => a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(10_000) }] });
     for (let i = 0; i < 60; i++) await nodes.run(add(`${i}`));
     const adding = (async (): Promise<void> => {
-      // 50,000 bytes a second.
+      // 50,000 bytes per second.
       for (let i = 0; nodes.serving(P).includes('a'); i++) {
         await add(`x${i}`).catch((error: unknown) => expect(error).toMatchObject({ reason: 'NOT_HOLDER' }));
         await new Promise<void>((resolve) => a.h.clock.at((a.h.clock.now() + 200) as Instant, resolve));
@@ -208,7 +232,7 @@ describe('a partition that is handed over', () => {
     expect((await nodes.run(b.h.counts(QUEUE))).available).toBeGreaterThan(60);
   });
 
-  test('and back, is as it was', async () => {
+  test('and handed back is unchanged', async () => {
     const nodes = await open();
     await nodes.run(nodes.a.h.enqueue(QUEUE, ['1', '2']));
     await handOver(nodes);
@@ -220,7 +244,7 @@ describe('a partition that is handed over', () => {
     expect(pidsOf(await nodes.run(nodes.a.h.lease(QUEUE, { max: 5 })))).toEqual(['1', '2', '3']);
   });
 
-  test('answers those who wait for its tasks that they must go elsewhere', async () => {
+  test('tells callers that wait for its tasks where it is now', async () => {
     const nodes = await open();
     const waiting = nodes.a.h.lease(QUEUE, { wait: 60_000 });
     waiting.catch(() => {});
@@ -230,7 +254,7 @@ describe('a partition that is handed over', () => {
 });
 
 describe('a hand-off that fails', () => {
-  test('before the switch leaves the partition where it was', async () => {
+  test('before the switch leaves the partition at its holder', async () => {
     const nodes = await open();
     await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
     nodes.faults.request = (_, method) => {
@@ -264,7 +288,43 @@ describe('a hand-off that fails', () => {
     expect(nodes.serving(P)).toEqual(['a']);
   });
 
-  test('is served here again when the target is given up for good', async () => {
+  const forbid = ({ partitions }: TwoNodes['a']): void => {
+    const refused = Promise.reject(new Refusal('OLD_DATA', 'older copy'));
+    refused.catch(() => {});
+    partitions.guard(() => refused);
+  };
+
+  test('because the target may change nothing leaves the partition at its holder', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
+    forbid(nodes.b);
+    await expect(handOver(nodes)).rejects.toMatchObject({ reason: 'OLD_DATA' });
+    expect(nodes.serving(P)).toEqual(['a']);
+  });
+
+  test('because the target may change nothing from now on leaves the partition at its holder', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
+    nodes.faults.request = (_, method) => {
+      if (method === 'takePartition') forbid(nodes.b);
+    };
+    await expect(handOver(nodes)).rejects.toThrow('may have taken');
+    await nodes.run(Promise.resolve(nodes.a.handOffs?.settled()));
+    expect(nodes.serving(P)).toEqual(['a']);
+    expect(pidsOf(await nodes.run(nodes.a.h.lease(QUEUE)))).toEqual(['1']);
+  });
+
+  test('because the holder may change nothing from now on does not reach the target', async () => {
+    const nodes = await open();
+    await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
+    nodes.faults.request = (_, method) => {
+      if (method === 'sendRows') forbid(nodes.a);
+    };
+    await expect(handOver(nodes)).rejects.toThrow('is not served here');
+    expect(nodes.b.partitions.holds(P)).toBe(false);
+  });
+
+  test('is served here again when the target is removed', async () => {
     const nodes = await open();
     await nodes.run(nodes.a.h.enqueue(QUEUE, ['1']));
     nodes.faults.request = (_, method) => {
@@ -277,7 +337,7 @@ describe('a hand-off that fails', () => {
     expect(pidsOf(await nodes.run(nodes.a.h.lease(QUEUE)))).toEqual(['1']);
   });
 
-  test('because the disk is full at the switch is taken back when there is space, though the target is gone', async () => {
+  test('because the disk is full at the switch is taken back when there is space, even if the target is gone', async () => {
     const nodes = await open({ syncMs: 3 });
     const { a, b } = nodes;
     await nodes.run(a.h.enqueue(QUEUE, ['1']));
@@ -297,13 +357,13 @@ describe('a hand-off that fails', () => {
     expect(pidsOf(await nodes.run(a.h.lease(QUEUE, { max: 9 })))).toEqual(['1', '2']);
   });
 
-  test('because the target stops while callers wait is given up after two seconds', async () => {
+  test('because the target stops while callers wait ends after two seconds', async () => {
     const nodes = await open({ syncMs: 5 });
     const { a } = nodes;
     await nodes.run(a.h.enqueue(QUEUE, ['1']));
     let stands = false;
     nodes.faults.stands = (method) => {
-      // More than goes with the last call.
+      // More than the last call carries.
       if (method === 'sendAtoms' && nodes.serving(P).length > 0) {
         for (const pid of ['2', '3']) a.h.update({ enqueue: [{ queue: QUEUE, pid, data: 'x'.repeat(100_000) }] });
       }
@@ -320,7 +380,7 @@ describe('a hand-off that fails', () => {
     expect(nodes.serving(P)).toEqual(['a']);
   });
 
-  test('by parts that come twice does no harm', async () => {
+  test('is not caused by parts that arrive twice', async () => {
     const nodes = await open();
     await nodes.run(nodes.a.h.enqueue(QUEUE, ['1', '2', '3']));
     nodes.faults.copies = (method) => (method === 'sendRows' || method === 'sendAtoms' ? 2 : 1);

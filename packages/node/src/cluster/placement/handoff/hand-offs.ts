@@ -1,9 +1,9 @@
 import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
 import type { Partitions } from '../../../engine/partitions/partitions.ts';
+import { Throttle } from '../../../engine/partitions/transfer/throttle.ts';
 import { Receiver } from './receiver.ts';
 import { type HandedOver, type HandOffProgress, HandOffUnresolvedError, sendPartition, type Target } from './sender.ts';
-import { Throttle } from './throttle.ts';
 import type { CallTarget, TransferHandlers } from './transfer-calls.ts';
 
 export interface HandOffsDeps {
@@ -17,6 +17,8 @@ export interface HandOffsDeps {
   readonly addressOf: (nodeId: string) => string | undefined;
   /** Limit over all transfers from this node together; 0: no limit. */
   readonly bytesPerSecond: number;
+  /** Called after each completed hand-off, with the time that callers waited, in ms. */
+  readonly handedOver?: ((frozenMs: number) => void) | undefined;
 }
 
 /** Figures since the start of the node; `arriving` and `unresolved` are of now. */
@@ -25,9 +27,6 @@ export interface HandOffFigures {
   readonly failed: number;
   readonly rows: number;
   readonly bytes: number;
-  /** How long callers waited in the last hand-off, in ms. */
-  readonly lastFrozenMs: number;
-  readonly longestFrozenMs: number;
   readonly arriving: number;
   readonly unresolved: number;
 }
@@ -46,7 +45,7 @@ export class HandOffs {
   readonly #resolving = new Map<PartitionId, Promise<void>>();
   readonly #stopping = new AbortController();
   readonly #removed = new Set<string>();
-  #figures = { sent: 0, failed: 0, rows: 0, bytes: 0, lastFrozenMs: 0, longestFrozenMs: 0 };
+  #figures = { sent: 0, failed: 0, rows: 0, bytes: 0 };
 
   constructor(deps: HandOffsDeps) {
     this.#deps = deps;
@@ -74,7 +73,7 @@ export class HandOffs {
    * `HandOffUnresolvedError` if the outcome is not known yet: see `settled`.
    */
   async send(id: PartitionId, target: Target, signal?: AbortSignal): Promise<HandedOver> {
-    if (this.#sending.has(id)) throw new Refusal('PARTITION_MOVING', `partition ${id} is on its way already`);
+    if (this.#sending.has(id)) throw new Refusal('PARTITION_MOVING', `partition ${id} is moving already`);
     const progress: HandOffProgress = {
       partition: id,
       to: target.nodeId,
@@ -179,14 +178,13 @@ export class HandOffs {
   }
 
   #count({ frozenMs, rows, bytes }: HandedOver): void {
-    const { sent, longestFrozenMs } = this.#figures;
+    const figures = this.#figures;
     this.#figures = {
-      ...this.#figures,
-      sent: sent + 1,
-      rows: this.#figures.rows + rows,
-      bytes: this.#figures.bytes + bytes,
-      lastFrozenMs: frozenMs,
-      longestFrozenMs: Math.max(longestFrozenMs, frozenMs),
+      ...figures,
+      sent: figures.sent + 1,
+      rows: figures.rows + rows,
+      bytes: figures.bytes + bytes,
     };
+    this.#deps.handedOver?.(frozenMs);
   }
 }

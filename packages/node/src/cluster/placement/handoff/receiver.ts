@@ -1,11 +1,12 @@
-import type {
-  OfferPartitionRequest,
-  OfferPartitionResponse,
-  ResolveOfferRequest,
-  ResolveOfferResponse,
-  SendAtomsRequest,
-  SendRowsRequest,
-  TakePartitionRequest,
+import {
+  DATA_FORMAT,
+  type OfferPartitionRequest,
+  type OfferPartitionResponse,
+  type ResolveOfferRequest,
+  type ResolveOfferResponse,
+  type SendAtomsRequest,
+  type SendRowsRequest,
+  type TakePartitionRequest,
 } from '@taskmaster/proto';
 import { type Instant, type PartitionId, type QueueId, Refusal, type Ticket } from '@taskmaster/server/domain';
 import type { CancelTimer, Clock, Log, Random } from '@taskmaster/server/ports';
@@ -141,6 +142,7 @@ export class Receiver implements TransferHandlers {
 
   async #begin(id: PartitionId, offer: OfferPartitionRequest): Promise<OfferPartitionResponse> {
     const { partitions, random } = this.#deps;
+    assertReadable(offer);
     await this.#endTransfersOf(id);
     const heldEpoch = partitions.holding(id)?.epoch ?? 0;
     if (heldEpoch >= offer.epoch) return { transfer: '', heldEpoch };
@@ -160,7 +162,7 @@ export class Receiver implements TransferHandlers {
     if (this.#closed)
       throw new Refusal('MEMBER_LEFT', `node ${this.#deps.nodeId} is leaving: it takes no more partitions`);
     if (this.#removed.has(offer.holder)) {
-      throw new Refusal('MEMBER_LEFT', `node ${offer.holder} was given up: it holds no partitions`);
+      throw new Refusal('MEMBER_LEFT', `node ${offer.holder} was removed: it holds no partitions`);
     }
     const name = `${this.#deps.nodeId}/${random.next().toString(36).slice(2)}${random.next().toString(36).slice(2)}`;
     const { holder } = offer;
@@ -240,6 +242,14 @@ export class Receiver implements TransferHandlers {
     if (target === this.#deps.nodeId) return;
     throw new Refusal('INVALID_ARGUMENT', `this is node ${this.#deps.nodeId}, not ${target}`);
   }
+}
+
+function assertReadable({ partition, dataFormat }: OfferPartitionRequest): void {
+  if (dataFormat <= DATA_FORMAT) return;
+  throw new Refusal(
+    'INCOMPATIBLE_RELEASE',
+    `partition ${partition} is sent in data format ${dataFormat}, and this node reads data formats up to ${DATA_FORMAT}: upgrade it first`,
+  );
 }
 
 const unknownTransfer = (): Refusal =>

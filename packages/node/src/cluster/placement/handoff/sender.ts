@@ -1,9 +1,9 @@
-import type { TransferredAtom, TransferredRow } from '@taskmaster/proto';
+import { OLDEST_READER_FORMAT, type TransferredAtom, type TransferredRow } from '@taskmaster/proto';
 import { type PartitionId, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, PeerMessageTooLongError, sleep } from '@taskmaster/server/ports';
 import type { Partitions } from '../../../engine/partitions/partitions.ts';
 import type { PartitionExport } from '../../../engine/partitions/transfer/export-partition.ts';
-import type { Throttle } from './throttle.ts';
+import type { Throttle } from '../../../engine/partitions/transfer/throttle.ts';
 import type { CallTarget, TransferCalls, TransferMethod } from './transfer-calls.ts';
 
 /** The node that receives a partition. */
@@ -139,6 +139,7 @@ class Sender {
       nowMs: offer.now,
       ticket: offer.ticket,
       nextQueueId: offer.nextQueueId,
+      dataFormat: OLDEST_READER_FORMAT,
     });
     if (transfer === '') {
       throw new Refusal('INVALID_ARGUMENT', `the target holds partition ${partition} already, at epoch ${heldEpoch}`);
@@ -223,7 +224,7 @@ class Sender {
     const { nodeId, address } = this.#target;
     this.#signal.throwIfAborted();
     // Checked in the same turn as the freeze: an earlier removal is seen here, a later one finds the partition frozen.
-    if (this.#deps.isRemoved(nodeId)) throw new Refusal('MEMBER_LEFT', `node ${nodeId} was given up`);
+    if (this.#deps.isRemoved(nodeId)) throw new Refusal('MEMBER_LEFT', `node ${nodeId} was removed`);
     const frozenAt = clock.now();
     partitions.freeze(partition);
     this.#progress.phase = 'frozen';

@@ -22,6 +22,8 @@ export async function clearPartition(store: Store, id: PartitionId, check = (): 
     check();
     await store.deleteRange(family, partitionRange(id));
   }
+  // Without atomic batches a sync that fails may keep the deletion of the mark and lose the range deletions before it.
+  if (!store.atomicBatches) await store.write(new WriteBatch(), { sync: true });
   check();
   const done = new WriteBatch();
   done.delete(Family.meta, metaKeys.partition(id));

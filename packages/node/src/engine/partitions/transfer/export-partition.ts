@@ -26,7 +26,12 @@ export interface ExportOffer {
 
 /** The export cannot continue: the partition has changed its state, or a write has failed. Retry with a new export. */
 export class ExportBrokenError extends Error {
-  override readonly name = 'ExportBrokenError';
+  override readonly name: string = 'ExportBrokenError';
+}
+
+/** The partition changes faster than the export is read. */
+export class ExportTooSlowError extends ExportBrokenError {
+  override readonly name = 'ExportTooSlowError';
 }
 
 /**
@@ -47,11 +52,11 @@ export class PartitionExport implements Disposable {
   /** True after all ledgers were taken. */
   #ledgersTaken = false;
 
-  /** Starts in this turn: the tail has every later atom. */
-  constructor(memory: EngineState, partition: PartitionId) {
+  /** Starts in this turn: the tail has every later atom. `maxBacklogBytes`: see `LogTail`. */
+  constructor(memory: EngineState, partition: PartitionId, maxBacklogBytes?: number) {
     this.partition = partition;
     this.#memory = memory;
-    this.#tail = memory.followLog(partition);
+    this.#tail = memory.followLog(partition, maxBacklogBytes);
     const { lastTicket, nextQueueId } = memory.ticketsOf(partition);
     this.offer = { now: memory.clock.now(), ticket: lastTicket, nextQueueId };
     this.#queues = [...memory.queuesOf(partition)];
@@ -93,16 +98,16 @@ export class PartitionExport implements Disposable {
     return this.#ledgersTaken ? this.#tail.backlogBytes : 0;
   }
 
-  /** Takes the next atoms of the tail. Empty if none wait. */
-  takeAtoms(maxBytes = PART_BYTES): TransferredAtom[] {
+  /** Takes the next atoms of the tail, none behind `upTo`. Empty if none wait. */
+  takeAtoms(maxBytes = PART_BYTES, upTo?: Ticket): TransferredAtom[] {
     this.assertWhole();
-    return this.#tail.take(maxBytes);
+    return this.#tail.take(maxBytes, upTo);
   }
 
   /** Throws if the export cannot be completed any more. */
   assertWhole(): void {
     if (this.#memory.failed) throw new ExportBrokenError('a write of the holder failed');
-    if (this.#tail.overflown) throw new ExportBrokenError('the partition changes faster than it is sent');
+    if (this.#tail.overflown) throw new ExportTooSlowError('the partition changes faster than it is sent');
   }
 
   [Symbol.dispose](): void {

@@ -35,7 +35,10 @@ export interface ImportOptions {
   readonly shiftMs: number;
   readonly ticket: Ticket;
   readonly nextQueueId: QueueId;
+  /** Length of a retry window of this node, in ms. */
   readonly requestWindowMs: number;
+  /** Length of a retry window of the holder, in ms. Default: the same. */
+  readonly sentRequestWindowMs?: number;
   readonly now: () => Instant;
 }
 
@@ -203,9 +206,9 @@ export class PartitionImport {
 
   /** The row does not tell the time within its window. The end of the window is used, so that it is not forgotten too early. */
   #addRequest(batch: WriteBatch, { key, value, window }: TransferredRow): void {
-    const { partition, shiftMs, requestWindowMs, now } = this.#options;
+    const { partition, shiftMs, requestWindowMs, sentRequestWindowMs = requestWindowMs, now } = this.#options;
     const id = latin1Of(key);
-    const latest = shiftInstant(((window + 1) * requestWindowMs - 1) as Instant, shiftMs);
+    const latest = shiftInstant(((window + 1) * sentRequestWindowMs - 1) as Instant, shiftMs);
     const at = Math.min(now(), latest) as Instant;
     batch.put(Family.requests, requestKey(partition, windowOf(at, requestWindowMs), id), value);
     this.#remember({ id, at, outcome: latin1Of(value) });

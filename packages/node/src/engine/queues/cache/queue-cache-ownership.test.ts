@@ -25,7 +25,7 @@ test('a slab is counted as long as one payload in it is kept', () => {
   const cache = new QueueCache(undefined);
   const pids = Array.from({ length: 1000 }, (_, i) => String(i).padStart(4, '0') as Pid);
   for (const pid of pids) {
-    const pooled = Buffer.allocUnsafe(100).fill('x'); // As small messages come.
+    const pooled = Buffer.allocUnsafe(100).fill('x'); // As small messages arrive.
     cache.putReady(pid, { state: stateOf(100), data: pooled });
   }
   const all = cache.bytes;

@@ -25,7 +25,7 @@ const steps = fc.array(
   { maxLength: 60 },
 );
 
-/** The actual tasks of a queue beside the cache that is told of their changes. */
+/** The actual tasks of a queue, and a cache that gets their changes. */
 class Tasks {
   readonly cache = new QueueCache(FIRST);
   readonly #available = new Set<Pid>();

@@ -23,8 +23,8 @@ function prefetchTasks(wanted: number, leasesPerSecond: number, bounds: { min: n
 /** Number of tasks that the next refill of a queue would read. */
 export function prefetchSize(memory: EngineState, queue: Queue, wanted: number): number {
   const rate = queue.rates?.leaseRate(memory.clock.now()) ?? 0;
-  const { refillMinTasks, refillMaxTasks } = memory.config;
-  return prefetchTasks(wanted, rate, { min: refillMinTasks, max: refillMaxTasks });
+  const { minRefillTasks, maxRefillTasks } = memory.config;
+  return prefetchTasks(wanted, rate, { min: minRefillTasks, max: maxRefillTasks });
 }
 
 /**

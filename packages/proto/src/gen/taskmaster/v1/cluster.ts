@@ -18,17 +18,17 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 
-/** Where a member stands. */
+/** The state of a member. */
 export const MemberState = {
   /** MEMBER_STATE_UNSPECIFIED - A proxy: it holds nothing and has no state. */
   MEMBER_STATE_UNSPECIFIED: 0,
-  /** MEMBER_STATE_JOINING - Known, not ready to hold partitions. */
+  /** MEMBER_STATE_JOINING - Known to the cluster, not ready to hold partitions. */
   MEMBER_STATE_JOINING: 1,
-  /** MEMBER_STATE_ACTIVE - Holds its part of the partitions. */
+  /** MEMBER_STATE_ACTIVE - Holds its share of the partitions. */
   MEMBER_STATE_ACTIVE: 2,
-  /** MEMBER_STATE_LEAVING - Hands over what it has. */
+  /** MEMBER_STATE_LEAVING - Hands its partitions over. */
   MEMBER_STATE_LEAVING: 3,
-  /** MEMBER_STATE_LEFT - Gone for good. */
+  /** MEMBER_STATE_LEFT - Has left forever. */
   MEMBER_STATE_LEFT: 4,
   UNRECOGNIZED: -1,
 } as const;
@@ -44,7 +44,7 @@ export namespace MemberState {
   export type UNRECOGNIZED = typeof MemberState.UNRECOGNIZED;
 }
 
-/** What a member is. */
+/** The role of a member. */
 export const MemberRole = {
   /** MEMBER_ROLE_UNSPECIFIED - Never used. */
   MEMBER_ROLE_UNSPECIFIED: 0,
@@ -64,7 +64,7 @@ export namespace MemberRole {
   export type UNRECOGNIZED = typeof MemberRole.UNRECOGNIZED;
 }
 
-/** Where a partition stands. */
+/** The state of a partition. */
 export const PartitionState = {
   /** PARTITION_STATE_UNSPECIFIED - Never used. */
   PARTITION_STATE_UNSPECIFIED: 0,
@@ -72,9 +72,9 @@ export const PartitionState = {
   PARTITION_STATE_SERVING: 1,
   /** PARTITION_STATE_MOVING - Its holder serves it while it is sent to another node. */
   PARTITION_STATE_MOVING: 2,
-  /** PARTITION_STATE_FROZEN - Callers wait for the moment of its hand-over. */
+  /** PARTITION_STATE_FROZEN - Its hand-off is about to end. Callers wait for a moment. */
   PARTITION_STATE_FROZEN: 3,
-  /** PARTITION_STATE_UNRESOLVED - Another node was told to take it, and has not said yet whether it did. */
+  /** PARTITION_STATE_UNRESOLVED - Another node was asked to take it and has not confirmed or refused yet. */
   PARTITION_STATE_UNRESOLVED: 4,
   /** PARTITION_STATE_UNREACHABLE - Its holder does not answer. */
   PARTITION_STATE_UNREACHABLE: 5,
@@ -99,19 +99,19 @@ export interface Member {
   name: string;
   /** Stable id, kept on the member's disk. */
   nodeId: string;
-  /** What it is. */
+  /** Its role. */
   role: MemberRole;
   /** Where it stands. */
   state: MemberState;
-  /** Whether it answers the other members, as gossip knows. A dead member still holds its partitions. */
+  /** Whether it is alive, according to gossip. A dead member still holds its partitions. */
   alive: boolean;
-  /** It did not answer just now, and will be declared dead unless it does. */
+  /** True if it does not answer. It is declared dead unless it answers soon. */
   suspect: boolean;
-  /** Partitions it holds. */
+  /** Number of partitions that it holds. */
   partitionsHeld: number;
-  /** Partitions it should hold. */
+  /** Number of partitions that it should hold. */
   partitionsWanted: number;
-  /** Version of the program; empty for a member that was not heard of since the answering node started. */
+  /** Version of the program. Empty if gossip has not reported the member since the answering node started. */
   version: string;
   /** `host:port` of its gRPC. */
   rpcAddress: string;
@@ -119,7 +119,7 @@ export interface Member {
   gossipAddress: string;
   /** `host:port` of its health, metrics and pages; empty if not known. */
   httpAddress: string;
-  /** Name of the node through which it was given up; empty unless it was. */
+  /** Name of the node through which it was removed. Empty if it was not removed. */
   removedBy: string;
 }
 
@@ -131,7 +131,7 @@ export interface ListMembersRequest {
 export interface ListMembersResponse {
   /** Id of the cluster. */
   clusterId: string;
-  /** How many partitions the cluster has, for ever. */
+  /** Number of partitions of the cluster. It never changes. */
   partitions: number;
   /** Nodes by name, those that left last, then proxies by name. */
   members: Member[];
@@ -149,13 +149,13 @@ export interface Partition {
   epoch: number;
   /** Where it stands. */
   state: PartitionState;
-  /** Queues in it. Of a holder that does not answer: what it last said. */
+  /** Number of queues in it. If its holder does not answer: the last known number. */
   queues: number;
-  /** Tasks in it, as for queues. */
+  /** Number of tasks in it. If its holder does not answer: the last known number. */
   tasks: number;
   /** Name of the node that should hold it. */
   wanted: string;
-  /** Name of the node that it is being sent to; empty unless it is. */
+  /** Name of the node to which it is sent. Empty if it is not moving. */
   movingTo: string;
   /** Rows sent so far. */
   movedRows: number;
@@ -175,27 +175,27 @@ export interface ListPartitionsResponse {
   unreachable: string[];
 }
 
-/** Has a member leave. */
+/** Names the member to drain. */
 export interface DrainMemberRequest {
   /** Its name, or its node id. */
   name: string;
 }
 
-/** The member hands over what it has. */
+/** The member has begun to hand its partitions over. */
 export interface DrainMemberResponse {
-  /** Partitions it still holds. */
+  /** Number of partitions that it still holds. */
   partitionsHeld: number;
 }
 
-/** Gives members up. */
+/** Removes members. */
 export interface RemoveMemberRequest {
   /** Name of a member, or its node id. */
   name: string;
-  /** What only they held is lost. Unless set, the answer says what that would be, and nothing changes. */
+  /** Accepts that partitions held only by these members are lost. Unless set, nothing changes, and the answer lists the loss. */
   acceptLoss: boolean;
   /**
-   * Names or node ids of members that are given up in the same step. None of them is asked what it holds: where two do not answer,
-   * neither can be given up without the other.
+   * Names or node ids of members that are removed in the same step. None of them is asked what it holds: where two do not answer,
+   * neither can be removed without the other.
    */
   also: string[];
   /**
@@ -205,9 +205,9 @@ export interface RemoveMemberRequest {
   waitMs: number;
 }
 
-/** What is lost. */
+/** The loss, and the state of the removal. */
 export interface RemoveMemberResponse {
-  /** Whether the members were given up. */
+  /** True if the members were removed. */
   removed: boolean;
   /** Partitions that begin anew, empty. */
   lost: LostPartition[];
@@ -1132,7 +1132,7 @@ export const LostPartition: MessageFns<LostPartition> = {
  */
 export type ClusterServiceService = typeof ClusterServiceService;
 export const ClusterServiceService = {
-  /** Who belongs to the cluster, and proxies that are there now. */
+  /** Lists the members of the cluster and the proxies that are connected now. */
   listMembers: {
     path: "/taskmaster.v1.ClusterService/ListMembers" as const,
     requestStream: false as const,
@@ -1142,7 +1142,7 @@ export const ClusterServiceService = {
     responseSerialize: (value: ListMembersResponse): Buffer => encodeToBuffer(ListMembersResponse, value),
     responseDeserialize: (value: Buffer): ListMembersResponse => ListMembersResponse.decode(value),
   },
-  /** Who holds what. Nodes that do not answer within two seconds are named. */
+  /** Lists the holders of all partitions. Names the nodes that do not answer within two seconds. */
   listPartitions: {
     path: "/taskmaster.v1.ClusterService/ListPartitions" as const,
     requestStream: false as const,
@@ -1155,8 +1155,8 @@ export const ClusterServiceService = {
     responseDeserialize: (value: Buffer): ListPartitionsResponse => ListPartitionsResponse.decode(value),
   },
   /**
-   * Has a member hand everything over and leave. Answers once that has begun; ListMembers shows how far it is. Harmless
-   * when repeated. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, or HOLDER_UNREACHABLE if it does not answer.
+   * Makes a member hand its partitions over and leave. Answers when that has begun; ListMembers shows the progress. A repetition
+   * has no effect. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, or HOLDER_UNREACHABLE if the member does not answer.
    */
   drainMember: {
     path: "/taskmaster.v1.ClusterService/DrainMember" as const,
@@ -1168,10 +1168,10 @@ export const ClusterServiceService = {
     responseDeserialize: (value: Buffer): DrainMemberResponse => DrainMemberResponse.decode(value),
   },
   /**
-   * Gives up members that will not come back, and whatever only they held: all of them, or none. Refused with
-   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named
-   * does not answer. Whoever asks says that they do not run any more. One that runs, cut off from the others, serves on
-   * until it hears of its removal; what it acknowledged since is lost then.
+   * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
+   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named does not
+   * answer. The caller must know that these members do not run. A member that still runs, cut off from the others, continues to
+   * serve until it learns of its removal. Changes that it acknowledges meanwhile are lost.
    */
   removeMember: {
     path: "/taskmaster.v1.ClusterService/RemoveMember" as const,
@@ -1186,26 +1186,26 @@ export const ClusterServiceService = {
 } as const;
 
 export interface ClusterServiceServer extends UntypedServiceImplementation {
-  /** Who belongs to the cluster, and proxies that are there now. */
+  /** Lists the members of the cluster and the proxies that are connected now. */
   listMembers: handleUnaryCall<ListMembersRequest, ListMembersResponse>;
-  /** Who holds what. Nodes that do not answer within two seconds are named. */
+  /** Lists the holders of all partitions. Names the nodes that do not answer within two seconds. */
   listPartitions: handleUnaryCall<ListPartitionsRequest, ListPartitionsResponse>;
   /**
-   * Has a member hand everything over and leave. Answers once that has begun; ListMembers shows how far it is. Harmless
-   * when repeated. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, or HOLDER_UNREACHABLE if it does not answer.
+   * Makes a member hand its partitions over and leave. Answers when that has begun; ListMembers shows the progress. A repetition
+   * has no effect. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, or HOLDER_UNREACHABLE if the member does not answer.
    */
   drainMember: handleUnaryCall<DrainMemberRequest, DrainMemberResponse>;
   /**
-   * Gives up members that will not come back, and whatever only they held: all of them, or none. Refused with
-   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named
-   * does not answer. Whoever asks says that they do not run any more. One that runs, cut off from the others, serves on
-   * until it hears of its removal; what it acknowledged since is lost then.
+   * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
+   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named does not
+   * answer. The caller must know that these members do not run. A member that still runs, cut off from the others, continues to
+   * serve until it learns of its removal. Changes that it acknowledges meanwhile are lost.
    */
   removeMember: handleUnaryCall<RemoveMemberRequest, RemoveMemberResponse>;
 }
 
 export interface ClusterServiceClient extends Client {
-  /** Who belongs to the cluster, and proxies that are there now. */
+  /** Lists the members of the cluster and the proxies that are connected now. */
   listMembers(
     request: ListMembersRequest,
     callback: (error: ServiceError | null, response: ListMembersResponse) => void,
@@ -1221,7 +1221,7 @@ export interface ClusterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListMembersResponse) => void,
   ): ClientUnaryCall;
-  /** Who holds what. Nodes that do not answer within two seconds are named. */
+  /** Lists the holders of all partitions. Names the nodes that do not answer within two seconds. */
   listPartitions(
     request: ListPartitionsRequest,
     callback: (error: ServiceError | null, response: ListPartitionsResponse) => void,
@@ -1238,8 +1238,8 @@ export interface ClusterServiceClient extends Client {
     callback: (error: ServiceError | null, response: ListPartitionsResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Has a member hand everything over and leave. Answers once that has begun; ListMembers shows how far it is. Harmless
-   * when repeated. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, or HOLDER_UNREACHABLE if it does not answer.
+   * Makes a member hand its partitions over and leave. Answers when that has begun; ListMembers shows the progress. A repetition
+   * has no effect. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, or HOLDER_UNREACHABLE if the member does not answer.
    */
   drainMember(
     request: DrainMemberRequest,
@@ -1257,10 +1257,10 @@ export interface ClusterServiceClient extends Client {
     callback: (error: ServiceError | null, response: DrainMemberResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Gives up members that will not come back, and whatever only they held: all of them, or none. Refused with
-   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named
-   * does not answer. Whoever asks says that they do not run any more. One that runs, cut off from the others, serves on
-   * until it hears of its removal; what it acknowledged since is lost then.
+   * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
+   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named does not
+   * answer. The caller must know that these members do not run. A member that still runs, cut off from the others, continues to
+   * serve until it learns of its removal. Changes that it acknowledges meanwhile are lost.
    */
   removeMember(
     request: RemoveMemberRequest,

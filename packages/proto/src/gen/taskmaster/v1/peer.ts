@@ -65,6 +65,11 @@ export interface OfferPartitionRequest {
   ticket: number;
   /** The next queue id that is free. */
   nextQueueId: number;
+  /**
+   * The oldest data format whose releases can use the rows and atoms; 0: the first format. A target that writes an older format
+   * refuses with INCOMPATIBLE_RELEASE.
+   */
+  dataFormat: number;
 }
 
 /** The transfer has begun. */
@@ -178,7 +183,7 @@ export interface MemberRecord {
   rpcAddress: string;
   /** `host:port` of its gossip. */
   gossipAddress: string;
-  /** Id of the node through which it was given up; empty unless it was. */
+  /** Id of the node through which it was removed; empty unless it was. */
   removedBy: string;
 }
 
@@ -211,12 +216,26 @@ export interface ClusterKnowledge {
   holders: PartitionHolder[];
 }
 
+/** The release of a node or a proxy. Not set: a release before 0.1.0, with protocol 1. */
+export interface MemberRelease {
+  /** Version of the program. */
+  version: string;
+  /** Oldest version of the protocol between members that it speaks. */
+  protocolMin: number;
+  /** Newest version of the protocol between members that it speaks. */
+  protocolMax: number;
+}
+
 /** Asks to become a member. */
 export interface JoinRequest {
   /** The cluster it belongs to already; empty for a node that belongs to none. */
   clusterId: string;
   /** The record of who asks, in state joining. */
-  member: MemberRecord | undefined;
+  member:
+    | MemberRecord
+    | undefined;
+  /** The release of the node that asks. Refused with INCOMPATIBLE_RELEASE, if its protocol is not one of the answering node's. */
+  release: MemberRelease | undefined;
 }
 
 /** The node is a member. */
@@ -235,8 +254,12 @@ export interface ExchangeRequest {
   clusterId: string;
   /** Id of the node that asks; empty for a proxy. */
   from: string;
-  /** What it knows; nothing is taken over from a proxy, nor from a member that was given up. */
-  knowledge: ClusterKnowledge | undefined;
+  /** What it knows; nothing is taken over from a proxy, nor from a member that was removed. */
+  knowledge:
+    | ClusterKnowledge
+    | undefined;
+  /** The release of the node or proxy that asks. Refused as in JoinRequest. */
+  release: MemberRelease | undefined;
 }
 
 /** What the other node knows. */
@@ -255,6 +278,8 @@ export interface ExchangeResponse {
   nowMs: number;
   /** Whether it may change what it holds: it does not wait to hear that it is still a member itself. */
   mayCommit: boolean;
+  /** The release of the node that answers. */
+  release: MemberRelease | undefined;
 }
 
 /** Asks what a node holds. */
@@ -305,20 +330,20 @@ export interface LeaveResponse {
   partitionsHeld: number;
 }
 
-/** Gives members up. */
-export interface GiveUpRequest {
+/** Removes members. */
+export interface RemoveMembersRequest {
   /** The cluster's id; another cluster's is refused. */
   clusterId: string;
   /** Id of a member. */
   nodeId: string;
   /** Whether to do it, or only to say what would be lost. */
   acceptLoss: boolean;
-  /** Ids of members that are given up in the same step. */
+  /** Ids of members that are removed in the same step. */
   also: string[];
 }
 
 function createBaseOfferPartitionRequest(): OfferPartitionRequest {
-  return { partition: 0, epoch: 0, holder: "", target: "", nowMs: 0, ticket: 0, nextQueueId: 0 };
+  return { partition: 0, epoch: 0, holder: "", target: "", nowMs: 0, ticket: 0, nextQueueId: 0, dataFormat: 0 };
 }
 
 export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
@@ -343,6 +368,9 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
     }
     if (message.nextQueueId !== 0) {
       writeInt64(writer.uint32(56), message.nextQueueId);
+    }
+    if (message.dataFormat !== 0) {
+      writer.uint32(64).uint32(message.dataFormat);
     }
     return writer;
   },
@@ -414,6 +442,14 @@ export const OfferPartitionRequest: MessageFns<OfferPartitionRequest> = {
             }
 
             message.nextQueueId = readInt64(reader);
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.dataFormat = reader.uint32();
             continue;
           }
         }
@@ -1370,8 +1406,76 @@ export const ClusterKnowledge: MessageFns<ClusterKnowledge> = {
   },
 };
 
+function createBaseMemberRelease(): MemberRelease {
+  return { version: "", protocolMin: 0, protocolMax: 0 };
+}
+
+export const MemberRelease: MessageFns<MemberRelease> = {
+  encode(message: MemberRelease, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.version !== "") {
+      writer.uint32(10).string(message.version);
+    }
+    if (message.protocolMin !== 0) {
+      writer.uint32(16).uint32(message.protocolMin);
+    }
+    if (message.protocolMax !== 0) {
+      writer.uint32(24).uint32(message.protocolMax);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MemberRelease {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMemberRelease();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.version = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.protocolMin = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.protocolMax = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseJoinRequest(): JoinRequest {
-  return { clusterId: "", member: undefined };
+  return { clusterId: "", member: undefined, release: undefined };
 }
 
 export const JoinRequest: MessageFns<JoinRequest> = {
@@ -1381,6 +1485,9 @@ export const JoinRequest: MessageFns<JoinRequest> = {
     }
     if (message.member !== undefined) {
       MemberRecord.encode(message.member, writer.uint32(18).fork()).join();
+    }
+    if (message.release !== undefined) {
+      MemberRelease.encode(message.release, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1412,6 +1519,14 @@ export const JoinRequest: MessageFns<JoinRequest> = {
             }
 
             message.member = MemberRecord.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.release = MemberRelease.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -1496,7 +1611,7 @@ export const JoinResponse: MessageFns<JoinResponse> = {
 };
 
 function createBaseExchangeRequest(): ExchangeRequest {
-  return { clusterId: "", from: "", knowledge: undefined };
+  return { clusterId: "", from: "", knowledge: undefined, release: undefined };
 }
 
 export const ExchangeRequest: MessageFns<ExchangeRequest> = {
@@ -1509,6 +1624,9 @@ export const ExchangeRequest: MessageFns<ExchangeRequest> = {
     }
     if (message.knowledge !== undefined) {
       ClusterKnowledge.encode(message.knowledge, writer.uint32(26).fork()).join();
+    }
+    if (message.release !== undefined) {
+      MemberRelease.encode(message.release, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -1550,6 +1668,14 @@ export const ExchangeRequest: MessageFns<ExchangeRequest> = {
             message.knowledge = ClusterKnowledge.decode(reader, reader.uint32());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.release = MemberRelease.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1564,7 +1690,15 @@ export const ExchangeRequest: MessageFns<ExchangeRequest> = {
 };
 
 function createBaseExchangeResponse(): ExchangeResponse {
-  return { knowledge: undefined, nodeId: "", clusterId: "", partitions: 0, nowMs: 0, mayCommit: false };
+  return {
+    knowledge: undefined,
+    nodeId: "",
+    clusterId: "",
+    partitions: 0,
+    nowMs: 0,
+    mayCommit: false,
+    release: undefined,
+  };
 }
 
 export const ExchangeResponse: MessageFns<ExchangeResponse> = {
@@ -1586,6 +1720,9 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
     }
     if (message.mayCommit !== false) {
       writer.uint32(48).bool(message.mayCommit);
+    }
+    if (message.release !== undefined) {
+      MemberRelease.encode(message.release, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -1649,6 +1786,14 @@ export const ExchangeResponse: MessageFns<ExchangeResponse> = {
             }
 
             message.mayCommit = reader.bool();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.release = MemberRelease.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -1993,12 +2138,12 @@ export const LeaveResponse: MessageFns<LeaveResponse> = {
   },
 };
 
-function createBaseGiveUpRequest(): GiveUpRequest {
+function createBaseRemoveMembersRequest(): RemoveMembersRequest {
   return { clusterId: "", nodeId: "", acceptLoss: false, also: [] };
 }
 
-export const GiveUpRequest: MessageFns<GiveUpRequest> = {
-  encode(message: GiveUpRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RemoveMembersRequest: MessageFns<RemoveMembersRequest> = {
+  encode(message: RemoveMembersRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.clusterId !== "") {
       writer.uint32(10).string(message.clusterId);
     }
@@ -2014,7 +2159,7 @@ export const GiveUpRequest: MessageFns<GiveUpRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): GiveUpRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): RemoveMembersRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2023,7 +2168,7 @@ export const GiveUpRequest: MessageFns<GiveUpRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGiveUpRequest();
+      const message = createBaseRemoveMembersRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2174,13 +2319,13 @@ export const PeerServiceService = {
     responseSerialize: (value: LeaveResponse): Buffer => encodeToBuffer(LeaveResponse, value),
     responseDeserialize: (value: Buffer): LeaveResponse => LeaveResponse.decode(value),
   },
-  /** Gives other members up; asked of the active member with the lowest id that is not among them. See RemoveMember. */
-  giveUp: {
-    path: "/taskmaster.v1.PeerService/GiveUp" as const,
+  /** Removes other members; asked of the active member with the lowest id that is not among them. See RemoveMember. */
+  removeMembers: {
+    path: "/taskmaster.v1.PeerService/RemoveMembers" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: GiveUpRequest): Buffer => encodeToBuffer(GiveUpRequest, value),
-    requestDeserialize: (value: Buffer): GiveUpRequest => GiveUpRequest.decode(value),
+    requestSerialize: (value: RemoveMembersRequest): Buffer => encodeToBuffer(RemoveMembersRequest, value),
+    requestDeserialize: (value: Buffer): RemoveMembersRequest => RemoveMembersRequest.decode(value),
     responseSerialize: (value: RemoveMemberResponse): Buffer =>
       encodeToBuffer(RemoveMemberResponse, value),
     responseDeserialize: (value: Buffer): RemoveMemberResponse => RemoveMemberResponse.decode(value),
@@ -2206,8 +2351,8 @@ export interface PeerServiceServer extends UntypedServiceImplementation {
   inventory: handleUnaryCall<InventoryRequest, InventoryResponse>;
   /** Has the node hand everything over and leave; see DrainMember. */
   leave: handleUnaryCall<LeaveRequest, LeaveResponse>;
-  /** Gives other members up; asked of the active member with the lowest id that is not among them. See RemoveMember. */
-  giveUp: handleUnaryCall<GiveUpRequest, RemoveMemberResponse>;
+  /** Removes other members; asked of the active member with the lowest id that is not among them. See RemoveMember. */
+  removeMembers: handleUnaryCall<RemoveMembersRequest, RemoveMemberResponse>;
 }
 
 export interface PeerServiceClient extends Client {
@@ -2352,18 +2497,18 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: LeaveResponse) => void,
   ): ClientUnaryCall;
-  /** Gives other members up; asked of the active member with the lowest id that is not among them. See RemoveMember. */
-  giveUp(
-    request: GiveUpRequest,
+  /** Removes other members; asked of the active member with the lowest id that is not among them. See RemoveMember. */
+  removeMembers(
+    request: RemoveMembersRequest,
     callback: (error: ServiceError | null, response: RemoveMemberResponse) => void,
   ): ClientUnaryCall;
-  giveUp(
-    request: GiveUpRequest,
+  removeMembers(
+    request: RemoveMembersRequest,
     metadata: Metadata,
     callback: (error: ServiceError | null, response: RemoveMemberResponse) => void,
   ): ClientUnaryCall;
-  giveUp(
-    request: GiveUpRequest,
+  removeMembers(
+    request: RemoveMembersRequest,
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RemoveMemberResponse) => void,

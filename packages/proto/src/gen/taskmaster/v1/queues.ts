@@ -5,18 +5,18 @@
 import { readInt64, writeInt64 } from "../../../int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
-/** Which queues. Conditions that are not set hold for every queue; all that are set must hold. */
+/** Selects queues. All conditions that are set must hold. */
 export interface QueueFilter {
   /**
-   * RE2 expression, at most 256 bytes, found anywhere in the queue's full name (`group#name`, `name` in the default
-   * group); anchor it with ^ and $. Empty: every name.
+   * RE2 expression, at most 256 bytes. It may match anywhere in the full name of the queue (`group#name`, or `name` in the
+   * default group). Anchor it with ^ and $. Empty: every name.
    */
   nameRegex: string;
-  /** Only queues of this group; the empty string is the default group. */
+  /** Only queues of this group. The empty string is the default group. */
   group?:
     | string
     | undefined;
-  /** Bounds of the number of tasks that can be leased, inclusive. */
+  /** Limits for the number of available tasks, inclusive. */
   minAvailable?:
     | number
     | undefined;
@@ -24,7 +24,7 @@ export interface QueueFilter {
   maxAvailable?:
     | number
     | undefined;
-  /** Bounds of the number of leased tasks, inclusive. */
+  /** Limits for the number of leased tasks, inclusive. */
   minLeased?:
     | number
     | undefined;
@@ -32,7 +32,7 @@ export interface QueueFilter {
   maxLeased?:
     | number
     | undefined;
-  /** Bounds of the number of delayed tasks, inclusive. */
+  /** Limits for the number of delayed tasks, inclusive. */
   minDelayed?:
     | number
     | undefined;
@@ -40,66 +40,66 @@ export interface QueueFilter {
   maxDelayed?: number | undefined;
 }
 
-/** Asks for the queues that hold tasks (the paper, Program 3). */
+/** Lists the queues that hold tasks (the paper, Program 3). */
 export interface ListQueuesRequest {
-  /** Which queues; unset: all. */
+  /** Selects the queues. Unset: all queues. */
   filter:
     | QueueFilter
     | undefined;
-  /** At most so many in one reply, 1 to 10,000; 0: 1,000. */
+  /** Maximum number of queues in the reply, 1 to 10,000. 0: 1,000. */
   limit: number;
-  /** From the reply before this one; empty: from the first queue on. */
+  /** `next_page_token` of the previous page. Empty: the first page. */
   pageToken: string;
 }
 
 /** A page of queues. */
 export interface ListQueuesResponse {
-  /** In order of their groups, then of their names, bytewise. */
+  /** Ordered bytewise by group, then by name. */
   queues: QueueStats[];
-  /** For the next page; empty: this was the last. */
+  /** Page token of the next page. Empty: this is the last page. */
   nextPageToken: string;
-  /** Nodes whose queues may be missing from this page: they did not answer. Always empty where one node holds everything. */
+  /** Nodes that did not answer. Their queues may be missing from this page. Always empty if one node holds all queues. */
   unreachable: UnreachableNode[];
 }
 
 /** A node of the cluster that did not answer. */
 export interface UnreachableNode {
-  /** The node's id. */
+  /** Id of the node. */
   nodeId: string;
-  /** The node's name; empty: not known. */
+  /** Name of the node. Empty: unknown. */
   name: string;
-  /** Its address, `host:port`; empty: not known. */
+  /** Address of the node, `host:port`. Empty: unknown. */
   address: string;
-  /** For people; may change. */
+  /** Text for people. It may change. */
   problem: string;
 }
 
 /** Asks for statistics. */
 export interface GetQueueStatsRequest {
-  /** Exactly these queues, in this order, at most 10,000; a queue without tasks has zeros. Empty: as the filter says. */
+  /** The queues, at most 10,000. The reply has the same order, with zeros for a queue without tasks. Empty: use the filter. */
   queues: string[];
-  /** Which queues when none are named; unset: all. Refused beside `queues`. */
+  /** Selects the queues if none are named. Unset: all queues. Refused together with `queues`. */
   filter: QueueFilter | undefined;
 }
 
 /** Statistics of some queues. */
 export interface GetQueueStatsResponse {
-  /** One for each queue; at most 10,000 where a filter chose them (ListQueues pages through more). */
+  /** One for each queue. With a filter at most 10,000; ListQueues returns more in pages. */
   queues: QueueStats[];
-  /** Sums over all queues that the request chose, those beyond 10,000 too. */
+  /** Sums over all selected queues, including those beyond 10,000. */
   totals:
     | QueueTotals
     | undefined;
   /**
-   * Nodes whose queues are missing from a filtered reply and from its sums: they did not answer. A request that names
-   * queues is refused when one of their nodes does not answer.
+   * Nodes that did not answer. Their queues are missing from a filtered reply and from its sums. A request that names queues is
+   * refused if one of their nodes does not answer.
    */
   unreachable: UnreachableNode[];
 }
 
 /**
- * One queue's statistics (the paper, 3.5). Counts are exact, also after a crash; rates and means are soft state that
- * starts anew with the node.
+ * The statistics of one queue (the paper, 3.5). Counts are exact, also after a crash. Rates and means begin again when the node
+ * starts.
  */
 export interface QueueStats {
   /** `group#name`. */
@@ -110,7 +110,7 @@ export interface QueueStats {
   leased: number;
   /** Tasks hidden by a delay or a backoff. */
   delayed: number;
-  /** Tasks dequeued since the queue came into being. */
+  /** Tasks dequeued since the queue was created. */
   completed: number;
   /** Tasks enqueued per second, averaged over about a minute. */
   enqueueRate: number;
@@ -118,18 +118,18 @@ export interface QueueStats {
   leaseRate: number;
   /** Tasks dequeued per second, averaged over about a minute. */
   completeRate: number;
-  /** Mean time from lease to dequeue, in ms, averaged over recent tasks; 0: none yet. */
+  /** Mean time from lease to dequeue of recent tasks, in ms. 0: none yet. */
   meanLeaseMs: number;
   /**
-   * Age of the oldest task that is not delayed, in ms, to within a few percent: since it was enqueued, or since its latest
-   * delay or backoff ended. Leased tasks count. 0: no such tasks.
+   * Age of the oldest task that is not delayed, in ms, accurate to a few percent: the time since its enqueue, or since the end of
+   * its latest delay or backoff. Leased tasks count. 0: there is no such task.
    */
   oldestAgeMs: number;
 }
 
 /** Sums over queues. */
 export interface QueueTotals {
-  /** How many queues. */
+  /** Number of queues. */
   queues: number;
   /** Tasks that can be leased now. */
   available: number;
@@ -149,7 +149,7 @@ export interface DeleteQueueRequest {
 
 /** What was deleted. */
 export interface DeleteQueueResponse {
-  /** How many tasks the queue held; 0: there was no such queue. */
+  /** Number of deleted tasks. 0: there was no such queue. */
   deletedTasks: number;
 }
 
@@ -161,7 +161,7 @@ export interface ResetLeasesRequest {
 
 /** What was reset. */
 export interface ResetLeasesResponse {
-  /** How many leased tasks became available. */
+  /** Number of leased tasks that became available. */
   resetTasks: number;
 }
 

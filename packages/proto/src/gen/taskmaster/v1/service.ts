@@ -46,17 +46,17 @@ import {
 /**
  * A durable, priority-ordered task queue (the paper, 4). Nodes and proxies serve the same interface.
  *
- * Every refusal is a gRPC status whose details hold a `google.rpc.ErrorInfo` (domain `taskmaster`) with a stable
- * reason; docs/reference/errors.md lists each reason with the caller's next step. UNAVAILABLE and RESOURCE_EXHAUSTED also carry
- * a `google.rpc.RetryInfo`. A refused request has changed nothing; OUTCOME_UNKNOWN, STORE_FAILED, DEADLINE_EXCEEDED,
- * CANCELLED and INTERNAL leave that open, unless the metadata say `nothing_changed`: `true`, and so does a status without
- * ErrorInfo.
+ * Every refusal is a gRPC status whose details contain a `google.rpc.ErrorInfo` (domain `taskmaster`) with a stable reason.
+ * docs/reference/errors.md lists each reason with the next step of the caller. UNAVAILABLE and RESOURCE_EXHAUSTED also have a
+ * `google.rpc.RetryInfo`. A refused request has changed nothing, with these exceptions: after OUTCOME_UNKNOWN, STORE_FAILED,
+ * DEADLINE_EXCEEDED, CANCELLED, INTERNAL and a status without ErrorInfo the request may have been applied, unless the metadata
+ * have `nothing_changed`: `true`.
  */
 export type TaskMasterServiceService = typeof TaskMasterServiceService;
 export const TaskMasterServiceService = {
   /**
-   * Applies any number of enqueues, dequeues, renewals and releases over queues of one group: all or nothing.
-   * Success means the change is on disk. A refusal carries an `UpdateRefused` detail that names the items at fault.
+   * Applies any number of enqueues, dequeues, renewals and releases in queues of one group: all or nothing.
+   * Success means that the change is on disk. A refusal has an `UpdateRefused` detail that names the items at fault.
    */
   updateTasks: {
     path: "/taskmaster.v1.TaskMasterService/UpdateTasks" as const,
@@ -67,7 +67,7 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: UpdateTasksResponse): Buffer => encodeToBuffer(UpdateTasksResponse, value),
     responseDeserialize: (value: Buffer): UpdateTasksResponse => UpdateTasksResponse.decode(value),
   },
-  /** Leases the first tasks of one or several queues, exclusively and for a bounded time. May wait for tasks. */
+  /** Leases the first tasks of one or several queues, exclusively and for a limited time. May wait for tasks. */
   leaseTasks: {
     path: "/taskmaster.v1.TaskMasterService/LeaseTasks" as const,
     requestStream: false as const,
@@ -77,7 +77,7 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: LeaseTasksResponse): Buffer => encodeToBuffer(LeaseTasksResponse, value),
     responseDeserialize: (value: Buffer): LeaseTasksResponse => LeaseTasksResponse.decode(value),
   },
-  /** Several independent updates in one call; each has its own result, in the order of the requests. */
+  /** Applies several independent updates in one call. Each has its own result, in the order of the requests. */
   batchUpdateTasks: {
     path: "/taskmaster.v1.TaskMasterService/BatchUpdateTasks" as const,
     requestStream: false as const,
@@ -89,7 +89,7 @@ export const TaskMasterServiceService = {
       encodeToBuffer(BatchUpdateTasksResponse, value),
     responseDeserialize: (value: Buffer): BatchUpdateTasksResponse => BatchUpdateTasksResponse.decode(value),
   },
-  /** Several independent leases in one call; each has its own result, in the order of the requests. */
+  /** Serves several independent leases in one call. Each has its own result, in the order of the requests. */
   batchLeaseTasks: {
     path: "/taskmaster.v1.TaskMasterService/BatchLeaseTasks" as const,
     requestStream: false as const,
@@ -101,7 +101,7 @@ export const TaskMasterServiceService = {
       encodeToBuffer(BatchLeaseTasksResponse, value),
     responseDeserialize: (value: Buffer): BatchLeaseTasksResponse => BatchLeaseTasksResponse.decode(value),
   },
-  /** Updates and leases over one long-lived stream, answered in any order. The fast path. */
+  /** Serves updates and leases over one long-lived stream, in any order. This is the fastest way. */
   stream: {
     path: "/taskmaster.v1.TaskMasterService/Stream" as const,
     requestStream: true as const,
@@ -121,7 +121,7 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: ListQueuesResponse): Buffer => encodeToBuffer(ListQueuesResponse, value),
     responseDeserialize: (value: Buffer): ListQueuesResponse => ListQueuesResponse.decode(value),
   },
-  /** Statistics of any subset of queues. */
+  /** Returns statistics of any subset of queues. */
   getQueueStats: {
     path: "/taskmaster.v1.TaskMasterService/GetQueueStats" as const,
     requestStream: false as const,
@@ -142,7 +142,7 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: PeekTasksResponse): Buffer => encodeToBuffer(PeekTasksResponse, value),
     responseDeserialize: (value: Buffer): PeekTasksResponse => PeekTasksResponse.decode(value),
   },
-  /** Shows the state of tasks given by their PIDs. */
+  /** Shows the state of tasks, named by their PIDs. */
   getTasks: {
     path: "/taskmaster.v1.TaskMasterService/GetTasks" as const,
     requestStream: false as const,
@@ -162,7 +162,7 @@ export const TaskMasterServiceService = {
     responseSerialize: (value: DeleteQueueResponse): Buffer => encodeToBuffer(DeleteQueueResponse, value),
     responseDeserialize: (value: Buffer): DeleteQueueResponse => DeleteQueueResponse.decode(value),
   },
-  /** Makes every leased task of a queue available now. Its holders' lease tokens are no longer current. */
+  /** Makes every leased task of a queue available. The lease tokens of its workers are no longer current. */
   resetLeases: {
     path: "/taskmaster.v1.TaskMasterService/ResetLeases" as const,
     requestStream: false as const,
@@ -176,36 +176,36 @@ export const TaskMasterServiceService = {
 
 export interface TaskMasterServiceServer extends UntypedServiceImplementation {
   /**
-   * Applies any number of enqueues, dequeues, renewals and releases over queues of one group: all or nothing.
-   * Success means the change is on disk. A refusal carries an `UpdateRefused` detail that names the items at fault.
+   * Applies any number of enqueues, dequeues, renewals and releases in queues of one group: all or nothing.
+   * Success means that the change is on disk. A refusal has an `UpdateRefused` detail that names the items at fault.
    */
   updateTasks: handleUnaryCall<UpdateTasksRequest, UpdateTasksResponse>;
-  /** Leases the first tasks of one or several queues, exclusively and for a bounded time. May wait for tasks. */
+  /** Leases the first tasks of one or several queues, exclusively and for a limited time. May wait for tasks. */
   leaseTasks: handleUnaryCall<LeaseTasksRequest, LeaseTasksResponse>;
-  /** Several independent updates in one call; each has its own result, in the order of the requests. */
+  /** Applies several independent updates in one call. Each has its own result, in the order of the requests. */
   batchUpdateTasks: handleUnaryCall<BatchUpdateTasksRequest, BatchUpdateTasksResponse>;
-  /** Several independent leases in one call; each has its own result, in the order of the requests. */
+  /** Serves several independent leases in one call. Each has its own result, in the order of the requests. */
   batchLeaseTasks: handleUnaryCall<BatchLeaseTasksRequest, BatchLeaseTasksResponse>;
-  /** Updates and leases over one long-lived stream, answered in any order. The fast path. */
+  /** Serves updates and leases over one long-lived stream, in any order. This is the fastest way. */
   stream: handleBidiStreamingCall<StreamRequest, StreamResponse>;
   /** Lists the queues that hold tasks, in order of their names. */
   listQueues: handleUnaryCall<ListQueuesRequest, ListQueuesResponse>;
-  /** Statistics of any subset of queues. */
+  /** Returns statistics of any subset of queues. */
   getQueueStats: handleUnaryCall<GetQueueStatsRequest, GetQueueStatsResponse>;
   /** Shows tasks without leasing them: the head of a queue, or a sample of its leased or delayed tasks. */
   peekTasks: handleUnaryCall<PeekTasksRequest, PeekTasksResponse>;
-  /** Shows the state of tasks given by their PIDs. */
+  /** Shows the state of tasks, named by their PIDs. */
   getTasks: handleUnaryCall<GetTasksRequest, GetTasksResponse>;
   /** Deletes a queue with all its tasks, leased ones too, in constant time (the paper, 5.2). */
   deleteQueue: handleUnaryCall<DeleteQueueRequest, DeleteQueueResponse>;
-  /** Makes every leased task of a queue available now. Its holders' lease tokens are no longer current. */
+  /** Makes every leased task of a queue available. The lease tokens of its workers are no longer current. */
   resetLeases: handleUnaryCall<ResetLeasesRequest, ResetLeasesResponse>;
 }
 
 export interface TaskMasterServiceClient extends Client {
   /**
-   * Applies any number of enqueues, dequeues, renewals and releases over queues of one group: all or nothing.
-   * Success means the change is on disk. A refusal carries an `UpdateRefused` detail that names the items at fault.
+   * Applies any number of enqueues, dequeues, renewals and releases in queues of one group: all or nothing.
+   * Success means that the change is on disk. A refusal has an `UpdateRefused` detail that names the items at fault.
    */
   updateTasks(
     request: UpdateTasksRequest,
@@ -222,7 +222,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: UpdateTasksResponse) => void,
   ): ClientUnaryCall;
-  /** Leases the first tasks of one or several queues, exclusively and for a bounded time. May wait for tasks. */
+  /** Leases the first tasks of one or several queues, exclusively and for a limited time. May wait for tasks. */
   leaseTasks(
     request: LeaseTasksRequest,
     callback: (error: ServiceError | null, response: LeaseTasksResponse) => void,
@@ -238,7 +238,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: LeaseTasksResponse) => void,
   ): ClientUnaryCall;
-  /** Several independent updates in one call; each has its own result, in the order of the requests. */
+  /** Applies several independent updates in one call. Each has its own result, in the order of the requests. */
   batchUpdateTasks(
     request: BatchUpdateTasksRequest,
     callback: (error: ServiceError | null, response: BatchUpdateTasksResponse) => void,
@@ -254,7 +254,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: BatchUpdateTasksResponse) => void,
   ): ClientUnaryCall;
-  /** Several independent leases in one call; each has its own result, in the order of the requests. */
+  /** Serves several independent leases in one call. Each has its own result, in the order of the requests. */
   batchLeaseTasks(
     request: BatchLeaseTasksRequest,
     callback: (error: ServiceError | null, response: BatchLeaseTasksResponse) => void,
@@ -270,7 +270,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: BatchLeaseTasksResponse) => void,
   ): ClientUnaryCall;
-  /** Updates and leases over one long-lived stream, answered in any order. The fast path. */
+  /** Serves updates and leases over one long-lived stream, in any order. This is the fastest way. */
   stream(): ClientDuplexStream<StreamRequest, StreamResponse>;
   stream(options: Partial<CallOptions>): ClientDuplexStream<StreamRequest, StreamResponse>;
   stream(metadata: Metadata, options?: Partial<CallOptions>): ClientDuplexStream<StreamRequest, StreamResponse>;
@@ -290,7 +290,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListQueuesResponse) => void,
   ): ClientUnaryCall;
-  /** Statistics of any subset of queues. */
+  /** Returns statistics of any subset of queues. */
   getQueueStats(
     request: GetQueueStatsRequest,
     callback: (error: ServiceError | null, response: GetQueueStatsResponse) => void,
@@ -322,7 +322,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: PeekTasksResponse) => void,
   ): ClientUnaryCall;
-  /** Shows the state of tasks given by their PIDs. */
+  /** Shows the state of tasks, named by their PIDs. */
   getTasks(
     request: GetTasksRequest,
     callback: (error: ServiceError | null, response: GetTasksResponse) => void,
@@ -354,7 +354,7 @@ export interface TaskMasterServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteQueueResponse) => void,
   ): ClientUnaryCall;
-  /** Makes every leased task of a queue available now. Its holders' lease tokens are no longer current. */
+  /** Makes every leased task of a queue available. The lease tokens of its workers are no longer current. */
   resetLeases(
     request: ResetLeasesRequest,
     callback: (error: ServiceError | null, response: ResetLeasesResponse) => void,

@@ -7,49 +7,49 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from "./tasks.ts";
 
 /**
- * Calls, as many as have gathered. The node stops reading a stream that has too many calls in flight or whose answers
- * are not read, until that changes; HTTP/2 flow control tells the client. Leases that wait may be three quarters of the
- * calls in flight; more are refused with TOO_MANY_WAITERS, so that other calls are still read.
+ * One or more calls. The node stops reading a stream while it has too many calls in flight or too many unread answers. HTTP/2
+ * flow control tells the client. Waiting leases may be three quarters of the calls in flight. More are refused with
+ * TOO_MANY_WAITERS, so that other calls are still read.
  */
 export interface StreamRequest {
   /**
-   * In no particular order; up to 10,000, with up to 100,000 items of updates and queues of leases in all of them. More
-   * end the stream with TOO_MANY_ITEMS, and none of the calls is made.
+   * Up to 10,000 calls, which are served in any order. Together they have up to 100,000 items of updates and queues of leases.
+   * More of either ends the stream with TOO_MANY_ITEMS, and no call of the message is made.
    */
   calls: StreamCall[];
 }
 
 /** One call. */
 export interface StreamCall {
-  /** Chosen by the client, up to 2^53 - 1; unique among its unanswered calls on this stream. */
+  /** Chosen by the client, up to 2^53 - 1. Unique among its unanswered calls on this stream. */
   id: number;
   /** The operation. */
   call:
     | //
-    /** As UpdateTasks. */
+    /** See UpdateTasks. */
     { $case: "update"; value: UpdateTasksRequest }
     | //
-    /** As LeaseTasks. */
+    /** See LeaseTasks. */
     { $case: "lease"; value: LeaseTasksRequest }
     | //
-    /** Gives up a lease call that still waits; it is answered CANCELLED. Of other calls nothing is changed. */
+    /** Cancels a waiting lease, which is answered with CANCELLED. Has no effect on other calls. */
     { $case: "cancel"; value: CancelCall }
     | undefined;
 }
 
-/** Gives up the call with the enclosing id. Has no answer of its own. */
+/** Cancels the call with the enclosing id. Has no answer. */
 export interface CancelCall {
 }
 
-/** Answers, as many as have gathered. */
+/** One or more answers. */
 export interface StreamResponse {
-  /** In any order. */
+  /** The answers, in any order. */
   results: StreamResult[];
 }
 
 /** The answer to one call. */
 export interface StreamResult {
-  /** The call's id. */
+  /** The id of the call. */
   id: number;
   /** The outcome. */
   result:

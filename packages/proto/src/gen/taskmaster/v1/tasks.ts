@@ -6,20 +6,20 @@ import { NO_BYTES } from "../../../no-bytes.ts";
 import { readInt64, writeInt64 } from "../../../int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
-/** What happens when a task with the same PID is in the queue already. */
+/** What an enqueue does if the queue already has a task with the same PID. */
 export const EnqueueMode = {
   /** ENQUEUE_MODE_UNSPECIFIED - The same as COLLAPSE. */
   ENQUEUE_MODE_UNSPECIFIED: 0,
   /**
-   * ENQUEUE_MODE_COLLAPSE - The new task collapses into the existing one, which stays as it is (the paper, 3.2). If that one is leased its worker may
-   * end it without having seen what this enqueue is about; see `EnqueueOutcome.leased`.
+   * ENQUEUE_MODE_COLLAPSE - The new task collapses into the existing one, which does not change (the paper, 3.2). If the existing task is leased, its
+   * worker may complete it without knowing of this enqueue; see `EnqueueOutcome.leased`.
    */
   ENQUEUE_MODE_COLLAPSE: 1,
   /** ENQUEUE_MODE_FAIL - The whole request is refused with TASK_EXISTS. */
   ENQUEUE_MODE_FAIL: 2,
   /**
-   * ENQUEUE_MODE_REPLACE - The existing task gets the new data; its state, attempts and lease stay as they are. If it is leased its worker has the
-   * old data, and deletes the new with it when it completes the task; see `EnqueueOutcome.leased`.
+   * ENQUEUE_MODE_REPLACE - The existing task gets the new data. Its state, attempts and lease do not change. If it is leased, its worker has the old
+   * data, and completing the task removes the new data too; see `EnqueueOutcome.leased`.
    */
   ENQUEUE_MODE_REPLACE: 3,
   UNRECOGNIZED: -1,
@@ -35,15 +35,15 @@ export namespace EnqueueMode {
   export type UNRECOGNIZED = typeof EnqueueMode.UNRECOGNIZED;
 }
 
-/** What an enqueue did. */
+/** The result of an enqueue. */
 export const EnqueueResult = {
   /** ENQUEUE_RESULT_UNSPECIFIED - Never sent. */
   ENQUEUE_RESULT_UNSPECIFIED: 0,
   /** ENQUEUE_RESULT_CREATED - A new task is in the queue. */
   ENQUEUE_RESULT_CREATED: 1,
-  /** ENQUEUE_RESULT_COLLAPSED - The PID was there already; the existing task stays as it is. */
+  /** ENQUEUE_RESULT_COLLAPSED - The queue already had a task with this PID. It did not change. */
   ENQUEUE_RESULT_COLLAPSED: 2,
-  /** ENQUEUE_RESULT_REPLACED - The PID was there already; it has the new data now. */
+  /** ENQUEUE_RESULT_REPLACED - The queue already had a task with this PID. It has the new data now. */
   ENQUEUE_RESULT_REPLACED: 3,
   UNRECOGNIZED: -1,
 } as const;
@@ -58,7 +58,7 @@ export namespace EnqueueResult {
   export type UNRECOGNIZED = typeof EnqueueResult.UNRECOGNIZED;
 }
 
-/** Which list of an UpdateTasksRequest an item is in. */
+/** A list of UpdateTasksRequest. */
 export const ItemKind = {
   /** ITEM_KIND_UNSPECIFIED - Never sent. */
   ITEM_KIND_UNSPECIFIED: 0,
@@ -90,9 +90,9 @@ export const PeekKind = {
   PEEK_KIND_UNSPECIFIED: 0,
   /** PEEK_KIND_HEAD - Available tasks, in the order in which they would be leased. */
   PEEK_KIND_HEAD: 1,
-  /** PEEK_KIND_LEASED - A sample of the leased tasks, with their holders, those whose leases end first. */
+  /** PEEK_KIND_LEASED - A sample of the leased tasks with their workers: the tasks whose leases end first. */
   PEEK_KIND_LEASED: 2,
-  /** PEEK_KIND_DELAYED - A sample of the delayed tasks, those that become available first. */
+  /** PEEK_KIND_DELAYED - A sample of the delayed tasks: the tasks that become available first. */
   PEEK_KIND_DELAYED: 3,
   UNRECOGNIZED: -1,
 } as const;
@@ -107,7 +107,7 @@ export namespace PeekKind {
   export type UNRECOGNIZED = typeof PeekKind.UNRECOGNIZED;
 }
 
-/** Where a task stands. */
+/** The state of a task. */
 export const TaskState = {
   /** TASK_STATE_UNSPECIFIED - Never sent. */
   TASK_STATE_UNSPECIFIED: 0,
@@ -115,7 +115,7 @@ export const TaskState = {
   TASK_STATE_NOT_FOUND: 1,
   /** TASK_STATE_AVAILABLE - It can be leased. */
   TASK_STATE_AVAILABLE: 2,
-  /** TASK_STATE_LEASED - A worker has it. */
+  /** TASK_STATE_LEASED - A worker has leased it. */
   TASK_STATE_LEASED: 3,
   /** TASK_STATE_DELAYED - Hidden until an instant by a delay or a backoff. */
   TASK_STATE_DELAYED: 4,
@@ -134,11 +134,11 @@ export namespace TaskState {
 }
 
 /**
- * A change of tasks in queues of one group; happens entirely or not at all (the paper, 3.4).
+ * Changes tasks in queues of one group, entirely or not at all (the paper, 3.4).
  *
- * Dequeues, renewals and releases speak of the tasks as they were before the request; enqueues are applied last, in
- * order. So a request that dequeues a PID and enqueues the same PID puts a fresh task in the place of the old one.
- * Naming one task twice among dequeues, renewals and releases is refused (CONFLICTING_ITEMS).
+ * Dequeues, renewals and releases refer to the tasks as they were before the request. Enqueues are applied last, in their
+ * order. So a request that dequeues and enqueues the same PID replaces the task with a new one. A request that names one task
+ * twice among dequeues, renewals and releases is refused (CONFLICTING_ITEMS).
  */
 export interface UpdateTasksRequest {
   /** Tasks to add. */
@@ -147,48 +147,48 @@ export interface UpdateTasksRequest {
   dequeue: Dequeue[];
   /** Leases to extend. */
   renew: Renew[];
-  /** Leases to give back. */
+  /** Leases to end early. */
   release: Release[];
   /**
-   * Chosen by the client, at most 64 bytes; empty: none. A request with an id seen within the last 2 minutes (default)
-   * is not applied again: the first outcome is returned. Random (16 bytes) is best.
+   * Request id, chosen by the client, at most 64 bytes. Empty: none. Use 16 random bytes. If the node has seen the id within the
+   * window (2 minutes by default), it does not apply the request again and returns the first outcome.
    */
   requestId: Uint8Array;
 }
 
-/** Adds a task to a queue. The queue comes into being with its first task. */
+/** Adds a task to a queue. The first task creates the queue. */
 export interface Enqueue {
-  /** `group#name`, or `name` in the default group. Each part is valid UTF-8 of at most 512 bytes; the name is not empty. */
+  /** `group#name`, or `name` in the default group. Each part is valid UTF-8 of at most 512 bytes. The name is not empty. */
   queue: string;
   /**
-   * Priority and identity of the task, 1 to 4096 bytes, ordered bytewise. Empty: the node assigns one that is larger
-   * than any in the queue (FIFO); the outcome tells it.
+   * Priority and identity of the task, 1 to 4096 bytes, ordered bytewise. Empty: the node assigns a PID that is larger than
+   * all PIDs in the queue (FIFO), and the outcome contains it.
    */
   pid: Uint8Array;
   /** Opaque payload, at most 3 MiB. */
   data: Uint8Array;
-  /** What to do when the PID is taken. */
+  /** What to do if the queue already has a task with this PID. */
   mode: EnqueueMode;
-  /** Keeps the task hidden for so long, in ms, 0 to 10 years. */
+  /** How long the task is hidden, in ms, 0 to 10 years. */
   delayMs: number;
-  /** What happens when an attempt fails; unset: the task is available again at once, for ever. */
+  /** What happens when an attempt fails. Unset: the task is available again immediately, without a limit of attempts. */
   retry: RetryPolicy | undefined;
 }
 
-/** What happens to a task whose lease expires or is released. */
+/** The rules for a task whose lease expires or is released. */
 export interface RetryPolicy {
-  /** Leases granted before the task goes to the dead-letter queue; 0: no limit. */
+  /** Number of attempts before the task goes to the dead-letter queue. 0: no limit. */
   maxAttempts: number;
   /**
-   * How long the task stays hidden after its first failed attempt, in ms; doubles with every further one, with full
-   * jitter. 0: no backoff.
+   * How long the task is hidden after its first failed attempt, in ms. The time doubles with each attempt, with full jitter.
+   * 0: no backoff.
    */
   backoffInitialMs: number;
-  /** Upper bound of the backoff, in ms; 0: one hour. */
+  /** Upper limit of the backoff, in ms. 0: one hour. */
   backoffMaxMs: number;
   /**
-   * Where the task goes after its last attempt, in the same group: `group#name`. Empty: the queue's own name followed
-   * by `.dead`. The task keeps its PID and data there; a task of that PID already there is replaced.
+   * The dead-letter queue, `group#name` in the same group. Empty: the name of the queue followed by `.dead`. The task keeps its
+   * PID and data there, and replaces a task with the same PID.
    */
   deadLetterQueue: string;
 }
@@ -200,14 +200,14 @@ export interface Dequeue {
   /** The task's PID. */
   pid: Uint8Array;
   /**
-   * The token of the worker's lease. 0: unconditional. A token that is no longer current refuses the request
-   * (LEASE_LOST); a lease that expired but was given to nobody else since is accepted (the paper, 5.6), unless it was the
-   * task's last attempt.
+   * Lease token of the worker. 0: remove the task whatever its lease. A token that is not current is refused (LEASE_LOST). The
+   * token of an expired lease is accepted if no other worker has leased the task since (the paper, 5.6), unless it was the last
+   * attempt of the task.
    */
   leaseToken: number;
 }
 
-/** Extends a lease, counted from now. */
+/** Extends a lease from now on. An expired lease is refused (LEASE_EXPIRED). */
 export interface Renew {
   /** The task's queue, `group#name`. */
   queue: string;
@@ -215,11 +215,11 @@ export interface Renew {
   pid: Uint8Array;
   /** The token of the worker's lease; 0: whichever lease is current. */
   leaseToken: number;
-  /** How long the lease lasts from now, in ms, 1 ms to 1 year; 0: 30 s. Expired leases are refused (LEASE_EXPIRED). */
+  /** Lease duration from now, in ms, 1 ms to 1 year. 0: 30 s. */
   leaseDurationMs: number;
 }
 
-/** Gives a leased task back before its lease ends. Expired leases are refused (LEASE_EXPIRED). */
+/** Ends a lease early and returns the task to its queue. An expired lease is refused (LEASE_EXPIRED). */
 export interface Release {
   /** The task's queue, `group#name`. */
   queue: string;
@@ -227,15 +227,15 @@ export interface Release {
   pid: Uint8Array;
   /** The token of the worker's lease; 0: whichever lease is current. */
   leaseToken: number;
-  /** Keeps the task hidden for so long, in ms. Unset: as the task's retry policy says, at once without one. */
+  /** How long the task is hidden, in ms. Unset: the backoff of its retry policy; without a policy it is available immediately. */
   delayMs?:
     | number
     | undefined;
-  /** The attempt does not count: the task was not worked on. */
+  /** True: the attempt does not count, because the worker did not work on the task. */
   refundAttempt: boolean;
 }
 
-/** The outcome of an applied update. Lists are in the order of the request; dequeues have no outcome of their own. */
+/** The outcome of an applied update. The lists have the order of the request. Dequeues have no outcome. */
 export interface UpdateTasksResponse {
   /** One for each enqueue. */
   enqueued: EnqueueOutcome[];
@@ -252,9 +252,9 @@ export interface EnqueueOutcome {
   /** What happened. */
   result: EnqueueResult;
   /**
-   * Of COLLAPSED and REPLACED: the existing task is leased. Its worker does not know of this enqueue, and when it completes
-   * the task that is gone too. False: the task waits for its next lease, unless a worker whose lease has ended completes it
-   * late.
+   * For COLLAPSED and REPLACED: true if the existing task is leased. Its worker does not know of this enqueue, and the enqueue is
+   * lost when it completes the task. False: the task waits for its next lease. A worker whose lease has ended may still
+   * complete it.
    */
   leased: boolean;
 }
@@ -267,33 +267,33 @@ export interface RenewOutcome {
 
 /** The outcome of one release. */
 export interface ReleaseOutcome {
-  /** When the task becomes available, in ms since 1970 by the node's clock; 0: it is available, or was dead-lettered. */
+  /** When the task becomes available, in ms since 1970 by the node's clock. 0: it is available, or in its dead-letter queue. */
   hiddenUntilUnixMs: number;
-  /** The queue the task went to because this was its last attempt; empty: it stays in its own queue. */
+  /** The dead-letter queue to which the task went after its last attempt. Empty: it stays in its queue. */
   deadLetterQueue: string;
 }
 
-/** Asks for tasks. */
+/** Leases tasks. */
 export interface LeaseTasksRequest {
-  /** 1 to 1,000 queues, `group#name` each. Tasks are taken from the first, then from the second, and so on. */
+  /** 1 to 1,000 queues, `group#name` each. Tasks come from the first queue, then from the second, and so on. */
   queues: string[];
-  /** At most so many tasks over all queues, 1 to 10,000. Fewer come when the reply would grow beyond `max_bytes`. */
+  /** Maximum number of tasks from all queues, 1 to 10,000. The reply has fewer if it would exceed `max_bytes`. */
   maxTasks: number;
-  /** How long the leases last, in ms, 1 ms to 1 year; 0: 30 s. */
+  /** Lease duration, in ms, 1 ms to 1 year. 0: 30 s. */
   leaseDurationMs: number;
-  /** Only tasks with a PID up to this one, inclusive. Empty: all. */
+  /** Lease only tasks with a PID up to this one, inclusive. Empty: all tasks. */
   maxPid: Uint8Array;
-  /** How long to wait when no task is there, in ms, 0 to 10 minutes. Waiting callers are served first come first served. */
+  /** How long to wait if no task is available, in ms, 0 to 10 minutes. Waiting requests are served first come, first served. */
   waitMs: number;
-  /** What the worker calls itself, at most 256 bytes; shown beside its address in PeekTasks. */
+  /** Worker label, at most 256 bytes. PeekTasks shows it beside the address of the worker. */
   workerLabel: string;
-  /** Bound of the reply's payload bytes, 0 to 3.5 MiB; 0: 3.5 MiB. The first task comes whatever its size. */
+  /** Maximum payload of the reply, in bytes, 0 to 3.5 MiB. 0: 3.5 MiB. The first task is always included. */
   maxBytes: number;
 }
 
-/** The tasks leased; none when there were none within the waiting time. */
+/** The leased tasks. Empty if no task was available within the waiting time. */
 export interface LeaseTasksResponse {
-  /** In order of the queues in the request, then of their PIDs. */
+  /** In the order of the queues in the request, then of their PIDs. */
   tasks: LeasedTask[];
 }
 
@@ -305,23 +305,23 @@ export interface LeasedTask {
   pid: Uint8Array;
   /** The payload. */
   data: Uint8Array;
-  /** Proves the lease in dequeues, renewals and releases; grows with every lease of the task (a fencing token). */
+  /** Proves the lease in dequeues, renewals and releases. It grows with every lease of the task (a fencing token). */
   leaseToken: number;
   /** When the lease ends, in ms since 1970 by the node's clock. */
   leaseUntilUnixMs: number;
-  /** How many times the task has been leased, this one included. */
+  /** Number of attempts, including this one. */
   attempt: number;
   /** When the task was enqueued, in ms since 1970 by the node's clock. */
   enqueuedUnixMs: number;
-  /** Whether the task has a retry policy: a release without a delay is then up to it. GetTasks shows all of it. */
+  /** Whether the task has a retry policy, which decides the delay of a release without one. GetTasks shows the policy. */
   hasRetryPolicy: boolean;
-  /** How many attempts that policy allows; 0: any number. */
+  /** Maximum number of attempts of the policy. 0: no limit. */
   maxAttempts: number;
 }
 
 /** Several independent updates. */
 export interface BatchUpdateTasksRequest {
-  /** 1 to 1,000 updates, each of any one group. */
+  /** 1 to 1,000 updates. Each may be of another group. */
   requests: UpdateTasksRequest[];
 }
 
@@ -369,19 +369,19 @@ export interface LeaseResult {
     | undefined;
 }
 
-/** A refusal inside a batch or a stream; says what the status of a call of its own would have said. */
+/** A refusal in a batch or a stream. It has the contents of the status of a unary call. */
 export interface Error {
   /** The gRPC status code. */
   code: number;
   /** The stable reason, as in ErrorInfo. */
   reason: string;
-  /** For people; may change. */
+  /** Text for people. It may change. */
   message: string;
   /** Details by name, as in ErrorInfo. */
   metadata: { [key: string]: string };
-  /** How long to wait before a retry, in ms; 0: not said. */
+  /** Delay before a retry, in ms. 0: none. */
   retryDelayMs: number;
-  /** The items that made an update impossible. */
+  /** The items for which an update was refused. */
   items: ItemRefusal[];
 }
 
@@ -390,11 +390,11 @@ export interface Error_MetadataEntry {
   value: string;
 }
 
-/** Why one item made its update impossible. */
+/** An item for which an update was refused. */
 export interface ItemRefusal {
-  /** The list the item is in. */
+  /** The list of the item. */
   kind: ItemKind;
-  /** The item's place in that list, from 0. */
+  /** Index of the item in that list, from 0. */
   index: number;
   /** The item's queue. */
   queue: string;
@@ -404,19 +404,19 @@ export interface ItemRefusal {
   reason: string;
 }
 
-/** Detail of the status of a refused update: every item at fault. */
+/** Detail in the status of a refused update: all items at fault. */
 export interface UpdateRefused {
   /** At least one. */
   items: ItemRefusal[];
 }
 
-/** Asks to see tasks of a queue. */
+/** Shows tasks of a queue. */
 export interface PeekTasksRequest {
   /** `group#name`. */
   queue: string;
   /** Which tasks. */
   kind: PeekKind;
-  /** At most so many, 1 to 1,000. */
+  /** Maximum number of tasks, 1 to 1,000. */
   limit: number;
   /** Send the payloads too. */
   includeData: boolean;
@@ -424,11 +424,11 @@ export interface PeekTasksRequest {
 
 /** Tasks of a queue. */
 export interface PeekTasksResponse {
-  /** None when there are none. */
+  /** The tasks. Empty if there are none. */
   tasks: TaskInfo[];
 }
 
-/** Asks for the state of tasks. */
+/** Shows the state of named tasks. */
 export interface GetTasksRequest {
   /** `group#name`. */
   queue: string;
@@ -444,27 +444,27 @@ export interface GetTasksResponse {
   tasks: TaskInfo[];
 }
 
-/** What is known of a task. */
+/** A task with its state. */
 export interface TaskInfo {
   /** The task's queue, `group#name`. */
   queue: string;
   /** The task's PID. */
   pid: Uint8Array;
-  /** Where it stands. The fields below are unset for NOT_FOUND. */
+  /** Its state. The fields below are unset for NOT_FOUND. */
   state: TaskState;
-  /** The payload, if asked for. */
+  /** The payload, if it was requested. */
   data: Uint8Array;
-  /** How many times it has been leased. */
+  /** Number of attempts. */
   attempts: number;
   /** When it was enqueued, in ms since 1970 by the node's clock. */
   enqueuedUnixMs: number;
   /** When its lease or delay ends, in ms since 1970 by the node's clock; 0: available. */
   hiddenUntilUnixMs: number;
-  /** The token of its latest lease; 0: never leased. */
+  /** The token of its latest lease. 0: never leased. */
   leaseToken: number;
-  /** The address of the worker that has it, `host:port`; empty: not leased. */
+  /** Address of the worker that has leased it, `host:port`. Empty: not leased. */
   workerAddress: string;
-  /** The label of the worker that has it. */
+  /** Label of the worker that has leased it. */
   workerLabel: string;
   /** When the current lease began, in ms since 1970 by the node's clock; 0: not leased. */
   leasedUnixMs: number;

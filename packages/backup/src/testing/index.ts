@@ -1,0 +1,2 @@
+export { BrokenStreamError, FakePartitions } from './fake-partitions.ts';
+export { MemoryStore } from './memory-store.ts';

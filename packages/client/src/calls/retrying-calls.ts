@@ -1,0 +1,137 @@
+import { status } from '@grpc/grpc-js';
+import type { LeasedTask, LeaseTasksRequest, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
+import { sleep, type Timing } from '../transport/timing.ts';
+import type { Transport, TransportCallOptions } from '../transport/transport.ts';
+import { asTaskMasterError } from '../transport/wire-errors.ts';
+import { durationMs } from '../values/duration.ts';
+import { cancelled, type TaskMasterError, withGaveUp, withMaybeApplied } from '../values/errors.ts';
+import { type CallOptions, type ClientSettings, callHook } from '../values/options.ts';
+import { decideRetry, type Repetition } from '../values/retry.ts';
+
+export interface RetryingCallsParts {
+  readonly transport: Transport;
+  readonly settings: ClientSettings;
+  readonly timing: Timing;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+}
+
+/** Errors of calls that were repeated for at least this time say so, in ms. */
+const WORTH_SAYING_MS = 1_000;
+
+/** Makes calls over a transport, with deadlines. Repeats failed calls if that is safe. */
+export class RetryingCalls {
+  readonly #parts: RetryingCallsParts;
+
+  constructor(parts: RetryingCallsParts) {
+    this.#parts = parts;
+  }
+
+  get transport(): Transport {
+    return this.#parts.transport;
+  }
+
+  /** Applies an update. Without a request id it is repeated only if the failed attempt changed nothing. */
+  update(request: UpdateTasksRequest, options: CallOptions): Promise<UpdateTasksResponse> {
+    const repetition = request.requestId.byteLength > 0 ? 'once' : 'unsafe';
+    return this.run('updateTasks', repetition, options, (attempt) =>
+      this.#parts.transport.updateTasks(request, attempt),
+    );
+  }
+
+  /**
+   * Leases tasks. A repetition waits for the rest of the waiting time.
+   *
+   * After an abort of the signal the call settles when no more tasks can be leased to it. It may still resolve with tasks, and the
+   * caller must release them.
+   */
+  async lease(request: LeaseTasksRequest, options: CallOptions): Promise<readonly LeasedTask[]> {
+    const { transport, timing } = this.#parts;
+    const waitEnd = timing.now() + request.waitMs;
+    const { tasks } = await this.run(
+      'leaseTasks',
+      'harmless',
+      options,
+      (attempt) => {
+        const waitMs = Math.max(0, Math.min(request.waitMs, Math.round(waitEnd - timing.now())));
+        return transport.leaseTasks({ ...request, waitMs }, attempt);
+      },
+      request.waitMs,
+    );
+    return tasks;
+  }
+
+  /**
+   * Makes attempts until one succeeds, the retry rules allow no more, or the deadline passes.
+   * @param extraMs waiting time of a lease. It extends the deadline here; the transport adds it to its own deadline.
+   */
+  async run<Reply>(
+    operation: string,
+    repetition: Repetition,
+    options: CallOptions,
+    attemptOnce: (options: TransportCallOptions) => Promise<Reply>,
+    extraMs = 0,
+  ): Promise<Reply> {
+    const { settings, timing } = this.#parts;
+    const { signal } = options;
+    if (signal?.aborted) throw cancelled(signal);
+    const timeoutMs = options.timeout === undefined ? settings.timeoutMs : durationMs(options.timeout, 'timeout');
+    const start = timing.now();
+    let left = timeoutMs;
+    let maybeApplied = false;
+    let before: TaskMasterError | undefined;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await attemptOnce({ signal, timeoutMs: left });
+      } catch (thrown) {
+        const failure = asTaskMasterError(thrown);
+        const elapsedMs = timing.now() - start;
+        // The error of the attempt before says why no attempt succeeded in time.
+        if (before !== undefined && failure.code === status.DEADLINE_EXCEEDED) {
+          const unsure = repetition !== 'read' && (maybeApplied || failure.maybeApplied);
+          throw withGaveUp(before, elapsedMs, { maybeApplied: unsure, cause: failure });
+        }
+        const error: TaskMasterError =
+          repetition === 'read' ? withMaybeApplied(failure, false) : withDoubt(failure, maybeApplied);
+        maybeApplied = error.maybeApplied;
+        before = error;
+        await this.#beforeRepeating(operation, repetition, error, attempt, elapsedMs, timeoutMs + extraMs, signal);
+        left = Math.min(timeoutMs, timeoutMs + extraMs - (timing.now() - start));
+      }
+    }
+  }
+
+  async #beforeRepeating(
+    operation: string,
+    repetition: Repetition,
+    error: TaskMasterError,
+    attempt: number,
+    elapsedMs: number,
+    totalMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { settings, timing, random, transport } = this.#parts;
+    const remainingMs = totalMs - elapsedMs;
+    const elsewhere = transport.canTryElsewhere ?? false;
+    const failed = { error, attempt, repetition, elapsedMs, remainingMs, elsewhere };
+    const decision = decideRetry(failed, settings.retry, random);
+    if (decision.kind === 'give-up') {
+      const isWorthSaying = attempt > 1 && error.retryable && elapsedMs >= WORTH_SAYING_MS;
+      throw isWorthSaying ? withGaveUp(error, elapsedMs) : error;
+    }
+    callHook(settings.onCallRetried, { operation, attempt, error, afterMs: decision.afterMs, elapsedMs });
+    try {
+      await sleep(timing, decision.afterMs, signal);
+    } catch {
+      throw cancelled(signal, error);
+    }
+  }
+}
+
+/**
+ * If the answer to an earlier attempt was lost, the refusal of a later attempt does not say what became of the earlier one: a cut
+ * network may deliver it late, when the queue has other tasks. Only a request that every node refuses cannot be applied.
+ */
+function withDoubt(failure: TaskMasterError, maybeAppliedBefore: boolean): TaskMasterError {
+  return maybeAppliedBefore && failure.code !== status.INVALID_ARGUMENT ? withMaybeApplied(failure, true) : failure;
+}

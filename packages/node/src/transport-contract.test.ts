@@ -1,0 +1,88 @@
+import { GrpcTransport, type TransportWorld, transportContract } from '@taskmaster/client/testing';
+import type { TaskEngine } from '@taskmaster/server/domain';
+import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
+import { SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { createHandlers } from '@taskmaster/server/service';
+import { keptLog, SeededRandom, startServer } from '@taskmaster/server/testing';
+import { openEngine } from './engine/engine.ts';
+import type { Backups } from './engine/partitions/backup/backups.ts';
+import { InProcessTransport } from './in-process-transport.ts';
+import { SimDisk } from './testing/sim-store.ts';
+
+// The client runs the same suite against its fakes, so a fake cannot differ from a real engine in what the suite asks.
+
+interface RealEngine extends AsyncDisposable {
+  readonly engine: TaskEngine;
+  readonly backups: Backups;
+  /** From now on updates are never answered. */
+  stall(): void;
+}
+
+/** A real engine on a simulated disk. Time is real, as the transports' timeouts are. */
+async function openRealEngine(): Promise<RealEngine> {
+  await using opened = new AsyncDisposableStack();
+  const log = keptLog();
+  const store = new SimDisk({ random: new SeededRandom(1) }).open();
+  opened.defer(() => store.close());
+  const engine = await openEngine({ store, clock: new SystemClock(), random: systemRandom, log });
+  opened.defer(() => engine.stop());
+  let isStalled = false;
+  const running = opened.move();
+  return {
+    backups: engine.backups,
+    engine: {
+      updateTasks: (command) => (isStalled ? new Promise(() => {}) : engine.updateTasks(command)),
+      leaseTasks: (command, context) => engine.leaseTasks(command, context),
+      listQueues: (command) => engine.listQueues(command),
+      queueStats: (command) => engine.queueStats(command),
+      peekTasks: (command) => engine.peekTasks(command),
+      getTasks: (command) => engine.getTasks(command),
+      deleteQueue: (queue) => engine.deleteQueue(queue),
+      resetLeases: (queue) => engine.resetLeases(queue),
+      figures: () => engine.figures(),
+      get health() {
+        return engine.health;
+      },
+      stop: () => engine.stop(),
+    },
+    stall: () => {
+      isStalled = true;
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  };
+}
+
+const inProcess = async (): Promise<TransportWorld> => {
+  const real = await openRealEngine();
+  const log = keptLog();
+  const close = async () => await real[Symbol.asyncDispose]();
+  const transport = new InProcessTransport({
+    ...{ handlers: createHandlers(real.engine, log), log, close },
+    backup: (request, signal) => real.backups.backup(request, signal),
+  });
+  return {
+    transport,
+    stall: () => real.stall(),
+    settle: (promise) => promise,
+    [Symbol.asyncDispose]: () => transport.close(),
+  };
+};
+
+const overGrpc = (useStream: boolean) => async (): Promise<TransportWorld> => {
+  await using opened = new AsyncDisposableStack();
+  const real = opened.use(await openRealEngine());
+  const backup = encodedBackup((request, { signal }) => real.backups.backup(request, signal));
+  const { port } = opened.use(await startServer(real.engine, {}, undefined, [], [createBackupService(backup)]));
+  const transport = opened.use(new GrpcTransport({ endpoints: `127.0.0.1:${port}`, useStream }));
+  const running = opened.move();
+  return {
+    transport,
+    stall: () => real.stall(),
+    settle: (promise) => promise,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  };
+};
+
+transportContract('InProcessTransport on an engine', inProcess);
+transportContract('GrpcTransport over a stream to a server on an engine', overGrpc(true));
+transportContract('GrpcTransport with calls of their own to a server on an engine', overGrpc(false));

@@ -1,0 +1,41 @@
+/** A format of the rows that nodes keep on disk and send to each other. */
+export interface DataFormat {
+  /** Number of the format: one more than that of the format before. */
+  readonly format: number;
+  /** First release that writes it. */
+  readonly release: string;
+  /** How it differs from the format before. */
+  readonly changed: string;
+  /** Whether releases of the format before can use this format, too. */
+  readonly downgrade: boolean;
+}
+
+/**
+ * Every format, oldest first. Add one for each change of rows, log entries or files that an earlier release may misread.
+ * docs/upgrading.md has this table.
+ */
+export const dataFormats: readonly [DataFormat, ...DataFormat[]] = [
+  {
+    format: 1,
+    release: 'builds before 0.1.0',
+    changed: 'A directory without the file `format`.',
+    downgrade: false,
+  },
+  {
+    format: 2,
+    release: '0.1.0',
+    changed: 'The file `format` names the format of the directory. The rows are those of format 1.',
+    downgrade: true,
+  },
+];
+
+/** The oldest of the formats whose releases can use data of the last one. */
+export function oldestReaderOf(formats: readonly [DataFormat, ...DataFormat[]]): DataFormat {
+  return formats.findLast(({ downgrade }) => !downgrade) ?? formats[0];
+}
+
+/** The format that this release writes. It reads all earlier ones. */
+export const DATA_FORMAT: number = (dataFormats.at(-1) ?? dataFormats[0]).format;
+
+/** The oldest format whose releases can use what this release writes. Transfers and backups name it. */
+export const OLDEST_READER_FORMAT: number = oldestReaderOf(dataFormats).format;

@@ -1,0 +1,17 @@
+/** Versions of the protocol between members that a release speaks. */
+export interface ProtocolRange {
+  readonly min: number;
+  readonly max: number;
+}
+
+/**
+ * The versions that this release speaks. Raise `max` for a change of peer.proto or of gossip that earlier releases may misread, and
+ * go on speaking the version before: members are upgraded one by one.
+ */
+export const PROTOCOL: ProtocolRange = { min: 1, max: 1 };
+
+/** Whether two members have a version in common. */
+export const rangesMeet = (a: ProtocolRange, b: ProtocolRange): boolean => a.min <= b.max && b.min <= a.max;
+
+/** `BackupHeader.format_version` of this release. It grows when older releases cannot read the rows and atoms of a backup. */
+export const BACKUP_FORMAT_VERSION = 1;

@@ -1,0 +1,30 @@
+import { BackupPartitionRequest } from '@taskmaster/proto';
+import { createBackupService, type StreamingService } from '@taskmaster/server/grpc';
+import { decodeRequest, parsePartition, type StreamingHandler } from '@taskmaster/server/service';
+import type { BackupUpstream } from '../upstream/upstream.ts';
+import type { Router } from './routing/router.ts';
+
+/** A backup service that forwards each call to the holder of the partition. */
+export function createBackupForwarding(router: Router, upstream: BackupUpstream): StreamingService {
+  return createBackupService(forwardBackups(router, upstream));
+}
+
+/** The handler of `createBackupForwarding`. */
+export function forwardBackups(router: Router, upstream: BackupUpstream): StreamingHandler {
+  return async function* (request, caller) {
+    const partition = parsePartition(decodeRequest(BackupPartitionRequest, request), router.partitions);
+    const { address: peer, signal } = caller;
+    const open = (holder: string): AsyncIterable<Uint8Array> =>
+      upstream.backupPartition(holder, request, { signal, peer });
+    const leftMs = caller.deadline - Date.now();
+    const until = Number.isFinite(leftMs) ? router.clock.now() + leftMs : undefined;
+    const waiting = {
+      signal,
+      until,
+      get gone() {
+        return caller.gone;
+      },
+    };
+    yield* router.streamFromHolder(partition, open, waiting);
+  };
+}

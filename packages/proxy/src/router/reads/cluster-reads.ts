@@ -1,0 +1,108 @@
+import {
+  encodeToBuffer,
+  GetQueueStatsRequest,
+  GetQueueStatsResponse,
+  ListQueuesRequest,
+  ListQueuesResponse,
+  limits,
+  parseQueueName,
+  QueueStats,
+  type QueueTotals,
+} from '@taskmaster/proto';
+import { Refusal } from '@taskmaster/server/domain';
+import {
+  decodeRequest,
+  entryBounds,
+  pageTokenAfter,
+  parseList,
+  parseStats,
+  REPLY_BYTES,
+} from '@taskmaster/server/service';
+import type { SendFailure } from '../../upstream/sender.ts';
+import type { RoutedCall, RoutedCaller, Router } from '../routing/router.ts';
+import { askAll } from './fan-out.ts';
+import { addTotals, mergePages, mergeQueues, withinReply } from './merge.ts';
+
+/** Answers ListQueues: one page of the queues of all nodes. */
+export async function listQueues(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
+  const request = decodeRequest(ListQueuesRequest, bytes);
+  const { limit, filter } = parseList(request);
+  if (filter.group !== undefined) return ofGroup(router, 'ListQueues', filter.group, bytes, caller);
+
+  const { replies, unreachable } = await askAll(router, 'ListQueues', bytes, ListQueuesResponse, caller);
+  const pages = replies.map(({ queues, nextPageToken }) => ({ queues, more: nextPageToken !== '' }));
+  const { queues, more } = mergePages(pages, limit);
+  const last = queues.at(-1);
+  const nextPageToken = more && last !== undefined ? pageTokenAfter(parseQueueName(last.queue)) : '';
+  return encodeToBuffer(ListQueuesResponse, { queues: [...queues], nextPageToken, unreachable });
+}
+
+/** Answers GetQueueStats, from the holders of the queues. */
+export async function getQueueStats(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
+  const request = decodeRequest(GetQueueStatsRequest, bytes, entryBounds.stats);
+  const command = parseStats(request);
+  if (command.kind === 'named') return namedStats(router, request.queues, caller);
+  if (command.filter.group !== undefined) return ofGroup(router, 'GetQueueStats', command.filter.group, bytes, caller);
+
+  const { replies, unreachable } = await askAll(router, 'GetQueueStats', bytes, GetQueueStatsResponse, caller);
+  const all = mergeQueues(replies.map(({ queues }) => queues));
+  const queues = [...withinReply(all.slice(0, limits.listQueues))];
+  const totals = addTotals(replies.map((reply) => reply.totals));
+  return encodeToBuffer(GetQueueStatsResponse, { queues, totals, unreachable });
+}
+
+/** Sends a request about one group to the node that holds it. */
+function ofGroup(
+  router: Router,
+  method: 'ListQueues' | 'GetQueueStats',
+  group: string,
+  bytes: Buffer,
+  caller: RoutedCaller,
+): Promise<Uint8Array> {
+  const partition = router.partitionOfQueue(`${group}#`);
+  return router.toHolder(partition, { method, request: () => bytes, repetition: 'harmless' }, caller);
+}
+
+/** Asks each holder for its own queues. The reply has them in the order of the request. */
+async function namedStats(router: Router, names: readonly string[], caller: RoutedCaller): Promise<Uint8Array> {
+  const queues: QueueStats[] = [];
+  const ask = async (places: readonly number[], send: Send): Promise<QueueTotals | undefined> => {
+    const asked = places.map((place) => names[place] ?? '');
+    const request = encodeToBuffer(GetQueueStatsRequest, { queues: asked, filter: undefined });
+    const reply = await send({ method: 'GetQueueStats', request: () => request, repetition: 'harmless' });
+    if (reply === undefined) return undefined;
+    const stats = GetQueueStatsResponse.decode(reply);
+    for (const [at, place] of places.entries()) queues[place] = stats.queues[at] ?? nothingOf(names[place] ?? '');
+    return stats.totals;
+  };
+  const partitionAt = (place: number): number => router.partitionOfQueue(names[place] ?? '');
+  const askHolder = async (address: string | undefined, places: readonly number[]): Promise<QueueTotals> => {
+    const totals = address && (await ask(places, (call) => successOf(router.send(address, call, caller))));
+    if (totals) return totals;
+    // Some partitions have moved, or the node does not answer. Each partition is followed separately.
+    const byPartition = Map.groupBy(places, partitionAt);
+    const parts = [...byPartition].map(([partition, some]) =>
+      ask(some, (call) => router.toHolder(partition, call, caller)),
+    );
+    return addTotals(await Promise.all(parts));
+  };
+  const byHolder = Map.groupBy(names.keys(), (place) => router.routes.holderOf(partitionAt(place))?.address);
+  const parts = await Promise.all([...byHolder].map(([address, places]) => askHolder(address, places)));
+  if (withinReply(queues).length < queues.length) {
+    throw new Refusal('TOO_MANY_ITEMS', `queues: the reply would exceed ${REPLY_BYTES} bytes; name fewer queues`, {
+      metadata: { field: 'queues', limit: String(REPLY_BYTES) },
+    });
+  }
+  return encodeToBuffer(GetQueueStatsResponse, { queues, totals: addTotals(parts), unreachable: [] });
+}
+
+type Send = (call: RoutedCall) => Promise<Uint8Array | undefined>;
+
+async function successOf(outcome: Promise<Uint8Array | SendFailure>): Promise<Uint8Array | undefined> {
+  const settled = await outcome;
+  return settled instanceof Uint8Array ? settled : undefined;
+}
+
+function nothingOf(queue: string): QueueStats {
+  return { ...QueueStats.decode(new Uint8Array(0)), queue };
+}

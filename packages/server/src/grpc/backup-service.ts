@@ -1,0 +1,28 @@
+import { BackupPartitionRequest, BackupPartitionResponse, encodeToBuffer } from '@taskmaster/proto';
+import { Refusal } from '../domain/refusal.ts';
+import { decodeRequest } from '../service/parse/codec.ts';
+import type { StreamingHandler, UnaryCaller } from '../service/raw-service.ts';
+import type { StreamingService } from './server-streams/streaming-service.ts';
+
+/** Sends a partition to a backup; see backup.proto. */
+export type BackupHandler = (
+  request: BackupPartitionRequest,
+  caller: UnaryCaller,
+) => AsyncIterable<BackupPartitionResponse>;
+
+/** The service of a node's own partitions, or of those that a router reaches. Its handler gets and gives bytes. */
+export function createBackupService(backupPartition: StreamingHandler): StreamingService {
+  return {
+    name: 'taskmaster.v1.BackupService',
+    streaming: { BackupPartition: backupPartition },
+    tooSlow: () => new Refusal('BACKUP_TOO_SLOW', 'the backup is not read: it was ended'),
+  };
+}
+
+/** The handler of a node's own partitions. */
+export function encodedBackup(backup: BackupHandler): StreamingHandler {
+  return async function* (bytes, caller) {
+    const parts = backup(decodeRequest(BackupPartitionRequest, bytes), caller);
+    for await (const part of parts) yield encodeToBuffer(BackupPartitionResponse, part);
+  };
+}

@@ -1,0 +1,128 @@
+import type { ServerWritableStream } from '@grpc/grpc-js';
+import type { CallSignal } from '../../domain/call-signal.ts';
+import { Refusal } from '../../domain/refusal.ts';
+import type { Log } from '../../ports/log.ts';
+import type { CallObserver } from '../../service/call-observer.ts';
+import type { Origin, UnaryCaller } from '../../service/raw-service.ts';
+import { originOf } from '../../service/routing-headers.ts';
+import { refusalOf, toCallStatus } from '../../service/wire-errors.ts';
+import type { UnreadReplies } from '../unread-replies.ts';
+
+/** With more unread bytes of one call, no further message is made. Two messages: one is read while the next one is made. */
+const UNREAD_BYTES = 512 * 1024;
+
+export interface StreamedCallDeps {
+  readonly method: string;
+  readonly log: Log;
+  readonly observer: CallObserver;
+  readonly unread: UnreadReplies;
+  /** A client that reads nothing for so long gets the refusal, in ms. */
+  readonly readTimeoutMs: number;
+  /** The refusal for it. */
+  readonly tooSlow: () => Refusal;
+}
+
+/**
+ * A call whose answer is a stream. A message is made when the client has read most of those before, so that a slow client
+ * costs no memory. It is the caller of its handler, too.
+ */
+export class StreamedCall implements UnaryCaller {
+  readonly #call: ServerWritableStream<Buffer, Buffer>;
+  readonly #deps: StreamedCallDeps;
+  readonly #connection: string;
+  readonly #origin: Origin;
+  readonly #began = performance.now();
+  readonly #gone = new AbortController();
+  /** Why the call ends although its client is there. */
+  #ending: Refusal | undefined;
+  #unreadBytes = 0;
+  /** Continues `#roomForMore`. */
+  #wake = (): void => {};
+
+  constructor(call: ServerWritableStream<Buffer, Buffer>, deps: StreamedCallDeps) {
+    this.#call = call;
+    this.#deps = deps;
+    this.#connection = call.getPeer();
+    this.#origin = originOf(call.metadata, this.#connection);
+    // However it ended: after it grpc-js does not say that messages were read.
+    call.once('cancelled', () => {
+      deps.unread.remove(this.#connection, this.#unreadBytes);
+      this.#giveUp();
+    });
+  }
+
+  get address(): string {
+    return this.#origin.address;
+  }
+
+  get routed(): boolean {
+    return this.#origin.routed;
+  }
+
+  get deadline(): number {
+    const deadline = this.#call.getDeadline();
+    return typeof deadline === 'number' ? deadline : deadline.getTime();
+  }
+
+  get gone(): boolean {
+    return this.#gone.signal.aborted;
+  }
+
+  get signal(): CallSignal {
+    return this.#gone.signal;
+  }
+
+  /** Ends the call with this status after the messages that were sent. */
+  stop(reason: Refusal): void {
+    this.#ending ??= reason;
+    this.#giveUp();
+  }
+
+  /** Sends the messages and then the status. Never rejects. */
+  async send(messages: AsyncIterable<Uint8Array>): Promise<void> {
+    const refusal = await this.#sendAll(messages).catch((thrown: unknown) => refusalOf(thrown, this.#deps.log));
+    const reason = this.#ending ?? refusal;
+    const { observer, method } = this.#deps;
+    observer.callEnded(method, reason?.reason, performance.now() - this.#began);
+    if (this.#call.cancelled) return;
+    if (reason === undefined) this.#call.end();
+    else this.#call.emit('error', toCallStatus(reason));
+  }
+
+  /** Resolves with why the call has to end early. */
+  async #sendAll(messages: AsyncIterable<Uint8Array>): Promise<Refusal | undefined> {
+    for await (const message of messages) {
+      if (this.gone) break;
+      this.#write(message);
+      await this.#roomForMore();
+      if (this.gone) break;
+    }
+    return this.gone ? new Refusal('CANCELLED', 'the call was cancelled') : undefined;
+  }
+
+  #write({ buffer, byteOffset, byteLength }: Uint8Array): void {
+    this.#unreadBytes += byteLength;
+    this.#deps.unread.add(this.#connection, byteLength);
+    this.#call.write(Buffer.from(buffer, byteOffset, byteLength), () => {
+      if (this.#call.cancelled) return;
+      this.#unreadBytes -= byteLength;
+      this.#deps.unread.remove(this.#connection, byteLength);
+      this.#wake();
+    });
+  }
+
+  async #roomForMore(): Promise<void> {
+    while (this.#unreadBytes > UNREAD_BYTES && !this.gone) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#wake = resolve;
+      const timer = setTimeout(() => this.stop(this.#deps.tooSlow()), this.#deps.readTimeoutMs);
+      await promise;
+      clearTimeout(timer);
+    }
+  }
+
+  #giveUp(): void {
+    this.#gone.abort();
+    this.#wake();
+  }
+}

@@ -1,0 +1,73 @@
+import type { handleServerStreamingCall, MethodDefinition } from '@grpc/grpc-js';
+import type { Refusal } from '../../domain/refusal.ts';
+import type { Log } from '../../ports/log.ts';
+import type { CallObserver } from '../../service/call-observer.ts';
+import { rawMethod } from '../../service/parse/codec.ts';
+import type { StreamingHandler } from '../../service/raw-service.ts';
+import type { UnreadReplies } from '../unread-replies.ts';
+import { StreamedCall } from './streamed-call.ts';
+
+/** The methods of one service that answer with a stream. */
+export interface StreamingService {
+  /** `taskmaster.v1.BackupService`. */
+  readonly name: string;
+  /** By the methods' names. */
+  readonly streaming: Readonly<Record<string, StreamingHandler>>;
+  /** The refusal for a client that does not read. */
+  readonly tooSlow: () => Refusal;
+}
+
+export interface StreamingDeps {
+  readonly log: Log;
+  readonly observer: CallObserver;
+  readonly unread: UnreadReplies;
+  /** A client that reads nothing for so long is refused, in ms. */
+  readonly readTimeoutMs: number;
+}
+
+/** A service as grpc-js takes it. */
+interface GrpcStreamingService {
+  readonly definition: Readonly<Record<string, MethodDefinition<Buffer, Buffer>>>;
+  readonly implementation: Readonly<Record<string, handleServerStreamingCall<Buffer, Buffer>>>;
+}
+
+/** Serves the calls of streaming services until the server drains. */
+export class StreamingCalls {
+  readonly #deps: StreamingDeps;
+  readonly #paths = new Set<string>();
+  readonly #calls = new Set<StreamedCall>();
+  #ending: Refusal | undefined;
+
+  constructor(deps: StreamingDeps) {
+    this.#deps = deps;
+  }
+
+  /** Whether calls of this path are served here. */
+  serves(path: string): boolean {
+    return this.#paths.has(path);
+  }
+
+  serviceOf({ name, streaming, tooSlow }: StreamingService): GrpcStreamingService {
+    const definition: Record<string, MethodDefinition<Buffer, Buffer>> = {};
+    const implementation: Record<string, handleServerStreamingCall<Buffer, Buffer>> = {};
+    for (const [method, handler] of Object.entries(streaming)) {
+      const path = `/${name}/${method}`;
+      this.#paths.add(path);
+      definition[method] = { ...rawMethod(path, false), responseStream: true };
+      implementation[method] = async (call) => {
+        const streamed = new StreamedCall(call, { ...this.#deps, method, tooSlow });
+        this.#calls.add(streamed);
+        if (this.#ending !== undefined) streamed.stop(this.#ending);
+        await streamed.send(handler(call.request, streamed));
+        this.#calls.delete(streamed);
+      };
+    }
+    return { definition, implementation };
+  }
+
+  /** Ends all calls, also those that come later. */
+  end(reason: Refusal): void {
+    this.#ending = reason;
+    for (const call of this.#calls) call.stop(reason);
+  }
+}

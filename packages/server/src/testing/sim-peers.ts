@@ -1,0 +1,121 @@
+import { PeerServiceService } from '@taskmaster/proto';
+import { Refusal } from '../domain/refusal.ts';
+import { PeerSeal } from '../grpc/peers/peer-seal.ts';
+import { createPeerService } from '../grpc/peers/peer-service.ts';
+import { RECEIVE_BYTES } from '../grpc/received-messages.ts';
+import type { Log } from '../ports/log.ts';
+import {
+  type CallPeer,
+  type PeerCallOptions,
+  type PeerHandlers,
+  PeerMessageTooLongError,
+  type PeerMethod,
+  PeerUnreachableError,
+} from '../ports/peer-network.ts';
+import { sleep } from '../ports/sleep.ts';
+import type { UnaryCaller } from '../service/raw-service.ts';
+import { RelayedRefusal, refusalOf, toWireError } from '../service/wire-errors.ts';
+import { LinkBrokenError, type SimNetwork } from './sim-network.ts';
+import type { VirtualClock } from './virtual-clock.ts';
+
+/** How often a call that waits for a connection looks for one, in ms. */
+const CONNECT_MS = 100;
+
+const OTHER_NODE: UnaryCaller = {
+  ...{ address: 'sim:1', routed: false, gone: false, signal: undefined, deadline: Number.POSITIVE_INFINITY },
+};
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+/** Answers the calls of other nodes, in bytes. Rejects with a `Refusal` only. */
+export type ServePeer = (method: PeerMethod, request: Buffer) => Promise<Buffer>;
+
+/** One call on its way to a node. */
+export interface PeerPassage {
+  readonly address: string;
+  readonly method: PeerMethod;
+  readonly request: Buffer;
+  readonly options: PeerCallOptions;
+}
+
+/** Answers calls as a real node does: its peer service reads and writes the messages. */
+export function servePeer(handlers: () => PeerHandlers | undefined, log: Log): ServePeer {
+  const { unary } = createPeerService(handlers, new PeerSeal([]));
+  return async (method, request) => {
+    const { path } = PeerServiceService[method];
+    const handler = unary[path.slice(path.lastIndexOf('/') + 1)];
+    if (handler === undefined) throw new TypeError(`there is no method ${method}`);
+    try {
+      return asBuffer(await handler(request, OTHER_NODE));
+    } catch (thrown) {
+      throw new RelayedRefusal(toWireError(refusalOf(thrown, log)));
+    }
+  };
+}
+
+/**
+ * Calls between nodes over a network that a test makes. Messages pass as bytes, so both sides have their own. `carry`
+ * resolves with what a `ServePeer` answers. Any rejection of it that is no answer becomes a `PeerUnreachableError`.
+ */
+export function callPeersOver(carry: (passage: PeerPassage) => Promise<Buffer>): CallPeer {
+  return async (address, method, message, options) => {
+    options.signal?.throwIfAborted();
+    const { requestSerialize, responseDeserialize } = PeerServiceService[method];
+    const request = (requestSerialize as (message: unknown) => Buffer)(message);
+    if (request.byteLength > RECEIVE_BYTES) throw new PeerMessageTooLongError(`a message to ${address} is too long`);
+    let reply: Buffer;
+    try {
+      reply = await carry({ address, method, request, options });
+    } catch (error) {
+      if (error instanceof Refusal || error instanceof PeerMessageTooLongError) throw error;
+      const problem = error instanceof Error ? error.message : String(error);
+      throw new PeerUnreachableError(`${address} does not answer: ${problem}`, { cause: error });
+    }
+    return responseDeserialize(reply) as never;
+  };
+}
+
+export interface SimPeersOptions {
+  readonly network: SimNetwork;
+  /** The host at an address; several may be meant by one. */
+  readonly hostAt: (address: string) => string;
+  /** How a host answers; undefined where there is none. */
+  readonly serveAt: (host: string) => ServePeer | undefined;
+}
+
+/** Calls between the nodes of a simulated network. */
+export class SimPeers {
+  readonly #options: SimPeersOptions;
+
+  constructor(options: SimPeersOptions) {
+    this.#options = options;
+  }
+
+  /** The calls of one run of a process. They never settle after its clock has stopped. */
+  callFrom(from: string, clock: VirtualClock): CallPeer {
+    return callPeersOver(async (passage) => {
+      const { timeoutMs, waitForConnection = false, signal } = passage.options;
+      const deadline = clock.now() + timeoutMs;
+      for (;;) {
+        try {
+          return await this.#carry(from, clock, passage, deadline - clock.now());
+        } catch (error) {
+          const isDown = error instanceof LinkBrokenError && !error.maybeServed;
+          if (!isDown || !waitForConnection || clock.now() + CONNECT_MS >= deadline) throw error;
+          await sleep(clock, CONNECT_MS, signal);
+        }
+      }
+    });
+  }
+
+  #carry(from: string, clock: VirtualClock, passage: PeerPassage, timeoutMs: number): Promise<Buffer> {
+    if (clock.isStopped) return new Promise(() => {});
+    const { network, hostAt, serveAt } = this.#options;
+    const { address, method, request, options } = passage;
+    const to = hostAt(address);
+    return network.carry(
+      { from, to, what: method, timeoutMs, signal: options.signal, caller: clock, mayDouble: true },
+      () => serveAt(to)?.(method, request) ?? Promise.reject(new LinkBrokenError(`${to} is down`, false)),
+    );
+  }
+}

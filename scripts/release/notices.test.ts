@@ -1,0 +1,61 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { root } from '../../test/support/paths.ts';
+import { temporaryDirectory } from '../../test/support/temporary-directory.ts';
+import { bundleImport } from './bundle.ts';
+import { noticesOf } from './notices.ts';
+
+const server = join(root, 'packages', 'server');
+
+describe('the bundle of swim', () => {
+  test('requires only modules of Node', async () => {
+    const { code } = await bundleImport(server, '#swim');
+    const required = new Set([...code.matchAll(/\brequire\("([^"]+)"\)/g)].map(([, name]) => name));
+    // Loaded only if msgpackr's native part is wanted, which the bundle switches off.
+    required.delete('msgpackr-extract');
+    const modules = ['assert', 'dgram', 'events', 'fs', 'module', 'net', 'node:crypto', 'stream', 'tty', 'url', 'util'];
+    expect([...required].toSorted()).toEqual(modules);
+    expect(code).toContain(`nativeAccelerationDisabled = "true".toLowerCase() === "true"`);
+  });
+
+  test('has the licences of its packages beside it', async () => {
+    const { packages } = await bundleImport(server, '#swim');
+    const notices = await noticesOf(packages);
+    expect(notices.match(/^\S+ \d+\.\d+\.\d+ \(MIT\)$/gm)).toEqual([
+      'clone 1.0.4 (MIT)',
+      'debug 2.6.9 (MIT)',
+      'ms 2.0.0 (MIT)',
+      'msgpackr 2.1.3 (MIT)',
+      'swim 0.6.0 (MIT)',
+    ]);
+    await expect(notices).toMatchFileSnapshot(join(server, 'THIRD-PARTY-NOTICES'));
+  });
+});
+
+describe('notices', () => {
+  async function notices(manifest: object, files: Readonly<Record<string, string>> = {}): Promise<string> {
+    await using directory = await temporaryDirectory();
+    const folder = join(directory.path, 'node_modules', 'one');
+    await mkdir(folder, { recursive: true });
+    const all = { 'package.json': JSON.stringify({ name: 'one', version: '1.0.0', ...manifest }), ...files };
+    for (const [name, text] of Object.entries(all)) await writeFile(join(folder, name), text);
+    return await noticesOf([folder]);
+  }
+
+  test.each(['LICENSE', 'LICENCE', 'license.md', 'License.txt'])('take the licence from %s', async (name) => {
+    const text = await notices({ license: 'ISC' }, { [name]: 'Do as you like.\r\n' });
+    expect(text).toContain('\n\none 1.0.0 (ISC)\n---------------\n\nDo as you like.\n');
+  });
+
+  test('refuse a package whose licence is unknown', async () => {
+    await expect(notices({ author: 'Ada' })).rejects.toThrow('one 1.0.0 names no licence');
+    await expect(notices({ license: 'ISC', author: 'Ada' })).rejects.toThrow('one 1.0.0 contains no licence');
+    await expect(notices({ license: 'MIT' })).rejects.toThrow('one 1.0.0 contains no licence');
+    expect(await notices({ license: 'MIT', author: { name: 'Ada' } })).toContain('Copyright (c) Ada\n\nPermission is');
+  });
+
+  test('leave out packages of this repository', async () => {
+    expect(await notices({ private: true })).not.toContain('one 1.0.0');
+  });
+});

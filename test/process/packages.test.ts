@@ -1,0 +1,208 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { root } from '../support/paths.ts';
+import { type Running, runProcess, startProcess } from '../support/processes/child-process.ts';
+import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
+import { environment, findNpm, install, runInstalled, runtime } from './packages/npm.ts';
+import {
+  archivesFor,
+  bytesIn,
+  installedText,
+  oldestIn,
+  type Packed,
+  packAll,
+  publishedSources,
+} from './packages/packed.ts';
+
+const MIB = 2 ** 20;
+/** Most KiB of each packed package. A package that outgrows its budget has got files that nobody meant to pack. */
+const BUDGET_KIB: Readonly<Record<string, number>> = {
+  '@taskmaster/backup': 100,
+  '@taskmaster/client': 220,
+  '@taskmaster/node': 350,
+  '@taskmaster/proto': 160,
+  '@taskmaster/proxy': 100,
+  '@taskmaster/server': 240,
+};
+
+const npm = await findNpm();
+const cli = npm.kind === 'ready' ? npm.cli : '';
+const skipped = npm.kind === 'missing' ? ` (skipped: ${npm.reason})` : '';
+
+let directory: TemporaryDirectory;
+let packed: readonly Packed[] = [];
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  packed = await packAll(directory.path);
+}, 120_000);
+
+afterAll(async () => {
+  await directory[Symbol.asyncDispose]();
+});
+
+describe('each packed package', () => {
+  test('has its compiled sources, and nothing of tests', async () => {
+    expect(packed.map(({ name }) => name)).toEqual(Object.keys(BUDGET_KIB));
+    for (const one of packed) {
+      const compiled = (await publishedSources(one)).flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]);
+      const bundled = one.name === '@taskmaster/server' ? ['dist/bundled/swim.cjs'] : [];
+      const inDist = one.files.filter((file) => file.startsWith('dist/'));
+      expect(inDist, one.name).toEqual([...compiled, ...bundled].toSorted());
+    }
+  });
+
+  test('has a licence and a README, and what else it needs', () => {
+    const more: Readonly<Record<string, RegExp>> = {
+      '@taskmaster/proto': /^(descriptor\.binpb|(taskmaster\/v1|google\/rpc)\/\w+\.proto)$/,
+      '@taskmaster/server': /^THIRD-PARTY-NOTICES$/,
+    };
+    for (const { name, files } of packed) {
+      const others = files.filter((file) => !file.startsWith('dist/'));
+      expect(others, name).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'package.json']));
+      const rest = others.filter((file) => !['LICENSE', 'README.md', 'package.json'].includes(file));
+      expect(
+        rest.filter((file) => !more[name]?.test(file)),
+        name,
+      ).toEqual([]);
+      expect(rest.length > 0, name).toBe(name in more);
+    }
+  });
+
+  test('is within its budget', () => {
+    const over = packed.filter(({ name, bytes }) => bytes > (BUDGET_KIB[name] ?? 0) * 1024);
+    expect(over.map(({ name, bytes }) => `${name}: ${Math.ceil(bytes / 1024)} KiB`)).toEqual([]);
+  });
+
+  test('needs the other packages in its own version', () => {
+    for (const { version, dependencies } of packed) {
+      const ours = Object.entries(dependencies).filter(([name]) => name.startsWith('@taskmaster/'));
+      expect(ours.filter(([, range]) => range !== version)).toEqual([]);
+    }
+  });
+
+  test('satisfies publint and attw', { timeout: 120_000 }, async () => {
+    const publint = join(root, 'node_modules', 'publint', 'src', 'cli.js');
+    const attw = join(root, 'node_modules', '@arethetypeswrong', 'cli', 'dist', 'index.js');
+    // The descriptor is data. It has no types.
+    const esmOnly = ['--profile=esm-only', '--exclude-entrypoints', 'descriptor', '--no-color'];
+    for (const { archive, name } of packed) {
+      const linted = await runProcess(process.execPath, [publint, 'run', archive, '--strict']);
+      expect(linted, name).toMatchObject({ code: 0, stdout: expect.stringContaining('All good!') });
+      const typed = await runProcess(process.execPath, [attw, archive, ...esmOnly]);
+      expect(typed, name).toMatchObject({ code: 0 });
+    }
+  });
+});
+
+describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`, () => {
+  /** A project with packages, and the oldest Node that they support. */
+  interface Project {
+    readonly path: string;
+    readonly node: string;
+  }
+  let client: Project;
+  let node: Project;
+
+  beforeAll(async () => {
+    const project = async (name: string, packages: readonly string[]): Promise<Project> => {
+      const range = packed.find((one) => one.name === `@taskmaster/${name}`)?.node ?? '';
+      const oldest = await runtime(cli, oldestIn(range));
+      const path = join(directory.path, name);
+      await install(path, oldest, cli, packages);
+      return { path, node: oldest };
+    };
+    client = await project('client', archivesFor('@taskmaster/client', packed));
+    node = await project('node', [...new Set(packed.map(({ archive }) => archive))]);
+  }, 300_000);
+
+  /** Type checks a program, and runs it. Returns what it prints. */
+  async function runProgram({ path, node: runs }: Project, text: string, ...args: readonly string[]): Promise<string> {
+    await writeFile(join(path, 'program.ts'), text);
+    const options = { module: 'nodenext', target: 'es2024', lib: ['es2024', 'esnext.disposable'], strict: true };
+    const types = { types: ['node'], skipLibCheck: false, outDir: 'out', rootDir: '.' };
+    await writeFile(
+      join(path, 'tsconfig.json'),
+      JSON.stringify({ compilerOptions: { ...options, ...types }, files: ['program.ts'] }),
+    );
+    const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+    const checked = await runProcess(process.execPath, [tsc, '-p', path], { cwd: path });
+    expect(checked).toMatchObject({ code: 0, stdout: '' });
+    const env = environment(runs);
+    const ended = await runProcess(runs, [join(path, 'out', 'program.js'), ...args], { cwd: path, env });
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    return ended.stdout;
+  }
+
+  /** Starts an installed program with free ports. Resolves with the address of its gRPC when it serves. */
+  async function serve(program: string, flags: readonly string[]): Promise<{ running: Running; endpoint: string }> {
+    const file = join(node.path, 'node_modules', '.bin', program);
+    const args = ['--json', '--grpc-port=0', '--http-port=0', '--gossip-port=0', ...flags];
+    const running = await startProcess(file, args, { cwd: node.path, env: environment(node.node) });
+    for await (const line of running.lines()) return { running, endpoint: JSON.parse(line).grpc };
+    throw new Error(`${program} ended: ${(await running.ended).stderr}`);
+  }
+
+  test('bring only what they use', async () => {
+    expect(await bytesIn(join(client.path, 'node_modules'))).toBeLessThan(25 * MIB);
+    expect(await bytesIn(join(node.path, 'node_modules'))).toBeLessThan(120 * MIB);
+    const lock = JSON.parse(await installedText(node.path, '.package-lock.json'));
+    const names = Object.keys(lock.packages).map((path) => path.split('node_modules/').at(-1));
+    expect(names).toContain('@nxtedition/rocksdb');
+    for (const replaced of ['swim', 'msgpack', 'msgpackr', 'farmhash']) expect(names).not.toContain(replaced);
+  });
+
+  test('serve, enqueue, lease and complete', { timeout: 120_000 }, async () => {
+    const first = await serve('taskmaster-node', ['--name=a', '--bootstrap', '--data-dir=data']);
+    await using _node = first.running;
+    const { running, endpoint } = await serve('taskmaster-proxy', [`--join=${first.endpoint}`]);
+    await using _proxy = running;
+
+    const told = await runProgram(client, USES_A_WORKER, endpoint);
+    expect(told).toBe('worked for ada\n');
+
+    const taskmaster = (...args: readonly string[]) =>
+      runInstalled(client.path, client.node, 'taskmaster', [...args, '--endpoint', endpoint]);
+    expect(await taskmaster('enqueue', 'mail', '{"to":"bob"}', '--pid', 'one')).toMatchObject({ code: 0, stderr: '' });
+    const leased = await taskmaster('lease', 'mail', '--json');
+    const token: unknown = JSON.parse(leased.stdout).leaseToken;
+    const completed = await taskmaster('complete', 'mail', 'one', '--lease-token', String(token));
+    expect(completed).toMatchObject({ code: 0, stderr: '' });
+    expect((await taskmaster('lease', 'mail')).stdout).not.toContain('one');
+  });
+
+  test('run an embedded queue', { timeout: 60_000 }, async () => {
+    expect(await runProgram(node, EMBEDS, join(directory.path, 'jobs'))).toBe('first\n');
+  });
+});
+
+const USES_A_WORKER = `
+import { connect, type LeasedTask } from '@taskmaster/client';
+
+interface Mail {
+  readonly to: string;
+}
+
+await using client = await connect(process.argv[2] ?? '');
+const mail = client.queue<Mail>('mail');
+await mail.enqueue({ to: 'ada' });
+const worked = Promise.withResolvers<string>();
+await using worker = client.worker(mail, async (task: LeasedTask<Mail>) => worked.resolve(task.data.to));
+worker.start();
+const to: string = await worked.promise;
+console.log(\`worked for \${to}\`);
+// @ts-expect-error The types of tasks are those of the queue.
+void (() => mail.enqueue({ from: 'ada' }));
+`;
+
+const EMBEDS = `
+import { openEmbedded } from '@taskmaster/node';
+
+await using client = await openEmbedded({ dir: process.argv[2] ?? '', store: { reserveBytes: 2 ** 20 } });
+const jobs = client.queue<string>('jobs');
+await jobs.enqueue('first');
+const [job] = await jobs.lease();
+console.log(job?.data);
+await job?.complete();
+`;

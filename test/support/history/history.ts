@@ -1,0 +1,235 @@
+/*
+ * The calls and replies of the callers of one node or cluster, in order of time. The model test and the tests with real
+ * processes record histories; `history-checker.ts` and `model/linearize.ts` check them.
+ *
+ * Bytes are latin1 text, so that histories are easy to print and compare. Instants are in ms of the node's clock.
+ */
+
+export interface RetryCall {
+  readonly maxAttempts: number;
+  readonly backoffInitialMs: number;
+  readonly backoffMaxMs: number;
+  /** Name without the group; empty: the default dead-letter queue. */
+  readonly deadLetterQueue: string;
+}
+
+export interface EnqueueCall {
+  readonly queue: string;
+  /** Undefined: the node assigns the next FIFO PID. */
+  readonly pid: string | undefined;
+  /** Unique within the history: it identifies the enqueue that created a task. */
+  readonly data: string;
+  readonly mode: 'collapse' | 'fail' | 'replace';
+  readonly delayMs: number;
+  readonly retry: RetryCall | undefined;
+}
+
+export interface TaskCall {
+  readonly queue: string;
+  readonly pid: string;
+  readonly token: number | undefined;
+}
+
+export interface UpdateCall {
+  readonly kind: 'update';
+  readonly enqueue: readonly EnqueueCall[];
+  readonly dequeue: readonly TaskCall[];
+  readonly renew: readonly (TaskCall & { readonly leaseDurationMs: number })[];
+  readonly release: readonly (TaskCall & { readonly delayMs: number | undefined; readonly refund: boolean })[];
+  readonly requestId: string | undefined;
+}
+
+export interface LeaseCall {
+  readonly kind: 'lease';
+  readonly queues: readonly string[];
+  readonly maxTasks: number;
+  readonly leaseDurationMs: number;
+  readonly maxPid: string | undefined;
+  readonly maxBytes: number;
+  readonly waitMs: number;
+}
+
+export type Call =
+  | UpdateCall
+  | LeaseCall
+  | { readonly kind: 'get'; readonly queue: string; readonly pids: readonly string[] }
+  | {
+      readonly kind: 'peek';
+      readonly queue: string;
+      readonly what: 'head' | 'leased' | 'delayed';
+      readonly limit: number;
+    }
+  | { readonly kind: 'stats'; readonly queues: readonly string[] }
+  | { readonly kind: 'list' }
+  | { readonly kind: 'delete'; readonly queue: string }
+  | { readonly kind: 'reset'; readonly queue: string };
+
+export type CallOf<Kind extends Call['kind']> = Extract<Call, { kind: Kind }>;
+
+export interface LeasedReply {
+  readonly queue: string;
+  readonly pid: string;
+  readonly data: string;
+  readonly token: number;
+  readonly until: number;
+  readonly attempt: number;
+  readonly enqueuedAt: number;
+}
+
+export interface ShownTask {
+  readonly pid: string;
+  /** Undefined: the task does not exist. */
+  readonly state:
+    | undefined
+    | {
+        readonly kind: 'available' | 'leased' | 'delayed';
+        readonly until: number | undefined;
+        readonly attempts: number;
+        readonly token: number;
+        readonly enqueuedAt: number;
+      };
+  readonly data: string | undefined;
+}
+
+export interface CountsReply {
+  readonly queue: string;
+  readonly available: number;
+  readonly leased: number;
+  readonly delayed: number;
+  readonly completed: number;
+}
+
+export interface RefusedItemReply {
+  readonly kind: 'enqueue' | 'dequeue' | 'renew' | 'release';
+  readonly index: number;
+  readonly reason: string;
+}
+
+export type Outcome =
+  | {
+      readonly kind: 'updated';
+      readonly enqueued: readonly {
+        readonly pid: string;
+        readonly result: 'created' | 'collapsed' | 'replaced';
+        /** True if the existing task is leased; undefined if the test does not compare it. */
+        readonly leased?: boolean;
+      }[];
+      readonly renewed: readonly { readonly until: number }[];
+      readonly released: readonly {
+        readonly until: number | undefined;
+        readonly deadLetterQueue: string | undefined;
+      }[];
+    }
+  | {
+      readonly kind: 'leased';
+      readonly tasks: readonly LeasedReply[];
+      /** True if the node was stopping: an empty answer then says nothing about the queues. */
+      readonly dismissed: boolean;
+    }
+  | { readonly kind: 'shown'; readonly tasks: readonly ShownTask[] }
+  | { readonly kind: 'counts'; readonly queues: readonly CountsReply[] }
+  | { readonly kind: 'number'; readonly tasks: number }
+  /** The call changed nothing. */
+  | { readonly kind: 'refused'; readonly reason: string; readonly items: readonly RefusedItemReply[] }
+  /** The node crashed, or the answer was lost. The call took effect once or not at all. */
+  | { readonly kind: 'unknown' };
+
+/** One call with its outcome. `seq` numbers calls and outcomes in order of time. */
+export interface HistoryEvent<C extends Call = Call, O extends Outcome = Outcome> {
+  readonly id: number;
+  readonly call: C;
+  readonly calledAt: number;
+  readonly calledSeq: number;
+  readonly outcome: O;
+  readonly endedAt: number;
+  readonly endedSeq: number;
+  /** True if the caller cancelled the call. */
+  readonly hungUp: boolean;
+}
+
+interface OpenCall {
+  readonly id: number;
+  readonly call: Call;
+  readonly calledAt: number;
+  readonly calledSeq: number;
+  hungUp: boolean;
+}
+
+/** One recorded call in progress. */
+export interface Recording {
+  /** Records the outcome and returns it. Only the first call counts. */
+  end(outcome: Outcome, at: number): Outcome;
+  /** Records that the caller cancels the call. */
+  hangUp(): void;
+}
+
+/** Records calls and outcomes at the time when they happen. */
+export class History {
+  readonly #events: HistoryEvent[] = [];
+  readonly #open = new Map<number, OpenCall>();
+  #seq = 0;
+
+  /** The calls with an outcome, in the order in which they were made. */
+  get events(): readonly HistoryEvent[] {
+    return this.#events.toSorted((a, b) => a.id - b.id);
+  }
+
+  /** The number that the next call or outcome will have. */
+  get seq(): number {
+    return this.#seq;
+  }
+
+  get openCalls(): readonly OpenCall[] {
+    return [...this.#open.values()];
+  }
+
+  begin(call: Call, at: number): Recording {
+    const id = this.#seq++;
+    const open: OpenCall = { id, call, calledAt: at, calledSeq: id, hungUp: false };
+    this.#open.set(id, open);
+    return {
+      end: (outcome, endedAt) => {
+        if (!this.#open.delete(id)) return { kind: 'unknown' };
+        this.#events.push({ ...open, outcome, endedAt, endedSeq: this.#seq++ });
+        return outcome;
+      },
+      hangUp: () => {
+        open.hungUp = true;
+      },
+    };
+  }
+
+  /** Call this when the node crashes: the outcome of every open call is unknown. */
+  crash(at: number): void {
+    for (const open of this.#open.values()) {
+      this.#events.push({ ...open, outcome: { kind: 'unknown' }, endedAt: at, endedSeq: this.#seq++ });
+    }
+    this.#open.clear();
+  }
+}
+
+/** The events as text, one line for each, in the order of the calls. */
+export function showHistory(events: readonly HistoryEvent[]): string {
+  const start = Math.min(...events.map(({ calledAt }) => calledAt));
+  const since = (at: number): string => `+${at - start}`;
+  const shorten = (text: string): string => text.replace(/(\.{4})\.+/g, '$1');
+  return events
+    .toSorted((a, b) => a.calledSeq - b.calledSeq)
+    .map(({ id, call, calledAt, calledSeq, outcome, endedAt, endedSeq }) => {
+      const { kind, ...rest } = call;
+      const { kind: ending, ...result } = outcome;
+      const span = `${since(calledAt)}..${since(endedAt)} (${calledSeq}..${endedSeq})`;
+      return shorten(`#${id} ${span} ${kind} ${show(rest, start)} → ${ending} ${show(result, start)}`);
+    })
+    .join('\n');
+}
+
+/** JSON with instants relative to the start and without empty values. */
+function show(value: object, start: number): string {
+  return JSON.stringify(value, (key, part: unknown) => {
+    if (Array.isArray(part) && part.length === 0) return undefined;
+    if (part === false) return undefined;
+    const isInstant = key === 'until' || key === 'enqueuedAt';
+    return isInstant && typeof part === 'number' ? `+${part - start}` : part;
+  });
+}
