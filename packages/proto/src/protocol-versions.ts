@@ -12,6 +12,3 @@ export const PROTOCOL: ProtocolRange = { min: 1, max: 1 };
 
 /** Whether two members have a version in common. */
 export const rangesMeet = (a: ProtocolRange, b: ProtocolRange): boolean => a.min <= b.max && b.min <= a.max;
-
-/** `BackupHeader.format_version` of this release. It grows when older releases cannot read the rows and atoms of a backup. */
-export const BACKUP_FORMAT_VERSION = 1;
