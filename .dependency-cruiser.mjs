@@ -11,7 +11,9 @@ const PACKAGES = {
   proto: [],
 };
 
-/** The folders of each package, from the top to the bottom: a folder imports only from folders below it. `root` is `src` itself. */
+/**
+ * The folders of each package, from the top to the bottom: a folder imports only from folders below it. `root` is `src` itself.
+ */
 const LAYERS = {
   node: ['root', 'cli', 'http', 'cluster', 'engine', 'log', 'store', 'ports', 'domain'],
   proxy: ['root', 'cli', 'router', 'upstream'],

@@ -48,7 +48,8 @@ export default defineConfig({
           name: 'processes',
           include: processes,
           exclude: alone,
-          // More than two, because these tests wait for a third of their time. Not beside the deterministic tests, which never wait.
+          // More than two, because these tests wait for a third of their time. Not beside the deterministic tests, which never
+          // wait.
           maxWorkers: 3,
           sequence: { groupOrder: 1 },
           testTimeout: 60_000,

@@ -4,8 +4,8 @@ import { payload } from '../load/payload.ts';
 import { dequeueOf, leaseTasks, newTasks, updateTasks } from '../load/stub-calls.ts';
 
 /*
- * The work of B1 to B6 in rounds: a round begins when all calls of the previous one are answered. The calls of a round are made in
- * one turn and fit into one message, so they arrive, are committed and are answered together, even on a slow machine. So the
+ * The work of B1 to B6 in rounds: a round begins when all calls of the previous one are answered. The calls of a round are made
+ * in one turn and fit into one message, so they arrive, are committed and are answered together, even on a slow machine. So the
  * counted figures are the same in every run.
  */
 

@@ -131,7 +131,9 @@ describe('a node whose log cannot be written', { timeout: 60_000 }, () => {
   });
 });
 
-/** A node with this flag waits up to a minute for open calls. If it ends within `AT_ONCE_MS`, it has not waited for all that time. */
+/**
+ * A node with this flag waits up to a minute for open calls. If it ends within `AT_ONCE_MS`, it has not waited for all that time.
+ */
 const PATIENT = '--shutdown-timeout-ms=60000';
 const AT_ONCE_MS = 30_000;
 

@@ -3,7 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 export interface EventuallyOptions {
   /** Longest time until the check must hold, in ms. Default 30 s: it ends a test that waits for nothing, and measures nothing. */
   readonly withinMs?: number;
-  /** Time between two checks, in ms. Default: it grows from 10 to 100, because checks take processor time from those that they wait for. */
+  /**
+   * Time between two checks, in ms. Default: it grows from 10 to 100, because checks take processor time from those that they
+   * wait for.
+   */
   readonly everyMs?: number;
 }
 

@@ -26,7 +26,9 @@ export interface WorkersLoad {
   /** The consistency group of each worker's queues. */
   readonly groups: readonly string[];
   readonly threads: number;
-  /** Queues of each worker. The tasks of an update are spread over them. A lease names all of them, each time with a new first. */
+  /**
+   * Queues of each worker. The tasks of an update are spread over them. A lease names all of them, each time with a new first.
+   */
   readonly queues: number;
   readonly taskBytes: number;
   /** Number of tasks in one call. */

@@ -99,8 +99,8 @@ interface Parts {
 
 /**
  * Starts a node. HTTP starts first, so that `/readyz` can report the start; then the store, the engine, gRPC and, in a cluster,
- * the membership. Rejects with `InvalidConfigError`, `ClusterStartError`, errors of the store (`StoreNewerError`, `StoreLockedError`,
- * `StoreCorruptError`, …) or of the system (`EADDRINUSE`). Then everything is closed again.
+ * the membership. Rejects with `InvalidConfigError`, `ClusterStartError`, errors of the store (`StoreNewerError`,
+ * `StoreLockedError`, `StoreCorruptError`, …) or of the system (`EADDRINUSE`). Then everything is closed again.
  */
 export async function startNode(settings: NodeConfigInput = {}, options: StartNodeOptions = {}): Promise<RunningNode> {
   const config = completeConfig(settings);

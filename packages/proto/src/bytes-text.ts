@@ -26,7 +26,9 @@ export function isMarked(text: string): boolean {
   return text.startsWith(HEX) || text.startsWith(BASE64);
 }
 
-/** The bytes that a text stands for: `hex:...`, `base64:...`, or its UTF-8. @throws TypeError for what no bytes are written as. */
+/**
+ * The bytes that a text stands for: `hex:...`, `base64:...`, or its UTF-8. @throws TypeError for what no bytes are written as.
+ */
 export function bytesFromText(text: string): Buffer {
   if (text.startsWith(HEX)) {
     const digits = text.slice(HEX.length);

@@ -1,6 +1,6 @@
 /**
- * Limits that every node, proxy and client agrees on: the largest allowed value, unless a comment says otherwise. Times are in ms,
- * sizes in bytes. docs/reference/limits.md is generated from the comments.
+ * Limits that every node, proxy and client agrees on: the largest allowed value, unless a comment says otherwise. Times are in
+ * ms, sizes in bytes. docs/reference/limits.md is generated from the comments.
  */
 export const limits = {
   /** Group of a queue name, and the name within the group: each, in UTF-8. */

@@ -5,8 +5,8 @@ export interface ProtocolRange {
 }
 
 /**
- * The versions that this release speaks. Raise `max` for a change of peer.proto or of gossip that earlier releases may misread, and
- * go on speaking the version before: members are upgraded one by one.
+ * The versions that this release speaks. Raise `max` for a change of peer.proto or of gossip that earlier releases may misread,
+ * and go on speaking the version before: members are upgraded one by one.
  */
 export const PROTOCOL: ProtocolRange = { min: 1, max: 1 };
 

@@ -4,8 +4,8 @@ import { status } from '@grpc/grpc-js';
 export const ERROR_DOMAIN = 'taskmaster';
 
 /**
- * Every reason for a refusal, with the gRPC status that carries it. Node, proxy and client share this table. The comments say what
- * a reason means and, after "Do:", what the caller does next. docs/reference/errors.md is generated from them.
+ * Every reason for a refusal, with the gRPC status that carries it. Node, proxy and client share this table. The comments say
+ * what a reason means and, after "Do:", what the caller does next. docs/reference/errors.md is generated from them.
  */
 export const statusOfReason = {
   // The request is wrong: a retry cannot help

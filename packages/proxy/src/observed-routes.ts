@@ -50,8 +50,8 @@ export class ProxyRefusedError extends Error {
 }
 
 /**
- * Learns the routes of the cluster to which the addresses of `join` belong. Resolves before they are known, and asks until one of the
- * addresses answers. Rejects with `InvalidConfigError` if a key file cannot be used, with `AdvertiseHostUnknownError` if the
+ * Learns the routes of the cluster to which the addresses of `join` belong. Resolves before they are known, and asks until one of
+ * the addresses answers. Rejects with `InvalidConfigError` if a key file cannot be used, with `AdvertiseHostUnknownError` if the
  * advertised host name cannot be resolved, and with `GossipListenError` if the gossip port is taken.
  */
 export async function openObservedRoutes(

@@ -27,7 +27,9 @@ export interface RunningProxy extends AsyncDisposable {
   readonly grpcAddress: string;
   /** `host:port` of HTTP, with the actual port. */
   readonly httpAddress: string;
-  /** Resolves when a node can be reached for the first time. Rejects with `ProxyRefusedError` if the cluster refuses the proxy. */
+  /**
+   * Resolves when a node can be reached for the first time. Rejects with `ProxyRefusedError` if the cluster refuses the proxy.
+   */
   readonly ready: Promise<void>;
   /** The reason why no node is known, as text. Undefined if one is known, or if the reason is unknown. */
   readonly problem: string | undefined;
@@ -46,9 +48,9 @@ interface Parts {
 }
 
 /**
- * Starts a proxy. HTTP starts first and reports that the proxy is starting. Then routes and gRPC start. The proxy also starts if no
- * node can be reached; it reports that it is not ready until one can. Rejects with `InvalidConfigError` or errors of the system
- * (`EADDRINUSE`). Nothing stays open then.
+ * Starts a proxy. HTTP starts first and reports that the proxy is starting. Then routes and gRPC start. The proxy also starts if
+ * no node can be reached; it reports that it is not ready until one can. Rejects with `InvalidConfigError` or errors of the
+ * system (`EADDRINUSE`). Nothing stays open then.
  */
 export async function startProxy(settings: ProxyConfigInput, options: StartProxyOptions = {}): Promise<RunningProxy> {
   const config = completeProxyConfig(settings);

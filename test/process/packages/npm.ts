@@ -24,7 +24,10 @@ export async function findNpm(): Promise<Npm> {
   return code === 0 ? { kind: 'ready', cli } : { kind: 'missing', reason: 'no registry of npm is reachable' };
 }
 
-/** The environment of a user: nothing of the test runner, but the configuration of npm. `node`: the Node that is first on the PATH. */
+/**
+ * The environment of a user: nothing of the test runner, but the configuration of npm. `node`: the Node that is first on the
+ * PATH.
+ */
 export function environment(node?: string): NodeJS.ProcessEnv {
   const mine = /^(TASKMASTER_|VITEST|NODE_(OPTIONS|COMPILE_CACHE)$|npm_(?!config_))/;
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !mine.test(name)));

@@ -13,8 +13,8 @@ interface Answer {
 }
 
 /**
- * A small S3 server: one bucket in memory, pages of a listing with three keys. It checks the signature (version 4) of each request
- * and the checksum of its body.
+ * A small S3 server: one bucket in memory, pages of a listing with three keys. It checks the signature (version 4) of each
+ * request and the checksum of its body.
  */
 export class S3Server implements AsyncDisposable {
   /** By key. */

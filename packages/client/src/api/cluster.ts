@@ -16,8 +16,8 @@ import type { CallOptions } from '../values/options.ts';
 import type { Repetition } from '../values/retry.ts';
 
 /**
- * State of a node. `joining`: holds no partitions yet. `active`: holds its share. `leaving`: hands its partitions over. `left`: is
- * no member any more. `unknown`: a state that this version does not know.
+ * State of a node. `joining`: holds no partitions yet. `active`: holds its share. `leaving`: hands its partitions over. `left`:
+ * is no member any more. `unknown`: a state that this version does not know.
  */
 export type MemberState = 'joining' | 'active' | 'leaving' | 'left' | 'unknown';
 

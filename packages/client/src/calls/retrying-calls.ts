@@ -42,8 +42,8 @@ export class RetryingCalls {
   /**
    * Leases tasks. A repetition waits for the rest of the waiting time.
    *
-   * After an abort of the signal the call settles when no more tasks can be leased to it. It may still resolve with tasks, and the
-   * caller must release them.
+   * After an abort of the signal the call settles when no more tasks can be leased to it. It may still resolve with tasks, and
+   * the caller must release them.
    */
   async lease(request: LeaseTasksRequest, options: CallOptions): Promise<readonly LeasedTask[]> {
     const { transport, timing } = this.#parts;

@@ -68,9 +68,9 @@ interface Join {
  *
  *  U1  Each update is applied completely or not at all, as if it were sent alone. A refused joined request has changed nothing.
  *      Each of its updates is then sent again alone, so that only updates fail that would fail alone.
- *  U2  A request that may have been applied is repeated unchanged, with its id, or fails for all its updates. If the repetition is
- *      refused, an earlier attempt may still arrive, because a cut network delivers it late. It is fenced off before its updates
- *      are sent alone.
+ *  U2  A request that may have been applied is repeated unchanged, with its id, or fails for all its updates. If the repetition
+ *      is refused, an earlier attempt may still arrive, because a cut network delivers it late. It is fenced off before its
+ *      updates are sent alone.
  *  U3  No update fails because of others. These are not joined: updates of different groups, with a deadline or a request id of
  *      their own, and updates that a full disk refuses with updates that it accepts.
  *  U4  Updates of one caller are sent in order if the order matters: before a request that is not joined, and between chosen PIDs
@@ -88,7 +88,8 @@ export class UpdateJoiner {
   }
 
   /**
-   * Applies an update and repeats it if that is safe, as `RetryingCalls.update` does. It gets a request id if the options have none.
+   * Applies an update and repeats it if that is safe, as `RetryingCalls.update` does. It gets a request id if the options have
+   * none.
    * @throws TypeError for a wrong request id. Rejects with a `TaskMasterError`.
    */
   send(update: UpdateTasksRequest, options: UpdateOptions): Promise<UpdateTasksResponse> {

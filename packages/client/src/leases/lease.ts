@@ -34,7 +34,8 @@ const HELD: LeaseState = { kind: 'held' };
 /**
  * A lease, as far as the client knows.
  *  L1  `endsAt` is never later than the end at the node, because it counts from when the request was sent.
- *  L2  After `endsAt` the signal is aborted, and nothing else changes. A late worker may still complete its task; the node decides.
+ *  L2  After `endsAt` the signal is aborted, and nothing else changes. A late worker may still complete its task; the node
+ *      decides.
  *  L3  After the node has said that the lease is lost, no more requests are sent for it.
  */
 export class Lease {

@@ -57,8 +57,8 @@ interface Waiter {
 }
 
 /**
- * A simple engine for tests: tasks are in memory and are sorted when they are read. Nothing is durable, and names are not checked.
- * Its clock is the time of `timing`, counted from 1970.
+ * A simple engine for tests: tasks are in memory and are sorted when they are read. Nothing is durable, and names are not
+ * checked. Its clock is the time of `timing`, counted from 1970.
  */
 export class FakeEngine {
   /** All updates, also refused ones. */

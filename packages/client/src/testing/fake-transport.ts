@@ -12,8 +12,8 @@ import { CancelledError, cancelled, makeError, type TaskMasterError, withMaybeAp
 import { FakeEngine } from './fake-engine.ts';
 
 /**
- * A fault of one attempt of a call. The attempt fails with this error, before or after it is applied, or before it arrives: then it
- * is one of the `stragglers`.
+ * A fault of one attempt of a call. The attempt fails with this error, before or after it is applied, or before it arrives: then
+ * it is one of the `stragglers`.
  */
 export interface Fault {
   readonly when: 'before' | 'after' | 'late';

@@ -4,8 +4,8 @@ import type { CancelTimer, Timing } from './timing.ts';
 const TICK_MS = 20;
 
 /**
- * Deadlines of many items with one timer. Items due in the same tick share a slot. The timer is set for the earliest slot that was
- * in use when it last fired. Items are usually removed long before they are due, so the timer fires about once per timeout.
+ * Deadlines of many items with one timer. Items due in the same tick share a slot. The timer is set for the earliest slot that
+ * was in use when it last fired. Items are usually removed long before they are due, so the timer fires about once per timeout.
  */
 export class DeadlineWheel<Item> {
   readonly #timing: Timing;

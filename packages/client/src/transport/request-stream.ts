@@ -55,8 +55,8 @@ export interface RequestStreamParts {
 }
 
 /**
- * Calls are joined into messages of about this size. It is large enough to make the cost of a message per call small, and far below
- * the limits of nodes.
+ * Calls are joined into messages of about this size. It is large enough to make the cost of a message per call small, and far
+ * below the limits of nodes.
  */
 const MESSAGE_BYTES = 256 * 1024;
 /** How long a cancelled lease waits for the answer that says whether it was served before, in ms. */
@@ -110,7 +110,9 @@ export class RequestStream {
     });
   }
 
-  /** Sends a lease request. After an abort it settles when it is known whether it was served: see `TransportCallOptions.signal`. */
+  /**
+   * Sends a lease request. After an abort it settles when it is known whether it was served: see `TransportCallOptions.signal`.
+   */
   lease(request: LeaseTasksRequest, { signal, timeoutMs }: TransportCallOptions): Promise<LeaseTasksResponse> {
     const { waitMs } = request;
     return new Promise((resolve, reject) => {

@@ -33,8 +33,8 @@ export { errorFromWire } from './wire-errors.ts';
 
 export interface TransportCallOptions {
   /**
-   * Cancels the call, which rejects with `CancelledError`. A cancelled lease settles when no more tasks can be leased to it. It may
-   * still resolve with tasks, and the caller must release them.
+   * Cancels the call, which rejects with `CancelledError`. A cancelled lease settles when no more tasks can be leased to it. It
+   * may still resolve with tasks, and the caller must release them.
    */
   readonly signal?: AbortSignal | undefined;
   /** Timeout in ms, after which the call rejects with `DeadlineExceededError`. The waiting time of a request is added to it. */

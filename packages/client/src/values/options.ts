@@ -57,8 +57,8 @@ export interface RetryEvent {
 }
 
 /**
- * Keys and certificates in PEM, for endpoints behind a TLS terminator: nodes and proxies speak plain text. They are plain data, so
- * that the thread that renews leases can connect too.
+ * Keys and certificates in PEM, for endpoints behind a TLS terminator: nodes and proxies speak plain text. They are plain data,
+ * so that the thread that renews leases can connect too.
  */
 export interface TlsOptions {
   /** Trusted certificate authorities. Default: the authorities of Node. */

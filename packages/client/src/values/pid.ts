@@ -3,8 +3,8 @@ import { bytesFromText, isMarked, limits, pidText } from '@taskmaster/proto';
 export { pidText };
 
 /**
- * Priority ID: 1 to 4096 bytes that identify a task in its queue and order it, bytewise, lowest first. `pidText` is its text form,
- * `pidFromText` reads this form, `comparePids` compares PIDs.
+ * Priority ID: 1 to 4096 bytes that identify a task in its queue and order it, bytewise, lowest first. `pidText` is its text
+ * form, `pidFromText` reads this form, `comparePids` compares PIDs.
  */
 export type Pid = Uint8Array;
 
@@ -30,8 +30,8 @@ export function pidBytes(pid: PidLike): Pid {
 }
 
 /**
- * Makes a PID with the order of its value: numbers by value, dates by time, strings by code point, bytes bytewise, tuples by their
- * first part, then by their second part, and so on. Compare only PIDs with the same types of parts.
+ * Makes a PID with the order of its value: numbers by value, dates by time, strings by code point, bytes bytewise, tuples by
+ * their first part, then by their second part, and so on. Compare only PIDs with the same types of parts.
  *
  *     pidOf('invoice-17')           // the text
  *     pidOf(new Date())             // by time, on the client's clock
@@ -91,8 +91,8 @@ function partBytes(part: PidPart): Uint8Array {
 }
 
 /**
- * The bits of IEEE 754 doubles are sign and magnitude. With the sign bit of positive numbers set, and all bits of negative numbers
- * inverted, the order of the bytes is the order of the numbers.
+ * The bits of IEEE 754 doubles are sign and magnitude. With the sign bit of positive numbers set, and all bits of negative
+ * numbers inverted, the order of the bytes is the order of the numbers.
  */
 function numberBytes(number: number): Buffer {
   const bytes = Buffer.allocUnsafe(NUMBER_BYTES);

@@ -48,8 +48,8 @@ export function retryPolicy({ maxAttempts = 10, backoff = {} }: RetryOptions = {
 export type Repetition = 'read' | 'harmless' | 'once' | 'unsafe' | 'operator';
 
 /**
- * How long after its first attempt an update with a request id may be repeated, in ms. Nodes remember ids for 2 minutes by default;
- * the rest is for the transmission.
+ * How long after its first attempt an update with a request id may be repeated, in ms. Nodes remember ids for 2 minutes by
+ * default; the rest is for the transmission.
  */
 const REQUEST_ID_REPEAT_MS = 100_000;
 

@@ -1,4 +1,6 @@
-/** Largest amount of prefetched work, in ms. It hides the latency of a request and does not take many tasks from other workers. */
+/**
+ * Largest amount of prefetched work, in ms. It hides the latency of a request and does not take many tasks from other workers.
+ */
 const AHEAD_MS = 100;
 
 /**

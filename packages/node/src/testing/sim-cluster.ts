@@ -194,7 +194,9 @@ export class SimNode {
   #gossip: SimMembership | undefined;
   #service: RawService | undefined;
   #serve: ServePeer | undefined;
-  /** Resolves when the last stop has ended: a new process cannot open the store before. Undefined: no stop since the last start. */
+  /**
+   * Resolves when the last stop has ended: a new process cannot open the store before. Undefined: no stop since the last start.
+   */
   #stopping: Promise<void> | undefined;
   #started: Promise<void> | undefined;
   /** Functions that end the calls which this node is serving. */

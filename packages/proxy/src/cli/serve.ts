@@ -9,7 +9,9 @@ export interface ServeOptions {
   readonly json: boolean;
 }
 
-/** A proxy that has found no cluster by then reports that it is looking for one, in ms. A running cluster usually answers earlier. */
+/**
+ * A proxy that has found no cluster by then reports that it is looking for one, in ms. A running cluster usually answers earlier.
+ */
 const REPORT_WAIT_AFTER_MS = 1_000;
 
 /** Runs a proxy until a signal stops it. Resolves with the exit code of the process. */

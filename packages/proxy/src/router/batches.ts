@@ -70,7 +70,9 @@ export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCa
   return writeEntries(results);
 }
 
-/** Returns the requests of a batch. Throws the refusal of an invalid batch here: one invalid request would end a shared stream. */
+/**
+ * Returns the requests of a batch. Throws the refusal of an invalid batch here: one invalid request would end a shared stream.
+ */
 function requestsOf<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[]): Uint8Array[] {
   decodeRequest(type, bytes, bounds);
   return readEntries(bytes);

@@ -11,8 +11,8 @@ interface Kept {
 }
 
 /**
- * Streams to nodes for the leases and batches of callers. The calls of one connection share one stream to each node. So a long poll
- * or a large reply delays only its own caller, and nodes know the address of the caller.
+ * Streams to nodes for the leases and batches of callers. The calls of one connection share one stream to each node. So a long
+ * poll or a large reply delays only its own caller, and nodes know the address of the caller.
  */
 export class CallerSenders {
   readonly #router: Pick<Router, 'clock' | 'isStopping' | 'onStop'>;

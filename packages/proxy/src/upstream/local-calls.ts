@@ -9,8 +9,8 @@ import {
 import { LostError, RefusedError, type UnaryMethod, type UpstreamCallOptions } from './upstream.ts';
 
 /**
- * Calls a service of this process like a node. Rejects with `RefusedError`, or with `LostError` if the caller cancelled. The service
- * knows the deadline and ends the call itself.
+ * Calls a service of this process like a node. Rejects with `RefusedError`, or with `LostError` if the caller cancelled. The
+ * service knows the deadline and ends the call itself.
  */
 export async function callService(
   service: RawService,

@@ -40,8 +40,8 @@ const pathOf = (method: UnaryMethod): string =>
   ofCluster.has(method) ? `/${CLUSTER_SERVICE}/${method}` : `${SERVICE_PATH}${method}`;
 
 /**
- * Maximum number of calls at the same time over one connection. A stream counts as one call. It is what servers usually allow: HTTP/2
- * lets further calls wait silently until others end, and streams do not end.
+ * Maximum number of calls at the same time over one connection. A stream counts as one call. It is what servers usually allow:
+ * HTTP/2 lets further calls wait silently until others end, and streams do not end.
  */
 const CALLS_PER_CHANNEL = 100;
 
@@ -177,8 +177,8 @@ function connected(
 
 /**
  * Makes one call. A call whose caller no longer waits is not reset: a server closes a connection with many resets, and calls of
- * other callers use it. The node knows the deadline and ends the call itself. Only leases are reset, because they wait for long and
- * take tasks. A lease comes this way only if it is too large for a stream. `over` is called when the call has ended.
+ * other callers use it. The node knows the deadline and ends the call itself. Only leases are reset, because they wait for long
+ * and take tasks. A lease comes this way only if it is too large for a stream. `over` is called when the call has ended.
  */
 function call(
   client: Client,

@@ -18,7 +18,9 @@ export type SendFailure = RefusedError | LostError;
 /** Larger updates are sent as unary calls. On a stream they would delay the calls behind them. */
 const SHARED_BYTES = 64 * 1024;
 
-/** Sends small updates of all callers over one stream to each node, which costs far less than unary calls. Other calls use `own`. */
+/**
+ * Sends small updates of all callers over one stream to each node, which costs far less than unary calls. Other calls use `own`.
+ */
 export function sharedSender(shared: Sender, own: Sender, upstream: Upstream): Sender {
   return {
     send(address, method, request, options) {

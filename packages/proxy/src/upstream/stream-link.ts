@@ -18,8 +18,8 @@ export const ENTRY_BYTES = 32;
 /** How long a cancelled lease waits for its answer, in ms: it may have been granted before. */
 const GIVE_UP_MS = 1_000;
 /**
- * Limits for the unanswered calls of one stream and their bytes. They are half of what a node accepts before it stops reading, because
- * the node must still read later messages, such as the cancellation of a lease.
+ * Limits for the unanswered calls of one stream and their bytes. They are half of what a node accepts before it stops reading,
+ * because the node must still read later messages, such as the cancellation of a lease.
  */
 const MOST_CALLS = 8_192;
 const MOST_BYTES = 4 * 1024 * 1024;
@@ -54,11 +54,11 @@ interface Call {
 
 /**
  * One stream to one node.
- *  L1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered. A cancelled lease stays there: only its
- *      answer tells which tasks to release.
+ *  L1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered. A cancelled lease stays there:
+ *      only its answer tells which tasks to release.
  *  L2  When the stream ends, all its calls are settled and the link is over. The next call opens a new link.
- *  L3  The stream is not reset while the node keeps the protocol. Servers close a connection on which streams are reset too often, and
- *      the connection carries calls of other callers.
+ *  L3  The stream is not reset while the node keeps the protocol. Servers close a connection on which streams are reset too
+ *      often, and the connection carries calls of other callers.
  */
 export class StreamLink {
   readonly #deps: StreamLinkDeps;

@@ -4,8 +4,8 @@ import { ENTRY_BYTES, StreamLink, type StreamLinkDeps } from './stream-link.ts';
 import { LostError, type UnaryMethod } from './upstream.ts';
 
 /**
- * Sends the calls of one caller over a stream to each node, or over several if it has very many calls. Calls of one turn of the event
- * loop share a message. A stream that breaks fails only its own calls.
+ * Sends the calls of one caller over a stream to each node, or over several if it has very many calls. Calls of one turn of the
+ * event loop share a message. A stream that breaks fails only its own calls.
  */
 export class StreamSender implements Sender {
   readonly #deps: StreamLinkDeps;
@@ -41,8 +41,8 @@ export class StreamSender implements Sender {
   }
 
   /**
-   * Sends no more calls. Streams end when all sent calls are answered: a cancelled lease may have been granted before, and only its
-   * answer tells which tasks to release.
+   * Sends no more calls. Streams end when all sent calls are answered: a cancelled lease may have been granted before, and only
+   * its answer tells which tasks to release.
    */
   end(): void {
     this.hold(false);

@@ -83,8 +83,8 @@ export class Exchanger {
   }
 
   /**
-   * Exchanges knowledge with one node. Its answer is newer than this call. Resolves when the answer is taken over: true if that node
-   * answered.
+   * Exchanges knowledge with one node. Its answer is newer than this call. Resolves when the answer is taken over: true if that
+   * node answered.
    */
   async with(nodeId: string, knowledge = this.#deps.knowledge()): Promise<boolean> {
     return (await this.hear(nodeId, knowledge)) !== undefined;
@@ -229,8 +229,8 @@ export class NoNodeAnswersError extends Error {
 }
 
 /**
- * Asks for the facts about a cluster, at the first of these addresses that answers. Rejects with `NoNodeAnswersError`, which names the
- * problem of each address, or with the reason of `signal`.
+ * Asks for the facts about a cluster, at the first of these addresses that answers. Rejects with `NoNodeAnswersError`, which
+ * names the problem of each address, or with the reason of `signal`.
  */
 export async function askCluster(
   call: CallPeer<'exchange'>,

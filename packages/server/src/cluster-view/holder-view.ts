@@ -15,8 +15,8 @@ export interface PartitionCounts {
 }
 
 /**
- * The known holder of each partition. The later epoch counts. A holder reports its own partitions first hand. Reports of other nodes may be
- * stale, but they are never newer than the truth.
+ * The known holder of each partition. The later epoch counts. A holder reports its own partitions first hand. Reports of other
+ * nodes may be stale, but they are never newer than the truth.
  */
 export class HolderView {
   readonly #holders: (KnownHolder | undefined)[];

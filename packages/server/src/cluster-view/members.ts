@@ -9,8 +9,8 @@ import type { Instant } from '../domain/ids.ts';
 export type MemberState = 'joining' | 'active' | 'leaving' | 'left';
 
 /**
- * The record of a member. Every node keeps it on disk, under the stable id of the member. It does not say whether the member is alive: a
- * crash does not change it.
+ * The record of a member. Every node keeps it on disk, under the stable id of the member. It does not say whether the member is
+ * alive: a crash does not change it.
  */
 export interface MemberRecord {
   /** Stable id, kept on the disk of the member. */
@@ -31,9 +31,9 @@ export interface MemberRecord {
 const RANK: Readonly<Record<MemberState, number>> = { joining: 0, active: 1, leaving: 2, left: 3 };
 
 /**
- * The newer of two records of one member. A member that has left stays left. Otherwise the later version counts. Two different records of
- * one version can exist after a disk was restored: then the later state counts, and after that a fixed order, so that all nodes choose the
- * same one.
+ * The newer of two records of one member. A member that has left stays left. Otherwise the later version counts. Two different
+ * records of one version can exist after a disk was restored: then the later state counts, and after that a fixed order, so that
+ * all nodes choose the same one.
  */
 export function mergeRecords(a: MemberRecord, b: MemberRecord): MemberRecord {
   if ((a.state === 'left') !== (b.state === 'left')) return a.state === 'left' ? a : b;

@@ -67,8 +67,8 @@ export interface LeaseCommand {
   readonly worker: string;
   readonly workerAddress: string;
   /**
-   * Size limit of the reply, in bytes. The first task is always included. A task counts with its payload, its PID and 64 bytes for the
-   * rest. A reply must fit into 4 MiB, the default limit of gRPC clients.
+   * Size limit of the reply, in bytes. The first task is always included. A task counts with its payload, its PID and 64 bytes
+   * for the rest. A reply must fit into 4 MiB, the default limit of gRPC clients.
    */
   readonly maxBytes: number;
 }
@@ -201,8 +201,8 @@ export interface EngineFigures {
 }
 
 /**
- * The operations of a node (the paper, 4). A promise resolves after the change is durable. It rejects with a `Refusal` if nothing was
- * changed.
+ * The operations of a node (the paper, 4). A promise resolves after the change is durable. It rejects with a `Refusal` if nothing
+ * was changed.
  */
 export interface TaskEngine {
   updateTasks(command: UpdateCommand, context?: CallContext): Promise<UpdateOutcome>;

@@ -4,7 +4,9 @@ type Branded<T, Name extends string> = T & { readonly [brand]: Name };
 /** Milliseconds since 1970, by the clock of the engine, which never goes back. */
 export type Instant = Branded<number, 'Instant'>;
 
-/** Sequence number of an ApplyAtom in the commit log of its partition. It grows strictly and is never reused; see `newPartition`. */
+/**
+ * Sequence number of an ApplyAtom in the commit log of its partition. It grows strictly and is never reused; see `newPartition`.
+ */
 export type Ticket = Branded<number, 'Ticket'>;
 
 /** Number of a partition, from 0. */
@@ -14,8 +16,8 @@ export type PartitionId = Branded<number, 'PartitionId'>;
 export type QueueId = Branded<number, 'QueueId'>;
 
 /**
- * Priority and identity of a task: 1 to 4096 bytes as a latin1 string, one character for each byte. So comparing strings compares bytes,
- * several times faster than comparing Buffers.
+ * Priority and identity of a task: 1 to 4096 bytes as a latin1 string, one character for each byte. So comparing strings compares
+ * bytes, several times faster than comparing Buffers.
  */
 export type Pid = Branded<string, 'Pid'>;
 

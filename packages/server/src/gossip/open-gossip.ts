@@ -26,15 +26,19 @@ export interface GossipOptions {
   /** Messages of other clusters are rejected. */
   readonly clusterId: string;
   /**
-   * The first key seals messages; all keys open them. To replace a key: add the new one at the end on all members, then move it to the
-   * front on all, then remove the old one. Without keys every process in the network can join, and only clusters are kept apart.
+   * The first key seals messages; all keys open them. To replace a key: add the new one at the end on all members, then move it
+   * to the front on all, then remove the old one. Without keys every process in the network can join, and only clusters are kept
+   * apart.
    */
   readonly keys: readonly string[];
   /** `host:port` of members to contact first. They may be down, and their names need not resolve yet. */
   readonly seeds: readonly string[];
   /** The IPv4 address to listen on. Port 0: any free port. */
   readonly listen: { readonly host: string; readonly port: number };
-  /** `host` or `host:port` at which peers reach this member. Default: the address it listens on, or the first address of the machine. */
+  /**
+   * `host` or `host:port` at which peers reach this member. Default: the address it listens on, or the first address of the
+   * machine.
+   */
   readonly advertise?: string;
   /** If the main thread hangs for this long, the member lets its peers declare it dead, in ms. Default 10,000. */
   readonly hangAfterMs?: number;
@@ -43,8 +47,8 @@ export interface GossipOptions {
 }
 
 /**
- * Starts gossip on a thread of its own, so that a member with a busy main thread does not look dead. Resolves when it listens, even if no
- * seed answers. Rejects with `GossipListenError`, `MetaTooLargeError`, or a `TypeError` for an invalid seed.
+ * Starts gossip on a thread of its own, so that a member with a busy main thread does not look dead. Resolves when it listens,
+ * even if no seed answers. Rejects with `GossipListenError`, `MetaTooLargeError`, or a `TypeError` for an invalid seed.
  */
 export async function openGossip(options: GossipOptions): Promise<Membership> {
   packMeta(options.self);

@@ -8,8 +8,9 @@ export type NextCall = Parameters<ServerInterceptor>[1];
 type Status = Parameters<NextCall['sendStatus']>[0];
 
 /**
- * Maximum size of a received message, in bytes. grpc-js refuses a longer one when it knows its length or has decompressed this much, and drops
- * the rest. It is more than `limits.requestBytes`, because a message between nodes may be a little larger than the request in it.
+ * Maximum size of a received message, in bytes. grpc-js refuses a longer one when it knows its length or has decompressed this
+ * much, and drops the rest. It is more than `limits.requestBytes`, because a message between nodes may be a little larger than
+ * the request in it.
  */
 export const RECEIVE_BYTES = limits.requestBytes + 1024 * 1024;
 
@@ -17,8 +18,8 @@ export const RECEIVE_BYTES = limits.requestBytes + 1024 * 1024;
 const SAID_BYTES = /\((\d+) vs/;
 
 /**
- * Makes grpc-js refuse a message that is too long with our reason. It refuses such messages itself, below interceptors, and its own status
- * has no reason and looks like a temporary overload to clients.
+ * Makes grpc-js refuse a message that is too long with our reason. It refuses such messages itself, below interceptors, and its
+ * own status has no reason and looks like a temporary overload to clients.
  */
 export function refuseWithReason(call: NextCall): void {
   // One function for all calls: thousands of them may wait.

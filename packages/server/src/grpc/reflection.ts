@@ -8,8 +8,8 @@ type PackageDefinition = ConstructorParameters<typeof ReflectionService>[0];
 /** Lets tools such as grpcurl call the node without the .proto files. */
 export function createReflection(): ReflectionService {
   const descriptor = readFileSync(createRequire(import.meta.url).resolve('@taskmaster/proto/descriptor'));
-  // The service uses only the file descriptors. It gets those of the compiler, because proto-loader creates descriptors with map fields
-  // that other languages reject.
+  // The service uses only the file descriptors. It gets those of the compiler, because proto-loader creates descriptors with map
+  // fields that other languages reject.
   const fileDescriptorProtos = [...filesOf(descriptor), ...filesOf(healthDescriptor)];
   const root: PackageDefinition = {
     files: { format: 'Protocol Buffer 3 DescriptorProto', type: {}, fileDescriptorProtos },

@@ -12,7 +12,9 @@ import type { UnreadReplies } from './unread-replies.ts';
 import { tooManyWait } from './waiting-calls.ts';
 
 export interface RequestStreamLimits {
-  /** Maximum number of calls of one stream that are served, wait for tasks, or have an unsent answer. Further calls stay unread. */
+  /**
+   * Maximum number of calls of one stream that are served, wait for tasks, or have an unsent answer. Further calls stay unread.
+   */
   readonly callsInFlight: number;
   /** Maximum memory for the requests of these calls, in bytes. Further calls stay unread. */
   readonly requestBytes: number;
@@ -21,8 +23,8 @@ export interface RequestStreamLimits {
 }
 
 /**
- * The number of calls leaves room for other calls beside 10,000 waiting leases. The limits in bytes are twice the largest message, so that
- * one message is always on its way while another is processed.
+ * The number of calls leaves room for other calls beside 10,000 waiting leases. The limits in bytes are twice the largest
+ * message, so that one message is always on its way while another is processed.
  */
 export const DEFAULT_STREAM_LIMITS: RequestStreamLimits = {
   callsInFlight: 16_384,
@@ -45,8 +47,8 @@ export interface RequestStreamDeps {
 }
 
 /**
- * Memory that is used until calls are answered. A message counts until its last update is answered. A lease counts alone, because it may
- * wait much longer than the updates of its message.
+ * Memory that is used until calls are answered. A message counts until its last update is answered. A lease counts alone, because
+ * it may wait much longer than the updates of its message.
  */
 interface Kept {
   readonly bytes: number;
@@ -68,9 +70,9 @@ interface StreamedCall {
 /**
  * Serves one `Stream` call: many concurrent updates and leases, answered in any order.
  *
- *  S1  A message is read only while the calls in flight, their bytes and the unread answers are below their limits, and every call read
- *      before has started. HTTP/2 flow control holds the rest back at the client. Calls that are refused when they are read count too,
- *      because they are the cheapest to send.
+ *  S1  A message is read only while the calls in flight, their bytes and the unread answers are below their limits, and every
+ *      call read before has started. HTTP/2 flow control holds the rest back at the client. Calls that are refused when they are
+ *      read count too, because they are the cheapest to send.
  *  S2  Answers that become ready in one turn of the event loop share messages.
  *  S3  After the stream has closed, no task stays leased for it: waiting leases are cancelled, and late ones are released.
  *

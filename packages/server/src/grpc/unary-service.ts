@@ -83,7 +83,10 @@ function signed(sign: NonNullable<Admission['sign']>, body: Uint8Array): Metadat
   return trailers;
 }
 
-/** Counts a reply until it is read. grpc-js emits `cancelled` at the end of every call: when the reply was read, or the call broke. */
+/**
+ * Counts a reply until it is read. grpc-js emits `cancelled` at the end of every call: when the reply was read, or the call
+ * broke.
+ */
 function countUntilRead(unread: UnreadReplies, call: Call, bytes: number): void {
   if (call.cancelled) return;
   const connection = call.getPeer();
@@ -91,7 +94,10 @@ function countUntilRead(unread: UnreadReplies, call: Call, bytes: number): void 
   call.once('cancelled', () => unread.remove(connection, bytes));
 }
 
-/** A call until it is answered. It is also its caller and its signal: ten thousand calls may wait, and each object of a call counts. */
+/**
+ * A call until it is answered. It is also its caller and its signal: ten thousand calls may wait, and each object of a call
+ * counts.
+ */
 class UnaryCall implements UnaryCaller, CallSignal {
   readonly #served: ServedMethod;
   readonly #call: Call;

@@ -18,8 +18,8 @@ export class WaitingCalls {
   }
 
   /**
-   * Counts a call. Returns a function to call when the call is over. Calls of one connection share the function, because thousands may wait.
-   * Throws a `Refusal` if too many calls wait already.
+   * Counts a call. Returns a function to call when the call is over. Calls of one connection share the function, because
+   * thousands may wait. Throws a `Refusal` if too many calls wait already.
    */
   add(connection: string): () => void {
     const waiting = this.#byConnection.get(connection) ?? this.#begin(connection);

@@ -17,8 +17,8 @@ export interface Clock {
   /** The current instant, in whole ms. Never goes back, and does not jump when the system clock is set. */
   now(): Instant;
   /**
-   * The system clock, in ms since 1970. Unlike `now` it continues while the machine is suspended, and jumps when it is set. Use it to
-   * notice a gap, not to measure a duration.
+   * The system clock, in ms since 1970. Unlike `now` it continues while the machine is suspended, and jumps when it is set. Use
+   * it to notice a gap, not to measure a duration.
    */
   wall(): number;
   /** Calls back once, at the instant or soon after. */
@@ -26,8 +26,8 @@ export interface Clock {
   /** A mark for the `resume` of the next run. */
   mark(): ClockMark;
   /**
-   * Continues from the mark of an earlier run. Call it once, before the first use of `now()`. Within the same boot the time since the
-   * mark is known exactly. Across boots the system clock tells it, unless it went back.
+   * Continues from the mark of an earlier run. Call it once, before the first use of `now()`. Within the same boot the time since
+   * the mark is known exactly. Across boots the system clock tells it, unless it went back.
    */
   resume(mark: ClockMark): void;
 }

@@ -61,8 +61,8 @@ export interface MembershipEvents {
 }
 
 /**
- * Knows which members are alive. This is only a hint: in a divided network both sides consider themselves alive. So ownership must not
- * depend on it.
+ * Knows which members are alive. This is only a hint: in a divided network both sides consider themselves alive. So ownership
+ * must not depend on it.
  */
 export interface Membership {
   readonly self: MemberMeta;
@@ -73,8 +73,8 @@ export interface Membership {
   /** Adds a listener. Returns a function that removes it. The listener is never called before `on` returns. */
   on<E extends keyof MembershipEvents>(event: E, listener: MembershipEvents[E]): () => void;
   /**
-   * Sets the addresses, `host:port`, where missing members may be found. They replace the previous ones. They are tried repeatedly, and
-   * host names are resolved each time. Invalid addresses are ignored.
+   * Sets the addresses, `host:port`, where missing members may be found. They replace the previous ones. They are tried
+   * repeatedly, and host names are resolved each time. Invalid addresses are ignored.
    */
   seek(addresses: readonly string[]): void;
   /** Changes the description of this member. Throws `MetaTooLargeError` if it does not fit into a datagram. */

@@ -55,9 +55,9 @@ export class PeerUnreachableError extends Error {
 }
 
 /**
- * Calls a node at its address. Rejects with a `Refusal` if that is the answer, and with `PeerMessageTooLongError` if the node did not
- * accept the request. After any other rejection the call may have been carried out once, now or later. The same holds for the refusal
- * WRONG_KEY: the process that answered has no key of this cluster, so its answer proves nothing.
+ * Calls a node at its address. Rejects with a `Refusal` if that is the answer, and with `PeerMessageTooLongError` if the node did
+ * not accept the request. After any other rejection the call may have been carried out once, now or later. The same holds for the
+ * refusal WRONG_KEY: the process that answered has no key of this cluster, so its answer proves nothing.
  */
 export type CallPeer<Methods extends PeerMethod = PeerMethod> = <M extends Methods>(
   address: string,

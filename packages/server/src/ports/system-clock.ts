@@ -32,8 +32,8 @@ const machine: ClockSources = {
 };
 
 /**
- * The time of the machine: the system clock at the start, plus the time since then by the monotonic clock. So setting the system clock
- * neither expires nor extends a lease.
+ * The time of the machine: the system clock at the start, plus the time since then by the monotonic clock. So setting the system
+ * clock neither expires nor extends a lease.
  */
 export class SystemClock implements Clock {
   readonly #sources: ClockSources;

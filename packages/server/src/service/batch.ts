@@ -45,8 +45,8 @@ export async function batchUpdate(
 }
 
 /**
- * Serves independent leases that share the size of one reply in equal parts. A single task may be larger than its part. If the reply
- * gets too large, the tasks of the last leases are released and these leases are refused.
+ * Serves independent leases that share the size of one reply in equal parts. A single task may be larger than its part. If the
+ * reply gets too large, the tasks of the last leases are released and these leases are refused.
  */
 export async function batchLease(
   engine: TaskEngine,

@@ -34,8 +34,8 @@ import { get, peek } from './reply/fit-reply.ts';
 import { leaseWithin } from './turns/lease-within.ts';
 
 /**
- * The service, independent of transports. Requests are validated only here, so gRPC and in-process callers pass the same checks. A
- * method rejects with a `Refusal`; any other error is a bug.
+ * The service, independent of transports. Requests are validated only here, so gRPC and in-process callers pass the same checks.
+ * A method rejects with a `Refusal`; any other error is a bug.
  */
 export interface Handlers {
   updateTasks(request: UpdateTasksRequest): Promise<UpdateTasksResponse>;

@@ -2,7 +2,9 @@ import type { Metadata } from '@grpc/grpc-js';
 import { peerAddress } from './parse/host-port.ts';
 import type { Origin } from './raw-service.ts';
 
-/** A router sets it to `1`. The node then serves the call or refuses it with NOT_HOLDER, so that calls do not go round in circles. */
+/**
+ * A router sets it to `1`. The node then serves the call or refuses it with NOT_HOLDER, so that calls do not go round in circles.
+ */
 export const ROUTED_HEADER = 'taskmaster-routed';
 /** The address of the router's caller. It counts only together with `taskmaster-routed`. */
 export const PEER_HEADER = 'taskmaster-peer';

@@ -21,8 +21,8 @@ import type { Log } from '../ports/log.ts';
 // This file turns every thrown value into a status, for all transports.
 
 /**
- * Size limit of the details of a status, in bytes. Message and details travel in HTTP/2 trailers, which gRPC implementations limit to
- * 8 KiB, with the details as base64. Items that do not fit are left out. The reason always fits.
+ * Size limit of the details of a status, in bytes. Message and details travel in HTTP/2 trailers, which gRPC implementations
+ * limit to 8 KiB, with the details as base64. Items that do not fit are left out. The reason always fits.
  */
 const DETAILS_BYTES = 4096;
 const MESSAGE_CHARACTERS = 512;

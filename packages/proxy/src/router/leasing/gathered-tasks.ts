@@ -43,7 +43,10 @@ export class GatheredTasks {
     return this.roomTasks <= 0 || this.roomBytes <= 0;
   }
 
-  /** Adds the tasks of a LeaseTasksResponse. Returns the tasks that do not fit. The first task always fits: a node sends at least one. */
+  /**
+   * Adds the tasks of a LeaseTasksResponse. Returns the tasks that do not fit. The first task always fits: a node sends at least
+   * one.
+   */
   add(reply: Uint8Array): Uint8Array[] {
     const tasks = readEntries(reply);
     for (const [index, bytes] of tasks.entries()) {

@@ -10,8 +10,8 @@ const MESSAGE_BYTES = 1024 * 1024;
 const ROUNDS = 20;
 
 /**
- * Releases leased tasks that no worker receives, and takes their attempts back. Tasks that have changed since are skipped. Does not
- * wait for the result. If a release fails, the task becomes available when its lease ends.
+ * Releases leased tasks that no worker receives, and takes their attempts back. Tasks that have changed since are skipped. Does
+ * not wait for the result. If a release fails, the task becomes available when its lease ends.
  */
 export function giveBack(router: Router, tasks: readonly Uint8Array[]): void {
   const releases = tasks.map((task): Release => {

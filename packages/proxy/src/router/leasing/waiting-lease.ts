@@ -11,8 +11,8 @@ import { LinkedSignal } from './linked-signal.ts';
 const NO_TASKS = new Uint8Array(0);
 
 /**
- * One long poll at several nodes. The first node that has tasks ends it. The polls at the other nodes are cancelled, and tasks that
- * they still lease are released immediately.
+ * One long poll at several nodes. The first node that has tasks ends it. The polls at the other nodes are cancelled, and tasks
+ * that they still lease are released immediately.
  *  W1  At most one reply with tasks reaches the caller. The tasks of every other reply are released.
  *  W2  A node that does not answer is asked again until the wait is over. It does not end the wait at the other nodes.
  */

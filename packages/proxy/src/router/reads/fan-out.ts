@@ -15,8 +15,8 @@ export interface Answers<R> {
 }
 
 /**
- * Asks every node of the cluster. Returns the replies, and names the nodes that do not answer or cannot serve the request. Rejects
- * with a `Refusal` if no node answers, if the request is invalid, or if the caller cancelled it.
+ * Asks every node of the cluster. Returns the replies, and names the nodes that do not answer or cannot serve the request.
+ * Rejects with a `Refusal` if no node answers, if the request is invalid, or if the caller cancelled it.
  */
 export async function askAll<R>(
   router: Router,

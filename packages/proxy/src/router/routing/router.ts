@@ -170,8 +170,8 @@ export class Router {
   }
 
   /**
-   * Sends a call to the holder of a partition. Follows the partition when it moves, and repeats the call if that is safe. Holds the
-   * call for a limited time while the holder cannot serve it. Rejects with a `Refusal`.
+   * Sends a call to the holder of a partition. Follows the partition when it moves, and repeats the call if that is safe. Holds
+   * the call for a limited time while the holder cannot serve it. Rejects with a `Refusal`.
    */
   toHolder(partition: number, call: RoutedCall, caller: RoutedCaller): Promise<Uint8Array> {
     const began = this.clock.now();
@@ -202,8 +202,8 @@ export class Router {
   }
 
   /**
-   * Streams the messages of the partition's holder. `open` opens the stream at an address. Follows the partition as `toHolder` does
-   * until the first message arrives. Rejects with a `Refusal`.
+   * Streams the messages of the partition's holder. `open` opens the stream at an address. Follows the partition as `toHolder`
+   * does until the first message arrives. Rejects with a `Refusal`.
    */
   async *streamFromHolder(
     partition: number,

@@ -61,8 +61,8 @@ export function unpackMeta(packed: PackedMeta): MemberMeta {
 export type Decode = (bytes: Buffer) => unknown;
 
 /**
- * Returns the messages in the body of a datagram, or undefined if one of them is not valid. swim itself checks nothing, and an invalid
- * body would end the process.
+ * Returns the messages in the body of a datagram, or undefined if one of them is not valid. swim itself checks nothing, and an
+ * invalid body would end the process.
  */
 export function parseMessages(body: Buffer, decode: Decode): GossipMessage[] | undefined {
   if (body[0] !== MessageKind.compound) {

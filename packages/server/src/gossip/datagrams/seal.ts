@@ -29,8 +29,8 @@ export interface SealOptions {
 export type Opened = { readonly body: Buffer } | { readonly refused: DatagramRefusal };
 
 /**
- * Seals the datagrams of a member and opens those of its peers. A datagram does not open twice: each sender numbers its starts and its
- * datagrams. So clocks need not agree.
+ * Seals the datagrams of a member and opens those of its peers. A datagram does not open twice: each sender numbers its starts
+ * and its datagrams. So clocks need not agree.
  */
 export class Seal {
   readonly #cluster: Buffer;

@@ -71,8 +71,8 @@ export interface HeldPort {
 }
 
 /**
- * Reserves the port of gossip. Gossip begins when a member has answered, which may take long. A problem with the port must be known at
- * the start, and no other process may take the port meanwhile. Rejects with `GossipListenError`.
+ * Reserves the port of gossip. Gossip begins when a member has answered, which may take long. A problem with the port must be
+ * known at the start, and no other process may take the port meanwhile. Rejects with `GossipListenError`.
  */
 export async function holdPort(host: string, port: number): Promise<HeldPort> {
   const socket = await bindSocket(host, port);

@@ -6,7 +6,9 @@ interface Entry {
   diedAt?: number;
 }
 
-/** Peers by node id, from swim's members by address. A node that restarts at another address is one peer: its later start counts. */
+/**
+ * Peers by node id, from swim's members by address. A node that restarts at another address is one peer: its later start counts.
+ */
 export class Directory {
   readonly #self: string;
   readonly #forgetAfterMs: number;
@@ -19,8 +21,8 @@ export class Directory {
   }
 
   /**
-   * Takes over the members of swim, without this member. Returns the peers if they changed, and the addresses of earlier starts, where no
-   * member answers any more.
+   * Takes over the members of swim, without this member. Returns the peers if they changed, and the addresses of earlier starts,
+   * where no member answers any more.
    */
   update(members: readonly MemberData[], now: number): { changed: readonly Peer[] | undefined; replaced: string[] } {
     const current = new Map<string, MemberData>();

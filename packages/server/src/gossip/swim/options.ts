@@ -14,8 +14,8 @@ export interface GossipTiming {
   readonly forgetAfterMs: number;
 }
 
-// In a cluster of 3 nodes, a death is known after at most two intervals, both timeouts and the suspicion: 3.5 s. With more members the
-// first probe comes sooner, and the news needs at most a second.
+// In a cluster of 3 nodes, a death is known after at most two intervals, both timeouts and the suspicion: 3.5 s. With more
+// members the first probe comes sooner, and the news needs at most a second.
 export const DEFAULT_TIMING: GossipTiming = {
   intervalMs: 200,
   pingTimeoutMs: 150,

@@ -14,8 +14,8 @@ interface Seed {
 }
 
 /**
- * Addresses of members to contact first. Names are resolved repeatedly: a name may not resolve yet, or resolve to another address after a
- * restart. A failure is logged once, and so is its end.
+ * Addresses of members to contact first. Names are resolved repeatedly: a name may not resolve yet, or resolve to another address
+ * after a restart. A failure is logged once, and so is its end.
  */
 export class Seeds {
   #seeds: readonly Seed[];

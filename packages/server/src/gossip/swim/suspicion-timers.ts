@@ -18,9 +18,9 @@ interface Suspicion {
 }
 
 /**
- * Declares a suspect dead after a timeout. It is probed many times until then, so that it is heard even if three of ten datagrams are
- * lost. An answer proves that it is alive, even if its objection is lost. If this thread itself was late, all suspects get the whole
- * timeout again.
+ * Declares a suspect dead after a timeout. It is probed many times until then, so that it is heard even if three of ten datagrams
+ * are lost. An answer proves that it is alive, even if its objection is lost. If this thread itself was late, all suspects get
+ * the whole timeout again.
  */
 export class SuspicionTimers {
   readonly #timing: GossipTiming;

@@ -54,7 +54,8 @@ export interface SwimFigures {
  * A member of the gossip. It uses swim 0.6.0 as published, and replaces its socket, its checks and its suspicions.
  *  M1  swim receives only valid messages of peers with our key, each of them once.
  *  M2  swim never resolves a name and never sees an error of the socket. Either would end the process.
- *  M3  A member that answers during its suspicion is not declared dead. A member that stood still meanwhile declares no member dead.
+ *  M3  A member that answers during its suspicion is not declared dead. A member that stood still meanwhile declares no member
+ *      dead.
  */
 export class SwimMember {
   readonly gossipAddress: string;

@@ -1,6 +1,6 @@
 /**
- * Notices that another thread stands still. Only time in which this thread runs counts. So after a pause of the whole process neither
- * thread suspects the other.
+ * Notices that another thread stands still. Only time in which this thread runs counts. So after a pause of the whole process
+ * neither thread suspects the other.
  */
 export class HeartbeatWatch {
   readonly #read: () => number;

@@ -14,7 +14,9 @@ import {
   type ToGossip,
 } from './thread-protocol.ts';
 
-/** Memory limits of the thread. They suffice for some hundred members. If a bug exceeds them, the thread ends and not the node. */
+/**
+ * Memory limits of the thread. They suffice for some hundred members. If a bug exceeds them, the thread ends and not the node.
+ */
 const THREAD_MIB = { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 128 };
 /** A thread that does not stop within this time is terminated, in ms. */
 const END_WITHIN_MS = 1000;
@@ -72,7 +74,8 @@ export class GossipThreadHandle {
     const thread = new HeartbeatWatch(() => Atomics.load(shared, THREAD_HEARTBEAT), everyMs, performance.now());
     this.#heartbeat = setInterval(() => {
       Atomics.add(shared, MAIN_HEARTBEAT, 1);
-      // Twice the time: if both threads stand still because the machine is busy, the node goes silent before it restarts the thread.
+      // Twice the time: if both threads stand still because the machine is busy, the node goes silent before it restarts the
+      // thread.
       if (thread.look(performance.now()) >= 2 * hangAfterMs && this.gossipAddress !== '') {
         this.#die(new Error('the gossip thread hangs'));
       }

@@ -1,6 +1,6 @@
 /**
- * The compiled descriptor of grpc.health.v1, a google.protobuf.FileDescriptorSet. `buf build --exclude-source-info` made it from the
- * health.proto of grpc-health-check. A descriptor that is compiled at run time has map fields that other languages reject.
+ * The compiled descriptor of grpc.health.v1, a google.protobuf.FileDescriptorSet. `buf build --exclude-source-info` made it from
+ * the health.proto of grpc-health-check. A descriptor that is compiled at run time has map fields that other languages reject.
  */
 export const healthDescriptor: Buffer = Buffer.from(
   `

@@ -23,12 +23,12 @@ export interface SealedCall {
 export type Proof = { readonly run: string } | 'forged';
 
 /**
- * Proves that the messages between nodes come from processes with a key of the cluster, unaltered, once, and for this receiver. Messages are
- * not encrypted. The first key of a node seals its requests. An answer is sealed with the key of its request. All keys are accepted. Without
- * keys every message is accepted.
+ * Proves that the messages between nodes come from processes with a key of the cluster, unaltered, once, and for this receiver.
+ * Messages are not encrypted. The first key of a node seals its requests. An answer is sealed with the key of its request. All
+ * keys are accepted. Without keys every message is accepted.
  *
- *  P1  Every start of a node is a run with a random id. A request names its run and has a number in its channel. So no request is served
- *      twice, by another node or by a later run, and clocks need not agree.
+ *  P1  Every start of a node is a run with a random id. A request names its run and has a number in its channel. So no request is
+ *      served twice, by another node or by a later run, and clocks need not agree.
  *  P2  The first call to a run cannot know its id. It is refused with the id, and the caller calls again.
  *  P3  The seal of an answer or refusal covers the code of the request, so that it answers no other request.
  */

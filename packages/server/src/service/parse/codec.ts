@@ -7,8 +7,8 @@ import { checkEntries, type EntryBound } from './entry-bounds.ts';
 export type MessageType<T> = Parameters<typeof encodeToBuffer<T>>[0] & Parameters<typeof decodeWhole<T>>[0];
 
 /**
- * A method whose messages reach the handler encoded. If grpc-js decoded them, an invalid message would fail with INTERNAL and without a
- * reason, and a waiting request would use several times its encoded size in memory.
+ * A method whose messages reach the handler encoded. If grpc-js decoded them, an invalid message would fail with INTERNAL and
+ * without a reason, and a waiting request would use several times its encoded size in memory.
  */
 export function rawMethod(path: string, streaming: boolean): MethodDefinition<Buffer, Buffer> {
   const asIs = (bytes: Buffer): Buffer => bytes;

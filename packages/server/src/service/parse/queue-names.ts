@@ -9,8 +9,8 @@ const seen = new Map<string, QueueName>();
 const SEEN_AT_MOST = 4096;
 
 /**
- * Checks the name of a queue, `group#name`. Names are UTF-8. A decoder turns invalid bytes into U+FFFD, so names with U+FFFD are refused:
- * otherwise two different names could become one.
+ * Checks the name of a queue, `group#name`. Names are UTF-8. A decoder turns invalid bytes into U+FFFD, so names with U+FFFD are
+ * refused: otherwise two different names could become one.
  */
 export function queueName(full: string, place: Place): QueueName {
   const known = seen.get(full);

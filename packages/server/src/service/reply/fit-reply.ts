@@ -4,8 +4,8 @@ import { refuse } from '../parse/checks.ts';
 import { REPLY_BYTES, taskInfo, taskInfoBytes } from './build-reply.ts';
 
 /**
- * Answers a peek, with fewer tasks than requested if their payloads do not fit into one reply. The tasks are read without payloads first,
- * so that memory never holds more payload than the reply.
+ * Answers a peek, with fewer tasks than requested if their payloads do not fit into one reply. The tasks are read without
+ * payloads first, so that memory never holds more payload than the reply.
  */
 export async function peek(engine: TaskEngine, command: PeekCommand): Promise<PeekTasksResponse> {
   const { queue, includeData } = command;

@@ -3,8 +3,9 @@ import { CommitWindow } from './commit-window.ts';
 /** Amount of work in one turn, before the event loop reads new requests. It takes about a millisecond. */
 const TURN_SIZE = 128;
 /**
- * Amount of work in one turn while there is only one caller. Longer turns delay no other caller and make larger groups. They are limited
- * because event loop, disk and caller would wait for each other if all requests of a busy caller were decided in one turn.
+ * Amount of work in one turn while there is only one caller. Longer turns delay no other caller and make larger groups. They are
+ * limited because event loop, disk and caller would wait for each other if all requests of a busy caller were decided in one
+ * turn.
  */
 const LONE_TURN_SIZE = 512;
 const LONE_TURN_TASKS = 256;
@@ -43,15 +44,15 @@ export interface FairTurnsDeps {
 }
 
 /**
- * Shares the event loop fairly among callers. First come, first served would let all callers wait for one caller that sends a thousand
- * tasks at once (the paper, 6.2).
+ * Shares the event loop fairly among callers. First come, first served would let all callers wait for one caller that sends a
+ * thousand tasks at once (the paper, 6.2).
  *
  *  F1  A turn of the event loop does a limited amount of work. The rest waits, in order for each caller.
  *  F2  Callers take turns, with about the same amount of work each.
- *  F3  A caller without waiting work comes before callers with waiting work, for up to half of a turn, unless it has much work on its way
- *      to the disk. So slow callers are answered immediately, and many slow callers cannot block busy ones.
- *  F4  Busy callers wait while the commit window is full, unless there is only one caller. Otherwise their work would wait for the disk in
- *      front of later requests of slow callers.
+ *  F3  A caller without waiting work comes before callers with waiting work, for up to half of a turn, unless it has much work on
+ *      its way to the disk. So slow callers are answered immediately, and many slow callers cannot block busy ones.
+ *  F4  Busy callers wait while the commit window is full, unless there is only one caller. Otherwise their work would wait for
+ *      the disk in front of later requests of slow callers.
  */
 export class FairTurns {
   readonly #later: (turn: () => void) => void;

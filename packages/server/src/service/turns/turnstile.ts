@@ -1,6 +1,6 @@
 /**
- * Limits concurrent work, first come, first served. Finished work makes room in the next turn of the event loop. Otherwise all work that
- * never waits would run in one turn and delay other callers.
+ * Limits concurrent work, first come, first served. Finished work makes room in the next turn of the event loop. Otherwise all
+ * work that never waits would run in one turn and delay other callers.
  */
 export class Turnstile {
   readonly #waiting: (() => void)[] = [];
