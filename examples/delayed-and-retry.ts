@@ -13,11 +13,11 @@ await using client = await connect(process.argv[2] ?? '127.0.0.1:7400');
 const outbox = client.queue<Mail>('mail#outbox');
 const undeliverable = client.queue<Mail>('mail#undeliverable');
 
-// Failed attempts are repeated by the node: first after up to 50 ms, then after up to twice as long, and so on. After
-// the third one the task is moved aside, where somebody can look at it.
+// The node retries failed attempts: the first after up to 50 ms, then after up to twice as long, and so on. After the third
+// failed attempt the task goes to the dead-letter queue, where an operator can look at it.
 const retry = { maxAttempts: 3, backoff: { initial: '50ms', max: '1m' }, deadLetterQueue: undeliverable.name } as const;
 
-await outbox.enqueue({ to: 'late@example.com' }, { delay: '300ms', retry }); // Nobody sees it before its time.
+await outbox.enqueue({ to: 'late@example.com' }, { delay: '300ms', retry });
 await outbox.enqueue({ to: 'busy@example.com' }, { retry });
 await outbox.enqueue({ to: 'nobody@example.com' }, { retry });
 
@@ -32,7 +32,7 @@ await using worker = client.worker(outbox, send, {
 });
 worker.start();
 
-// A lease can wait for a task, here for the one that is moved aside.
+// A lease can wait for a task. Here it waits for the task in the dead-letter queue.
 const [failed] = await undeliverable.lease({ wait: '10s' });
 console.log(`gave up ${failed?.data.to}`);
 await failed?.complete();

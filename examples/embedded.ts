@@ -1,5 +1,5 @@
 /**
- * The queue as a part of the program: no server, no network, the same client. The data outlives the program; run it
+ * A queue inside the program, with the same client API and without a server. The data stays when the program ends: run it
  * twice to see.
  *
  *     npm run example embedded [directory]
@@ -9,7 +9,7 @@ import { openEmbedded } from '@taskmaster/node';
 await using client = await openEmbedded({ dir: process.argv[2] ?? './data/embedded-example' });
 const jobs = client.queue<{ startedBy: string }>('jobs');
 
-// Left by the run before: it ended without completing its job, as a crash would.
+// Tasks of the previous run, which ended without completing its task, like a crash.
 for (const job of await jobs.lease({ max: 100 })) {
   console.log(`finishing the job that ${job.data.startedBy} has left`);
   await job.complete();

@@ -1,5 +1,5 @@
 /**
- * A task is added, leased, worked on and completed. Needs a node: `npm start`.
+ * Enqueues a task, leases it and completes it. Needs a node: `npm start`.
  *
  *     npm run example hello [host:port]
  */
@@ -12,6 +12,6 @@ await greetings.enqueue({ name: 'world' });
 
 const [task] = await greetings.lease({ leaseDuration: '30s', wait: '5s' });
 if (task) {
-  console.log(`hello, ${task.data.name}`); // Nobody else gets the task meanwhile.
-  await task.complete(); // Not completed within 30 s, it would be leased to somebody else.
+  console.log(`hello, ${task.data.name}`); // No other worker gets the task meanwhile.
+  await task.complete(); // Otherwise another worker may lease it after 30 s.
 }

@@ -1,5 +1,5 @@
 /**
- * Orders are packed, then shipped: two stages, joined by atomic moves. Needs a node: `npm start`.
+ * Orders are packed, then shipped: two stages with atomic steps. Needs a node: `npm start`.
  *
  *     npm run example pipeline [host:port]
  */
@@ -13,11 +13,12 @@ interface Order {
 
 await using client = await connect(process.argv[2] ?? '127.0.0.1:7400');
 
-// Queues of one group (what stands before the #) can change together, atomically.
+// Queues of one group (the part before #) can change together, atomically.
 const toPack = client.queue<Order>('orders#pack');
 const toShip = client.queue<Order & { readonly parcel: string }>('orders#ship');
 
-// The PID is a task's place in the queue and its identity: express orders come first, and an order is in once.
+// The PID is the order in the queue and the identity of the task: express orders come first, and each order is enqueued
+// once.
 const orders: Order[] = [
   { id: 1, item: 'lamp', express: false },
   { id: 2, item: 'clock', express: true },
@@ -30,8 +31,8 @@ for (const order of orders) {
   console.log(`order ${order.id}: ${result}`);
 }
 
-// What a handler returns is enqueued in the same update that completes its task: a crash leaves the order in one of
-// the two queues, never in both, never in none.
+// The return value of the handler is enqueued in the update that completes the task. After a crash the order is in exactly
+// one of the two queues.
 await using packer = client.worker(toPack, ({ data, pid }) => {
   console.log(`packed order ${data.id}, ${data.item}`);
   return { enqueue: [toShip.task({ ...data, parcel: `parcel-${data.id}` }, { pid })] };

@@ -4,43 +4,43 @@ import type { CrawlQueues, CrawlShard } from './queues.ts';
 export interface CrawlContext {
   readonly client: TaskMasterClient;
   readonly queues: CrawlQueues;
-  /** Whether `crawler#permits` bounds how many pages may be found; then there is one shard. */
+  /** Whether `crawler#permits` limits the number of pages. A limited crawl has one shard. */
   readonly bounded: boolean;
   /**
-   * URLs that are known to be in `seen`. Nothing is ever taken out of it, so what was there once need not be asked for
-   * again; most links of a page lead to where others led before.
+   * URLs that are known to be in `seen`. No URL leaves `seen`, so they need not be looked up again. Most links lead to known
+   * pages.
    */
   readonly known: Set<string>;
 }
 
 export interface FoundLinks {
   readonly links: readonly string[];
-  /** URL of the page that has them; null: these are where the crawl starts. */
+  /** URL of the page with the links. Null for the start of the crawl. */
   readonly foundOn: string | null;
   readonly depth: number;
 }
 
-/** Links added by one update. A shard's part of a page with more of them needs several. */
+/** Links in one update. More links of one shard need several updates. */
 const LINKS_PER_UPDATE = 400;
-/** More of them are forgotten, which costs nothing but questions. */
+/** When the set is larger it is cleared. Then URLs are only looked up again. */
 const MAX_KNOWN = 100_000;
-/** Long enough to commit with; a worker that dies meanwhile keeps its permits from others for so long. */
+/** Enough for a commit. If a worker dies, other workers get its permits after this time. */
 const PERMIT_LEASE = '10s';
 
 /**
- * Adds those links that nobody has found before to the pages to fetch, and then completes the task whose page has them.
+ * Adds the links that are new to the pages to fetch, then completes the task of the page.
  *
- * Within a shard, whether a link is new is asked first, and claimed by the update itself: each enqueue to `seen` fails,
- * and with it the whole update, if the URL is there. The error names the URLs that others have claimed in between; the
- * update is tried again without them, and since `seen` only grows, that ends. So of all workers that find a page, exactly
- * one adds it, once for the whole crawl, whoever is killed at whatever moment.
+ * Within a shard, `seen` is read first to learn which links are new. The update itself claims them: each enqueue to `seen`
+ * fails if the URL is there, and then the whole update fails. The error names the URLs that other workers have claimed
+ * since. The update is repeated without them. `seen` only grows, so this ends. So exactly one of all workers that find a
+ * page adds it, once in the whole crawl, whatever crashes.
  *
- * No update reaches over several shards, so the links of other shards are added before, on their own, and `begin`'s update
- * comes last, with the links of the page's own shard. That loses and doubles nothing: who dies in between has not
- * completed the task, so somebody else adds all links again, and what has been added already is found seen.
+ * An update cannot change several shards. So the links of other shards are added first, in their own updates. The update of
+ * `begin` comes last, with the links of the page's own shard. A worker that dies before it has not completed the task.
+ * Another worker then adds all links again, and finds in `seen` those that were added before.
  *
- * @param begin makes the update that completes the task, anew for every try: of the shard of `foundOn`. Without it,
- * nothing but links is added.
+ * @param begin makes the update that completes the task, again for each attempt. It is in the shard of `foundOn`. Without it
+ * only links are added.
  */
 export async function addPages(context: CrawlContext, found: FoundLinks, begin?: () => Update): Promise<void> {
   const { queues } = context;
@@ -76,7 +76,7 @@ async function addToShard(
   begin?: () => Update,
 ): Promise<void> {
   let at = 0;
-  // The links of all updates but the last are added on their own, as those of other shards are.
+  // All updates except the last one contain only links, like those of other shards.
   for (; links.length - at > LINKS_PER_UPDATE; at += LINKS_PER_UPDATE) {
     await claim(context, shard, found, links.slice(at, at + LINKS_PER_UPDATE), undefined);
   }
@@ -141,10 +141,9 @@ async function commit(
 }
 
 /**
- * A queue as a counting semaphore: it holds one task for each page that may still be found, and a page is added in the
- * same update that completes one of them. So there are never more pages than allowed; there may be a few less, when a
- * page's last links were left out while somebody else held permits that it gave back. It takes one update to do both, so
- * a bounded crawl has one shard.
+ * A queue as a counting semaphore. It has one task for each page that may still be found. The update that adds a page
+ * completes one of these tasks, so there are never more pages than allowed. There may be a few less: links are left out
+ * while other workers hold permits that they release later. One update does both, so a limited crawl has one shard.
  */
 async function takePermits({ permits }: CrawlShard, count: number): Promise<LeasedTask<null>[]> {
   return count === 0 ? [] : permits.lease({ max: count, leaseDuration: PERMIT_LEASE });

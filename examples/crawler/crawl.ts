@@ -8,20 +8,20 @@ import type { Screen } from './progress/screen.ts';
 interface WatchOptions {
   readonly context: ChaosContext;
   readonly screen: Screen;
-  /** About how many pages there are: when to kill. Undefined: nothing happens to anybody. */
+  /** About the number of pages, by which the planned faults happen. Undefined: no faults. */
   readonly pages: number | undefined;
 }
 
 interface Planned {
-  /** Share of the pages that are indexed by then. */
+  /** Share of the pages that are indexed when the fault happens. */
   readonly at: number;
   readonly chaos: Chaos;
-  /** Whether it has to wait until all is well again. */
+  /** Whether the fault waits until the crawl has recovered from all earlier ones. */
   readonly alone: boolean;
 }
 
 const LOOK_INTERVAL_MS = 200;
-/** A crawl in which no task is completed for so long will not end by itself, in ms. */
+/** A crawl that completes no task for this time has failed, in ms. */
 const STALLED_MS = 120_000;
 
 const onOneNode: readonly Planned[] = [
@@ -35,7 +35,7 @@ const onCluster: readonly Planned[] = [
   { at: 0.65, chaos: drainNode, alone: true },
 ];
 
-/** Shows the crawl until it is finished; what is planned happens on the way. */
+/** Shows the crawl until it is finished, and causes the planned faults meanwhile. */
 export async function watchCrawl(options: WatchOptions): Promise<{ status: CrawlStatus; events: ChaosEvent[] }> {
   const { context, screen, pages } = options;
   const { observer, signal, servers } = context;
@@ -51,13 +51,13 @@ export async function watchCrawl(options: WatchOptions): Promise<{ status: Crawl
     if (completed !== progress.completed) progress = { at: status.elapsedMs, completed };
     if (status.elapsedMs - progress.at > STALLED_MS) throw new Error(`the crawl does not go on: ${drawLine(status)}`);
     const [next] = planned;
-    // What a quick crawl has left no time for happens after it.
+    // Faults for which a quick crawl left no time happen after it.
     const due = next !== undefined && (status.finished || status.indexed >= next.at * (pages ?? 0));
     if (due && (!next.alone || over.length === begun.length)) {
       planned.shift();
       const event = next.chaos(context, over);
       begun.push(event);
-      // It may still fail when nobody waits for it any more, because the demo is being interrupted.
+      // If the demo is interrupted, the event may fail when no caller waits for it.
       event.then(
         (ended) => over.push(ended),
         () => {},
@@ -70,7 +70,7 @@ export async function watchCrawl(options: WatchOptions): Promise<{ status: Crawl
   }
 }
 
-/** Rejects when one of them does; never resolves. */
+/** Rejects when one of the events fails. Never resolves. */
 function firstFailure(events: readonly Promise<ChaosEvent>[]): Promise<never> {
   return new Promise((_, reject) => {
     for (const event of events) event.catch(reject);

@@ -1,4 +1,4 @@
-/** The demo: `npm run demo`. See README.md beside this folder. */
+/** The demo: `npm run demo`. See examples/README.md. */
 import { readOptions } from './options.ts';
 import { Screen } from './progress/screen.ts';
 import { reportLines } from './report.ts';
@@ -10,17 +10,17 @@ const options = readOptions(process.argv.slice(2));
 const screen = new Screen(process.stdout, { quiet: options.json });
 const interruption = new AbortController();
 const interrupt = (): void => {
-  // The second time, whoever waits has lost patience: what is still running is killed on the way out.
+  // A second signal ends the demo immediately. Its child processes are killed on exit.
   if (interruption.signal.aborted) process.exit(INTERRUPTED);
   interruption.abort(new Error('interrupted'));
 };
 process.on('SIGINT', interrupt).on('SIGTERM', interrupt);
-// A terminal that is closed says so more than once, through its shell and by itself: that is no impatience.
+// A terminal that closes sends SIGHUP more than once, so a second one is not a second request.
 process.on('SIGHUP', () => interruption.abort(new Error('interrupted')));
-// Nor does it take what is said last.
+// A closed terminal accepts no output.
 process.stderr.on('error', () => {});
-// Whoever read the output has gone: `npm run demo | head`.
-process.stdout.on('error', () => interruption.abort(new Error('nobody reads the output')));
+// The reader has closed the pipe, for example `npm run demo | head`.
+process.stdout.on('error', () => interruption.abort(new Error('the output was closed')));
 
 try {
   const summary = await runDemo(options, screen, interruption.signal);
@@ -37,5 +37,5 @@ try {
     process.exitCode = 1;
   }
 }
-// What the site has kept alive of its connections must not keep the demo alive.
+// Idle connections of the site must not keep the demo alive.
 process.off('SIGINT', interrupt).off('SIGTERM', interrupt);

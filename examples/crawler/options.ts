@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 
 export interface DemoOptions {
-  /** Where to crawl; undefined: the site that the demo serves itself. */
+  /** Start of the crawl. Undefined: the local site of the demo. */
   readonly url: string | undefined;
   readonly maxPages: number | undefined;
   readonly workers: number;
@@ -27,27 +27,27 @@ Examples:
   npm run demo -- --single --workers 8
   npm run demo -- --url https://docs.example.org/ --max-pages 50 --query "getting started"
 
-Exit code: 0 when every page was indexed exactly once, 1 when not, 2 for wrong options, 130 after Ctrl-C.`;
+Exit code: 0 when every page was indexed exactly once, 1 if not, 2 for wrong options, 130 after Ctrl-C.`;
 
-/** Reads the command line; prints help or what is wrong with it and ends the process. */
+/** Reads the command line. For `--help` or a wrong option it prints a message and ends the process. */
 export function readOptions(argv: readonly string[]): DemoOptions {
   return new Command('npm run demo --')
     .description(description)
-    .option('--url <url>', 'crawl this live site instead, within its host: politely, as its robots.txt says', httpUrl)
+    .option('--url <url>', 'crawl this live site instead; stays on its host and obeys its robots.txt', httpUrl)
     .option(
       '--max-pages <n>',
-      'about so many pages of the local site (default: all); of a live one at most so many URLs (default: 100)',
+      'local site: about this number of pages (default: all); live site: at most this number of URLs (default: 100)',
       wholeNumber,
     )
     .option('--workers <n>', 'worker processes', wholeNumber, 4)
     .option('--seed <n>', 'which pages of the local site are slow and which fail at first', wholeNumber, 1)
     .option('--single', 'one node instead of a cluster', false)
-    .option('--no-kill', 'kill nobody; nobody joins or leaves, either')
+    .option('--no-kill', 'no kills, joins or drains')
     .option('--query <words...>', 'search for this at the end, instead of the built-in examples', [])
-    .option('--json', 'print nothing but a summary, as JSON', false)
-    .option('--keep', 'keep the data, and say where it is', false)
+    .option('--json', 'print only a summary, as JSON', false)
+    .option('--keep', 'keep the data, and print where it is', false)
     .addHelpText('after', examples)
-    .showHelpAfterError('(--help tells what there is)')
+    .showHelpAfterError('(--help lists the options)')
     .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
     .parse(argv, { from: 'user' })
     .opts<DemoOptions>();

@@ -8,17 +8,17 @@ export interface RawPage {
   readonly body: string;
 }
 
-/** What a page says. */
+/** Title, text and links of a page. */
 export interface ParsedPage {
   readonly title: string;
   readonly text: string;
-  /** The pages of the same host that it links to, each once, as `pageUrl` names them. */
+  /** URLs of pages on the same host, without repetitions, normalised by `pageUrl`. */
   readonly links: readonly string[];
 }
 
-/** Most text that is kept of one page, in UTF-16 code units. */
+/** Longest text that is kept of a page, in UTF-16 code units. */
 const MAX_TEXT = 300_000;
-/** Longer URLs are not followed: they are traps more often than pages. A PID could hold twice as much. */
+/** Longer URLs are not followed, because they are usually traps. A PID could be twice as long. */
 const MAX_URL = 2_000;
 
 /** Reads an HTML, Markdown or plain text document. */
@@ -37,8 +37,8 @@ export function parsePage({ url, contentType, body }: RawPage): ParsedPage {
 }
 
 /**
- * The one spelling of the page that a link leads to: absolute and without fragment, since it is the page's identity.
- * Undefined when the link leads to another host or to no page at all.
+ * The URL by which the linked page is identified: absolute, without a fragment. Undefined if the link leads to another host
+ * or is not a page.
  */
 export function pageUrl(href: string, base: string): string | undefined {
   const url = URL.parse(href, base);

@@ -6,102 +6,102 @@ import type { RawPage } from './page.ts';
 /** A page to fetch. */
 export interface FetchTask {
   readonly url: string;
-  /** Links between the start page and this one. */
+  /** Number of links between the start page and this one. */
   readonly depth: number;
 }
 
-/** A page that was fetched and has to be read. */
+/** A fetched page to parse. */
 export interface ExtractTask extends RawPage {
   readonly depth: number;
 }
 
-/** A page whose words go into the index. */
+/** A page to index. */
 export interface IndexTask {
   readonly url: string;
   readonly title: string;
   readonly text: string;
 }
 
-/** Why a URL that was found is not in the index. */
+/** Why a URL is not in the index. */
 export interface Skipped {
   readonly reason: string;
 }
 
-/** Where the index has a page. */
+/** The place of a page in the index. */
 export interface IndexedPage {
   readonly place: Place;
   readonly worker: string;
-  /** Which attempt at the index task it was; more than 1 after a crash. */
+  /** Number of the attempt of the index task. It is more than 1 after a crash. */
   readonly attempt: number;
 }
 
 /**
- * The queues of one shard of a crawl: of those pages whose URLs it gets. They share a group, so a page moves from one to
- * the next in one atomic update: at every moment, whatever has crashed, each page that was found is in exactly one of
- * `fetch`, `extract`, `index`, `indexed`, `skipped` and `dead`. In all of them a page's PID is its URL.
+ * The queues of one shard of a crawl. Each URL belongs to one shard. The queues share a group, so a page moves from one to
+ * the next in one atomic update. At every moment, also after crashes, each found page is in exactly one of `fetch`,
+ * `extract`, `index`, `indexed`, `skipped` and `dead`. Its PID is its URL in all of them.
  */
 export interface CrawlShard {
-  /** Stages: their tasks are leased, worked on, and completed together with the enqueue of what comes next. */
+  /** The stages. A task is completed in the same update that enqueues the task of the next stage. */
   readonly fetch: Queue<FetchTask>;
   readonly extract: Queue<ExtractTask>;
   readonly index: Queue<IndexTask>;
   /**
-   * Every URL that was ever found, once; nobody leases these tasks. A fetch task alone would not keep its page from
-   * being fetched again, since it is gone once it is done. So a link enters `fetch` only together with its URL entering
-   * `seen`, which refuses a URL that it has (`mode: 'fail'`) and with it the whole update.
+   * Every URL that was found. These tasks are never leased. A task in `fetch` disappears when it is completed, so it cannot
+   * prevent that the page is fetched again. So one update adds a link to `fetch` and its URL to `seen`. `seen` refuses a
+   * known URL (`mode: 'fail'`), and then the whole update.
    */
   readonly seen: Queue<{ readonly foundOn: string | null }>;
-  /** The index's table of contents: a page is in the index when, and because, it is in this queue. */
+  /** The table of contents of the index. A page is in the index if and only if it is in this queue. */
   readonly indexed: Queue<IndexedPage>;
-  /** Links that led to no page, redirects, and what is not text. */
+  /** Links that lead to no page, redirects, and documents that are not text. */
   readonly skipped: Queue<Skipped>;
   /** Tasks of any stage that failed too often. */
   readonly dead: Queue<unknown>;
-  /** With a bound of pages: one task for each page that may still be found. See `addPages`. */
+  /** For a limited crawl: one task for each page that may still be found. See `addPages`. */
   readonly permits: Queue<null>;
-  /** A site that is down for a moment is asked again soon, one that is down for long is given up. */
+  /** A site that is down for a moment is asked again soon. After many attempts the page is given up. */
   readonly fetchRetry: TaskRetryOptions;
-  /** The other stages need nobody else: an attempt fails when its worker dies, or because of a page nobody can read. */
+  /** An attempt of the other stages fails only if its worker dies or the page cannot be parsed. */
   readonly stageRetry: TaskRetryOptions;
 }
 
-/** The queues that workers lease from, in the order of a page's way through them. */
+/** The queues that workers lease from, in the order in which a page passes through them. */
 export const stages = ['fetch', 'extract', 'index'] as const;
 export type Stage = (typeof stages)[number];
 
 /**
- * The shards that a crawl is divided into on a cluster. A group is on one node, so a crawl in one group would be on one
- * node; with several times as many groups as nodes, each node has some of them, and they move one by one.
+ * Number of shards of a crawl on a cluster. A group is on one node, so one group would use one node. With several groups for
+ * each node, all nodes have work, and groups move one by one.
  */
 export const CLUSTER_SHARDS = 16;
 
 /**
- * The queues of a crawl, in groups `crawler-00`, `crawler-01`, ...; a crawl of one shard is in the group `crawler`. All of
- * a page's queues are in the shard of its URL.
+ * The queues of a crawl, in the groups `crawler-00`, `crawler-01` and so on. A crawl with one shard uses the group
+ * `crawler`. All queues of a page are in the shard of its URL.
  */
 export class CrawlQueues {
   readonly shards: readonly CrawlShard[];
 
-  /** @param shards how many; the same in every process of a crawl, since they decide where a page is. */
+  /** @param shards number of shards. It must be the same in every process of a crawl, because it decides where a page is. */
   constructor(client: TaskMasterClient, shards: number) {
     this.shards = Array.from({ length: shards }, (_, at) => crawlShard(client, groupName(at, shards)));
   }
 
   /** The shard of a page. */
   of(url: string): CrawlShard {
-    // Any hash does that all processes compute alike.
+    // Any hash works if all processes compute the same.
     const at = createHash('sha256').update(url).digest().readUInt32BE() % this.shards.length;
     return this.shards[at] ?? this.first;
   }
 
-  /** The only one, in a crawl of one shard. */
+  /** The first shard; the only one of a limited crawl. */
   get first(): CrawlShard {
     const [first] = this.shards;
     if (first === undefined) throw new TypeError('a crawl has at least one shard');
     return first;
   }
 
-  /** A stage's queues. Workers lease from all of them at once, wherever they are. */
+  /** The queues of a stage. Workers lease from all of them, whichever nodes hold them. */
   stage<Name extends Stage>(stage: Name): readonly CrawlShard[Name][] {
     return this.shards.map((shard) => shard[stage]);
   }

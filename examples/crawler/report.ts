@@ -4,7 +4,7 @@ import type { Hit } from './index/search.ts';
 import { count, type Paint, seconds } from './progress/draw.ts';
 import type { Check } from './verify/verify.ts';
 
-/** What the demo prints at the end; with `--json`, all it prints. Times in ms. */
+/** The result of the demo. With `--json` it is printed as it is. Times in ms. */
 export interface Summary {
   readonly ok: boolean;
   readonly site: string;
@@ -14,33 +14,33 @@ export interface Summary {
   readonly urlsFound: number;
   readonly pagesIndexed: number;
   readonly linksToNowhere: number;
-  /** URLs whose tasks failed too often. */
+  /** URLs in `dead`: their tasks failed too often. */
   readonly givenUp: number;
   readonly tasksCompleted: number;
   readonly tasksPerSecond: number;
   readonly retries: {
-    /** Times the local site answered 503; of a live one that is not known. */
+    /** Number of answers 503 of the local site. Undefined for other sites. */
     readonly siteUnavailable: number | undefined;
-    /** Attempts at tasks that had been attempted before. */
+    /** Attempts that were not the first of their task. */
     readonly attemptsRepeated: number;
-    /** Calls that clients repeated, most of them while a node was down. */
+    /** Calls that clients repeated, usually while a node was down. */
     readonly callsRepeated: number;
     readonly leasesLost: number;
-    /** Entries that were written to the index but never committed. */
+    /** Entries that were written to the index but not committed. */
     readonly entriesUncommitted: number;
   };
-  /** Who was killed, joined and left. */
+  /** Kills, joins and drains. */
   readonly events: readonly ChaosEvent[];
-  /** Where the partitions of the cluster were in the end; undefined with one node. */
+  /** Where the partitions were at the end. Undefined with one node. */
   readonly cluster: Placement | undefined;
   readonly checks: readonly Check[];
   readonly index: { readonly words: number };
   readonly searches: readonly { readonly query: string; readonly hits: readonly Hit[] }[];
-  /** Where the data is, if it was kept. */
+  /** Directory of the data, if it was kept. */
   readonly dataDir: string | undefined;
 }
 
-/** The summary for a reader. */
+/** The summary as text. */
 export function reportLines(summary: Summary, paint: Paint): string[] {
   return [
     ...title('The crawl', paint),
@@ -162,7 +162,7 @@ function eventRows(event: ChaosEvent): [string, string, string][] {
   }
 }
 
-/** Tasks of all queues, done and undone. */
+/** Number of tasks in all queues, completed ones included. */
 function held(tasks: number, partitions: number | undefined): string {
   const all = `the ${count(tasks)} tasks in its queues`;
   return partitions === undefined ? all : `${count(partitions)} partitions and ${all}`;

@@ -8,8 +8,8 @@ import type { ExtractTask, FetchTask, IndexTask } from './queues.ts';
 import { SiteUnavailableError, type Web } from './web.ts';
 
 /**
- * Fetches a page. What a handler returns is enqueued atomically with the completion of its task; what it throws fails
- * the attempt, and the node hides the task until its backoff has passed.
+ * Fetches a page. The return value of a handler is enqueued in the update that completes the task. If a handler throws, the
+ * attempt fails and the node hides the task for its backoff.
  */
 export function fetchStage(context: CrawlContext, web: Web): Handler<FetchTask> {
   const { client, queues } = context;
@@ -33,14 +33,14 @@ export function fetchStage(context: CrawlContext, web: Web): Handler<FetchTask> 
       }
     } catch (error) {
       if (!(error instanceof SiteUnavailableError) || error.retryAfterMs === undefined) throw error;
-      // The site knows better than our backoff when it will be back.
+      // The site knows better than our backoff when it is available again.
       await task.release({ delay: error.retryAfterMs });
       return undefined;
     }
   };
 }
 
-/** Reads a page: its text goes on to the index, the links that nobody has seen go back to be fetched. */
+/** Parses a page. Its text goes to the index stage, new links go to the fetch stage. */
 export function extractStage(context: CrawlContext): Handler<ExtractTask> {
   const { client, queues } = context;
   return async (task) => {
@@ -56,7 +56,7 @@ export function extractStage(context: CrawlContext): Handler<ExtractTask> {
   };
 }
 
-/** Writes a page's words to this worker's segment of the index, and then makes them count. See `SegmentWriter`. */
+/** Writes the words of a page to the segment of this worker, then commits the entry. See `SegmentWriter`. */
 export function indexStage(
   { client, queues }: CrawlContext,
   segment: SegmentWriter,
@@ -74,7 +74,7 @@ export function indexStage(
   };
 }
 
-/** What two crawls must agree on. */
+/** Two crawls of the same site must have the same hashes. */
 export function textHash(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }

@@ -6,11 +6,11 @@ import type { CrawlContext } from './add-pages.ts';
 import { CrawlQueues } from './queues.ts';
 
 export interface TestCrawl extends CrawlContext, AsyncDisposable {
-  /** An empty folder, deleted at the end. */
+  /** An empty folder, which is deleted at the end. */
   readonly dir: string;
 }
 
-/** A crawl on an engine of the test's own. */
+/** A crawl on an engine inside the test. */
 export async function testCrawl(
   options: { readonly permits?: number; readonly shards?: number } = {},
 ): Promise<TestCrawl> {

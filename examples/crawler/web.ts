@@ -3,16 +3,16 @@ import { TextDecoder } from 'node:util';
 import { pageUrl, type RawPage } from './page.ts';
 import { parseRobots, type Robots } from './robots.ts';
 
-/** What came of asking for a page. */
+/** The result of a request for a page. */
 export type Fetched =
   | { readonly kind: 'page'; readonly page: RawPage }
   | { readonly kind: 'redirect'; readonly to: string }
   | { readonly kind: 'nothing'; readonly reason: string };
 
-/** The site cannot answer now; the same request may succeed later. */
+/** The site cannot answer now. The same request may succeed later. */
 export class SiteUnavailableError extends Error {
   override readonly name = 'SiteUnavailableError';
-  /** How long the site asks to wait, in ms. */
+  /** Delay that the site asks for, in ms. */
   readonly retryAfterMs: number | undefined;
 
   constructor(message: string, options: { readonly retryAfterMs?: number | undefined; readonly cause?: unknown } = {}) {
@@ -22,18 +22,18 @@ export class SiteUnavailableError extends Error {
 }
 
 export interface WebOptions {
-  /** Least time between two requests of this process, in ms; a `Crawl-delay` in robots.txt lengthens it. */
+  /** Minimum time between two requests of this process, in ms. `Crawl-delay` in robots.txt can make it longer. */
   readonly pauseMs: number;
 }
 
 const USER_AGENT = 'TaskMasterExampleCrawler/0.1';
-/** A site that is silent for so long is unavailable, in ms. */
+/** Timeout of a request, in ms. Then the site counts as unavailable. */
 const ANSWER_TIMEOUT_MS = 15_000;
-/** Of a larger page only the beginning is read, in bytes. */
+/** Maximum size of a page, in bytes. Of a larger page the beginning is read. */
 const MAX_PAGE_BYTES = 1024 * 1024;
 const READABLE = ['text/html', 'application/xhtml+xml', 'text/markdown', 'text/plain'];
 
-/** A polite reader of one host. Safe for concurrent use: its requests are spaced out whoever makes them. */
+/** A polite HTTP client for one host. Concurrent callers share its limit of requests. */
 export class Web {
   readonly #pauseMs: number;
   #robots: Promise<Robots> | undefined;
@@ -43,7 +43,7 @@ export class Web {
     this.#pauseMs = options.pauseMs;
   }
 
-  /** @throws SiteUnavailableError; the signal's reason when it is aborted. */
+  /** @throws SiteUnavailableError. Rejects with the reason of the signal if it is aborted. */
   async fetch(url: string, signal?: AbortSignal): Promise<Fetched> {
     const robots = await this.#robotsOf(url);
     if (robots.isDisallowed(url, USER_AGENT)) return { kind: 'nothing', reason: 'robots.txt' };
@@ -64,7 +64,7 @@ export class Web {
     return { kind: 'page', page: { url, contentType, body: await readBody(response) } };
   }
 
-  /** Asked for once; again only if there was no answer. */
+  /** Requested once. Requested again only if there was no answer. */
   #robotsOf(url: string): Promise<Robots> {
     this.#robots ??= readRobots(new URL('/robots.txt', url).href).catch((error: unknown) => {
       this.#robots = undefined;
@@ -95,7 +95,7 @@ async function request(url: string, signal?: AbortSignal): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(url, {
-      // A redirect is a link like any other: its target may have been seen, or be disallowed.
+      // A redirect counts as a link: its target may be known already, or be disallowed.
       redirect: 'manual',
       headers: { 'user-agent': USER_AGENT, accept: READABLE.join(', ') },
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),

@@ -1,39 +1,39 @@
 import type { Stage } from './queues.ts';
 
-/** What a worker process is told on its command line, as JSON. */
+/** The task of a worker process, as JSON on its command line. */
 export interface WorkerAssignment {
   readonly name: string;
-  /** `host:port`; any of them will do. */
+  /** `host:port`. One of them is enough. */
   readonly endpoints: readonly string[];
-  /** Of the crawl. */
+  /** Number of shards of the crawl. */
   readonly shards: number;
-  /** Folder of the index's segments. */
+  /** Folder of the segments of the index. */
   readonly segments: string;
-  /** Tasks worked on at once, by stage; 0: none. */
+  /** Number of concurrent tasks by stage. 0: the worker has no part in this stage. */
   readonly concurrency: Readonly<Record<Stage, number>>;
-  /** Least time between two requests to the site, in ms. */
+  /** Minimum time between two requests to the site, in ms. */
   readonly pauseMs: number;
   readonly bounded: boolean;
 }
 
-/** Since the process began. */
+/** Counts since the start of the process. */
 export interface WorkerCounts {
-  /** Attempts that went well, by stage. */
+  /** Successful attempts by stage. */
   readonly handled: Readonly<Record<Stage, number>>;
-  /** Attempts that failed and were left to be tried again. */
+  /** Failed attempts, which are retried. */
   readonly failed: number;
-  /** Attempts at tasks that had been attempted before. */
+  /** Attempts that were not the first of their task. */
   readonly retried: number;
-  /** Leases that ended before their tasks were done. */
+  /** Leases that ended before the task was done. */
   readonly leasesLost: number;
-  /** Calls to the node that had to be repeated. */
+  /** Calls to nodes that were repeated. */
   readonly callsRepeated: number;
 }
 
 export type FromWorker =
   | { readonly kind: 'ready' }
   | { readonly kind: 'counts'; readonly counts: WorkerCounts }
-  /** An error that is not a page's or the site's fault. */
+  /** An error that neither the page nor the site explains. */
   | { readonly kind: 'error'; readonly message: string };
 
 export type ToWorker = { readonly kind: 'stop' };

@@ -1,6 +1,6 @@
 /**
- * A worker process of the crawler: leases tasks of every stage until it is told to stop, or until the demo that started
- * it is gone.
+ * A worker process of the crawler. It leases tasks of all stages until it is told to stop, or until the demo that started it
+ * has ended.
  */
 import {
   connect,
@@ -23,14 +23,14 @@ import { SiteUnavailableError, Web } from './web.ts';
 import type { FromWorker, ToWorker, WorkerAssignment, WorkerCounts } from './worker-messages.ts';
 
 /**
- * How soon a killed worker's tasks come back. Much shorter than in earnest (the default is 30 s), so that it can be
- * watched; leases are renewed as long as their worker lives.
+ * Time until the tasks of a killed worker come back. It is much shorter than the default of 30 s, so that the demo can show
+ * it. Leases are renewed while their worker lives.
  */
 const LEASE = '3s';
-/** Calls are repeated for so long: enough for a node to come back on a busy machine. */
+/** How long calls are repeated: enough for a node to restart on a busy machine. */
 const NODE_ABSENCE = '30s';
 const REPORT_INTERVAL_MS = 200;
-/** What nobody needs to be told of. */
+/** Expected errors, which are not reported. */
 const usual = [SiteUnavailableError, LeaseLostError, LeaseExpiredError, TaskNotFoundError];
 
 const assignment = JSON.parse(process.argv[2] ?? '') as WorkerAssignment;
@@ -75,13 +75,13 @@ async function run(): Promise<void> {
   tell({ kind: 'ready' });
   const reporting = setInterval(report, REPORT_INTERVAL_MS);
   await stopping;
-  // What runs is finished first: it needs both the client and the segment.
+  // Running tasks are finished first. They need the client and the segment.
   await Promise.all(workers.map((each) => each.stop({ timeout: '5s' })));
   clearInterval(reporting);
   report();
 }
 
-/** The worker of one stage, whose tasks it leases from all shards; none if this process has no part in it. */
+/** The worker of one stage, which leases from all shards. Empty if this process has no part in the stage. */
 function worker<T>(
   client: TaskMasterClient,
   stage: Stage,
@@ -110,10 +110,7 @@ function onLeaseLost(): void {
   counts.leasesLost++;
 }
 
-/**
- * Reports what should not happen. That a site answers 503, that a node is away for a moment, and that a lease has ended or
- * somebody else has a task by the time it is back, is all in a day's work.
- */
+/** Reports unexpected errors. A site that answers 503, a node that is away for a moment, and a lost lease are expected. */
 function onError(error: unknown, task: LeasedTask<unknown> | undefined): void {
   if (task !== undefined) counts.failed++;
   if (usual.some((kind) => error instanceof kind)) return;

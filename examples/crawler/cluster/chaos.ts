@@ -9,7 +9,7 @@ import type { ServerProcess } from './server-process.ts';
 import type { Servers } from './servers.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
-/** What there is to kill, and who is to know. */
+/** What the planned faults act on. */
 export interface ChaosContext {
   readonly client: TaskMasterClient;
   readonly servers: Servers;
@@ -42,8 +42,8 @@ export async function killWorker({ pool, queues, say, signal }: ChaosContext): P
 }
 
 /**
- * Kills, with SIGKILL, the node that holds the most tasks, starts it again with the same data, and waits until the crawl
- * goes on. Meanwhile its partitions are nobody's: callers wait for it, while those of the other nodes are worked on.
+ * Kills the node that holds the most tasks, with SIGKILL. Starts it again with the same data, and waits until the crawl goes
+ * on. Meanwhile calls to its partitions wait for it, and the other partitions are served.
  */
 export async function killNode(context: ChaosContext): Promise<NodeKilled> {
   const { client, servers, say, signal } = context;
@@ -89,7 +89,7 @@ export async function joinNode({ client, servers, say, signal }: ChaosContext): 
   return { kind: 'node-joined', name, pid, partitionsHeld, tasksHeld, partitionsMoved, readyMs, balancedMs };
 }
 
-/** Has a node hand over everything and leave, one that was not killed before. Its process ends by itself. */
+/** Drains a node that was not killed before. Its process ends by itself. */
 export async function drainNode(context: ChaosContext, earlier: readonly ChaosEvent[]): Promise<NodeDrained> {
   const { client, servers, say, signal } = context;
   const node = servers.running.find(({ name }) => !earlier.some((event) => event.name === name));
@@ -110,7 +110,7 @@ export async function drainNode(context: ChaosContext, earlier: readonly ChaosEv
   return { kind: 'node-drained', name, pid, partitionsHeld, tasksHeld, partitionsMoved, drainedMs };
 }
 
-/** Looks at the crawl until a condition holds. */
+/** Observes the crawl until a condition holds. */
 async function lookWhen(
   { observer, signal }: ChaosContext,
   holds: (status: CrawlStatus) => boolean,
@@ -128,7 +128,7 @@ function fullest(nodes: readonly ServerProcess[], partitions: ClusterPartitions)
   return nodes.toSorted((a, b) => tasks(b) - tasks(a))[0];
 }
 
-/** A leased task, as far as its successor's lease is told from its own. */
+/** A leased task. Its lease token tells this lease from later ones. */
 interface HeldTask {
   readonly queue: Queue<unknown>;
   readonly pid: Pid;
@@ -154,7 +154,7 @@ function busiest(held: ReadonlyMap<string, readonly HeldTask[]>): string | undef
 async function anyHeld(held: readonly HeldTask[]): Promise<boolean> {
   for (const { queue, pid, leaseToken } of held) {
     const [task] = await queue.get([pid], { data: false });
-    // Every lease of a task has a larger token than those before, so the same token is the dead worker's.
+    // Each lease of a task has a larger token than the one before, so this is still the lease of the dead worker.
     if (task?.state === 'leased' && task.leaseToken === leaseToken) return true;
   }
   return false;

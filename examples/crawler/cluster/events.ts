@@ -1,13 +1,13 @@
-/** What befalls the crawl, and how long it took to recover. Times in ms. */
+/** A planned fault of the crawl, and how long the crawl took to recover. Times in ms. */
 export type ChaosEvent = WorkerKilled | NodeKilled | NodeJoined | NodeDrained;
 
 export interface WorkerKilled {
   readonly kind: 'worker-killed';
   readonly name: string;
   readonly pid: number | undefined;
-  /** Tasks that it had leased when it died. */
+  /** Tasks that were leased to the worker when it died. */
   readonly tasksHeld: number;
-  /** From the kill until the last of those was back in its queue, or in another worker's hands. */
+  /** From the kill until each of these tasks was back in its queue or leased to another worker. */
   readonly recoveredMs: number;
 }
 
@@ -15,11 +15,11 @@ export interface NodeKilled {
   readonly kind: 'node-killed';
   readonly name: string;
   readonly pid: number | undefined;
-  /** That were away with it; undefined when it is the only node. */
+  /** Partitions of the node. Undefined if it is the only node. */
   readonly partitionsHeld: number | undefined;
-  /** Tasks in its queues when it was back, done and undone: what it has recovered. */
+  /** Tasks in the node's queues after its restart, completed ones included. */
   readonly tasksRecovered: number;
-  /** From the kill until it served again. */
+  /** From the kill until the node served again. */
   readonly readyMs: number;
   /** From the kill until all queues answered and a task was completed again. */
   readonly workingMs: number;
@@ -29,12 +29,12 @@ export interface NodeJoined {
   readonly kind: 'node-joined';
   readonly name: string;
   readonly pid: number | undefined;
-  /** What it holds now. */
+  /** Partitions that it holds now. */
   readonly partitionsHeld: number;
   readonly tasksHeld: number;
-  /** Partitions that were handed from one node to another on the way. */
+  /** Number of hand-offs that this took. */
   readonly partitionsMoved: number;
-  /** From the start of its process until it served as a member that held nothing. */
+  /** From the start of its process until it served as a member without partitions. */
   readonly readyMs: number;
   /** From then on until every node held its share. */
   readonly balancedMs: number;
@@ -44,10 +44,10 @@ export interface NodeDrained {
   readonly kind: 'node-drained';
   readonly name: string;
   readonly pid: number | undefined;
-  /** What it held before. */
+  /** Partitions that it held before. */
   readonly partitionsHeld: number;
   readonly tasksHeld: number;
   readonly partitionsMoved: number;
-  /** From the request until it had handed over everything, had left, and its process had ended by itself. */
+  /** From the request until the node had handed everything over and its process had ended. */
   readonly drainedMs: number;
 }

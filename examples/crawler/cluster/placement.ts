@@ -1,16 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClusterMembers, ClusterNode, ClusterPartitions, MemberState, TaskMasterClient } from '@taskmaster/client';
 
-/** Where partitions are, as the cluster itself says: what an operator's program can ask for. */
-
 const POLL_MS = 50;
 
-/** Where everything is. */
+/** Where the partitions are, as any client of the cluster can ask. */
 export interface Placement {
   readonly partitions: number;
-  /** Those that have left last. */
+  /** Nodes that have left come last. */
   readonly nodes: readonly { readonly name: string; readonly state: MemberState; readonly partitionsHeld: number }[];
-  /** What is wrong with partitions that are not served by the node that should have them. */
+  /** Partitions that are not served by the node that should hold them, and why. */
   readonly astray: readonly string[];
 }
 
@@ -28,12 +26,12 @@ export async function placementOf(client: TaskMasterClient, signal: AbortSignal)
   };
 }
 
-/** The members that are nodes and have not left. */
+/** The nodes that have not left. */
 function nodesOf({ members }: ClusterMembers): readonly ClusterNode[] {
   return members.filter((member) => member.role === 'node').filter(({ state }) => state !== 'left');
 }
 
-/** Resolves when so many nodes are there, and each holds just the partitions that it should. */
+/** Resolves when the cluster has this number of nodes and each holds exactly the partitions that it should. */
 export async function whenSettled(client: TaskMasterClient, nodes: number, signal: AbortSignal): Promise<void> {
   for (;;) {
     const all = nodesOf(await client.cluster.members({ signal }));
@@ -46,13 +44,13 @@ export async function whenSettled(client: TaskMasterClient, nodes: number, signa
   }
 }
 
-/** How often partitions were handed from one node to another: each time counts as an epoch. */
+/** Number of hand-offs. Each one raises the epoch of its partition. */
 export function handOffs(before: ClusterPartitions, after: ClusterPartitions): number {
   const epochs = ({ partitions }: ClusterPartitions): number => partitions.reduce((sum, { epoch }) => sum + epoch, 0);
   return epochs(after) - epochs(before);
 }
 
-/** What a node holds, of all queues. */
+/** What a node holds, over all queues. */
 export function holdingsOf(
   { partitions }: ClusterPartitions,
   name: string,

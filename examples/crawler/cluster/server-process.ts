@@ -9,28 +9,30 @@ import { exited, killWithUs } from './child-processes.ts';
 const START_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_MS = 15_000;
 
-/** Of a server that serves: `host:port` each. */
+/** Addresses of a running server, each `host:port`. */
 interface Addresses {
   readonly grpc: string;
   readonly http: string;
-  /** Of a member of a cluster. */
+  /** Only members of a cluster have it. */
   readonly gossip?: string;
 }
 
 export interface ServerOptions {
   readonly name: string;
   readonly program: 'taskmaster-node' | 'taskmaster-proxy';
-  /** Of every start. */
+  /** Flags of every start. */
   readonly settings: readonly string[];
-  /** Of the first start only: a node has them on its disk from then on. */
+  /** Flags of the first start only. Later the node knows them from its disk. */
   readonly atFirst?: readonly string[];
-  /** Where its log goes. */
+  /** File of the log. */
   readonly logFile: string;
-  /** It served and has ended, though nobody here had asked it to: by a signal, or undefined, by itself. */
+  /**
+   * Called when the server ends although no caller asked for it. `signal`: the signal that ended it; undefined if it exited.
+   */
   readonly onEnd: (signal: NodeJS.Signals | undefined) => void;
 }
 
-/** A node or a proxy in a process of its own, on free ports of 127.0.0.1, that can be killed and started again. */
+/** A node or a proxy in a process of its own, on free ports of 127.0.0.1. It can be killed and started again. */
 export class ServerProcess implements AsyncDisposable {
   readonly #options: ServerOptions;
   #child: ChildProcess | undefined;
@@ -39,7 +41,7 @@ export class ServerProcess implements AsyncDisposable {
   #mayEnd = false;
   #disposed = false;
 
-  /** It has to be started, and to be disposed of, also when it never was. */
+  /** Starts no process yet. Dispose of the object even if it was never started. */
   constructor(options: ServerOptions) {
     this.#options = options;
   }
@@ -52,17 +54,17 @@ export class ServerProcess implements AsyncDisposable {
     return this.#child?.pid;
   }
 
-  /** Whether it runs, and has said that it is ready. */
+  /** Whether the process runs and has reported that it is ready. */
   get serves(): boolean {
     return this.#serves;
   }
 
-  /** `host:port` of its gRPC service; the same after a restart. */
+  /** `host:port` of its gRPC. A restart does not change it. */
   get endpoint(): string {
     return this.#served.grpc;
   }
 
-  /** `host:port` of its pages. */
+  /** `host:port` of its HTTP. */
   get http(): string {
     return this.#served.http;
   }
@@ -73,11 +75,11 @@ export class ServerProcess implements AsyncDisposable {
   }
 
   /**
-   * Starts it; again, after it has ended, with its data and its ports. Resolves when it serves.
-   * @throws when it does not, with what it logged last; the signal's reason when it is aborted.
+   * Starts the process, with the data and ports of an earlier start if there was one. Resolves when it serves. Rejects with
+   * the end of its log if it does not start, or with the reason of the signal.
    */
   async start(signal: AbortSignal): Promise<void> {
-    // Whoever disposes of it looks only once at what is to be ended.
+    // A disposal ends only the processes that exist at its beginning.
     if (this.#disposed) throw new TypeError(`${this.name} is disposed of`);
     const { program, settings, atFirst = [], logFile } = this.#options;
     const own = this.#addresses === undefined ? [...onAnyPort, ...atFirst] : onPortsOf(this.#addresses);
@@ -100,14 +102,14 @@ export class ServerProcess implements AsyncDisposable {
     }
   }
 
-  /** As `kill -9` does: it gets no chance to write anything. Resolves when it is gone. */
+  /** Kills the process with SIGKILL. Resolves when it has ended. */
   async kill(): Promise<void> {
     this.#mayEnd = true;
     this.#child?.kill('SIGKILL');
     if (this.#child !== undefined) await exited(this.#child);
   }
 
-  /** Resolves with its exit code when it has ended, which from now on it may. */
+  /** Expects the process to end by itself. Resolves with its exit code. */
   async end(): Promise<number | null> {
     this.#mayEnd = true;
     if (this.#child === undefined) return null;
@@ -129,7 +131,7 @@ export class ServerProcess implements AsyncDisposable {
   #ended(by: NodeJS.Signals | undefined): void {
     const served = this.#serves;
     this.#serves = false;
-    // One that has never served is the business of whoever is starting it.
+    // A server that ends before it served is reported by `start`.
     if (served && !this.#mayEnd) this.#options.onEnd(by);
   }
 }
@@ -142,7 +144,7 @@ function onPortsOf({ grpc, http, gossip }: Addresses): string[] {
   return ['--grpc-port', port(grpc), '--http-port', port(http), ...gossipPort];
 }
 
-/** A program of the installed package. */
+/** The path of an installed program. */
 function pathOf(program: ServerOptions['program']): string {
   const require = createRequire(import.meta.url);
   const manifest = program === 'taskmaster-node' ? '@taskmaster/node/package.json' : '@taskmaster/proxy/package.json';
@@ -157,7 +159,7 @@ async function readyLine(child: ChildProcess, signal: AbortSignal): Promise<Addr
   lines.on('line', (line) => {
     try {
       const said = JSON.parse(line) as Addresses & { readonly ready?: boolean };
-      // A node that waits for others says so first.
+      // A node that waits for other members reports first that it is not ready.
       if (said.ready !== false) resolve(said);
     } catch (error) {
       reject(error);

@@ -3,36 +3,39 @@ import type { ClusterNode, MemberState, TaskMasterClient } from '@taskmaster/cli
 import { ServerProcess } from './server-process.ts';
 
 export interface ServersOptions {
-  /** `one`: a node that stands alone. `cluster`: three nodes, and a proxy in front of them. */
+  /** `one`: a node without a cluster. `cluster`: three nodes and a proxy. */
   readonly form: 'one' | 'cluster';
-  /** For their data and their logs. */
+  /** Directory of their data and logs. */
   readonly dir: string;
   readonly say: (line: string) => void;
-  /** One of them has ended by itself, or does not start again. */
+  /** Called when a server ends by itself or cannot be started again. */
   readonly onFailure: (error: Error) => void;
 }
 
-/** How a server is doing. */
+/** The state of a server. */
 export interface ServerStatus {
   readonly name: string;
-  /** Whether its process serves, and, in a cluster, the other members agree. */
+  /** Whether the process serves and, in a cluster, the other members see it alive. */
   readonly up: boolean;
-  /** It has not been up yet: it starts, and joins. */
+  /** True until the server was up for the first time. */
   readonly isNew: boolean;
-  /** Of a node of a cluster, as the cluster says. */
+  /** What the cluster reports about the node. Undefined for a proxy and for a node without a cluster. */
   readonly member: { readonly state: MemberState; readonly held: number; readonly wanted: number } | undefined;
 }
 
-/** The nodes that a cluster is begun with. */
+/** Number of nodes at the beginning. */
 const NODES = 3;
-/** For ever, since partitions are what moves. By default there are 1,024, for larger clusters and more groups. */
+/** The number of partitions never changes. The default of 1,024 is for larger clusters. */
 const PARTITIONS = 64;
-/** The demo stores some MiB, so no node need keep a quarter of a GiB of the disk in reserve. */
+/** The demo stores some MiB, so the default reserve of 256 MiB on disk is not needed. */
 const modest = ['--store-reserve-bytes', '16MiB'];
-/** Members that are silent for so long are shown as they were. */
+/** Timeout of a request for the state of the members. Without an answer the previous state is shown. */
 const ANSWER_TIMEOUT = '500ms';
 
-/** What serves the queues: processes of this machine. In earnest each node has a machine, and an orchestrator starts it. */
+/**
+ * The servers of the queues, as processes of this machine. In production each node has its own machine, and an orchestrator
+ * starts it.
+ */
 export class Servers implements AsyncDisposable {
   readonly #options: ServersOptions;
   readonly #nodes: ServerProcess[] = [];
@@ -44,7 +47,7 @@ export class Servers implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** In the order of their starts, with those that have ended. */
+  /** In the order of their starts, including nodes that have ended. */
   get nodes(): readonly ServerProcess[] {
     return this.#nodes;
   }
@@ -54,7 +57,7 @@ export class Servers implements AsyncDisposable {
     return this.#nodes.filter(({ serves }) => serves);
   }
 
-  /** Of a cluster. */
+  /** Undefined without a cluster. */
   get proxy(): ServerProcess | undefined {
     return this.#proxy;
   }
@@ -64,14 +67,14 @@ export class Servers implements AsyncDisposable {
   }
 
   /**
-   * Where clients go: to the proxy and to the nodes. Each of them answers for the whole cluster, so that a client needs but
-   * one; with several it does not matter which are down.
+   * The proxy and the nodes. Each answers for the whole cluster, so one address is enough. With several, the client
+   * continues while some are down.
    */
   get endpoints(): readonly string[] {
     return [...(this.#proxy === undefined ? [] : [this.#proxy]), ...this.#nodes].map(({ endpoint }) => endpoint);
   }
 
-  /** Resolves when all serve. @throws when one does not; the signal's reason when it is aborted. */
+  /** Resolves when all servers serve. Rejects if one does not start, or with the reason of the signal. */
   async start(signal: AbortSignal): Promise<void> {
     if (!this.isCluster) {
       await this.#node('node', []).start(signal);
@@ -84,14 +87,14 @@ export class Servers implements AsyncDisposable {
     await Promise.all([this.#proxy, ...others].map((server) => server.start(signal)));
   }
 
-  /** Starts one more node, which joins the cluster. Resolves when it serves; it holds nothing then. */
+  /** Starts another node, which joins the cluster. Resolves when it serves. It holds no partitions yet. */
   async addNode(signal: AbortSignal): Promise<ServerProcess> {
     const node = this.#joiningNode();
     await node.start(signal);
     return node;
   }
 
-  /** How they are doing. Never rejects. */
+  /** The states of all servers. Never rejects. */
   async look(client: TaskMasterClient, signal: AbortSignal | undefined): Promise<readonly ServerStatus[]> {
     if (this.isCluster) {
       const known = await client.cluster.members({ timeout: ANSWER_TIMEOUT, signal }).catch(() => undefined);
@@ -114,7 +117,7 @@ export class Servers implements AsyncDisposable {
     await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
   }
 
-  /** One member's address is enough to join. */
+  /** The address of one member is enough to join. */
   #joiningNode(): ServerProcess {
     const [known] = this.running;
     if (known === undefined) throw new TypeError('there is no node to join');
@@ -141,7 +144,7 @@ export class Servers implements AsyncDisposable {
     return server;
   }
 
-  /** Somebody at the keyboard may kill one, too. It is started again, as an orchestrator would. */
+  /** Starts a killed server again, as an orchestrator would. A user may kill one from a shell, too. */
   async #revive(server: ServerProcess, by: NodeJS.Signals | undefined): Promise<void> {
     const { say, onFailure } = this.#options;
     if (by === undefined) {
@@ -149,7 +152,7 @@ export class Servers implements AsyncDisposable {
       return;
     }
     say(`${server.name} was killed with ${by}, and is started again`);
-    // Disposing of it is what ends an attempt that nobody waits for any more.
+    // `Symbol.asyncDispose` ends an attempt that still runs.
     await server.start(new AbortController().signal).catch(onFailure);
   }
 }

@@ -6,12 +6,12 @@ import { exited, killWithUs } from './child-processes.ts';
 
 const program = new URL(`../worker-process${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
 
-/** Longest time for what a worker is doing when it is told to stop, in ms. */
+/** How long a worker may take to stop, in ms. Then it is killed. */
 const STOP_TIMEOUT_MS = 15_000;
-/** A worker that dies so often is broken, not unlucky. */
+/** A worker that dies more often is considered broken. */
 const MAX_RESTARTS = 5;
 
-/** A worker process, or the latest of those that took its place. */
+/** The place of a worker: its present process, and the counts of the processes before it. */
 interface Seat {
   readonly number: number;
   child: ChildProcess;
@@ -19,29 +19,29 @@ interface Seat {
   starts: number;
   ready: boolean;
   counts: WorkerCounts;
-  /** Of the processes that had this place before. */
+  /** Counts of earlier processes in this place. */
   earlier: WorkerCounts;
 }
 
-/** How one worker is doing. */
+/** The state of a worker. */
 export interface WorkerStatus {
   readonly name: string;
   readonly pid: number | undefined;
   readonly ready: boolean;
-  /** Of this and all earlier processes in its place. */
+  /** Counts of all processes in this place. */
   readonly counts: WorkerCounts;
 }
 
 export interface WorkerPoolOptions {
   readonly size: number;
   readonly assignment: (name: string, number: number) => WorkerAssignment;
-  /** A worker had an error that is nobody's usual bad luck. */
+  /** Called with errors that a crawl does not expect. */
   readonly onError: (name: string, message: string) => void;
-  /** A worker has died too often. */
+  /** Called when a worker has died too often. */
   readonly onBroken: (error: Error) => void;
 }
 
-/** Worker processes; one that dies is replaced, as an orchestrator would. */
+/** Worker processes. A process that dies is replaced, as an orchestrator would. */
 export class WorkerPool implements AsyncDisposable {
   readonly #options: WorkerPoolOptions;
   readonly #seats: Seat[] = [];
@@ -67,12 +67,12 @@ export class WorkerPool implements AsyncDisposable {
     });
   }
 
-  /** Of all workers, the dead ones included. */
+  /** Counts of all workers, including dead ones. */
   get counts(): WorkerCounts {
     return this.workers.reduce((total, { counts }) => sum(total, counts), noCounts);
   }
 
-  /** As `kill -9` does. Resolves when it is gone; its successor is starting then. */
+  /** Kills the worker with SIGKILL. Resolves when the process has ended and another one starts in its place. */
   async kill(name: string): Promise<void> {
     const seat = this.#seats.find((one) => one.name === name);
     if (seat === undefined) throw new TypeError(`there is no worker ${name}`);
@@ -82,7 +82,7 @@ export class WorkerPool implements AsyncDisposable {
     await ended;
   }
 
-  /** Lets every worker finish what it is doing. */
+  /** Stops all workers. Each finishes its tasks first. */
   async stop(): Promise<void> {
     this.#stopping = true;
     await Promise.all(
@@ -95,7 +95,7 @@ export class WorkerPool implements AsyncDisposable {
     );
   }
 
-  /** At once: what the workers were doing comes back when their leases end. */
+  /** Kills all workers. Their tasks come back when the leases end. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping = true;
     for (const { child } of this.#seats) child.kill('SIGKILL');
@@ -112,7 +112,7 @@ export class WorkerPool implements AsyncDisposable {
     const { child, name } = seat;
     killWithUs(child);
     child.on('message', (message: FromWorker) => {
-      // A killed worker's last words may come after its successor has taken the seat.
+      // The last message of a killed worker may arrive after its replacement has started.
       if (seat.child !== child) return;
       if (message.kind === 'ready') seat.ready = true;
       else if (message.kind === 'counts') seat.counts = message.counts;
@@ -132,7 +132,7 @@ export class WorkerPool implements AsyncDisposable {
     seat.starts++;
     seat.earlier = sum(seat.earlier, seat.counts);
     seat.counts = noCounts;
-    // A new name: it is a new worker, with a segment of the index of its own.
+    // A new process is a new worker: it writes its own segment of the index.
     seat.name = `worker-${seat.number}.${seat.starts}`;
     seat.child = this.#fork(seat.name, seat.number);
     this.#watch(seat);

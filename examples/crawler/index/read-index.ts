@@ -1,24 +1,24 @@
 import type { CrawlQueues, CrawlShard } from '../queues.ts';
 import { type IndexEntry, type Place, readSegments } from './segment.ts';
 
-/** What the index workers have written, and what of it counts. */
+/** The index as the workers have written it, compared with the queues `indexed`. */
 export interface StoredIndex {
-  /** The entries that the queues `indexed` name, by URL. */
+  /** Entries at the places that the queues `indexed` name, by URL. */
   readonly pages: ReadonlyMap<string, IndexEntry>;
-  /** Places in `indexed`. */
+  /** Number of tasks in the queues `indexed`. */
   readonly indexed: number;
-  /** URLs in `indexed` without an entry at the place named there. */
+  /** URLs in `indexed` without an entry at that place. */
   readonly dangling: number;
-  /** URLs that more than one update has committed, as the workers that did so have noted. */
+  /** URLs that several updates have committed, by the notes of the workers. */
   readonly double: readonly string[];
-  /** Entries that were written and never committed, because their writer died or lost its lease in between. */
+  /** Entries that were written but not committed, because their worker died or lost its lease before. */
   readonly uncommitted: number;
 }
 
-/** PIDs asked for at once. */
+/** Number of PIDs in one request. */
 const CHUNK = 1_000;
 
-/** Reads the index: the segments' entries, as far as the table of contents names them. */
+/** Reads the entries of all segments that the table of contents, the queues `indexed`, names. */
 export async function readIndex(dir: string, queues: CrawlQueues): Promise<StoredIndex> {
   const written = new Map<string, { readonly entry: IndexEntry; readonly place: Place }[]>();
   const notes = new Map<string, string[]>();
@@ -39,7 +39,7 @@ export async function readIndex(dir: string, queues: CrawlQueues): Promise<Store
       const counts = entries.find((one) => place !== undefined && isSame(one.place, place));
       uncommitted += entries.length - (counts === undefined ? 0 : 1);
       if (counts !== undefined) pages.set(url, counts.entry);
-      // A commit that a worker was told of must be the one in the table of contents, and the only one.
+      // A commit that a worker noted must be the one in the table of contents, and the only one.
       const committedIn = notes.get(url) ?? [];
       if (committedIn.length > 1 || committedIn.some((segment) => segment !== place?.segment)) double.push(url);
     }
@@ -47,7 +47,7 @@ export async function readIndex(dir: string, queues: CrawlQueues): Promise<Store
   return { pages, indexed: size, dangling: size - pages.size, double, uncommitted };
 }
 
-/** Where the table of contents has each of a shard's pages; undefined for one that it does not have. */
+/** The place of each page of a shard in the table of contents. Undefined if the page is not in it. */
 async function* placesOf(
   urls: readonly string[],
   { indexed }: CrawlShard,

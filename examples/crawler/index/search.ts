@@ -7,10 +7,10 @@ export interface Hit {
   readonly score: number;
 }
 
-/** Okapi BM25 with its usual constants. */
+/** The usual constants of Okapi BM25. */
 const K1 = 1.2;
 const B = 0.75;
-/** A word of the title counts as so many of the text. */
+/** Weight of a word in the title. A word in the text has 1. */
 const TITLE_WEIGHT = 5;
 
 interface Posting {
@@ -18,7 +18,7 @@ interface Posting {
   readonly count: number;
 }
 
-/** An inverted index: from each word to the pages that have it. */
+/** An inverted index: for each word, the pages that have it. */
 export class SearchIndex {
   readonly #pages: { readonly url: string; readonly title: string; readonly length: number }[] = [];
   readonly #postings = new Map<string, Posting[]>();
@@ -51,7 +51,7 @@ export class SearchIndex {
     this.#totalLength += length;
   }
 
-  /** The pages that fit best, best first. */
+  /** The best matches, best first. */
   search(query: string, limit: number): Hit[] {
     const words = new Set(wordsOf(query));
     const matches = new Map<number, { score: number; words: number }>();
@@ -66,7 +66,7 @@ export class SearchIndex {
         matches.set(page, { score: match.score + rarity * weight, words: match.words + 1 });
       }
     }
-    // A page that has all the words is what was asked for; one that has a single one many times is not.
+    // A page that has all words of the query must come before a page that has one of them many times.
     const scores = [...matches].map(([page, match]) => [page, match.score * (match.words / words.size) ** 2] as const);
     const ranked = scores.sort(([, a], [, b]) => b - a).slice(0, limit);
     return ranked.flatMap(([page, score]) => {

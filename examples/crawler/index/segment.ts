@@ -1,7 +1,7 @@
 import { type FileHandle, open, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** A page as the index keeps it. */
+/** The entry of a page in the index. */
 export interface IndexEntry {
   readonly url: string;
   readonly title: string;
@@ -11,10 +11,10 @@ export interface IndexEntry {
   readonly words: Readonly<Record<string, number>>;
 }
 
-/** Where an entry is. */
+/** The position of an entry. */
 export interface Place {
   readonly segment: string;
-  /** Of its line, in bytes. */
+  /** Offset of its line, in bytes. */
   readonly offset: number;
   readonly length: number;
 }
@@ -22,19 +22,18 @@ export interface Place {
 /** A line of a segment. */
 export type SegmentLine =
   | ({ readonly kind: 'entry' } & IndexEntry)
-  /** The node has answered that the page's entry in this segment is the one that counts. */
+  /** The node has confirmed that this segment has the valid entry of the page. */
   | { readonly kind: 'committed'; readonly url: string };
 
 const ENDING = '.segment';
 
 /**
- * The part of the index that one worker process writes: a file of lines that only grows.
+ * The part of the index that one worker process writes: a file to which lines are appended.
  *
- * A file and a queue cannot change together atomically, so a worker that dies between writing an entry and completing
- * its task leaves an entry behind, and the task's next worker writes another one. Nothing here hides that. An entry is
- * a mere candidate: which one is the page's is decided by the update that completes the index task, because it also
- * adds the entry's place to the queue `indexed`, under the page's URL, and is refused if one is there already.
- * What was never committed is garbage, and is counted as such.
+ * A file and a queue cannot change atomically. So a worker that dies between writing an entry and completing its task leaves
+ * an entry behind, and the next worker of the task writes another one. An entry is only a candidate: the update that
+ * completes the index task decides. It adds the place of the entry to the queue `indexed`, with the URL as PID, and it is
+ * refused if this PID exists. Entries that were not committed are garbage, and the report counts them.
  */
 export class SegmentWriter implements AsyncDisposable {
   readonly #name: string;
@@ -47,12 +46,12 @@ export class SegmentWriter implements AsyncDisposable {
     this.#file = file;
   }
 
-  /** @throws when there is such a segment: a process never writes to another one's. */
+  /** Rejects if the segment exists: each process writes its own. */
   static async create(dir: string, name: string): Promise<SegmentWriter> {
     return new SegmentWriter(name + ENDING, await open(join(dir, name + ENDING), 'ax'));
   }
 
-  /** Resolves when the entry is on disk. After an error all calls reject, since the end of the file is unknown then. */
+  /** Resolves when the entry is on disk. After an error all calls reject, because the end of the file is unknown then. */
   append(entry: IndexEntry): Promise<Place> {
     return this.#inTurn({ kind: 'entry', ...entry }, async (place) => {
       await this.#file.datasync();
@@ -60,7 +59,7 @@ export class SegmentWriter implements AsyncDisposable {
     });
   }
 
-  /** Notes that the node has committed the page's entry. For the check at the end; nothing depends on it. */
+  /** Notes that the node has committed the entry of the page. Only the check at the end of the demo reads it. */
   async noteCommitted(url: string): Promise<void> {
     await this.#inTurn({ kind: 'committed', url }, async () => {});
   }
@@ -79,20 +78,20 @@ export class SegmentWriter implements AsyncDisposable {
       return then(place);
     });
     this.#writing = written;
-    // Every later call rejects with it; without any it would end the process.
+    // Each later call rejects with this error. Without a handler it would end the process now.
     written.catch(() => {});
     return written;
   }
 }
 
-/** Every whole line of every segment, with its place. */
+/** Every complete line of every segment, with its place. */
 export async function* readSegments(
   dir: string,
 ): AsyncGenerator<{ readonly line: SegmentLine; readonly place: Place }> {
   for (const segment of (await readdir(dir)).filter((name) => name.endsWith(ENDING)).sort()) {
     const bytes = await readFile(join(dir, segment));
     let offset = 0;
-    // A killed worker's last line may be torn: without its end it was never on disk as a whole, nor committed.
+    // The last line of a killed worker may be incomplete. Then it was never committed.
     for (let end = bytes.indexOf('\n'); end >= 0; end = bytes.indexOf('\n', offset)) {
       const line = JSON.parse(bytes.toString('utf8', offset, end)) as SegmentLine;
       yield { line, place: { segment, offset, length: end + 1 - offset } };

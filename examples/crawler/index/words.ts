@@ -1,8 +1,8 @@
 const WORD = /[\p{L}\p{N}_$]+/gu;
-/** Longer ones are hashes, encoded data and the like. In UTF-16 code units. */
+/** Longer words are hashes or encoded data. In UTF-16 code units. */
 const MAX_LENGTH = 40;
 
-/** The words of a text as the index spells them. `camelCase` counts as itself and as its parts. */
+/** The words of a text, normalised. `camelCase` counts as itself and as its parts. */
 export function* wordsOf(text: string): Generator<string> {
   for (const [word] of text.matchAll(WORD)) {
     if (word.length < 2 || word.length > MAX_LENGTH) continue;

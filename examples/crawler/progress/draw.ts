@@ -3,10 +3,10 @@ import type { ServerStatus } from '../cluster/servers.ts';
 import type { CrawlStatus, StageStatus } from './observe.ts';
 
 type Style = Parameters<typeof styleText>[0];
-/** Colours a text, or does not where nobody can see it. */
+/** Adds colour to a text, if the output has colours. */
 export type Paint = (style: Style, text: string) => string;
 
-/** Paints for a stream: only on a terminal, and as NO_COLOR says. */
+/** Adds colours if the stream is a terminal and NO_COLOR is not set. */
 export function paintFor(stream: NodeJS.WriteStream): Paint {
   return (style, text) => styleText(style, text, { stream });
 }
@@ -53,7 +53,7 @@ export function seconds(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** Cuts a line to what a terminal shows of it; a line that wraps would break the redrawing of the block. */
+/** Cuts a line to the width of the terminal. A wrapped line would break the redrawing of the block. */
 export function fit(line: string, columns: number): string {
   const plain = stripVTControlCharacters(line);
   return plain.length <= columns ? line : plain.slice(0, columns);
@@ -64,7 +64,7 @@ function stageLine({ stage, available, leased, delayed, completed, perSecond }: 
   return `  ${paint('cyan', stage.padEnd(18))}${numbers.join('')}${column(perSecond.toFixed(0))}`;
 }
 
-/** The nodes of a cluster have a line each, with a mark for each partition, so that one sees them move. */
+/** One line for each node of a cluster, with a mark for each partition, so that hand-offs are visible. */
 function serverLines(servers: readonly ServerStatus[], paint: Paint): string[] {
   const members = servers.flatMap(({ name, up, isNew, member }) =>
     member === undefined ? [] : [{ name, up, isNew, ...member }],
@@ -82,7 +82,7 @@ function serverLines(servers: readonly ServerStatus[], paint: Paint): string[] {
   ];
 }
 
-/** What a node holds and keeps, what it is to hand over, and what it is to get. */
+/** Marks for the partitions that a node keeps, hands over, and receives. */
 function holdings(held: number, wanted: number, paint: Paint): string {
   const marks = [
     paint('green', '■'.repeat(Math.min(held, wanted))),

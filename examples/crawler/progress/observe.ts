@@ -8,26 +8,28 @@ export interface StageStatus {
   readonly available: number;
   readonly leased: number;
   readonly delayed: number;
-  /** As the nodes count them, across their crashes and across moves from one to another. */
+  /** Completed tasks by the counts of the nodes. Crashes and hand-offs do not change them. */
   readonly completed: number;
-  /** Over the last seconds. */
+  /** Mean rate of the last seconds. */
   readonly perSecond: number;
 }
 
-/** The crawl at one moment, or nearly so: each shard's numbers are of one moment. */
+/**
+ * The crawl at one moment. The numbers of each shard are consistent; different shards are read at slightly different times.
+ */
 export interface CrawlStatus {
   readonly elapsedMs: number;
-  /** Over all shards, as are the numbers below. */
+  /** Sums over all shards, like the numbers below. */
   readonly stages: readonly StageStatus[];
   readonly found: number;
   readonly indexed: number;
   readonly skipped: number;
   readonly dead: number;
-  /** Pages that will be indexed, if that is known. */
+  /** Number of pages that will be indexed. Undefined if it is not known. */
   readonly expected: number | undefined;
-  /** Shards that did not answer: their numbers are as they were. */
+  /** Shards that did not answer. Their last numbers are used. */
   readonly silent: number;
-  /** Nothing is left to do, nor is anything being done that could find more. */
+  /** True if no task is left, and no running task can add one. */
   readonly finished: boolean;
   readonly retried: number;
   readonly servers: readonly ServerStatus[];
@@ -40,7 +42,7 @@ interface ObserverOptions {
   readonly servers: (signal: AbortSignal | undefined) => Promise<readonly ServerStatus[]>;
   readonly workers: () => readonly WorkerStatus[];
   readonly expected: number | undefined;
-  /** In ms, monotonic. */
+  /** Monotonic time in ms. */
   readonly now: () => number;
 }
 
@@ -51,7 +53,7 @@ interface StageCounts {
   readonly completed: number;
 }
 
-/** What is added up over the shards. */
+/** Numbers that are summed over the shards. */
 interface Counts {
   readonly stages: readonly StageCounts[];
   readonly found: number;
@@ -60,12 +62,12 @@ interface Counts {
   readonly dead: number;
 }
 
-/** Rates are means over so long, in ms. */
+/** Time over which rates are averaged, in ms. */
 const RATE_WINDOW_MS = 3_000;
-/** A shard that is silent for so long is shown as such. */
+/** Timeout of a shard, after which it counts as silent. */
 const ANSWER_TIMEOUT = '500ms';
 
-/** The queues that are counted besides those of the stages. */
+/** Counted queues that are not stages. */
 const others = ['seen', 'indexed', 'skipped', 'dead'] as const;
 const noCounts: StageCounts = { available: 0, leased: 0, delayed: 0, completed: 0 };
 const nothing: Counts = {
@@ -76,14 +78,14 @@ const nothing: Counts = {
   dead: 0,
 };
 
-/** Watches the crawl through the statistics of its queues, as any dashboard could. */
+/** Observes the crawl through the statistics of its queues, as a dashboard could. */
 export class Observer {
   readonly #options: ObserverOptions;
   readonly #startedAt: number;
   readonly #history: { readonly at: number; readonly completed: readonly number[] }[] = [];
-  /** What each shard said last. */
+  /** The last answer of each shard. */
   readonly #heard = new Map<CrawlShard, Counts>();
-  /** What all shards said, if the last look heard from all. */
+  /** The sums of the last observation in which all shards answered. */
   #allHeard: Counts | undefined;
   #looking: Promise<unknown> = Promise.resolve();
 
@@ -92,7 +94,10 @@ export class Observer {
     this.#startedAt = options.now();
   }
 
-  /** Looks again, after the looks that are under way. Never rejects: the numbers of a silent shard stay as they were. */
+  /**
+   * Observes the crawl again, after observations that are running. Never rejects: for a silent shard the last numbers are
+   * used.
+   */
   look(signal?: AbortSignal): Promise<CrawlStatus> {
     const look = this.#looking.then(() => this.#look(signal));
     this.#looking = look;
@@ -124,15 +129,15 @@ export class Observer {
     };
   }
 
-  /** How many did not answer. */
+  /** Asks all shards. Returns the number that did not answer. */
   async #askAll(shards: readonly CrawlShard[], signal: AbortSignal | undefined): Promise<number> {
     if (await this.#ask(shards, signal)) return 0;
-    // One that does not answer has the others' answer fail, too.
+    // If one shard does not answer, a request for several of them fails. So each is asked alone.
     const answered = await Promise.all(shards.map((shard) => this.#ask([shard], signal)));
     return answered.filter((each) => !each).length;
   }
 
-  /** Asks in one request: a shard's counts are of one moment, so a page on its way between its queues is in just one. */
+  /** Asks in one request, so that the counts of a shard are of one moment and each page is in one of its queues. */
   async #ask(shards: readonly CrawlShard[], signal: AbortSignal | undefined): Promise<boolean> {
     const queues = shards.flatMap((shard) => [...stages, ...others].map((name): Queue<unknown> => shard[name]));
     const report = await this.#options.client.stats({ queues, timeout: ANSWER_TIMEOUT, signal }).catch(() => undefined);
@@ -163,21 +168,21 @@ export class Observer {
   }
 }
 
-/** Tasks that the crawl has completed. */
+/** Number of tasks that the crawl has completed. */
 export function completedBy({ stages: all }: Pick<Counts, 'stages'>): number {
   return all.reduce((total, { completed }) => total + completed, 0);
 }
 
-/** Tasks that are left to do. */
+/** Number of tasks that are left. */
 export function openIn({ stages: all }: Pick<Counts, 'stages'>): number {
   return all.reduce((total, { available, leased, delayed }) => total + available + leased + delayed, 0);
 }
 
 /**
- * Whether nothing is left to do, seen twice. Once is not enough: shards are not seen at the same moment, so the first may
- * have been empty before a page of the second sent a link to it, and the second after that page was done. But what is
- * found and completed only grows. If a second look, begun after the first had ended, shows the same numbers, nothing has
- * happened between them, and all shards were empty at once.
+ * Whether no task is left, by two observations. One is not enough, because shards are read at different times: a page of the
+ * second shard may send a link to the first after that was read, and be done before the second is read. But found and
+ * completed counts only grow. If two observations, one after the other, show the same numbers, no task changed between them,
+ * and all shards were empty at the same time.
  */
 function isStill(earlier: Counts, now: Counts): boolean {
   return (

@@ -1,14 +1,14 @@
 import { drawBlock, drawLine, fit, type Paint, paintFor } from './draw.ts';
 import type { CrawlStatus } from './observe.ts';
 
-/** On what is no terminal, the progress is a line this often, in ms. */
+/** Interval between two lines of progress when the output is not a terminal, in ms. */
 const LINE_INTERVAL_MS = 2_000;
-/** Of a terminal that does not know its own width. */
+/** Width of a terminal that does not report one. */
 const DEFAULT_COLUMNS = 80;
 
 /**
- * Shows what happens: lines that stay, and below them, on a terminal, a block that is drawn again and again. Elsewhere
- * the progress is a line now and then.
+ * Shows messages and the progress. On a terminal the progress is a block below the messages that is redrawn. Elsewhere it is
+ * a line from time to time.
  */
 export class Screen {
   readonly #stream: NodeJS.WriteStream;
@@ -24,7 +24,7 @@ export class Screen {
     this.paint = paintFor(stream);
   }
 
-  /** A line that stays. */
+  /** Prints a line that stays. */
   say(line = ''): void {
     if (this.#quiet) return;
     this.#erase();
@@ -44,7 +44,7 @@ export class Screen {
     }
   }
 
-  /** Leaves the block as it is; what is said from now on comes below it. */
+  /** Leaves the block on the screen. Later messages come below it. */
   release(): void {
     this.#status = undefined;
     this.#drawn = 0;

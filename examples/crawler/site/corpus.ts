@@ -10,7 +10,7 @@ interface CorpusPage {
   read(): Promise<string>;
 }
 
-/** The pages of the site by URL path, `/` included. */
+/** The pages of the site, by URL path. The start page is `/`. */
 export type Corpus = ReadonlyMap<string, CorpusPage>;
 
 interface InstalledPackage {
@@ -29,20 +29,20 @@ interface Manifest {
   readonly cpu?: unknown;
 }
 
-/** Larger files are change logs and bundles, which say little and would dominate the crawl. In bytes. */
+/** Maximum size of a file, in bytes. Larger files are change logs and bundles, which would dominate the crawl. */
 const MAX_FILE_BYTES = 150_000;
-/** Of one package, so that no single one fills the site with its declarations. */
+/** Maximum number of type declarations of one package, so that no package fills the site. */
 const MAX_DECLARATIONS = 24;
-/** A declaration file is documentation when it has a doc comment of some length. */
+/** A declaration file counts as documentation if it has a doc comment of some length. */
 const DOC_COMMENT = /\/\*\*[\s\S]{80,}?\*\//;
 
 /**
- * The documentation that is installed beside this workspace, as a site: an index page, a page for each package that
- * links to its dependencies and documents, the packages' Markdown and HTML files as they are, with their own relative
- * links, and their documented type declarations. The same lockfile gives the same site on every machine: packages
- * for one platform only are left out.
+ * A site made of the documentation that is installed beside this workspace: a start page, a page for each package with links
+ * to its dependencies and documents, the Markdown and HTML files of the packages with their own relative links, and type
+ * declarations with comments. The same lockfile gives the same site on every machine, because packages for one platform only
+ * are left out.
  *
- * @param maxPages packages are added in the order of their names while the site has fewer pages than this.
+ * @param maxPages packages are added in the order of their names while the site has fewer pages.
  */
 export async function readCorpus(maxPages: number): Promise<Corpus> {
   const pages = new Map<string, CorpusPage>();
@@ -76,7 +76,7 @@ function documentPage(file: string, path: string, pages: Corpus): CorpusPage {
   };
 }
 
-/** pnpm's store of this workspace: every installed package is a real folder in it, once. */
+/** The pnpm store of this workspace. Each installed package is a real folder in it once. */
 function packageStore(): string {
   const resolved = createRequire(import.meta.url).resolve('marked');
   const marker = join('node_modules', '.pnpm') + sep;
@@ -113,7 +113,7 @@ async function packageNames(modules: string): Promise<string[]> {
   return names;
 }
 
-/** Real folders only: symbolic links are how pnpm says "depends on". */
+/** Real folders only. pnpm represents dependencies as symbolic links. */
 async function directories(dir: string): Promise<string[]> {
   const entries = await entriesOf(dir);
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
@@ -154,7 +154,7 @@ async function filesBelow(dir: string): Promise<string[]> {
   return files;
 }
 
-/** In order of their names; none when there is no such folder. */
+/** Sorted by name. Empty if the folder does not exist. */
 async function entriesOf(dir: string): Promise<Dirent[]> {
   try {
     const entries = await readdir(dir, { withFileTypes: true });

@@ -1,14 +1,14 @@
 import { posix } from 'node:path';
 
-/** What the site shows of one installed package. */
+/** Pages of one installed package. */
 export interface PackagePages {
   readonly name: string;
   readonly version: string;
-  /** URL path of the package's own page, with a slash at the end. */
+  /** URL path of the page of the package, with a slash at the end. */
   readonly path: string;
   readonly description: string;
   readonly dependencies: readonly string[];
-  /** Its documents below `path`, with `/` between folders. */
+  /** Paths of its documents below `path`, with `/` between folders. */
   readonly documents: readonly string[];
 }
 
@@ -30,13 +30,13 @@ function list(items: readonly string[]): string {
   return `<ul>\n${items.map((item) => `<li>${item}</li>`).join('\n')}\n</ul>`;
 }
 
-/** The page that everything can be reached from. */
+/** The start page, from which every page can be reached. */
 export function indexHtml(packages: readonly PackagePages[]): string {
   const rows = packages.map(({ path, name, description }) => `${link(path, name)}: ${escapeHtml(description)}`);
   return page('Documentation of the installed packages', list(rows));
 }
 
-/** A package's page. @param pathOf paths of the packages that have a page. */
+/** The page of a package. @param pathOf paths of the packages that have a page. */
 export function packageHtml(one: PackagePages, pathOf: ReadonlyMap<string, string>): string {
   const dependencies = one.dependencies.flatMap((name) => {
     const path = pathOf.get(name);
@@ -54,7 +54,7 @@ export function packageHtml(one: PackagePages, pathOf: ReadonlyMap<string, strin
 /** `import … from './x.js'`, `import('./x.js')`, `/// <reference path="x.d.ts" />`. */
 const RELATIVE_IMPORT = /(?<=(?:from\s+|import\(|path=)['"])[^'"]+(?=['"])/g;
 
-/** A type declaration with its imports made links. @param hasPage whether the site has a page of that path. */
+/** A type declaration in which imports are links. @param hasPage whether the site has a page at a path. */
 export function declarationHtml(path: string, source: string, hasPage: (path: string) => boolean): string {
   let code = '';
   let from = 0;

@@ -4,20 +4,20 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Corpus } from './corpus.ts';
 
-/** Share of the pages that answer 503 at first, and again the second time. */
+/** Shares of the pages that answer 503 to the first request, and to the first two requests. */
 const FAILS_ONCE = 0.1;
 const FAILS_TWICE = 0.03;
 
 export interface SiteOptions {
-  /** Decides which pages are slow and which fail at first. */
+  /** Decides which pages are slow, and which fail at first. */
   readonly seed: number;
-  /** Answers take between these, in ms; most are near the lower bound. */
+  /** Range of the latency, in ms. Most answers are near the lower bound. */
   readonly latencyMs: readonly [min: number, max: number];
 }
 
 /**
- * Serves the corpus on a port of its own of 127.0.0.1, with a real site's ill manners: answers take their time, some
- * pages answer 503 until they are asked again. Which ones depends on the seed and the path alone.
+ * Serves the corpus on a free port of 127.0.0.1. Like a real site it answers slowly, and some pages answer 503 until they
+ * are requested again. Seed and path decide which ones.
  */
 export class SiteServer implements AsyncDisposable {
   readonly #corpus: Corpus;
@@ -49,12 +49,12 @@ export class SiteServer implements AsyncDisposable {
     return `http://127.0.0.1:${port}/`;
   }
 
-  /** How many times it has answered 503. */
+  /** Number of answers 503. */
   get unavailableAnswers(): number {
     return this.#unavailableAnswers;
   }
 
-  /** From now on answers come at once and never fail: for the crawl that the result is compared with. */
+  /** From now on all answers are fast and successful. The reference crawl uses this. */
   calmDown(): void {
     this.#calm = true;
   }
@@ -103,14 +103,14 @@ export class SiteServer implements AsyncDisposable {
     return asked <= (chance < FAILS_TWICE ? 2 : chance < FAILS_ONCE ? 1 : 0);
   }
 
-  /** Uniform in [0, 1); the same for the same seed, kind and path. */
+  /** A number in [0, 1), uniformly distributed. It depends only on seed, kind and path. */
   #chance(kind: string, path: string): number {
     const digest = createHash('sha256').update(`${this.#options.seed}/${kind}/${path}`).digest();
     return digest.readUInt32BE(0) / 2 ** 32;
   }
 }
 
-/** As the corpus names it; a path that nobody can decode is no page's. */
+/** The path as the corpus has it. A path that cannot be decoded matches no page. */
 function pathOf(url: string): string {
   const [path = '/'] = url.split('?', 1);
   try {

@@ -3,19 +3,20 @@ import type { StoredIndex } from '../index/read-index.ts';
 import type { CrawlStatus } from '../progress/observe.ts';
 import type { Reference } from './reference-crawl.ts';
 
-/** One thing that must hold. */
+/** A condition that must hold. */
 export interface Check {
   readonly what: string;
   readonly ok: boolean;
-  /** What speaks against it; a few examples. */
+  /** Examples that break it. */
   readonly against: readonly string[];
 }
 
 const EXAMPLES = 5;
 
 /**
- * Whether every page is in the index, and exactly once.
- * @param reference what a plain crawl has found; undefined for a site that cannot be asked twice.
+ * Checks that every page is in the index exactly once.
+ *
+ * @param reference result of a simple crawl. Undefined for a site that is not crawled twice.
  */
 export function verify(index: StoredIndex, status: CrawlStatus, reference: Reference | undefined): Check[] {
   const { found, skipped, dead } = status;
@@ -31,7 +32,7 @@ export function verify(index: StoredIndex, status: CrawlStatus, reference: Refer
   ];
 }
 
-/** Whether the cluster is as it should be when everybody has come and gone. */
+/** Checks that after all joins and drains each partition is where it belongs. */
 export function verifyPlacement({ astray }: Placement): Check[] {
   return [check('every partition is served by the node that should have it', astray)];
 }

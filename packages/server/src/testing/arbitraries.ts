@@ -2,17 +2,17 @@ import fc from 'fast-check';
 import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { AVAILABLE, type Lease, type RetryPolicy, type TaskState, type Visibility } from '../domain/task.ts';
 
-/** Bytes, more often those at the ends of their range, where orders and escapes go wrong. */
+/** Bytes. Those at the ends of the range come more often, because orders and escapes fail there. */
 const bytes = fc.oneof(fc.constantFrom(0x00, 0x01, 0x61, 0xfe, 0xff), fc.nat(0xff));
 
-/** Bytes held as latin1. */
+/** Bytes as a latin1 string. */
 export const latin1 = (bounds: { readonly minLength?: number; readonly maxLength: number }): fc.Arbitrary<string> =>
   fc.array(bytes, bounds).map((codes) => String.fromCharCode(...codes));
 
 /** Short PIDs of any bytes. */
 export const pids: fc.Arbitrary<Pid> = latin1({ minLength: 1, maxLength: 12 }).map((text) => text as Pid);
 
-/** Any text that UTF-8 can hold. */
+/** Any text that UTF-8 can encode. */
 export const texts: fc.Arbitrary<string> = fc.string({ unit: 'binary', maxLength: 20 });
 
 export const instants: fc.Arbitrary<Instant> = fc.maxSafeNat().map((ms) => ms as Instant);

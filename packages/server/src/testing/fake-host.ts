@@ -1,7 +1,7 @@
 import type { Host } from './sim-network.ts';
 import type { VirtualTime } from './virtual-clock.ts';
 
-/** A simulated process that has nothing but the calls that it answers. */
+/** A simulated process that only answers calls. */
 export class FakeHost implements Host {
   isUp = true;
   readonly outside: VirtualTime;
@@ -11,7 +11,7 @@ export class FakeHost implements Host {
     this.outside = time;
   }
 
-  /** Ends the process: the calls that it serves are lost. */
+  /** Ends the process. The calls in progress are lost. */
   stop(): void {
     this.isUp = false;
     const broken = [...this.serving];

@@ -4,7 +4,7 @@ import { SwimMember, type SwimMemberOptions } from '../gossip/swim/swim-member.t
 import type { Log } from '../ports/log.ts';
 import type { MemberMeta, Membership, Peer } from '../ports/membership.ts';
 
-/** A fifth of the defaults, so that a death is seen in less than a second. */
+/** A fifth of the default times, so that a death is noticed within a second. */
 const FAST_TIMING: GossipTiming = {
   intervalMs: 40,
   pingTimeoutMs: 60,
@@ -21,10 +21,10 @@ export interface BenchOptions {
   readonly timing?: GossipTiming;
 }
 
-/** Real members on this machine, ended together. */
+/** Real members of gossip on this machine. They end together. */
 export class GossipBench {
   readonly logged: string[] = [];
-  /** What links do to datagrams of members without a thread. */
+  /** Fault of the links of members without a thread. */
   link: LinkFault | undefined;
   readonly #members: SwimMember[] = [];
   readonly #threads: Membership[] = [];
@@ -35,7 +35,7 @@ export class GossipBench {
     this.#log = { debug: note, info: note, warn: note, error: note };
   }
 
-  /** A member in this thread, whose links can be cut. */
+  /** Starts a member in this thread. Its links can be cut. */
   async open(self: MemberMeta, seeds: readonly string[], options: BenchOptions = {}): Promise<SwimMember> {
     const { keys = ['a key'], clusterId = 'cluster', port = 0, timing = FAST_TIMING } = options;
     const listen = { host: '127.0.0.1', port };
@@ -46,7 +46,7 @@ export class GossipBench {
     return member;
   }
 
-  /** A member as nodes run it. */
+  /** Starts a member in a thread of its own, like a node does. */
   async openThread(
     self: MemberMeta,
     seeds: readonly string[],
@@ -66,7 +66,7 @@ export class GossipBench {
     return membership;
   }
 
-  /** Waits for what other threads and sockets bring about; resolves with the time it took, in ms. */
+  /** Waits until a condition holds that depends on other threads and sockets. Resolves with the time it took, in ms. */
   async until(condition: () => boolean, withinMs = 15_000): Promise<number> {
     const start = performance.now();
     while (!condition()) {
@@ -86,7 +86,7 @@ export class GossipBench {
   }
 }
 
-/** Names of those a member takes for alive. */
+/** Names of the members that a member considers alive. */
 export const aliveOf = (member: { peers(): readonly Peer[] }): string[] =>
   member
     .peers()

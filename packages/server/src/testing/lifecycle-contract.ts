@@ -1,28 +1,28 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-/** A call that a server has taken. */
+/** A call that a server has received. */
 export interface CallInFlight {
   /** Resolves with the answer or the refusal. Rejects if the connection broke before either came. */
   readonly answered: Promise<unknown>;
-  /** Lets the server answer. Calls that a stop ends by itself need no such leave. */
+  /** Lets the server answer. A call that ends when the server stops does not need it. */
   finish(): void;
 }
 
 /** A server or a program that serves. Each start is at the same address. */
 export interface LifecycleWorld extends AsyncDisposable {
-  /** Resolves when calls are served. If it is stopped before that it may reject. */
+  /** Resolves when calls are served. May reject if it is stopped before. */
   start(): Promise<void>;
-  /** Resolves when nothing runs any more. */
+  /** Resolves when everything has ended. */
   stop(): Promise<void>;
   /** Whether calls are accepted now. */
   accepts(): Promise<boolean>;
-  /** Resolves when the server has taken the call. */
+  /** Resolves when the server has received the call. */
   call(): Promise<CallInFlight>;
-  /** Lets time pass until the promise settles. One at a time. */
+  /** Advances time until the promise settles. Only one call at a time. */
   settle<T>(promise: Promise<T>): Promise<T>;
 }
 
-/** What every server and every program that serves keeps when it is started and stopped. */
+/** What every server and every program that serves must do when it is started and stopped. */
 export function lifecycleContract(name: string, open: () => Promise<LifecycleWorld>): void {
   describe(`${name} keeps the contract of start and stop`, () => {
     let world: LifecycleWorld;
@@ -68,7 +68,7 @@ export function lifecycleContract(name: string, open: () => Promise<LifecycleWor
   });
 }
 
-/** What those keep besides whose calls may take longer than the timeout of a stop. */
+/** What servers must do whose calls may take longer than their shutdown timeout. */
 export function lifecycleTimeoutContract(name: string, open: () => Promise<LifecycleWorld>): void {
   test(`${name} does not wait longer than its timeout for a call that does not end`, async () => {
     await using world = await open();

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import type { MemberMeta, Membership, Peer } from '../ports/membership.ts';
 
-/** How a suite starts members and lets time pass: virtual time for one implementation, real for another. */
+/** How the suite starts members and advances time. Some implementations use virtual time, others real time. */
 export interface MembershipWorld extends AsyncDisposable {
   open(self: MemberMeta, seeds: readonly string[]): Promise<Membership>;
-  /** Lets time pass until the condition holds; rejects if it does not within a bound that suits the implementation. */
+  /** Waits until the condition holds. Rejects after a time that suits the implementation. */
   until(condition: () => boolean): Promise<void>;
 }
 
@@ -26,7 +26,7 @@ const aliveIn = (membership: Membership): string[] =>
 const peerIn = (membership: Membership, nodeId: string): Peer | undefined =>
   membership.peers().find((peer) => peer.nodeId === nodeId);
 
-/** What every implementation of Membership keeps. */
+/** What every implementation of Membership must do. */
 export function membershipContract(name: string, start: () => Promise<MembershipWorld>): void {
   describe(`${name} keeps the membership contract`, () => {
     const three = async (world: MembershipWorld): Promise<[Membership, Membership, Membership]> => {

@@ -8,25 +8,25 @@ import {
   PeerUnreachableError,
 } from '../ports/peer-network.ts';
 
-/** Two methods stand for all: one carries bytes, one has an answer with a field. */
+/** Two methods stand for all: one carries bytes, and the answer of the other has a field. */
 type PeerContractMethod = 'sendRows' | 'resolveOffer';
 
-/** A node and another one that calls it. */
+/** A node that calls another one. */
 export interface PeerWorld extends AsyncDisposable {
   readonly call: CallPeer<PeerContractMethod>;
-  /** The address of the node that is called. */
+  /** The address of the called node. */
   readonly address: string;
   /** An address where no process listens. */
   readonly nowhere: string;
-  /** What the node answers. Undefined: it is not a member yet. */
+  /** The handlers of the called node. Undefined: it is not a member yet. */
   handlers: PeerHandlers<PeerContractMethod> | undefined;
   /** Ends the process of the node at once. */
   stop(): Promise<void>;
   /** Starts it again at the same address. */
   start(): Promise<void>;
-  /** Lets time pass until the promise settles. One at a time. */
+  /** Advances time until the promise settles. Only one call at a time. */
   settle<T>(promise: Promise<T>): Promise<T>;
-  /** Lets so many ms pass. */
+  /** Advances time by this many ms. */
   pass(ms: number): Promise<void>;
 }
 
@@ -42,7 +42,7 @@ const rows = (...values: readonly Buffer[]): SendRowsRequest => ({
   })),
 });
 
-/** What every implementation of `CallPeer` keeps. */
+/** What every implementation of `CallPeer` must do. */
 export function peerContract(name: string, open: () => Promise<PeerWorld>): void {
   describe(`${name} keeps the contract of calls between nodes`, () => {
     let world: PeerWorld;
@@ -67,13 +67,13 @@ export function peerContract(name: string, open: () => Promise<PeerWorld>): void
     };
     const call = (options: Partial<Parameters<CallPeer>[3]> = {}): Promise<{ readonly taken: boolean }> => {
       const answered = world.call(world.address, 'resolveOffer', RESOLVE, { ...WITHIN, ...options });
-      // A test may look at it later.
+      // A test may handle the rejection later.
       answered.catch(() => {});
       return answered;
     };
     const resolveOffer = (options: Partial<Parameters<CallPeer>[3]> = {}) => world.settle(call(options));
     const sendRows = (request: SendRowsRequest) => world.settle(world.call(world.address, 'sendRows', request, WITHIN));
-    /** The node is asked and never answers. Resolves when it has been asked. */
+    /** A call that is never answered. Resolves when the node has received it. */
     const hang = (): Promise<void> => {
       const asked = Promise.withResolvers<void>();
       handle({

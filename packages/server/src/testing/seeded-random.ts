@@ -1,18 +1,18 @@
 import type { Random } from '../ports/random.ts';
 
 /**
- * Randomness that a seed repeats: sfc32 by Chris Doty-Humphrey, seeded and warmed up as its author recommends.
- * Good enough for simulations, useless as a secret.
+ * Reproducible random numbers: sfc32 by Chris Doty-Humphrey, seeded and warmed up as its author recommends. For simulations,
+ * not for secrets.
  */
 export class SeededRandom implements Random {
-  /** What repeats this run. */
+  /** The seed of this run. */
   readonly seed: number;
   #a: number;
   #b: number;
   #c: number;
   #counter = 1;
 
-  /** `seed` is a whole number; its lower 53 bits count. */
+  /** `seed` is a whole number. Its lower 53 bits are used. */
   constructor(seed: number) {
     if (!Number.isSafeInteger(seed)) throw new TypeError(`a seed is a whole number, not ${seed}`);
     this.seed = seed;
@@ -26,7 +26,7 @@ export class SeededRandom implements Random {
     return (this.uint32() * 2 ** 21 + (this.uint32() >>> 11)) / 2 ** 53;
   }
 
-  /** Uniform in 0 to 2^32 - 1. */
+  /** A whole number from 0 to 2^32 - 1. */
   uint32(): number {
     const sum = (this.#a + this.#b + this.#counter) | 0;
     this.#counter = (this.#counter + 1) | 0;
@@ -36,7 +36,7 @@ export class SeededRandom implements Random {
     return sum >>> 0;
   }
 
-  /** Whole number in 0 to `below` - 1. */
+  /** A whole number from 0 to `below` - 1. */
   int(below: number): number {
     return Math.floor(this.next() * below);
   }
@@ -45,7 +45,7 @@ export class SeededRandom implements Random {
     return this.next() < probability;
   }
 
-  /** One of the items. */
+  /** A random item. */
   pick<T>(items: readonly T[]): T {
     if (items.length === 0) throw new RangeError('nothing to pick from');
     return items[this.int(items.length)] as T;
@@ -57,7 +57,7 @@ export class SeededRandom implements Random {
     return bytes;
   }
 
-  /** The items in random order, in a new array. */
+  /** A new array with the items in random order. */
   shuffle<T>(items: readonly T[]): T[] {
     const shuffled = items.slice();
     for (let last = shuffled.length - 1; last > 0; last--) {
@@ -69,7 +69,7 @@ export class SeededRandom implements Random {
     return shuffled;
   }
 
-  /** A stream of its own, so that draws of one component do not shift those of another. */
+  /** An independent generator, so that the draws of one component do not change those of another. */
   fork(): SeededRandom {
     return new SeededRandom(this.uint32());
   }

@@ -9,23 +9,23 @@ import type {
   Peer,
 } from '../ports/membership.ts';
 
-/** Whether a datagram arrives, and after how long, in ms. */
+/** Decides whether a datagram is lost, and how long it takes, in ms. */
 export type Reachability = (from: string, to: string) => { readonly drop: boolean; readonly delayMs: number };
 
 export interface SimGossipOptions {
   readonly reach?: Reachability;
-  /** Between exchanges with every peer, in ms. Default 200. */
+  /** Interval of the exchanges with each peer, in ms. Default 200. */
   readonly intervalMs?: number;
-  /** A peer not heard of for this long is dead, in ms. Default 3000. */
+  /** A peer counts as dead after this time without a datagram, in ms. Default 3000. */
   readonly deadAfterMs?: number;
-  /** Default one hour. */
+  /** A dead peer is forgotten after this time, in ms. Default one hour. */
   readonly forgetAfterMs?: number;
 }
 
 interface Known {
   readonly meta: MemberMeta;
   readonly gossipAddress: string;
-  /** Counts the member's own announcements within one start. */
+  /** Number of announcements of the member in this start. */
   readonly revision: number;
   readonly left: boolean;
   heardAt: number;
@@ -33,7 +33,10 @@ interface Known {
   diedAt?: number;
 }
 
-/** The network of a simulated cluster: everybody tells everybody else all it knows. Members are found by address. */
+/**
+ * The network of a simulated cluster. Each member tells all others everything it knows. Members are found by their
+ * addresses.
+ */
 export class SimGossip {
   readonly members = new Map<string, SimMembership>();
   readonly reach: Reachability;
@@ -48,7 +51,7 @@ export class SimGossip {
     this.forgetAfterMs = options.forgetAfterMs ?? 3_600_000;
   }
 
-  /** Starts a member. `seeds` are gossip addresses; nobody needs to listen there yet. */
+  /** Starts a member. `seeds` are gossip addresses at which no member needs to listen yet. */
   open(self: MemberMeta, gossipAddress: string, seeds: readonly string[], clock: Clock): SimMembership {
     if (this.members.has(gossipAddress)) throw new Error(`${gossipAddress} is in use`);
     const member = new SimMembership(this, self, gossipAddress, seeds, clock);
@@ -64,7 +67,10 @@ interface Rumour {
   readonly left: boolean;
 }
 
-/** Membership on virtual time: deterministic, and with what a partition, a crash and a leave look like from outside. */
+/**
+ * Membership on virtual time. It is deterministic, and shows what other members see of a network partition, a crash and a
+ * leave.
+ */
 export class SimMembership implements Membership {
   readonly gossipAddress: string;
   readonly #net: SimGossip;
@@ -169,13 +175,13 @@ export class SimMembership implements Membership {
       const { drop, delayMs } = this.#net.reach(this.gossipAddress, to);
       this.#sent++;
       if (drop) continue;
-      // The clock of the receiver: whoever lost power meanwhile hears nothing.
+      // The clock of the receiver, so that a receiver that lost power receives nothing.
       const receiver = this.#net.members.get(to);
       receiver?.hear(own, others, delayMs);
     }
   }
 
-  /** A datagram of a peer is on its way. */
+  /** Receives a datagram of a peer after the delay. */
   hear(from: Rumour, others: readonly Rumour[], delayMs: number): void {
     this.#clock.at((this.#clock.now() + delayMs) as Instant, () => {
       if (this.#closed) return;
@@ -186,7 +192,7 @@ export class SimMembership implements Membership {
     });
   }
 
-  /** Hearsay introduces members and corrects addresses; only the member itself shows that it lives. */
+  /** Hearsay adds members and corrects addresses. Only a datagram of the member itself proves that it is alive. */
   #take(rumour: Rumour, direct: boolean): void {
     const { meta, gossipAddress, revision, left } = rumour;
     if (meta.nodeId === this.#self.nodeId) return;

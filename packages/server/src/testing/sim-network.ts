@@ -5,31 +5,31 @@ import type { SeededRandom } from './seeded-random.ts';
 
 type Timers = Pick<Clock, 'now' | 'at'>;
 
-/** What befalls messages between processes, each by chance. Rates are parts of 1; times are in virtual ms. */
+/** Random faults of messages between processes. Rates are between 0 and 1, times are in virtual ms. */
 export interface Weather {
-  /** What a message takes at most; at least 1. */
+  /** Longest latency of a message. The shortest is 1. */
   latencyMs: number;
   lossRate: number;
-  /** Of requests that are carried out twice, the second time up to `lateMs` later. */
+  /** Rate of requests that are served twice, the second time up to `lateMs` later. */
   duplicateRate: number;
-  /** Of messages that take up to `lateMs`, often longer than anybody waits for them. */
+  /** Rate of messages that take up to `lateMs`, often longer than the timeout of the caller. */
   lateRate: number;
   lateMs: number;
 }
 
 export const CALM: Weather = { latencyMs: 1, lossRate: 0, duplicateRate: 0, lateRate: 0, lateMs: 0 };
 
-/** Where messages arrive. */
+/** A process that receives messages. */
 export interface Host {
-  /** Whether somebody listens there now. */
+  /** Whether the process accepts messages now. */
   readonly isUp: boolean;
-  /** When what arrives is taken up; a process that stands still lets it wait. */
+  /** Timers of what arrives. While the process is stopped, it waits. */
   readonly outside: Timers;
-  /** Ends of the calls that are being served; the host calls them all when its process ends. */
+  /** Functions that end the calls in progress. The host calls all of them when its process ends. */
   readonly serving: Set<() => void>;
 }
 
-/** One message on its way, at the moment in which it arrives. */
+/** A message at the moment of its arrival. */
 export interface Arrival {
   readonly from: string;
   readonly to: string;
@@ -42,17 +42,17 @@ export interface CarryOptions {
   readonly to: string;
   readonly what: string;
   readonly timeoutMs: number;
-  /** Whose timers end with the caller's process. Default: true time. */
+  /** Timers that end with the process of the caller. Default: true time. */
   readonly caller?: Timers;
   readonly signal?: CallSignal | undefined;
-  /** Whether chance may carry it out twice. */
+  /** Whether the call may be served twice by chance. */
   readonly mayDouble?: boolean;
 }
 
-/** No answer came, for whatever reason. */
+/** The call had no answer. */
 export class LinkBrokenError extends Error {
   override readonly name = 'LinkBrokenError';
-  /** Whether the request may have been carried out, or may still be. */
+  /** Whether the request was served, or may still be. */
   readonly maybeServed: boolean;
 
   constructor(message: string, maybeServed: boolean) {
@@ -61,15 +61,15 @@ export class LinkBrokenError extends Error {
   }
 }
 
-/** A break that is noticed by a reset connection; otherwise only silence tells of it. */
+/** Rate of breaks that reset the connection. With other breaks the caller gets no answer. */
 const RESET_RATE = 0.5;
 
 /** Calls between the processes of a simulation. */
 export class SimNetwork {
-  /** Pairs `from>to` between which nothing passes. */
+  /** Pairs `from>to` between which all messages are lost. */
   readonly cut = new Set<string>();
   readonly weather: Weather;
-  /** Told of each message that arrives, just before it is taken up: whatever it does to the host counts. */
+  /** Called with each message that arrives, just before it is served. It may change the host. */
   onArrival: ((arrival: Arrival) => void) | undefined;
   readonly random: SeededRandom;
   readonly #time: Timers;
@@ -90,7 +90,10 @@ export class SimNetwork {
     return this.cut.has(`${from}>${to}`);
   }
 
-  /** Has a host serve a request. Rejects with `LinkBrokenError`, or with what `serve` throws: that is the host's answer. */
+  /**
+   * Sends a request to a host, which serves it. Rejects with `LinkBrokenError`, or with the error of `serve`, which is the
+   * answer of the host.
+   */
   carry<T>(options: CarryOptions, serve: () => Promise<T>): Promise<T> {
     const call = new SimCall(this, options.caller ?? this.#time, options, serve);
     const delayMs = this.delayMs();
@@ -104,7 +107,7 @@ export class SimNetwork {
     return call.outcome.promise;
   }
 
-  /** One message that nobody answers. */
+  /** Sends a message that has no answer. */
   send(from: string, to: string, arrive: () => void): void {
     if (this.isLost(from, to)) return;
     this.#deliver(to, this.delayMs(), () => {
@@ -112,7 +115,7 @@ export class SimNetwork {
     });
   }
 
-  /** For `carry`: whether the next message is lost, and what it takes. */
+  /** Decides whether the next message of `carry` is lost, and how long it takes. */
   isLost(from: string, to: string): boolean {
     return this.isCut(from, to) || this.random.chance(this.weather.lossRate);
   }
@@ -128,7 +131,7 @@ export class SimNetwork {
   }
 }
 
-/** One call on its way. The first end counts. */
+/** One call. Its first end counts. */
 class SimCall<T> {
   readonly outcome = Promise.withResolvers<T>();
   readonly #network: SimNetwork;
@@ -161,7 +164,7 @@ class SimCall<T> {
       return;
     }
     onArrival({ from, to, what, way: 'request' });
-    // The host may be gone now, or stand still.
+    // The host may have ended or be stopped now.
     host.outside.at(host.outside.now(), () => {
       if (host.isUp) this.#serveAt(host);
       else this.breakLater('the process ended', true);
@@ -172,7 +175,7 @@ class SimCall<T> {
     const onProcessEnd = (): void => this.breakLater('the process ended', true);
     host.serving.add(onProcessEnd);
     const answer = (settle: () => void): void => {
-      // Of a process that ended nobody hears.
+      // A process that has ended sends no answer.
       if (host.serving.delete(onProcessEnd)) this.#answer(settle);
     };
     this.#serve().then(
@@ -181,7 +184,7 @@ class SimCall<T> {
     );
   }
 
-  /** Sometimes the caller hears of it, otherwise only silence tells of it. */
+  /** By chance the caller learns of the break. Otherwise it gets no answer. */
   breakLater(problem: string, maybeServed: boolean): void {
     if (this.#network.random.chance(RESET_RATE)) this.#later(() => this.#fail(problem, maybeServed));
   }
@@ -197,7 +200,7 @@ class SimCall<T> {
       const { onArrival } = this.#network;
       if (!onArrival) return this.#end(settle);
       onArrival({ from: to, to: from, what, way: 'answer' });
-      // The caller may be gone now, or stand still.
+      // The caller may have ended or be stopped now.
       this.#caller.at(this.#caller.now(), () => this.#end(settle));
     });
   }

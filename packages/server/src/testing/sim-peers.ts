@@ -18,7 +18,7 @@ import { RelayedRefusal, refusalOf, toWireError } from '../service/wire-errors.t
 import { LinkBrokenError, type SimNetwork } from './sim-network.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
-/** How often a call that waits for a connection looks for one, in ms. */
+/** Interval at which a call that waits for a connection tries to connect, in ms. */
 const CONNECT_MS = 100;
 
 const OTHER_NODE: UnaryCaller = {
@@ -27,10 +27,10 @@ const OTHER_NODE: UnaryCaller = {
 
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-/** Answers the calls of other nodes, in bytes. Rejects with a `Refusal` only. */
+/** Answers the encoded calls of other nodes. Rejects only with a `Refusal`. */
 export type ServePeer = (method: PeerMethod, request: Buffer) => Promise<Buffer>;
 
-/** One call on its way to a node. */
+/** One call to a node. */
 export interface PeerPassage {
   readonly address: string;
   readonly method: PeerMethod;
@@ -38,7 +38,7 @@ export interface PeerPassage {
   readonly options: PeerCallOptions;
 }
 
-/** Answers calls as a real node does: its peer service reads and writes the messages. */
+/** Answers calls like a real node: its peer service decodes and encodes the messages. */
 export function servePeer(handlers: () => PeerHandlers | undefined, log: Log): ServePeer {
   const { unary } = createPeerService(handlers, new PeerSeal([]));
   return async (method, request) => {
@@ -54,8 +54,9 @@ export function servePeer(handlers: () => PeerHandlers | undefined, log: Log): S
 }
 
 /**
- * Calls between nodes over a network that a test makes. Messages pass as bytes, so both sides have their own. `carry`
- * resolves with what a `ServePeer` answers. Any rejection of it that is no answer becomes a `PeerUnreachableError`.
+ * Calls between nodes over a network of a test. Messages are encoded, so that the two sides share no objects. `carry`
+ * resolves with the answer of a `ServePeer`. If it rejects with anything but a refusal, the call rejects with a
+ * `PeerUnreachableError`.
  */
 export function callPeersOver(carry: (passage: PeerPassage) => Promise<Buffer>): CallPeer {
   return async (address, method, message, options) => {
@@ -77,9 +78,9 @@ export function callPeersOver(carry: (passage: PeerPassage) => Promise<Buffer>):
 
 export interface SimPeersOptions {
   readonly network: SimNetwork;
-  /** The host at an address; several may be meant by one. */
+  /** The host at an address. Several addresses may lead to one host. */
   readonly hostAt: (address: string) => string;
-  /** How a host answers; undefined where there is none. */
+  /** Serves the calls to a host. Undefined if the host does not exist. */
   readonly serveAt: (host: string) => ServePeer | undefined;
 }
 
@@ -91,7 +92,7 @@ export class SimPeers {
     this.#options = options;
   }
 
-  /** The calls of one run of a process. They never settle after its clock has stopped. */
+  /** The calls of one run of a process. After the end of its clock they never settle. */
   callFrom(from: string, clock: VirtualClock): CallPeer {
     return callPeersOver(async (passage) => {
       const { timeoutMs, waitForConnection = false, signal } = passage.options;

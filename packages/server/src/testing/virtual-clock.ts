@@ -2,7 +2,7 @@ import { OrderedMap } from '@js-sdsl/ordered-map';
 import type { Instant } from '../domain/ids.ts';
 import type { CancelTimer, Clock, ClockMark } from '../ports/clock.ts';
 
-// Taken at load, so that a test framework that replaces timers does not stop virtual time.
+// Read when the module loads, so that virtual time still runs if a test framework replaces the timers.
 const nextTurn = setImmediate;
 
 const START_MS = Date.UTC(2026, 0, 1);
@@ -10,17 +10,17 @@ const LEAP_MS = 100;
 
 interface Timer {
   readonly atMs: number;
-  /** Timers of one instant fire in the order they were set. */
+  /** Timers of one instant fire in the order in which they were set. */
   readonly order: number;
 }
 
 /**
- * Resolves when every promise chain that can go on without time or input/output has done so: the microtask queue is
- * emptied before the event loop's next turn.
+ * Resolves after all promise chains have settled that need neither time nor input. The microtask queue is empty before the
+ * next turn of the event loop.
  */
 export const settle = (): Promise<void> => new Promise((resolve) => nextTurn(resolve));
 
-/** True time, shared by all machines of a simulation: it moves only when a test moves it. */
+/** True time, shared by all machines of a simulation. Only tests advance it. */
 export class VirtualTime {
   #nowMs: number;
   #order = 0;
@@ -35,19 +35,19 @@ export class VirtualTime {
     return this.#nowMs as Instant;
   }
 
-  /** Calls back once, when time is moved to the instant or beyond; with an instant in the past when time is next moved. */
+  /** Calls back once, when time reaches the instant. For an instant in the past: at the next advance. */
   at(instant: Instant, callback: () => void): CancelTimer {
     const timer: Timer = { atMs: Math.max(instant, this.#nowMs), order: this.#order++ };
     this.#timers.setElement(timer, callback);
     return () => void this.#timers.eraseElementByKey(timer);
   }
 
-  /** Number of timers set. */
+  /** Number of waiting timers. */
   get pending(): number {
     return this.#timers.size();
   }
 
-  /** Moves time on. Timers fire in order; after each the promise chains it set off settle. */
+  /** Advances time. Timers fire in order, and the promise chains of one timer settle before the next one fires. */
   async advance(ms: number): Promise<void> {
     if (!(ms >= 0)) throw new RangeError(`time cannot be advanced by ${ms} ms`);
     await this.#move(async () => {
@@ -58,7 +58,7 @@ export class VirtualTime {
     });
   }
 
-  /** Moves time on, timer by timer, until the promise settles. Rejects if that takes longer than `withinMs`. */
+  /** Advances time, timer by timer, until the promise settles. Rejects if that takes longer than `withinMs`. */
   async run<T>(promise: Promise<T>, withinMs = 24 * 3600 * 1000): Promise<T> {
     let settled = false;
     const done = () => {
@@ -101,7 +101,7 @@ export class VirtualTime {
   }
 }
 
-/** What outlives a process: the machine's clock as set by its operator, and its boot. */
+/** The state of a machine that outlives a process: its system clock and its boot. */
 interface Machine {
   wallAheadMs: number;
   /** See `leapAtReading`. */
@@ -112,7 +112,7 @@ interface Machine {
   readonly standstill: Standstill;
 }
 
-/** A process that is stopped for a while, as by SIGSTOP: what would reach it meanwhile reaches it later, in order. */
+/** A process that is stopped for a while, for example by SIGSTOP. Callbacks that are due meanwhile run later, in order. */
 class Standstill {
   readonly #time: VirtualTime;
   #waiting: (() => void)[] | undefined;
@@ -135,7 +135,7 @@ class Standstill {
     for (const callback of waiting) this.#time.at(this.#time.now(), () => this.run(callback));
   }
 
-  /** The process ends as it stands. */
+  /** Ends the process while it is stopped. */
   drop(): void {
     this.#waiting = undefined;
   }
@@ -147,21 +147,22 @@ class Standstill {
 }
 
 export interface VirtualClockOptions {
-  /** Shared by machines of one simulation. Default: its own. */
+  /** Shared by the machines of one simulation. Default: a time of its own. */
   readonly time?: VirtualTime;
   /** How far the machine's system clock is ahead of true time, in ms. Default 0. */
   readonly wallAheadMs?: number;
-  /** Names the machine in boot ids. */
+  /** Name of the machine in boot ids. */
   readonly machine?: string;
 }
 
-/**
- * The clock of one process on virtual time. `restart` and `reboot` give the clock of the machine's next process.
- */
+/** The clock of one process on virtual time. `restart` and `reboot` return the clock of the next process on the machine. */
 export class VirtualClock implements Clock {
   readonly time: VirtualTime;
   readonly #machine: Machine;
-  /** What this clock is ahead of true time. Fixed when the process starts, so steps of the system clock do not show. */
+  /**
+   * Difference of this clock and true time. It is fixed when the process starts, so later steps of the system clock have no
+   * effect.
+   */
   #aheadMs: number;
   readonly #cancels = new Set<CancelTimer>();
   #stopped = false;
@@ -192,7 +193,7 @@ export class VirtualClock implements Clock {
   at(instant: Instant, callback: () => void): CancelTimer {
     if (this.#stopped) return () => {};
     const fire = () => {
-      // Cancelled by what went before it after a standstill.
+      // Another callback may have cancelled it after the standstill.
       if (this.#cancels.delete(cancel)) callback();
     };
     const cancelTimer = this.time.at((instant - this.#aheadMs) as Instant, () => this.#machine.standstill.run(fire));
@@ -217,33 +218,30 @@ export class VirtualClock implements Clock {
     this.#aheadMs = now - this.time.now();
   }
 
-  /** Moves true time on, for all clocks that share it. */
+  /** Advances true time, for all clocks that share it. */
   advance(ms: number): Promise<void> {
     return this.time.advance(ms);
   }
 
-  /** Moves true time on until the promise settles. */
+  /** Advances true time until the promise settles. */
   run<T>(promise: Promise<T>, withinMs?: number): Promise<T> {
     return this.time.run(promise, withinMs);
   }
 
-  /** Sets the machine's system clock forward or, with a negative number, back. */
+  /** Sets the system clock of the machine forward, or back with a negative number. */
   stepWall(ms: number): void {
     this.#machine.wallAheadMs += ms;
   }
 
   /**
-   * The system clock is ahead by so much more from its n-th reading on, for a moment: as a process sees it that stood still in
-   * the middle of what it did then.
+   * From its n-th reading on the system clock is ahead by this time, for a moment. A process sees this if it is stopped in
+   * the middle of its work.
    */
   leapAtReading(readings: number, ms: number): void {
     this.#machine.leap = { readings, ms };
   }
 
-  /**
-   * True time, for what comes to the process from outside: disks and the network. Its callbacks wait while the process
-   * stands still.
-   */
+  /** True time, for disks and networks outside the process. Their callbacks wait while the process is stopped. */
   get outside(): Pick<Clock, 'now' | 'at'> {
     const { time } = this;
     const { standstill } = this.#machine;
@@ -262,7 +260,7 @@ export class VirtualClock implements Clock {
     return this.#machine.standstill.isOn;
   }
 
-  /** As SIGSTOP: nothing of the process runs until `goOn`, and everything that fell due meanwhile runs then. */
+  /** Stops the process, like SIGSTOP. Everything that is due meanwhile runs after `goOn`. */
   standStill(): void {
     this.#machine.standstill.begin();
   }
@@ -271,20 +269,20 @@ export class VirtualClock implements Clock {
     this.#machine.standstill.end();
   }
 
-  /** Ends the process: none of its timers fires any more. */
+  /** Ends the process. Its timers do not fire any more. */
   stop(): void {
     this.#stopped = true;
     this.#machine.standstill.drop();
     for (const cancel of this.#cancels) cancel();
   }
 
-  /** Ends the process; returns the clock of the next one of the same boot. */
+  /** Ends the process. Returns the clock of the next process in the same boot. */
   restart(): VirtualClock {
     this.stop();
     return new VirtualClock({ time: this.time }, this.#machine);
   }
 
-  /** Ends the process and the boot; returns the clock of the first process after it. */
+  /** Ends the process and the boot. Returns the clock of the first process in the next boot. */
   reboot(): VirtualClock {
     this.#machine.boots++;
     this.#machine.bootedAtMs = this.time.now();
