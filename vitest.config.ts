@@ -8,7 +8,7 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/co
 /** What starts real processes, and waits for them with real clocks. */
 const processes = ['test/{process,cli,e2e}/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts'];
 
-/** Of those, what has a bound on time that other tests beside it would take from it. Run after all others. */
+/** These tests have time bounds that other tests would break, so they run after all others. */
 const alone = ['test/process/kill.test.ts'];
 
 const processTests = {

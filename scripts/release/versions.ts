@@ -28,7 +28,7 @@ export function versionOf(manifests: readonly Manifest[]): string {
 }
 
 /**
- * The names of the packages that are published, each behind those that it depends on: so what a registry has can always be
+ * Names of the published packages. Each comes after its dependencies, so that at every moment all published packages can be
  * installed.
  */
 export function publishedInOrder(manifests: readonly Manifest[]): string[] {

@@ -240,7 +240,7 @@ class ScenarioRun {
     this.faults.push(...diskFaults(this.#disk, counts.queues));
   }
 
-  /** Leases and completes all tasks, including those that go to dead-letter queues by this. */
+  /** Leases and completes all tasks, including those that this moves to dead-letter queues. */
   async #takeOut(): Promise<void> {
     for (let round = 0; round < 10; round++) {
       const left = await this.#await({ kind: 'list' });

@@ -17,7 +17,7 @@ async function expectRefusal(dir: string): Promise<void> {
   expect(errors).toEqual([expect.stringContaining('taskmaster members remove b --accept-loss')]);
 }
 
-test('a node that is started with an older copy of its directory never becomes ready, says what to do, and ends', {
+test('a node that is started with an older copy of its directory never becomes ready, logs the next step, and ends', {
   timeout: 120_000,
 }, async () => {
   await using cluster = await TestCluster.start();

@@ -16,7 +16,7 @@ import {
 } from './packages/packed.ts';
 
 const MIB = 2 ** 20;
-/** Most KiB of each packed package. A package that outgrows its budget has got files that nobody meant to pack. */
+/** Maximum size of each packed package, in KiB. A package that exceeds it probably contains files by mistake. */
 const BUDGET_KIB: Readonly<Record<string, number>> = {
   '@taskmaster/backup': 100,
   '@taskmaster/client': 220,
@@ -53,7 +53,7 @@ describe('each packed package', () => {
     }
   });
 
-  test('has a licence and a README, and what else it needs', () => {
+  test('has a licence, a README, and all files that it needs', () => {
     const more: Readonly<Record<string, RegExp>> = {
       '@taskmaster/proto': /^(descriptor\.binpb|(taskmaster\/v1|google\/rpc)\/\w+\.proto)$/,
       '@taskmaster/server': /^THIRD-PARTY-NOTICES$/,
@@ -144,7 +144,7 @@ describe.skipIf(npm.kind === 'missing')(`packages installed with npm${skipped}`,
     throw new Error(`${program} ended: ${(await running.ended).stderr}`);
   }
 
-  test('bring only what they use', async () => {
+  test('contain only files that they use', async () => {
     expect(await bytesIn(join(client.path, 'node_modules'))).toBeLessThan(25 * MIB);
     expect(await bytesIn(join(node.path, 'node_modules'))).toBeLessThan(120 * MIB);
     const lock = JSON.parse(await installedText(node.path, '.package-lock.json'));

@@ -23,7 +23,7 @@ test('an entry counts when the table of contents of its shard names it', async (
   expect(index).toMatchObject({ indexed: 1, dangling: 0, double: [], uncommitted: 0 });
 });
 
-test('what a killed worker wrote and did not commit is garbage, a torn line too', async () => {
+test('entries that a killed worker did not commit are garbage, and so is a torn line', async () => {
   await using crawl = await testCrawl();
   await using killed = await SegmentWriter.create(crawl.dir, 'a');
   await killed.append(page('u'));

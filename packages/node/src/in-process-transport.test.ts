@@ -132,7 +132,7 @@ describe('a call in process', () => {
 });
 
 describe('closing', () => {
-  test('ends calls in flight, refuses new ones and closes what is behind, once', async () => {
+  test('ends calls in flight, refuses new ones and closes the engine, once', async () => {
     const { transport, closed } = setUp({ deleteQueue: never });
     const call = transport.deleteQueue({ queue: 'mail' });
     await Promise.all([transport.close(), transport.close(), expect(call).rejects.toBeInstanceOf(CancelledError)]);

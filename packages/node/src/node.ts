@@ -69,7 +69,7 @@ export interface RunningMember {
   readonly gossipAddress: string;
   /** Hands all partitions over and leaves the cluster. Resolves when both are done; the node serves nothing afterwards. */
   drain(signal?: AbortSignal): Promise<void>;
-  /** Resolves when the node has left the cluster, for whatever reason. */
+  /** Resolves when the node has left the cluster, for any reason. */
   readonly left: Promise<void>;
   /**
    * Resolves when another member has confirmed that this node is still a member. Until then the node serves nothing. Rejects

@@ -1,10 +1,10 @@
 import { BinaryReader } from '@bufbuild/protobuf/wire';
 
 /**
- * Decodes a message of exactly these bytes. The generated decoders stop without a word at a zero tag or an end-group
- * tag, which would let a damaged message pass for a shorter one.
+ * Decodes a message that has exactly these bytes. The generated decoders stop silently at a zero tag or an end-group tag. So
+ * a damaged message could pass for a shorter one.
  *
- * Byte fields of the result are views of `bytes`: copy what outlives it.
+ * Byte fields of the result are views of `bytes`. Copy those that are kept longer.
  */
 export function decodeWhole<T>(type: { decode(input: BinaryReader): T }, bytes: Uint8Array): T {
   const reader = new BinaryReader(bytes);

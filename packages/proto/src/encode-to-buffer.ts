@@ -2,7 +2,7 @@ import { BinaryWriter } from '@bufbuild/protobuf/wire';
 
 const shared = new BinaryWriter();
 
-/** Encodes a message with one writer for all calls; encoding is synchronous, so they cannot meet. */
+/** Encodes a message with one shared writer. Encoding is synchronous, so calls cannot interfere. */
 export function encodeToBuffer<T>(
   type: { encode(message: T, writer: BinaryWriter): BinaryWriter },
   message: T,
@@ -11,7 +11,7 @@ export function encodeToBuffer<T>(
   try {
     bytes = type.encode(message, shared).finish();
   } catch (error) {
-    // What a failed message left in the writer must not become part of the next one.
+    // Clears the bytes of the failed message from the writer.
     shared.finish();
     throw error;
   }

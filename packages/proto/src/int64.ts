@@ -1,14 +1,14 @@
 import type { BinaryReader, BinaryWriter } from '@bufbuild/protobuf/wire';
 
 /**
- * 64-bit fields as numbers. The library goes by way of BigInt, and the generated readers from there by way of strings: for
- * messages of a few fields that is a good part of their cost.
+ * 64-bit fields as numbers. The library uses BigInt, and the generated readers then use strings. For a message with a few
+ * fields this is a large part of the cost.
  */
 
 /** Bits of the first four bytes of a varint. */
 const LOW_BITS = 28;
 const LOW = 2 ** LOW_BITS;
-/** So many bytes of a varint hold more than a number does, and no sign. */
+/** A varint of up to this many bytes fits into a number and has no sign. */
 const LONGEST = 8;
 
 /** Writes a whole number from -2^53 to 2^53 as an int64 or uint64. */
@@ -20,7 +20,7 @@ export function writeInt64(writer: BinaryWriter, value: number): BinaryWriter {
   return writer.fixed32(bytes >>> 0).uint32((value - low) / LOW);
 }
 
-/** Reads an int64 or uint64. Throws where it is beyond what a number holds. */
+/** Reads an int64 or uint64. Throws if a number cannot hold the value. */
 export function readInt64(reader: BinaryReader): number {
   const start = reader.pos;
   const low = reader.uint32();

@@ -126,7 +126,7 @@ export const statusOfReason = {
   HOLDER_UNREACHABLE: status.UNAVAILABLE,
   /**
    * The connection between a proxy and the node broke after the request was sent. The request may have been applied,
-   * or may still be, whatever a retry met. Do: Repeat it if that is safe.
+   * or may still be, even if a later attempt was refused. Do: Repeat it if that is safe.
    */
   OUTCOME_UNKNOWN: status.UNAVAILABLE,
   /** The node recovers, or was paused and asks whether it is still a member. Do: Retry after the delay. */

@@ -8,7 +8,7 @@ const ERROR_INFO = 'type.googleapis.com/google.rpc.ErrorInfo';
 const RETRY_INFO = 'type.googleapis.com/google.rpc.RetryInfo';
 const UPDATE_REFUSED = 'type.googleapis.com/taskmaster.v1.UpdateRefused';
 
-/** What a node refused, read from the status of a call; undefined where gRPC failed and no node refused anything. */
+/** The refusal of a node, from the status of a call. Undefined if gRPC itself failed. */
 export function wireErrorOf(error: Pick<ServiceError, 'code' | 'details' | 'metadata'>): WireError | undefined {
   const details = detailsOf(error);
   return details && { ...details, code: error.code, message: error.details };

@@ -11,7 +11,7 @@ import { startProxy } from './proxy.ts';
 
 const ANY_PORT = { grpcPort: 0, httpPort: 0, gossipPort: 0 };
 
-/** Takes connections and says nothing, as what is behind a broken firewall; `connected` resolves with the first. */
+/** Accepts connections and never answers, like a broken firewall. `connected` resolves with the first connection. */
 async function blackHole() {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

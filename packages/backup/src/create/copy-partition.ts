@@ -13,7 +13,7 @@ export interface CopyOptions {
   readonly signal: AbortSignal;
   /** Size of the messages in one part, in bytes. */
   readonly partBytes: number;
-  /** What an earlier backup has of the partition; undefined if there is none. */
+  /** The partition in an earlier backup. Undefined if there is none. */
   readonly base: BasePartition | undefined;
   /** 0: no limit. */
   readonly maxBytesPerSecond: number;

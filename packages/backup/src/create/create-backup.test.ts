@@ -49,7 +49,7 @@ async function contentOf(store: BackupStore): Promise<(readonly string[])[]> {
 const named = (name: string): string[] => readdirSync(join(root, name)).toSorted();
 
 describe('a backup', () => {
-  test('has everything, and a manifest that says what', async () => {
+  test('has every task, and a manifest with its contents', async () => {
     const source = cluster();
     const { manifest, progress } = await create(source, at('x'));
     expect(await contentOf(at('x'))).toEqual(source.content);

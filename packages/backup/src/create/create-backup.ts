@@ -31,14 +31,14 @@ export interface CreateOptions {
   readonly now?: () => number;
 }
 
-/** How far a backup is. */
+/** Progress of a backup. */
 export interface CreateProgress {
   readonly partitionCount: number;
   /** Partitions that are complete. */
   partitions: number;
-  /** Of those: complete before this run. */
+  /** Of these: complete before this run. */
   kept: number;
-  /** Of those: taken from the base. */
+  /** Of these: taken from the base. */
   unchanged: number;
   /** Tasks in the partitions that are complete. */
   tasks: number;
@@ -94,7 +94,7 @@ export async function createBackup(options: CreateOptions): Promise<CreatedBacku
   try {
     await forEach(draft.missing, concurrencyOf(options), copy, (error) => copying.abort(error));
   } catch (error) {
-    // The error of the backup is the one to report.
+    // The error of the backup is reported, not this one.
     await draft.save().catch(() => {});
     throw error;
   }
@@ -154,7 +154,7 @@ function count(progress: CreateProgress, { tasks }: PartitionRecord): void {
 const concurrencyOf = ({ concurrency, target }: CreateOptions): number =>
   Math.min(concurrency, target.maxConcurrency ?? concurrency);
 
-/** The limit of one call: the calls at the same time share the whole limit. */
+/** The limit of one call. Concurrent calls share the whole limit. */
 function shareOf(options: CreateOptions): number {
   const { maxBytesPerSecond } = options;
   return maxBytesPerSecond === 0 ? 0 : Math.max(1, Math.floor(maxBytesPerSecond / concurrencyOf(options)));

@@ -12,7 +12,7 @@ import {
 } from '../format/manifest.ts';
 import type { BackupStore, BackupTarget } from '../places/place.ts';
 
-/** Time between two notes of what is complete, in ms. What is not noted is sent again after an interruption. */
+/** Interval at which the complete partitions are noted, in ms. Others are sent again after an interruption. */
 const SAVE_EVERY_MS = 1_000;
 
 export interface DraftOptions {
@@ -20,7 +20,7 @@ export interface DraftOptions {
   readonly origin: BackupOrigin;
   /** Release of this program. */
   readonly release: string;
-  /** A random id. It tells this run from another one that writes to the same place. */
+  /** A random id, which distinguishes this run from others that write to the same place. */
   readonly run: string;
   /** When this run began, in ms since 1970. */
   readonly begunAtMs: number;
@@ -82,7 +82,7 @@ export class Draft {
     return this.#partitions.values();
   }
 
-  /** Takes a complete partition. Its parts are in the target. */
+  /** Adds a complete partition. Its parts are in the target. */
   async add(partition: PartitionRecord): Promise<void> {
     this.#partitions.set(partition.id, partition);
     if (performance.now() - this.#savedAt < SAVE_EVERY_MS) return;
@@ -90,7 +90,7 @@ export class Draft {
     await this.save();
   }
 
-  /** Notes what is complete, so that a later run continues there. */
+  /** Notes the complete partitions, so that a later run can continue. */
   save(): Promise<void> {
     this.#saving = this.#saving
       .catch(() => {})
@@ -136,7 +136,7 @@ export class Draft {
 function continues({ title }: BackupTarget, earlier: Manifest, origin: BackupOrigin): boolean {
   const { clusterId, partitionCount, nodeId } = earlier;
   if (clusterId === origin.clusterId && partitionCount === origin.partitionCount) {
-    // A node without a cluster has a new id after each start: it cannot be told from another node.
+    // A node without a cluster has a new id after each start, so it cannot be distinguished from another node.
     return nodeId === origin.nodeId;
   }
   const whose = clusterId === '' ? 'a node without a cluster' : `cluster ${clusterId}`;
@@ -153,7 +153,7 @@ async function isWhole(store: BackupStore, { parts }: PartitionRecord): Promise<
   return true;
 }
 
-/** Removes the parts that attempts left which broke off. */
+/** Removes parts of interrupted attempts. */
 async function removeOthers(store: BackupStore, { partitions }: Manifest): Promise<void> {
   const named = new Set(partitions.flatMap(({ parts }) => parts.map(({ name }) => name)));
   for (const name of await store.list()) {

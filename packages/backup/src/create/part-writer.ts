@@ -27,7 +27,7 @@ export class PartWriter {
     this.#options = options;
   }
 
-  /** Waits while the part before is still being written, so that two parts at most are in memory. */
+  /** Waits while the previous part is being written, so that at most two parts are in memory. */
   async add(message: BackupPartitionResponse): Promise<void> {
     const bytes = encodeMessage(message);
     this.#messages.push(bytes);
@@ -35,14 +35,14 @@ export class PartWriter {
     if (this.#bytes >= this.#options.partBytes) await this.#flush();
   }
 
-  /** Writes what is left. Resolves with all parts, in order. */
+  /** Writes the rest. Resolves with all parts, in order. */
   async end(): Promise<readonly PartRecord[]> {
     await this.#flush();
     await this.#writing;
     return this.#parts;
   }
 
-  /** Resolves when nothing is being written any more. */
+  /** Resolves when no write is in progress. */
   async abandon(): Promise<void> {
     await this.#writing.catch(() => {});
   }

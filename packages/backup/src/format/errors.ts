@@ -18,10 +18,10 @@ export type BackupReason =
   | 'BACKUP_PLACE_FAILED'
   /** The base, or the unfinished backup, is of another cluster. */
   | 'OTHER_CLUSTER'
-  /** What was asked for does not work with this kind of place. */
+  /** This kind of place does not support the operation. */
   | 'UNSUPPORTED';
 
-/** A backup cannot be made, read or restored. The message says what is wrong, the hint what to do. */
+/** A backup cannot be made, read or restored. The message says why, and the hint what to do. */
 export class BackupError extends Error {
   override readonly name = 'BackupError';
   readonly reason: BackupReason;

@@ -50,7 +50,7 @@ export interface BackupOrigin {
   readonly partitionCount: number;
 }
 
-/** What a backup has. An unfinished backup has some of the partitions. */
+/** The contents of a backup. An unfinished backup has some of the partitions. */
 export interface Manifest extends BackupOrigin {
   /** Release of the program that wrote the backup. */
   readonly release: string;

@@ -29,8 +29,8 @@ export interface BackupStore extends BackupTarget {
   list(): Promise<readonly string[]>;
   remove(name: string): Promise<void>;
   /**
-   * Takes a part over from another place. The data does not pass through this program if both are of one kind. False if that
-   * place does not have the part as the record says.
+   * Takes a part over from another place. If both places are of one kind, the data does not pass through this program.
+   * Returns false if the other place does not have the part of this record.
    */
   copyFrom(base: BackupStore, part: PartRecord): Promise<boolean>;
 }

@@ -42,7 +42,7 @@ export class TarTarget implements BackupTarget {
     });
   }
 
-  /** What was not finished is not a tar file: a reader finds that it is truncated. */
+  /** An unfinished stream has no end mark, so a reader finds that it is truncated. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#packer.controller.error(new Error('the backup ended early'));
     await this.#written.catch(() => {});

@@ -15,11 +15,10 @@ import { DAMAGE_HINT, decodePart } from '../format/part.ts';
 import type { BackupObject, BackupSource } from '../places/place.ts';
 import { assertFinished, missingPart, storedObjects } from './stored-objects.ts';
 
-/** What a backup has, in the order in which it must be restored. */
+/** The contents of a backup, in the order in which they must be restored. */
 export type BackupEvent =
   /**
-   * A partition begins. If it began before, everything that came of it is void. `nowMs`: the clock that the instants in it are
-   * compared with.
+   * A partition begins. If it began before, all its earlier events are void. `nowMs`: the clock to which its instants refer.
    */
   | { readonly kind: 'begin'; readonly header: BackupHeader; readonly nowMs: number }
   | { readonly kind: 'rows'; readonly partition: number; readonly rows: readonly TransferredRow[] }

@@ -118,7 +118,7 @@ export const failure = (status: number, code: string): Answer => ({
 const hashOf = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex');
 const hmac = (key: Uint8Array | string, data: string): Buffer => createHmac('sha256', key).update(data).digest();
 
-/** Computes the signature of version 4 anew, from what has arrived. */
+/** Computes the signature (version 4) of the received request. */
 function isSigned({ method, headers }: IncomingMessage, url: URL, body: Uint8Array): boolean {
   const pattern =
     /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d+)\/([^/]+)\/s3\/aws4_request, SignedHeaders=([^,]+), Signature=(\w+)$/;

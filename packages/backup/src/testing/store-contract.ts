@@ -12,7 +12,7 @@ const bytes = (text: string): Buffer => Buffer.from(text);
 /** Every store of backups passes these tests. */
 export function storeContract(kind: string, open: () => Promise<Places>): void {
   describe(`${kind} keeps the contract of a store`, () => {
-    test('what was written is read, listed, replaced and removed', async () => {
+    test('written objects are read, listed, replaced and removed', async () => {
       await using places = await open();
       const store = places.at('a');
       expect([await store.list(), await store.read('x')]).toEqual([[], undefined]);
@@ -36,7 +36,7 @@ export function storeContract(kind: string, open: () => Promise<Places>): void {
       expect(large.equals((await places.at('a').read('x')) ?? bytes(''))).toBe(true);
     });
 
-    test('a part is copied from another place only if it is what the record says', async () => {
+    test('a part is copied from another place only if it matches its record', async () => {
       await using places = await open();
       await places.at('base').write('p', bytes('part'));
       const store = places.at('a');

@@ -75,7 +75,7 @@ test('partitions have a holder, where it is known, and tell where they are being
   });
 });
 
-test('what a newer node says without this version having a word for it is unknown', async () => {
+test('a state that only newer nodes know is unknown', async () => {
   await using server = await FakeServer.start();
   const later = 77 as 1;
   server.cluster.members = [fakeMember({ name: 'a', state: later })];
@@ -154,7 +154,7 @@ describe('refusals are', () => {
     await expect(cluster.drain('a')).rejects.toBeInstanceOf(LastMemberError);
   });
 
-  test('told at once where a member does not answer, for that is what the operator must know', async () => {
+  test('fails at once if a member does not answer, because the operator must learn of it', async () => {
     await using server = await FakeServer.start();
     server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', alive: false })];
     await using client = await connect(server.endpoint);

@@ -34,7 +34,7 @@ describe('enqueue', () => {
     expect(await mail.enqueue({ to: 'dan' }, { pid, mode })).toMatchObject({ result: 'created', leased: false });
   });
 
-  test('sends what its options say', async () => {
+  test('sends its options', async () => {
     const { client, engine } = clientSetUp();
     await client.queue('q').enqueue(1, {
       pid: 'a',

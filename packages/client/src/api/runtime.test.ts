@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { assertRuntime } from './runtime.ts';
 
-test('an old Node is named, and what is needed', () => {
+test('the error for an old Node has its version and the required one', () => {
   expect(() => assertRuntime()).not.toThrow();
   expect(() => assertRuntime({})).toThrow(/needs Node 22\.12 or newer; this is v\d/);
 });

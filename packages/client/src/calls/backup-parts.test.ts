@@ -35,7 +35,7 @@ function setUp(...sent: (BackupPartitionResponse | Error)[]) {
 }
 
 describe('a backup of a partition', () => {
-  test('gives its parts in order, and passes on what was asked for', async () => {
+  test('returns its parts in order, and passes the request on', async () => {
     const { read, asked } = setUp(rows, rows, end(7));
     const unchangedSince = { clusterId: 'c', nodeId: 'n', epoch: 1, ticket: 5 };
     expect(await read({ unchangedSince, maxBytesPerSecond: 1_000 })).toEqual(['rows', 'rows', 'end']);

@@ -38,7 +38,7 @@ test('an update without a request id is not repeated when it may have been appli
   });
 });
 
-test('an answer that was lost leaves it open whether the update was applied, whatever keeps the repetitions out', async () => {
+test('after a lost answer it is unknown whether the update was applied, whatever refuses the repetitions', async () => {
   const { timing, transport, calls } = setUp();
   transport.faults.updateTasks.push(
     { when: 'after', error: connectionLost() },
@@ -52,19 +52,16 @@ test('an answer that was lost leaves it open whether the update was applied, wha
 test.each([
   ['TASK_NOT_FOUND', true],
   ['EMPTY_REQUEST', false],
-])(
-  'a repetition that is refused (%s) leaves it open whether what was lost may still come: %s',
-  async (reason, maybe) => {
-    const { timing, transport, calls } = setUp();
-    transport.faults.updateTasks.push(
-      { when: 'late', error: connectionLost() },
-      { when: 'before', error: makeError('no', { reason }) },
-    );
-    const call = expect(calls.update(withId, {})).rejects.toMatchObject({ reason, maybeApplied: maybe });
-    await timing.advance(1_000);
-    await call;
-  },
-);
+])('after a refused repetition (%s) the lost attempt may still be applied: %s', async (reason, maybe) => {
+  const { timing, transport, calls } = setUp();
+  transport.faults.updateTasks.push(
+    { when: 'late', error: connectionLost() },
+    { when: 'before', error: makeError('no', { reason }) },
+  );
+  const call = expect(calls.update(withId, {})).rejects.toMatchObject({ reason, maybeApplied: maybe });
+  await timing.advance(1_000);
+  await call;
+});
 
 test('repetitions share the deadline of their call', async () => {
   const { timing, transport, calls } = setUp();
@@ -75,7 +72,7 @@ test('repetitions share the deadline of their call', async () => {
   expect(transport.updateOptions.map(({ timeoutMs }) => timeoutMs)).toEqual([5_000, 1_975]);
 });
 
-test('the last error is what the caller gets', async () => {
+test('the caller gets the last error', async () => {
   const { timing, transport, calls } = setUp();
   transport.faults.updateTasks.push(
     ...Array.from({ length: 10 }, () => ({ when: 'before', error: overloaded() }) as const),
@@ -89,7 +86,7 @@ describe('a call whose time is over after refusals', () => {
   const starting = makeError('waits for b', { reason: 'STARTING', retryDelayMs: 500 });
   const late = new DeadlineExceededError('no answer came in time', { reason: 'DEADLINE_EXCEEDED', maybeApplied: true });
 
-  test('says what it was refused for, and that the last attempt may have been carried out', async () => {
+  test('names the last refusal, and says that the last attempt may have been applied', async () => {
     const { timing, transport, calls } = setUp();
     transport.faults.updateTasks.push({ when: 'before', error: starting }, { when: 'before', error: starting });
     transport.faults.updateTasks.push({ when: 'after', error: late });
@@ -118,7 +115,7 @@ describe('a call whose time is over after refusals', () => {
   });
 });
 
-test('a lease that is repeated waits for what is left of its waiting time', async () => {
+test('a repeated lease waits for the rest of its waiting time', async () => {
   const { timing, transport, calls } = setUp();
   transport.faults.leaseTasks.push({ when: 'before', error: overloaded(4_000) });
   const request = { queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, waitMs: 10_000, workerLabel: '', maxBytes: 0 };
@@ -151,7 +148,7 @@ describe('a signal', () => {
   });
 });
 
-test('what is not an error of this library becomes one', async () => {
+test('other errors become errors of this library', async () => {
   const { transport, calls } = setUp();
   transport.listQueues = () => Promise.reject(new RangeError('bug'));
   const call = calls.run('listQueues', 'read', {}, () =>

@@ -117,7 +117,7 @@ describe('the order of one caller', () => {
     expect(engine.pids('q')).toContain('k');
   });
 
-  test('is kept beside what is not joined', async () => {
+  test('is kept beside updates that are not joined', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue<string>('q');
     await Promise.all([queue.enqueue('small'), queue.enqueue('x'.repeat(20_000))]);
@@ -187,7 +187,7 @@ describe('a joined request', () => {
     expect(engine.pids('q')).toHaveLength(10);
   });
 
-  test('whose failure is not of what is in it is not divided: it might have taken effect', async () => {
+  test('is not divided after a failure that its updates did not cause: it may have been applied', async () => {
     const { client, engine, transport } = clientSetUp();
     const queue = client.queue<number>('q');
     const error = makeError('no answer came in time', { reason: 'DEADLINE_EXCEEDED' });
@@ -236,7 +236,7 @@ describe('a joined request', () => {
     expect(engine.pids('q')).toHaveLength(3);
   });
 
-  test('of which nothing is taken leaves open what becomes of its first attempt', async () => {
+  test('that is refused completely leaves it open whether its first attempt is applied', async () => {
     const { client, timing, transport } = clientSetUp();
     const queue = client.queue<number>('q');
     await queue.enqueue(0, { pid: 'there' });

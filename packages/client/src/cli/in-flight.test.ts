@@ -14,7 +14,7 @@ function controlled() {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test('no more than so many are under way', async () => {
+test('at most this number of items is in flight', async () => {
   const inFlight = new InFlight(2);
   const [a, b, c] = [controlled(), controlled(), controlled()];
   await inFlight.add(a.work);
@@ -30,7 +30,7 @@ test('no more than so many are under way', async () => {
   await inFlight.drain();
 });
 
-test('the first failure stops what comes after it, and is told once all have ended', async () => {
+test('after the first failure no item begins, and the failure is reported when all have ended', async () => {
   const inFlight = new InFlight(2);
   const [a, b, c] = [controlled(), controlled(), controlled()];
   await inFlight.add(a.work);

@@ -13,7 +13,7 @@ let server: FakeServer;
 let dead: string;
 let alsoDead: string;
 let alive: string;
-/** One that no call waits for: it is refused at once. */
+/** No call waits this long. A call to this holder is refused at once. */
 const NOT_WAITED_FOR_MS = 60_000;
 let retryDelayMs: number;
 beforeEach(async () => {
@@ -83,7 +83,7 @@ describe('a node that does not answer', () => {
     });
   });
 
-  test('is not known to nodes that stand alone: what was said remains', async () => {
+  test('is not known to nodes without a cluster: the first message stays', async () => {
     server.cluster.members = [];
     const { code, stderr } = await run('peek', dead);
     expect(code).toBe(3);
@@ -105,11 +105,11 @@ describe('a node that does not answer', () => {
 });
 
 describe('a lease of queues of which some are on a node that does not answer', () => {
-  test('succeeds with what there is, and names those that were left out', async () => {
+  test('succeeds with the tasks of the other holders, and names the queues that were left out', async () => {
     await run('enqueue', alive, 'x');
     const { refusalOf } = server;
     let leases = 0;
-    // A node asked for several queues gives what it finds in the others, and refuses when it finds nothing.
+    // A node that is asked for several queues leases from the others, and refuses if they have no tasks.
     server.refusalOf = (queue) => (queue === alive || leases++ < 2 ? undefined : refusalOf?.(queue));
     const { code, stdout, stderr } = await run('lease', dead, alsoDead, alive, '--max', '3');
     expect(code, stderr).toBe(0);

@@ -24,7 +24,7 @@ describe('a handler that blocks the event loop', () => {
     const queue = client.queue<string>('q');
     const warmUp = client.queue<string>('warm-up');
     await warmUp.enqueue('a');
-    // The thread takes a while to start, on a busy machine a long one; the test is about what it does then.
+    // The thread takes a while to start, longer on a busy machine. The test begins after that.
     await using starter = client.worker(
       warmUp,
       () => vi.waitUntil(() => server.renewals > 0, patience).then(() => {}),

@@ -123,7 +123,7 @@ describe('ending a lease', () => {
   });
 });
 
-test('whoever renews the lease hears once that it need not be renewed any more', () => {
+test('a listener is told once that the lease need not be renewed any more', () => {
   const { lease } = setUp();
   const heard: string[] = [];
   lease.onEnd(() => heard.push('end'));

@@ -13,7 +13,7 @@ function setUp() {
   return { timing, watch, pollSockets };
 }
 
-test('follows the polls while somebody watches', async () => {
+test('follows the polls while there is a watcher', async () => {
   const { timing, watch, pollSockets } = setUp();
   watch.watch();
   await timing.advance(100);
@@ -34,7 +34,7 @@ test('an answer read first thing after the loop was blocked may be as old as the
   expect(watch.polledAt).toBe(before + 60_000);
 });
 
-test('rests when nobody watches', async () => {
+test('rests without watchers', async () => {
   const { timing, watch, pollSockets } = setUp();
   const stop = watch.watch();
   const again = watch.watch();

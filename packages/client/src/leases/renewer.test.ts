@@ -75,7 +75,7 @@ test('a lease that is lost does not take the others with it', async () => {
   expect(renewed).toEqual([0, 2]);
 });
 
-test('what is repeated without the lost leases is not renewed a second time meanwhile', async () => {
+test('leases of a repeated request are not renewed by another one meanwhile', async () => {
   const { timing, transport, engine, renewer, kept } = await setUp({ tasks: 3 });
   engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0 }] });
   const sent: string[][] = [];

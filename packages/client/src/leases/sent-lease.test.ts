@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { receiveLease, sendLease } from './sent-lease.ts';
 
-test('a lease is the same in another thread, whatever bytes its PID has, and takes no more along', () => {
+test('a lease is the same in another thread, whatever the bytes of its PID, and only its own bytes are transferred', () => {
   const message = Buffer.alloc(1_000_000);
   const pid = message.subarray(10, 14);
   pid.set([0x00, 0x7f, 0x80, 0xff]);

@@ -19,7 +19,7 @@ describe('a leased task', () => {
     return { ...made, mail, task };
   };
 
-  test('says what it is', async () => {
+  test('has its fields', async () => {
     const { task } = await leaseOne();
     expect(task).toMatchObject({ queue: 'shop#mail', attempt: 1, data: { to: 'ann' } });
     expect(pidText(task.pid)).toBe('a');
@@ -27,7 +27,7 @@ describe('a leased task', () => {
     expect(task.leaseToken).toBeGreaterThan(0);
   });
 
-  test('is completed together with what comes next, or not at all', async () => {
+  test('is completed together with the enqueues, or not at all', async () => {
     const { client, engine, mail, task } = await leaseOne();
     const sent = client.queue<string>('shop#sent');
     await task.complete({ enqueue: [sent.task('ann', { pid: 's1' }), mail.task({ to: 'bob' }, { pid: 'b' })] });
@@ -35,7 +35,7 @@ describe('a leased task', () => {
     expect(engine.pids('shop#sent')).toEqual(['s1']);
   });
 
-  test('that somebody else has cannot enqueue the next stage', async () => {
+  test('that another worker has leased cannot enqueue the next stage', async () => {
     const { engine, client, mail, task, timing } = await leaseOne();
     await timing.advance(31_000);
     await mail.lease();
@@ -48,7 +48,7 @@ describe('a leased task', () => {
     expect(engine.updates).toHaveLength(sent);
   });
 
-  test('that expired but that nobody has taken can still be completed', async () => {
+  test('with an expired lease can still be completed if no other worker has leased it', async () => {
     const { engine, task, timing } = await leaseOne();
     await timing.advance(31_000);
     expect(task.signal.aborted).toBe(false); // Asked for late: the timer has yet to go off.
@@ -120,7 +120,7 @@ describe('a lease that waits', () => {
     expect(signal.aborted).toBe(true);
   });
 
-  test('is given up at once, and what was leased to it in the meantime is given back', async () => {
+  test('is given up at once, and tasks that were leased to it meanwhile are released', async () => {
     const { client, engine, transport } = clientSetUp();
     const queue = client.queue('q');
     await queue.enqueue(1, { pid: 'a' });

@@ -90,7 +90,7 @@ describe('an update', () => {
     await first.complete();
   });
 
-  test('that completes one task twice changes nothing, not even what is known of the task', async () => {
+  test('that completes one task twice changes nothing, and the task stays as it was', async () => {
     const { client } = clientSetUp();
     const queue = client.queue('q');
     await queue.enqueue(1);

@@ -7,7 +7,7 @@ import type { ReconnectEvent, RetryEvent } from '../values/options.ts';
 
 const patience = { timeout: 20_000, interval: 5 };
 
-/** A port that nobody listens on: one that was free a moment ago. */
+/** A port on which no process listens: it was free a moment ago. */
 async function unusedPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -164,7 +164,7 @@ describe('in calls of their own', () => {
 });
 
 describe('when a connection is lost', () => {
-  test('calls wait for the node to come back, and what was applied is not applied again', async () => {
+  test('calls wait until the node is back, and an applied update is not applied again', async () => {
     const { onReconnect, until } = eventLog();
     const server = await FakeServer.start();
     await using client = await connect({ endpoints: server.endpoint, onReconnected: onReconnect, timeout: '20s' });

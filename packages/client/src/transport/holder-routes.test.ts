@@ -88,7 +88,7 @@ describe('a node that does not hold the group', () => {
     },
   );
 
-  test('may not know who does: the call is repeated until somebody serves it', async () => {
+  test('may not know the holder: the call is repeated until a node serves it', async () => {
     await using servers = await proxyAndNodes();
     const { a } = servers;
     let denials = 0;

@@ -22,7 +22,7 @@ describe('a group', () => {
     expect(table.addressOf('shop#other', 0)).toBe('a:1');
   });
 
-  test('is nowhere as long as nobody has told, or it is not known how many partitions there are', () => {
+  test('is unknown before a node has reported it, and while the number of partitions is unknown', () => {
     expect(tableOf([(p + 1) % PARTITIONS, 'a:1', 1]).addressOf(queue, 0)).toBeUndefined();
     const table = new HolderTable();
     expect(table.isEmpty).toBe(true);
@@ -90,7 +90,7 @@ describe('a holder that denies it', () => {
     expect(table.addressOf(queue, 3_001)).toBe('a:1');
   });
 
-  test('is not one that nobody held it for: a node that is behind says so, too', () => {
+  test('stays if another node, which the table does not name, denies the partition', () => {
     const table = tableOf([p, 'a:1', 3]);
     for (let i = 0; i < 5; i++) table.denied('b:1', p, { address: 'c:1', epoch: 2 }, 0);
     expect(table.addressOf(queue, 0)).toBe('a:1');

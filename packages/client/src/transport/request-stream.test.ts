@@ -109,7 +109,7 @@ test('no more calls are in flight than allowed; waiting leases do not count', as
   expect(sent.at(-1)?.ids).toEqual([6]);
 });
 
-test('a peer that does not take messages is not sent more, and what waits then goes out together', async () => {
+test('a peer that reads no messages is sent no more, and waiting calls then share a message', async () => {
   const { update, sent, state, listeners } = setUp();
   state.takes = false;
   void update();
@@ -173,7 +173,7 @@ describe('a lease that is given up', () => {
     await expect(call).rejects.toBeInstanceOf(CancelledError);
   });
 
-  test('still resolves when it was served first: somebody must give the tasks back', async () => {
+  test('still resolves if it was served before, because the caller must release the tasks', async () => {
     const { lease, answer } = setUp();
     const giveUp = new AbortController();
     const call = lease(60_000, { signal: giveUp.signal });
@@ -260,7 +260,7 @@ describe('when the stream breaks', () => {
   });
 });
 
-test('closing rejects what is not answered and what comes later', async () => {
+test('closing rejects unanswered and later calls', async () => {
   const { update, stream, timing, state } = setUp();
   const sent = expect(update({}, 10_000)).rejects.toMatchObject({ reason: 'CANCELLED', maybeApplied: true });
   await settled();

@@ -19,7 +19,7 @@ test('text and bytes are themselves', () => {
   expect(bytesCodec.decode(bytesCodec.encode(bytes))).toBe(bytes);
 });
 
-test('empty data that somebody transfers to a thread takes nothing from other messages', () => {
+test('empty data that is transferred to a thread takes nothing from other messages', () => {
   const message = LeasedTask.decode(new Uint8Array(0));
   const data = bytesCodec.decode(message.data);
   const { buffer } = data;
@@ -43,7 +43,7 @@ describe('with a schema', () => {
   const mail = z.object({ to: z.email(), at: z.string().transform((text) => new Date(text)) });
   const format: DataFormat<z.output<typeof mail>, z.input<typeof mail>> = { codec: jsonCodec, schema: mail };
 
-  test('what is sent is what was given; the receiver gets what the schema makes of it', () => {
+  test('the value is sent as it is; the receiver gets the output of the schema', () => {
     const sent = encodeData(format, { to: 'ann@example.com', at: '2030-01-01T00:00:00Z' });
     expect(String(sent)).toBe('{"to":"ann@example.com","at":"2030-01-01T00:00:00Z"}');
     expect(decodeData(format, sent as Uint8Array)).toEqual({
@@ -52,13 +52,13 @@ describe('with a schema', () => {
     });
   });
 
-  test('what does not fit is not sent, and the error says where', () => {
+  test('a value that does not match is not sent, and the error has its path', () => {
     const enqueue = (): unknown => encodeData(format, { to: 'ann', at: '2030-01-01' });
     expect(enqueue).toThrow(InvalidDataError);
     expect(enqueue).toThrow(/schema: to: /);
   });
 
-  test('what does not fit on receipt is a result with the issues', () => {
+  test('received data that does not match is a result with the issues', () => {
     const decoded = decodeData(format, utf8('{"to":"ann@example.com"}'));
     expect(decoded).toMatchObject({ ok: false, error: { issues: [{ path: 'at' }] } });
   });

@@ -13,7 +13,7 @@ const orderOfNumbers = (a: number, b: number): number => (a < b ? -1 : a > b ? 1
 /** By code point, as UTF-8 orders; `<` on strings orders by UTF-16 unit, which differs beyond the basic plane. */
 const orderOfTexts = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-describe('pidOf keeps the order of what it is made of', () => {
+describe('pidOf keeps the order of its values', () => {
   test('numbers, negative and infinite ones too', () => {
     fc.assert(
       fc.property(number, number, (a, b) => {
@@ -41,7 +41,7 @@ describe('pidOf keeps the order of what it is made of', () => {
     );
   });
 
-  test('a part that is the beginning of another one comes first, whatever follows it', () => {
+  test('a part that is a prefix of another one comes first, whatever follows it', () => {
     expect(comparePids(pidOf(['a', 'z']), pidOf(['a\0', 'a']))).toBeLessThan(0);
     expect(comparePids(pidOf(['a\0', 'z']), pidOf(['a\u0001', 'a']))).toBeLessThan(0);
   });
@@ -54,7 +54,7 @@ test('text alone is its UTF-8, so that people can read it', () => {
 
 test('there is one zero', () => expect(pidOf(-0)).toEqual(pidOf(0)));
 
-test('what pidText shows, pidFromText reads', () => {
+test('pidFromText reads every result of pidText', () => {
   fc.assert(
     fc.property(
       fc.oneof(

@@ -56,11 +56,11 @@ describe('the wait before a repetition', () => {
     expect(decide({ error: overloaded(), attempt: 2 })).toEqual({ kind: 'retry', afterMs: 100 });
   });
 
-  test('is at least what the node asks for', () => {
+  test('is at least the delay that the node asks for', () => {
     expect(decide({ error: overloaded(700) })).toEqual({ kind: 'retry', afterMs: 750 });
   });
 
-  test('is not what a node asks for that is stopping, when there is another one to ask', () => {
+  test('is not the delay of a stopping node if there is another node to ask', () => {
     const error = makeError('bye', { reason: 'SHUTTING_DOWN', retryDelayMs: 60_000 });
     expect(decide({ error, elsewhere: true })).toEqual({ kind: 'retry', afterMs: 50 });
     expect(decide({ error, elsewhere: false }).kind).toBe('give-up');
@@ -85,7 +85,7 @@ test('by default a call outlasts the restart of a node', () => {
 });
 
 test.each(['PARTITION_MOVING', 'HOLDER_UNREACHABLE', 'OUTCOME_UNKNOWN'])(
-  'the wait is what the node asks for that says %s: another one would say the same of that group',
+  'is the delay that the node asks for with %s: another node would refuse the group, too',
   (reason) => {
     const error = makeError('later', { reason, retryDelayMs: 700 });
     expect(decide({ error, elsewhere: true })).toEqual({ kind: 'retry', afterMs: 750 });
@@ -96,7 +96,7 @@ describe('a node that does not hold the group', () => {
   const metadata = { partition: '1', holder: 'b:7400', epoch: '2' };
   const error = makeError('not here', { reason: 'NOT_HOLDER', metadata, retryable: true });
 
-  test('is left for the one that it names, at once and whatever the policy', () => {
+  test('is zero for the holder that the node names, whatever the policy', () => {
     const once = { ...policy, maxAttempts: 1 };
     const failed = { error, attempt: 1, repetition: 'unsafe' as const, elapsedMs: 0, remainingMs: 1, elsewhere: false };
     expect(decideRetry(failed, once, half)).toEqual({ kind: 'retry', afterMs: 0 });

@@ -20,7 +20,7 @@ function endedBySignal(atEnd: (task: LeasedTask<string>) => void) {
 }
 
 describe('stopping a worker', () => {
-  test('waits for what runs and gives back at once what was not begun, not counting the attempt', async () => {
+  test('waits for running handlers and releases at once tasks that were not begun, without counting the attempt', async () => {
     const { client, queue, engine, heard, hooks } = workerSetUp();
     const { begun, handler, finish } = gatedHandler();
     await queue.enqueue('quick', { pid: '0' });
@@ -92,7 +92,7 @@ describe('a stop whose timeout is over', () => {
     expect((await queue.get(['a']))[0]).toMatchObject({ state: 'available', attempts: 0 });
     expect(heard).toEqual(['lost a: CANCELLED']);
 
-    // It ends all the same, in the end; by then the task is somebody else's to do.
+    // The handler still ends, but another worker may have the task by then.
     const sent = engine.updates.length;
     await expect(tasks[0]?.complete()).rejects.toBeInstanceOf(CancelledError);
     finish('a');
@@ -102,7 +102,7 @@ describe('a stop whose timeout is over', () => {
     expect(engine.updates).toHaveLength(sent);
   });
 
-  test('gives the task of a handler that throws back at once, whatever its retry policy', async () => {
+  test('releases the task of a handler that throws at once, whatever its retry policy', async () => {
     const { client, queue, engine, timing, heard, hooks } = workerSetUp();
     await queue.enqueue('a', { pid: 'a', retry: { maxAttempts: 1 } });
     const worker = client.worker(
@@ -191,7 +191,7 @@ describe('closing the client', () => {
     expect(heard).toEqual(['complete a']);
   });
 
-  test('gives them as long as it is told to, the shortest time counts, and what still runs is given back', async () => {
+  test('waits for the shortest of the given timeouts, then releases the tasks of running handlers', async () => {
     const { client, queue, engine, transport, timing } = workerSetUp();
     await queue.enqueueMany(named('a', 'b'));
     client.worker(queue, gatedHandler().handler).start();

@@ -56,7 +56,7 @@ test('quick tasks are leased ahead, within the bound and not one by one', async 
   expect(engine.leases.map(({ maxTasks }) => maxTasks).slice(0, 3)).toEqual([1, 4, 2]);
 });
 
-test('what a handler returns is enqueued with the completion of its task', async () => {
+test('the result of a handler is enqueued with the completion of its task', async () => {
   const { client, queue, engine } = workerSetUp();
   const next = client.queue<string>('g#next');
   await queue.enqueue('a');

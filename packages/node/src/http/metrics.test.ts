@@ -31,7 +31,7 @@ function engineWith(queues: readonly QueueStats[]): TaskEngine {
 describe('metrics of queues', () => {
   const queues = [stats('a', 1), stats('b', 50), stats('c', 3), stats('d', 40), stats('e', 2)];
 
-  test('are those of the largest, whatever page they are on, and of the rest together', async () => {
+  test('are those of the largest queues, on whatever page, and the sum of all others', async () => {
     const figures = await new QueueMetrics(2).read(engineWith(queues));
     expect(figures.map(({ queue, available }) => [queue, available])).toEqual([
       ['b', 50],

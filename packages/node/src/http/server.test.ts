@@ -103,7 +103,7 @@ describe('queues as JSON', () => {
 });
 
 describe('the page of queues', () => {
-  test('shows names as they are, whatever is in them', async () => {
+  test('shows names unchanged, whatever characters they have', async () => {
     await using node = await setUp([stats('<script>alert(1)</script>#"&\''), stats('a\u202eb\u0007')]);
     const { body } = await node.get('/');
     expect(body).not.toContain('<script>alert');

@@ -39,7 +39,7 @@ test.each([
   expect(error.message).toContain(said);
 });
 
-test('a write that fails because RocksDB has found damage says what to do', () => {
+test('the error of a write that fails because RocksDB has found damage has the next step', () => {
   const error = errorOf({ kind: 'failed', message: 'Corruption: block checksum mismatch in /d/000010.sst' }, '/d');
   expect(error).toBeInstanceOf(StoreFailedError);
   expect(error.message).toContain('restore the directory from a backup');

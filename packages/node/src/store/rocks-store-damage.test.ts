@@ -285,7 +285,7 @@ describe('damaged files are noticed', () => {
     expect(await store.get(Family.data, ['none' as Key])).toEqual([undefined]);
   });
 
-  test('and the log names the file and says what to do, once for any number of reads', async () => {
+  test('and the log names the file and the next step, once for any number of reads', async () => {
     await use(inFiles);
     await flip(await largest(/\.sst$/), 30, 1);
     const told: string[] = [];

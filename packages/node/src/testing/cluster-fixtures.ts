@@ -84,7 +84,7 @@ export const removeMembers = (
   ...names: string[]
 ): Promise<RemoveMemberResponse> => cluster.run(requestRemoval(cluster, through, names, { acceptLoss: true }));
 
-/** The report of what a removal would lose. Removes nothing. */
+/** Reports what a removal would lose, and removes nothing. */
 export const reportOn = (cluster: SimCluster, through: string, ...names: string[]): Promise<RemoveMemberResponse> =>
   cluster.run(requestRemoval(cluster, through, names, { acceptLoss: false }));
 

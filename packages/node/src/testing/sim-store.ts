@@ -12,7 +12,7 @@ import {
 import { type SimProcessDisk, SimStore } from './sim-store-process.ts';
 import { type RowChange, SimRows } from './sim-store-rows.ts';
 
-/** A moment that changes what a crash would leave on the disk. */
+/** A step that changes what would be on the disk after a crash. */
 export interface DurableStep {
   /** Counts from 1 over the life of the disk. */
   readonly number: number;

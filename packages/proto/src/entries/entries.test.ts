@@ -9,7 +9,7 @@ describe('the entries of a message', () => {
   const three = encodeToBuffer(StreamRequest, { calls: calls(3) });
   const OTHER_FIELD = [0x12, 0x02, 0x0a, 0x00];
 
-  test('are those of the field, and not what is inside or beside them', () => {
+  test('are those of the field, without other fields and nested ones', () => {
     const message = Buffer.from([...OTHER_FIELD, ...three, ...OTHER_FIELD]);
     expect(hasMoreEntries(message, { 1: 'each' }, 3)).toBe(false);
     expect(hasMoreEntries(message, { 1: 'each' }, 2)).toBe(true);

@@ -1,17 +1,20 @@
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 
-/** Which entries of a message count: all of a field, by its number, or what counts inside each of them. */
+/**
+ * Which fields of a message are counted: all entries of a repeated field, by its number, or counted fields inside each
+ * entry.
+ */
 export interface CountedFields {
   readonly [field: number]: 'each' | CountedFields;
 }
 
 /**
- * Whether repeated fields have more entries than `most`, without decoding them: an empty one has two bytes on the wire,
- * and hundreds when it is decoded. Looks no further than the first one too many. Throws where the message is damaged
- * before that; the decoder says how.
+ * Whether repeated fields have more than `most` entries, without decoding them: an empty entry has two bytes on the wire,
+ * and hundreds in memory. Stops at the first entry above `most`. Throws if the message is damaged before it; the decoder
+ * then reports how.
  */
 export function hasMoreEntries(bytes: Uint8Array, fields: CountedFields, most: number): boolean {
-  // The shortest entry is a tag and a length.
+  // The shortest entry has a tag and a length.
   if (bytes.byteLength <= 2 * most) return false;
   const reader = new BinaryReader(bytes);
   return countWithin(reader, reader.len, fields, most) > most;

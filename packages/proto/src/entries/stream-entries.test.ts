@@ -5,7 +5,7 @@ import { LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest } from '../ge
 import { CallField, encodeStreamEntries, ResultField } from './stream-entries.ts';
 
 describe('entries of a stream', () => {
-  test('are what the generated code writes, whatever the lengths of ids and messages', () => {
+  test('equal the output of the generated code for all lengths of ids and messages', () => {
     const calls = [0, 1, 127, 128, 2 ** 31, 2 ** 32 + 5, Number.MAX_SAFE_INTEGER].flatMap((id) =>
       [0, 1, 120, 127, 128, 16_384, 100_000].map((bytes) => ({ id, bytes })),
     );

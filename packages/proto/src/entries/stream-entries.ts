@@ -1,9 +1,9 @@
-/** One call in a StreamRequest, or one result in a StreamResponse: what is in it, under the number of its field. */
+/** One call of a StreamRequest or one result of a StreamResponse, with the number of the field that it contains. */
 export interface StreamEntry {
   readonly id: number;
-  /** 0: nothing. */
+  /** 0: no field. */
   readonly field: number;
-  /** The message in that field, encoded. */
+  /** The encoded message in that field. */
   readonly bytes: Uint8Array;
 }
 
@@ -12,13 +12,15 @@ export const CallField = { update: 2, lease: 3, cancel: 4 } as const;
 /** Fields of StreamResult. */
 export const ResultField = { update: 2, lease: 3, error: 4 } as const;
 
-/** Tags: of an entry, which is the first field of both messages, and of its id. */
+/** Tags of an entry, which is the first field of both messages, and of its id. */
 const ENTRY_TAG = 0x0a;
 const ID_TAG = 0x08;
-/** Wire type of what has a length. */
+/** Wire type of fields with a length. */
 const LENGTH_DELIMITED = 2;
 
-/** A StreamRequest of calls, or a StreamResponse of results. Each is copied once: they may be megabytes. */
+/**
+ * Encodes a StreamRequest with calls, or a StreamResponse with results. Each is copied once, because it may have megabytes.
+ */
 export function encodeStreamEntries(entries: readonly StreamEntry[]): Buffer {
   let bytes = 0;
   for (const entry of entries) {
@@ -51,7 +53,7 @@ function varintBytes(value: number): number {
   return bytes;
 }
 
-/** Returns where it ends. */
+/** Returns the end of the varint. */
 function writeVarint(to: Buffer, from: number, value: number): number {
   let at = from;
   let left = value;

@@ -85,7 +85,7 @@ export function upstreamContract(name: string, open: () => Promise<UpstreamWorld
       await world[Symbol.asyncDispose]();
     });
 
-    test('a request and its answer arrive as they were, with who asks', async () => {
+    test('a request, its answer and the peer arrive unchanged', async () => {
       const seen: unknown[] = [];
       world.serve = async (request, { address, routed, gone }) => {
         seen.push([textOf(request), address, routed, gone]);

@@ -46,7 +46,7 @@ test('a call whose time is over is ended by the node, not reset', async () => {
   expect(routed.reset).toEqual([]);
 });
 
-test('a call that nobody waits for any more goes on to its end', async () => {
+test('a cancelled call continues to its end at the node', async () => {
   const giveUp = new AbortController();
   const call = send('PeekTasks', PEEK, { signal: giveUp.signal });
   await asked.promise;

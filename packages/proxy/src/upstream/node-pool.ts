@@ -290,7 +290,7 @@ class GrpcPipe implements UpstreamPipe {
     made.on('drain', () => this.#listener.onDrain());
     made.on('error', (error: Error & StatusObject) => this.#end(failureOf(error, false)));
     made.on('status', ({ code }: StatusObject) => {
-      // The status comes once, whatever ends the stream.
+      // The status comes exactly once, at every end of the stream.
       this.#release();
       if (code === status.OK) this.#end(new LostError('the node ended the stream', 'connection', true));
     });

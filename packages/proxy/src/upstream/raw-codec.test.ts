@@ -42,7 +42,7 @@ describe('the route of an update', () => {
     expect(readUpdate(update({ enqueue: [anEnqueue({ delayMs: 1e9 })] })).hasLongNumber).toBe(false);
   });
 
-  test.each([1, 2, 5, 9])('refuses what is cut short by %i bytes', (less) => {
+  test.each([1, 2, 5, 9])('refuses a message that is %i bytes too short', (less) => {
     const whole = update({ enqueue: [anEnqueue()] });
     expect(() => readUpdate(whole.subarray(0, whole.length - less))).toThrow();
   });

@@ -45,14 +45,14 @@ test('small updates of all callers share one stream to a node, and one message w
   expect(upstream.asked).toEqual([]);
 });
 
-test('a large update travels by itself: nobody waits behind it', async () => {
+test('a large update is sent alone, so that no other waits behind it', async () => {
   const { upstream, update } = setUp();
   expect(await update('1.1.1.1:1', 100_000)).toEqual(REPLY);
   expect(upstream.asked).toMatchObject([{ method: 'UpdateTasks', options: { peer: '1.1.1.1:1' } }]);
   expect(upstream.streams).toEqual([]);
 });
 
-test('a stream that breaks is replaced by the next update; what was on it may have been done', async () => {
+test('a broken stream is replaced at the next update; its own updates may have been applied', async () => {
   const { upstream, update } = setUp();
   const first = update('1.1.1.1:1', 100);
   const outcome = expect(first).rejects.toMatchObject({ reason: 'OUTCOME_UNKNOWN' });

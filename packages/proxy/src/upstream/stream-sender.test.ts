@@ -52,7 +52,7 @@ const updated = (id: number): StreamResult => ({
   result: { $case: 'update', value: { enqueued: [], renewed: [], released: [] } },
 });
 
-test('what is asked in one turn travels in one message, over one stream to each node', async () => {
+test('calls of one turn share a message, over one stream to each node', async () => {
   const { upstream, send, turn } = setUp();
   const calls = [send('a:1'), send('b:1'), send('a:1')];
   turn();
@@ -95,7 +95,7 @@ test('a stream that breaks takes its own calls along and no others; those unsent
   expect(upstream.streams.map(({ address }) => address)).toEqual(['a:1', 'b:1', 'a:1']);
 });
 
-test('a node that stops has answered all that it read: what it did not answer never happened', async () => {
+test('a node that stops has answered all calls that it read: the others were not served', async () => {
   const { upstream, send, turn } = setUp();
   const call = send();
   turn();
@@ -129,7 +129,7 @@ test('a lease that is given up settles with the word of the node: it may have be
   expect(pipe.state).toBe('ended');
 });
 
-test('a lease that is given up does not wait for a node that says nothing; what it says later is given back', async () => {
+test('a cancelled lease does not wait for a silent node, and tasks of a late answer are released', async () => {
   const { upstream, clock, sender, turn, givenBack } = setUp();
   const lease = settled(sender.send('a:1', 'LeaseTasks', LEASE, { timeoutMs: 500 }));
   turn();

@@ -15,7 +15,7 @@ const b: MemberRecord = {
   ...{ rpcAddress: 'b:1', gossipAddress: 'b:2', removedBy: '' },
 };
 
-describe('what a node answers is taken over', () => {
+describe('the answer of a node is taken over', () => {
   const genuine: ExchangeResponse = {
     knowledge: { members: [], holders: [] },
     ...{ nodeId: 'id-b', clusterId: 'cluster-1', partitions: 32, nowMs: 0, mayCommit: true, release: undefined },
@@ -82,7 +82,7 @@ describe('what a node answers is taken over', () => {
     expect(made.incompatibility).toBeUndefined();
   });
 
-  test('of a contact, whoever it is, if it is of this cluster', async () => {
+  test('of any contact that is of this cluster', async () => {
     for (const clusterId of ['cluster-2', 'cluster-1']) {
       answer = { ...genuine, nodeId: 'id-x', clusterId };
       const { made, clock } = exchanger(['x:1']);

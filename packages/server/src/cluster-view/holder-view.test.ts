@@ -20,7 +20,7 @@ test('partitions that the cluster does not have are passed over', () => {
   expect([...view.entries()]).toEqual([]);
 });
 
-test('everybody who heard the same knows the same', () => {
+test('nodes with the same reports have the same view', () => {
   const news = fc.array(
     fc.record({ id: fc.nat({ max: 3 }), nodeId: fc.constantFrom('a', 'b', 'c'), epoch: fc.nat(4) }),
   );
@@ -34,7 +34,7 @@ test('everybody who heard the same knows the same', () => {
   );
 });
 
-test('of what holders counted the newest is kept, and only while they hold', () => {
+test('only the newest counts of a holder are kept, and only while it holds', () => {
   const view = new HolderView(8);
   const counts = (tasks: number, countedMs: number) => ({ queues: 1, tasks, countedMs });
   view.learnCounts(P, 1, counts(9, 9));

@@ -51,8 +51,8 @@ describe('of two records of a member', () => {
   });
 });
 
-describe('what is known of all members', () => {
-  test('is the same in whatever order and however often it was heard', () => {
+describe('the merged records of members', () => {
+  test('do not depend on the order and number of reports', () => {
     fc.assert(
       fc.property(fc.array(records), fc.array(records), fc.array(records), (a, b, c) => {
         const all = merged(a, b, c);

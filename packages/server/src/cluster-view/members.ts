@@ -72,7 +72,7 @@ export const ringMembers = (members: Members): string[] =>
 export const membersNamed = (members: Members, name: string): MemberRecord[] =>
   [...members.values()].filter((member) => member.name === name && member.state !== 'left');
 
-/** Whether the member was removed by an operator. From then on it holds nothing, whatever it reports. */
+/** Whether an operator has removed the member. Its later reports of partitions do not count. */
 export const isRemoved = (record: MemberRecord | undefined): boolean =>
   record?.state === 'left' && record.removedBy !== '';
 

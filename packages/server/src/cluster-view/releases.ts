@@ -1,7 +1,7 @@
 import { type MemberRelease, PROTOCOL, rangesMeet } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
 
-/** What a program of this release tells other members. `version`: version of the program. */
+/** The release that a program reports to other members. `version`: version of the program. */
 export const releaseOf = (version: string): MemberRelease => ({
   version,
   protocolMin: PROTOCOL.min,

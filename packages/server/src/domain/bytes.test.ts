@@ -39,7 +39,7 @@ const read = (bytes: Uint8Array, all: readonly Field[]): Field[] => {
 };
 
 describe('bytes', () => {
-  test('read as they were written, whatever was written before', () => {
+  test('are read as they were written, whatever was written before', () => {
     const writer = new ByteWriter();
     fc.assert(
       fc.property(fields, (all) => {

@@ -10,7 +10,10 @@ export type BackupHandler = (
   caller: UnaryCaller,
 ) => AsyncIterable<BackupPartitionResponse>;
 
-/** The service of a node's own partitions, or of those that a router reaches. Its handler gets and gives bytes. */
+/**
+ * The service for the partitions of a node, or for those that a router reaches. Its handler takes and returns encoded
+ * messages.
+ */
 export function createBackupService(backupPartition: StreamingHandler): StreamingService {
   return {
     name: 'taskmaster.v1.BackupService',
@@ -19,7 +22,7 @@ export function createBackupService(backupPartition: StreamingHandler): Streamin
   };
 }
 
-/** The handler of a node's own partitions. */
+/** The handler for the partitions of a node. */
 export function encodedBackup(backup: BackupHandler): StreamingHandler {
   return async function* (bytes, caller) {
     const parts = backup(decodeRequest(BackupPartitionRequest, bytes), caller);

@@ -14,7 +14,9 @@ const CALL_WINDOW_BYTES = 65_535;
 const call = (session: ClientHttp2Session, { path }: { readonly path: string }) =>
   session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' });
 
-/** Opens so many calls, then sends a message with each, of so many bytes that mean nothing: they are answered with errors. */
+/**
+ * Opens this many calls, then sends a message with each. The bytes are no valid request, so the server answers with errors.
+ */
 async function callsWith(session: ClientHttp2Session, count: number, bytes: number): Promise<void> {
   const message = Buffer.alloc(5 + bytes);
   message.writeUInt32BE(bytes, 1);

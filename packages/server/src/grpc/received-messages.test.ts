@@ -30,7 +30,7 @@ interface Answer {
   readonly sent: number;
 }
 
-/** A call that says it has a message of so many bytes, and sends no more of it than `most`. */
+/** A call that announces a message of this size and sends at most `most` bytes of it. */
 function call(path: string, bytes: number, most: number, head: Buffer = headOf(bytes)): Promise<Answer> {
   const made = session.request({
     ':method': 'POST',

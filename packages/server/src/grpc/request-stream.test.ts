@@ -41,7 +41,7 @@ const waitForEver: TaskEngine['leaseTasks'] = (_command, context) =>
     context?.signal?.addEventListener('abort', giveUp);
   });
 
-/** Reads the answers to so many calls, as they came in messages. */
+/** Reads this many answers, grouped by message. */
 async function answers(stream: Stream, count: number): Promise<StreamResult[][]> {
   const messages: StreamResult[][] = [];
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -73,7 +73,7 @@ async function setUp(engine: Parameters<typeof fakeEngine>[0], options: Paramete
 }
 
 describe('a stream', () => {
-  test('answers each call under its id, in whatever order they become ready', async () => {
+  test('answers each call under its id, in the order in which they become ready', async () => {
     const first = Promise.withResolvers<void>();
     const updateTasks = async ({ dequeue }: UpdateCommand) => {
       if (dequeue[0]?.pid === 'slow') await first.promise;
@@ -175,7 +175,7 @@ describe('a waiting lease on a stream', () => {
     ]);
   });
 
-  test('is given up when the stream breaks, and what was leased for it is given back', async () => {
+  test('is cancelled when the stream breaks, and its tasks are released', async () => {
     const granted = Promise.withResolvers<readonly LeasedTask[]>();
     const aborted = Promise.withResolvers<void>();
     const givenBack = Promise.withResolvers<UpdateCommand>();
@@ -312,7 +312,7 @@ describe('a stream whose client asks more than it may', () => {
     await expect.poll(() => server.server.unreadReplyBytes).toBe(0);
   });
 
-  test('loses its connection when its unread answers are too many, which hurts nobody else', async () => {
+  test('loses its connection if it has too many unread answers, without an effect on other connections', async () => {
     await using server = await startServer(engine(), { maxUnreadReplyBytes: 8e6 });
     using reader = grpcClient(server.port);
     using sleeper = new SleepingClient(server.port);

@@ -230,7 +230,7 @@ describe('calls that wait for tasks on one connection', () => {
     expect(errorInfoOf(refused)).toMatchObject({ reason: 'TOO_MANY_WAITERS', metadata: { limit: '4' } });
     const { results } = await client.batchLeaseTasks({ requests: [aLease({ waitMs: 60_000 })] });
     expect(results).toMatchObject([{ result: { $case: 'error', value: { reason: 'TOO_MANY_WAITERS' } } }]);
-    // Those that do not wait, and other connections, are none of it.
+    // Calls that do not wait, and other connections, are not affected.
     for (let i = 0; i < 20; i++) await client.updateTasks(anUpdate({ dequeue: [aDequeue()] }));
     using other = grpcClient(server.port, { 'grpc.use_local_subchannel_pool': 1 });
     other.raw.leaseTasks(aLease({ waitMs: 60_000 }), () => {});
@@ -251,7 +251,7 @@ test('a connection outlives the thousands of calls that it gives up', async () =
   const session = connectHttp2(`http://127.0.0.1:${server.port}`);
   const { path } = TaskMasterServiceService.leaseTasks;
   const headers = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' };
-  // Below what may be open at once.
+  // Fewer than may be open at the same time.
   for (let wave = 0; wave < 10; wave++) {
     const calls = Array.from({ length: 400 }, () => session.request(headers).on('error', () => {}));
     for (const call of calls) call.close(constants.NGHTTP2_CANCEL);
@@ -352,7 +352,7 @@ describe('a server', () => {
     },
   );
 
-  test('ends what only watches when it stops, and says before that it serves no more', async () => {
+  test('ends health watches when it stops, after it has reported that it serves no more', async () => {
     await using server = await startServer(fakeEngine());
     using health = watchHealth(server.port);
     using reflection = listServices(server.port);

@@ -7,7 +7,7 @@ function setUp() {
   return { cut, unread };
 }
 
-describe('replies that nobody reads', () => {
+describe('unread replies', () => {
   test('are held while they are few', () => {
     const { cut, unread } = setUp();
     unread.add('a', 50);

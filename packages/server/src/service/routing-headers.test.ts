@@ -10,7 +10,7 @@ function metadata(headers: Readonly<Record<string, string>> = {}): Metadata {
 
 const peerOf = (index: number): string => `10.0.${index >> 8}.${index & 255}:4000`;
 
-describe('who makes a call', () => {
+describe('the caller of a call', () => {
   test('is the peer of the connection, however many there were', () => {
     for (let round = 1; round <= 2; round++) {
       for (let index = 0; index < 1500; index++) {
@@ -19,7 +19,7 @@ describe('who makes a call', () => {
     }
   });
 
-  test('is whom a proxy speaks for, and nobody else may speak for others', () => {
+  test('is the client that a proxy names, and only a proxy may name one', () => {
     const proxied = { [PEER_HEADER]: '10.9.9.9:1' };
     expect(originOf(metadata(proxied), peerOf(1))).toEqual({ address: peerOf(1), routed: false });
     const routed = { ...proxied, [ROUTED_HEADER]: '1' };

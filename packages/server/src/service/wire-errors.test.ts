@@ -77,7 +77,7 @@ describe('a refusal as a status', () => {
 });
 
 describe('a refusal inside a message', () => {
-  test('says what the status would have said, with the items', () => {
+  test('has the message of the status, with the items', () => {
     expect(toWireError(new UpdateRefusal([item(2)]))).toEqual({
       code: status.FAILED_PRECONDITION,
       reason: 'LEASE_LOST',
@@ -110,7 +110,7 @@ describe('the task that a refusal names', () => {
 });
 
 describe('a fault of ours', () => {
-  test('is logged with its stack and told to nobody else', () => {
+  test('is logged with its stack, which the caller does not get', () => {
     const log = keptLog();
     const fault = new TypeError('secret of the inside');
     const refusal = refusalOf(fault, log);
@@ -119,7 +119,7 @@ describe('a fault of ours', () => {
     expect(log.lines).toMatchObject([{ level: 'error', details: { err: fault } }]);
   });
 
-  test('is not what a given-up wait is', () => {
+  test('differs from a cancelled wait', () => {
     const log = keptLog();
     expect(refusalOf(new DOMException('aborted', 'AbortError'), log).reason).toBe('CANCELLED');
     expect(log.lines).toEqual([]);

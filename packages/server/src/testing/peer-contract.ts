@@ -96,7 +96,7 @@ export function peerContract(name: string, open: () => Promise<PeerWorld>): void
       expect(await resolveOffer()).toEqual({ taken: true });
     });
 
-    test('neither side sees what the other does to its message later', async () => {
+    test('a later change of a message does not reach the other side', async () => {
       const value = Buffer.from('first');
       await sendRows(rows(value));
       value.fill(0);

@@ -44,7 +44,7 @@ describe('seeded randomness', () => {
     expect(new Set(random.bytes(10_000)).size).toBe(256);
   });
 
-  test('picks and shuffles what it is given', () => {
+  test('picks and shuffles the given items', () => {
     const random = new SeededRandom(3);
     const items = ['a', 'b', 'c', 'd'];
     expect(new Set(Array.from({ length: 100 }, () => random.pick(items)))).toEqual(new Set(items));

@@ -21,7 +21,7 @@ function lines(...expected: string[]): string {
   return expected.map((line) => `${line}\n`).join('');
 }
 
-/** Two nodes, one of them dead, one that left, a proxy. */
+/** Two nodes of which one is dead, a node that has left, and a proxy. */
 function threeNodes(): void {
   cluster.members = [
     fakeMember({ name: 'a', partitionsHeld: 3, partitionsWanted: 2, rpcAddress: '127.0.0.1:1' }),
@@ -32,7 +32,7 @@ function threeNodes(): void {
 }
 
 describe('members', () => {
-  test('lists those that have not left, proxies last, and says what waits for an operator', async () => {
+  test('lists members that have not left, proxies last, and names the nodes that wait for an operator', async () => {
     threeNodes();
     const listed = {
       code: 0,
@@ -61,7 +61,7 @@ describe('members', () => {
     expect((await run('members', 'old')).stdout).toContain('removed by a');
   });
 
-  test('are for programs one object a line, without what does not apply', async () => {
+  test('prints one JSON object per line, without fields that do not apply', async () => {
     threeNodes();
     const { stdout, stderr } = await run('members', 'a', 'p', '--json');
     expect(stdout).toBe(
@@ -81,7 +81,7 @@ describe('members', () => {
     });
   });
 
-  test('that nobody knows, and commands that do not exist, are told apart from the others', async () => {
+  test('distinguishes unknown members and unknown commands', async () => {
     threeNodes();
     const { code, stderr } = await run('members', 'drian', 'b');
     expect(code).toBe(1);
@@ -160,7 +160,7 @@ describe('members drain', () => {
     expect(await running.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('a: left') });
   });
 
-  test('ends with 3 when no node can be asked any more, and says what is left', async () => {
+  test('ends with 3 when no node answers any more, and reports what is left', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });
     cluster.handedOverPerPoll = 0;
@@ -207,7 +207,7 @@ describe('members remove', () => {
     'Make sure that b is stopped: changes that it still acknowledges are lost.',
   ];
 
-  test('without accepting the loss says what it would be, and how to go on', async () => {
+  test('without --accept-loss reports the loss and the next step', async () => {
     expect(await run('members', 'remove', 'b')).toEqual({
       code: 1,
       stdout: lines(...report),
@@ -218,7 +218,7 @@ describe('members remove', () => {
     expect(cluster.members[1]?.state).toBe(MemberState.MEMBER_STATE_ACTIVE);
   });
 
-  test('with --yes says it, removes the member, and says what was lost', async () => {
+  test('with --yes reports the loss, removes the member, and reports the result', async () => {
     expect(await run('members', 'remove', 'b', '--accept-loss', '--yes')).toEqual({
       code: 0,
       stdout: lines(
@@ -243,7 +243,7 @@ describe('members remove', () => {
     }
   });
 
-  test('asks nobody where there is none', async () => {
+  test('does not ask for confirmation without a terminal', async () => {
     expect(await run('members', 'remove', 'b', '--accept-loss')).toEqual({
       code: 2,
       stdout: '',
@@ -296,7 +296,7 @@ describe('members remove', () => {
     );
   });
 
-  test('says so where what is lost is not served again yet', async () => {
+  test('says if the lost partitions are not served again yet', async () => {
     cluster.claimMs = 60_000;
     const { code, stderr } = await run('members', 'remove', 'b', '--accept-loss', '--yes');
     expect({ code, stderr }).toEqual({
@@ -307,7 +307,7 @@ describe('members remove', () => {
     });
   });
 
-  test('of one that runs is refused, with what to do instead', async () => {
+  test('of a running member is refused, with the next step', async () => {
     const { code, stderr } = await run('members', 'remove', 'a', '--accept-loss', '--yes');
     expect(code).toBe(1);
     expect(stderr).toContain('MEMBER_ALIVE: a answers; if it has just stopped, try again in a few seconds');

@@ -10,7 +10,7 @@ const bytes = fc.oneof(
 );
 
 describe('payloads as text', () => {
-  test('what is written can be read back, whatever the bytes', () => {
+  test('the text form of any bytes can be read back', () => {
     fc.assert(
       fc.property(bytes, (given) => {
         expect(new Uint8Array(bytesOf(textOf(given)))).toEqual(given);

@@ -15,7 +15,7 @@ const column = (at: number, separator = '\t'): PidSource => ({
 });
 
 describe('the PID of a line', () => {
-  test('is the bytes of a column, whatever they are', () => {
+  test('has the bytes of a column, whatever they are', () => {
     const bytes = Buffer.of(0xff, 0x00, 0x68, 0x09, 0x61);
     expect(pidOfLine({ number: 1, bytes, endsAt: 0 }, column(1))).toEqual(Buffer.of(0xff, 0x00, 0x68));
   });

@@ -15,7 +15,7 @@ const columns: readonly Column<Item>[] = [
 /** Not a terminal: nothing is bold. */
 const stream = new PassThrough();
 
-test('cells stand under each other, whatever script they are in', () => {
+test('cells are aligned in every script', () => {
   const rows = [
     { name: 'a', size: '1' },
     { name: '日本', size: '1,234' },

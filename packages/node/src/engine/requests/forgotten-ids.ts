@@ -3,7 +3,7 @@ import type { Instant } from '@taskmaster/server/domain';
 /** Bits of the first filter and of the largest filter. Each filter has twice as many as the one before. */
 const FEWEST_BITS = 2 ** 17;
 const MOST_BITS = 2 ** 24;
-/** With ten bits for an id and seven of them set, a filter takes 1 % of other ids for added ones. */
+/** A filter with ten bits for each id, of which an id sets seven, has 1 % false positives. */
 const BITS_PER_ID = 10;
 const PROBES = 7;
 /** Limit of all filters together: enough for five million ids. */

@@ -53,7 +53,7 @@ describe('a listing is refused', () => {
     await expect(listing(gaveUp)).rejects.toMatchObject({ reason: 'CANCELLED' });
   });
 
-  test('where no node answers: with what they said, when all of them are there', async () => {
+  test('if no node answers: with a refusal, if all nodes are reached', async () => {
     const answers = ({ address }: Asked) =>
       Promise.reject(address === 'b:1' ? lost() : refused('OVERLOADED', status.RESOURCE_EXHAUSTED));
     await expect(listing(answers, ['b', 'c'])).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE' });

@@ -21,7 +21,7 @@ function setUp(nodes: RoutedNode[]) {
   };
 }
 
-test('nothing is said while no node is known: whoever looks for the cluster does', async () => {
+test('nothing is logged while no node is known: the observer logs that', async () => {
   using proxy = setUp([]);
   await proxy.reachability.look();
   expect(proxy.said()).toEqual([]);

@@ -59,7 +59,7 @@ const movedTo = (address: string, epoch: number) =>
   });
 
 describe('a call to the holder of a partition', () => {
-  test('goes there, with what it came with', async () => {
+  test('goes there unchanged', async () => {
     const { upstream, call } = setUp();
     upstream.answer = () => DONE;
     expect(await call('unsafe')).toBe(DONE);
@@ -77,7 +77,7 @@ describe('a call to the holder of a partition', () => {
     expect(addresses()).toEqual(['a:1', 'b:1', 'b:1']);
   });
 
-  test('does not believe what a node says of the past', async () => {
+  test('ignores stale reports of a node', async () => {
     const { upstream, routes, call } = setUp();
     routes.set(2, 1, 5);
     upstream.answer = ({ address }) => (address === 'a:1' ? DONE : Promise.reject(movedTo('a:1', 3)));
@@ -153,7 +153,7 @@ describe('a call to the holder of a partition', () => {
     expect(upstream.asked).toHaveLength(1);
   });
 
-  test('ends when nobody waits for it any more', async () => {
+  test('ends when its caller has cancelled it', async () => {
     const { upstream, call } = setUp();
     upstream.answer = () => Promise.reject(unsent());
     expect((await refusalOf(call('harmless', { gone: true }))).reason).toBe('CANCELLED');
@@ -180,7 +180,7 @@ describe('a connection that breaks', () => {
     expect(await call(repetition)).toBe(DONE);
   });
 
-  test('leaves it open whether an update happened, whatever later attempts meet', async () => {
+  test('leaves it open whether an update was applied, whatever later attempts get', async () => {
     const { upstream, call } = setUp();
     upstream.answer = () =>
       Promise.reject(upstream.asked.length === 1 ? lost() : refused('OVERLOADED', status.RESOURCE_EXHAUSTED));
@@ -207,7 +207,7 @@ describe('a connection that breaks', () => {
     expect(upstream.asked).toHaveLength(1);
   });
 
-  test('of a read says only that nobody was reached', async () => {
+  test('of a read says only that no node was reached', async () => {
     const { upstream, call } = setUp();
     upstream.answer = () => Promise.reject(lost());
     expect((await refusalOf(call('harmless'))).reason).toBe('HOLDER_UNREACHABLE');

@@ -9,7 +9,7 @@ import { Router } from './router.ts';
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const bytes = (text: string): Uint8Array => Buffer.from(text);
 
-/** What a node sends: texts, and then perhaps why it ends. */
+/** The messages of a node, and at the end its error, if there is one. */
 type Script = readonly (string | Error)[];
 
 /** Two nodes, of which the first holds every partition. Each attempt plays the next script. */

@@ -5,14 +5,14 @@ const seal = (change: Partial<SealOptions> = {}): Seal =>
   new Seal({ clusterId: 'c', keys: ['old'], nodeId: 'n', incarnation: 7, threadStart: 0, ...change });
 const body = Buffer.from('hello');
 
-test('what one member seals another opens, once', () => {
+test('a member opens the sealed datagrams of another member, once', () => {
   const [from, to] = [seal(), seal({ nodeId: 'm' })];
   const datagram = from.seal(body);
   expect(to.open(datagram)).toEqual({ body });
   expect(to.open(datagram)).toEqual({ refused: 'replayed' });
 });
 
-test('datagrams may overtake one another, and what is older than a window is refused', () => {
+test('datagrams may overtake one another, and datagrams older than a window are refused', () => {
   const [from, to] = [seal(), seal()];
   const datagrams = Array.from({ length: 3000 }, () => from.seal(body));
   const open = (index: number) => to.open(datagrams[index] ?? Buffer.alloc(0));

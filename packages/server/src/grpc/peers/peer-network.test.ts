@@ -48,7 +48,7 @@ describe('calls between nodes', () => {
   });
 
   describe('are sealed both ways', () => {
-    /** A server at which something else answers than what was asked. */
+    /** A server that answers other calls than the client has made. */
     async function impostor(...keys: string[]): Promise<TestServer> {
       const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(keys))];
       return startServer(fakeEngine(), {}, undefined, others);

@@ -3,16 +3,16 @@ import type { Refusal } from '../../domain/refusal.ts';
 import { toCallStatus } from '../../service/wire-errors.ts';
 import type { NextCall } from '../received-messages.ts';
 
-/** Calls that last until their clients end them: those that watch the health, or ask by reflection. */
+/** Calls without an end of their own: health watches and reflection. */
 export class EndlessCalls {
   readonly #calls = new Set<NextCall>();
   #ending: Refusal | undefined;
 
-  /** To be called for every such call, before it is served. */
+  /** Adds a call, before it is served. */
   add(call: NextCall): ServerInterceptingCall {
     this.#calls.add(call);
     const listener = new ServerListenerBuilder()
-      .withOnCancel(() => void this.#calls.delete(call)) // However it ended.
+      .withOnCancel(() => void this.#calls.delete(call)) // called at every end of the call
       .build();
     const responder = new ResponderBuilder()
       .withStart((next) => next(listener))
@@ -24,7 +24,7 @@ export class EndlessCalls {
     return new ServerInterceptingCall(call, responder);
   }
 
-  /** Ends them all, and those that come later once they have had one answer. */
+  /** Ends all calls. A later call ends after its first answer. */
   end(reason: Refusal): void {
     this.#ending = reason;
     for (const call of this.#calls) end(call, reason);

@@ -66,7 +66,7 @@ function endless() {
 const ended = (server: TestServer) => vi.waitUntil(() => server.ended.length > 0);
 
 describe('a call with a streamed answer', () => {
-  test('gets all messages in order and tells the handler who asks for what', async () => {
+  test('delivers all messages in order, and the handler gets the request and its caller', async () => {
     const asked: object[] = [];
     const { server, call } = await setUp(async function* (request, { address, routed }) {
       asked.push({ request, address, routed });

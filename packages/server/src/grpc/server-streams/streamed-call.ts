@@ -8,7 +8,10 @@ import { originOf } from '../../service/routing-headers.ts';
 import { refusalOf, toCallStatus } from '../../service/wire-errors.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
 
-/** With more unread bytes of one call, no further message is made. Two messages: one is read while the next one is made. */
+/**
+ * While a call has more unread bytes than this, no further message is made. Two messages fit: one is read while the next one
+ * is made.
+ */
 const UNREAD_BYTES = 512 * 1024;
 
 export interface StreamedCallDeps {
@@ -16,15 +19,15 @@ export interface StreamedCallDeps {
   readonly log: Log;
   readonly observer: CallObserver;
   readonly unread: UnreadReplies;
-  /** A client that reads nothing for so long gets the refusal, in ms. */
+  /** A client that reads nothing for this time gets the refusal, in ms. */
   readonly readTimeoutMs: number;
-  /** The refusal for it. */
+  /** The refusal for such a client. */
   readonly tooSlow: () => Refusal;
 }
 
 /**
- * A call whose answer is a stream. A message is made when the client has read most of those before, so that a slow client
- * costs no memory. It is the caller of its handler, too.
+ * A call whose answer is a stream. A message is made when the client has read most of the earlier ones, so that a slow
+ * client needs no memory. It is also the caller of its handler.
  */
 export class StreamedCall implements UnaryCaller {
   readonly #call: ServerWritableStream<Buffer, Buffer>;
@@ -33,10 +36,10 @@ export class StreamedCall implements UnaryCaller {
   readonly #origin: Origin;
   readonly #began = performance.now();
   readonly #gone = new AbortController();
-  /** Why the call ends although its client is there. */
+  /** Why the server ends the call. */
   #ending: Refusal | undefined;
   #unreadBytes = 0;
-  /** Continues `#roomForMore`. */
+  /** Resumes `#roomForMore`. */
   #wake = (): void => {};
 
   constructor(call: ServerWritableStream<Buffer, Buffer>, deps: StreamedCallDeps) {
@@ -44,7 +47,7 @@ export class StreamedCall implements UnaryCaller {
     this.#deps = deps;
     this.#connection = call.getPeer();
     this.#origin = originOf(call.metadata, this.#connection);
-    // However it ended: after it grpc-js does not say that messages were read.
+    // Called at every end of the call. After it grpc-js does not report that messages were read.
     call.once('cancelled', () => {
       deps.unread.remove(this.#connection, this.#unreadBytes);
       this.#giveUp();
@@ -78,7 +81,7 @@ export class StreamedCall implements UnaryCaller {
     this.#giveUp();
   }
 
-  /** Sends the messages and then the status. Never rejects. */
+  /** Sends the messages, then the status. Never rejects. */
   async send(messages: AsyncIterable<Uint8Array>): Promise<void> {
     const refusal = await this.#sendAll(messages).catch((thrown: unknown) => refusalOf(thrown, this.#deps.log));
     const reason = this.#ending ?? refusal;
@@ -89,7 +92,7 @@ export class StreamedCall implements UnaryCaller {
     else this.#call.emit('error', toCallStatus(reason));
   }
 
-  /** Resolves with why the call has to end early. */
+  /** Resolves with the reason if the call must end early. */
   async #sendAll(messages: AsyncIterable<Uint8Array>): Promise<Refusal | undefined> {
     for await (const message of messages) {
       if (this.gone) break;

@@ -7,11 +7,11 @@ import type { StreamingHandler } from '../../service/raw-service.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
 import { StreamedCall } from './streamed-call.ts';
 
-/** The methods of one service that answer with a stream. */
+/** The methods of one service whose answers are streams. */
 export interface StreamingService {
   /** `taskmaster.v1.BackupService`. */
   readonly name: string;
-  /** By the methods' names. */
+  /** Handlers by the name of the method. */
   readonly streaming: Readonly<Record<string, StreamingHandler>>;
   /** The refusal for a client that does not read. */
   readonly tooSlow: () => Refusal;
@@ -21,11 +21,11 @@ export interface StreamingDeps {
   readonly log: Log;
   readonly observer: CallObserver;
   readonly unread: UnreadReplies;
-  /** A client that reads nothing for so long is refused, in ms. */
+  /** A client that reads nothing for this time is refused, in ms. */
   readonly readTimeoutMs: number;
 }
 
-/** A service as grpc-js takes it. */
+/** A service in the form that grpc-js expects. */
 interface GrpcStreamingService {
   readonly definition: Readonly<Record<string, MethodDefinition<Buffer, Buffer>>>;
   readonly implementation: Readonly<Record<string, handleServerStreamingCall<Buffer, Buffer>>>;
@@ -65,7 +65,7 @@ export class StreamingCalls {
     return { definition, implementation };
   }
 
-  /** Ends all calls, also those that come later. */
+  /** Ends all calls, including later ones. */
   end(reason: Refusal): void {
     this.#ending = reason;
     for (const call of this.#calls) call.stop(reason);

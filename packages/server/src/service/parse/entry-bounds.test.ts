@@ -17,7 +17,7 @@ import { checkEntries, entryBounds } from './entry-bounds.ts';
 const times = <T>(count: number, value: T): T[] => new Array<T>(count).fill(value);
 const emptyEnqueue = anEnqueue({ queue: '', pid: Buffer.alloc(0), data: Buffer.alloc(0) });
 
-/** So many items, some of each kind. */
+/** An update with this many items of all kinds. */
 function mixed(count: number): UpdateTasksRequest {
   const part = Math.floor(count / 4);
   return anUpdate({

@@ -2,7 +2,7 @@ import type { QueueName } from '@taskmaster/proto';
 import { Refusal } from '../../domain/refusal.ts';
 import { queueName } from './queue-names.ts';
 
-/** Opaque to clients: where the next page of a listing goes on. */
+/** Position after this queue, where the next page of a listing begins. Opaque to clients. */
 export function pageTokenAfter(queue: QueueName): string {
   return Buffer.from(`${queue.group}#${queue.name}`).toString('base64url');
 }
@@ -12,7 +12,7 @@ export function parsePageToken(token: string): QueueName | undefined {
   if (token === '') return undefined;
   try {
     const queue = queueName(Buffer.from(token, 'base64url').toString(), { field: 'page_token' });
-    // Decoding base64 skips what is not base64; only what encodes to itself was made here.
+    // The decoder skips characters that are not base64. Only a token that encodes to itself was made here.
     if (pageTokenAfter(queue) === token) return queue;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;

@@ -108,7 +108,7 @@ describe('a listing', () => {
     expect(parseList(aList())).toMatchObject({ limit: 1_000, after: undefined });
   });
 
-  test('goes on after the last queue of the page before, whatever its name', () => {
+  test('continues after the last queue of the previous page, whatever its name', () => {
     const last = { group: 'é#'.slice(0, 1), name: 'a#b/ü' };
     expect(parsePageToken(pageTokenAfter(last))).toEqual(last);
   });

@@ -3,7 +3,7 @@ import { CommitWindow } from './commit-window.ts';
 
 const CALLER = '10.0.0.1:1';
 
-/** A window, and commits that take as long as they are told to. */
+/** A window with commits that end when a test ends them. */
 function commitWindow() {
   let now = 0;
   const window = new CommitWindow(() => now);

@@ -13,7 +13,7 @@ function fairTurns() {
   const begun: string[] = [];
   return {
     begun,
-    /** Work of so many tasks. */
+    /** Adds work of this many tasks. */
     ask: (caller: string, tasks: number, times = 1, kib = 0): void => {
       for (let time = 1; time <= times; time++) {
         void turns.run(caller, { tasks, kib, commits: false, start: async () => void begun.push(caller) });
@@ -87,7 +87,7 @@ describe('fair turns', () => {
     expect(seen).toEqual(Array.from({ length: 500 }, (_, number) => number));
   });
 
-  test('do for a caller that is alone about half of what it has in flight, that one half is written while the other is decided', () => {
+  test('serve about half of the work in flight of a lone caller, so that one half is written while the other is decided', () => {
     const { begun, ask, turn } = fairTurns();
     ask('a', 50, 10);
     expect(begun.length).toBeGreaterThan(3);
@@ -155,7 +155,7 @@ describe('fair turns', () => {
       expect(begun.at(-1)).toBe('worker');
     });
 
-    test('a caller whose calls come one by one is busy with what it has on its way', () => {
+    test('a caller whose calls come one by one is busy because of its work in flight', () => {
       const { begun, update, runAll } = loaded();
       for (let time = 0; time < 100; time++) {
         for (const caller of ['a', 'b']) update(caller, 50);

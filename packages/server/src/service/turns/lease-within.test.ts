@@ -23,7 +23,7 @@ const lost = (queue: LeasedTask['queue'], pid: Pid, index: number): UpdateRefusa
     { kind: ItemKind.ITEM_KIND_RELEASE, index, queue, pid, reason: 'LEASE_LOST', message: 'the lease is lost' },
   ]);
 
-test('a task that somebody changed meanwhile does not keep the others leased', async () => {
+test('other tasks are released if one of them has changed meanwhile', async () => {
   const released: string[] = [];
   const updateTasks = async ({ release }: UpdateCommand) => {
     const index = release.findIndex(({ pid }) => pid === 'b');

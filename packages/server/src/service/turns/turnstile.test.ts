@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Turnstile } from './turnstile.ts';
 
-test('lets so many through at once, in their order, and none is forgotten', async () => {
+test('lets this number of callers through at once, in order, and forgets none', async () => {
   const turnstile = new Turnstile(2);
   const begun: number[] = [];
   const ends = Array.from({ length: 5 }, () => Promise.withResolvers<void>());

@@ -38,7 +38,7 @@ async function restored(copy: BackupCopy): Promise<EngineHarness> {
 }
 
 describe('a backup of a partition', () => {
-  test('begins with what it belongs to and ends with what it has', async () => {
+  test('begins with a header that names its origin and ends with its counts', async () => {
     const h = await open();
     await h.clock.run(h.enqueue(QUEUE, ['1', '2', '3']));
     await h.clock.run(h.enqueue('orders#other', ['1']));

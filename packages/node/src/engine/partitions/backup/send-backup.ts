@@ -17,7 +17,7 @@ const LOG_MS = 1_000;
 export interface BackupSource {
   readonly partitions: Partitions;
   readonly clock: Clock;
-  /** Each of them limits what is sent. */
+  /** Each of them limits the rate of the backup. */
   readonly throttles: readonly Throttle[];
   /** Ends the backup with its reason. */
   readonly signal: AbortSignal;
