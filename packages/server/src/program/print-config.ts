@@ -1,23 +1,42 @@
 import { Document, isMap, isPair, isScalar, type YAMLMap } from 'yaml';
 import { type SettingsTable, settingAt } from './settings.ts';
 
+/** Longest text in one line of a comment. */
+const COMMENT_COLUMNS = 96;
+
 /** The settings as a YAML file for `--config`, with their descriptions. */
 export function configAsYaml<C>(table: SettingsTable<C>, config: C): string {
   const document = new Document(config);
   const example = table.all.find(({ path }) => path.length > 1);
-  document.commentBefore = ` Settings of ${table.whose}. Each is also an environment variable and a flag: ${example?.name} is\n ${example?.env} and ${example?.flag}.\n Flags override the environment, and the environment overrides this file.`;
+  document.commentBefore = comment(
+    `Settings of ${table.whose}. Each is also an environment variable and a flag: ${example?.name} is ${example?.env} and ` +
+      `${example?.flag}. Flags override the environment, and the environment overrides this file.`,
+  );
   if (isMap(document.contents)) explain(table, document.contents, []);
   return document.toString({ lineWidth: 0 });
 }
 
 function explain(table: SettingsTable<unknown>, map: YAMLMap, path: readonly string[]): void {
-  for (const pair of map.items) {
+  for (const [index, pair] of map.items.entries()) {
     if (!isPair(pair) || !isScalar(pair.key)) continue;
     const at = [...path, String(pair.key.value)];
-    pair.key.spaceBefore = true;
+    pair.key.spaceBefore = index > 0;
     const setting = settingAt(table, at);
-    if (setting !== undefined)
-      pair.key.commentBefore = ` ${setting.about} Default: ${JSON.stringify(setting.default)}.`;
+    if (setting !== undefined) {
+      pair.key.commentBefore = comment(`${setting.about} Default: ${JSON.stringify(setting.default)}.`);
+    }
     if (isMap(pair.value)) explain(table, pair.value, at);
   }
+}
+
+/** The text as the lines of a comment, as the YAML library takes them. */
+function comment(text: string): string {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= COMMENT_COLUMNS)
+      lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines.map((line) => ` ${line}`).join('\n');
 }
