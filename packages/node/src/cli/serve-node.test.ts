@@ -115,9 +115,4 @@ describe('taskmaster-node', () => {
       expect.stringMatching(/^taskmaster-node: durability: .*--durability/),
     ]);
   });
-
-  test('ends with 2 at a flag it does not know', async () => {
-    using node = command('--no-such-flag');
-    expect((await node.ended).code).toBe(2);
-  });
 });

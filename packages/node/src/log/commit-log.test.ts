@@ -65,9 +65,9 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
   return { time, disk, store, log, applied, onFailed, loggedTickets };
 }
 
-describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatches) => {
+describe('the commit log', () => {
   test('commits the atoms of one turn as one group', async () => {
-    const { log, applied } = setUp({ atomicBatches });
+    const { log, applied } = setUp();
     for (const ticket of [1, 2, 3]) log.append(atom(ticket));
     await log.durable();
     await settle();
@@ -76,7 +76,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
   });
 
   test('collects atoms in one group while the disk is busy', async () => {
-    const { log, time, applied } = setUp({ atomicBatches, syncMs: 10 });
+    const { log, time, applied } = setUp({ syncMs: 10 });
     for (let ticket = 1; ticket <= 20; ticket++) {
       log.append(atom(ticket));
       await settle();
@@ -88,7 +88,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
   });
 
   test('reports atoms as durable in the order of the appends, and only if they survive a crash', async () => {
-    const { log, time, disk, loggedTickets } = setUp({ atomicBatches, syncMs: 10 });
+    const { log, time, disk, loggedTickets } = setUp({ syncMs: 10 });
     const durable: number[] = [];
     for (const ticket of [1, 2, 3]) {
       log.append(atom(ticket));
@@ -106,7 +106,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     const standby = Promise.withResolvers<void>();
     const durability = (local: Promise<void>, [first]: readonly ApplyAtom[]) =>
       first?.ticket === 1 ? local.then(() => standby.promise) : local;
-    const { log, applied } = setUp({ atomicBatches, durability });
+    const { log, applied } = setUp({ durability });
     const durable = vi.fn();
     log.append(atom(1));
     await settle();
@@ -120,7 +120,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
   });
 
   test('rejects all waiting callers after a failed fsync and accepts no more atoms', async () => {
-    const { log, disk, applied, onFailed } = setUp({ atomicBatches });
+    const { log, disk, applied, onFailed } = setUp();
     log.append(atom(1));
     await log.durable();
     await settle();
@@ -140,7 +140,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
   });
 
   test('keeps the order of rows and atoms: rows of a dropped queue do not reappear', async () => {
-    const { log, disk } = setUp({ atomicBatches });
+    const { log, disk } = setUp();
     const rows = log.appendRows((batch) => batch.put(Family.queues, QUEUE_ROW, Uint8Array.of(1)));
     log.append(atom(1, { changes: [], dropped: [{ queueId: QUEUE, reap: false }] }));
     await Promise.all([rows, log.durable()]);
@@ -149,7 +149,7 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
   });
 
   test('appended rows are on disk when the promise resolves, even if atoms are not synced', async () => {
-    const { log, disk } = setUp({ atomicBatches, sync: false });
+    const { log, disk } = setUp({ sync: false });
     await log.appendRows((batch) => batch.put(Family.queues, QUEUE_ROW, Uint8Array.of(1)));
     disk.crash();
     expect(disk.rowsOf(Family.queues).map(({ key }) => key)).toEqual([QUEUE_ROW]);
@@ -159,7 +159,6 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
     const put = (value: number) => (rows: WriteBatch) => rows.put(Family.queues, QUEUE_ROW, Uint8Array.of(value));
     const written = vi.fn();
     const { log, disk } = setUp({
-      atomicBatches,
       writeTasks: (rows) => {
         put(1)(rows);
         return written;
@@ -172,25 +171,28 @@ describe.each([true, false])('the commit log (atomic batches: %s)', (atomicBatch
   });
 
   test('callers do not wait for rows of changed tasks', async () => {
-    const { log, time } = setUp({ atomicBatches, writeMs: 10 });
+    const { log, time } = setUp({ writeMs: 10 });
     const written = log.writeTasks(10);
     await expect(log.durable()).resolves.toBeUndefined();
     await time.run(written);
   });
 
-  test('a crash anywhere leaves no row without the log entry that repeats it', async () => {
-    for (let step = 1; step <= 24; step++) {
-      const { log, disk, onFailed, loggedTickets } = setUp({ atomicBatches, random: new SeededRandom(step) });
-      disk.crashAt(step);
-      for (let ticket = 1; ticket <= 6 && onFailed.mock.calls.length === 0; ticket++) {
-        log.append(atom(ticket));
-        await settle();
+  test.each([true, false])(
+    'a crash anywhere leaves no row without the log entry that repeats it (atomic batches: %s)',
+    async (atomicBatches) => {
+      for (let step = 1; step <= 24; step++) {
+        const { log, disk, onFailed, loggedTickets } = setUp({ atomicBatches, random: new SeededRandom(step) });
+        disk.crashAt(step);
+        for (let ticket = 1; ticket <= 6 && onFailed.mock.calls.length === 0; ticket++) {
+          log.append(atom(ticket));
+          await settle();
+        }
+        disk.crash();
+        const tasks = disk.rowsOf(Family.data).map(({ key }) => pidOfTaskKey(key).charCodeAt(0));
+        expect(loggedTickets(), `crash at step ${step}`).toEqual(expect.arrayContaining(tasks));
       }
-      disk.crash();
-      const tasks = disk.rowsOf(Family.data).map(({ key }) => pidOfTaskKey(key).charCodeAt(0));
-      expect(loggedTickets(), `crash at step ${step}`).toEqual(expect.arrayContaining(tasks));
-    }
-  });
+    },
+  );
 });
 
 test('without atomic batches, entries are written after those of the previous group are on disk', async () => {

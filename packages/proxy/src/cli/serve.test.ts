@@ -4,35 +4,38 @@ import { memoryBoundsOf, readyLine, runCommand } from '../testing/run-command.ts
 
 const CLI = fileURLToPath(new URL('../cli.ts', import.meta.url));
 
+const FREE_PORTS = ['--grpc-port=0', '--http-port=0', '--gossip-port=0'];
+
 describe('the command', () => {
   test.each([
-    [[], '--join is missing'],
-    [['--join', 'nowhere'], 'no port'],
-    [['--join', 'a:1', '--router-hold-timeout-ms', 'x'], 'router.holdTimeoutMs'],
-  ])('wants to know where to go: %j', async (args, problem) => {
+    [[], ['--join is missing']],
+    [
+      ['--join', 'nowhere', '--router-hold-timeout-ms', 'x'],
+      ['no port', 'router.holdTimeoutMs'],
+    ],
+  ])('ends with 2 if its settings are wrong: %j', async (args, problems) => {
     using proxy = runCommand(CLI, ['serve', ...args]);
     const { code, stderr } = await proxy.ended;
     expect(code).toBe(2);
-    expect(stderr).toContain(problem);
-  });
-
-  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('ends cleanly by %s', async (signal) => {
-    const args = ['--join=127.0.0.1:1', '--grpc-port=0', '--http-port=0', '--gossip-port=0', '--json'];
-    using proxy = runCommand(CLI, args);
-    await readyLine(proxy);
-    proxy.child.kill(signal);
-    const { code, stderr } = await proxy.ended;
-    expect(code).toBe(0);
-    expect(stderr).toContain('"msg":"stopped"');
+    for (const problem of problems) expect(stderr).toContain(problem);
   });
 
   test.each([
-    ['unless told otherwise', '', ['--max-semi-space-size=4', '--heap-growing-percent=300']],
-    ['as far as nothing else is chosen', '--max_semi_space_size=8', ['--heap-growing-percent=300']],
-  ])('bounds its memory, as the same process, %s', async (_when, chosen, bounds) => {
-    const args = ['--join=127.0.0.1:1', '--grpc-port=0', '--http-port=0', '--gossip-port=0', '--json'];
-    using proxy = runCommand(CLI, args, { env: { NODE_OPTIONS: chosen } });
-    await readyLine(proxy);
-    expect(memoryBoundsOf(proxy)).toEqual([...bounds, 'MALLOC_ARENA_MAX=2']);
-  });
+    ['SIGTERM', '', ['--max-semi-space-size=4', '--heap-growing-percent=300']],
+    ['SIGINT', '--max_semi_space_size=8', ['--heap-growing-percent=300']],
+    ['SIGHUP', undefined, undefined],
+  ] as const)(
+    'ends cleanly after %s; with NODE_OPTIONS=%j its process has the bounds %j',
+    async (signal, options, bounds) => {
+      using proxy = runCommand(CLI, ['--join=127.0.0.1:1', ...FREE_PORTS, '--json'], {
+        env: { NODE_OPTIONS: options },
+      });
+      await readyLine(proxy);
+      if (bounds !== undefined) expect(memoryBoundsOf(proxy)).toEqual([...bounds, 'MALLOC_ARENA_MAX=2']);
+      proxy.child.kill(signal);
+      const { code, stderr } = await proxy.ended;
+      expect(code).toBe(0);
+      expect(stderr).toContain('"msg":"stopped"');
+    },
+  );
 });
