@@ -15,7 +15,7 @@ const PACKAGES = {
  * The folders of each package, from the top to the bottom: a folder imports only from folders below it. `root` is `src` itself.
  */
 const LAYERS = {
-  node: ['root', 'cli', 'http', 'cluster', 'engine', 'log', 'store', 'ports', 'domain'],
+  node: ['root', 'cli', 'http', 'kubernetes', 'cluster', 'engine', 'log', 'store', 'ports', 'domain'],
   proxy: ['root', 'cli', 'router', 'upstream'],
   server: ['program', 'http', 'grpc', 'service', 'cluster-view', 'gossip', 'ports', 'domain'],
   client: ['root', 'cli', 'api', 'worker', 'tasks', 'leases', 'calls', 'transport', 'values'],

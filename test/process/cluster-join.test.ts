@@ -77,7 +77,7 @@ describe('a node that joins a cluster with 16 partitions and a key', { timeout: 
 
   test('joins again as a new member after it has left', async () => {
     const join = `--join=${cluster.node('a').endpoint}`;
-    const c = await cluster.start('c', ['--name=c', join, '--drain-on-shutdown']);
+    const c = await cluster.start('c', ['--name=c', join, '--drain-on-shutdown=always']);
     expect((await c.stop()).code).toBe(0);
     await eventually(async () => {
       const states = (await members()).map((member) => member.role === 'node' && [member.name, member.state]);

@@ -25,210 +25,226 @@ const engine = DEFAULT_ENGINE_CONFIG;
  * All settings of a node with meaning, default and bounds. Names end with their unit. `engine.cacheBytes` in the file is
  * `TASKMASTER_ENGINE_CACHE_BYTES` in the environment and `--engine-cache-bytes` as a flag.
  */
-export const configSchema = z.strictObject({
-  dataDir: text(
-    'Directory of the data. The node creates it if it is missing. Only one node at a time can use it.',
-    './data',
-  ),
-  host: text('Address to listen on. 0.0.0.0: all IPv4 addresses of the machine.', '127.0.0.1'),
-  grpcPort: port('Port of gRPC. 0: any free port.', 7400),
-  httpPort: port('Port of HTTP: health, metrics and the page of queues. 0: any free port.', 7401),
-  gossipPort: port('UDP port of gossip, used only in a cluster. 0: any free port.', 7402),
-  name: optionalText('Name of the member, unique in the cluster. Empty: the host name of the machine.'),
-  bootstrap: flag(
-    'Starts a new cluster with the data of the data directory. It has no effect on a member of a cluster. With join, a new cluster starts only if the first address of join is this node and no member answers.',
-    false,
-  ),
-  join: addresses(
-    'gRPC addresses of members of the cluster to join, as host:port, separated by commas. One address is enough.',
-  ),
-  withRouter: flag(
-    'The node answers for the whole cluster: its router forwards requests to the holder of their group. false: the node refuses them with NOT_HOLDER, which names the holder.',
-    true,
-  ),
-  drainOnShutdown: flag(
-    'On shutdown the node hands its partitions to other members and leaves the cluster. false: it stays a member, and its partitions wait for its restart.',
-    false,
-  ),
-  logLevel: choice(
-    'Level of the log, which is JSON on standard error.',
-    ['trace', 'debug', 'info', 'warn', 'error', 'silent'],
-    'info',
-  ),
-  shutdownTimeoutMs: ms({
-    about: 'How long running requests may take to finish on shutdown.',
-    default: 10_000,
-    min: 0,
-    max: 10 * 60 * 1000,
-  }),
-  durability: choice(
-    'synced: a reply means that the change is on disk (fsynced). relaxed: the fsync follows within durabilityFlushIntervalMs; a crash of the machine may lose the changes of that time.',
-    ['synced', 'relaxed'],
-    'synced',
-  ),
-  durabilityFlushIntervalMs: ms({
-    about: 'Longest time between two fsyncs with relaxed durability.',
-    default: 100,
-    min: 1,
-    max: 10_000,
-  }),
-  cluster: z
-    .strictObject({
-      ...clusterFields,
-      maxConcurrentTransfers: count({
-        about:
-          'Partitions that the node sends to other nodes at the same time. Four partitions of at most 1,000 tasks count as one.',
-        default: 2,
-        min: 1,
-        max: 64,
-      }),
-      maxTransferBytesPerSecond: bytes({
-        about: 'Bytes per second of all transfers from this node together. 0: no limit.',
-        default: 64 * MIB,
-        min: 0,
-        max: 16 * GIB,
-      }),
-      drainTimeoutMs: ms({
-        about:
-          'How long drainOnShutdown may take. After that the node stops with the partitions that it still holds, and goes on leaving after its restart.',
-        default: 10 * 60 * 1000,
-        min: 1_000,
-        max: LONGEST_TIMER_MS,
-      }),
-    })
-    .prefault({}),
-  engine: z
-    .strictObject({
-      partitions: count({
-        about: 'Number of partitions of a new data directory. An existing data directory keeps its number.',
-        default: engine.partitions,
-        min: 1,
-        max: 65_536,
-      }),
-      cacheBytes: bytes({
-        about: 'Memory for the first tasks of all queues. Larger: fewer reads of the disk while queues are long.',
-        default: engine.cacheBytes,
-        min: MIB,
-        max: 64 * GIB,
-      }),
-      maxInFlightRequests: count({
-        about:
-          'Requests that run at the same time, without waiting lease requests. More are refused with OVERLOADED. The last fifth is kept for updates without enqueues.',
-        default: engine.maxInFlightRequests,
-        min: 1,
-        max: 1_000_000,
-      }),
-      maxInFlightBytes: bytes({
-        about:
-          'Payload bytes of these requests and of replies that are being read. Above it enqueues are refused and lease requests wait.',
-        default: engine.maxInFlightBytes,
-        min: 2 * limits.requestBytes,
-        max: 16 * GIB,
-      }),
-      maxWaiters: count({
-        about: 'Lease requests that wait for tasks at the same time. More are refused with TOO_MANY_WAITERS.',
-        default: engine.maxWaiters,
-        min: 0,
-        max: 10_000_000,
-      }),
-      requestIdWindowMs: ms({
-        about: 'How long an update with a repeated request id gets the first outcome and is not applied again.',
-        default: engine.requestIdWindowMs,
-        min: 1_000,
-        max: 24 * 3600 * 1000,
-      }),
-      requestIdCacheBytes: bytes({
-        about: 'Memory for request ids. Older ids of the window are looked up on disk when they are repeated.',
-        default: engine.requestIdCacheBytes,
-        min: MIB,
-        max: 16 * GIB,
-      }),
-      checkpointIntervalMs: ms({
-        about:
-          'How often counters and states of tasks are written. Longer: less to write, but more to replay after a crash.',
-        default: engine.checkpointIntervalMs,
-        min: 10,
-        max: 60_000,
-      }),
-      minRefillTasks: count({
-        about: 'Smallest number of tasks that are read together when the cached head of a queue runs low.',
-        default: engine.minRefillTasks,
-        min: 1,
-        max: 100_000,
-      }),
-      maxRefillTasks: count({
-        about: 'Largest number of tasks that are read together. Fast queues come close to it.',
-        default: engine.maxRefillTasks,
-        min: 1,
-        max: 1_000_000,
-      }),
-      emptyQueueRetentionMs: ms({
-        about: 'How long the statistics of a queue are kept after its last task.',
-        default: engine.emptyQueueRetentionMs,
-        min: 0,
-        max: 24 * 3600 * 1000,
-      }),
-    })
-    .refine(({ minRefillTasks, maxRefillTasks }) => minRefillTasks <= maxRefillTasks, {
-      path: ['minRefillTasks'],
-      error: 'must not be more than engine.maxRefillTasks',
-    })
-    .prefault({}),
-  store: z
-    .strictObject({
-      blockCacheBytes: bytes({
-        about: 'Memory of the block cache of RocksDB, for blocks that were read from disk.',
-        default: 128 * MIB,
-        min: MIB,
-        max: 64 * GIB,
-      }),
-      memtableBytes: bytes({
-        about:
-          'Largest memory of the memtables of RocksDB, for writes that are not yet in table files. The write-ahead log grows to about four times as much.',
-        default: 96 * MIB,
-        min: 8 * MIB,
-        max: 16 * GIB,
-      }),
-      reserveBytes: bytes({
-        about: 'Disk space in reserve. With it running work can finish when the disk is full.',
-        default: 256 * MIB,
-        min: MIB,
-        max: 64 * GIB,
-      }),
-      dictionaryCompression: flag(
-        'Compresses tasks that stay for long with dictionaries. Less disk space, but about one and a half times the CPU time per task.',
-        false,
-      ),
-    })
-    .prefault({}),
-  backup: z
-    .strictObject({
-      maxConcurrentPartitions: count({
-        about: 'Partitions that the node sends to backups at the same time. More are refused with TOO_MANY_BACKUPS.',
-        default: engine.maxConcurrentBackups,
-        min: 1,
-        max: 64,
-      }),
-      maxBytesPerSecond: bytes({
-        about: 'Bytes per second of all backups from this node together. 0: no limit.',
-        default: engine.maxBackupBytesPerSecond,
-        min: 0,
-        max: 16 * GIB,
-      }),
-    })
-    .prefault({}),
-  grpc: grpcSection,
-  http: z
-    .strictObject({
-      maxQueueMetrics: count({
-        about: 'Number of queues with separate metrics: the largest queues. All others are summed up as _other.',
-        default: 100,
-        min: 0,
-        max: 10_000,
-      }),
-    })
-    .prefault({}),
-});
+export const configSchema = z
+  .strictObject({
+    dataDir: text(
+      'Directory of the data. The node creates it if it is missing. Only one node at a time can use it.',
+      './data',
+    ),
+    host: text('Address to listen on. 0.0.0.0: all IPv4 addresses of the machine.', '127.0.0.1'),
+    grpcPort: port('Port of gRPC. 0: any free port.', 7400),
+    httpPort: port('Port of HTTP: health, metrics and the page of queues. 0: any free port.', 7401),
+    gossipPort: port('UDP port of gossip, used only in a cluster. 0: any free port.', 7402),
+    name: optionalText('Name of the member, unique in the cluster. Empty: the host name of the machine.'),
+    bootstrap: flag(
+      'Starts a new cluster with the data of the data directory. It has no effect on a member of a cluster. With join, a new cluster starts only if the first address of join is this node and no member answers.',
+      false,
+    ),
+    join: addresses(
+      'gRPC addresses of members of the cluster to join, as host:port, separated by commas. One address is enough.',
+    ),
+    withRouter: flag(
+      'The node answers for the whole cluster: its router forwards requests to the holder of their group. false: the node refuses them with NOT_HOLDER, which names the holder.',
+      true,
+    ),
+    drainOnShutdown: choice(
+      'Whether the node hands its partitions to other members and leaves the cluster when it is stopped. never: it stays a member, and its partitions wait for its restart. always: it leaves. scale-down: it leaves if kubernetes.statefulSet was scaled down below its pod; if that is unknown, it stays a member.',
+      ['never', 'always', 'scale-down'],
+      'never',
+    ),
+    logLevel: choice(
+      'Level of the log, which is JSON on standard error.',
+      ['trace', 'debug', 'info', 'warn', 'error', 'silent'],
+      'info',
+    ),
+    shutdownTimeoutMs: ms({
+      about: 'How long running requests may take to finish on shutdown.',
+      default: 10_000,
+      min: 0,
+      max: 10 * 60 * 1000,
+    }),
+    durability: choice(
+      'synced: a reply means that the change is on disk (fsynced). relaxed: the fsync follows within durabilityFlushIntervalMs; a crash of the machine may lose the changes of that time.',
+      ['synced', 'relaxed'],
+      'synced',
+    ),
+    durabilityFlushIntervalMs: ms({
+      about: 'Longest time between two fsyncs with relaxed durability.',
+      default: 100,
+      min: 1,
+      max: 10_000,
+    }),
+    cluster: z
+      .strictObject({
+        ...clusterFields,
+        maxConcurrentTransfers: count({
+          about:
+            'Partitions that the node sends to other nodes at the same time. Four partitions of at most 1,000 tasks count as one.',
+          default: 2,
+          min: 1,
+          max: 64,
+        }),
+        maxTransferBytesPerSecond: bytes({
+          about: 'Bytes per second of all transfers from this node together. 0: no limit.',
+          default: 64 * MIB,
+          min: 0,
+          max: 16 * GIB,
+        }),
+        drainTimeoutMs: ms({
+          about:
+            'How long drainOnShutdown may take. After that the node stops with the partitions that it still holds, and goes on leaving after its restart.',
+          default: 10 * 60 * 1000,
+          min: 1_000,
+          max: LONGEST_TIMER_MS,
+        }),
+      })
+      .prefault({}),
+    kubernetes: z
+      .strictObject({
+        statefulSet: optionalText(
+          'StatefulSet of the pod in which the node runs. drainOnShutdown reads its number of replicas. Empty: none.',
+        ),
+        clusterConfigMap: optionalText(
+          'ConfigMap that records the id of the cluster, in the namespace of the pod. It must exist. A node with an empty data directory begins no cluster if one is recorded. Empty: none.',
+        ),
+      })
+      .prefault({}),
+    engine: z
+      .strictObject({
+        partitions: count({
+          about: 'Number of partitions of a new data directory. An existing data directory keeps its number.',
+          default: engine.partitions,
+          min: 1,
+          max: 65_536,
+        }),
+        cacheBytes: bytes({
+          about: 'Memory for the first tasks of all queues. Larger: fewer reads of the disk while queues are long.',
+          default: engine.cacheBytes,
+          min: MIB,
+          max: 64 * GIB,
+        }),
+        maxInFlightRequests: count({
+          about:
+            'Requests that run at the same time, without waiting lease requests. More are refused with OVERLOADED. The last fifth is kept for updates without enqueues.',
+          default: engine.maxInFlightRequests,
+          min: 1,
+          max: 1_000_000,
+        }),
+        maxInFlightBytes: bytes({
+          about:
+            'Payload bytes of these requests and of replies that are being read. Above it enqueues are refused and lease requests wait.',
+          default: engine.maxInFlightBytes,
+          min: 2 * limits.requestBytes,
+          max: 16 * GIB,
+        }),
+        maxWaiters: count({
+          about: 'Lease requests that wait for tasks at the same time. More are refused with TOO_MANY_WAITERS.',
+          default: engine.maxWaiters,
+          min: 0,
+          max: 10_000_000,
+        }),
+        requestIdWindowMs: ms({
+          about: 'How long an update with a repeated request id gets the first outcome and is not applied again.',
+          default: engine.requestIdWindowMs,
+          min: 1_000,
+          max: 24 * 3600 * 1000,
+        }),
+        requestIdCacheBytes: bytes({
+          about: 'Memory for request ids. Older ids of the window are looked up on disk when they are repeated.',
+          default: engine.requestIdCacheBytes,
+          min: MIB,
+          max: 16 * GIB,
+        }),
+        checkpointIntervalMs: ms({
+          about:
+            'How often counters and states of tasks are written. Longer: less to write, but more to replay after a crash.',
+          default: engine.checkpointIntervalMs,
+          min: 10,
+          max: 60_000,
+        }),
+        minRefillTasks: count({
+          about: 'Smallest number of tasks that are read together when the cached head of a queue runs low.',
+          default: engine.minRefillTasks,
+          min: 1,
+          max: 100_000,
+        }),
+        maxRefillTasks: count({
+          about: 'Largest number of tasks that are read together. Fast queues come close to it.',
+          default: engine.maxRefillTasks,
+          min: 1,
+          max: 1_000_000,
+        }),
+        emptyQueueRetentionMs: ms({
+          about: 'How long the statistics of a queue are kept after its last task.',
+          default: engine.emptyQueueRetentionMs,
+          min: 0,
+          max: 24 * 3600 * 1000,
+        }),
+      })
+      .refine(({ minRefillTasks, maxRefillTasks }) => minRefillTasks <= maxRefillTasks, {
+        path: ['minRefillTasks'],
+        error: 'must not be more than engine.maxRefillTasks',
+      })
+      .prefault({}),
+    store: z
+      .strictObject({
+        blockCacheBytes: bytes({
+          about: 'Memory of the block cache of RocksDB, for blocks that were read from disk.',
+          default: 128 * MIB,
+          min: MIB,
+          max: 64 * GIB,
+        }),
+        memtableBytes: bytes({
+          about:
+            'Largest memory of the memtables of RocksDB, for writes that are not yet in table files. The write-ahead log grows to about four times as much.',
+          default: 96 * MIB,
+          min: 8 * MIB,
+          max: 16 * GIB,
+        }),
+        reserveBytes: bytes({
+          about: 'Disk space in reserve. With it running work can finish when the disk is full.',
+          default: 256 * MIB,
+          min: MIB,
+          max: 64 * GIB,
+        }),
+        dictionaryCompression: flag(
+          'Compresses tasks that stay for long with dictionaries. Less disk space, but about one and a half times the CPU time per task.',
+          false,
+        ),
+      })
+      .prefault({}),
+    backup: z
+      .strictObject({
+        maxConcurrentPartitions: count({
+          about: 'Partitions that the node sends to backups at the same time. More are refused with TOO_MANY_BACKUPS.',
+          default: engine.maxConcurrentBackups,
+          min: 1,
+          max: 64,
+        }),
+        maxBytesPerSecond: bytes({
+          about: 'Bytes per second of all backups from this node together. 0: no limit.',
+          default: engine.maxBackupBytesPerSecond,
+          min: 0,
+          max: 16 * GIB,
+        }),
+      })
+      .prefault({}),
+    grpc: grpcSection,
+    http: z
+      .strictObject({
+        maxQueueMetrics: count({
+          about: 'Number of queues with separate metrics: the largest queues. All others are summed up as _other.',
+          default: 100,
+          min: 0,
+          max: 10_000,
+        }),
+      })
+      .prefault({}),
+  })
+  .refine(({ drainOnShutdown, kubernetes }) => drainOnShutdown !== 'scale-down' || kubernetes.statefulSet !== '', {
+    path: ['drainOnShutdown'],
+    error: 'scale-down needs kubernetes.statefulSet',
+  });
 
 /** All settings of a node, complete. */
 export type NodeConfig = z.output<typeof configSchema>;

@@ -36,6 +36,7 @@ import { openEngine } from './engine/engine.ts';
 import { inspectStore } from './engine/open-state.ts';
 import { NodeMetrics } from './http/metrics.ts';
 import { nodeRoutes } from './http/node-routes.ts';
+import { accessOfPod, ConfigMapRecord, openApi } from './kubernetes/index.ts';
 import { MeteredStore } from './metered-store.ts';
 import type { Store } from './ports/store.ts';
 import { openRocksStore } from './store/rocks-store.ts';
@@ -161,7 +162,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   // For a start that fails before the node serves. Otherwise gRPC has stopped already.
   opened.defer(() => (parts.grpc ? grpc.stop(config.shutdownTimeoutMs) : undefined));
   const role = await takeStartingRole(startingRoleSettings(config), {
-    ...{ memberStore, call, clock, log, release: releaseOf(version) },
+    ...{ memberStore, call, clock, log, release: releaseOf(version), record: recordOf(config) },
     inspect: () => inspectStore(store),
     // gRPC listens before the node asks to join, so that callers learn what the node waits for.
     prepare: async () => {
@@ -236,6 +237,12 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     return stopped;
   };
   return { grpcAddress, httpAddress, member, stop, [Symbol.asyncDispose]: stop };
+}
+
+/** Where the id of the cluster is recorded outside of the data directory. */
+function recordOf({ kubernetes: { clusterConfigMap } }: NodeConfig): ConfigMapRecord | undefined {
+  if (clusterConfigMap === '') return undefined;
+  return new ConfigMapRecord(async () => openApi(await accessOfPod(process.env)), clusterConfigMap);
 }
 
 function warnOfPartitions(wanted: number, count: number, log: Log): void {

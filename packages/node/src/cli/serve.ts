@@ -1,8 +1,10 @@
+import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Log } from '@taskmaster/server/ports';
+import { type Log, SystemClock } from '@taskmaster/server/ports';
 import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
 import type { NodeConfig } from '../config.ts';
+import { accessOfPod, openApi, podFuture } from '../kubernetes/index.ts';
 import { type RunningMember, type RunningNode, startNode } from '../node.ts';
 
 export interface ServeOptions {
@@ -40,7 +42,7 @@ export async function serve({ config, json }: ServeOptions): Promise<number> {
   const reason = await served(node, stopSignal, (waitsFor) => {
     process.stdout.write(json ? stateJson(node, config, waitsFor) : stateText(node, config, waitsFor));
   });
-  if (reason === 'signal' && config.drainOnShutdown && node.member)
+  if (reason === 'signal' && node.member && (await mustDrain(config, log)))
     await drain(node.member, config.cluster.drainTimeoutMs, log);
   await node.stop();
   log.info({}, 'stopped');
@@ -85,6 +87,18 @@ async function served(
     report();
   }
   return end;
+}
+
+/** Whether the node leaves its cluster now that it was told to stop. */
+async function mustDrain({ drainOnShutdown, kubernetes, name }: NodeConfig, log: Log): Promise<boolean> {
+  if (drainOnShutdown !== 'scale-down') return drainOnShutdown === 'always';
+  const deps = { api: async () => openApi(await accessOfPod(process.env)), clock: new SystemClock(), log };
+  const future = await podFuture(name || hostname(), kubernetes.statefulSet, deps);
+  log.info(
+    future,
+    future.kind === 'goes' ? 'the pod was scaled away: handing over' : 'the pod comes back: the partitions stay',
+  );
+  return future.kind === 'goes';
 }
 
 /** Tries to hand all partitions over. If that fails or takes too long, the node continues after its next start. */

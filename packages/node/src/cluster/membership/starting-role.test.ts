@@ -6,6 +6,7 @@ import { callPeersOver, keptLog, SeededRandom, servePeer, VirtualClock, VirtualT
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Store } from '../../ports/store.ts';
 import { SimDisk } from '../../testing/sim-store.ts';
+import type { RecordedCluster } from './cluster-record.ts';
 import { MemberStore } from './member-store.ts';
 import { ClusterStartError, type StartingRoleSettings, type StoreContents, takeStartingRole } from './starting-role.ts';
 
@@ -31,6 +32,8 @@ describe('the role of a node that starts', () => {
   /** The answer of a member to a join; undefined: no member answers. */
   let answer: ((request: JoinRequest) => JoinResponse) | undefined;
   let log: ReturnType<typeof keptLog>;
+  /** What is recorded outside of the data directory; undefined: there is no record. */
+  let record: { recorded: RecordedCluster | undefined; problem?: Error } | undefined;
 
   beforeEach(async () => {
     time = new VirtualTime();
@@ -43,6 +46,7 @@ describe('the role of a node that starts', () => {
     prepare = async () => {};
     contents = { hasQueues: false, partitions: undefined };
     log = keptLog();
+    record = undefined;
     answer = () => ({
       clusterId: 'cluster-1',
       partitions: 64,
@@ -62,7 +66,17 @@ describe('the role of a node that starts', () => {
     return serve(method, request);
   });
 
-  function start(settings: Partial<StartingRoleSettings> = {}, signal = new AbortController().signal) {
+  async function claim(cluster: RecordedCluster): Promise<RecordedCluster> {
+    if (record?.problem) throw record.problem;
+    if (record) record.recorded ??= cluster;
+    return record?.recorded ?? cluster;
+  }
+
+  function start(
+    settings: Partial<StartingRoleSettings> = {},
+    signal = new AbortController().signal,
+    onAsking: (problem: string) => void = () => {},
+  ) {
     const deps = {
       ...{
         release: releaseOf('0.0.0'),
@@ -71,8 +85,9 @@ describe('the role of a node that starts', () => {
         clock: new VirtualClock({ time }),
         log,
         signal,
+        record: record && { claim },
       },
-      ...{ inspect: async () => contents, prepare: () => prepare(), onAsking: () => {} },
+      ...{ inspect: async () => contents, prepare: () => prepare(), onAsking },
     };
     return time.run(
       takeStartingRole(
@@ -371,6 +386,60 @@ describe('the role of a node that starts', () => {
       await leave({ removedBy: 'id-first' });
       await expect(start({ join: ['first:7400'] })).rejects.toBeInstanceOf(ClusterStartError);
       await expect(start()).rejects.toThrow(/removed through first/);
+    });
+  });
+
+  describe('with a record of the cluster', () => {
+    const first = { name: 'a', bootstrap: true, join: ['a:7400'], isFirst: true };
+
+    test('the first node records the cluster that it begins', async () => {
+      answer = undefined;
+      record = { recorded: undefined };
+      const { identity } = await startedAs(first);
+      expect(record.recorded).toEqual({ clusterId: identity.clusterId, firstNode: identity.nodeId });
+    });
+
+    test('an interrupted start begins the recorded cluster', async () => {
+      answer = undefined;
+      record = { recorded: undefined };
+      const { identity } = await startedAs(first);
+      await new MemberStore(store).writeIdentity({ ...identity, clusterId: '' });
+      expect(await startedAs(first)).toMatchObject({ begins: true, identity: { clusterId: identity.clusterId } });
+    });
+
+    test('a first node that has lost its disk begins no second cluster, and joins when a member answers', async () => {
+      record = { recorded: { clusterId: 'cluster-1', firstNode: 'id-lost' } };
+      const joined = answer;
+      answer = undefined;
+      const problems: string[] = [];
+      const role = await start(first, undefined, (problem) => {
+        problems.push(problem);
+        if (problem.includes('cluster cluster-1 is recorded for these nodes')) answer = joined;
+      });
+      expect(role).toMatchObject({ begins: false, identity: { clusterId: 'cluster-1' } });
+      expect(problems.length).toBeGreaterThan(1);
+    });
+
+    test('without an address to ask, it does not start', async () => {
+      record = { recorded: { clusterId: 'cluster-1', firstNode: 'id-lost' } };
+      await expect(start({ name: 'a', bootstrap: true })).rejects.toThrow('is recorded for these nodes');
+    });
+
+    test('no cluster begins while it cannot be recorded', async () => {
+      record = { recorded: undefined, problem: new Error('the API server does not answer') };
+      await expect(start({ name: 'a', bootstrap: true })).rejects.toThrow('the API server does not answer');
+    });
+
+    test('a directory of another cluster is refused', async () => {
+      await startedAs({ name: 'a', bootstrap: true });
+      record = { recorded: { clusterId: 'cluster-9', firstNode: 'id-first' } };
+      await expect(start({ bootstrap: true })).rejects.toThrow('cluster cluster-9 is recorded for these nodes');
+    });
+
+    test('a member restarts while the record cannot be read', async () => {
+      const before = await startedAs({ name: 'a', bootstrap: true });
+      record = { recorded: undefined, problem: new Error('the API server does not answer') };
+      expect((await startedAs({ bootstrap: true })).identity.clusterId).toBe(before.identity.clusterId);
     });
   });
 });

@@ -11,6 +11,7 @@ import {
 } from '@taskmaster/server/cluster-view';
 import { Refusal } from '@taskmaster/server/domain';
 import { type CallPeer, type Clock, type Log, sleep } from '@taskmaster/server/ports';
+import type { ClusterRecord } from './cluster-record.ts';
 import { type Identity, type MemberStore, nextStartNumber } from './member-store.ts';
 
 /** The role of a node when it starts: without a cluster, or a member of one. */
@@ -31,6 +32,8 @@ export type StartingRole =
 
 export interface StartingRoleDeps {
   readonly memberStore: MemberStore;
+  /** Undefined if only the data directories know the cluster. */
+  readonly record?: ClusterRecord | undefined;
   readonly inspect: () => Promise<StoreContents>;
   /**
    * Called before the node asks to join: takes the ports that a member needs. Otherwise a node could be admitted and then
@@ -113,6 +116,7 @@ async function restart(
       `the data directory is that of member ${known.name}, not of ${name}: start it as ${known.name}, or give ${name} another directory`,
     );
   }
+  await assertRecorded(known, deps);
   const heard = await askOwnCluster(known, settings, deps);
   if (bootstrap || join.length > 0) {
     const { clusterId, nodeId } = known;
@@ -129,6 +133,23 @@ async function restart(
   // An earlier start ended while it began the cluster. A node that joined one would know another member.
   const begins = members.size === 1 && members.get(known.nodeId)?.state === 'joining';
   return { kind: 'member', identity, members: mergeMembers(members, unknown), partitions: undefined, begins };
+}
+
+/** Throws if the deployment has another cluster than the data directory. A record that cannot be read does not stop a member. */
+async function assertRecorded({ name, nodeId, clusterId }: Identity, { record, log }: StartingRoleDeps): Promise<void> {
+  try {
+    const recorded = await record?.claim({ clusterId, firstNode: nodeId });
+    if (recorded === undefined || recorded.clusterId === clusterId) return;
+    throw new ClusterStartError(
+      `the data directory is that of member ${name} of cluster ${clusterId}, but cluster ${recorded.clusterId} is recorded for these nodes: give the node the directory of a member of that cluster, or an empty one`,
+    );
+  } catch (err) {
+    if (err instanceof ClusterStartError) throw err;
+    log.warn(
+      { err },
+      'the record of the cluster cannot be read; the node starts as the member that its directory names',
+    );
+  }
 }
 
 /**
@@ -190,8 +211,9 @@ async function begin(
   // Written before the node asks: if it was admitted and then forgot its id, its record would keep the name forever.
   // A cluster id without an own record in that cluster means that an earlier member of this directory has left it.
   await memberStore.writeIdentity({ ...clusterless, clusterId: earlier?.clusterId ?? '' });
-  const answer = settings.join.length > 0 ? await ask(own, earlier, contents, settings, deps) : undefined;
-  const clusterId = answer?.clusterId ?? newId();
+  const found = await findOrBegin(own, earlier, contents, settings, deps);
+  const answer = found.kind === 'joined' ? found.answer : undefined;
+  const { clusterId } = answer ?? found;
   const members = mergeMembers(new Map([[nodeId, own]]), recordsIn(answer?.knowledge));
   await memberStore.writeMembers(members.values());
   const identity = { ...clusterless, clusterId };
@@ -236,14 +258,53 @@ function assertFits(
   }
 }
 
-/** Asks the addresses in order, repeatedly, until one admits this node. Undefined: none did, and this node begins a cluster. */
+type Found =
+  | { readonly kind: 'joined'; readonly answer: JoinResponse; readonly clusterId: string }
+  /** No member has answered, and this node begins a cluster. */
+  | { readonly kind: 'begins'; readonly clusterId: string };
+
+/** Joins a cluster, or begins one if the settings and the record allow it. */
+async function findOrBegin(
+  own: MemberRecord,
+  earlier: Identity | undefined,
+  contents: StoreContents,
+  settings: StartingRoleSettings,
+  deps: StartingRoleDeps,
+): Promise<Found> {
+  if (settings.join.length > 0) return ask(own, earlier, contents, settings, deps);
+  const claimed = await claimNew(own, deps);
+  if (typeof claimed === 'object') throw new ClusterStartError(claimed.problem);
+  return { kind: 'begins', clusterId: claimed };
+}
+
+/** The id of the cluster that this node begins, or why it must not begin one. */
+async function claimNew(
+  { nodeId }: MemberRecord,
+  { record }: StartingRoleDeps,
+): Promise<string | { readonly problem: string }> {
+  const wanted = { clusterId: newId(), firstNode: nodeId };
+  if (record === undefined) return wanted.clusterId;
+  try {
+    const { clusterId, firstNode } = await record.claim(wanted);
+    // An earlier start of this node may have ended behind its claim.
+    if (firstNode === nodeId) return clusterId;
+    return {
+      problem: `cluster ${clusterId} is recorded for these nodes, and this node has an empty data directory: it waits for a member of that cluster`,
+    };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { problem: `no cluster begins, because it cannot be recorded: ${why}` };
+  }
+}
+
+/** Asks the addresses in order, repeatedly, until one admits this node, or this node may begin a cluster. */
 async function ask(
   record: MemberRecord,
   earlier: Identity | undefined,
   contents: StoreContents,
   { join, bootstrap, isFirst }: StartingRoleSettings,
   deps: StartingRoleDeps,
-): Promise<JoinResponse | undefined> {
+): Promise<Found> {
   const { clock, log, signal, onAsking } = deps;
   const began = clock.now();
   const mayBegin = bootstrap && isFirst && !wasMember(earlier);
@@ -251,9 +312,13 @@ async function ask(
   let said = Number.NEGATIVE_INFINITY;
   for (;;) {
     const asked = await askEach(record, (answer) => assertFits(answer, earlier, contents), join, deps);
-    if (asked.answer) return asked.answer;
-    if (mayBegin && clock.now() - began >= LOOK_FIRST_MS) return undefined;
-    const problem = asked.problem + hint;
+    if (asked.answer) return { kind: 'joined', answer: asked.answer, clusterId: asked.answer.clusterId };
+    let problem = asked.problem + hint;
+    if (mayBegin && clock.now() - began >= LOOK_FIRST_MS) {
+      const claimed = await claimNew(record, deps);
+      if (typeof claimed === 'string') return { kind: 'begins', clusterId: claimed };
+      problem += `; ${claimed.problem}`;
+    }
     onAsking(problem);
     if (clock.now() - said >= SAY_EVERY_MS) {
       said = clock.now();
