@@ -1,5 +1,5 @@
 import type { Error as WireError } from '@taskmaster/proto';
-import { livez, type NodeHealth, type QueueReads, queuesApi, type Route, readyz } from '@taskmaster/server/http';
+import { livez, type NodeHealth, type QueueReads, queuesApi, type Route, readyz, startupz } from '@taskmaster/server/http';
 import type { NodeMetrics } from './metrics.ts';
 import { type NodeFacts, queuesPage } from './queues-page.ts';
 
@@ -23,6 +23,7 @@ export function nodeRoutes({
   return new Map<string, Route>([
     ['/livez', livez],
     ['/readyz', () => readyz(health())],
+    ['/startupz', () => startupz(health())],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
     ['/api/queues', (query) => queuesApi(queues, query)],
     ['/', (query) => queuesPage({ reads: queues, query, health: health(), facts: facts(), toWireError })],

@@ -79,6 +79,16 @@ describe('health over HTTP', () => {
     expect(status).toBe(ready);
     expect(JSON.parse(body)).toMatchObject({ state: health.kind, reason: expect.any(String) });
   });
+
+  test.each<[NodeHealth, number]>([
+    [{ kind: 'starting' }, 503],
+    [{ kind: 'joining', problem: 'no member answers' }, 200],
+    [{ kind: 'waiting', problem: 'no member confirms it' }, 200],
+    [{ kind: 'serving' }, 200],
+  ])('%s: started is %d', async (health, started) => {
+    await using node = await setUp([], health);
+    expect((await node.get('/startupz')).status).toBe(started);
+  });
 });
 
 describe('queues as JSON', () => {

@@ -1,3 +1,3 @@
-export { accessOfPod, type KubernetesApi, openApi } from './api.ts';
+export { accessOfPod, openApi } from './api.ts';
 export { ConfigMapRecord } from './config-map-record.ts';
 export { podFuture } from './stateful-set.ts';

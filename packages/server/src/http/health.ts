@@ -26,6 +26,12 @@ export function livez(): Reply {
   return jsonReply({ status: 'alive' });
 }
 
+/** Whether the node has opened its data. It may still wait for other members. */
+export function startupz(health: NodeHealth): Reply {
+  const started = health.kind !== 'starting';
+  return jsonReply({ status: started ? 'started' : 'starting', reason: explainHealth(health) }, started ? 200 : 503);
+}
+
 /** Whether the node should get requests. A node with a full disk is ready, because most calls go on. */
 export function readyz(health: NodeHealth): Reply {
   const ready = isReady(health);

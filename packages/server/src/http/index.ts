@@ -1,4 +1,4 @@
-export { explainHealth, isReady, livez, type NodeHealth, readyz } from './health.ts';
+export { explainHealth, isReady, livez, type NodeHealth, readyz, startupz } from './health.ts';
 export { filterOf, type QueueReads, queuesApi } from './queues-api.ts';
 export { httpStatus, jsonReply, type Reply } from './reply.ts';
 export { RpcMetrics, type RpcMetricsSources } from './rpc-metrics.ts';

@@ -1,0 +1,78 @@
+{{- define "taskmaster.chart" -}}
+{{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "taskmaster.name" -}}
+{{ default .Chart.Name .Values.nameOverride }}
+{{- end }}
+
+{{/* Not cut if it is too long: taskmaster.validate refuses it. */}}
+{{- define "taskmaster.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride }}
+{{- else if contains (include "taskmaster.name" .) .Release.Name -}}
+{{ .Release.Name }}
+{{- else -}}
+{{ .Release.Name }}-{{ include "taskmaster.name" . }}
+{{- end -}}
+{{- end }}
+
+{{- define "taskmaster.nodes" -}}
+{{ include "taskmaster.fullname" . }}-nodes
+{{- end }}
+
+{{- define "taskmaster.proxy" -}}
+{{ include "taskmaster.fullname" . }}-proxy
+{{- end }}
+
+{{/* The ConfigMap that records the id of the cluster. */}}
+{{- define "taskmaster.record" -}}
+{{ include "taskmaster.fullname" . }}-cluster
+{{- end }}
+
+{{- define "taskmaster.serviceAccount" -}}
+{{ default (include "taskmaster.fullname" .) .Values.serviceAccount.name }}
+{{- end }}
+
+{{- define "taskmaster.keySecret" -}}
+{{ default (printf "%s-key" (include "taskmaster.fullname" .)) .Values.clusterKey.existingSecret }}
+{{- end }}
+
+{{- define "taskmaster.backupClaim" -}}
+{{ default (printf "%s-backup" (include "taskmaster.fullname" .)) .Values.backup.existingClaim }}
+{{- end }}
+
+{{/* The first node begins the cluster. The headless Service stands for all nodes. */}}
+{{- define "taskmaster.join" -}}
+{{- $domain := printf "%s.%s.svc.%s" (include "taskmaster.nodes" .) .Release.Namespace .Values.clusterDomain -}}
+{{ include "taskmaster.fullname" . }}-0.{{ $domain }}:7400,{{ $domain }}:7400
+{{- end }}
+
+{{- define "taskmaster.image" -}}
+{{- $name := .Values.image.repository -}}
+{{- with .Values.image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
+{{- if .Values.image.digest -}}
+{{ $name }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ $name }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+{{- end }}
+
+{{/* Labels by which Services and policies select pods: (dict "root" $ "component" "node"). Without component: all pods. */}}
+{{- define "taskmaster.selector" -}}
+app.kubernetes.io/name: {{ include "taskmaster.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "taskmaster.labels" -}}
+helm.sh/chart: {{ include "taskmaster.chart" .root }}
+{{ include "taskmaster.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

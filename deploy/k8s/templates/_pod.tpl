@@ -1,0 +1,84 @@
+{{/* Where pods run: (dict "root" $ "component" "node" "values" .Values.node). */}}
+{{- define "taskmaster.placement" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext: {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+topologySpreadConstraints:
+{{- if .values.topologySpreadConstraints }}
+{{- toYaml .values.topologySpreadConstraints | nindent 2 }}
+{{- else }}
+  - topologyKey: topology.kubernetes.io/zone
+    maxSkew: 1
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "taskmaster.selector" . | nindent 8 }}
+  - topologyKey: kubernetes.io/hostname
+    maxSkew: 1
+    whenUnsatisfiable: {{ .values.spread }}
+    labelSelector:
+      matchLabels: {{- include "taskmaster.selector" . | nindent 8 }}
+{{- end }}
+{{- end }}
+
+{{- define "taskmaster.container" -}}
+image: {{ include "taskmaster.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext: {{- toYaml .Values.securityContext | nindent 2 }}
+{{- end }}
+
+{{/* Empty quantities are left out: a missing limit is not a limit of nothing. */}}
+{{- define "taskmaster.resources" -}}
+resources:
+{{- range $kind, $of := . }}
+  {{ $kind }}:
+  {{- range $name, $quantity := $of }}
+  {{- if ne (toString $quantity) "" }}
+    {{ $name }}: {{ $quantity | quote }}
+  {{- end }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "taskmaster.podEnv" -}}
+- name: TASKMASTER_NAME
+  valueFrom: { fieldRef: { fieldPath: metadata.name } }
+- name: TASKMASTER_CLUSTER_ADVERTISE_HOST
+  valueFrom: { fieldRef: { fieldPath: status.podIP } }
+{{- end }}
+
+{{- define "taskmaster.ports" -}}
+ports:
+  - { name: grpc, containerPort: 7400 }
+  - { name: http, containerPort: 7401 }
+  - { name: gossip, containerPort: 7402, protocol: UDP }
+{{- end }}
+
+{{/* Metadata of pods. Changed settings start new pods: (dict "root" $ "component" "node" "values" .Values.node "config" "settings"). */}}
+{{- define "taskmaster.podMetadata" -}}
+labels:
+  {{- include "taskmaster.selector" . | nindent 2 }}
+  {{- with .root.Values.commonLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- with .values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+annotations:
+  checksum/config: {{ .config | sha256sum }}
+  {{- with .values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}

@@ -1,0 +1,55 @@
+{{/* Refuses what the schema of the values cannot know. */}}
+{{- define "taskmaster.validate" -}}
+{{- $name := include "taskmaster.fullname" . -}}
+{{- if or (gt (len $name) 40) (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) }}
+{{- fail (printf "the name %q must be a DNS label of at most 40 characters, because names of pods and Services begin with it: choose a shorter release name, or set fullnameOverride" $name) }}
+{{- end }}
+{{- include "taskmaster.validateConfig" (dict "of" "node" "config" .Values.node.config "made" (list "dataDir" "host" "grpcPort" "httpPort" "gossipPort" "name" "bootstrap" "join" "drainOnShutdown" "shutdownTimeoutMs" "kubernetes" "cluster.keyFile" "cluster.advertiseHost" "cluster.drainTimeoutMs")) }}
+{{- include "taskmaster.validateConfig" (dict "of" "proxy" "config" .Values.proxy.config "made" (list "host" "grpcPort" "httpPort" "gossipPort" "name" "join" "shutdownTimeoutMs" "cluster.keyFile" "cluster.advertiseHost")) }}
+{{- with .Values.proxy.autoscaling }}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) }}
+{{- fail "proxy.autoscaling.minReplicas must not be more than maxReplicas" }}
+{{- end }}
+{{- end }}
+{{- include "taskmaster.validateSecret" . }}
+{{- include "taskmaster.validateStorageClass" . }}
+{{- end }}
+
+{{/* Refuses settings that the chart makes itself: two places for one setting would disagree. */}}
+{{- define "taskmaster.validateConfig" -}}
+{{- $config := .config -}}
+{{- $of := .of -}}
+{{- range .made }}
+{{- $path := splitList "." . -}}
+{{- $at := $config -}}
+{{- if eq (len $path) 2 }}{{ $at = default dict (get $config (first $path)) }}{{ end -}}
+{{- if hasKey $at (last $path) }}
+{{- fail (printf "%s.config.%s is made by the chart: use its values instead" $of .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Looks at the cluster. Rendering without a cluster finds nothing, and refuses nothing. */}}
+{{- define "taskmaster.validateSecret" -}}
+{{- if and .Values.clusterKey.enabled .Values.clusterKey.existingSecret }}
+{{- $secret := lookup "v1" "Secret" .Release.Namespace .Values.clusterKey.existingSecret -}}
+{{- if $secret }}
+{{- $keys := default "" (get (default dict $secret.data) .Values.clusterKey.secretKey) | b64dec -}}
+{{- if not (regexMatch "(?m)^[ \\t]*[^#\\s].{15,}$" $keys) }}
+{{- fail (printf "the Secret %s has no key of at least 16 characters at %q" .Values.clusterKey.existingSecret .Values.clusterKey.secretKey) }}
+{{- end }}
+{{- else if lookup "v1" "Namespace" "" .Release.Namespace }}
+{{- fail (printf "there is no Secret %s in the namespace %s (clusterKey.existingSecret)" .Values.clusterKey.existingSecret .Release.Namespace) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "taskmaster.validateStorageClass" -}}
+{{- $classes := list .Values.node.persistence.storageClass -}}
+{{- if .Values.backup.enabled }}{{ $classes = append $classes .Values.backup.storageClass }}{{ end -}}
+{{- range compact $classes }}
+{{- if and (not (lookup "storage.k8s.io/v1" "StorageClass" "" .)) (lookup "v1" "Namespace" "" $.Release.Namespace) }}
+{{- fail (printf "there is no StorageClass %s" .) }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,12 @@
+{{- define "taskmaster.nodeConfig" -}}
+{{- $made := dict
+  "dataDir" "/data/taskmaster"
+  "host" "0.0.0.0" "grpcPort" 7400 "httpPort" 7401 "gossipPort" 7402
+  "bootstrap" true "join" (splitList "," (include "taskmaster.join" .))
+  "drainOnShutdown" "scale-down"
+  "shutdownTimeoutMs" (mul .Values.node.shutdownTimeoutSeconds 1000)
+  "cluster" (dict "drainTimeoutMs" (mul .Values.node.drain.timeoutSeconds 1000))
+  "kubernetes" (dict "statefulSet" (include "taskmaster.fullname" .) "clusterConfigMap" (include "taskmaster.record" .)) -}}
+{{- if .Values.clusterKey.enabled }}{{ $_ := set $made.cluster "keyFile" "/etc/taskmaster/keys/cluster-keys" }}{{ end -}}
+{{- mergeOverwrite (deepCopy .Values.node.config) $made | toYaml }}
+{{- end }}

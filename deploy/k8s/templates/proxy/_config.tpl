@@ -1,0 +1,10 @@
+{{- define "taskmaster.proxyConfig" -}}
+{{- $made := dict
+  "host" "0.0.0.0" "grpcPort" 7400 "httpPort" 7401 "gossipPort" 7402
+  "join" (splitList "," (include "taskmaster.join" .))
+  "shutdownTimeoutMs" (mul .Values.proxy.shutdownTimeoutSeconds 1000) -}}
+{{- if .Values.clusterKey.enabled }}{{ $_ := set $made "cluster" (dict "keyFile" "/etc/taskmaster/keys/cluster-keys") }}{{ end -}}
+{{/* Clients keep their connections, so without an age new proxies would get none. */}}
+{{- $defaults := dict "grpc" (dict "maxConnectionAgeMs" 600000) -}}
+{{- mergeOverwrite $defaults (deepCopy .Values.proxy.config) $made | toYaml }}
+{{- end }}
