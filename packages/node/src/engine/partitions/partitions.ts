@@ -323,7 +323,10 @@ export class Partitions implements PartitionHost {
     const memory = writable();
     // Without atomic batches the holder's row must be written last. With them one write is enough, and callers wait for it.
     const { atomicBatches } = this.#deps.store;
-    if (!atomicBatches) await memory.log.appendRows((rows) => arrived.writeState(rows));
+    if (!atomicBatches) {
+      await memory.log.appendRows((rows) => arrived.writeState(rows));
+      arrived.assertGoesOn();
+    }
     await this.#writeHolder(memory, arrived, (rows) => {
       if (atomicBatches) arrived.writeState(rows);
       arrived.writeHolder(rows);
