@@ -194,7 +194,8 @@ export class Partitions implements PartitionHost {
   async supersede(id: PartitionId, by: { readonly nodeId: string; readonly epoch: number }): Promise<void> {
     const holding = this.#deps.holdings.get(id);
     if (!holding) return;
-    if (holding.epoch < by.epoch) await this.release(id, by.nodeId, by.epoch);
+    const isHeld = holding.kind !== 'released';
+    if (holding.epoch < by.epoch || (isHeld && holding.epoch === by.epoch)) await this.release(id, by.nodeId, by.epoch);
     else if (this.#unreleased.has(id) && holding.kind === 'released')
       await this.#putAway(id, holding.to, holding.epoch);
   }
