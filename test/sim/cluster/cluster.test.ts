@@ -11,6 +11,11 @@ const REGRESSIONS = [
   // A proxy and the remaining nodes do not know each other, because all nodes that both knew are lost.
   457856294, 93000464, 93005279,
 ];
+/** Seeds in which a node restarts with an older copy of its directory. */
+const OLD_COPIES = [
+  ...[7200000002, 7200000040, 7200000049, 7200000070, 7200000193],
+  ...[7200000274, 7200000307, 7200000457, 7200000570, 7200000593],
+];
 /** Random new seeds. CLUSTER_NEW_SEED repeats those of another run. */
 const NEW = Number(process.env.CLUSTER_NEW_SEED ?? 1_000_000 + randomInt(2 ** 32));
 const NEW_SEEDS = 25;
@@ -27,6 +32,16 @@ describe('a whole cluster with random faults keeps the contract', () => {
   });
 
   test.each(REGRESSIONS)('for a seed that failed before: %i', play);
+
+  test('if nodes restart with older copies of their directories', async () => {
+    let copies = 0;
+    for (const seed of OLD_COPIES) {
+      const { violations, faults } = await simulate({ seed, oldCopies: true });
+      expect(violations, `npm run sim -- --seed ${seed} --old-copies --trace`).toEqual([]);
+      copies += faults.get('put back from an old copy') ?? 0;
+    }
+    expect(copies).toBeGreaterThan(0);
+  });
 
   test(`from the new seed ${NEW} on`, async () => {
     for (let seed = NEW; seed < NEW + NEW_SEEDS; seed++) await play(seed);

@@ -40,7 +40,7 @@ async function main(args: Arguments): Promise<number> {
     summary.add(result);
     if (result.violations.length === 0 || json) continue;
     showProgress('');
-    process.stdout.write(failureOf(result, steps));
+    process.stdout.write(failureOf(result, steps, oldCopies));
   }
   showProgress('');
   process.stdout.write(json ? `${JSON.stringify(summary)}\n` : summary.text());
@@ -48,10 +48,10 @@ async function main(args: Arguments): Promise<number> {
   return summary.failed > 0 ? 1 : 0;
 }
 
-function failureOf({ seed, violations, events }: SimulationResult, steps: number): string {
+function failureOf({ seed, violations, events }: SimulationResult, steps: number, oldCopies: boolean): string {
   const lines = violations.slice(0, SHOWN).map((violation) => `  ${violation}`);
   if (violations.length > SHOWN) lines.push(`  and ${violations.length - SHOWN} more`);
-  const again = `npm run sim -- --seed ${seed} --steps ${steps} --trace`;
+  const again = `npm run sim -- --seed ${seed} --steps ${steps}${oldCopies ? ' --old-copies' : ''} --trace`;
   return `seed ${seed} broke the contract; again: ${again}\n${lines.join('\n')}\n${behind(violations, events)}`;
 }
 

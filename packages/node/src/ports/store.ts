@@ -88,7 +88,10 @@ export interface Store extends AsyncDisposable {
   /** Reads rows in key order, as of one instant after the call. Sees every write that was resolved before the call. */
   scan(family: Family, range: KeyRange, limit: ScanLimit): Promise<Row[]>;
 
-  /** Deletes a range in constant time. It is not ordered with writes and becomes durable with the next synced write. */
+  /**
+   * Deletes a range in constant time. It takes effect in the order of the calls, like a batch, and becomes durable with the next
+   * synced write.
+   */
   deleteRange(family: Family, range: KeyRange): Promise<void>;
 
   /** Called whenever `state` changes. */

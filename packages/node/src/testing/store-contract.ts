@@ -280,6 +280,20 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       expect(await rowsOf(store)).toEqual({ b: 'again', c: '3', '\x80': '0' });
     });
 
+    test('range deletions and batches take effect in the order of the calls', async () => {
+      const { store } = subject;
+      const all = { gte: key('a'), lt: key('c') };
+      await Promise.all([
+        store.write(batchOf({ a: '1' }), SYNC),
+        store.write(batchOf({ b: '1' }), NO_SYNC),
+        store.deleteRange(Family.ready, all),
+        store.write(batchOf({ a: '2' }), NO_SYNC),
+        store.deleteRange(Family.hidden, all),
+        store.write(batchOf({ b: '2' }), SYNC),
+      ]);
+      expect(await rowsOf(store)).toEqual({ a: '2', b: '2' });
+    });
+
     describe('close', () => {
       test('finishes the writes in progress and keeps all rows', async () => {
         const { store } = subject;

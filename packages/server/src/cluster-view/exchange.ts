@@ -7,7 +7,8 @@ import type { Membership, Peer } from '../ports/membership.ts';
 import type { CallPeer } from '../ports/peer-network.ts';
 import type { Random } from '../ports/random.ts';
 import { ClockWatch } from './clock-watch.ts';
-import type { Members } from './members.ts';
+import { fromWireRecord } from './knowledge-codec.ts';
+import type { MemberState, Members } from './members.ts';
 import { assertCompatible, releaseOf } from './releases.ts';
 
 export interface ExchangerDeps {
@@ -34,6 +35,8 @@ export interface ExchangerDeps {
 export interface Heard {
   /** True if the node may commit: it does not wait for a confirmation of its own membership. */
   readonly mayCommit: boolean;
+  /** The state that the node has by its own account. Undefined if it is no member. */
+  readonly state: MemberState | undefined;
 }
 
 /** How often a node is asked if gossip announces no changes, in ms. */
@@ -130,7 +133,8 @@ export class Exchanger {
     assertCompatible(release, answer.release);
     this.#clocks.heard(answer.nodeId, answer.nowMs);
     await learn(answer.knowledge, answer.nodeId);
-    return answer;
+    const own = answer.knowledge?.members.find((record) => record.nodeId === answer.nodeId);
+    return { mayCommit: answer.mayCommit, state: own && fromWireRecord(own)?.state };
   }
 
   /** Asks the contacts. All members may have restarted at new addresses, and a node at a contact address knows them. */

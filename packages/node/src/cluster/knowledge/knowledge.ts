@@ -214,8 +214,8 @@ export class Knowledge {
   }
 
   /**
-   * Releases each partition that another node holds at a later epoch. `isExpected`: this node was removed, which is
-   * logged elsewhere.
+   * Releases each partition that another node holds at a later epoch. If two nodes hold it at one epoch, the node that all
+   * views choose (`HolderView.learn`) keeps it. `isExpected`: this node was removed, which is logged elsewhere.
    */
   async #releaseSuperseded(isExpected: boolean): Promise<void> {
     const { partitions, identity, log } = this.#deps;
@@ -225,16 +225,16 @@ export class Knowledge {
       const holding = partitions.holding(id);
       if (!holding || holding.kind === 'released' || known.nodeId === identity.nodeId) continue;
       const { epoch } = holding;
-      if (known.epoch <= epoch) continue;
+      if (known.epoch < epoch) continue;
       const details = { partition: id, epoch, by: known };
-      log.debug(details, 'another node holds the partition at a later epoch');
+      log.debug(details, 'another node holds the partition, and its epoch counts');
       // If this node had asked another node to take it, this is the answer that it waited for.
       if (holding.kind !== 'handing-over') lost.push(id);
       superseded.set(id, known);
     }
     await this.#supersede(superseded);
     if (lost.length === 0 || isExpected) return;
-    log.error({ partitions: lost }, 'released partitions of this node: other nodes hold them at later epochs');
+    log.error({ partitions: lost }, 'released partitions of this node: other nodes hold them, and their epochs count');
   }
 
   /** Stops serving the partitions at once. A failed write is repeated later: news must not wait for a disk. */

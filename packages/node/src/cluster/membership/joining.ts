@@ -3,6 +3,8 @@ import {
   assertCompatible,
   type Exchanger,
   fromWireRecord,
+  type Heard,
+  isRemoved,
   type MemberRecord,
   membersNamed,
   toWireRecord,
@@ -97,7 +99,7 @@ export class Joining {
       // Leaving members come last. They are asked at all because every active member may be lost: only an active member can
       // remove those, so this node must become active.
       const inOrder = [...others.filter(isActive), ...others.filter((record) => !isActive(record))];
-      if (others.length === 0 || (await this.#tellAs('active', inOrder)) !== undefined) {
+      if (others.length === 0 || (await this.#tellAs('active', inOrder)) !== undefined || (await this.#tellLeaving())) {
         return knowledge.changeSelf({ state: 'active' });
       }
       await sleep(clock, ACTIVATE_RETRY_MS, stopping);
@@ -116,8 +118,26 @@ export class Joining {
     return record !== undefined && isActive(record);
   }
 
-  /** Tells the members in order that this node is in the state, until one has stored it; resolves with that one's id. */
-  async #tellAs(state: 'active' | 'left', others: readonly MemberRecord[]): Promise<string | undefined> {
+  /**
+   * Tells members that have left by what this node knows, but still leave by their own account, that this node is active. A
+   * leaving member says that it has left before it has, and waits until an active member has stored that. If all active
+   * members are lost, it waits for this node. False if there is no such member.
+   */
+  async #tellLeaving(): Promise<boolean> {
+    const { members } = this.#deps.knowledge;
+    const left = [...members.values()].filter((record) => record.state === 'left' && !isRemoved(record));
+    return (await this.#tellAs('active', left, ({ state }) => state === 'leaving')) !== undefined;
+  }
+
+  /**
+   * Tells the members in order that this node is in the state, until one whose answer counts has stored it. Resolves with that
+   * one's id.
+   */
+  async #tellAs(
+    state: 'active' | 'left',
+    others: readonly MemberRecord[],
+    counts: (answer: Heard) => boolean = () => true,
+  ): Promise<string | undefined> {
     const { knowledge, exchanger } = this.#deps;
     const { self } = knowledge;
     if (!self) return undefined;
@@ -125,7 +145,8 @@ export class Joining {
     for (const { nodeId } of others) {
       const known = knowledge.tell();
       const members = [...known.members.filter((record) => record.nodeId !== self.nodeId), changed];
-      if (await exchanger.with(nodeId, { ...known, members })) return nodeId;
+      const answer = await exchanger.hear(nodeId, { ...known, members });
+      if (answer && counts(answer)) return nodeId;
     }
     return undefined;
   }

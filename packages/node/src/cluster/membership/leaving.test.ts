@@ -49,6 +49,37 @@ describe('a node that leaves', () => {
     expect(pidsOf(await cluster.run(cluster.node('d').h.lease(QUEUE)))).toEqual(['1']);
   });
 
+  test('lets a new node become active that believes it has left, if all other members are lost', async () => {
+    const cluster = await clusterOf(['a', 'b']);
+    const [a, b] = [cluster.node('a'), cluster.node('b')];
+    // Once b has handed over everything, no member is left that it could tell.
+    b.partitions.onChange(() => {
+      if (b.partitions.held().length === 0) void a.lose();
+    });
+    await cluster.run(b.agent.leave());
+    await cluster.pass(DEATH_MS);
+    expect(b.agent.self?.state).toBe('leaving');
+    const { self } = b.agent;
+    if (!self) throw new Error('b has no record of its own');
+    // Node b had told this to a member that is leaving, too.
+    const left = toWireRecord({ ...self, state: 'left', version: self.version + 1 });
+    const knowledge = { members: [left], holders: [] };
+    const d = cluster.add('d');
+    cluster.network.onArrival = ({ what, way }) => {
+      if (what !== 'join' || way !== 'answer') return;
+      void d.handlers?.exchange({ clusterId: 'cluster-1', from: 'id-c', knowledge, release: undefined });
+    };
+    const started = d.start();
+    await cluster.pass(DEATH_MS);
+    expect(d.agent.members.get('id-b')?.state).toBe('left');
+    expect(d.agent.self?.state).toBe('active');
+    await cluster.run(started);
+    await cluster.run(b.agent.left);
+    expect(await removeMembers(cluster, 'd', 'a')).toMatchObject({ removed: true });
+    await cluster.pass(20_000);
+    expect(cluster.node('d').partitions.held()).toHaveLength(8);
+  });
+
   test('says which member it waits for, if a member that must take its share is dead', async () => {
     const warnings: string[] = [];
     const warn = (_: object, message: string): void => void warnings.push(message);

@@ -47,10 +47,13 @@ const MOST_WAIT_MS = 60_000;
 
 /**
  * Removes members that will not return, all named members in one step. All other members must answer, so two members that
- * do not answer can only be removed together. The deciding node may not know a member that joined while it was down: if the
- * removed member is the only one that could tell, the deciding node could take back a partition that the unknown member
- * holds. So a node that has just restarted waits until a member confirms it, or until the others had time to find it. One node decides for the cluster, so that two operators at two nodes cannot
+ * do not answer can only be removed together. One node decides for the cluster, so that two operators at two nodes cannot
  * contradict each other. The partitions of the removed members are claimed afterwards, see `Orphans`.
+ *
+ * The deciding node may not know a member that joined while it was down. If the removed member is the only one that could
+ * tell, the deciding node could take back or claim a partition that the unknown member holds. So a node that has just
+ * restarted waits until a member confirms it, or until the others had time to find it. If they are cut off from each other
+ * for longer, both serve the partition until they meet. Then the later epoch counts, and at one epoch the larger node id.
  */
 export class Removal {
   readonly #deps: RemovalDeps;

@@ -39,7 +39,7 @@ export interface PartitionHost {
   holds(id: PartitionId): boolean;
   /** Starts to hold partitions. Resolves when that is durable. Partitions that are held already do not change. */
   claim(claims: readonly PartitionClaim[]): Promise<void>;
-  /** Gives up a partition that another node holds at a later epoch. Commits to it end in this turn. */
+  /** Gives up a partition that another node holds at the same or a later epoch. Commits to it end in this turn. */
   supersede(id: PartitionId, by: { readonly nodeId: string; readonly epoch: number }): Promise<void>;
   /** Calls the listener after each change of ids, epochs or states in `held()`. Returns a function that ends this. */
   onChange(listener: (changed: readonly PartitionId[]) => void): () => void;

@@ -123,6 +123,28 @@ describe('a partition that starts empty after an unfinished import of it', () =>
     await h.clock.run(claimed);
   });
 
+  test.each([0, 1, 2])('is not replaced by that import, which was being taken for %d ms', async (ms) => {
+    const from = await holderAt(1);
+    const { leaving, rows } = await snapshotOf(from);
+    const options = { writeMs: 1, syncMs: 2, atomicBatches: false, config: { partitions: 4 } };
+    const h = new EngineHarness({ clustered: true, ...options });
+    await h.open();
+    const { partitions } = h.engine;
+    const arriving = await h.clock.run(partitions.import({ id: P, epoch: 2, ...leaving.offer, now: h.clock.now() }));
+    await h.clock.run(arriving.addRows(rows as never));
+    const taken = partitions.take(arriving).then(
+      () => 'taken',
+      () => 'ended',
+    );
+    await h.clock.advance(ms);
+    await h.clock.run(partitions.claim([{ id: P, epoch: 3 }]));
+    expect(await h.clock.run(taken)).toBe('ended');
+    expect(partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+    expect(h.taskRows()).toBe(0);
+    await h.crash();
+    expect(h.engine.partitions.holding(P)).toEqual({ kind: 'serving', epoch: 3 });
+  });
+
   test('is not replaced by that import or its late messages', async () => {
     const from = await holderAt(1);
     const { leaving, rows } = await snapshotOf(from);

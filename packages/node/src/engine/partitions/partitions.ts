@@ -194,7 +194,8 @@ export class Partitions implements PartitionHost {
   async supersede(id: PartitionId, by: { readonly nodeId: string; readonly epoch: number }): Promise<void> {
     const holding = this.#deps.holdings.get(id);
     if (!holding) return;
-    if (holding.epoch < by.epoch) await this.release(id, by.nodeId, by.epoch);
+    const isHeld = holding.kind !== 'released';
+    if (holding.epoch < by.epoch || (isHeld && holding.epoch === by.epoch)) await this.release(id, by.nodeId, by.epoch);
     else if (this.#unreleased.has(id) && holding.kind === 'released')
       await this.#putAway(id, holding.to, holding.epoch);
   }
@@ -323,7 +324,10 @@ export class Partitions implements PartitionHost {
     const memory = writable();
     // Without atomic batches the holder's row must be written last. With them one write is enough, and callers wait for it.
     const { atomicBatches } = this.#deps.store;
-    if (!atomicBatches) await memory.log.appendRows((rows) => arrived.writeState(rows));
+    if (!atomicBatches) {
+      await memory.log.appendRows((rows) => arrived.writeState(rows));
+      arrived.assertGoesOn();
+    }
     await this.#writeHolder(memory, arrived, (rows) => {
       if (atomicBatches) arrived.writeState(rows);
       arrived.writeHolder(rows);
