@@ -9,7 +9,7 @@ const compound = (...messages: Buffer[]): Buffer =>
   Buffer.concat([Buffer.of(0, messages.length, 0), ...messages.flatMap((one) => [Buffer.of(one.length, 0), one])]);
 const member = { host: '10.0.0.1:7', state: 0, incarnation: 3, meta: packMeta(memberMeta('a')) };
 
-test('messages of members are understood, alone and together', () => {
+test('messages of members are parsed, alone and together', () => {
   expect(parseMessages(message(10, { seq: 1 }), decode)).toEqual([{ event: 'ping', data: { seq: 1 } }]);
   expect(parseMessages(compound(message(13, { seq: 1 }), message(14, member)), decode)).toEqual([
     { event: 'ack', data: { seq: 1 } },
