@@ -2,8 +2,8 @@ import { type CountedFields, hasMoreEntries, limits } from '@taskmaster/proto';
 import { refuse } from './checks.ts';
 
 /**
- * A limit of entries that is checked before a request is decoded. A request of 4 MiB can have two million empty items, which would
- * take a gigabyte of memory when decoded.
+ * A limit of entries that is checked before a request is decoded. A request of 4 MiB can have two million empty items, which
+ * would take a gigabyte of memory when decoded.
  */
 export interface EntryBound {
   /** The name that a refusal has for the entries, as after decoding. */
