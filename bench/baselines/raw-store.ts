@@ -11,7 +11,7 @@ type StoreModule = typeof import('../../packages/node/dist/store/rocks-store.js'
 type PortModule = typeof import('../../packages/node/dist/ports/store.js');
 type BatchModule = typeof import('../../packages/node/dist/ports/write-batch.js');
 
-/** Small, as for the nodes, so that it is filled quickly. */
+/** The reserve file of the store. As small as in the benched nodes, because it is written at the start. */
 const RESERVE_BYTES = 1024 * 1024;
 const STATE_BYTES = 24;
 const LOG_BYTES = 80;
@@ -19,7 +19,7 @@ const PID_BYTES = 16;
 /** Partition and queue id. */
 const PREFIX = '\0\x01\0\0\0\0\0\x01';
 
-/** Number of groups that the store writes concurrently, as in the node's commit log. */
+/** Number of groups that are written concurrently. The node's commit log writes one at a time (C1). */
 const GROUPS_IN_FLIGHT = 2;
 
 export interface RawStore {
@@ -31,7 +31,7 @@ export interface RawStore {
 
 const opened = new Map<string, Promise<RawStore>>();
 
-/** Opens a store in a directory. Call it once for a process. */
+/** The store in a directory. It is opened by the first call and stays open until the process ends. */
 export function openRawStore(dir: string): Promise<RawStore> {
   let store = opened.get(dir);
   if (store === undefined) {

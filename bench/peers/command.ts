@@ -53,7 +53,7 @@ async function compare(args: PeersArguments): Promise<number> {
 
   const lines = jsonLines(report, missing);
   if (args.out !== undefined) await writeFile(args.out, lines);
-  process.stdout.write(args.json ? lines : people(report, missing));
+  process.stdout.write(args.json ? lines : textReport(report, missing));
   return report.failures.length === 0 ? 0 : 1;
 }
 
@@ -68,7 +68,7 @@ function jsonLines({ results, failures }: PeerReport, missing: readonly Skipped[
   return lines.map((line) => `${line}\n`).join('');
 }
 
-function people({ results, failures }: PeerReport, missing: readonly Skipped[]): string {
+function textReport({ results, failures }: PeerReport, missing: readonly Skipped[]): string {
   const versions = new Map(results.map((one) => [one.peer, one.versions]));
   return [
     `${describeMachine()}\n`,

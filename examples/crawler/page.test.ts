@@ -5,12 +5,12 @@ const here = 'http://site.example/docs/page.html';
 
 test.each([
   ['a relative link', 'other.html', 'http://site.example/docs/other.html'],
-  ['a link to a part of a page is one to the page', '/a#part', 'http://site.example/a'],
+  ['a link with a fragment leads to the page', '/a#part', 'http://site.example/a'],
   ['another scheme of the same host', 'https://site.example/', 'https://site.example/'],
   ['another host', 'http://elsewhere.example/', undefined],
-  ['no page', 'mailto:ann@site.example', undefined],
-  ['nonsense', 'http://', undefined],
-  ['a trap', `/${'x'.repeat(3_000)}`, undefined],
+  ['a link that leads to no page', 'mailto:ann@site.example', undefined],
+  ['an invalid link', 'http://', undefined],
+  ['a link that is too long', `/${'x'.repeat(3_000)}`, undefined],
 ])('%s', (_what, href, expected) => {
   expect(pageUrl(href, here)).toBe(expected);
 });

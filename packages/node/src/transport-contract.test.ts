@@ -9,7 +9,7 @@ import type { Backups } from './engine/partitions/backup/backups.ts';
 import { InProcessTransport } from './in-process-transport.ts';
 import { SimDisk } from './testing/sim-store.ts';
 
-// The client runs the same suite against its fakes, so a fake cannot differ from a real engine in what the suite asks.
+// The client runs the same suite on its fakes. So fakes and real engines agree in everything that the suite checks.
 
 interface RealEngine extends AsyncDisposable {
   readonly engine: TaskEngine;
@@ -18,7 +18,7 @@ interface RealEngine extends AsyncDisposable {
   stall(): void;
 }
 
-/** A real engine on a simulated disk. Time is real, as the transports' timeouts are. */
+/** A real engine on a simulated disk. It uses real time, like the timeouts of the transports. */
 async function openRealEngine(): Promise<RealEngine> {
   await using opened = new AsyncDisposableStack();
   const log = keptLog();

@@ -20,13 +20,13 @@ describe('the text form of a PID', () => {
     expect(bytesFromText(shown)).toEqual(Buffer.from(text));
   });
 
-  test('bytes that are not UTF-8 are hexadecimal digits, whose order is theirs', () => {
+  test('bytes that are not UTF-8 are hexadecimal digits, which have the same order', () => {
     expect(pidText(Uint8Array.of(0, 1, 0xff))).toBe('hex:0001ff');
     expect(pidText(new Uint8Array([9, 0xff, 0xfe, 9]).subarray(1, 3))).toBe('hex:fffe');
   });
 });
 
-describe('text that stands for bytes', () => {
+describe('text forms of bytes', () => {
   test.each([
     ['base64:AP8=', [0, 0xff]],
     ['hex:00Ff', [0, 0xff]],

@@ -18,7 +18,7 @@ describe('a 64-bit field', () => {
     }
   });
 
-  test('is read as it was written, and nothing behind it', () => {
+  test('is read as it was written, and the reader stops behind it', () => {
     for (const value of all) {
       const reader = new BinaryReader(new BinaryWriter().int64(value).uint32(7).finish());
       expect(readInt64(reader)).toBe(value);
@@ -27,7 +27,7 @@ describe('a 64-bit field', () => {
     }
   });
 
-  test('is read from more bytes than it needs', () => {
+  test('is read from a varint with more bytes than necessary', () => {
     for (let padding = 0; padding < 9; padding++) {
       const bytes = Uint8Array.of(...[0x85, ...Array.from({ length: padding }, () => 0x80), 0x00]);
       expect(readInt64(new BinaryReader(bytes))).toBe(5);
@@ -39,7 +39,7 @@ describe('a 64-bit field', () => {
     expect(() => readInt64(reader)).toThrow(/_SAFE_INTEGER/);
   });
 
-  test('that is cut short is refused', () => {
+  test('that is truncated is refused', () => {
     for (const bytes of [[0x80], [0x80, 0x80, 0x80, 0x80], [0x80, 0x80, 0x80, 0x80, 0x80, 0x80]]) {
       expect(() => readInt64(new BinaryReader(Uint8Array.from(bytes)))).toThrow(RangeError);
     }

@@ -3,7 +3,7 @@ import vectorFile from '../partition-vectors.json' with { type: 'json' };
 import { DEFAULT_PARTITIONS, partitionOf } from './partition-of.ts';
 
 describe('the partition of a group', () => {
-  test.each(vectorFile.vectors)('$group is that of the published vectors', ({ group, of1024, of4096, of7 }) => {
+  test.each(vectorFile.vectors)('$group is the one of the published vectors', ({ group, of1024, of4096, of7 }) => {
     expect([1024, 4096, 7].map((partitions) => partitionOf(group, partitions))).toEqual([of1024, of4096, of7]);
   });
 

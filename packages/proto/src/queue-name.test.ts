@@ -15,7 +15,7 @@ describe('a queue name', () => {
     expect(formatQueueName({ group, name })).toBe(full);
   });
 
-  test('of the default group may be given with its separator; it is written without', () => {
+  test('of the default group may be read with its separator, and is written without it', () => {
     expect(formatQueueName(parseQueueName('#mail'))).toBe('mail');
   });
 });

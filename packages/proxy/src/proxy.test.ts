@@ -31,7 +31,7 @@ async function blackHole() {
 }
 
 describe('a proxy that reaches no node', () => {
-  test('says at its start that its gossip port is taken: it could never learn where groups are', async () => {
+  test('reports at its start that its gossip port is taken: it could never learn the holders', async () => {
     const other = createSocket('udp4');
     other.bind(0, '127.0.0.1');
     await once(other, 'listening');
@@ -43,7 +43,7 @@ describe('a proxy that reaches no node', () => {
     expect(proxy.grpcAddress).toMatch(/:\d+$/);
   });
 
-  test('stops at once, whether or not those that it asks ever answer', async () => {
+  test('stops at once, even if the nodes that it asks never answer', async () => {
     using first = await blackHole();
     using second = await blackHole();
     const join = [first.address, second.address, first.address];

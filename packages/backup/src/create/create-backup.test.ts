@@ -63,7 +63,7 @@ describe('a backup', () => {
     expect(named('x')).not.toContain(PROGRESS);
   });
 
-  test('is not written where something is already', async () => {
+  test('is not written to a place that is not empty', async () => {
     await create(cluster(), at('x'));
     await expect(create(cluster(), at('x'))).rejects.toMatchObject({
       reason: 'BACKUP_PLACE_IN_USE',
@@ -73,7 +73,7 @@ describe('a backup', () => {
     await expect(create(cluster(), new Directory(root))).rejects.toMatchObject({ reason: 'BACKUP_PLACE_IN_USE' });
   });
 
-  test('shares its limit of bytes among the calls at the same time', async () => {
+  test('divides its limit of bytes among concurrent calls', async () => {
     const source = cluster();
     await create(source, at('x'), { concurrency: 2, maxBytesPerSecond: 1001 });
     expect(new Set(source.asked.slice(1).map(({ maxBytesPerSecond }) => maxBytesPerSecond))).toEqual(new Set([500]));
@@ -90,7 +90,7 @@ describe('a backup', () => {
     expect(await contentOf(at('x'))).toEqual(source.content);
   });
 
-  test('has no parts of an attempt that broke', async () => {
+  test('has no parts of an interrupted attempt', async () => {
     const source = cluster();
     source.onMessage = (_partition, index) => {
       if (index === 8) throw new BrokenStreamError();
@@ -104,7 +104,7 @@ describe('a backup', () => {
     expect(await contentOf(at('x'))).toEqual(source.content);
   });
 
-  test('ends with the error when streams go on breaking', async () => {
+  test('ends with the error if streams break too often', async () => {
     const source = cluster();
     source.onMessage = (partition) => {
       if (partition === 1) throw new BrokenStreamError();
@@ -113,7 +113,7 @@ describe('a backup', () => {
     expect(source.sent.filter((id) => id === 1).length).toBe(3);
   });
 
-  test('is not mixed from two clusters, nor from a node before and after its restart', async () => {
+  test('does not mix two clusters, or a node before and after its restart', async () => {
     const other = cluster();
     other.onMessage = () => {
       other.clusterId = 'c2';
@@ -151,7 +151,7 @@ describe('a backup that was interrupted', () => {
     source.asked.length = 0;
   }
 
-  test('cannot be restored, and says so', async () => {
+  test('cannot be restored, and the error says so', async () => {
     await interrupted(cluster());
     await expect(contentOf(at('x'))).rejects.toMatchObject({
       reason: 'BACKUP_INCOMPLETE',
@@ -159,7 +159,7 @@ describe('a backup that was interrupted', () => {
     });
   });
 
-  test('keeps the partitions that are complete when it is continued', async () => {
+  test('keeps the complete partitions when it is continued', async () => {
     const source = cluster();
     await interrupted(source);
     const { progress } = await create(source, at('x'));
@@ -224,7 +224,7 @@ describe('a backup with a base', () => {
     expect(begun).toEqual([1_000_500, 1_000_500, 1_000_500]);
   });
 
-  test('copies parts where they cannot be linked', async () => {
+  test('copies parts if they cannot be linked', async () => {
     const source = cluster();
     await create(source, at('base'));
     const link = () => Promise.reject(Object.assign(new Error('other device'), { code: 'EXDEV' }));
@@ -233,7 +233,7 @@ describe('a backup with a base', () => {
     expect(await contentOf(at('x'))).toEqual(source.content);
   });
 
-  test('sends a partition whose parts in the base are damaged', async () => {
+  test('sends a partition again if its parts in the base are damaged', async () => {
     const source = cluster();
     await create(source, at('base'));
     unlinkSync(join(root, 'base', partName(1, 3)));
@@ -276,7 +276,7 @@ describe('a full disk', () => {
   });
 });
 
-test('a manifest is all that makes a place a backup', async () => {
+test('a place with a manifest is a backup', async () => {
   await create(cluster(), at('x'));
   unlinkSync(join(root, 'x', MANIFEST));
   await expect(contentOf(at('x'))).rejects.toMatchObject({

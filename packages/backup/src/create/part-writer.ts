@@ -55,7 +55,7 @@ export class PartWriter {
     this.#bytes = 0;
     await this.#writing;
     this.#writing = this.#write(name, messages);
-    // `add` or `end` throws it.
+    // The next `#flush` or `end` rejects with the error of this write.
     this.#writing.catch(() => {});
   }
 

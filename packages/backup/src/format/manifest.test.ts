@@ -63,7 +63,7 @@ describe('a manifest', () => {
   });
 });
 
-test('names of parts tell their place, and sort in the order of reading', () => {
+test('the name of a part has its position, and names sort in the order of reading', () => {
   expect(partOfName(partName(7, 12))).toEqual({ partition: 7, index: 12 });
   const names = [partName(1, 0), partName(1, 1), partName(1, 10), partName(2, 0), partName(10, 0)];
   expect(names.toSorted()).toEqual(names);

@@ -39,7 +39,7 @@ test('a file has its name only after it was synced', async () => {
   rmSync(root, { recursive: true });
 });
 
-test('a directory that cannot be written says why', async () => {
+test('the error of a directory that cannot be written has the reason', async () => {
   await expect(new Directory('/proc/nowhere').write('x', Buffer.from('x'))).rejects.toMatchObject({
     reason: 'BACKUP_PLACE_FAILED',
     message: expect.stringContaining('cannot write x in /proc/nowhere'),

@@ -46,7 +46,7 @@ test('keys begin with the prefix of the address', async () => {
   }
 });
 
-test('a wrong secret, a missing bucket and a full store are told apart', async () => {
+test('a wrong secret, a missing bucket and a full store have different errors', async () => {
   await using server = await bucket();
   await using missing = await openStore('s3://other/a');
   await expect(missing.list()).rejects.toMatchObject({

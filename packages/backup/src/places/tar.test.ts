@@ -89,7 +89,7 @@ describe('a backup as a tar stream', () => {
     }
   });
 
-  test('is refused if it is truncated anywhere, or is something else', async () => {
+  test('is refused if it is truncated anywhere, or is not a tar stream', async () => {
     const archive = await archiveOf(cluster());
     for (let length = 0; length < archive.byteLength - 1024; length += 211) {
       await expect(contentOf(archive.subarray(0, length)), `${length}`).rejects.toMatchObject({
@@ -150,7 +150,7 @@ describe('a backup as a tar stream', () => {
     await expect(backUp(cluster(), out)).rejects.toMatchObject({ reason });
   });
 
-  test('that ends early is not a tar file', async () => {
+  test('that ends early is truncated', async () => {
     const source = cluster();
     source.onMessage = (partition) => {
       if (partition === 2) throw new Error('unexpected');

@@ -39,7 +39,7 @@ async function problemAfter(change: (dir: string) => void): Promise<unknown> {
 }
 
 describe('verify', () => {
-  test('accepts a backup that is intact, with files that do not belong to it', async () => {
+  test('accepts an intact backup beside foreign files', async () => {
     expect(await problemAfter((dir) => writeFileSync(join(dir, 'README'), 'of the operator'))).toBe(undefined);
   });
 

@@ -32,7 +32,7 @@ describe('the data of a queue', () => {
     expect(engine.updates).toEqual([]);
   });
 
-  test('that cannot be read comes as a task whose data throws, and which can be dealt with', async () => {
+  test('that cannot be read is in a task whose data throws, and the task can be settled', async () => {
     const { client, engine } = clientSetUp();
     await client.queue('q', { codec: textCodec }).enqueue('{');
     const task = only(await client.queue<Mail>('q').lease());
@@ -44,7 +44,7 @@ describe('the data of a queue', () => {
 });
 
 describe('several queues', () => {
-  test('are leased from in order, each task read as its queue says', async () => {
+  test('are leased from in order, and each task is read with the codec of its queue', async () => {
     const { client } = clientSetUp();
     const urgent = client.queue('shop#urgent', { codec: textCodec });
     const mail = client.queue<Mail>('shop#mail');
@@ -58,7 +58,7 @@ describe('several queues', () => {
     ]);
   });
 
-  test('have one spelling each', async () => {
+  test('are named in one spelling', async () => {
     const { client } = clientSetUp();
     await client.queue('#mail').enqueue(1);
     expect(await client.lease({ queues: ['mail', '#mail'], max: 5 })).toHaveLength(1);
@@ -82,7 +82,7 @@ describe('looking at queues', () => {
     expect(() => missing?.data).toThrow(InvalidDataError);
   });
 
-  test('has data only where that was asked for, in the types as well', async () => {
+  test('has data only if it was requested, in the types too', async () => {
     const { client } = clientSetUp();
     const queue = client.queue<Mail>('q');
     await queue.enqueue({ to: 'ann' }, { pid: 'a' });

@@ -47,7 +47,7 @@ test('members are nodes with a state, and proxies', async () => {
   expect(members[2]).not.toHaveProperty('state');
 });
 
-test('partitions have a holder, where it is known, and tell where they are being sent', async () => {
+test('partitions have a holder, if it is known, and the target of their hand-off', async () => {
   await using server = await FakeServer.start();
   const { cluster } = server;
   cluster.members = [fakeMember({ name: 'a' })];
@@ -85,7 +85,7 @@ test('a state that only newer nodes know is unknown', async () => {
   expect((await client.cluster.partitions()).partitions).toMatchObject([{ state: 'unknown' }]);
 });
 
-test('a member that is drained leaves once everything is handed over', async () => {
+test('a drained member leaves when everything is handed over', async () => {
   await using server = await FakeServer.start();
   server.cluster.members = [fakeMember({ name: 'a' }), fakeMember({ name: 'b', partitionsHeld: 2 })];
   await using client = await connect(server.endpoint);

@@ -11,7 +11,7 @@ interface Mail {
 }
 
 describe('enqueue', () => {
-  test('tells the PID, and whether the task is new', async () => {
+  test('returns the PID, and whether the task is new', async () => {
     const { client } = clientSetUp();
     const mail = client.queue<Mail>('shop#mail');
     const first = await mail.enqueue({ to: 'ann' });
@@ -55,7 +55,7 @@ describe('enqueue', () => {
     });
   });
 
-  test('has a request id of its own, so that a lost reply does no harm', async () => {
+  test('has its own request id, so that a lost reply does no harm', async () => {
     const { client, timing, transport, engine } = clientSetUp();
     transport.faults.updateTasks.push({ when: 'after', error: connectionLost() });
     const enqueuing = client.queue('q').enqueue('x');
@@ -73,7 +73,7 @@ describe('enqueue', () => {
     expect(engine.updates.map(({ enqueue }) => enqueue.length)).toEqual([1_000, 1_000, 500]);
   });
 
-  test('of many under one request id can be repeated as a whole, wherever it was cut off', async () => {
+  test('of many under one request id can be repeated as a whole after any interruption', async () => {
     const { client, transport, engine } = clientSetUp({ retry: { maxAttempts: 1 } });
     const queue = client.queue<number>('q');
     const items = Array.from({ length: 2_500 }, (_, data) => ({ data }));

@@ -42,7 +42,7 @@ describe('a backup of a partition', () => {
     expect(asked).toEqual([{ partition: 3, unchangedSince, maxBytesPerSecond: 1_000 }]);
   });
 
-  test('asks the node for a part only when its caller does', async () => {
+  test('requests a part from the node only when its caller reads one', async () => {
     const { client, asked, over } = setUp(rows, rows, end(7));
     const parts = client.cluster.backupPartition(3);
     expect(asked).toEqual([]);
@@ -51,7 +51,7 @@ describe('a backup of a partition', () => {
     expect(over.count).toBe(1);
   });
 
-  test('is repeated before the first part: a node that sends as many as it may is asked again', async () => {
+  test('is repeated before the first part: a node with its maximum of backups is asked again', async () => {
     const { read, transport, timing } = setUp(end(1));
     const busy = makeError('busy', { reason: 'TOO_MANY_BACKUPS', retryDelayMs: 1_000 });
     transport.faults.backupPartition.push({ when: 'before', error: connectionLost() }, { when: 'before', error: busy });
@@ -107,7 +107,7 @@ describe('a backup of a partition', () => {
     await expect(setUp(...sent).read()).rejects.toMatchObject({ reason: 'INTERNAL', maybeApplied: false });
   });
 
-  test('that is given up before it begins asks no node', async () => {
+  test('that is cancelled before it begins asks no node', async () => {
     const { read, asked } = setUp(end(1));
     await expect(read({ signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'CancelledError' });
     expect(asked).toEqual([]);

@@ -82,7 +82,7 @@ test('the caller gets the last error', async () => {
   await call;
 });
 
-describe('a call whose time is over after refusals', () => {
+describe('a call whose deadline passes after refusals', () => {
   const starting = makeError('waits for b', { reason: 'STARTING', retryDelayMs: 500 });
   const late = new DeadlineExceededError('no answer came in time', { reason: 'DEADLINE_EXCEEDED', maybeApplied: true });
 
@@ -98,7 +98,7 @@ describe('a call whose time is over after refusals', () => {
     await call;
   });
 
-  test('changed nothing where every attempt was refused', async () => {
+  test('has changed nothing if every attempt was refused', async () => {
     const { timing, transport, calls } = setUp();
     for (let i = 0; i < 20; i++) transport.faults.updateTasks.push({ when: 'before', error: starting });
     const call = expect(calls.update(withId, { timeout: '3s' })).rejects.toMatchObject({
@@ -108,7 +108,7 @@ describe('a call whose time is over after refusals', () => {
     await call;
   });
 
-  test('changed nothing where it only looks', async () => {
+  test('has changed nothing if it is a read', async () => {
     const { calls } = setUp();
     const looking = calls.run('peekTasks', 'read', {}, () => Promise.reject(late));
     await expect(looking).rejects.toMatchObject({ reason: 'DEADLINE_EXCEEDED', maybeApplied: false });
@@ -133,7 +133,7 @@ describe('a signal', () => {
     expect(transport.engine.updates).toEqual([]);
   });
 
-  test('aborted while a repetition waits tells whether the call may have taken effect', async () => {
+  test('aborted while a repetition waits: the error says whether the call may have taken effect', async () => {
     const { timing, transport, calls } = setUp();
     transport.faults.updateTasks.push({ when: 'after', error: connectionLost() });
     const giveUp = new AbortController();

@@ -26,7 +26,7 @@ describe('updates of one turn', () => {
     expect(engine.updates.map(({ requestId }) => requestId.byteLength)).toEqual([16]);
   });
 
-  test('are of any queues of a group, completions with successors among them', async () => {
+  test('are joined for any queues of a group, also completions with follow-up tasks', async () => {
     const { client, engine } = clientSetUp();
     const [first, second] = [client.queue<number>('g#first'), client.queue<number>('g#second')];
     for (let i = 0; i < 3; i++) await first.enqueue(i);
@@ -38,7 +38,7 @@ describe('updates of one turn', () => {
     expect(engine.pids('g#first')).toEqual([]);
   });
 
-  test('are divided where one request would be too much', async () => {
+  test('are divided if one request would be too large', async () => {
     const { client, engine } = clientSetUp();
     await Promise.all(times(301, (i) => client.queue<number>('q').enqueue(i)));
     expect(sizes(engine)).toEqual([100, 100, 100, 1]);
@@ -48,7 +48,7 @@ describe('updates of one turn', () => {
 });
 
 describe('are not joined', () => {
-  test('updates that have much in them already', async () => {
+  test('updates with many items', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue<number>('q');
     const many = (count: number) => queue.enqueueMany(times(count, (data) => ({ data })));
@@ -56,7 +56,7 @@ describe('are not joined', () => {
     expect(sizes(engine)).toEqual([32, 17, 17]);
   });
 
-  test('calls with a signal, a deadline or a request id of their own', async () => {
+  test('calls with their own signal, deadline or request id', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue('q');
     const { signal } = new AbortController();
@@ -88,7 +88,7 @@ describe('are not joined', () => {
     expect([renew?.length, release?.length]).toEqual([1, 0]);
   });
 
-  test('completions and new tasks: a full disk takes the one and not the other', async () => {
+  test('completions and new tasks, because a full disk accepts only the completions', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue<number>('q');
     for (let i = 0; i < 2; i++) await queue.enqueue(i);
@@ -107,7 +107,7 @@ describe('are not joined', () => {
 });
 
 describe('the order of one caller', () => {
-  test('is kept where a task is put in the place of one that is removed', async () => {
+  test('is kept if a task takes the place of a removed one', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue<number>('q');
     await queue.enqueue(1, { pid: 'k' });
@@ -124,7 +124,7 @@ describe('the order of one caller', () => {
     expect(engine.updates.map(({ enqueue }) => enqueue[0]?.data.byteLength)).toEqual([7, 20_002]);
   });
 
-  test('two steps into the places of each other exclude each other, as they would alone', async () => {
+  test('two updates that each move a task to the place of the other exclude each other, as they would alone', async () => {
     const { client } = clientSetUp();
     const [ping, pong] = [client.queue<number>('ping'), client.queue<number>('pong')];
     await Promise.all([ping.enqueue(1, { pid: 'k' }), pong.enqueue(2, { pid: 'k' })]);
@@ -139,7 +139,7 @@ describe('the order of one caller', () => {
 });
 
 describe('a joined request', () => {
-  test('that is refused is repeated one by one: only those fail that would have failed alone', async () => {
+  test('that is refused is repeated one by one, so only those updates fail that would fail alone', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue<number>('q');
     await queue.enqueue(0, { pid: 'there' });
@@ -159,7 +159,7 @@ describe('a joined request', () => {
     expect(engine.pids('q').sort()).toEqual(['0', '1', '2', '4', 'there']);
   });
 
-  test('that is refused loses only the lease that is lost', async () => {
+  test('that is refused for a lost lease fails only the update of this lease', async () => {
     const { client, timing } = clientSetUp();
     const queue = client.queue<number>('q');
     for (let i = 0; i < 4; i++) await queue.enqueue(i);
@@ -174,7 +174,7 @@ describe('a joined request', () => {
     expect(first?.signal.aborted).toBe(true);
   });
 
-  test('whose answer is lost is repeated as it was: nothing is doubled', async () => {
+  test('whose answer is lost is repeated unchanged, and nothing is applied twice', async () => {
     const { client, engine, timing, transport } = clientSetUp();
     const queue = client.queue<number>('q');
     transport.faults.updateTasks.push({ when: 'after', error: connectionLost() });
@@ -198,7 +198,7 @@ describe('a joined request', () => {
     expect(engine.pids('q')).toHaveLength(3);
   });
 
-  test('that is refused while its first attempt is still on its way: that takes effect no more', async () => {
+  test('that is refused while its first attempt is in flight: the first attempt cannot take effect any more', async () => {
     const { client, engine, timing, transport } = clientSetUp();
     const queue = client.queue<number>('q');
     await queue.enqueue(0, { pid: 'there' });
@@ -217,7 +217,7 @@ describe('a joined request', () => {
     expect(engine.pids('q')).toEqual(pids);
   });
 
-  test('that is refused, and whose first attempt comes before it is divided, took effect as a whole', async () => {
+  test('that is refused, but whose first attempt arrives before it is divided, takes effect as a whole', async () => {
     const { client, engine, timing, transport } = clientSetUp();
     const queue = client.queue<number>('q');
     await queue.enqueue(0, { pid: 'there' });
@@ -247,7 +247,7 @@ describe('a joined request', () => {
     expect(await settling).toMatchObject(times(3, () => ({ reason: { name: 'TaskExistsError', maybeApplied: true } })));
   });
 
-  test('that fails for all tells all of them, and whether it may have taken effect', async () => {
+  test('that fails as a whole fails for all callers, and the error says whether it may have taken effect', async () => {
     const { client, engine, transport } = clientSetUp({ retry: { maxAttempts: 1 } });
     const queue = client.queue<number>('q');
     transport.faults.updateTasks.push({ when: 'after', error: connectionLost() });
@@ -259,7 +259,7 @@ describe('a joined request', () => {
     expect(sizes(engine)).toEqual([3]);
   });
 
-  test('is smaller for a while after a refusal', async () => {
+  test('has fewer items for a while after a refusal', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue<number>('q');
     await queue.enqueue(0, { pid: 'there' });

@@ -75,7 +75,7 @@ describe('a node that does not answer', () => {
     );
   });
 
-  test('is named for programs, too', async () => {
+  test('is named in JSON, too', async () => {
     const { stderr } = await run('lease', dead, '--json');
     expect(JSON.parse(stderr).error).toMatchObject({
       reason: 'HOLDER_UNREACHABLE',
@@ -91,7 +91,7 @@ describe('a node that does not answer', () => {
     expect(stderr).toContain('`taskmaster members` shows which members do not answer');
   });
 
-  test('is told of on a terminal while it is tried', async () => {
+  test('is named on a terminal while the call is repeated', async () => {
     retryDelayMs = 50;
     const running = startCli(server.endpoint, ['peek', dead, '--timeout', '30s'], { isTerminal: true });
     await vi.waitUntil(() => running.stderr.includes(`b, which holds ${dead}, does not answer; retrying for 30s\n`), {
@@ -104,7 +104,7 @@ describe('a node that does not answer', () => {
   });
 });
 
-describe('a lease of queues of which some are on a node that does not answer', () => {
+describe('a lease of several queues, of which some are on a node that does not answer', () => {
   test('succeeds with the tasks of the other holders, and names the queues that were left out', async () => {
     await run('enqueue', alive, 'x');
     const { refusalOf } = server;
@@ -126,7 +126,7 @@ describe('a lease of queues of which some are on a node that does not answer', (
   });
 });
 
-test('where no node answers none is said to show which', async () => {
+test('names no node if none answers', async () => {
   server.refusalOf = () => makeError('none of the nodes answers: a, b', { reason: 'HOLDER_UNREACHABLE' });
   const { stderr } = await run('peek', dead);
   expect(stderr).toContain('HOLDER_UNREACHABLE: none of the nodes answers: a, b');

@@ -17,7 +17,7 @@ function block(ms: number): void {
 }
 
 describe('a handler that blocks the event loop', () => {
-  test('keeps its lease, and hears of the renewals before it hears of the time', async () => {
+  test('keeps its lease, and learns of the renewals before the timer fires', async () => {
     await using server = startServerThread();
     await vi.waitUntil(() => server.port !== 0, patience);
     await using client = await connect(`127.0.0.1:${server.port}`);
@@ -57,7 +57,7 @@ describe('a handler that blocks the event loop', () => {
   });
 });
 
-test('in process, where only this thread can reach the engine, it renews', async () => {
+test('an in-process client renews on this thread, because only this thread reaches the engine', async () => {
   const { client, timing, engine } = clientSetUp();
   const queue = client.queue<string>('q');
   await queue.enqueue('a');
@@ -69,7 +69,7 @@ test('in process, where only this thread can reach the engine, it renews', async
   resolve();
 });
 
-test('when the thread dies, this one goes on renewing', async () => {
+test('if the thread dies, this thread continues to renew', async () => {
   // A thread without endpoints fails as it starts.
   class Unreachable extends FakeTransport {
     override readonly reachableFrom: Reachable = { endpoints: [], tls: undefined };

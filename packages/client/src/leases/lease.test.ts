@@ -22,7 +22,7 @@ describe('the signal', () => {
     expect(signal.reason).toBeInstanceOf(LeaseExpiredError);
   });
 
-  test('counts a renewal from when it was sent', async () => {
+  test('counts a renewal from the time when it was sent', async () => {
     const { timing, lease } = setUp();
     const { signal } = lease;
     await timing.advance(600);
@@ -33,7 +33,7 @@ describe('the signal', () => {
     expect(signal.aborted).toBe(true);
   });
 
-  test('is aborted earlier when a renewal has made the lease shorter', async () => {
+  test('is aborted earlier if a renewal has made the lease shorter', async () => {
     const { timing, lease } = setUp();
     const { signal } = lease;
     await timing.advance(100);
@@ -44,7 +44,7 @@ describe('the signal', () => {
     expect(signal.reason).toBeInstanceOf(LeaseExpiredError);
   });
 
-  test('goes by the earlier end when two renewals are reported in another order than they were sent', async () => {
+  test('uses the earlier end if two renewals are reported in another order than they were sent', async () => {
     const { timing, lease } = setUp();
     await timing.advance(500);
     lease.renewed(timing.now(), 1_000);
@@ -52,7 +52,7 @@ describe('the signal', () => {
     expect(lease.endsAt).toBe(timing.now() + 800);
   });
 
-  test('after a blocked event loop, first hears of the renewals made meanwhile', async () => {
+  test('after a blocked event loop, takes the renewals made meanwhile into account first', async () => {
     const { timing, lease } = setUp((one) => one.renewed(timing.now() - 200, 1_000));
     const { signal } = lease;
     timing.block(60_000);
@@ -61,7 +61,7 @@ describe('the signal', () => {
     expect(lease.endsAt).toBe(timing.now() + 800);
   });
 
-  test('of a lease that is settled is never aborted', async () => {
+  test('of a settled lease is never aborted', async () => {
     const { timing, lease } = setUp();
     const { signal } = lease;
     lease.beginSettling();
@@ -71,7 +71,7 @@ describe('the signal', () => {
     expect(timing.timers).toBe(0);
   });
 
-  test('of a lost lease is aborted, also when it is asked for afterwards', () => {
+  test('of a lost lease is aborted, also if it is read afterwards', () => {
     const { lease } = setUp();
     lease.lose(lost);
     expect(lease.signal.reason).toBe(lost);
@@ -79,7 +79,7 @@ describe('the signal', () => {
 });
 
 describe('ending a lease', () => {
-  test('a worker slightly late may still try: the node decides', async () => {
+  test('is sent by a worker that is slightly late: the node decides', async () => {
     const { timing, lease } = setUp();
     await timing.advance(2_000);
     expect(() => lease.beginSettling()).not.toThrow();
@@ -91,7 +91,7 @@ describe('ending a lease', () => {
     expect(() => lease.beginSettling()).toThrow(lost);
   });
 
-  test('twice is a mistake of the caller', () => {
+  test('twice is a TypeError', () => {
     const { lease } = setUp();
     lease.beginSettling();
     expect(() => lease.beginSettling()).toThrow(/is already being completed or released/);
@@ -99,14 +99,14 @@ describe('ending a lease', () => {
     expect(() => lease.beginSettling()).toThrow(/was released before/);
   });
 
-  test('that did not come about can be tried again', () => {
+  test('that failed without an effect can be tried again', () => {
     const { lease } = setUp();
     lease.beginSettling();
     lease.stopSettling();
     expect(lease.isHeld).toBe(true);
   });
 
-  test('decides over news of a loss that came meanwhile', () => {
+  test('counts more than a loss that is reported meanwhile', () => {
     const { lease } = setUp();
     lease.beginSettling();
     lease.lose(lost);
@@ -114,7 +114,7 @@ describe('ending a lease', () => {
     expect(lease.lostTo).toBeUndefined();
   });
 
-  test('that failed leaves the lease lost if it was lost meanwhile', () => {
+  test('that failed leaves the lease lost if a loss was reported meanwhile', () => {
     const { lease } = setUp();
     lease.beginSettling();
     lease.lose(lost);

@@ -21,7 +21,7 @@ test('follows the polls while there is a watcher', async () => {
   expect(watch.polledAt).toBe(timing.now());
 });
 
-test('an answer read first thing after the loop was blocked may be as old as the block', async () => {
+test('an answer that is read first after a block of the event loop may be as old as the block', async () => {
   const { timing, watch, pollSockets } = setUp();
   watch.watch();
   await timing.advance(100);

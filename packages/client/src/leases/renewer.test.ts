@@ -42,7 +42,7 @@ async function setUp({ tasks = 1, queue = 'q', keepMs = 3_600_000 } = {}) {
   return { timing, transport, engine: transport.engine, renewer, renewed, refused, kept };
 }
 
-test('a lease is renewed whenever a third of it has passed', async () => {
+test('a lease is renewed after each third of its length', async () => {
   const { timing, engine, renewed } = await setUp();
   await timing.advance(9_999);
   expect(engine.updates).toHaveLength(0);
@@ -59,7 +59,7 @@ test('many leases are renewed in one request', async () => {
   expect(engine.updates.map(({ renew }) => renew.length)).toEqual([400]);
 });
 
-test('a forgotten lease is left alone, and the timer with it', async () => {
+test('a forgotten lease is not renewed, and its timer is cancelled', async () => {
   const { timing, engine, renewer } = await setUp();
   renewer.forget(0);
   await timing.advance(60_000);
@@ -67,7 +67,7 @@ test('a forgotten lease is left alone, and the timer with it', async () => {
   expect(timing.timers).toBe(0);
 });
 
-test('a lease that is lost does not take the others with it', async () => {
+test('a lost lease has no effect on the renewal of others', async () => {
   const { timing, engine, renewed, refused } = await setUp({ tasks: 3 });
   engine.update({ ...emptyRequest(), dequeue: [{ queue: 'q', pid: Buffer.from('1'), leaseToken: 0 }] });
   await timing.advance(10_000);
@@ -95,8 +95,8 @@ test('leases of a repeated request are not renewed by another one meanwhile', as
   expect(sent.slice(2)).toEqual([['1']]);
 });
 
-describe('when a renewal does not come through', () => {
-  test('it is repeated until it does, well within the lease', async () => {
+describe('a renewal without an answer', () => {
+  test('is repeated until it succeeds, well within the lease', async () => {
     const { timing, transport, renewed } = await setUp();
     transport.faults.updateTasks.push(
       { when: 'before', error: connectionLost() },
@@ -106,7 +106,7 @@ describe('when a renewal does not come through', () => {
     expect(renewed).toEqual([0]);
   });
 
-  test('it goes on beyond the end of the lease, until the node says that it is too late', async () => {
+  test('is repeated beyond the end of the lease, until the node refuses it', async () => {
     const { timing, transport, refused } = await setUp();
     transport.faults.updateTasks.push(
       ...Array.from({ length: 20 }, () => ({ when: 'before', error: connectionLost() }) as const),
@@ -118,7 +118,7 @@ describe('when a renewal does not come through', () => {
   });
 });
 
-test('a handler that hangs is not kept for ever', async () => {
+test('a lease of a hanging handler is not renewed for ever', async () => {
   const { timing, engine, refused } = await setUp({ keepMs: 45_000 });
   await timing.advance(45_000);
   const sent = engine.updates.length;
@@ -129,7 +129,7 @@ test('a handler that hangs is not kept for ever', async () => {
   expect(timing.timers).toBe(0);
 });
 
-test('a closed renewer is silent, also when an answer comes afterwards', async () => {
+test('a closed renewer reports nothing, even if an answer comes later', async () => {
   const { timing, transport, renewer } = await setUp();
   transport.faults.updateTasks.push({ when: 'before', error: connectionLost() });
   const advancing = timing.advance(10_000);

@@ -65,7 +65,7 @@ describe('a leased task', () => {
     await expect(task.release()).rejects.toBeInstanceOf(TypeError);
   });
 
-  test('whose completion failed for now can be completed later', async () => {
+  test('whose completion failed temporarily can be completed later', async () => {
     const { engine, transport, task } = await leaseOne();
     transport.faults.updateTasks.push({ when: 'before', error: connectionLost() });
     await expect(task.complete({ timeout: 1 })).rejects.toMatchObject({ retryable: true });
@@ -73,7 +73,7 @@ describe('a leased task', () => {
     expect(engine.pids('shop#mail')).toEqual([]);
   });
 
-  test('lasts longer when it is renewed', async () => {
+  test('has a later end after a renewal', async () => {
     const { task, timing } = await leaseOne();
     const { signal } = task;
     await timing.advance(20_000);
@@ -85,7 +85,7 @@ describe('a leased task', () => {
     await expect(task.renew()).rejects.toMatchObject({ name: 'LeaseExpiredError' });
   });
 
-  test('is given back, at once or later, with or without counting the attempt', async () => {
+  test('is released, at once or with a delay, with or without counting the attempt', async () => {
     const { mail, task, timing } = await leaseOne();
     await task.release({ refundAttempt: true });
     const again = only(await mail.lease());
@@ -97,7 +97,7 @@ describe('a leased task', () => {
     expect(only(await mail.lease()).attempt).toBe(2);
   });
 
-  test('tells of the dead-letter queue when that was its last attempt', async () => {
+  test('returns the dead-letter queue if that was its last attempt', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue('q');
     await queue.enqueue(1, { pid: 'a', retry: { maxAttempts: 1 } });
@@ -106,8 +106,8 @@ describe('a leased task', () => {
   });
 });
 
-describe('a lease that waits', () => {
-  test('counts from when the answer can have left the node, not from when the request was sent', async () => {
+describe('a waiting lease', () => {
+  test('lasts from the earliest time at which the answer can have left the node, not from the request', async () => {
     const { client, timing } = clientSetUp();
     const queue = client.queue('q');
     const leasing = queue.lease({ wait: '1m', leaseDuration: '10s' });

@@ -30,7 +30,7 @@ describe('an update', () => {
     expect(engine.pids('g#b')).toEqual(['x']);
   });
 
-  test('takes tasks by queue, PID and lease token, for work that ends in another process', async () => {
+  test('names tasks by queue, PID and lease token, for work that ends in another process', async () => {
     const { client, engine } = clientSetUp();
     const queue = client.queue<number>('g#a');
     await queue.enqueueMany([1, 2, 3, 4].map((n) => ({ data: n, pid: `${n}` })));
@@ -70,7 +70,7 @@ describe('an update', () => {
     await expect(update.commit()).rejects.toBeInstanceOf(TypeError);
   });
 
-  test('that is refused leaves the tasks that were not at fault in hand', async () => {
+  test('that is refused leaves its other tasks leased', async () => {
     const { client, mail } = await (async () => {
       const made = clientSetUp();
       const queue = made.client.queue<string>('mail');

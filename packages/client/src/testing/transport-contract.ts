@@ -137,7 +137,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       await expect(transport.updateTasks(other)).rejects.toMatchObject({ reason: 'REQUEST_ID_REUSED' });
     });
 
-    test('a lease finds nothing at once, or after its wait, which comes on top of the timeout', async () => {
+    test('a lease with no task returns at once, or after its wait, which is added to the timeout', async () => {
       await using world = await start();
       const { transport, settle } = world;
       expect((await transport.leaseTasks(lease())).tasks).toEqual([]);
@@ -153,7 +153,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect((await settle(waiting)).tasks).toHaveLength(1);
     });
 
-    test('a waiting lease that is given up takes no task away', async () => {
+    test('a cancelled waiting lease takes no task away', async () => {
       await using world = await start();
       const { transport, settle } = world;
       const giveUp = new AbortController();
@@ -166,7 +166,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect((await transport.leaseTasks(lease())).tasks).toHaveLength(1);
     });
 
-    test('a call that is given up before it begins does not reach the engine', async () => {
+    test('a call that is cancelled before it begins does not reach the engine', async () => {
       await using world = await start();
       const { transport } = world;
       const signal = AbortSignal.abort();
@@ -177,7 +177,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(await statesOf(world, 'a')).toEqual([TaskState.TASK_STATE_NOT_FOUND]);
     });
 
-    test('a call without an answer ends at its timeout, or when it is given up: it may have been carried out', async () => {
+    test('a call without an answer ends at its timeout, or when it is cancelled: it may have been carried out', async () => {
       await using world = await start();
       const { transport, settle } = world;
       await statesOf(world, 'a'); // The connection is up.
@@ -211,7 +211,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       await transport.close();
     });
 
-    test('queues are listed, peeked at, emptied of leases and deleted', async () => {
+    test('queues are listed and peeked at, their leases are reset, and they are deleted', async () => {
       await using world = await start();
       const { transport } = world;
       await transport.updateTasks(enqueue('b'));
@@ -242,7 +242,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(empty.at(-1)?.part).toMatchObject({ $case: 'end', value: { tasks: 0, queues: 0 } });
     });
 
-    test('a backup is refused if there is no such partition, if it is given up, and after a close', async () => {
+    test('a backup is refused for an unknown partition, after a cancellation, and after a close', async () => {
       await using world = await start();
       const { transport } = world;
       const begin = (partition: number, signal?: AbortSignal) =>
@@ -257,7 +257,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       await expect(begin(0)).rejects.toMatchObject({ name: 'CancelledError' });
     });
 
-    test('an enqueue of a task that is there leaves it or replaces its data', async () => {
+    test('an enqueue of an existing task keeps it or replaces its data', async () => {
       await using world = await start();
       const { transport } = world;
       const again = async (mode: EnqueueMode): Promise<unknown> =>
@@ -277,7 +277,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(await again(replace)).toMatchObject({ result: replaced, leased: true });
     });
 
-    test('tasks without a PID are leased in the order in which they came', async () => {
+    test('tasks without a PID are leased in the order in which they were enqueued', async () => {
       await using world = await start();
       const { transport } = world;
       for (const data of ['1', '2', '3']) await transport.updateTasks(enqueue('', { data: bytes(data) }));
@@ -285,7 +285,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(tasks.map(({ data }) => text(data))).toEqual(['1', '2', '3']);
     });
 
-    test('a lease takes the lowest PIDs up to its bounds, of the queues in the order named', async () => {
+    test('a lease takes the lowest PIDs up to its limits, from the queues in the given order', async () => {
       await using world = await start();
       const { transport } = world;
       for (const pid of ['b', 'a', 'd', 'c']) await transport.updateTasks(enqueue(pid));
@@ -298,7 +298,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(await leased({})).toEqual([]);
     });
 
-    test('a release makes a task available, after its delay if it has one, and may take the attempt back', async () => {
+    test('a release makes a task available, after its delay if it has one, and may refund the attempt', async () => {
       await using world = await start();
       const { transport } = world;
       await transport.updateTasks(enqueue('a'));
@@ -321,7 +321,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(peeked.tasks.map(({ pid }) => text(pid))).toEqual(['a']);
     });
 
-    test('a task that is released after its last attempt is in its dead-letter queue', async () => {
+    test('a task that is released in its last attempt goes to its dead-letter queue', async () => {
       await using world = await start();
       const { transport } = world;
       const retry = { maxAttempts: 1, backoffInitialMs: 0, backoffMaxMs: 0, deadLetterQueue: '' };
@@ -340,7 +340,7 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       expect(text(dead.tasks[0]?.data)).toBe('data of a');
     });
 
-    test('a lease that has ended cannot be renewed, but completes the task while it has no other', async () => {
+    test('an expired lease cannot be renewed, but completes the task while there is no other lease', async () => {
       await using world = await start();
       const { transport, settle } = world;
       await transport.updateTasks(enqueue('a'));

@@ -53,7 +53,7 @@ describe('over a stream', () => {
     });
   });
 
-  test('an update that no node would take is refused here, and does not break the stream for others', async () => {
+  test('an update that every node would refuse is refused here, and does not break the stream for others', async () => {
     await using server = await FakeServer.start();
     await using client = await connect(server.endpoint);
     const update = client.update();
@@ -65,7 +65,7 @@ describe('over a stream', () => {
     expect(server.streams).toBe(0);
   });
 
-  test('a lease that is given up is given up at the node as well', async () => {
+  test('a cancelled lease is cancelled at the node as well', async () => {
     await using server = await FakeServer.start();
     await using client = await connect(server.endpoint);
     const giveUp = new AbortController();
@@ -79,8 +79,8 @@ describe('over a stream', () => {
   });
 });
 
-describe('in calls of their own', () => {
-  test('updates and leases do the same', async () => {
+describe('in unary calls', () => {
+  test('updates and leases have the same results', async () => {
     await using server = await FakeServer.start();
     await using client = await connect({ endpoints: server.endpoint, useStream: false });
     const queue = client.queue<number>('q');
@@ -111,7 +111,7 @@ describe('in calls of their own', () => {
     });
   });
 
-  test('a call that the server cuts off when it ends was not given up by the caller', async () => {
+  test('a call that ends because the server ends is not a cancelled call', async () => {
     await using server = await FakeServer.start();
     await using client = await connect({ endpoints: server.endpoint, useStream: false, retry: { maxAttempts: 1 } });
     const leasing = expect(client.queue('q').lease({ wait: '1m' })).rejects.toMatchObject({
@@ -122,7 +122,7 @@ describe('in calls of their own', () => {
     await leasing;
   });
 
-  test('a lease that is given up is cancelled', async () => {
+  test('a cancelled lease is cancelled at the node', async () => {
     await using server = await FakeServer.start();
     await using client = await connect({ endpoints: server.endpoint, useStream: false });
     const giveUp = new AbortController();
@@ -135,7 +135,7 @@ describe('in calls of their own', () => {
     await vi.waitUntil(() => server.engine.waiting === 0, patience);
   });
 
-  test('a lease that is given up in the turn in which it is sent is cancelled too', async () => {
+  test('a lease that is cancelled in the turn in which it is sent is cancelled, too', async () => {
     await using server = await FakeServer.start();
     await using client = await connect({ endpoints: server.endpoint, useStream: false });
     for (let steps = 0; steps < 40; steps++) {
@@ -149,7 +149,7 @@ describe('in calls of their own', () => {
     await vi.waitUntil(() => server.engine.waiting === 0, patience);
   });
 
-  test('introspection goes this way', async () => {
+  test('listings and statistics work', async () => {
     await using server = await FakeServer.start();
     await using client = await connect(server.endpoint);
     const queue = client.queue<number>('q');
@@ -193,7 +193,7 @@ describe('when a connection is lost', () => {
     expect(second.engine.pids('q').length).toBeGreaterThanOrEqual(6);
   });
 
-  test('a node that says it is stopping is left alone while there are others', async () => {
+  test('a stopping node gets no calls while there are others', async () => {
     const { onReconnect, until } = eventLog();
     await using first = await FakeServer.start();
     await using second = await FakeServer.start();
@@ -213,7 +213,7 @@ describe('when a connection is lost', () => {
     expect(second.engine.updates).toHaveLength(6);
   });
 
-  test('a node that ends its streams in order is asked again', async () => {
+  test('a node that ends its streams in order gets calls again', async () => {
     await using server = await FakeServer.start();
     const retried: string[] = [];
     await using client = await connect({
@@ -236,7 +236,7 @@ describe('when a connection is lost', () => {
 });
 
 describe('connect', () => {
-  test('needs only one endpoint that is up', async () => {
+  test('needs only one running endpoint', async () => {
     await using server = await FakeServer.start();
     const down = `127.0.0.1:${await unusedPort()}`;
     await using client = await connect({ endpoints: [down, server.endpoint] });
@@ -255,13 +255,13 @@ describe('connect', () => {
     ['worker', [{ endpoints: 'a:1', worker: 7 }]],
     ['retry.maxAttempts', [{ endpoints: 'a:1', retry: { maxAttempts: 0 } }]],
     ['timeout', [{ endpoints: 'a:1', timeout: '5 parsecs' }]],
-  ])('refuses what it cannot mean, by its name: %s of %j', async (name, args) => {
+  ])('refuses a wrong option by its name: %s of %j', async (name, args) => {
     const connecting = Reflect.apply(connect, undefined, args);
     await expect(connecting).rejects.toBeInstanceOf(TypeError);
     await expect(connecting).rejects.toThrow(name);
   });
 
-  test('says which endpoints it could not reach, and why', async () => {
+  test('reports which endpoints it could not reach, and why', async () => {
     const down = `127.0.0.1:${await unusedPort()}`;
     const connecting = connect({ endpoints: down, connectTimeout: 50 });
     await expect(connecting).rejects.toBeInstanceOf(UnavailableError);
@@ -271,7 +271,7 @@ describe('connect', () => {
     await expect(connecting).rejects.toMatchObject({ code: 14, retryable: true });
   });
 
-  test('can be given up', async () => {
+  test('can be cancelled', async () => {
     const down = `127.0.0.1:${await unusedPort()}`;
     const giveUp = new AbortController();
     const connecting = connect(down, { signal: giveUp.signal });

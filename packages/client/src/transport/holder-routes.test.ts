@@ -69,24 +69,21 @@ async function unusedEndpoint(): Promise<string> {
 }
 
 describe('a node that does not hold the group', () => {
-  test.each([true, false])(
-    'sends the call where it is held, and later ones go there at once: useStream %s',
-    async (useStream) => {
-      await using servers = await proxyAndNodes();
-      const { a, b } = servers;
-      a.refusalOf = (queue) => (queue === second ? denial(1, b) : undefined);
-      // Following is no repetition: one attempt is enough.
-      await using client = await connect({ endpoints: a.endpoint, useStream, retry: { maxAttempts: 1 } });
-      await client.queue(second).enqueue(1);
-      expect(tasksIn(second, [a, b])).toEqual([0, 1]);
-      a.refusal = makeError('asked again', { reason: 'INTERNAL' });
-      await client.queue(second).enqueue(2);
-      expect(await client.queue(second).peek({ limit: 5 })).toHaveLength(2);
-      expect(tasksIn(second, [a, b])).toEqual([0, 2]);
-      expect(b.routed).toBeGreaterThan(0);
-      expect(a.routed).toBe(0);
-    },
-  );
+  test.each([true, false])('names the holder: this call and later ones go there: useStream %s', async (useStream) => {
+    await using servers = await proxyAndNodes();
+    const { a, b } = servers;
+    a.refusalOf = (queue) => (queue === second ? denial(1, b) : undefined);
+    // Following is no repetition: one attempt is enough.
+    await using client = await connect({ endpoints: a.endpoint, useStream, retry: { maxAttempts: 1 } });
+    await client.queue(second).enqueue(1);
+    expect(tasksIn(second, [a, b])).toEqual([0, 1]);
+    a.refusal = makeError('asked again', { reason: 'INTERNAL' });
+    await client.queue(second).enqueue(2);
+    expect(await client.queue(second).peek({ limit: 5 })).toHaveLength(2);
+    expect(tasksIn(second, [a, b])).toEqual([0, 2]);
+    expect(b.routed).toBeGreaterThan(0);
+    expect(a.routed).toBe(0);
+  });
 
   test('may not know the holder: the call is repeated until a node serves it', async () => {
     await using servers = await proxyAndNodes();
@@ -99,7 +96,7 @@ describe('a node that does not hold the group', () => {
     expect(denials).toBe(4);
   });
 
-  test('ends a wait for tasks, which goes on where they come now', async () => {
+  test('ends a wait for tasks, which continues at the holder', async () => {
     await using servers = await proxyAndNodes();
     const { a, b } = servers;
     await using client = await connect(a.endpoint);
@@ -121,7 +118,7 @@ describe('a node that does not hold the group', () => {
     expect(await leasing).toHaveLength(1);
   });
 
-  test('and that cannot say how many partitions there are leaves its answer standing in the end', async () => {
+  test('and does not know the number of partitions: its refusal is the result in the end', async () => {
     await using a = await FakeServer.start();
     a.refusalOf = () => denial(1, a, 1);
     await using client = await connect({ endpoints: a.endpoint, retry: { maxAttempts: 4 } });
@@ -181,7 +178,7 @@ describe('with direct routing', () => {
     expect(tasksIn(first, [proxy])).toEqual([1]);
   });
 
-  test('holders go on serving when all endpoints are lost, and tell of each other', async () => {
+  test('holders continue to serve when all endpoints are lost, and report other holders', async () => {
     await using servers = await proxyAndNodes();
     const { proxy, a, b } = servers;
     await using client = await direct(proxy, [a, b]);
@@ -194,7 +191,7 @@ describe('with direct routing', () => {
     expect([...a.unaryCalls, ...b.unaryCalls]).toContain('listPartitions');
   });
 
-  test('a call follows a group that has moved, and the next one knows', async () => {
+  test('a call follows a group that has moved, and the next call goes straight to the holder', async () => {
     await using servers = await proxyAndNodes();
     const { proxy, a, b } = servers;
     await using client = await direct(proxy, [a, b]);
@@ -206,7 +203,7 @@ describe('with direct routing', () => {
     expect(denials).toBe(1);
   });
 
-  test('a holder that denies it twice without naming a newer one is left alone', async () => {
+  test('a holder that twice refuses a group without naming a newer holder gets no calls of it for a while', async () => {
     await using servers = await proxyAndNodes();
     const { proxy, a, b } = servers;
     await using client = await direct(proxy, [a, b]);
@@ -220,7 +217,7 @@ describe('with direct routing', () => {
     expect(denials).toBe(2);
   });
 
-  test('a holder that is starting is asked over the endpoints, which may wait for it', async () => {
+  test('calls of a starting holder go to the endpoints, which may wait for it', async () => {
     await using servers = await proxyAndNodes();
     const { proxy, a, b } = servers;
     await using client = await direct(proxy, [a, b]);
@@ -229,7 +226,7 @@ describe('with direct routing', () => {
     expect(tasksIn(first, [proxy, a])).toEqual([1, 0]);
   });
 
-  test('a group that is being handed over says nothing of the node: the others stay with it', async () => {
+  test('a moving group does not affect the other groups of its node', async () => {
     await using servers = await proxyAndNodes();
     const { proxy, a, b } = servers;
     await using client = await direct(proxy, [a, b]);
@@ -263,7 +260,7 @@ describe('with direct routing', () => {
     expect([a, b].map(({ unaryCalls }) => unaryCalls)).toEqual([[], []]);
   });
 
-  test('a node that stands alone serves everything itself', async () => {
+  test('a node without a cluster serves everything itself', async () => {
     await using alone = await FakeServer.start();
     await using client = await connect({ endpoints: alone.endpoint, routing: 'direct' });
     await vi.waitUntil(() => alone.unaryCalls.includes('listMembers'), patience);
@@ -271,7 +268,7 @@ describe('with direct routing', () => {
     expect(tasksIn(first, [alone])).toEqual([1]);
   });
 
-  test('is asked for by its name', async () => {
+  test('is switched on by an option', async () => {
     const wrong = { endpoints: 'a:1', routing: 'fastest' as 'any' };
     await expect(connect(wrong)).rejects.toBeInstanceOf(TypeError);
   });

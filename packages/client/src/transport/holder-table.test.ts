@@ -16,7 +16,7 @@ function tableOf(...holders: readonly [partition: number, address: string, epoch
 }
 
 describe('a group', () => {
-  test('is where its partition is held', () => {
+  test('has the address of the holder of its partition', () => {
     const table = tableOf([p, 'a:1', 1]);
     expect(table.addressOf(queue, 0)).toBe('a:1');
     expect(table.addressOf('shop#other', 0)).toBe('a:1');
@@ -32,7 +32,7 @@ describe('a group', () => {
     expect(table.addressOf(queue, 0)).toBe('a:1');
   });
 
-  test('has another partition when there are more of them', () => {
+  test('belongs to another partition if the number of partitions is larger', () => {
     const table = tableOf([p, 'a:1', 1]);
     expect(table.addressOf(queue, 0)).toBe('a:1');
     table.begin('c-1', 1_000);
@@ -41,14 +41,14 @@ describe('a group', () => {
   });
 });
 
-test('a partition is where it is held, even if it is not known how many there are', () => {
+test('a partition has the address of its holder even if the number of partitions is unknown', () => {
   const table = new HolderTable();
   expect(table.addressOf(3, 0)).toBeUndefined();
   table.learn(3, { address: 'a:1', epoch: 1 });
   expect(table.addressOf(3, 0)).toBe('a:1');
 });
 
-test('queues of several groups are somewhere only when one node holds all of them', () => {
+test('several queues have an address only if one node holds all of them', () => {
   const other = ['a#q', 'b#q', 'c#q', 'd#q'].find((name) => of(name) !== p) ?? '';
   const table = tableOf([p, 'a:1', 1], [of(other), 'a:1', 1]);
   expect(table.addressOf([queue, other], 0)).toBe('a:1');
@@ -57,26 +57,26 @@ test('queues of several groups are somewhere only when one node holds all of the
   expect(table.addressOf([], 0)).toBeUndefined();
 });
 
-describe('of two that tell', () => {
-  test('the one with the newer epoch is right', () => {
+describe('of two reports', () => {
+  test('the one with the newer epoch counts', () => {
     const table = tableOf([p, 'b:1', 5], [p, 'a:1', 4]);
     expect(table.addressOf(queue, 0)).toBe('b:1');
     table.denied('b:1', p, { address: 'c:1', epoch: 6 }, 0);
     expect(table.addressOf(queue, 0)).toBe('c:1');
   });
 
-  test('about one epoch the later one is right: the holder has moved to another address', () => {
+  test('of one epoch the later one counts: the holder has another address now', () => {
     expect(tableOf([p, 'a:1', 1], [p, 'a:2', 1]).addressOf(queue, 0)).toBe('a:2');
   });
 
-  test('about two clusters the later one is right', () => {
+  test('of two clusters the later one counts', () => {
     const table = tableOf([p, 'a:1', 9]);
     table.begin('c-2', PARTITIONS);
     expect(table.isEmpty).toBe(true);
   });
 });
 
-describe('a holder that denies it', () => {
+describe('a holder that denies the partition', () => {
   test('is asked once more, then not for a while', () => {
     const table = tableOf([p, 'a:1', 3]);
     table.denied('a:1', p, { address: 'b:1', epoch: 2 }, 1_000);

@@ -124,7 +124,7 @@ test('a peer that reads no messages is sent no more, and waiting calls then shar
   expect(sent.map(({ ids }) => ids.length)).toEqual([1, 10]);
 });
 
-test('one call that cannot be encoded does not take the others of its message with it', async () => {
+test('a call that cannot be encoded does not fail the other calls of its message', async () => {
   const { update, sent, answer } = setUp();
   const good = update();
   const bad = update({
@@ -144,7 +144,7 @@ describe('a deadline', () => {
     await call;
   });
 
-  test('of a lease comes after its waiting time, and asks the node to give it up', async () => {
+  test('of a lease begins after its waiting time, and cancels the lease at the node', async () => {
     const { lease, timing, sent, answer } = setUp();
     const call = lease(5_000, { timeoutMs: 1_000 });
     call.catch(() => {});
@@ -160,7 +160,7 @@ describe('a deadline', () => {
   });
 });
 
-describe('a lease that is given up', () => {
+describe('a cancelled lease', () => {
   test('is rejected when the node confirms it', async () => {
     const { lease, sent, answer } = setUp();
     const giveUp = new AbortController();
@@ -183,7 +183,7 @@ describe('a lease that is given up', () => {
     expect((await call).tasks).toHaveLength(1);
   });
 
-  test('does not wait for long for a node that says nothing', async () => {
+  test('does not wait long for a silent node', async () => {
     const { lease, timing } = setUp();
     const giveUp = new AbortController();
     const call = expect(lease(60_000, { signal: giveUp.signal })).rejects.toBeInstanceOf(CancelledError);
@@ -204,7 +204,7 @@ describe('a lease that is given up', () => {
   });
 });
 
-test('leases given up together are told of in messages of no more calls than a node takes', async () => {
+test('leases that are cancelled together are sent in messages with at most as many calls as a node accepts', async () => {
   const { lease, sent } = setUp();
   const givingUp = Array.from({ length: limits.streamCalls + 1 }, () => new AbortController());
   for (const { signal } of givingUp) lease(60_000, { signal }).catch(() => {});
@@ -218,7 +218,7 @@ test('leases given up together are told of in messages of no more calls than a n
 describe('when the stream breaks', () => {
   const broke = makeError('socket closed', { reason: 'UNAVAILABLE', code: 14, retryable: true, maybeApplied: true });
 
-  test('its calls can be repeated; those that were sent may have been carried out', async () => {
+  test('its calls can be repeated; sent calls may have been carried out', async () => {
     const { update, listeners, broken } = setUp({ maxCallsInFlight: 1 });
     const sent = expect(update()).rejects.toMatchObject({ retryable: true, maybeApplied: true });
     const unsent = expect(update()).rejects.toMatchObject({ retryable: true, maybeApplied: false });
@@ -228,7 +228,7 @@ describe('when the stream breaks', () => {
     expect(broken).toEqual(['UNAVAILABLE']);
   });
 
-  test('the next call opens another one, and late answers of the old one are not heard', async () => {
+  test('the next call opens another one, and late answers of the old one are ignored', async () => {
     const { update, listeners, answer, stream } = setUp();
     const lost = expect(update()).rejects.toBeInstanceOf(UnavailableError);
     await settled();
@@ -243,7 +243,7 @@ describe('when the stream breaks', () => {
     await call;
   });
 
-  test('by accident, calls can be repeated though the status alone would not say so', async () => {
+  test('by accident, its calls can be repeated, although the status alone would not allow it', async () => {
     const { update, listeners } = setUp();
     const call = expect(update()).rejects.toMatchObject({ name: 'UnavailableError', retryable: true });
     await settled();
@@ -251,7 +251,7 @@ describe('when the stream breaks', () => {
     await call;
   });
 
-  test('because the node does not let us in, repeating is of no use', async () => {
+  test('because the node refuses access, repeating does not help', async () => {
     const { update, listeners } = setUp();
     const call = expect(update()).rejects.toMatchObject({ reason: 'UNAUTHENTICATED', retryable: false });
     await settled();

@@ -62,7 +62,7 @@ describe('each reason has the class that callers catch', () => {
     }
   });
 
-  test('a reason of a newer node goes by its status', () => {
+  test('an unknown reason of a newer node gets the class of its status', () => {
     const error = errorFromWire(wire({ reason: 'MOON_PHASE', code: status.UNAVAILABLE }));
     expect(isReason('MOON_PHASE')).toBe(false);
     expect(error).toBeInstanceOf(UnavailableError);
@@ -84,7 +84,7 @@ describe('the status of a call', () => {
   const failure = (code: status, metadata = new Metadata()): ServiceError =>
     Object.assign(new Error('grpc'), { code, details: 'details', metadata });
 
-  test('that gRPC made itself leaves open whether the call took effect', () => {
+  test('that comes from gRPC itself leaves open whether the call took effect', () => {
     expect(errorFromService(failure(status.UNAVAILABLE))).toMatchObject({
       reason: 'UNAVAILABLE',
       retryable: true,
@@ -94,7 +94,7 @@ describe('the status of a call', () => {
     expect(errorFromService(failure(status.DEADLINE_EXCEEDED))).toBeInstanceOf(DeadlineExceededError);
   });
 
-  test('from a proxy that lost the node leaves that open, too', () => {
+  test('from a proxy that lost the node leaves it open, too', () => {
     const lost = { code: status.UNAVAILABLE, message: 'lost', metadata: {}, retryDelayMs: 0, items: [] };
     expect(errorFromWire({ ...lost, reason: 'OUTCOME_UNKNOWN' })).toMatchObject({
       retryable: true,
@@ -107,29 +107,29 @@ describe('the status of a call', () => {
   });
 
   test.each(['STORE_FAILED', 'DEADLINE_EXCEEDED', 'CANCELLED', 'INTERNAL'] as const)(
-    'of a refusal that comes in the middle leaves that open: %s',
+    'of a refusal in the middle of a call leaves it open: %s',
     (reason) => {
       expect(errorFromWire(wire({ reason, code: statusOfReason[reason] }))).toMatchObject({ maybeApplied: true });
     },
   );
 
-  test('of a node that takes no writes any more says that nothing was changed', () => {
+  test('of a node that has stopped writing says that nothing was changed', () => {
     const failed = wire({ reason: 'STORE_FAILED', code: status.UNAVAILABLE, metadata: { nothing_changed: 'true' } });
     expect(errorFromWire(failed)).toMatchObject({ retryable: true, maybeApplied: false });
   });
 
-  test('RESOURCE_EXHAUSTED from gRPC is a message too large, which no repetition helps', () => {
+  test('RESOURCE_EXHAUSTED from gRPC means that the message is too large; repeating does not help', () => {
     expect(errorFromService(failure(status.RESOURCE_EXHAUSTED))).toMatchObject({ retryable: false });
   });
 
-  test('with details that are not ours is the status alone', () => {
+  test('with foreign details counts without them', () => {
     const metadata = new Metadata();
     metadata.set('grpc-status-details-bin', Buffer.from([255, 255, 255]));
     expect(errorFromService(failure(status.NOT_FOUND, metadata))).toMatchObject({ reason: 'NOT_FOUND', code: 5 });
   });
 });
 
-test('errors are known by their brand, also those of another copy of the library', () => {
+test('errors are recognised by their brand, also those of another copy of the library', () => {
   expect(isTaskMasterError(new LeaseLostError('x', { reason: 'LEASE_LOST' }))).toBe(true);
   expect(isTaskMasterError({ [Symbol.for('taskmaster.error')]: true })).toBe(true);
   expect(isTaskMasterError(new Error('x'))).toBe(false);

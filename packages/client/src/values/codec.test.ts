@@ -13,7 +13,7 @@ test('JSON is the plain text of the value', () => {
   expect(decodeData(json, utf8('{"to":"ä"}'))).toEqual({ ok: true, value: { to: 'ä' } });
 });
 
-test('text and bytes are themselves', () => {
+test('text and bytes are sent unchanged', () => {
   expect(textCodec.decode(textCodec.encode('grün'))).toBe('grün');
   const bytes = utf8('x');
   expect(bytesCodec.decode(bytesCodec.encode(bytes))).toBe(bytes);
@@ -64,7 +64,7 @@ describe('with a schema', () => {
   });
 });
 
-test('a schema may take its time', async () => {
+test('a schema may be asynchronous', async () => {
   const slow: StandardSchemaV1<number, number> = {
     '~standard': {
       version: 1,
@@ -78,7 +78,7 @@ test('a schema may take its time', async () => {
   expect(await decodeData(format, utf8('2'))).toMatchObject({ ok: false });
 });
 
-test('a schema that throws is the fault of the data, not of the consumer', () => {
+test('an error that a schema throws is reported as a fault of the data', () => {
   const broken: StandardSchemaV1<number, number> = {
     '~standard': {
       version: 1,

@@ -47,12 +47,12 @@ describe('pidOf keeps the order of its values', () => {
   });
 });
 
-test('text alone is its UTF-8, so that people can read it', () => {
+test('a single text is its UTF-8 bytes, so that people can read it', () => {
   expect(Buffer.from(pidOf('invoice-17')).toString()).toBe('invoice-17');
   expect(pidBytes('ä')).toEqual(Buffer.from([0xc3, 0xa4]));
 });
 
-test('there is one zero', () => expect(pidOf(-0)).toEqual(pidOf(0)));
+test('0 and -0 are the same', () => expect(pidOf(-0)).toEqual(pidOf(0)));
 
 test('pidFromText reads every result of pidText', () => {
   fc.assert(
@@ -69,7 +69,7 @@ test('pidFromText reads every result of pidText', () => {
   );
 });
 
-test('pidFromText says how text is written that only looks like bytes', () => {
+test('pidFromText explains the text form when a text only looks like bytes', () => {
   expect(() => pidFromText('hex:zz')).toThrow('is written hex:6865783a7a7a');
   expect(pidFromText('hex:6865783a7a7a')).toEqual(Buffer.from('hex:zz'));
 });

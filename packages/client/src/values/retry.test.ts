@@ -105,7 +105,7 @@ describe('a node that does not hold the group', () => {
     expect(decideRetry({ ...failed, remainingMs: 0 }, once, half)).toEqual({ kind: 'give-up' });
   });
 
-  test('is asked again after a wait when it names none, or the naming has no end', () => {
+  test('is asked again after a wait if it names none, or if nodes name each other without end', () => {
     const unknown = makeError('not here', { reason: 'NOT_HOLDER', retryable: true });
     expect(decide({ error: unknown })).toEqual({ kind: 'retry', afterMs: 50 });
     expect(

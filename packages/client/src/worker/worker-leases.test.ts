@@ -34,7 +34,7 @@ describe('leases of a worker', () => {
     expect(await queue.lease()).toHaveLength(1);
   });
 
-  test('that are lost abort the signal of their task, and nothing more is sent for it', async () => {
+  test('that are lost abort the signal of their task, and no more requests are sent for it', async () => {
     const { client, queue, engine, timing, heard, hooks } = workerSetUp();
     await queue.enqueue('a', { pid: 'a' });
     const reasons: unknown[] = [];
@@ -56,7 +56,7 @@ describe('leases of a worker', () => {
     expect(engine.updates.every(({ dequeue }) => dequeue.length === 0)).toBe(true);
   });
 
-  test('of a task whose completion cannot be sent run out, so that the task comes back', async () => {
+  test('of a task whose completion cannot be sent expire, so that the task comes back', async () => {
     const { client, queue, transport, timing, heard, hooks } = workerSetUp();
     await queue.enqueue('a', { pid: 'a' });
     const { begun, handler, finish } = gatedHandler();

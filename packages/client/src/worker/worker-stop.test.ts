@@ -66,7 +66,7 @@ describe('stopping a worker', () => {
 });
 
 describe('a stop whose timeout is over', () => {
-  test('tells handlers, and gives the task of one that does not listen back, without counting the attempt', async () => {
+  test('aborts the signals of handlers, and releases the task of a handler that ignores it, without counting the attempt', async () => {
     const { client, queue, engine, timing, heard, hooks } = workerSetUp();
     await queue.enqueue('a', { pid: 'a', retry: { maxAttempts: 1 } });
     const tasks: LeasedTask<string>[] = [];
@@ -139,7 +139,7 @@ describe('a stop whose timeout is over', () => {
     expect(heard).toEqual(['complete a']);
   });
 
-  test('is over as soon as that of a later stop, if that is shorter', async () => {
+  test('ends earlier if a later stop has a shorter timeout', async () => {
     const { client, queue, timing } = workerSetUp();
     await queue.enqueue('a', { pid: 'a' });
     const worker = client.worker(queue, gatedHandler().handler);
@@ -159,7 +159,7 @@ describe('a stop whose timeout is over', () => {
   test.each([
     ['a task is handled', true],
     ['a lease is under way', false],
-  ])('does not wait for a node that is silent, while %s', async (_when, isHandling) => {
+  ])('does not wait for a silent node, while %s', async (_when, isHandling) => {
     const { client, queue, transport, timing } = workerSetUp();
     const { handler } = gatedHandler();
     const worker = client.worker(queue, handler);
@@ -212,7 +212,7 @@ describe('closing the client', () => {
     ]);
   });
 
-  test('does not wait longer for leases that were given up', async () => {
+  test('does not wait longer for cancelled leases', async () => {
     const { client, queue, transport, timing } = workerSetUp();
     transport.silent = true;
     const giveUp = new AbortController();
@@ -226,7 +226,7 @@ describe('closing the client', () => {
     expect(transport.closed).toBe(true);
   });
 
-  test('with a timeout that is none is a TypeError', async () => {
+  test('with an invalid timeout is a TypeError', async () => {
     const { client } = workerSetUp();
     await expect(client.close({ timeout: -1 })).rejects.toBeInstanceOf(TypeError);
     await client.close();

@@ -16,7 +16,7 @@ test('tasks are handled in order and completed', async () => {
   expect(engine.pids('g#q')).toEqual([]);
 });
 
-test('a worker that waits is woken by an enqueue', async () => {
+test('an enqueue wakes a waiting worker', async () => {
   const { client, queue, engine, heard, hooks } = workerSetUp();
   await using worker = client.worker(queue, () => {}, hooks);
   worker.start();
@@ -27,7 +27,7 @@ test('a worker that waits is woken by an enqueue', async () => {
   expect(heard).toEqual(['complete a']);
 });
 
-test('no more tasks are handled at once than allowed, nor leased ahead while they take long', async () => {
+test('at most `concurrency` tasks are handled at once, and none is leased ahead while they take long', async () => {
   const { client, queue, engine } = workerSetUp();
   const { begun, handler, finish } = gatedHandler();
   await queue.enqueueMany(named('a', 'b', 'c', 'd'));
@@ -47,7 +47,7 @@ test('no more tasks are handled at once than allowed, nor leased ahead while the
   expect(engine.pids('g#q')).toEqual([]);
 });
 
-test('quick tasks are leased ahead, within the bound and not one by one', async () => {
+test('quick tasks are leased ahead, within the limit and several at a time', async () => {
   const { client, queue, engine } = workerSetUp();
   await queue.enqueueMany(named('a', 'b', 'c', 'd', 'e', 'f', 'g'));
   await using worker = client.worker(queue, () => {}, { concurrency: 1, prefetch: 3 });
@@ -123,7 +123,7 @@ describe('a failed attempt', () => {
     expect(transport.faults.getTasks.length, 'the lease says so, nothing is looked up').toBe(1);
   });
 
-  test('includes a payload that cannot be read: the handler is not called, the worker goes on', async () => {
+  test('includes an unreadable payload: the handler is not called, and the worker continues', async () => {
     const { client, queue, heard, hooks } = workerSetUp();
     await client.queue('g#q', { codec: textCodec }).enqueue('{', { pid: 'a' });
     await queue.enqueue('good', { pid: 'b' });
@@ -156,8 +156,8 @@ describe('a failed attempt', () => {
   });
 });
 
-describe('when leasing fails', () => {
-  test('for a while, the worker tries again, less and less often', async () => {
+describe('if leasing fails', () => {
+  test('temporarily, the worker tries again, less and less often', async () => {
     const { client, queue, transport, timing, heard, hooks } = workerSetUp();
     transport.faults.leaseTasks.push(
       ...Array.from({ length: 25 }, () => ({ when: 'before', error: overloaded() }) as const),
@@ -171,14 +171,14 @@ describe('when leasing fails', () => {
     expect(heard.at(-1)).toBe('complete a');
   });
 
-  test('because the client is closed, run() says so', async () => {
+  test('because the client is closed, run() rejects with it', async () => {
     const { client, queue, transport } = workerSetUp();
     const closed = makeError('the client is closed', { reason: 'CANCELLED' });
     transport.faults.leaseTasks.push({ when: 'before', error: closed });
     await expect(client.worker(queue, () => {}).run()).rejects.toBe(closed);
   });
 
-  test('because the request is wrong, run() says so', async () => {
+  test('because the request is wrong, run() rejects with it', async () => {
     const { client, queue, transport } = workerSetUp();
     transport.faults.leaseTasks.push({ when: 'before', error: makeError('bad name', { reason: 'INVALID_QUEUE' }) });
     await expect(client.worker(queue, () => {}).run()).rejects.toBeInstanceOf(InvalidRequestError);

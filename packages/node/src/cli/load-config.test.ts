@@ -36,14 +36,14 @@ describe('settings', () => {
     expect(from({})).toEqual(completeConfig({}));
   });
 
-  test('of the file yield to the environment, and that to flags', () => {
+  test('come from the file, then the environment, then flags; later ones win', () => {
     const file = fileOf('grpcPort: 1\nhttpPort: 1\nhost: file\nengine: { cacheBytes: 8MiB }\n');
     const env = { TASKMASTER_GRPC_PORT: '2', TASKMASTER_HTTP_PORT: '2', HOME: '/root' };
     const config = from({ file, env, flags: new Map([['httpPort', '3']]) });
     expect(config).toMatchObject({ host: 'file', grpcPort: 2, httpPort: 3, engine: { cacheBytes: 8 * 1024 * 1024 } });
   });
 
-  test('are explained, each of them, and have one name everywhere', () => {
+  test('all have a description and one name everywhere', () => {
     for (const { about, env, flag } of nodeSettings.all) {
       expect(about).toMatch(/^\S.*\.$/);
       expect(env).toMatch(/^TASKMASTER_[A-Z_]+$/);
@@ -73,7 +73,7 @@ describe('settings', () => {
 });
 
 describe('wrong settings', () => {
-  test('are reported all at once, with where they come from', () => {
+  test('are reported all at once, with their origin', () => {
     const file = fileOf('durability: maybe\nengine: { cacheBytes: 64MB, cachebytes: 1 }\ngrpc: { reflection: 3 }\n');
     const env = { TASKMASTER_GRPC_PORT: '70000' };
     expect(problemsOf({ file, env, flags: new Map([['shutdownTimeoutMs', 'soon']]) })).toEqual([

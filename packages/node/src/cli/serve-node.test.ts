@@ -28,7 +28,7 @@ const onFreePorts = (dir: string): string[] => [
 const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1));
 
 describe('taskmaster-node', () => {
-  test('bounds its memory, as the same process, unless told otherwise', async () => {
+  test('sets its memory bounds, in the same process, unless they are chosen', async () => {
     const boundsOf = async (...execArgv: string[]): Promise<readonly string[]> => {
       using dir = temporaryDirectory();
       using node = runCommand(CLI, [...onFreePorts(dir.path), '--json'], { execArgv });
@@ -62,7 +62,7 @@ describe('taskmaster-node', () => {
     expect(wrong.stderr).toContain('shorter than 16 characters');
   });
 
-  test('says where it serves, serves, and ends cleanly when told to', async () => {
+  test('prints its addresses, serves, and ends cleanly after a signal', async () => {
     using dir = temporaryDirectory();
     using node = command(...onFreePorts(dir.path), '--json');
     const ready = await readyLine(node);
@@ -81,7 +81,7 @@ describe('taskmaster-node', () => {
     for (const line of stderr.trim().split('\n')) expect(JSON.parse(line)).toHaveProperty('msg');
   });
 
-  test('refuses a directory that another node has', async () => {
+  test('refuses a directory that another node uses', async () => {
     using dir = temporaryDirectory();
     using first = command(...onFreePorts(dir.path), '--json');
     await readyLine(first);
@@ -91,7 +91,7 @@ describe('taskmaster-node', () => {
     expect(stderr).toMatch(/^taskmaster-node: .*in use by another process.*\n$/);
   });
 
-  test('names the port that is taken and the flag to choose another', async () => {
+  test('names the taken port and the flag to choose another', async () => {
     using dir = temporaryDirectory();
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');

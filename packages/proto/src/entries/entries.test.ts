@@ -16,7 +16,7 @@ describe('the entries of a message', () => {
     expect(hasMoreEntries(Buffer.alloc(0), { 1: 'each' }, 0)).toBe(false);
   });
 
-  test('can be inside the entries of another field, over all of which they count', () => {
+  test('can be inside the entries of another field, and are counted together', () => {
     const update = { enqueue: [], dequeue: [], renew: [], release: [], requestId: Buffer.alloc(0) };
     const item = { queue: '', pid: Buffer.alloc(0), leaseToken: 0 };
     const dequeue = Array.from({ length: 10 }, () => item);
@@ -30,13 +30,13 @@ describe('the entries of a message', () => {
     expect(hasMoreEntries(batch, { 1: { 2: 'each' } }, 10)).toBe(false);
   });
 
-  test('are not looked at beyond the first one too many', () => {
+  test('are not read beyond the first one above the limit', () => {
     const cutShort = encodeToBuffer(StreamRequest, { calls: calls(1_000) }).subarray(0, -1);
     expect(hasMoreEntries(cutShort, { 1: 'each' }, 10)).toBe(true);
     expect(() => hasMoreEntries(cutShort, { 1: 'each' }, 999)).toThrow();
   });
 
-  test('throw where one reaches beyond the one it is inside', () => {
+  test('throw if one is longer than the message that contains it', () => {
     const beyond = Buffer.from([0x0a, 0x02, 0x0a, 0x7f, 0x0a, 0x00, 0x0a, 0x00]);
     expect(() => hasMoreEntries(beyond, { 1: { 1: { 1: 'each' } } }, 0)).toThrow('cut short');
   });

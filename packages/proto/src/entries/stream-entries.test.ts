@@ -22,7 +22,7 @@ describe('entries of a stream', () => {
     expect(read).toEqual(calls);
   });
 
-  test('of other kinds, too', () => {
+  test('of unknown kinds are read, too', () => {
     const lease = { ...LeaseTasksRequest.decode(new Uint8Array(0)), queues: ['a#b'] };
     const request = encodeStreamEntries([
       { id: 1, field: CallField.lease, bytes: encodeToBuffer(LeaseTasksRequest, lease) },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { BytesInFlight } from './bytes-in-flight.ts';
 
-test('requests are refused beyond the bound, until others are done; a single one is always taken', () => {
+test('requests above the limit are refused until others end; a single one is always accepted', () => {
   const inFlight = new BytesInFlight(100);
   {
     using _one = inFlight.take(60);

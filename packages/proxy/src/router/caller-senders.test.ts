@@ -46,7 +46,7 @@ function answer(pipe: FakePipe | undefined): void {
   pipe?.say(encodeToBuffer(StreamResponse, { results }));
 }
 
-test('calls of one caller share a stream to a node; another one has its own', async () => {
+test('calls of one caller share a stream to a node; another caller has its own stream', async () => {
   const { upstream, lease } = setUp();
   const leases = [lease('me:1'), lease('me:1'), lease('you:1')];
   expect(upstream.streams.map(({ peer, written }) => [peer, written.length])).toEqual([
@@ -57,7 +57,7 @@ test('calls of one caller share a stream to a node; another one has its own', as
   await Promise.all(leases);
 });
 
-test('streams of a caller that has no calls end after a while, and not before', async () => {
+test('streams of a caller without calls end after a while, and not before', async () => {
   const { upstream, clock, lease } = setUp();
   const first = lease('me:1');
   const waiting = lease('you:1');
@@ -80,7 +80,7 @@ test('streams of a caller that has no calls end after a while, and not before', 
   await waiting;
 });
 
-test('when the router stops, they end as soon as nothing is under way', async () => {
+test('when the router stops, streams end after their last call', async () => {
   const { upstream, lease, stop } = setUp();
   const first = lease('me:1');
   const waiting = lease('you:1');

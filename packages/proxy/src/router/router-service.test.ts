@@ -5,7 +5,7 @@ import { FixedRoutes } from '../testing/fixed-routes.ts';
 import { createRouterService } from './router-service.ts';
 import { Router } from './routing/router.ts';
 
-test('a lease that waits does not keep its message in memory', async () => {
+test('a waiting lease does not keep its message in memory', async () => {
   const upstream = new FakeUpstream();
   const nodes = [{ nodeId: 'a', name: 'a', address: 'a:1', alive: true }];
   const router = new Router({

@@ -55,20 +55,20 @@ export function streamContract(name: string, start: () => Promise<StreamWorld>):
       await expect.poll(() => world.received.length).toBe(before + messages.length);
     };
 
-    test('messages arrive in order, those that were written before there was a connection too', async () => {
+    test('messages arrive in order, including those that were written before the connection', async () => {
       await write('1', '2');
       await write('3');
       expect(world.received.map(text)).toEqual(['1', '2', '3']);
     });
 
-    test('a write that has to wait is followed by a drain', async () => {
+    test('a drain follows each write that has to wait', async () => {
       expect(pipe.write(Buffer.from('1'))).toBe(false);
       world.connect();
       await expect.poll(() => told.drains).toBeGreaterThan(0);
       expect(pipe.write(Buffer.from('2'))).toBe(true);
     });
 
-    test('answers are heard, those that were held back when they may come', async () => {
+    test('answers are delivered, and those that were held back when they may be', async () => {
       await write('1', '2');
       world.answer();
       await expect.poll(() => told.messages).toBe(1);
@@ -94,7 +94,7 @@ export function streamContract(name: string, start: () => Promise<StreamWorld>):
       pipe.abort();
     });
 
-    test('a node that ends is told of once, as a lost connection', async () => {
+    test('the end of a node is reported once, as a lost connection', async () => {
       await write('1');
       await world.stop();
       await expect.poll(() => told.ends.length).toBe(1);

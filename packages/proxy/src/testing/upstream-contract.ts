@@ -95,7 +95,7 @@ export function upstreamContract(name: string, open: () => Promise<UpstreamWorld
       expect(seen).toEqual([[textOf(REQUEST), PEER, true, false]]);
     });
 
-    test('a refusal is the answer, with all that it says', async () => {
+    test('a refusal is the answer, with its reason, message, metadata and delay', async () => {
       world.serve = async () => {
         throw new Refusal('NOT_HOLDER', 'ask another node', { metadata: { holder: 'c:1' }, retryDelayMs: 70 });
       };
@@ -109,7 +109,7 @@ export function upstreamContract(name: string, open: () => Promise<UpstreamWorld
       });
     });
 
-    test('a fault of the node is a refusal that says nothing of the inside', async () => {
+    test('an internal fault of the node is a refusal that hides the cause', async () => {
       world.serve = async () => {
         throw new TypeError('secret');
       };
@@ -120,7 +120,7 @@ export function upstreamContract(name: string, open: () => Promise<UpstreamWorld
       });
     });
 
-    test('a lease that is given up is lost, and the node is told', async () => {
+    test('a cancelled lease is lost, and the node is told', async () => {
       const told = Promise.withResolvers<void>();
       const asked = router.answerLater(
         ({ signal }) =>
@@ -139,7 +139,7 @@ export function upstreamContract(name: string, open: () => Promise<UpstreamWorld
       await world.settle(told.promise);
     });
 
-    test('another call that is given up goes on', async () => {
+    test('any other call continues after a cancellation', async () => {
       const answer = Promise.withResolvers<Uint8Array>();
       const asked = router.answerLater(() => answer.promise);
       const giveUp = new AbortController();
@@ -150,7 +150,7 @@ export function upstreamContract(name: string, open: () => Promise<UpstreamWorld
       expect(textOf(await world.settle(given))).toBe('done');
     });
 
-    test('a call that is given up before it begins does not arrive', async () => {
+    test('a call that is cancelled before it begins does not arrive', async () => {
       const methods: UnaryMethod[] = ['LeaseTasks', 'UpdateTasks'];
       let calls = 0;
       world.serve = async () => {
@@ -169,7 +169,7 @@ export function upstreamContract(name: string, open: () => Promise<UpstreamWorld
 /** The contract suite of an `Upstream` that crosses a network. It includes `upstreamContract`. */
 export function networkedUpstreamContract(name: string, open: () => Promise<NetworkedUpstreamWorld>): void {
   upstreamContract(name, open);
-  describe(`${name} says which calls may have been carried out`, () => {
+  describe(`${name} reports which calls may have been carried out`, () => {
     let world: NetworkedUpstreamWorld;
     let router: RouterCalls;
     beforeEach(async () => {
@@ -180,7 +180,7 @@ export function networkedUpstreamContract(name: string, open: () => Promise<Netw
       await world[Symbol.asyncDispose]();
     });
 
-    test('a node that is not there is known not to have carried the call out', async () => {
+    test('an absent node has certainly not carried the call out', async () => {
       const lost = await router.failure(router.call('UpdateTasks', { address: world.nowhere }));
       expect(lost).toBeInstanceOf(LostError);
       expect(lost).toMatchObject({ kind: 'connection', maybeApplied: false });
@@ -195,7 +195,7 @@ export function networkedUpstreamContract(name: string, open: () => Promise<Netw
       expect(await router.failure(router.call('UpdateTasks'))).toMatchObject({ name: 'LostError', kind: 'connection' });
     });
 
-    test('a call whose time is over may have been carried out', async () => {
+    test('a call may have been carried out after its deadline', async () => {
       void router.answerLater(never);
       const lost = await router.failure(router.call('UpdateTasks', { timeoutMs: 200 }));
       expect(lost).toMatchObject({ name: 'LostError', kind: 'deadline', maybeApplied: true });

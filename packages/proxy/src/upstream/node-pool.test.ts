@@ -38,7 +38,7 @@ const address = (): string => `127.0.0.1:${server.port}`;
 const send = (method: UnaryMethod, request: Uint8Array, options: { timeoutMs?: number; signal?: AbortSignal }) =>
   pool.unary(address(), method, request, { ...options, peer: 'me:1' });
 
-test('a call whose time is over is ended by the node, not reset', async () => {
+test('a call whose deadline passes is ended by the node, not reset', async () => {
   await expect(send('GetTasks', GET, { timeoutMs: 50 })).rejects.toMatchObject({
     ...{ name: 'LostError', kind: 'deadline', maybeApplied: true },
   });

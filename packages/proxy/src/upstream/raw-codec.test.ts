@@ -34,7 +34,7 @@ describe('the route of an update', () => {
     expect(readUpdate(update({})).hasRequestId).toBe(false);
   });
 
-  test('notices numbers that only a decoder can judge', () => {
+  test('detects numbers that only a decoder can check', () => {
     expect(readUpdate(update({ enqueue: [anEnqueue({ delayMs: -1 })] })).hasLongNumber).toBe(true);
     expect(readUpdate(update({ enqueue: [anEnqueue({ retry: aRetry({ backoffMaxMs: -1 }) })] })).hasLongNumber).toBe(
       true,
@@ -48,7 +48,7 @@ describe('the route of an update', () => {
   });
 });
 
-test('the calls of a stream and their messages are the same read and written', () => {
+test('calls of a stream and their messages are the same after writing and reading', () => {
   const request: StreamRequest = {
     calls: [
       { id: 7, call: { $case: 'update', value: anUpdate({ enqueue: [anEnqueue()] }) } },
@@ -77,7 +77,7 @@ test('the results of a stream are read like its calls', () => {
   expect(readStream(message)).toEqual([{ id: 3, field: 3, bytes: Buffer.alloc(0) }]);
 });
 
-test('entries are the same read and written', () => {
+test('entries are the same after writing and reading', () => {
   const entries = [bytes('a'), bytes(''), bytes('x'.repeat(300))];
   expect(readEntries(writeEntries(entries)).map((entry) => Buffer.from(entry))).toEqual(entries);
 });
@@ -87,7 +87,7 @@ test('numbers of a message are changed without decoding it', () => {
   expect(LeaseTasksRequest.decode(withNumbers(lease, { 5: 0, 7: 1234 }))).toMatchObject({ waitMs: 0, maxBytes: 1234 });
 });
 
-test('a task is read but for its payload', () => {
+test('a task is read without its payload', () => {
   const task: LeasedTask = {
     queue: 'g#q',
     pid: bytes('p'),

@@ -32,7 +32,7 @@ function setUp() {
   return { upstream, update };
 }
 
-test('small updates of all callers share one stream to a node, and one message where they come together', async () => {
+test('small updates of all callers share one stream to a node, and one message if they come together', async () => {
   const { upstream, update } = setUp();
   const answers = ['1.1.1.1:1', '2.2.2.2:2', '3.3.3.3:3'].map((from) => update(from, 100));
   await settle();

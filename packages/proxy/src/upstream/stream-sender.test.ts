@@ -64,7 +64,7 @@ test('calls of one turn share a message, over one stream to each node', async ()
   expect(await Promise.all(calls)).toEqual([expect.any(Uint8Array), expect.any(Uint8Array), expect.any(Uint8Array)]);
 });
 
-test('nothing is written to a node that takes no more, until it does', () => {
+test('nothing is written to a node that does not read, until it reads again', () => {
   const { upstream, send, turn } = setUp();
   void send();
   turn();
@@ -80,7 +80,7 @@ test('nothing is written to a node that takes no more, until it does', () => {
   expect(callsIn(pipe).flat()).toHaveLength(3);
 });
 
-test('a stream that breaks takes its own calls along and no others; those unsent are known to be', async () => {
+test('a broken stream fails its own calls only, and unsent ones are known to be unsent', async () => {
   const { upstream, send, turn } = setUp();
   const [sent, elsewhere] = [send('a:1'), send('b:1')];
   turn();
@@ -113,7 +113,7 @@ test('a refusal reaches its call, and no other', async () => {
   expect(await second).toBeInstanceOf(Uint8Array);
 });
 
-test('a lease that is given up settles with the word of the node: it may have been granted before', async () => {
+test('a cancelled lease settles with the answer of the node, because it may have been granted before', async () => {
   const { upstream, sender, turn } = setUp();
   const abort = new AbortController();
   const lease = settled(sender.send('a:1', 'LeaseTasks', LEASE, { signal: abort.signal }));
@@ -147,27 +147,30 @@ test('a cancelled lease does not wait for a silent node, and tasks of a late ans
 test.each([
   ['calls', LEASE, 8_192],
   ['bytes', encodeToBuffer(LeaseTasksRequest, aLease({ queues: ['q'.repeat(512 * 1024)] })), 8],
-])('more %s than a node reads on one stream have another one, which ends after them', async (_what, request, most) => {
-  const { upstream, sender, turn } = setUp();
-  const abort = new AbortController();
-  const send = (signal?: AbortSignal) => settled(sender.send('a:1', 'LeaseTasks', request, { signal }));
-  for (let call = 0; call < most; call++) void send();
-  const last = send(abort.signal);
-  turn();
-  const [first, extra] = upstream.streams as [FakePipe, FakePipe];
-  expect(callsIn(first).flat()).toHaveLength(most);
-  expect(callsIn(extra).flat()).toHaveLength(1);
-  abort.abort();
-  turn();
-  answer(extra, { id: 1, result: { $case: 'error', value: refused('CANCELLED', status.CANCELLED).error } });
-  expect(await last).toMatchObject({ error: { reason: 'CANCELLED' } });
-  expect([first.state, extra.state]).toEqual(['open', 'ended']);
-  answer(first, { id: 1, result: { $case: 'lease', value: { tasks: [] } } });
-  void send();
-  turn();
-  expect(upstream.streams).toHaveLength(2);
-  expect(callsIn(first).flat()).toHaveLength(most + 1);
-});
+])(
+  'more %s than a node reads on one stream get another stream, which ends after them',
+  async (_what, request, most) => {
+    const { upstream, sender, turn } = setUp();
+    const abort = new AbortController();
+    const send = (signal?: AbortSignal) => settled(sender.send('a:1', 'LeaseTasks', request, { signal }));
+    for (let call = 0; call < most; call++) void send();
+    const last = send(abort.signal);
+    turn();
+    const [first, extra] = upstream.streams as [FakePipe, FakePipe];
+    expect(callsIn(first).flat()).toHaveLength(most);
+    expect(callsIn(extra).flat()).toHaveLength(1);
+    abort.abort();
+    turn();
+    answer(extra, { id: 1, result: { $case: 'error', value: refused('CANCELLED', status.CANCELLED).error } });
+    expect(await last).toMatchObject({ error: { reason: 'CANCELLED' } });
+    expect([first.state, extra.state]).toEqual(['open', 'ended']);
+    answer(first, { id: 1, result: { $case: 'lease', value: { tasks: [] } } });
+    void send();
+    turn();
+    expect(upstream.streams).toHaveLength(2);
+    expect(callsIn(first).flat()).toHaveLength(most + 1);
+  },
+);
 
 test('answers are held back at every node while the caller does not read', () => {
   const { upstream, sender, send, turn } = setUp();
@@ -181,7 +184,7 @@ test('answers are held back at every node while the caller does not read', () =>
   expect(upstream.streams.map(({ held }) => held)).toEqual([false, false]);
 });
 
-test('an answer that cannot be read ends the stream', async () => {
+test('an answer that cannot be decoded ends the stream', async () => {
   const { upstream, send, turn } = setUp();
   const call = send();
   turn();

@@ -3,7 +3,7 @@ import { keptLog } from '../grpc/testing/start-server.ts';
 import { VirtualClock, VirtualTime } from '../testing/virtual-clock.ts';
 import { ClockWatch } from './clock-watch.ts';
 
-test('a clock that is far away is reported once, and once more when it agrees again', () => {
+test('a clock that differs much is reported once, and once more when it agrees again', () => {
   const clock = new VirtualClock({ time: new VirtualTime() });
   const log = keptLog();
   const watch = new ClockWatch({ clock, log, members: () => new Map() });

@@ -51,18 +51,18 @@ describe('the answer of a node is taken over', () => {
     return { clock, made };
   }
 
-  test('where it is the node that was asked', async () => {
+  test('if it is the node that was asked', async () => {
     expect(await exchanger().made.hear('id-b')).toMatchObject({ mayCommit: true });
     expect(learnt).toEqual(['id-b']);
   });
 
-  test('not where another one is at its address', async () => {
+  test('but not if another node has its address', async () => {
     answer = { ...genuine, nodeId: 'id-x' };
     expect(await exchanger().made.hear('id-b')).toBeUndefined();
     expect(learnt).toEqual([]);
   });
 
-  test('not where it is of another cluster, which is said once', async () => {
+  test('but not if it belongs to another cluster, which is logged once', async () => {
     answer = { ...genuine, clusterId: 'cluster-2' };
     const { made } = exchanger();
     expect([await made.hear('id-b'), await made.hear('id-b')]).toEqual([undefined, undefined]);
@@ -70,7 +70,7 @@ describe('the answer of a node is taken over', () => {
     expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(1);
   });
 
-  test('not where it speaks a newer protocol, which is said once, until it does not any more', async () => {
+  test('but not while it speaks a newer protocol, which is logged once', async () => {
     answer = { ...genuine, release: { version: '9.0.0', protocolMin: 7, protocolMax: 8 } };
     const { made } = exchanger();
     expect([await made.hear('id-b'), await made.hear('id-b')]).toEqual([undefined, undefined]);
@@ -93,7 +93,7 @@ describe('the answer of a node is taken over', () => {
     }
   });
 
-  test('not by a proxy, if it speaks a newer protocol', async () => {
+  test('but not by a proxy, if it speaks a newer protocol', async () => {
     const call = callPeersOver(({ method, request }) => serve(method, request));
     answer = { ...genuine, release: { version: '9.0.0', protocolMin: 7, protocolMax: 8 } };
     await expect(askCluster(call, ['b:1'], releaseOf('0.0.0'))).rejects.toMatchObject({

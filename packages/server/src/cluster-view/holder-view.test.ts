@@ -5,7 +5,7 @@ import { HolderView } from './holder-view.ts';
 
 const P = 3 as PartitionId;
 
-test('the later epoch counts, however late the earlier one is heard', () => {
+test('the later epoch counts, even if the earlier one arrives later', () => {
   const view = new HolderView(8);
   expect(view.learn(P, { nodeId: 'b', epoch: 2 })).toBe(true);
   expect(view.learn(P, { nodeId: 'a', epoch: 1 })).toBe(false);
@@ -13,7 +13,7 @@ test('the later epoch counts, however late the earlier one is heard', () => {
   expect(view.get(P)).toEqual({ nodeId: 'b', epoch: 2 });
 });
 
-test('partitions that the cluster does not have are passed over', () => {
+test('partitions that the cluster does not have are ignored', () => {
   const view = new HolderView(8);
   expect(view.learn(8 as PartitionId, { nodeId: 'a', epoch: 1 })).toBe(false);
   expect(view.learn(-1 as PartitionId, { nodeId: 'a', epoch: 1 })).toBe(false);

@@ -63,7 +63,7 @@ describe('the merged records of members', () => {
     );
   });
 
-  test('puts those on the ring that are active', () => {
+  test('put active members on the ring', () => {
     const members = merged([
       record(),
       record({ nodeId: 'id-b', name: 'b', state: 'joining' }),
@@ -72,7 +72,7 @@ describe('the merged records of members', () => {
     expect(ringMembers(members)).toEqual(['id-a']);
   });
 
-  test('has the lowest active one decide that is not itself removed', () => {
+  test('let the lowest active member decide that is not being removed', () => {
     const members = merged([
       record({ nodeId: 'id-c', name: 'c' }),
       record(),
@@ -102,18 +102,18 @@ describe('the merged records of members', () => {
       ],
       2e6,
     ],
-  ])('passes over the epochs that members which are gone may have reached unheard: %s', (_, gone, passed) => {
+  ])('leave out the epochs that removed members may have used unnoticed: %s', (_, gone, passed) => {
     expect(epochBeyond(3, merged(gone.map(record)))).toBe(3 + passed);
   });
 
-  test('claims at another epoch when one more member is gone: a claim of that member may not have been heard of', () => {
+  test('claim at another epoch if one more member is removed, because a claim of that member may be unknown', () => {
     const gone = ['b', 'c', 'd', 'e'].map((name) => record({ nodeId: `id-${name}`, name, state: 'left' }));
     const epochs = [1, 2, 3, 4].map((count) => epochBeyond(3, merged(gone.slice(0, count))));
     expect(new Set(epochs).size).toBe(4);
     expect(epochs).toEqual(epochs.toSorted((a, b) => a - b));
   });
 
-  test('claims unknown partitions at later epochs than those that grew since an earlier such claim', () => {
+  test('claim unknown partitions at later epochs than those that grew since an earlier claim of this kind', () => {
     const gone = merged(['b', 'c', 'd'].map((name) => record({ nodeId: `id-${name}`, name, state: 'left' })));
     const began = 1_800_000_000_000 as Instant;
     const known = epochBeyond(epochOfUnknown(began) + 100, gone);
@@ -121,7 +121,7 @@ describe('the merged records of members', () => {
     expect(Number.isSafeInteger(epochBeyond(epochOfUnknown(began), gone))).toBe(true);
   });
 
-  test('gives the name of a member that left to another', () => {
+  test('let another node have the name of a member that left', () => {
     expect(membersNamed(merged([record({ state: 'left' })]), 'a')).toEqual([]);
     expect(membersNamed(merged([record()]), 'a').map(({ nodeId }) => nodeId)).toEqual(['id-a']);
   });

@@ -49,7 +49,7 @@ describe('bytes', () => {
     );
   });
 
-  test('are all there wherever the memory of the writer has to grow', () => {
+  test('are complete wherever the writer has to grow its memory', () => {
     for (let before = 1000; before <= 1024; before++) {
       const writer = new ByteWriter();
       writer.blob(new Uint8Array(before));
@@ -59,7 +59,7 @@ describe('bytes', () => {
     }
   });
 
-  test('moved to a place are the same, and the writer starts anew', () => {
+  test('are the same after a move to a place, and the writer starts again empty', () => {
     fc.assert(
       fc.property(fields, (all) => {
         const writer = new ByteWriter();
@@ -72,7 +72,7 @@ describe('bytes', () => {
     );
   });
 
-  test('cut short anywhere are refused', () => {
+  test('that are truncated anywhere are refused', () => {
     fc.assert(
       fc.property(fields, fc.nat(), (all, at) => {
         const writer = new ByteWriter();

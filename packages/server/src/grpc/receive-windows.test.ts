@@ -52,7 +52,7 @@ async function setUp() {
 }
 
 describe('the receive windows', () => {
-  test('are wide where a stream is', async () => {
+  test('are wide if there is a stream', async () => {
     await using it = await setUp();
     const { session } = it;
     call(session, TaskMasterServiceService.stream);
@@ -61,7 +61,7 @@ describe('the receive windows', () => {
     expect(windowsOf(session)).toEqual({ connection: WIDE_WINDOW_BYTES, call: WIDE_WINDOW_BYTES });
   });
 
-  test('are a little more than one read of a socket where there are other calls only', async () => {
+  test('are a little more than one read of a socket if there are only other calls', async () => {
     await using it = await setUp();
     const { session } = it;
     const leaseTasks = call(session, TaskMasterServiceService.leaseTasks);
@@ -82,7 +82,7 @@ describe('the receive windows', () => {
     expect(windowsOf(session)).toEqual({ connection: WIDE_WINDOW_BYTES, call: WIDE_WINDOW_BYTES });
   });
 
-  test('grow where calls are large', async () => {
+  test('grow if calls are large', async () => {
     await using it = await setUp();
     const { session } = it;
     for (let made = 0; made <= AVERAGED_CALLS; made += 50) await callsWith(session, 50, LARGE_CALL_BYTES);
@@ -93,7 +93,7 @@ describe('the receive windows', () => {
     expect(connection).toBeGreaterThan(WIDE_WINDOW_BYTES / 2);
   });
 
-  test('stay as they are where calls are small, though many are opened before the first of them is sent', async () => {
+  test('do not grow if calls are small, even if many are opened before the first one is sent', async () => {
     await using it = await setUp();
     const { session } = it;
     for (let made = 0; made < 3_000; made += 500) await callsWith(session, 500, 1024);

@@ -68,7 +68,7 @@ function headOf(bytes: number): Buffer {
   return head;
 }
 
-describe('a message larger than a request may be', () => {
+describe('a message that is larger than a request may be', () => {
   const refused = { domain: 'taskmaster', reason: 'REQUEST_TOO_LARGE' };
 
   test.each([5 * MIB + 1, 32 * MIB])('of %i bytes is refused with the reason', async (bytes) => {
@@ -86,7 +86,7 @@ describe('a message larger than a request may be', () => {
   test.each([
     ['an update', updateTasks.path],
     ['a stream', stream.path],
-  ])('is refused as soon as it says how long it is: %s', async (_what, path) => {
+  ])('is refused as soon as it declares its length: %s', async (_what, path) => {
     const { code, info, sent } = await call(path, 0xffff_ffff, 1024 * MIB);
     expect({ code, info }).toMatchObject({ code: status.INVALID_ARGUMENT, info: refused });
     expect(info.metadata).toEqual({ value: String(0xffff_ffff), limit: String(limits.requestBytes) });
@@ -96,7 +96,7 @@ describe('a message larger than a request may be', () => {
   test.each([
     ['an update', updateTasks.path],
     ['a stream', stream.path],
-  ])('also when it is so only once it is unpacked: %s', async (_what, path) => {
+  ])('is refused even if only its decompressed form is too large: %s', async (_what, path) => {
     const packed = gzipSync(Buffer.alloc(64 * MIB));
     const head = headOf(packed.length);
     head[0] = 1;

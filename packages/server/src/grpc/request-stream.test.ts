@@ -96,14 +96,14 @@ describe('a stream', () => {
     expect(await answers(it.stream, 500)).toHaveLength(1);
   });
 
-  test('splits answers that are too large together', async () => {
+  test('splits answers that are too large for one message', async () => {
     const data = Buffer.alloc(700_000);
     await using it = await setUp({ leaseTasks: async () => [aTask(data)] });
     it.stream.write({ calls: [lease(1), lease(2), lease(3)] });
     expect(await answers(it.stream, 3)).toHaveLength(3);
   });
 
-  test('refuses a bad call and serves the good one beside it', async () => {
+  test('refuses a bad call and serves the good one in the same message', async () => {
     await using it = await setUp({ updateTasks: applied });
     it.stream.write({
       calls: [{ id: 1, call: { $case: 'update', value: anUpdate() } }, { id: 2, call: undefined }, update(3)],
@@ -116,7 +116,7 @@ describe('a stream', () => {
     ]);
   });
 
-  test('ends once all is answered when the client says it has no more', async () => {
+  test('ends after all answers when the client has half-closed it', async () => {
     await using it = await setUp({ updateTasks: applied });
     it.stream.write({ calls: [update(1)] });
     it.stream.end();
@@ -130,13 +130,13 @@ describe('a stream', () => {
 describe('calls that are cheap to make', () => {
   const nameless = (count: number): StreamCall[] => Array.from({ length: count }, (_, id) => ({ id, call: undefined }));
 
-  test('are as many in a message as is allowed', async () => {
+  test('are accepted up to the limit for one message', async () => {
     await using it = await setUp({});
     it.stream.write({ calls: nameless(limits.streamCalls) });
     expect((await answers(it.stream, limits.streamCalls)).flat()).toHaveLength(limits.streamCalls);
   });
 
-  test('end the stream when they are more', async () => {
+  test('above the limit end the stream', async () => {
     await using it = await setUp({ updateTasks: applied });
     const ended = once(it.stream, 'error');
     it.stream.write({ calls: [update(0), ...nameless(limits.streamCalls)] });
@@ -148,7 +148,7 @@ describe('calls that are cheap to make', () => {
     expect(it.engine.asked).toEqual([]);
   });
 
-  test('are answered no further, though refused, while the client does not read', async () => {
+  test('are not answered further while the client does not read, even if they are refused', async () => {
     const asked = fakeEngine({ updateTasks: applied });
     const streamLimits = { callsInFlight: 1_000, requestBytes: 1e6, unreadBytes: 1e6 };
     await using server = await startServer(asked, { streamLimits });
@@ -165,7 +165,7 @@ describe('calls that are cheap to make', () => {
 });
 
 describe('a waiting lease on a stream', () => {
-  test('is answered CANCELLED when the client gives it up', async () => {
+  test('is answered CANCELLED when the client cancels it', async () => {
     await using it = await setUp({ leaseTasks: waitForEver });
     it.stream.write({ calls: [lease(1, 60_000), lease(2, 60_000)] });
     await expect.poll(() => it.engine.asked.length).toBe(2);
@@ -196,7 +196,7 @@ describe('a waiting lease on a stream', () => {
     expect(await givenBack.promise).toMatchObject({ release: [{ pid: 'a', token: 1, refundAttempt: true }] });
   });
 
-  test('keeps its id to itself', async () => {
+  test('has an id that no other call may use', async () => {
     await using it = await setUp({ leaseTasks: waitForEver });
     it.stream.write({ calls: [lease(1, 60_000), lease(1, 60_000)] });
     expect((await answers(it.stream, 1)).flat()).toMatchObject([
@@ -204,7 +204,7 @@ describe('a waiting lease on a stream', () => {
     ]);
   });
 
-  test('ends with no tasks when the server stops; the stream then ends', async () => {
+  test('ends without tasks when the server stops, and then the stream ends', async () => {
     await using it = await setUp({ leaseTasks: waitForEver });
     it.stream.write({ calls: [lease(1, 60_000)] });
     await expect.poll(() => it.engine.asked.length).toBe(1);
@@ -218,7 +218,7 @@ describe('a waiting lease on a stream', () => {
   });
 });
 
-test('a stream ends by itself at its maximum age, after it has answered', async () => {
+test('a stream ends at its maximum age, after its last answer', async () => {
   await using it = await setUp(
     { leaseTasks: waitForEver },
     { maxConnectionAgeMs: 200, maxConnectionAgeGraceMs: 60_000 },
@@ -231,8 +231,8 @@ test('a stream ends by itself at its maximum age, after it has answered', async 
   expect(error).toMatchObject({ code: status.UNAVAILABLE, details: expect.stringContaining('maximum age') });
 });
 
-describe('a stream whose client asks more than it may', () => {
-  test('is not read on while its calls in flight are at their bound', async () => {
+describe('a stream whose client sends more than it may', () => {
+  test('is not read while its calls in flight are at their limit', async () => {
     const release = Promise.withResolvers<void>();
     const streamLimits = { callsInFlight: 3, requestBytes: 1e6, unreadBytes: 1e6 };
     await using it = await setUp({ updateTasks: () => release.promise.then(applied) }, { streamLimits });
@@ -243,7 +243,7 @@ describe('a stream whose client asks more than it may', () => {
     expect((await answers(it.stream, 5)).flat().map(({ id }) => id)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test('is read on while leases wait: those that would take the room of all others are refused', async () => {
+  test('is read while leases wait: leases beyond their share are refused', async () => {
     const streamLimits = { callsInFlight: 8, requestBytes: 1e6, unreadBytes: 1e6 };
     await using it = await setUp({ leaseTasks: waitForEver, updateTasks: applied }, { streamLimits });
     it.stream.write({ calls: Array.from({ length: 8 }, (_, id) => lease(id, 60_000)) });
@@ -263,7 +263,7 @@ describe('a stream whose client asks more than it may', () => {
     expect((await answers(it.stream, 1)).flat()).toMatchObject([{ id: 101, result: { value: refused } }]);
   });
 
-  test('is read on while the leases wait that came with large updates', async () => {
+  test('is read while leases wait that came in a message with large updates', async () => {
     const streamLimits = { callsInFlight: 1_000, requestBytes: 1e6, unreadBytes: 1e6 };
     await using it = await setUp({ leaseTasks: waitForEver, updateTasks: applied }, { streamLimits });
     const large = (id: number): StreamCall => ({
@@ -276,7 +276,7 @@ describe('a stream whose client asks more than it may', () => {
     }
   });
 
-  test('is not read on while the leases that wait name too much', async () => {
+  test('is not read while the names in waiting leases are at their limit', async () => {
     const release = Promise.withResolvers<void>();
     const streamLimits = { callsInFlight: 1_000, requestBytes: 10_000, unreadBytes: 1e6 };
     const leaseTasks = () => release.promise.then(() => []);
@@ -298,7 +298,7 @@ describe('a stream whose client asks more than it may', () => {
       updateTasks: async () => ({ enqueued: [], renewed: [], released: [] }),
     });
 
-  test('is served no further while it does not read its answers', async () => {
+  test('is not served while it does not read its answers', async () => {
     const asked = engine();
     const streamLimits = { callsInFlight: 1, requestBytes: 1e6, unreadBytes: 1e6 };
     await using server = await startServer(asked, { streamLimits });

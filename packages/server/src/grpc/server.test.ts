@@ -38,7 +38,7 @@ const aborted = (signal: CallSignal): Promise<void> =>
 const noOutcome = async () => ({ enqueued: [], renewed: [], released: [] });
 
 describe('a call', () => {
-  test('reaches the engine as a command, and its outcome comes back', async () => {
+  test('reaches the engine as a command, and its outcome is returned', async () => {
     const engine = fakeEngine({
       updateTasks: async () => ({
         enqueued: [{ pid: '\xff\0' as Pid, result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased: true }],
@@ -57,7 +57,7 @@ describe('a call', () => {
     expect(server.ended).toEqual([{ method: 'UpdateTasks', reason: undefined }]);
   });
 
-  test('tells the engine the address of the worker', async () => {
+  test('passes the address of the worker to the engine', async () => {
     const engine = fakeEngine({ leaseTasks: async () => [aTask()] });
     await using server = await startServer(engine);
     using client = grpcClient(server.port);
@@ -78,7 +78,7 @@ describe('a call', () => {
     expect(server.ended).toEqual([{ method: 'UpdateTasks', reason: 'DISK_FULL' }]);
   });
 
-  test('that fails for a reason of ours says nothing of the inside, and the log does', async () => {
+  test('that fails internally hides the cause from the client and logs it', async () => {
     const fail = async () => {
       throw new TypeError('secret');
     };
@@ -89,7 +89,7 @@ describe('a call', () => {
     expect(server.log.lines).toMatchObject([{ level: 'error', details: { err: { message: 'secret' } } }]);
   });
 
-  test('that is given up aborts its wait', async () => {
+  test('that is cancelled aborts its wait', async () => {
     const waiting = Promise.withResolvers<CallSignal>();
     const leaseTasks = (_command: unknown, context?: CallContext) =>
       new Promise<never>((_resolve, reject) => {
@@ -105,7 +105,7 @@ describe('a call', () => {
     expect(signal.aborted).toBe(true);
   });
 
-  test('in which many leases wait is heard by all of them, without a warning', async () => {
+  test('that many leases wait for aborts all of them, without a warning', async () => {
     const warnings: string[] = [];
     const onWarning = ({ message }: Error) => void warnings.push(message);
     process.on('warning', onWarning);
@@ -130,7 +130,7 @@ describe('a call', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('that is given up while its lease was granted gives the tasks back', async () => {
+  test('that is cancelled while its lease is granted releases the tasks', async () => {
     const granted = Promise.withResolvers<readonly LeasedTask[]>();
     const asked = Promise.withResolvers<CallSignal>();
     const givenBack = Promise.withResolvers<UpdateCommand>();
@@ -161,7 +161,7 @@ describe('a call', () => {
   });
 });
 
-describe('bytes that are no request', () => {
+describe('invalid bytes', () => {
   const path = TaskMasterServiceService.updateTasks.path;
   const RawClient = makeGenericClientConstructor({ updateTasks: rawMethod(path, false) }, 'raw');
 
@@ -181,7 +181,7 @@ describe('bytes that are no request', () => {
     ['behind a zero tag', Buffer.from([0, 0x0a, 0]), 'MALFORMED_REQUEST'],
     ['with a number beyond 2^53', Buffer.from('1a0c20ffffffffffffffff7f1a00'.slice(0, 26), 'hex'), 'INVALID_ARGUMENT'],
     ['longer than a request may be', Buffer.alloc(limits.requestBytes + 1), 'REQUEST_TOO_LARGE'],
-  ])('%s are refused and harm nobody', async (_what, message, reason) => {
+  ])('%s are refused and affect no other call', async (_what, message, reason) => {
     const engine = fakeEngine();
     await using server = await startServer(engine);
     using client = grpcClient(server.port);
@@ -193,7 +193,7 @@ describe('bytes that are no request', () => {
     expect(await client.updateTasks(anUpdate()).catch((e: ServiceError) => e.code)).toBe(status.INVALID_ARGUMENT);
   });
 
-  test('not even HTTP end their connection and no other', async () => {
+  test('that are not HTTP end their own connection only', async () => {
     await using server = await startServer(fakeEngine({ deleteQueue: async () => 3 }));
     using client = grpcClient(server.port);
     for (const garbage of [
@@ -216,7 +216,7 @@ describe('calls that wait for tasks on one connection', () => {
       context?.signal?.addEventListener('abort', () => reject(new Refusal('CANCELLED', 'given up')));
     });
 
-  test('leave room for others: those beyond half of its calls are refused, naming the bound', async () => {
+  test('leave room for others: waiting calls beyond half of its calls are refused, with the limit', async () => {
     const engine = fakeEngine({ leaseTasks: waitForEver, updateTasks: noOutcome });
     await using server = await startServer(engine, { maxConcurrentCallsPerConnection: 8 });
     using client = grpcClient(server.port);
@@ -246,7 +246,7 @@ describe('calls that wait for tasks on one connection', () => {
   });
 });
 
-test('a connection outlives the thousands of calls that it gives up', async () => {
+test('a connection survives thousands of cancelled calls', async () => {
   await using server = await startServer(fakeEngine({ updateTasks: noOutcome }));
   const session = connectHttp2(`http://127.0.0.1:${server.port}`);
   const { path } = TaskMasterServiceService.leaseTasks;
@@ -278,7 +278,7 @@ describe('a reply', () => {
     visibility: { kind: 'available' } as const,
   });
 
-  test('of leased tasks stays within a message: those that do not fit are given back', async () => {
+  test('of leased tasks fits into a message: tasks that do not fit are released', async () => {
     const givenBack = Promise.withResolvers<UpdateCommand>();
     const engine = fakeEngine({
       leaseTasks: async () => [aTask({ data: large }), aTask({ pid: 'b' as Pid, data: large })],
@@ -309,7 +309,7 @@ describe('a reply', () => {
     ]);
   });
 
-  test('to a batch of updates has one result each, good or bad', async () => {
+  test('to a batch of updates has one result for each, also for refused ones', async () => {
     await using server = await startServer(fakeEngine({ updateTasks: noOutcome }));
     using client = grpcClient(server.port);
     const { results } = await client.batchUpdateTasks({ requests: [anUpdate(), anUpdate({ dequeue: [aDequeue()] })] });
@@ -368,7 +368,7 @@ describe('a server', () => {
     }
   });
 
-  test('says that it does not serve to those that begin to watch while it drains, and ends that', async () => {
+  test('reports NOT_SERVING to watches that begin while it drains, and ends them', async () => {
     const asked = Promise.withResolvers<void>();
     const deleted = Promise.withResolvers<number>();
     const deleteQueue = () => {
@@ -387,7 +387,7 @@ describe('a server', () => {
     await call;
   });
 
-  test('says so when its port is taken', async () => {
+  test('reports if its port is taken', async () => {
     await using server = await startServer(fakeEngine());
     await expect(startServer(fakeEngine(), { port: server.port })).rejects.toMatchObject({ code: 'EADDRINUSE' });
   });

@@ -18,7 +18,7 @@ describe('the answers of a turn', () => {
     expect(StreamResponse.decode(encodeAnswers(answers))).toEqual({ results });
   });
 
-  test('are one StreamResponse too when other nodes gave some of them', () => {
+  test('are one StreamResponse, too, if other nodes have encoded some of them', () => {
     const bytes = encodeToBuffer(UpdateTasksResponse, updated);
     const passedOn: StreamAnswer = { id: 2, reply: { $case: 'encoded', field: ResultField.update, bytes } };
     expect(StreamResponse.decode(encodeAnswers([...answers, passedOn]))).toEqual({

@@ -8,7 +8,7 @@ function setUp() {
 }
 
 describe('unread replies', () => {
-  test('are held while they are few', () => {
+  test('are kept while there are few', () => {
     const { cut, unread } = setUp();
     unread.add('a', 50);
     unread.add('b', 50);
@@ -18,7 +18,7 @@ describe('unread replies', () => {
     expect(cut).toEqual([]);
   });
 
-  test('cut their connection once they are too many for one', () => {
+  test('above the limit of one connection close it', () => {
     const { cut, unread } = setUp();
     unread.add('a', 40);
     unread.add('a', 30);
@@ -26,7 +26,7 @@ describe('unread replies', () => {
     expect(unread.totalBytes).toBe(0);
   });
 
-  test('cut the connection that reads least once they are too many for all', () => {
+  test('above the limit of all connections close the one that reads least', () => {
     const { cut, unread } = setUp();
     unread.add('reader', 10);
     unread.add('sleeper', 55);
@@ -35,7 +35,7 @@ describe('unread replies', () => {
     expect(unread.totalBytes).toBe(46);
   });
 
-  test('cut a connection once, however long it takes to go', () => {
+  test('close a connection once, however long the close takes', () => {
     const { cut, unread } = setUp();
     unread.add('a', 70);
     unread.add('a', 70);

@@ -11,7 +11,7 @@ async function collectionsOf(...args: string[]): Promise<number> {
   return Number(stdout);
 }
 
-test('buffers that come and go are no reason to collect everything', async () => {
+test('short-lived buffers cause no full collections', async () => {
   const bounded = await collectionsOf('count buffers');
   expect(await collectionsOf('as V8 does')).toBeGreaterThan(3 * bounded);
 });

@@ -5,7 +5,7 @@ import { waitingLeaseKeepsMessage } from '../grpc/testing/waiting-lease.ts';
 import { createHandlers } from './handlers.ts';
 import { createNodeService } from './node-service.ts';
 
-test('a lease that waits does not keep its message in memory', async () => {
+test('a waiting lease does not keep its message in memory', async () => {
   const engine = fakeEngine({ leaseTasks: () => new Promise(() => {}) });
   const session = createNodeService(createHandlers(engine, keptLog())).openStream({
     address: '127.0.0.1:1',

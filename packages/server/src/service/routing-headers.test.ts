@@ -11,7 +11,7 @@ function metadata(headers: Readonly<Record<string, string>> = {}): Metadata {
 const peerOf = (index: number): string => `10.0.${index >> 8}.${index & 255}:4000`;
 
 describe('the caller of a call', () => {
-  test('is the peer of the connection, however many there were', () => {
+  test('is the peer of the connection, however many proxies there were', () => {
     for (let round = 1; round <= 2; round++) {
       for (let index = 0; index < 1500; index++) {
         expect(originOf(metadata(), peerOf(index))).toEqual({ address: peerOf(index), routed: false });

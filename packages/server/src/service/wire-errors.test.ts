@@ -30,7 +30,7 @@ function item(index: number, pid = `pid-${index}`): RefusedItem {
 }
 
 describe('a refusal as a status', () => {
-  test('has the code of its reason and says the reason', () => {
+  test('has the status code of its reason, and the reason', () => {
     const refusal = new Refusal('INVALID_PID', 'enqueue[0].pid is empty', { metadata: { field: 'enqueue[0].pid' } });
     expect(toCallStatus(refusal)).toMatchObject({ code: status.INVALID_ARGUMENT, details: 'enqueue[0].pid is empty' });
     expect(detail(refusal, 'google.rpc.ErrorInfo', ErrorInfo)).toEqual({
@@ -47,7 +47,7 @@ describe('a refusal as a status', () => {
   test.each([
     ['as the refusal says', new Refusal('OVERLOADED', 'busy', { retryDelayMs: 1_250 }), { seconds: 1, nanos: 250e6 }],
     ['by default when it may pass', new Refusal('STARTING', 'opening'), { seconds: 0, nanos: 200e6 }],
-  ])('says when to try again %s', (_what, refusal, retryDelay) => {
+  ])('has a retry delay %s', (_what, refusal, retryDelay) => {
     expect(detail(refusal, 'google.rpc.RetryInfo', RetryInfo)).toEqual({ retryDelay });
   });
 
@@ -60,7 +60,7 @@ describe('a refusal as a status', () => {
     ]);
   });
 
-  test('fits into the headers of every gRPC implementation, however many items and however long', () => {
+  test('fits into the headers of every gRPC implementation, for any number and length of items', () => {
     const rest = Array.from({ length: 10_000 }, (_, index) => item(index + 1, '\xff'.repeat(4096)));
     const refusal = new UpdateRefusal([item(0, '\xff'.repeat(4096)), ...rest]);
     const { metadata, details } = toCallStatus(refusal);
@@ -70,7 +70,7 @@ describe('a refusal as a status', () => {
     expect(detail(refusal, 'taskmaster.v1.UpdateRefused', UpdateRefused)?.items[0]?.index).toBe(0);
   });
 
-  test('can be put into a header when the message cuts a character in two', () => {
+  test('is valid in a header even if the cut message ends within a character', () => {
     const { details } = toCallStatus(new Refusal('INVALID_QUEUE', `${'x'.repeat(510)}😀 and so on`));
     expect(() => encodeURI(details)).not.toThrow();
   });
@@ -109,7 +109,7 @@ describe('the task that a refusal names', () => {
   });
 });
 
-describe('a fault of ours', () => {
+describe('an internal fault', () => {
   test('is logged with its stack, which the caller does not get', () => {
     const log = keptLog();
     const fault = new TypeError('secret of the inside');

@@ -62,7 +62,7 @@ export function membershipContract(name: string, start: () => Promise<Membership
       expect(told).toBeGreaterThan(0);
     });
 
-    test('a member that ends without a word is declared dead, and stays listed', async () => {
+    test('a member that crashes is declared dead, and stays in the list', async () => {
       await using world = await start();
       const [a, b, c] = await three(world);
       await c.close();
@@ -78,7 +78,7 @@ export function membershipContract(name: string, start: () => Promise<Membership
       expect(a.figures().deaths + b.figures().deaths).toBe(0);
     });
 
-    test('the later start of a node replaces the earlier, at another address', async () => {
+    test('a later start of a node replaces the earlier one, even at another address', async () => {
       await using world = await start();
       const [a, b, c] = await three(world);
       await c.close();
@@ -88,7 +88,7 @@ export function membershipContract(name: string, start: () => Promise<Membership
       expect(aliveIn(a)).toEqual(['b', 'c']);
     });
 
-    test('members without a seed find one another where they are told to look', async () => {
+    test('members without a seed find one another at the addresses that they seek', async () => {
       await using world = await start();
       const a = await world.open(memberMeta('a'), []);
       const b = await world.open(memberMeta('b'), []);

@@ -85,7 +85,7 @@ export function peerContract(name: string, open: () => Promise<PeerWorld>): void
       return asked.promise;
     };
 
-    test('a request and its answer arrive as they were', async () => {
+    test('a request and its answer arrive unchanged', async () => {
       const every = Buffer.from(Uint8Array.from({ length: 256 }, (_, index) => index));
       expect(await sendRows(rows(every, Buffer.alloc(0)))).toEqual({});
       expect(received).toMatchObject([{ transfer: 't', sequence: 1 }]);
@@ -113,7 +113,7 @@ export function peerContract(name: string, open: () => Promise<PeerWorld>): void
       expect(received[0]?.rows[0]?.value).toHaveLength(limits.dataBytes);
     });
 
-    test('a message that is too long is not carried out, and is known as such', async () => {
+    test('a message that is too long is not served, and the caller gets an error of its own', async () => {
       const long = rows(Buffer.alloc(2 * limits.requestBytes));
       await expect(sendRows(long)).rejects.toBeInstanceOf(PeerMessageTooLongError);
       expect(received).toEqual([]);
@@ -131,7 +131,7 @@ export function peerContract(name: string, open: () => Promise<PeerWorld>): void
       await expect(refused).rejects.toMatchObject(said);
     });
 
-    test('a fault of the node is a refusal that says nothing of the inside', async () => {
+    test('an internal fault of the node is a refusal that hides the cause', async () => {
       handle({
         resolveOffer: async () => {
           throw new TypeError('secret');
@@ -150,7 +150,7 @@ export function peerContract(name: string, open: () => Promise<PeerWorld>): void
       await expect(resolveOffer()).rejects.toMatchObject({ reason: 'STARTING' });
     });
 
-    test('a node that is not there is unreachable', async () => {
+    test('an absent node is unreachable', async () => {
       const asked = world.call(world.nowhere, 'resolveOffer', RESOLVE, WITHIN);
       await expect(world.settle(asked)).rejects.toBeInstanceOf(PeerUnreachableError);
     });
@@ -184,7 +184,7 @@ export function peerContract(name: string, open: () => Promise<PeerWorld>): void
       );
     });
 
-    test('a call that is given up rejects, and one that is given up before does not arrive', async () => {
+    test('a cancelled call rejects, and one that is cancelled before it is sent does not arrive', async () => {
       const asked = hang();
       const giveUp = new AbortController();
       const unanswered = call({ signal: giveUp.signal });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { SeededRandom } from './seeded-random.ts';
 
-describe('seeded randomness', () => {
-  test('repeats with its seed and differs without', () => {
+describe('seeded random numbers', () => {
+  test('are the same for the same seed, and differ for another', () => {
     const draw = (seed: number) =>
       Array.from(
         { length: 20 },

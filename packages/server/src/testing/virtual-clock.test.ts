@@ -61,7 +61,7 @@ describe('virtual time', () => {
     expect(clock.now() - start).toBe(35);
   });
 
-  test('run moves time only as far as a promise needs', async () => {
+  test('run advances time only as far as a promise needs', async () => {
     const clock = new VirtualClock();
     const start = clock.now();
     clock.at(after(clock, 1000), () => {});
@@ -69,7 +69,7 @@ describe('virtual time', () => {
     expect(clock.now() - start).toBe(70);
   });
 
-  test('run says so when a promise cannot settle', async () => {
+  test('run rejects if the promise cannot settle', async () => {
     await expect(new VirtualTime().run(new Promise(() => {}))).rejects.toThrow('no timer left');
   });
 });

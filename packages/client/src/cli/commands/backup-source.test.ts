@@ -6,7 +6,7 @@ import { sourceOf } from './backup-source.ts';
 const request = { partition: 0, unchangedSince: undefined, maxBytesPerSecond: 0 };
 const busy = makeError('busy', { reason: 'TOO_MANY_BACKUPS', retryDelayMs: 1 });
 
-test('a node that sends as many partitions as it may is asked until it has room, longer than the client repeats a call', async () => {
+test('a node with its maximum of backups is asked until it has room, longer than the client repeats a call', async () => {
   const { client, timing, transport } = clientSetUp();
   transport.faults.backupPartition.push(
     ...Array.from({ length: 25 }, () => ({ when: 'before', error: busy }) as const),

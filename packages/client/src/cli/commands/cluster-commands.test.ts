@@ -49,7 +49,7 @@ describe('members', () => {
     expect(await run('members', 'list')).toEqual(listed);
   });
 
-  test('lists those that left when asked to, or when they are named', async () => {
+  test('lists members that have left with --all, or if they are named', async () => {
     threeNodes();
     const { stdout } = await run('members', '--all', '--json');
     expect(
@@ -73,7 +73,7 @@ describe('members', () => {
     expect(stderr).toBe('');
   });
 
-  test('of a node that stands alone there are none', async () => {
+  test('is refused by a node without a cluster', async () => {
     expect(await run('members')).toEqual({
       code: 1,
       stdout: '',
@@ -102,7 +102,7 @@ describe('members drain', () => {
     expect(cluster.members[0]?.state).toBe(MemberState.MEMBER_STATE_LEFT);
   });
 
-  test('shows on a terminal how far it is', async () => {
+  test('shows its progress on a terminal', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });
     cluster.handedOverPerPoll = 0;
@@ -112,7 +112,7 @@ describe('members drain', () => {
     expect((await running.ended).code).toBe(0);
   });
 
-  test('says whom it waits for', async () => {
+  test('names the members that it waits for', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b', alive: false, partitionsHeld: 2, partitionsWanted: 4 });
     cluster.members.push(fakeMember({ name: 'c' }));
@@ -124,7 +124,7 @@ describe('members drain', () => {
     expect((await running.ended).code).toBe(0);
   });
 
-  test('that is interrupted says that the drain goes on', async () => {
+  test('says after an interruption that the drain continues', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });
     cluster.handedOverPerPoll = 0;
@@ -137,7 +137,7 @@ describe('members drain', () => {
     expect(cluster.members[0]?.state).toBe(MemberState.MEMBER_STATE_LEAVING);
   });
 
-  test('need not be waited for', async () => {
+  test('returns at once with --no-wait', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });
     expect(await run('members', 'drain', 'a', '--no-wait', '--json')).toEqual({
@@ -147,7 +147,7 @@ describe('members drain', () => {
     });
   });
 
-  test('of the very node that is asked goes on looking through another one when it is gone', async () => {
+  test('of the member at the endpoint continues through another member after its end', async () => {
     await using other = await FakeServer.start();
     threeNodes();
     const b = fakeMember({ name: 'b', rpcAddress: other.endpoint });
@@ -172,7 +172,7 @@ describe('members drain', () => {
     expect(stderr).toContain('a is still leaving: 3 of 3 partitions left');
   });
 
-  test('of one that is removed meanwhile fails', async () => {
+  test('fails if the member is removed meanwhile', async () => {
     threeNodes();
     cluster.members[1] = fakeMember({ name: 'b' });
     cluster.handedOverPerPoll = 0;
@@ -230,7 +230,7 @@ describe('members remove', () => {
     expect(cluster.members[1]?.state).toBe(MemberState.MEMBER_STATE_LEFT);
   });
 
-  test('asks where there is a terminal, and changes nothing unless the answer is yes', async () => {
+  test('asks for confirmation on a terminal, and changes nothing unless the answer is yes', async () => {
     for (const [answer, code, state] of [
       ['n\r', 1, MemberState.MEMBER_STATE_ACTIVE],
       ['yes\r', 0, MemberState.MEMBER_STATE_LEFT],
@@ -252,7 +252,7 @@ describe('members remove', () => {
     expect(server.unaryCalls).toEqual([]);
   });
 
-  test('for programs is one object, before and after', async () => {
+  test('prints one JSON object, before and after the removal', async () => {
     const lost =
       '"lost":[{"id":3,"member":"b","queues":2,"tasks":1500},{"id":4,"member":"b","queues":0,"tasks":0},{"id":9,"member":"b"}],"takenBackBy":["a"]';
     const before = await run('members', 'remove', 'b', '--json');
@@ -266,7 +266,7 @@ describe('members remove', () => {
     });
   });
 
-  test('of several at once says whose each partition was', async () => {
+  test('of several members reports which member held each partition', async () => {
     cluster.members.push(fakeMember({ name: 'c', alive: false }));
     cluster.lost = [
       { id: 3, counted: true, queues: 2, tasks: 1_500, member: 'b' },
@@ -332,7 +332,7 @@ describe('partitions', () => {
   });
   const unreachable = lines('b did not answer; QUEUES and TASKS are from its last report');
 
-  test('are shown by holder, and one by one where they move', async () => {
+  test('are shown by holder, and moving ones one by one', async () => {
     expect(await run('partitions')).toEqual({
       code: 0,
       stdout: lines(
@@ -377,7 +377,7 @@ describe('partitions', () => {
     ).toEqual(ids);
   });
 
-  test('are for programs one object a line, or one for each holder and state', async () => {
+  test('are JSON objects, one per line: one for each partition, or for each holder and state', async () => {
     const each = (await run('partitions', '--json')).stdout.split('\n');
     expect(each).toHaveLength(7);
     expect(each[2]).toBe(
@@ -392,13 +392,13 @@ describe('partitions', () => {
     );
   });
 
-  test('may be none', async () => {
+  test('may match no partition', async () => {
     const { code, stdout, stderr } = await run('partitions', '--holder', 'nobody', '--moving');
     expect({ code, stdout }).toEqual({ code: 0, stdout: '' });
     expect(stderr).toBe(`no partitions of nobody that move\n${unreachable}`);
   });
 
-  test('that wait to be moved are many after a node has joined: some are shown', async () => {
+  test('that wait to move are many after a node has joined: some are shown', async () => {
     cluster.partitions = Array.from({ length: 100 }, (_, id) => fakePartition({ id, holder: 'a', wanted: 'b' }));
     cluster.unreachable = [];
     const { stdout, stderr } = await run('partitions');

@@ -31,7 +31,7 @@ describe('payloads as text', () => {
     expect(textOf(Buffer.of(0, 0xff))).toBe('base64:AP8=');
   });
 
-  test('is read with a marker, or as it is', () => {
+  test('is read with a marker, or as plain text', () => {
     expect(bytesOf('base64:AP8=')).toEqual(Buffer.of(0, 0xff));
     expect(bytesOf('hex:00Ff')).toEqual(Buffer.of(0, 0xff));
   });
@@ -54,6 +54,6 @@ describe('a preview', () => {
   });
 });
 
-test('escapes name the characters that steer a terminal', () => {
+test('characters that control a terminal are shown as escapes', () => {
   expect(escapeControls('a\r\u202e\u0007b')).toBe(String.raw`a\r\u{202e}\u{7}b`);
 });

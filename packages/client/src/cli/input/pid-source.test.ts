@@ -20,7 +20,7 @@ describe('the PID of a line', () => {
     expect(pidOfLine({ number: 1, bytes, endsAt: 0 }, column(1))).toEqual(Buffer.of(0xff, 0x00, 0x68));
   });
 
-  test('is not read from JSON that is not UTF-8: two of them could become one', () => {
+  test('is not read from JSON that is not UTF-8, because two PIDs could become one', () => {
     const bytes = Buffer.from('{"id":"\u00e4"}', 'latin1');
     expect(() => pidOfLine({ number: 1, bytes, endsAt: 0 }, field('id'))).toThrow(UsageError);
   });

@@ -16,7 +16,7 @@ async function linesOf(input: Input, delimiter = '\n', maxBytes = 1_000): Promis
 const texts = (lines: readonly Line[]): string[] => lines.map(({ bytes }) => bytes.toString('latin1'));
 
 describe('lines', () => {
-  test('are numbered, and say where they end in the input', async () => {
+  test('have numbers, and positions of their ends in the input', async () => {
     const lines = await linesOf(inputOf('ab\n\ncd\n'));
     expect(lines.map(({ number, bytes, endsAt }) => [number, bytes.toString(), endsAt])).toEqual([
       [1, 'ab', 3],
@@ -25,7 +25,7 @@ describe('lines', () => {
     ]);
   });
 
-  test('are the same wherever the input is cut into chunks', async () => {
+  test('are the same however the input is cut into chunks', async () => {
     const chunks = fc.array(fc.string({ unit: fc.constantFrom('a', '\r', '\n'), maxLength: 6 }), { maxLength: 8 });
     await fc.assert(
       fc.asyncProperty(chunks, fc.constantFrom('\n', '\r\n', '\r\r\n'), async (parts, delimiter) => {
@@ -40,7 +40,7 @@ describe('lines', () => {
     expect(texts(await linesOf(inputOf(Buffer.of(0xff, 0x00, 0x0d, 0x0a, 0xfe))))).toEqual(['\xff\0\r', '\xfe']);
   });
 
-  test('of the longest length pass, longer ones are refused with their number', async () => {
+  test('of the maximum length are accepted, longer ones are refused with their number', async () => {
     expect(await linesOf(inputOf('x\n', 'y'.repeat(10), '\n'), '\n', 10)).toHaveLength(2);
     await expect(linesOf(inputOf('x\n', 'y'.repeat(11), '\n'), '\n', 10)).rejects.toThrow('line 2 has more than 10');
   });
@@ -63,7 +63,7 @@ describe('a whole input', () => {
     expect(await readWhole(inputOf('a\n', 'b\n'), 4)).toEqual(Buffer.from('a\nb\n'));
   });
 
-  test('that is too long is refused, known by its length or not', async () => {
+  test('that is too long is refused, whether its length is known or not', async () => {
     await expect(readWhole(inputOf('abc', 'de'), 4)).rejects.toThrow(UsageError);
     await expect(readWhole({ ...inputOf(), totalBytes: 5 }, 4)).rejects.toThrow('more than 4 bytes');
   });

@@ -30,7 +30,7 @@ test('cells are aligned in every script', () => {
   ]);
 });
 
-test('names written by others cannot steer the terminal or break the lines', () => {
+test('control characters in names cannot change the terminal or break lines', () => {
   const rows = [{ name: 'a\u001b[2J\nb', size: '1' }];
   expect(tableOf(rows, columns, stream, { header: false })).toBe(String.raw`a\u{1b}[2J\nb  1`);
 });

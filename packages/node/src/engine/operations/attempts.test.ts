@@ -33,7 +33,7 @@ describe('the backoff', () => {
     expect(backoffMs(retry, attempts, random(0))).toBe(0);
   });
 
-  test('spreads tasks that failed together over the whole bound', () => {
+  test('spreads tasks that failed together between zero and the bound', () => {
     const seeded = new SeededRandom(1);
     const waits = Array.from({ length: 200 }, () => backoffMs(retry, 4, seeded));
     expect(Math.min(...waits)).toBeLessThan(40);

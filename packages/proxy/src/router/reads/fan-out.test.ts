@@ -24,7 +24,7 @@ function listing(answerOfB: (asked: Asked) => Promise<Uint8Array> | Uint8Array, 
   return clock.run(askAll(router, 'ListQueues', Buffer.alloc(0), ListQueuesResponse, caller));
 }
 
-describe('one node in trouble among those that are asked', () => {
+describe('one of several asked nodes that fails', () => {
   test.each([
     ['has too much to do', () => Promise.reject(refused('OVERLOADED', status.RESOURCE_EXHAUSTED))],
     ['has a fault', () => Promise.reject(refused('INTERNAL', status.INTERNAL))],
@@ -34,7 +34,7 @@ describe('one node in trouble among those that are asked', () => {
     ['takes too long', () => Promise.reject(new LostError('no answer came in time', 'deadline', true))],
     ['does not know the method', () => Promise.reject(new LostError('what is that?', 'broken', false))],
     ['answers what nobody understands', () => Buffer.from([0xff])],
-  ])('is named, and the others are listed: it %s', async (_what, answer) => {
+  ])('is named, and the queues of the others are listed: it %s', async (_what, answer) => {
     const { replies, unreachable } = await listing(answer);
     expect(replies).toHaveLength(1);
     expect(unreachable).toMatchObject([{ nodeId: 'b', name: 'b', address: 'b:1' }]);
@@ -43,12 +43,12 @@ describe('one node in trouble among those that are asked', () => {
 });
 
 describe('a listing is refused', () => {
-  test('where the request is wrong: every node says so, and the caller has to', async () => {
+  test('if the request is wrong: the caller gets the refusal of the nodes', async () => {
     const wrong = () => Promise.reject(refused('INVALID_REGEX', status.INVALID_ARGUMENT));
     await expect(listing(wrong)).rejects.toMatchObject({ error: { reason: 'INVALID_REGEX' } });
   });
 
-  test('where the caller gave up', async () => {
+  test('if the caller has cancelled it', async () => {
     const gaveUp = () => Promise.reject(new LostError('the call was cancelled', 'cancelled', true));
     await expect(listing(gaveUp)).rejects.toMatchObject({ reason: 'CANCELLED' });
   });

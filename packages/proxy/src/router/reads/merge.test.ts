@@ -35,17 +35,17 @@ describe('pages of several nodes', () => {
     expect(shown(mergePages(pages, limit))).toEqual(expected);
   });
 
-  test('come in order of groups, then names, bytewise', () => {
+  test('are sorted by group, then by name, bytewise', () => {
     const names = ['g#b', 'a', 'g#a', 'f#z', '\u{1F600}', '\uFF5E'];
     expect(names.sort(compareNames)).toEqual(['a', '\uFF5E', '\u{1F600}', 'f#z', 'g#a', 'g#b']);
   });
 
-  test('show a queue once that is moving from node to node', () => {
+  test('list a queue once that moves from node to node', () => {
     expect(mergeQueues([[stats('a', 0)], [stats('a', 7)]])).toEqual([stats('a', 7)]);
   });
 });
 
-test('sums are added, those that are missing left out', () => {
+test('sums are added, and missing ones count as nothing', () => {
   const one = { queues: 1, available: 2, leased: 3, delayed: 4, completed: 5 };
   expect(addTotals([one, undefined, one])).toEqual({ queues: 2, available: 4, leased: 6, delayed: 8, completed: 10 });
 });

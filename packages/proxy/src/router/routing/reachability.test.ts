@@ -28,7 +28,7 @@ test('nothing is logged while no node is known: the observer logs that', async (
   expect(proxy.reachability.isReachable).toBe(false);
 });
 
-test('each change is said once, with the nodes that can be reached', async () => {
+test('each change is logged once, with the nodes that can be reached', async () => {
   using proxy = setUp([node('a'), node('b')]);
   const { reachability, up } = proxy;
   up.add('b:7400');

@@ -9,7 +9,7 @@ const compound = (...messages: Buffer[]): Buffer =>
   Buffer.concat([Buffer.of(0, messages.length, 0), ...messages.flatMap((one) => [Buffer.of(one.length, 0), one])]);
 const member = { host: '10.0.0.1:7', state: 0, incarnation: 3, meta: packMeta(memberMeta('a')) };
 
-test('messages of members are understood, alone and together', () => {
+test('messages of members are parsed, alone and together', () => {
   expect(parseMessages(message(10, { seq: 1 }), decode)).toEqual([{ event: 'ping', data: { seq: 1 } }]);
   expect(parseMessages(compound(message(13, { seq: 1 }), message(14, member)), decode)).toEqual([
     { event: 'ack', data: { seq: 1 } },
@@ -27,8 +27,8 @@ test.each([
   ['a destination with a name', message(11, { seq: 1, destination: 'example.test:80' })],
   ['no host', message(14, { ...member, host: undefined })],
   ['an unknown state', message(14, { ...member, state: 3 })],
-  ['an incarnation nobody can object to', message(14, { ...member, incarnation: 2 ** 53 - 1 })],
-  ['an incarnation beyond all numbers', message(12, { ...member, incarnation: Number.MAX_VALUE })],
+  ['an incarnation that no larger one can correct', message(14, { ...member, incarnation: 2 ** 53 - 1 })],
+  ['an incarnation that is no safe integer', message(12, { ...member, incarnation: Number.MAX_VALUE })],
   ['no description', message(12, { ...member, meta: undefined })],
   ['a short description', message(12, { ...member, meta: ['id'] })],
   ['a compound within a compound', compound(compound(message(10, { seq: 1 })))],
@@ -38,7 +38,7 @@ test.each([
   expect(parseMessages(body, decode)).toBeUndefined();
 });
 
-test('descriptions come back whole, and those that are too long are refused where they are made', () => {
+test('descriptions are read as they were packed, and a description that is too long is refused when it is packed', () => {
   const meta = { ...memberMeta('a'), httpAddress: 'a.test:8080' };
   expect(unpackMeta(packMeta(meta))).toEqual(meta);
   expect(unpackMeta(packMeta(memberMeta('a')))).toEqual(memberMeta('a'));

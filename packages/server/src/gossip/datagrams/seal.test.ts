@@ -22,7 +22,7 @@ test('datagrams may overtake one another, and datagrams older than a window are 
   expect([2500, 2999, 3].map(open)).toEqual(Array(3).fill({ refused: 'replayed' }));
 });
 
-test('a sender that started again is heard, and its earlier start no more', () => {
+test('datagrams of a restarted sender are opened, and later ones of its earlier start are refused', () => {
   const to = seal();
   const earlier = seal();
   expect(to.open(earlier.seal(body))).toEqual({ body });
@@ -31,7 +31,7 @@ test('a sender that started again is heard, and its earlier start no more', () =
   expect(to.open(earlier.seal(body))).toEqual({ refused: 'replayed' });
 });
 
-test('a key is replaced in three steps, with no datagram refused in between', () => {
+test('a key is replaced in three steps without a refused datagram', () => {
   const rings = [['old'], ['old', 'new'], ['new', 'old'], ['new']];
   rings.slice(1).forEach((keys, step) => {
     const [before, after] = [seal({ keys: rings[step] ?? [] }), seal({ keys, nodeId: 'm' })];

@@ -10,7 +10,7 @@ test('a thread that sends no heartbeat stands still for as long as it is watched
   expect(watch.look(500)).toBe(100);
 });
 
-test('time in which the watcher stood still itself does not count', () => {
+test('a standstill of the watcher itself does not count', () => {
   const watch = new HeartbeatWatch(() => 0, 100, 0);
   expect(watch.look(30_000)).toBe(200);
 });

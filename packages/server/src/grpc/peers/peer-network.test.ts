@@ -35,7 +35,7 @@ describe('calls between nodes', () => {
   });
   afterEach(() => server[Symbol.asyncDispose]());
 
-  test('carry a request and its answer, sealed with any key that is accepted', async () => {
+  test('have a request and an answer, sealed with any accepted key', async () => {
     for (const key of ['new', 'old']) {
       using peers = network(key);
       expect(await peers.call(address, 'exchange', ASKED, WITHIN)).toEqual(ANSWER);
@@ -47,7 +47,7 @@ describe('calls between nodes', () => {
     await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toMatchObject({ reason: 'WRONG_KEY' });
   });
 
-  describe('are sealed both ways', () => {
+  describe('are sealed in both directions', () => {
     /** A server that answers other calls than the client has made. */
     async function impostor(...keys: string[]): Promise<TestServer> {
       const others = [createPeerService(() => handlers as PeerHandlers, new PeerSeal(keys))];
@@ -61,7 +61,7 @@ describe('calls between nodes', () => {
       await expect(asked).rejects.toMatchObject({ name: 'Refusal', reason: 'WRONG_KEY' });
     });
 
-    test('nor is its refusal', async () => {
+    test('nor is its refusal accepted', async () => {
       await using other = await impostor();
       using peers = network('new');
       const request = { transfer: 't', sequence: 1, rows: [] };
@@ -69,7 +69,7 @@ describe('calls between nodes', () => {
       await expect(asked).rejects.toMatchObject({ reason: 'WRONG_KEY' });
     });
 
-    test('nor is a genuine answer that was changed on its way, or that answers something else', () => {
+    test('nor is a genuine answer accepted that was altered, or that belongs to another call', () => {
       const node = new PeerSeal(['new']);
       const channel = node.channel();
       const ask = (body: string) => {
@@ -88,7 +88,7 @@ describe('calls between nodes', () => {
       expect(channel.check(first.call, 0, Buffer.from('yes'), first.trailers)).not.toBe('forged');
     });
 
-    test('a call that is heard is not served a second time, nor by another run of the node', () => {
+    test('an intercepted call is not served a second time, nor by another run of the node', () => {
       const keys = ['new'];
       const [before, after] = [new PeerSeal(keys), new PeerSeal(keys)];
       const channel = before.channel();
@@ -110,7 +110,7 @@ describe('calls between nodes', () => {
       expect(admit(after, known.metadata).refusal).toMatchObject({ message: expect.stringContaining('another run') });
     });
 
-    test('a node that was started again is called on without a break', async () => {
+    test('calls to a node continue after its restart', async () => {
       using peers = network('new');
       await peers.call(address, 'exchange', ASKED, WITHIN);
       const { port } = server;

@@ -78,7 +78,7 @@ describe('a call with a streamed answer', () => {
     expect(server.ended).toEqual([{ method: 'BackupPartition', reason: undefined }]);
   });
 
-  test('that is refused after some messages gets them, and then the reason', async () => {
+  test('that is refused after some messages ends with these messages and the reason', async () => {
     const { server, call } = await setUp(async function* () {
       yield part(1);
       throw new Refusal('BACKUP_BROKEN', 'the partition moved', { metadata: { partition: '7' } });
@@ -93,7 +93,7 @@ describe('a call with a streamed answer', () => {
     expect(server.ended).toEqual([{ method: 'BackupPartition', reason: 'BACKUP_BROKEN' }]);
   });
 
-  test('that fails for a reason of ours says nothing of the inside, and the log does', async () => {
+  test('that fails internally hides the cause from the client and logs it', async () => {
     const { server, call } = await setUp(async function* () {
       yield part(1);
       throw new Error('a secret');
@@ -104,7 +104,7 @@ describe('a call with a streamed answer', () => {
     expect(server.log.lines).toMatchObject([{ level: 'error', details: { err: { message: 'a secret' } } }]);
   });
 
-  test('makes only a few messages that are not read, and goes on when they are', async () => {
+  test('makes only a few messages ahead of the reader, and continues when they are read', async () => {
     const { made, backup } = endless();
     const { server, call } = await setUp(backup);
     const stream = call();
@@ -129,7 +129,7 @@ describe('a call with a streamed answer', () => {
     await vi.waitUntil(() => server.server.unreadReplyBytes === 0);
   });
 
-  test('that its client cancels ends the work for it', async () => {
+  test('that its client cancels ends its handler', async () => {
     const { made, backup } = endless();
     const { server, call } = await setUp(backup);
     const stream = call();
@@ -171,7 +171,7 @@ describe('a call with a streamed answer', () => {
     expect(errorInfoOf(await failed).reason).toBe('BACKUP_TOO_SLOW');
   });
 
-  test('ends when the server drains, also one that begins afterwards', async () => {
+  test('ends when the server drains, even if it begins later', async () => {
     const { made, backup } = endless();
     const { server, call } = await setUp(backup);
     const stream = call();

@@ -85,7 +85,7 @@ describe('a request with too many entries is refused before it is decoded', () =
     );
   });
 
-  test('a damaged one is left to the decoder, which says how', () => {
+  test('a damaged request is left to the decoder, which reports how', () => {
     const damaged = encodeToBuffer(UpdateTasksRequest, mixed(limits.updateItems)).subarray(0, -1);
     expect(() => checkEntries(damaged, entryBounds.update)).not.toThrow();
   });

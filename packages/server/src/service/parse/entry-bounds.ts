@@ -1,17 +1,21 @@
 import { type CountedFields, hasMoreEntries, limits } from '@taskmaster/proto';
 import { refuse } from './checks.ts';
 
-/** A bound that is checked before a request is decoded: 4 MiB can hold two million empty items, a gigabyte decoded. */
+/**
+ * A limit of entries that is checked before a request is decoded. A request of 4 MiB can have two million empty items, which
+ * would take a gigabyte of memory when decoded.
+ */
 export interface EntryBound {
-  /** As the request's own check calls it. */
+  /** The name that a refusal has for the entries, as after decoding. */
   readonly field: string;
   /** Numbers of fields, as in the .proto files. */
   readonly counted: CountedFields;
   readonly most: number;
 }
 
-/** All items of an UpdateTasksRequest, and the queues of a LeaseTasksRequest. */
+/** All items of an UpdateTasksRequest. */
 const items: CountedFields = { 1: 'each', 2: 'each', 3: 'each', 4: 'each' };
+/** The queues of a LeaseTasksRequest. */
 const queues: CountedFields = { 1: 'each' };
 
 const update: EntryBound = { field: 'update', counted: items, most: limits.updateItems };
@@ -36,7 +40,7 @@ export const entryBounds = {
   stream: [calls, callItems],
 } satisfies Record<string, readonly EntryBound[]>;
 
-/** Refuses an encoded request with more entries than it may have. */
+/** Throws a `Refusal` if an encoded request has too many entries. */
 export function checkEntries(bytes: Buffer, bounds: readonly EntryBound[]): void {
   for (const { field, counted, most } of bounds) {
     if (!exceeds(bytes, counted, most)) continue;
@@ -48,6 +52,6 @@ function exceeds(bytes: Buffer, counted: CountedFields, most: number): boolean {
   try {
     return hasMoreEntries(bytes, counted, most);
   } catch {
-    return false; // Damaged: the decoder says how.
+    return false; // damaged: the decoder reports it
   }
 }

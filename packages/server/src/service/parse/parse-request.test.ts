@@ -21,13 +21,13 @@ import { parsePeek } from './parse-tasks.ts';
 import { parseUpdate } from './parse-update.ts';
 
 describe('an update', () => {
-  test('is of the one group that all its queues share', () => {
+  test('belongs to the one group that all its queues share', () => {
     const update = anUpdate({ enqueue: [anEnqueue({ queue: 'shop#a' })], dequeue: [aDequeue({ queue: 'shop#b' })] });
     expect(parseUpdate(update).group).toBe('shop');
     expect(parseUpdate(anUpdate({ dequeue: [aDequeue({ queue: 'mail' })] })).group).toBe('');
   });
 
-  test('without a PID has one assigned; a PID of any bytes keeps them', () => {
+  test('without a PID gets an assigned one; a PID of any bytes is kept', () => {
     const update = anUpdate({
       enqueue: [anEnqueue({ pid: bytes('') }), anEnqueue({ pid: Buffer.from([0, 0x80, 0xff]) })],
     });
@@ -39,7 +39,7 @@ describe('an update', () => {
     expect(item?.mode).toBe(EnqueueMode.ENQUEUE_MODE_COLLAPSE);
   });
 
-  test('takes a lease token of 0 for none', () => {
+  test('treats a lease token of 0 as none', () => {
     const update = anUpdate({ dequeue: [aDequeue({ leaseToken: 0 }), aDequeue({ pid: bytes('b'), leaseToken: 9 })] });
     expect(parseUpdate(update).dequeue.map(({ token }) => token)).toEqual([undefined, 9]);
   });
@@ -54,17 +54,17 @@ describe('an update', () => {
     expect(() => parseUpdate(update)).not.toThrow();
   });
 
-  test('tells a release without a delay from one with none', () => {
+  test('distinguishes a release without a delay from one with a delay of zero', () => {
     const update = anUpdate({ release: [aRelease(), aRelease({ pid: bytes('b'), delayMs: 0 })] });
     expect(parseUpdate(update).release.map(({ delayMs }) => delayMs)).toEqual([undefined, 0]);
   });
 
-  test('renews for half a minute unless it says for how long', () => {
+  test('renews for half a minute by default', () => {
     const renew = [aRenew({ leaseDurationMs: 0 }), aRenew({ pid: Buffer.from('b'), leaseDurationMs: 1 })];
     expect(parseUpdate(anUpdate({ renew })).renew.map(({ leaseDurationMs }) => leaseDurationMs)).toEqual([30_000, 1]);
   });
 
-  test('backs off to one hour at most unless it says otherwise', () => {
+  test('has a longest backoff of one hour by default', () => {
     const retry = aRetry({ backoffMaxMs: 0, deadLetterQueue: 'shop#graveyard' });
     const [item] = parseUpdate(anUpdate({ enqueue: [anEnqueue({ retry })] })).enqueue;
     expect(item?.retry).toEqual({
@@ -75,7 +75,7 @@ describe('an update', () => {
     });
   });
 
-  test('without a bound of attempts needs no room for `.dead` in its name', () => {
+  test('without a limit of attempts needs no room for `.dead` in the name of its queue', () => {
     const enqueue = [anEnqueue({ queue: `shop#${'x'.repeat(512)}`, retry: aRetry({ maxAttempts: 0 }) })];
     expect(() => parseUpdate(anUpdate({ enqueue }))).not.toThrow();
   });
@@ -91,13 +91,13 @@ describe('an update', () => {
 });
 
 describe('a lease', () => {
-  test('is bounded by the reply when it names no bound', () => {
+  test('without a limit is limited by the size of the reply', () => {
     expect(parseLease(aLease(), 'h:1')).toMatchObject({ maxBytes: limits.replyDataBytes, maxPid: undefined });
     expect(parseLease(aLease({ leaseDurationMs: 0 }), 'h:1').leaseDurationMs).toBe(30_000);
     expect(parseLease(aLease({ leaseDurationMs: 1 }), 'h:1').leaseDurationMs).toBe(1);
   });
 
-  test('takes a queue named twice once', () => {
+  test('treats a queue that is named twice as one', () => {
     const { queues } = parseLease(aLease({ queues: ['b', 'a', '#b'] }), 'h:1');
     expect(queues.map(({ name }) => name)).toEqual(['b', 'a']);
   });
@@ -113,19 +113,19 @@ describe('a listing', () => {
     expect(parsePageToken(pageTokenAfter(last))).toEqual(last);
   });
 
-  test('finds an expression anywhere in the full name, in linear time', () => {
+  test('matches an expression anywhere in the full name, in linear time', () => {
     const { matches } = parseList(aList({ filter: aFilter({ nameRegex: '(a+)+#m' }) })).filter;
     expect(matches?.('shop-aaa#mail')).toBe(true);
     expect(matches?.(`${'a'.repeat(5_000)}!`)).toBe(false);
   });
 
-  test('tells the default group from every group', () => {
+  test('distinguishes the default group from all groups', () => {
     expect(parseList(aList({ filter: aFilter({ group: '' }) })).filter.group).toBe('');
     expect(parseList(aList({ filter: aFilter() })).filter.group).toBeUndefined();
   });
 });
 
-test('statistics keep the order of the queues named', () => {
+test('statistics keep the order of the named queues', () => {
   expect(parseStats(someStats({ queues: ['b', 'a#b'] }))).toEqual({
     kind: 'named',
     queues: [

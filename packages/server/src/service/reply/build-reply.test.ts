@@ -16,7 +16,7 @@ const leased: LeasedTask = {
   retry: undefined,
 };
 
-test('a leased task tells whether it has a retry policy, and how many attempts that allows', () => {
+test('a leased task shows whether it has a retry policy, and its number of attempts', () => {
   const forEver = { ...retry, maxAttempts: 0 };
   const { tasks } = leaseReply([leased, { ...leased, retry }, { ...leased, retry: forEver }]);
   expect(tasks.map(({ hasRetryPolicy, maxAttempts }) => [hasRetryPolicy, maxAttempts])).toEqual([
@@ -26,7 +26,7 @@ test('a leased task tells whether it has a retry policy, and how many attempts t
   ]);
 });
 
-test('a leased task takes no more of a reply than is counted for it', () => {
+test('a leased task uses no more of a reply than is counted for it', () => {
   const largest: LeasedTask = {
     ...leased,
     queue: { group: 'g'.repeat(512), name: 'n'.repeat(512) },

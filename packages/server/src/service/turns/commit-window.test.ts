@@ -73,7 +73,7 @@ describe('the commit window', () => {
     expect(await filled(commits, QUICK, 200)).toBeGreaterThan(first);
   });
 
-  test('is bounded both ways', async () => {
+  test('has a smallest and a largest size', async () => {
     const busy = commitWindow();
     const overwhelmed: Disk = { syncMs: 0, taskMs: 100 };
     expect(await filled(busy, overwhelmed, 300)).toBe(await busy.fill(overwhelmed));
@@ -82,7 +82,7 @@ describe('the commit window', () => {
     expect(await filled(idle, instant, 300)).toBe(await idle.fill(instant));
   });
 
-  test('is larger on a disk whose fsyncs take long even when there is little to write', async () => {
+  test('is larger on a disk with slow fsyncs, even if there is little to write', async () => {
     const quick = commitWindow();
     const slow = commitWindow();
     quick.window.synced(BUSY.syncMs);
@@ -90,7 +90,7 @@ describe('the commit window', () => {
     expect(await filled(slow, SLOW, 200)).toBeGreaterThan(2 * (await filled(quick, BUSY, 200)));
   });
 
-  test('learns that from a node that is never idle, too', async () => {
+  test('learns the time of an fsync from a busy node, too', async () => {
     expect(await filled(commitWindow(), SLOW, 200)).toBeGreaterThan(2 * (await filled(commitWindow(), BUSY, 200)));
   });
 

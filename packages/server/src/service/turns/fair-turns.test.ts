@@ -35,7 +35,7 @@ const nextMacrotask = () => new Promise<void>((resolve) => setImmediate(resolve)
 const failing = { tasks: 1, kib: 0, commits: false, start: () => Promise.reject(new Error('no')) };
 
 describe('fair turns', () => {
-  test('do work at once while there is little', async () => {
+  test('do work at once if there is little', async () => {
     const { turns, begun, ask } = fairTurns();
     ask('a', 1);
     ask('b', 1);
@@ -44,7 +44,7 @@ describe('fair turns', () => {
     await expect(turns.run('a', failing)).rejects.toThrow('no');
   });
 
-  test('give a caller that comes later its turn before the many calls of another', () => {
+  test('give a later caller its turn before the many calls of another one', () => {
     const { begun, ask, turn } = fairTurns();
     ask('loader', 50, 100);
     const before = begun.length;
@@ -55,7 +55,7 @@ describe('fair turns', () => {
     expect(begun[before]).toBe('worker');
   });
 
-  test('let callers with as much to do take turns', () => {
+  test('let callers with the same amount of work take turns', () => {
     const { begun, ask, turn } = fairTurns();
     ask('first', 50, 20);
     for (const caller of ['a', 'b', 'c']) ask(caller, 50, 20);
@@ -66,7 +66,7 @@ describe('fair turns', () => {
     expect(Math.min(...counts)).toBeGreaterThan(2);
   });
 
-  test('do not let many slow callers keep a busy one from being served', () => {
+  test('serve a busy caller although there are many slow ones', () => {
     const { begun, ask, turn } = fairTurns();
     ask('loader', 50, 100);
     turn();
@@ -76,7 +76,7 @@ describe('fair turns', () => {
     expect(begun.filter((one) => one === 'loader').length - before).toBeGreaterThanOrEqual(5);
   });
 
-  test('keep the order of each caller, do everything once, and end', async () => {
+  test('keep the order of each caller, do all work once, and end', async () => {
     const { turns, turn } = fairTurns();
     const seen: number[] = [];
     const all = Array.from({ length: 500 }, (_, number) =>
@@ -96,7 +96,7 @@ describe('fair turns', () => {
     expect(begun).toHaveLength(10);
   });
 
-  test('do as many tasks of 1 KiB for it, but less where payloads are large', () => {
+  test('do as many tasks of 1 KiB for it, but fewer tasks with large payloads', () => {
     const small = fairTurns();
     small.ask('a', 50, 10, 50);
     expect(small.begun).toHaveLength(6);
@@ -105,7 +105,7 @@ describe('fair turns', () => {
     expect(large.begun).toHaveLength(3);
   });
 
-  test('pass errors of work that had to wait on', async () => {
+  test('pass on the errors of work that waited', async () => {
     const { turns, ask, turn } = fairTurns();
     ask('a', 1_000);
     const failed = turns.run('b', failing);
@@ -133,7 +133,7 @@ describe('fair turns', () => {
       return { ...all, commits, update, runAll };
     }
 
-    test('busy callers wait until room is made', async () => {
+    test('busy callers wait until there is room', async () => {
       const { begun, commits, update, runAll } = loaded();
       for (let time = 0; time < 50; time++) for (const caller of ['a', 'b']) update(caller, 50);
       runAll();
@@ -146,7 +146,7 @@ describe('fair turns', () => {
       expect(begun.length).toBeLessThan(50);
     });
 
-    test('a caller that asks for little is served at once', () => {
+    test('a caller with little work is served at once', () => {
       const { begun, update, runAll } = loaded();
       for (let time = 0; time < 50; time++) for (const caller of ['a', 'b']) update(caller, 50);
       runAll();
@@ -164,7 +164,7 @@ describe('fair turns', () => {
       expect(begun.length).toBeLessThan(20);
     });
 
-    test('a caller that is alone does not wait', () => {
+    test('a lone caller does not wait', () => {
       const { begun, update, runAll } = loaded();
       for (let time = 0; time < 100; time++) update('a', 50);
       runAll();

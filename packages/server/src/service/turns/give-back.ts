@@ -2,7 +2,7 @@ import type { LeasedTask, ReleaseItem, UpdateCommand } from '../../domain/comman
 import { Refusal, UpdateRefusal } from '../../domain/refusal.ts';
 
 /**
- * Releases leased tasks that no worker receives, and takes their attempts back. Tasks that have changed since are skipped. If the
+ * Releases leased tasks that no worker receives, and refunds their attempts. Tasks that have changed since are skipped. If the
  * release fails, the tasks become available when their leases end.
  */
 export async function giveBack(

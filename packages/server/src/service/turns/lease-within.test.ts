@@ -36,7 +36,7 @@ test('other tasks are released if one of them has changed meanwhile', async () =
   await expect.poll(() => released).toEqual(['a', 'c']);
 });
 
-test('where it fails the leases end by themselves, and it is not tried again', async () => {
+test('after a failure the leases end by themselves, and the release is not tried again', async () => {
   const updateTasks = async () => {
     throw new Error('a fault');
   };

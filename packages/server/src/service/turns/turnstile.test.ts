@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Turnstile } from './turnstile.ts';
 
-test('lets this number of callers through at once, in order, and forgets none', async () => {
+test('runs two calls at a time, in order, and forgets none', async () => {
   const turnstile = new Turnstile(2);
   const begun: number[] = [];
   const ends = Array.from({ length: 5 }, () => Promise.withResolvers<void>());
@@ -23,7 +23,7 @@ test('lets this number of callers through at once, in order, and forgets none', 
   expect(begun).toEqual([0, 1, 2, 3, 4]);
 });
 
-test('work that never waits still leaves others their turns', async () => {
+test('work that never waits does not run in one turn of the event loop', async () => {
   const turnstile = new Turnstile(1);
   let done = 0;
   const all = Array.from({ length: 10 }, () =>
@@ -37,7 +37,7 @@ test('work that never waits still leaves others their turns', async () => {
   expect(done).toBe(10);
 });
 
-test('a failure makes room as well', async () => {
+test('failed work makes room, too', async () => {
   const turnstile = new Turnstile(1);
   await expect(turnstile.pass(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed');
   expect(await turnstile.pass(async () => 'next')).toBe('next');

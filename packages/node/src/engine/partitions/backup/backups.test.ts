@@ -66,15 +66,15 @@ describe('a backup of a partition', () => {
   });
 
   test.each(Array.from({ length: 40 }, (_, seed) => [seed + 1, seed % 2 === 0] as const))(
-    'has what was acknowledged before it, and each update whole, while callers change everything: seed %d, atomic %s',
+    'has every update acknowledged before it, each completely or not at all, while callers change tasks: seed %d, atomic %s',
     async (seed, atomicBatches) => {
       const h = await open({ seed, atomicBatches, config: { checkpointIntervalMs: 20 } });
       const pids = pidsFrom(2_500);
       for (let at = 0; at < pids.length; at += 500) await h.clock.run(h.enqueue('orders#a', pids.slice(at, at + 500)));
       const acknowledged = new Set<string>();
       const begun = new Set<string>();
-      // Each update moves a task to two queues at once.
       let moving = true;
+      // Each update moves a task to two queues.
       const move = async (offset: number): Promise<void> => {
         for (let i = offset; moving && i < pids.length; i += 4) {
           const pid = pids[(i * 7919) % pids.length] ?? '';
@@ -108,7 +108,7 @@ describe('a backup of a partition', () => {
     },
   );
 
-  test('ends although the partition changes all the time', async () => {
+  test('ends although the partition never stops changing', async () => {
     const h = await open();
     await h.clock.run(h.enqueue(QUEUE, pidsFrom(3_000)));
     let changing = true;
