@@ -1,16 +1,18 @@
 import { limits } from '@taskmaster/proto';
+import { type AvailableMemory, availableMemory, divideMemory, GIB, MIB } from '@taskmaster/server/memory';
 import {
+  AUTO,
   addresses,
   bytes,
   choice,
+  chosenBytes,
   clusterFields,
   count,
   flag,
-  GIB,
   grpcSection,
   InvalidConfigError,
   LONGEST_TIMER_MS,
-  MIB,
+  memoryField,
   ms,
   optionalText,
   port,
@@ -18,6 +20,7 @@ import {
 } from '@taskmaster/server/program';
 import { z } from 'zod';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './engine/config.ts';
+import { type NodeMemory, type NodePart, nodeMemorySpec } from './memory.ts';
 
 const engine = DEFAULT_ENGINE_CONFIG;
 
@@ -31,6 +34,7 @@ export const configSchema = z
       'Directory of the data. The node creates it if it is missing. Only one node at a time can use it.',
       './data',
     ),
+    memory: memoryField,
     host: text('Address to listen on. 0.0.0.0: all IPv4 addresses of the machine.', '127.0.0.1'),
     grpcPort: port('Port of gRPC. 0: any free port.', 7400),
     httpPort: port('Port of HTTP: health, metrics and the page of queues. 0: any free port.', 7401),
@@ -117,9 +121,9 @@ export const configSchema = z
           min: 1,
           max: 65_536,
         }),
-        cacheBytes: bytes({
-          about: 'Memory for the first tasks of all queues. Larger: fewer reads of the disk while queues are long.',
-          default: engine.cacheBytes,
+        cacheBytes: chosenBytes({
+          about:
+            'Memory for the first tasks of all queues. Larger: fewer reads of the disk while queues are long. auto: a part of memory.',
           min: MIB,
           max: 64 * GIB,
         }),
@@ -130,10 +134,9 @@ export const configSchema = z
           min: 1,
           max: 1_000_000,
         }),
-        maxInFlightBytes: bytes({
+        maxInFlightBytes: chosenBytes({
           about:
-            'Payload bytes of these requests and of replies that are being read. Above it enqueues are refused and lease requests wait.',
-          default: engine.maxInFlightBytes,
+            'Payload bytes of these requests and of replies that are being read. Above it enqueues are refused and lease requests wait. auto: a part of memory.',
           min: 2 * limits.requestBytes,
           max: 16 * GIB,
         }),
@@ -149,9 +152,9 @@ export const configSchema = z
           min: 1_000,
           max: 24 * 3600 * 1000,
         }),
-        requestIdCacheBytes: bytes({
-          about: 'Memory for request ids. Older ids of the window are looked up on disk when they are repeated.',
-          default: engine.requestIdCacheBytes,
+        requestIdCacheBytes: chosenBytes({
+          about:
+            'Memory for request ids. Older ids of the window are looked up on disk when they are repeated. auto: a part of memory.',
           min: MIB,
           max: 16 * GIB,
         }),
@@ -188,16 +191,14 @@ export const configSchema = z
       .prefault({}),
     store: z
       .strictObject({
-        blockCacheBytes: bytes({
-          about: 'Memory of the block cache of RocksDB, for blocks that were read from disk.',
-          default: 128 * MIB,
+        blockCacheBytes: chosenBytes({
+          about: 'Memory of the block cache of RocksDB, for blocks that were read from disk. auto: a part of memory.',
           min: MIB,
           max: 64 * GIB,
         }),
-        memtableBytes: bytes({
+        memtableBytes: chosenBytes({
           about:
-            'Largest memory of the memtables of RocksDB, for writes that are not yet in table files. The write-ahead log grows to about four times as much.',
-          default: 96 * MIB,
+            'Largest memory of the memtables of RocksDB, for writes that are not yet in table files. The write-ahead log grows to about four times as much. auto: a part of memory.',
           min: 8 * MIB,
           max: 16 * GIB,
         }),
@@ -246,13 +247,18 @@ export const configSchema = z
     error: 'scale-down needs kubernetes.statefulSet',
   });
 
-/** All settings of a node, complete. */
-export type NodeConfig = z.output<typeof configSchema>;
+/** All settings of a node. Sizes may be `auto`. */
+export type NodeSettings = z.output<typeof configSchema>;
+
+type Decided<T> = { readonly [K in keyof T]: T[K] extends object ? Decided<T[K]> : Exclude<T[K], typeof AUTO> };
+
+/** All settings of a node, with all sizes. */
+export type NodeConfig = Decided<NodeSettings>;
 
 type Some<T> = { readonly [K in keyof T]?: T[K] extends object ? Some<T[K]> : T[K] };
 
 /** Some of the settings. The others have their defaults. */
-export type NodeConfigInput = Some<NodeConfig>;
+export type NodeConfigInput = Some<NodeSettings>;
 
 /** @param partitions of the cluster. Default: the setting. */
 export function engineConfigOf(
@@ -269,9 +275,53 @@ export function engineConfigOf(
   };
 }
 
-/** The settings with defaults for missing ones. @throws InvalidConfigError. */
-export function completeConfig(config: NodeConfigInput): NodeConfig {
+/** The settings with defaults for missing ones, and the division of the memory. @throws InvalidConfigError. */
+export function completeConfig(
+  config: NodeConfigInput,
+  available?: AvailableMemory,
+): { readonly config: NodeConfig; readonly memory: NodeMemory } {
   const parsed = configSchema.safeParse(config);
-  if (parsed.success) return parsed.data;
-  throw new InvalidConfigError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+  if (!parsed.success) {
+    throw new InvalidConfigError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+  }
+  const memory = divideNodeMemory(parsed.data, available);
+  if (memory.kind === 'refused') throw new InvalidConfigError([`memory: ${memory.problem}`]);
+  return { config: withParts(parsed.data, memory), memory };
+}
+
+/** Divides the memory of a node with these settings. */
+export function divideNodeMemory(
+  { memory, engine, store, grpc }: NodeSettings,
+  available: AvailableMemory = availableMemory(),
+): ReturnType<typeof divideMemory<NodePart>> {
+  const parts = {
+    'engine.cacheBytes': chosen(engine.cacheBytes),
+    'store.blockCacheBytes': chosen(store.blockCacheBytes),
+    'store.memtableBytes': chosen(store.memtableBytes),
+    'engine.requestIdCacheBytes': chosen(engine.requestIdCacheBytes),
+    'engine.maxInFlightBytes': chosen(engine.maxInFlightBytes),
+    'grpc.maxUnreadReplyBytes': chosen(grpc.maxUnreadReplyBytes),
+  };
+  return divideMemory(nodeMemorySpec, { memory: chosen(memory), parts }, available);
+}
+
+const chosen = (size: number | typeof AUTO): number | undefined => (size === AUTO ? undefined : size);
+
+function withParts(settings: NodeSettings, { memory, parts }: NodeMemory): NodeConfig {
+  return {
+    ...settings,
+    memory,
+    engine: {
+      ...settings.engine,
+      cacheBytes: parts['engine.cacheBytes'],
+      requestIdCacheBytes: parts['engine.requestIdCacheBytes'],
+      maxInFlightBytes: parts['engine.maxInFlightBytes'],
+    },
+    store: {
+      ...settings.store,
+      blockCacheBytes: parts['store.blockCacheBytes'],
+      memtableBytes: parts['store.memtableBytes'],
+    },
+    grpc: { ...settings.grpc, maxUnreadReplyBytes: parts['grpc.maxUnreadReplyBytes'] },
+  };
 }

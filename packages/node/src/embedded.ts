@@ -2,6 +2,7 @@ import { type ClientOptions, clientOver, type TaskMasterClient } from '@taskmast
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { createLogger } from '@taskmaster/server/program';
 import { createHandlers } from '@taskmaster/server/service';
+import { divideEmbeddedMemory } from './embedded-memory.ts';
 import type { EngineConfig } from './engine/config.ts';
 import { openEngine } from './engine/engine.ts';
 import { InProcessTransport } from './in-process-transport.ts';
@@ -11,6 +12,11 @@ import { version } from './version.ts';
 export interface EmbeddedOptions extends Partial<EngineConfig> {
   /** Data directory; created if missing. Only one process at a time can use it. */
   readonly dir: string;
+  /**
+   * Memory of the queue, in bytes. It is divided among those sizes of the engine and the store that are not given. The heap of
+   * V8 belongs to the program. Default: a quarter of the memory of the cgroup or the machine, at most 256 MiB.
+   */
+  readonly memoryBytes?: number;
   /** Memory, disk reserve and compression of the store. */
   readonly store?: Pick<
     RocksStoreOptions,
@@ -24,7 +30,8 @@ export interface EmbeddedOptions extends Partial<EngineConfig> {
 
 /**
  * Opens an engine inside this process, without a node or a network. It is used through the same client. Closing the client
- * finishes requests in progress and closes the data. Rejects with `StoreNewerError`, `StoreLockedError`, `StoreCorruptError` or
+ * finishes requests in progress and closes the data. Rejects with `InvalidConfigError` if the sizes do
+ * not fit into the memory, `StoreNewerError`, `StoreLockedError`, `StoreCorruptError` or
  * another error of the store.
  *
  * ```ts
@@ -33,7 +40,19 @@ export interface EmbeddedOptions extends Partial<EngineConfig> {
  * ```
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<TaskMasterClient> {
-  const { dir, store: sizes, client, log = createLogger('warn'), ...config } = options;
+  const { dir, memoryBytes, store: storeOptions, client, log = createLogger('warn'), ...given } = options;
+  const memory = divideEmbeddedMemory(memoryBytes, {
+    ...{ cacheBytes: given.cacheBytes, requestIdCacheBytes: given.requestIdCacheBytes },
+    maxInFlightBytes: given.maxInFlightBytes,
+    'store.blockCacheBytes': storeOptions?.blockCacheBytes,
+    'store.memtableBytes': storeOptions?.memtableBytes,
+  });
+  const { cacheBytes, requestIdCacheBytes, maxInFlightBytes } = memory;
+  const config = { ...given, cacheBytes, requestIdCacheBytes, maxInFlightBytes };
+  const sizes = {
+    ...storeOptions,
+    ...{ blockCacheBytes: memory['store.blockCacheBytes'], memtableBytes: memory['store.memtableBytes'] },
+  };
   const { durability } = config;
   const flush = durability?.kind === 'relaxed' ? { flushIntervalMs: durability.flushIntervalMs } : {};
 

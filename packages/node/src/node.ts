@@ -1,3 +1,4 @@
+import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
 import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
 import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
 import { assertResolves, type HeldPort, holdPort } from '@taskmaster/server/gossip';
@@ -13,7 +14,7 @@ import {
 } from '@taskmaster/server/grpc';
 import { explainHealth, HttpServer, isReady, type NodeHealth } from '@taskmaster/server/http';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { createLogger, readClusterKeys } from '@taskmaster/server/program';
+import { createLogger, logMemory, readClusterKeys } from '@taskmaster/server/program';
 import {
   createHandlers,
   createNodeService,
@@ -32,11 +33,13 @@ import { type Member, openMember } from './cluster/open-member.ts';
 import { memberSettings, startingRoleSettings } from './cluster-settings.ts';
 import { type Colocated, colocate } from './colocated.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
+import { DEFAULT_ENGINE_CONFIG } from './engine/config.ts';
 import { openEngine } from './engine/engine.ts';
 import { inspectStore } from './engine/open-state.ts';
 import { NodeMetrics } from './http/metrics.ts';
 import { nodeRoutes } from './http/node-routes.ts';
 import { accessOfPod, ConfigMapRecord, openApi } from './kubernetes/index.ts';
+import type { NodeMemory } from './memory.ts';
 import { MeteredStore } from './metered-store.ts';
 import type { Store } from './ports/store.ts';
 import { openRocksStore } from './store/rocks-store.ts';
@@ -104,11 +107,12 @@ interface Parts {
  * `StoreLockedError`, `StoreCorruptError`, …) or of the system (`EADDRINUSE`). Then everything is closed again.
  */
 export async function startNode(settings: NodeConfigInput = {}, options: StartNodeOptions = {}): Promise<RunningNode> {
-  const config = completeConfig(settings);
+  const { config, memory } = completeConfig(settings);
   const keys = readClusterKeys(config.cluster.keyFile);
   const log = options.log ?? createLogger(config.logLevel);
+  logMemory(memory, log);
   const parts: Parts = {};
-  const metrics = createMetrics(config, parts);
+  const metrics = createMetrics(config, memory, parts);
   const http = createHttp(config, parts, metrics, log);
 
   await using opened = new AsyncDisposableStack();
@@ -196,7 +200,10 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const ownBackup = encodedBackup((request, { signal }) => engine.backups.backup(request, signal));
   const routes = new LateRoutes();
   const address = (): string | undefined => parts.member?.rpcAddress;
-  const router = clustered && config.withRouter ? colocate({ own, ownBackup, address, routes, log }) : undefined;
+  // Requests that the router forwards are in flight, too.
+  const limits = { ...DEFAULT_ROUTER_LIMITS, maxInFlightBytes: engineConfig.maxInFlightBytes };
+  const router =
+    clustered && config.withRouter ? colocate({ own, ownBackup, address, routes, log, limits }) : undefined;
   if (router !== undefined) opened.use(router);
   // Deferred after all but the member, so that a stop begins here: long polls must end before anything waits for their
   // connections.
@@ -246,7 +253,7 @@ function recordOf({ kubernetes: { clusterConfigMap } }: NodeConfig): ConfigMapRe
 }
 
 function warnOfPartitions(wanted: number, count: number, log: Log): void {
-  if (wanted === count || wanted === completeConfig({}).engine.partitions) return;
+  if (wanted === count || wanted === DEFAULT_ENGINE_CONFIG.partitions) return;
   log.warn({ wanted, count }, `--engine-partitions has no effect on existing data: there are ${count} partitions`);
 }
 
@@ -309,9 +316,10 @@ function healthOf({ engine, joining, member }: Parts): NodeHealth {
   return problem !== undefined && isReady(health) ? { kind: 'waiting', problem } : health;
 }
 
-function createMetrics(config: NodeConfig, parts: Parts): NodeMetrics {
+function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): NodeMetrics {
   return new NodeMetrics({
     version,
+    memory,
     engine: () => parts.engine,
     health: () => healthOf(parts),
     storeSize: () => parts.store?.size(),

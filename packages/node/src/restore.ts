@@ -2,7 +2,8 @@ import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { BackupError, openSource, readManifest } from '@taskmaster/backup';
 import { type Log, SystemClock } from '@taskmaster/server/ports';
-import type { NodeConfig } from './config.ts';
+import { logMemory } from '@taskmaster/server/program';
+import { completeConfig, type NodeConfigInput } from './config.ts';
 import {
   type RestoredBackup,
   type RestoreProgress,
@@ -28,7 +29,9 @@ export interface RestoreNodeOptions {
  * finish. Until this resolves, no node starts with the directory. Rejects with `BackupError`, or an error of the store or the
  * system.
  */
-export async function restoreNode(config: NodeConfig, options: RestoreNodeOptions): Promise<RestoredBackup> {
+export async function restoreNode(settings: NodeConfigInput, options: RestoreNodeOptions): Promise<RestoredBackup> {
+  const { config, memory } = completeConfig(settings);
+  logMemory(memory, options.log);
   const dir = resolve(config.dataDir);
   const state = await restoreStateOf(dir);
   if (state === 'used') {

@@ -1,18 +1,16 @@
 #!/usr/bin/env node
 import { createRequire } from 'node:module';
-import { boundMemory, type MemoryBounds } from '@taskmaster/server/memory-bounds';
+import { availableMemory, boundMemory, divideMemory, earlySettings } from '@taskmaster/server/memory';
+import { chosenOf, memorySettings, proxyBoundsOf, proxyMemorySpec } from './memory.ts';
 
-/**
- * A proxy keeps the messages that it passes on in buffers outside of V8's heap, and little in the heap itself. By default V8
- * collects the whole heap when the buffers of a moment exceed half of it: ten times a second. With a smaller young generation it
- * frees most buffers earlier, and with more growth it seldom collects the whole heap.
- */
-const PROXY_BOUNDS: MemoryBounds = { youngMib: 4, oldGrowthPercent: 300 };
-
-boundMemory(PROXY_BOUNDS);
+const args = process.argv.slice(2);
+const chosen = chosenOf(await earlySettings(memorySettings, { args, env: process.env }));
+const memory = divideMemory(proxyMemorySpec, chosen, availableMemory());
+// A division that is refused is reported with all other problems of the settings.
+if (memory.kind === 'divided') boundMemory(proxyBoundsOf(memory));
 // Loaded only now, because the program may have been executed again.
 const { run } = await import('./cli/program.ts');
 
 const { version } = createRequire(import.meta.url)('../package.json') as { readonly version: string };
 
-process.exit(await run(process.argv.slice(2), version));
+process.exit(await run(args, version));

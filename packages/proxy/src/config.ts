@@ -1,10 +1,15 @@
+import { limits } from '@taskmaster/proto';
+import { type AvailableMemory, availableMemory, divideMemory, GIB } from '@taskmaster/server/memory';
 import {
+  AUTO,
   addresses,
   choice,
+  chosenBytes,
   clusterFields,
   count,
   grpcSection,
   InvalidConfigError,
+  memoryField,
   ms,
   optionalText,
   port,
@@ -13,6 +18,7 @@ import {
   text,
 } from '@taskmaster/server/program';
 import { z } from 'zod';
+import { type ProxyMemory, type ProxyPart, proxyMemorySpec } from './memory.ts';
 import { DEFAULT_ROUTER_LIMITS } from './router/routing/router.ts';
 
 /**
@@ -24,6 +30,7 @@ const proxyConfigSchema = z.strictObject({
   join: addresses(
     'gRPC addresses of members of the cluster, as host:port, separated by commas. One address is enough.',
   ),
+  memory: memoryField,
   host: text('Address to listen on. 0.0.0.0: all IPv4 addresses of the machine.', '127.0.0.1'),
   grpcPort: port('Port of gRPC. 0: any free port.', 7500),
   httpPort: port('Port of HTTP: health and metrics. 0: any free port.', 7501),
@@ -61,22 +68,63 @@ const proxyConfigSchema = z.strictObject({
         min: 10,
         max: 60_000,
       }),
+      maxInFlightBytes: chosenBytes({
+        about:
+          'Bytes of the requests that the proxy forwards at the same time. More are refused. auto: a part of memory.',
+        min: 2 * limits.requestBytes,
+        max: 16 * GIB,
+      }),
     })
     .prefault({}),
   grpc: grpcSection,
 });
 
-/** All settings of a proxy, complete. */
-export type ProxyConfig = z.output<typeof proxyConfigSchema>;
+/** All settings of a proxy. Sizes may be `auto`. */
+export type ProxySettings = z.output<typeof proxyConfigSchema>;
+
+/** All settings of a proxy, with all sizes. */
+export interface ProxyConfig extends Omit<ProxySettings, 'memory' | 'router' | 'grpc'> {
+  readonly memory: number;
+  readonly router: ProxySettings['router'] & { readonly maxInFlightBytes: number };
+  readonly grpc: ProxySettings['grpc'] & { readonly maxUnreadReplyBytes: number };
+}
 
 /** Some of the settings. The others have their defaults. */
 export type ProxyConfigInput = z.input<typeof proxyConfigSchema>;
 
-export const proxySettings: SettingsTable<ProxyConfig> = settingsTable(proxyConfigSchema, 'a TaskMaster proxy');
+export const proxySettings: SettingsTable<ProxySettings> = settingsTable(
+  proxyConfigSchema,
+  'a TaskMaster proxy',
+  (settings) => divideProxyMemory(settings),
+);
 
-/** The settings with defaults for missing ones. @throws InvalidConfigError. */
-export function completeProxyConfig(config: ProxyConfigInput): ProxyConfig {
+/** The settings with defaults for missing ones, and the division of the memory. @throws InvalidConfigError. */
+export function completeProxyConfig(
+  config: ProxyConfigInput,
+  available?: AvailableMemory,
+): { readonly config: ProxyConfig; readonly memory: ProxyMemory } {
   const parsed = proxyConfigSchema.safeParse(config);
-  if (parsed.success) return parsed.data;
-  throw new InvalidConfigError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+  if (!parsed.success) {
+    throw new InvalidConfigError(parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`));
+  }
+  const settings = parsed.data;
+  const memory = divideProxyMemory(settings, available);
+  if (memory.kind === 'refused') throw new InvalidConfigError([`memory: ${memory.problem}`]);
+  const { parts } = memory;
+  const router = { ...settings.router, maxInFlightBytes: parts['router.maxInFlightBytes'] };
+  const grpc = { ...settings.grpc, maxUnreadReplyBytes: parts['grpc.maxUnreadReplyBytes'] };
+  return { config: { ...settings, memory: memory.memory, router, grpc }, memory };
 }
+
+function divideProxyMemory(
+  { memory, router, grpc }: ProxySettings,
+  available: AvailableMemory = availableMemory(),
+): ReturnType<typeof divideMemory<ProxyPart>> {
+  const parts = {
+    'router.maxInFlightBytes': chosen(router.maxInFlightBytes),
+    'grpc.maxUnreadReplyBytes': chosen(grpc.maxUnreadReplyBytes),
+  };
+  return divideMemory(proxyMemorySpec, { memory: chosen(memory), parts }, available);
+}
+
+const chosen = (size: number | typeof AUTO): number | undefined => (size === AUTO ? undefined : size);

@@ -14,6 +14,7 @@ import {
   queuesApi,
   type Route,
   RpcMetrics,
+  type RpcMetricsSources,
 } from '@taskmaster/server/http';
 import type { Log } from '@taskmaster/server/ports';
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
@@ -22,6 +23,7 @@ import type { Routes } from './router/routing/routes.ts';
 
 export interface ProxyHttpDeps {
   readonly version: string;
+  readonly memory: RpcMetricsSources['memory'];
   readonly routes: () => Routes | undefined;
   readonly figures: () => RouterFigures | undefined;
   readonly service: () => RawService | undefined;
@@ -61,8 +63,8 @@ function readyz({ isReady, routes, reachable, problem }: ProxyHttpDeps) {
   return jsonReply({ status: 'not ready', reason, nodes, reachable: 0 }, 503);
 }
 
-function createMetrics({ version, routes, figures, connections, unreadReplyBytes }: ProxyHttpDeps): RpcMetrics {
-  const metrics = new RpcMetrics({ version, connections, unreadReplyBytes });
+function createMetrics({ version, memory, routes, figures, connections, unreadReplyBytes }: ProxyHttpDeps): RpcMetrics {
+  const metrics = new RpcMetrics({ version, memory, connections, unreadReplyBytes });
   metrics.gauge(
     'proxy_nodes',
     'Members that may hold partitions. Label alive: whether gossip reaches the member.',

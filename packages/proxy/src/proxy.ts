@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { LateRoutes } from '@taskmaster/server/cluster-view';
 import { GrpcServer } from '@taskmaster/server/grpc';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { createLogger } from '@taskmaster/server/program';
+import { createLogger, logMemory } from '@taskmaster/server/program';
 import { hostPort, type RawService } from '@taskmaster/server/service';
 import { completeProxyConfig, type ProxyConfigInput } from './config.ts';
 import { type ObservedRoutes, openObservedRoutes } from './observed-routes.ts';
@@ -53,14 +53,15 @@ interface Parts {
  * system (`EADDRINUSE`). Nothing stays open then.
  */
 export async function startProxy(settings: ProxyConfigInput, options: StartProxyOptions = {}): Promise<RunningProxy> {
-  const config = completeProxyConfig(settings);
+  const { config, memory } = completeProxyConfig(settings);
   const log = options.log ?? createLogger(config.logLevel);
+  logMemory(memory, log);
   const parts: Parts = {};
   const isReady = (): boolean => parts.reachability?.isReachable ?? false;
   const { http, metrics } = createProxyHttp(
     { host: config.host, port: config.httpPort },
     {
-      version,
+      ...{ version, memory },
       routes: () => parts.routes,
       figures: () => parts.router?.figures,
       service: () => parts.service,

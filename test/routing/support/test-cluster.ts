@@ -4,6 +4,7 @@ import { partitionOf } from '@taskmaster/proto';
 import {
   createBackupForwarding,
   createRouterService,
+  DEFAULT_ROUTER_LIMITS,
   NodePool,
   Router,
   type RouterLimits,
@@ -87,7 +88,13 @@ export async function startTestCluster(options: TestClusterOptions = {}): Promis
   const log = keptLog();
   const pool = opened.use(new NodePool());
   const clock = new SystemClock();
-  const limits = { holdTimeoutMs: 2_000, maxHeldCalls: 1_000, fanOutTimeoutMs: 2_000, ...options.limits };
+  const limits = {
+    ...DEFAULT_ROUTER_LIMITS,
+    holdTimeoutMs: 2_000,
+    maxHeldCalls: 1_000,
+    fanOutTimeoutMs: 2_000,
+    ...options.limits,
+  };
   const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits });
   const server = new GrpcServer(
     { ...SERVER, ...options.server },

@@ -2,14 +2,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { limits } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
+import { completeConfig } from '../../../packages/node/src/config.ts';
 import { DEFAULT_ENGINE_CONFIG as engine } from '../../../packages/node/src/engine/config.ts';
+import { type NodePart, nodeMemorySpec } from '../../../packages/node/src/memory.ts';
 import { familyNames } from '../../../packages/node/src/ports/store.ts';
 import { ACCEPT_LOSS_FILE } from '../../../packages/node/src/store/open-database.ts';
 import { RESERVE_FILE } from '../../../packages/node/src/store/reserve-file.ts';
 import { SYNC_MARK_FILE } from '../../../packages/node/src/store/sync-mark.ts';
 import { KEPT_LOGS, SYNCED_FILES } from '../../../packages/node/src/store/synced-files.ts';
+import { proxyMemorySpec } from '../../../packages/proxy/src/memory.ts';
 import { DEFAULT_ROUTER_LIMITS as router } from '../../../packages/proxy/src/router/routing/router.ts';
-import { NODE_BOUNDS } from '../../../packages/server/src/program/memory-bounds.ts';
+import { divideMemory, GIB, type MemorySpec } from '../../../packages/server/src/program/memory/index.ts';
 import { root } from '../../support/paths.ts';
 import { documentAt } from './documents.ts';
 
@@ -52,6 +55,43 @@ const unwritten = constant('node/src/engine/pending/unwritten-tasks.ts', 'MOST_T
 const unwrittenBytes = constant('node/src/engine/pending/unwritten-tasks.ts', 'MOST_BYTES');
 const many = constant('client/src/api/queue.ts', 'MANY_TASKS');
 const ahead = constant('client/src/worker/prefetch.ts', 'AHEAD_MS');
+
+/** The least memory of a program, whose message names it. */
+function leastMemory(spec: MemorySpec<string>): number {
+  const refused = divideMemory(spec, { memory: 1, parts: {} }, LARGE);
+  if (refused.kind !== 'refused') throw new Error('one byte is enough');
+  return Number(/at least (\d+)MiB/.exec(refused.problem)?.[1]) * MIB;
+}
+
+/** The memory that a program takes of a large machine. */
+function usualMemory(spec: MemorySpec<string>): number {
+  const division = divideMemory(spec, { memory: undefined, parts: {} }, LARGE);
+  if (division.kind === 'refused') throw new Error(division.problem);
+  return division.memory;
+}
+
+const LARGE = { bytes: 64 * GIB, source: 'machine' } as const;
+
+/** The rows of the table of a node's parts: their sizes in MiB, for some memories. */
+const memoryRows: readonly string[] = (
+  [
+    ['the process', 'process'],
+    ['engine cache: the heads of queues', 'engine.cacheBytes'],
+    ['block cache of RocksDB', 'store.blockCacheBytes'],
+    ['memtables of RocksDB', 'store.memtableBytes'],
+    ['request ids', 'engine.requestIdCacheBytes'],
+    ['in flight: payloads of requests and of replies that are read', 'engine.maxInFlightBytes'],
+    ['replies that clients have not read', 'grpc.maxUnreadReplyBytes'],
+    ['young generation of V8', 'youngGeneration'],
+    ['garbage of V8, fragments of the allocator', 'garbage'],
+  ] satisfies readonly (readonly [string, NodePart | 'process' | 'garbage'])[]
+).map(([part, name]) => {
+  const sizes = [320 * MIB, 512 * MIB, GIB, undefined].map(
+    (memory) => completeConfig({ memory: memory ?? usualMemory(nodeMemorySpec) }, LARGE).memory.parts[name] / MIB,
+  );
+  const setting = name.includes('.') ? ` \`${name}\`` : '';
+  return `| ${part} |${setting} | ${sizes.map(Math.round).join(' | ')} |`;
+});
 
 /** Texts that documents must contain, with figures from the code. */
 const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
@@ -118,12 +158,11 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   ],
   [
     'docs/operate/sizing.md',
-    `engine cache (${engine.cacheBytes / MIB} MiB)`,
-    `request ids (${engine.requestIdCacheBytes / MIB} MiB, and up to ${constant('node/src/engine/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB`,
-    `in flight (${engine.maxInFlightBytes / MIB} MiB at most`,
-    `\`--max-semi-space-size=${NODE_BOUNDS.youngMib}\``,
-    `\`--initial-old-space-size=${NODE_BOUNDS.oldLeastMib}\``,
-    `\`--heap-growing-percent=${NODE_BOUNDS.oldGrowthPercent}\``,
+    ...memoryRows,
+    `the usual sizes of the parts: ${count(usualMemory(nodeMemorySpec) / MIB)} MiB`,
+    `A node needs ${leastMemory(nodeMemorySpec) / MIB} MiB`,
+    `takes ${usualMemory(proxyMemorySpec) / MIB} MiB by default and needs ${leastMemory(proxyMemorySpec) / MIB} MiB`,
+    `up to ${constant('node/src/engine/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB of filters`,
   ],
   ['docs/operate/deploy.md', `at most ${spelled(engine.checkpointIntervalMs)} of work`],
   ['docs/operate/disks.md', `a file \`${ACCEPT_LOSS_FILE}\` in the directory`],

@@ -105,7 +105,7 @@ describe('settings in documents', () => {
 
 /** Flags of Node itself. */
 const ofNode =
-  /^--(max-semi-space-size|initial-old-space-size|heap-growing-percent|external-memory-accounted-in-global-limit)$/;
+  /^--(max-semi-space-size|max-old-space-size|initial-old-space-size|heap-growing-percent|external-memory-accounted-in-global-limit)$/;
 
 /** Fields of the client and its tests. */
 const inClient = new Set(

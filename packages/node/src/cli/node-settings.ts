@@ -1,5 +1,7 @@
 import { type SettingsTable, settingsTable } from '@taskmaster/server/program';
-import { configSchema, type NodeConfig } from '../config.ts';
+import { configSchema, divideNodeMemory, type NodeSettings } from '../config.ts';
 
 /** The settings of a node. */
-export const nodeSettings: SettingsTable<NodeConfig> = settingsTable(configSchema, 'a TaskMaster node');
+export const nodeSettings: SettingsTable<NodeSettings> = settingsTable(configSchema, 'a TaskMaster node', (settings) =>
+  divideNodeMemory(settings),
+);

@@ -1,13 +1,13 @@
 import { resolve } from 'node:path';
 import { BackupError } from '@taskmaster/backup';
 import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
-import type { NodeConfig } from '../config.ts';
+import type { NodeSettings } from '../config.ts';
 import type { RestoredBackup, RestoreProgress } from '../engine/partitions/restore/restore-backup.ts';
 import { StoreFullError } from '../ports/store.ts';
 import { restoreNode } from '../restore.ts';
 
 export interface RestoreCommand {
-  readonly config: NodeConfig;
+  readonly config: NodeSettings;
   /** Where the backup is. */
   readonly from: string;
   /** Report the outcome as one line of JSON, for programs. */
@@ -42,7 +42,7 @@ export async function restore({ config, from, json }: RestoreCommand): Promise<n
   }
 }
 
-function explain(error: unknown, config: NodeConfig): string {
+function explain(error: unknown, config: NodeSettings): string {
   if (error instanceof BackupError) {
     return `${error.reason}: ${error.message}${error.hint === undefined ? '' : `; ${error.hint}`}`;
   }
@@ -58,7 +58,7 @@ function progressText({ partitions, partitionCount, tasks, bytes }: RestoreProgr
   return `${partitions.toLocaleString('en-US')}${all} partitions, ${countOf(tasks, 'task')}, ${(bytes / MIB).toFixed(1)} MiB`;
 }
 
-function outcomeText({ manifest, progress }: RestoredBackup, { dataDir }: NodeConfig, seconds: number): string {
+function outcomeText({ manifest, progress }: RestoredBackup, { dataDir }: NodeSettings, seconds: number): string {
   const whose = manifest.clusterId === '' ? 'a node without a cluster' : `cluster ${manifest.clusterId}`;
   return [
     `Restored ${countOf(progress.tasks, 'task')} in ${countOf(progress.queues, 'queue')} in ${seconds.toFixed(1)} s.`,
@@ -69,7 +69,7 @@ function outcomeText({ manifest, progress }: RestoredBackup, { dataDir }: NodeCo
   ].join('\n');
 }
 
-function outcomeJson({ manifest, progress }: RestoredBackup, { dataDir }: NodeConfig, seconds: number): string {
+function outcomeJson({ manifest, progress }: RestoredBackup, { dataDir }: NodeSettings, seconds: number): string {
   const { clusterId, begunAt, finishedAt } = manifest;
   const { tasks, queues, bytes, partitions } = progress;
   const backup = { cluster: clusterId, begunAt, finishedAt };

@@ -1,13 +1,16 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { type Command, memoryBoundsOf, readyLine, runCommand } from '@taskmaster/proxy/testing';
+import { MIB } from '@taskmaster/server/memory';
 import { aLease, anEnqueue, anUpdate, grpcClient } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
+import { completeConfig } from '../config.ts';
+import { nodeBoundsOf } from '../memory.ts';
 
 const CLI = fileURLToPath(new URL('../node-cli.ts', import.meta.url));
 
@@ -31,15 +34,52 @@ describe('taskmaster-node', () => {
   test('sets its memory bounds, in the same process, unless they are chosen', async () => {
     const boundsOf = async (...execArgv: string[]): Promise<readonly string[]> => {
       using dir = temporaryDirectory();
-      using node = runCommand(CLI, [...onFreePorts(dir.path), '--json'], { execArgv });
+      using node = runCommand(CLI, [...onFreePorts(dir.path), '--memory=512MiB', '--json'], { execArgv });
       await readyLine(node);
       return memoryBoundsOf(node);
     };
-    const old = ['--heap-growing-percent=60', '--initial-old-space-size=128'];
-    expect(await boundsOf()).toEqual(['--max-semi-space-size=16', ...old, 'MALLOC_ARENA_MAX=2']);
+    const { youngMib, oldGrowthPercent, oldMostMib, oldLeastMib } = nodeBoundsOf(
+      completeConfig({ memory: 512 * MIB }).memory,
+    );
+    const young = `--max-semi-space-size=${youngMib}`;
+    const old = [
+      `--heap-growing-percent=${oldGrowthPercent}`,
+      `--max-old-space-size=${oldMostMib}`,
+      `--initial-old-space-size=${oldLeastMib}`,
+    ];
+    expect(await boundsOf()).toEqual([young, ...old, 'MALLOC_ARENA_MAX=2']);
     for (const chosen of ['--max-semi-space-size=4', '--max_semi_space_size=4']) {
       expect(await boundsOf(chosen)).toEqual([...old, chosen, 'MALLOC_ARENA_MAX=2']);
     }
+  });
+
+  test('divides its memory, says how, and keeps to it', async () => {
+    using dir = temporaryDirectory();
+    writeFileSync(join(dir.path, 'node.yaml'), 'memory: 400MiB\nengine: { cacheBytes: 10MiB }\n');
+    using node = command(...onFreePorts(dir.path), `--config=${join(dir.path, 'node.yaml')}`, '--json');
+    const { http } = await readyLine(node);
+    const metrics = await (await fetch(`http://${http}/metrics`)).text();
+    const figure = (name: string): number => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(metrics)?.[1]);
+    expect(figure('taskmaster_memory_bytes')).toBe(400 * MIB);
+    expect(figure('taskmaster_memory_part_bytes{part="engine.cacheBytes"}')).toBe(10 * MIB);
+    expect(figure('process_resident_memory_bytes')).toBeLessThan(400 * MIB);
+    const { memory } = completeConfig({ memory: 400 * MIB, engine: { cacheBytes: 10 * MIB } });
+    expect(memoryBoundsOf(node)).toContain(`--max-old-space-size=${nodeBoundsOf(memory).oldMostMib}`);
+    node.child.kill();
+    const { stderr } = await node.ended;
+    const [told] = stderr.split('\n').flatMap((line) => (line.includes('memory is divided') ? [JSON.parse(line)] : []));
+    expect(told).toMatchObject({ bytes: 400 * MIB, source: 'setting', parts: memory.parts });
+  });
+
+  test('refuses too little memory before it changes anything', async () => {
+    using dir = temporaryDirectory();
+    using node = command(...onFreePorts(dir.path), '--memory=100MiB');
+    const { code, stderr } = await node.ended;
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /^taskmaster-node: memory: 100MiB is too little: a node needs at least \d+MiB \(from --memory\)\n$/,
+    );
+    expect(readdirSync(dir.path)).toEqual([]);
   });
 
   test('checks its settings and the files that they name, without a start', async () => {

@@ -3,12 +3,12 @@ import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Log, SystemClock } from '@taskmaster/server/ports';
 import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
-import type { NodeConfig } from '../config.ts';
+import type { NodeSettings } from '../config.ts';
 import { accessOfPod, openApi, podFuture } from '../kubernetes/index.ts';
 import { type RunningMember, type RunningNode, startNode } from '../node.ts';
 
 export interface ServeOptions {
-  readonly config: NodeConfig;
+  readonly config: NodeSettings;
   /** Report the state of the node as one line of JSON, for programs. */
   readonly json: boolean;
 }
@@ -90,7 +90,7 @@ async function served(
 }
 
 /** Whether the node leaves its cluster now that it was told to stop. */
-async function mustDrain({ drainOnShutdown, kubernetes, name }: NodeConfig, log: Log): Promise<boolean> {
+async function mustDrain({ drainOnShutdown, kubernetes, name }: NodeSettings, log: Log): Promise<boolean> {
   if (drainOnShutdown !== 'scale-down') return drainOnShutdown === 'always';
   const deps = { api: async () => openApi(await accessOfPod(process.env)), clock: new SystemClock(), log };
   const future = await podFuture(name || hostname(), kubernetes.statefulSet, deps);
@@ -110,7 +110,11 @@ async function drain(member: RunningMember, withinMs: number, log: Log): Promise
   }
 }
 
-function stateJson({ grpcAddress, httpAddress, member }: RunningNode, { dataDir }: NodeConfig, waits?: string): string {
+function stateJson(
+  { grpcAddress, httpAddress, member }: RunningNode,
+  { dataDir }: NodeSettings,
+  waits?: string,
+): string {
   const line = {
     ...(waits === undefined ? { ready: true } : { ready: false, reason: waits }),
     ...{ grpc: grpcAddress, http: httpAddress, dataDir: resolve(dataDir), pid: process.pid },
@@ -119,7 +123,11 @@ function stateJson({ grpcAddress, httpAddress, member }: RunningNode, { dataDir 
   return `${JSON.stringify(line)}\n`;
 }
 
-function stateText({ grpcAddress, httpAddress, member }: RunningNode, { dataDir }: NodeConfig, waits?: string): string {
+function stateText(
+  { grpcAddress, httpAddress, member }: RunningNode,
+  { dataDir }: NodeSettings,
+  waits?: string,
+): string {
   return [
     waits === undefined ? 'TaskMaster is ready.' : `TaskMaster is not ready yet: ${waits}.`,
     `  gRPC    ${grpcAddress}`,

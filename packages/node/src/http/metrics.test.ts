@@ -81,6 +81,7 @@ describe('metrics of a node', () => {
   function setUp(engine: TaskEngine | undefined): NodeMetrics {
     return new NodeMetrics({
       version: '1.2.3',
+      memory: { memory: 512, parts: { 'engine.cacheBytes': 100, process: 160 } },
       engine: () => engine,
       health: () => engine?.health ?? { kind: 'starting' },
       cluster: () => undefined,
@@ -95,6 +96,13 @@ describe('metrics of a node', () => {
     const text = await setUp(undefined).text();
     expect(text).toContain('taskmaster_health{state="starting"} 1');
     expect(text).toContain('taskmaster_build_info{version="1.2.3"');
+  });
+
+  test('have the memory and its parts', async () => {
+    const text = await setUp(undefined).text();
+    expect(text).toContain('taskmaster_memory_bytes 512');
+    expect(text).toContain('taskmaster_memory_part_bytes{part="engine.cacheBytes"} 100');
+    expect(text).toContain('process_resident_memory_bytes ');
   });
 
   test('count calls by their outcome, and refusals by their reason', async () => {

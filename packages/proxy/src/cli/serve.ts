@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
-import type { ProxyConfig } from '../config.ts';
+import type { ProxySettings } from '../config.ts';
 import { type RunningProxy, startProxy } from '../proxy.ts';
 
 export interface ServeOptions {
-  readonly config: ProxyConfig;
+  readonly config: ProxySettings;
   /** Report the state of the proxy as one line of JSON, for programs. */
   readonly json: boolean;
 }
@@ -75,7 +75,7 @@ function stateJson({ grpcAddress, httpAddress, problem }: RunningProxy, isReady:
   return `${JSON.stringify({ ...state, grpc: grpcAddress, http: httpAddress, pid: process.pid })}\n`;
 }
 
-function stateText({ grpcAddress, httpAddress }: RunningProxy, { join }: ProxyConfig, isReady: boolean): string {
+function stateText({ grpcAddress, httpAddress }: RunningProxy, { join }: ProxySettings, isReady: boolean): string {
   const at = join.join(', ');
   return [
     isReady

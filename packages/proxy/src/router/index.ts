@@ -11,5 +11,5 @@ export {
 } from '../upstream/upstream.ts';
 export { createBackupForwarding, forwardBackups } from './backups.ts';
 export { createRouterService } from './router-service.ts';
-export { Router, type RouterLimits } from './routing/router.ts';
+export { DEFAULT_ROUTER_LIMITS, Router, type RouterLimits } from './routing/router.ts';
 export type { Routes } from './routing/routes.ts';

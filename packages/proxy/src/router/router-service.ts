@@ -39,9 +39,6 @@ import { updateTasks } from './updates.ts';
 /** How many requests with possibly large replies are served at the same time. */
 const LARGE_LOOKS_AT_ONCE = 8;
 
-/** Limit for the bytes of large requests in flight: 64 of the largest. */
-const IN_FLIGHT_BYTES = 64 * limits.requestBytes;
-
 /** The cluster service of a router. Any node answers for the whole cluster. */
 export function createClusterForwarding(router: Router): UnaryService {
   const toAnyNode =
@@ -64,7 +61,7 @@ export function createClusterForwarding(router: Router): UnaryService {
 
 /** The TaskMaster service of the whole cluster. */
 export function createRouterService(router: Router): RawService {
-  const inFlight = new BytesInFlight(IN_FLIGHT_BYTES);
+  const inFlight = new BytesInFlight(router.limits.maxInFlightBytes);
   const largeLooks = new Turnstile(LARGE_LOOKS_AT_ONCE);
   const single =
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>

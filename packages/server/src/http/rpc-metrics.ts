@@ -2,8 +2,15 @@ import { status } from '@grpc/grpc-js';
 import { type Reason, statusOfReason } from '@taskmaster/proto';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type LabelValues, Registry } from 'prom-client';
 
+/** The memory of the program and its parts, in bytes. */
+interface MemoryParts {
+  readonly memory: number;
+  readonly parts: Readonly<Record<string, number>>;
+}
+
 export interface RpcMetricsSources {
   readonly version: string;
+  readonly memory: MemoryParts;
   readonly connections: () => number;
   readonly unreadReplyBytes: () => number;
 }
@@ -22,7 +29,7 @@ export class RpcMetrics {
   /** Cached children: a lookup by labels costs more than the observation. */
   readonly #rpcs = new Map<string, Histogram.Internal<'method' | 'code'>>();
 
-  constructor({ version, connections, unreadReplyBytes }: RpcMetricsSources) {
+  constructor({ version, memory: { memory, parts }, connections, unreadReplyBytes }: RpcMetricsSources) {
     const registers = [this.registry];
     this.#rpc = new Histogram({
       name: 'taskmaster_rpc_duration_seconds',
@@ -46,6 +53,15 @@ export class RpcMetrics {
     })
       .labels(version, process.version)
       .set(1);
+    this.gauge(
+      'memory_bytes',
+      'Memory that the program may use. Compare it with process_resident_memory_bytes.',
+      [],
+      (gauge) => gauge.set(memory),
+    );
+    this.gauge('memory_part_bytes', 'Parts of the memory: the largest size of each.', ['part'], (gauge) => {
+      for (const [part, bytes] of Object.entries(parts)) gauge.labels(part).set(bytes);
+    });
     this.gauge('connections', 'Open gRPC connections.', [], (gauge) => gauge.set(connections()));
     this.gauge('unread_reply_bytes', 'Bytes of replies that clients have not read yet.', [], (gauge) =>
       gauge.set(unreadReplyBytes()),

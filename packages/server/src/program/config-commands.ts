@@ -1,8 +1,11 @@
 import type { Command } from 'commander';
 import { readClusterKeys } from './cluster-keys.ts';
+import { InvalidConfigError } from './config-sections.ts';
+import type { MemoryDivision } from './memory/divide-memory.ts';
+import { memoryLines } from './memory/report-memory.ts';
 import { configAsYaml } from './print-config.ts';
 import { configOf, type Flags, withSettings } from './setting-flags.ts';
-import { type SettingsTable, valueAt } from './settings.ts';
+import { isRecord, type SettingsTable, valueAt } from './settings.ts';
 
 /** The settings that programs with gossip have. */
 interface ClusteredConfig {
@@ -15,10 +18,13 @@ export function withConfigCommands<C extends ClusteredConfig>(program: Command, 
   const whose = table.whose.replace(/^an? /, 'the ');
   withSettings(config.command('print'), table)
     .description(`Print the settings of ${whose}, as a file with descriptions.`)
-    .option('--json', 'print JSON')
+    .option('--json', 'print JSON, with the sizes in effect instead of auto')
     .action((options: Flags) => {
       const decided = configOf(table, options);
-      process.stdout.write(options.json ? `${JSON.stringify(decided, undefined, 2)}\n` : configAsYaml(table, decided));
+      const memory = divided(table, decided);
+      const inEffect = (): string => JSON.stringify(withSizes(table, decided, memory), undefined, 2);
+      const notes = new Map([['memory', memoryLines(memory)]]);
+      process.stdout.write(options.json ? `${inEffect()}\n` : configAsYaml(table, decided, notes));
     });
   withSettings(config.command('check'), table)
     .description(
@@ -27,7 +33,8 @@ export function withConfigCommands<C extends ClusteredConfig>(program: Command, 
     .action((options: Flags) => {
       const decided = configOf(table, options);
       readClusterKeys(decided.cluster.keyFile);
-      process.stdout.write(`The settings are valid.\n${changesOf(table, decided)}`);
+      const memory = memoryLines(divided(table, decided)).join('\n');
+      process.stdout.write(`The settings are valid.\n${changesOf(table, decided)}${memory}\n`);
     });
 }
 
@@ -38,4 +45,22 @@ function changesOf<C>(table: SettingsTable<C>, config: C): string {
     .filter(({ value, default: byDefault }) => value !== JSON.stringify(byDefault))
     .map(({ name, value, default: byDefault }) => `  ${name}: ${value} (default: ${JSON.stringify(byDefault)})\n`)
     .join('');
+}
+
+function divided<C>(table: SettingsTable<C>, config: C): MemoryDivision<string> {
+  const memory = table.divide(config);
+  if (memory.kind === 'refused') throw new InvalidConfigError([`memory: ${memory.problem}`]);
+  return memory;
+}
+
+/** The settings with the sizes of the division. */
+function withSizes<C>({ all }: SettingsTable<C>, config: C, { memory, parts }: MemoryDivision<string>): unknown {
+  const sizes: Readonly<Record<string, number>> = { ...parts, memory };
+  const decided: unknown = structuredClone(config);
+  for (const { name, path } of all) {
+    const holder = path.length === 1 ? decided : valueAt(decided, path.slice(0, -1));
+    const size = sizes[name];
+    if (isRecord(holder) && size !== undefined) holder[path.at(-1) ?? ''] = size;
+  }
+  return decided;
 }

@@ -1,10 +1,10 @@
 import { z } from 'zod';
+import { readSize, sizeText } from './memory/sizes.ts';
 
 // Types of settings: numbers, texts and choices. Files have typed values; the environment and flags have only text.
 
-const KIB = 1024;
-export const MIB = 1024 * KIB;
-export const GIB = 1024 * MIB;
+/** The value of a size that the program chooses itself. */
+export const AUTO = 'auto';
 /** Longest delay of a Node timer, in ms: about 24 days. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -16,12 +16,9 @@ interface Bounds {
   readonly max: number;
 }
 
-const unitBytes: Readonly<Record<string, number>> = { '': 1, KiB: KIB, MiB: MIB, GiB: GIB };
-
 /** `64MiB` as a number of bytes. Any other value is returned as it is, and the schema refuses it. */
 function readBytes(value: unknown): unknown {
-  const [, digits, unit = ''] = typeof value === 'string' ? (/^(\d+)\s*([KMG]iB)?$/.exec(value.trim()) ?? []) : [];
-  return digits === undefined ? value : Number(digits) * (unitBytes[unit] ?? 1);
+  return typeof value === 'string' ? (readSize(value) ?? value) : value;
 }
 
 /** The environment and flags have numbers as text. */
@@ -42,6 +39,15 @@ function bounded(read: (value: unknown) => unknown, { about, min, max, ...rest }
 export const count = (bounds: Bounds) => bounded(readNumber, bounds, 'a whole number');
 export const ms = (bounds: Bounds) => bounded(readNumber, bounds, 'a number of ms');
 export const bytes = (bounds: Bounds) => bounded(readBytes, bounds, 'a number of bytes (such as 64MiB)');
+/** A number of bytes, or `auto`: the program chooses it. */
+export const chosenBytes = ({ about, min, max }: Omit<Bounds, 'default'>) => {
+  const error = `must be auto or a number of bytes (such as 64MiB) from ${sizeText(min)} to ${sizeText(max)}`;
+  const size = z.number({ error }).int({ error }).min(min, { error }).max(max, { error });
+  return z
+    .preprocess(readBytes, z.union([z.literal(AUTO), size], { error }))
+    .default(AUTO)
+    .meta({ description: about });
+};
 export const port = (about: string, byDefault: number) => count({ about, default: byDefault, min: 0, max: 65_535 });
 export const text = (about: string, byDefault: string) =>
   z

@@ -1,6 +1,7 @@
 import { limits } from '@taskmaster/proto';
 import { z } from 'zod';
-import { bytes, count, flag, GIB, LONGEST_TIMER_MS, MIB, ms, optionalText } from './config-fields.ts';
+import { chosenBytes, count, flag, LONGEST_TIMER_MS, ms, optionalText } from './config-fields.ts';
+import { GIB } from './memory/sizes.ts';
 
 /** Settings of the gRPC server of a node or a proxy. */
 export const grpcSection = z
@@ -36,16 +37,24 @@ export const grpcSection = z
       min: 2,
       max: 1_000_000,
     }),
-    maxUnreadReplyBytes: bytes({
+    maxUnreadReplyBytes: chosenBytes({
       about:
-        'Memory for replies that clients have not read. One connection may use a quarter of it. A connection above these limits is closed.',
-      default: 256 * MIB,
+        'Memory for replies that clients have not read. One connection may use a quarter of it. A connection above these limits is closed. auto: a part of memory.',
       min: 8 * limits.requestBytes,
       max: 16 * GIB,
     }),
     reflection: flag('gRPC reflection: grpcurl and similar tools can discover the service.', true),
   })
   .prefault({});
+
+/** The memory of a node or a proxy. */
+export const memoryField = chosenBytes({
+  about:
+    'Memory of the program, which divides it among its parts. A part with a size of its own keeps that size. auto: three quarters of what the cgroup allows or half of what the machine has, but not more than the parts usually need.',
+  // The division knows the least memory, which depends on the parts that are set.
+  min: 1,
+  max: 256 * GIB,
+});
 
 /** Settings of the cluster that a node and a proxy share. */
 export const clusterFields = {

@@ -1,22 +1,23 @@
 export { readClusterKeys } from './cluster-keys.ts';
 export { withConfigCommands } from './config-commands.ts';
 export {
+  AUTO,
   addresses,
   bytes,
   choice,
+  chosenBytes,
   count,
   flag,
-  GIB,
   LONGEST_TIMER_MS,
-  MIB,
   ms,
   optionalText,
   port,
   text,
 } from './config-fields.ts';
-export { clusterFields, grpcSection, InvalidConfigError } from './config-sections.ts';
+export { clusterFields, grpcSection, InvalidConfigError, memoryField } from './config-sections.ts';
 export { type ConfigSources, loadConfig } from './load-config.ts';
 export { createLogger } from './logging.ts';
+export { logMemory } from './memory/report-memory.ts';
 export { configAsYaml } from './print-config.ts';
 export { runProgram } from './run-program.ts';
 export { configOf, type Flags, withSettings } from './setting-flags.ts';

@@ -24,10 +24,12 @@ export function loadConfig<C>(table: SettingsTable<C>, sources: ConfigSources): 
   }
   const misspelled = misspelledVariables(table, sources);
   const parsed = table.safeParse(merged);
-  if (parsed.success && misspelled.length === 0) return parsed.data;
+  const refused = parsed.success ? memoryProblems(table, parsed.data, sources) : [];
+  if (parsed.success && misspelled.length === 0 && refused.length === 0) return parsed.data;
   const issues = parsed.success ? [] : parsed.error.issues;
   throw new InvalidConfigError([
     ...misspelled,
+    ...refused,
     ...issues.flatMap((issue) => problemsOf(table, issue, sources, merged)),
   ]);
 }
@@ -41,6 +43,15 @@ function misspelledVariables(table: SettingsTable<unknown>, { env }: ConfigSourc
     const nearest = nearestVariable(table, name);
     return nearest === undefined ? [] : [`${name}: unknown setting (in the environment). Did you mean ${nearest}?`];
   });
+}
+
+/** The reason why the parts do not fit into the memory of the program, if they do not. */
+function memoryProblems<C>(table: SettingsTable<C>, config: C, sources: ConfigSources): string[] {
+  const divided = table.divide(config);
+  if (divided.kind === 'divided') return [];
+  const memory = settingAt(table, ['memory']);
+  const origin = memory === undefined ? '' : ` (from ${originOf(memory, sources)})`;
+  return [`memory: ${divided.problem}${origin}`];
 }
 
 function readFile(path: string): Record<string, unknown> {

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { AUTO } from './config-fields.ts';
 import { loadConfig } from './load-config.ts';
 import type { Setting, SettingsTable } from './settings.ts';
 
@@ -30,12 +31,18 @@ and ${example?.env}. "${program} config print" prints a file with all settings.`
 
 function optionOf({ flag, name, path, about, default: byDefault }: Setting): Option {
   const [section] = path;
-  const value = typeof byDefault === 'boolean' ? '[true|false]' : typeof byDefault === 'number' ? '<number>' : '<text>';
   const shown =
     byDefault === '' || (Array.isArray(byDefault) && byDefault.length === 0) ? '' : ` Default: ${byDefault}.`;
-  const option = new Option(`${flag} ${value}`, `${about}${shown}`);
+  const option = new Option(`${flag} ${formOf(byDefault)}`, `${about}${shown}`);
   option.attributeName = () => name;
   return option.helpGroup((path.length > 1 && section !== undefined && sections[section]) || 'Settings:');
+}
+
+/** The form of the values of a setting, from its default. */
+function formOf(byDefault: unknown): string {
+  if (typeof byDefault === 'boolean') return '[true|false]';
+  if (byDefault === AUTO) return '<size>';
+  return typeof byDefault === 'number' ? '<number>' : '<text>';
 }
 
 function rootOf(command: Command): Command {

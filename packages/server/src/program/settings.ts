@@ -1,15 +1,13 @@
 import { z } from 'zod';
+import type { MemoryDivision, MemoryRefused } from './memory/divide-memory.ts';
+import { namesOf, type SettingNames } from './setting-names.ts';
 
 /** One setting with all its names. */
-export interface Setting {
+export interface Setting extends SettingNames {
   /** Path in the schema and the file: `['engine', 'cacheBytes']`. */
   readonly path: readonly string[];
   /** `engine.cacheBytes`. */
   readonly name: string;
-  /** `TASKMASTER_ENGINE_CACHE_BYTES`. */
-  readonly env: string;
-  /** `--engine-cache-bytes`. */
-  readonly flag: string;
   readonly about: string;
   readonly default: unknown;
 }
@@ -21,10 +19,17 @@ export interface SettingsTable<C> {
   readonly whose: string;
   /** In the order of the schema. */
   readonly all: readonly Setting[];
+  /** Divides the memory of the program. */
+  divide(settings: C): MemoryDivision<string> | MemoryRefused;
 }
 
-export function settingsTable<S extends z.ZodObject>(schema: S, whose: string): SettingsTable<z.output<S>> {
-  return { safeParse: (settings) => schema.safeParse(settings), whose, all: settingsIn(schema, [], schema.parse({})) };
+export function settingsTable<S extends z.ZodObject>(
+  schema: S,
+  whose: string,
+  divide: SettingsTable<z.output<S>>['divide'],
+): SettingsTable<z.output<S>> {
+  const all = settingsIn(schema, [], schema.parse({}));
+  return { safeParse: (settings) => schema.safeParse(settings), whose, all, divide };
 }
 
 export function settingAt(table: SettingsTable<unknown>, path: readonly PropertyKey[]): Setting | undefined {
@@ -50,12 +55,10 @@ function settingsIn(schema: z.ZodObject, path: readonly string[], defaults: unkn
 }
 
 function settingOf(path: readonly string[], type: z.core.$ZodType, defaults: unknown): Setting {
-  const words = path.flatMap((key) => key.split(/(?=[A-Z])/)).map((word) => word.toLowerCase());
   return {
     path,
     name: path.join('.'),
-    env: `TASKMASTER_${words.join('_').toUpperCase()}`,
-    flag: `--${words.join('-')}`,
+    ...namesOf(path),
     about: z.globalRegistry.get(type)?.description ?? '',
     default: valueAt(defaults, path),
   };

@@ -1,5 +1,5 @@
 import { ALL_NODES, type SimCluster } from '@taskmaster/node/testing';
-import { createRouterService, LostError, RefusedError, Router } from '@taskmaster/proxy';
+import { createRouterService, DEFAULT_ROUTER_LIMITS, LostError, RefusedError, Router } from '@taskmaster/proxy';
 import { callService, type UnaryMethod } from '@taskmaster/proxy/router';
 import type { Observer } from '@taskmaster/server/cluster-view';
 import { type SeededRandom, VirtualClock } from '@taskmaster/server/testing';
@@ -25,7 +25,7 @@ const LOST_WITH_PROXY = 0.01;
 const HOPS = 6;
 const PAUSE_MS = 30;
 
-const HOLD = { holdTimeoutMs: 1_000, maxHeldCalls: 1_000, fanOutTimeoutMs: 1_000 };
+const HOLD = { ...DEFAULT_ROUTER_LIMITS, holdTimeoutMs: 1_000, maxHeldCalls: 1_000, fanOutTimeoutMs: 1_000 };
 
 /** The ways into a simulated cluster: proxies on the simulated network, and nodes that name the holder in refusals. */
 export class Ways {

@@ -6,9 +6,9 @@ import { FakeUpstream, lost, refused, unsent } from '../../testing/fake-upstream
 import { FixedRoutes } from '../../testing/fixed-routes.ts';
 import { unarySender } from '../../upstream/sender.ts';
 import { LostError } from '../../upstream/upstream.ts';
-import { type Repetition, type RoutedCaller, Router, type RouterLimits } from './router.ts';
+import { DEFAULT_ROUTER_LIMITS, type Repetition, type RoutedCaller, Router, type RouterLimits } from './router.ts';
 
-const LIMITS: RouterLimits = { holdTimeoutMs: 2_000, maxHeldCalls: 100, fanOutTimeoutMs: 1_000 };
+const LIMITS: RouterLimits = { ...DEFAULT_ROUTER_LIMITS, maxHeldCalls: 100, fanOutTimeoutMs: 1_000 };
 const DONE = Buffer.from('done');
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 

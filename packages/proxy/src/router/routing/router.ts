@@ -23,12 +23,15 @@ export interface RouterLimits {
   readonly maxHeldCalls: number;
   /** How long each node may take to answer a request that goes to all nodes, in ms. */
   readonly fanOutTimeoutMs: number;
+  /** Bytes of the requests that are forwarded at the same time. More requests are refused. */
+  readonly maxInFlightBytes: number;
 }
 
 export const DEFAULT_ROUTER_LIMITS: RouterLimits = {
   holdTimeoutMs: 2_000,
   maxHeldCalls: 10_000,
   fanOutTimeoutMs: 5_000,
+  maxInFlightBytes: 128 * 1024 * 1024,
 };
 
 /** The client for which the router makes a call. */

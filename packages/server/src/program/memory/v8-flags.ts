@@ -20,26 +20,22 @@ export interface MemoryBounds {
   readonly oldGrowthPercent?: number;
   /** Size of the old generation before its first full collection, in MiB. Undefined: V8 decides. */
   readonly oldLeastMib?: number;
+  /** Largest size of the old generation in MiB, beyond which the process ends. Undefined: V8 decides. */
+  readonly oldMostMib?: number;
   /**
-   * True if buffers, which are outside of V8's heap, count towards these two bounds. Otherwise every 64 MiB of new buffers cause
+   * True if buffers, which are outside of V8's heap, count towards these bounds. Otherwise every 64 MiB of new buffers cause
    * a full collection, even if the buffers are short-lived. Default: false.
    */
   readonly countsBuffers?: boolean;
 }
 
 /**
- * With a large young generation V8 collects rarely. Objects in it keep the memory of received messages, which adds up until V8
- * starts a full collection. 60 % growth of the old generation is a compromise: with less, callers wait for full collections when
- * tasks of 1 MB are in use; with more, large heaps keep much garbage.
- */
-export const NODE_BOUNDS: MemoryBounds = { youngMib: 16, oldGrowthPercent: 60, oldLeastMib: 128, countsBuffers: true };
-
-/**
  * Bounds the memory of this program, except for bounds that the command line or `NODE_OPTIONS` already sets. V8 and glibc read
  * some of them only at the start of a process. For those, the program is executed again in the same process. Windows cannot do
  * this: there the program runs without them. Call it before the rest of the program is loaded, which would be loaded twice.
  */
-export function boundMemory({ youngMib, oldGrowthPercent, oldLeastMib, countsBuffers = false }: MemoryBounds): void {
+export function boundMemory(bounds: MemoryBounds): void {
+  const { youngMib, oldGrowthPercent, oldLeastMib, oldMostMib, countsBuffers = false } = bounds;
   const { execArgv, execPath, env, platform, versions } = process;
   const chosen = [...execArgv, env.NODE_OPTIONS ?? ''].join(' ').replaceAll('_', '-');
   if (countsBuffers && COUNTING_V8.test(versions.v8) && !chosen.includes(COUNT_BUFFERS)) {
@@ -49,6 +45,7 @@ export function boundMemory({ youngMib, oldGrowthPercent, oldLeastMib, countsBuf
   const wanted = {
     '--max-semi-space-size': youngMib,
     '--heap-growing-percent': oldGrowthPercent,
+    '--max-old-space-size': oldMostMib,
     [LEAST_OLD]: oldLeastMib,
   };
   const flags = Object.entries(wanted).flatMap(([flag, value]) =>

@@ -1,0 +1,13 @@
+/** The names of a setting beside the one in the file. */
+export interface SettingNames {
+  /** `TASKMASTER_ENGINE_CACHE_BYTES`. */
+  readonly env: string;
+  /** `--engine-cache-bytes`. */
+  readonly flag: string;
+}
+
+/** The names of the setting at a path of the file, such as `['engine', 'cacheBytes']`. */
+export function namesOf(path: readonly string[]): SettingNames {
+  const words = path.flatMap((key) => key.split(/(?=[A-Z])/)).map((word) => word.toLowerCase());
+  return { env: `TASKMASTER_${words.join('_').toUpperCase()}`, flag: `--${words.join('-')}` };
+}
