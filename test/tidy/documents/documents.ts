@@ -24,6 +24,7 @@ const PATTERNS = [
   'examples/README.md',
   'bench/*.md',
   'bench/*/README.md',
+  'deploy/*/README.md',
 ];
 
 export const documents: readonly Document[] = globSync(PATTERNS, {

@@ -7,6 +7,7 @@ import { documents, inlineCodeOf } from './documents.ts';
 const SOURCES = [
   'packages/**/*.{ts,json,proto,mjs}',
   '{test,bench,examples,scripts}/**/*.{ts,json,mjs,txt,py}',
+  'deploy/k8s/**/*.{json,yaml,tpl}',
   '*.json',
   '.ci/*',
 ];
@@ -18,7 +19,18 @@ const words = new Set(
 );
 
 /** Names of other programs. */
-const THEIRS = new Set(['malloc_trim', 'nodejs_', 'nohup', 'setsid', 'TimeoutStopSec', 'RestartPreventExitStatus']);
+const THEIRS = new Set([
+  'malloc_trim',
+  'nodejs_',
+  'nohup',
+  'setsid',
+  'TimeoutStopSec',
+  'RestartPreventExitStatus',
+  'compose',
+  'Dockerfile',
+  'cascade',
+  'orphan',
+]);
 /** Placeholders, metrics (see metrics.test.ts), figures that the bench computes, folders. */
 const ELSEWHERE = /^(?:[A-Z_]+|_\w+|taskmaster_\w+|server_\w+_us|e2e)$/;
 

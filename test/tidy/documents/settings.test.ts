@@ -8,6 +8,7 @@ import { nodeSettings } from '../../../packages/node/src/cli/node-settings.ts';
 import { proxySettings } from '../../../packages/proxy/src/config.ts';
 import { configAsYaml } from '../../../packages/server/src/program/print-config.ts';
 import type { Setting, SettingsTable } from '../../../packages/server/src/program/settings.ts';
+import { entriesOf, valuesSchema } from '../../chart/schema.ts';
 import { root } from '../../support/paths.ts';
 import { documents, inlineCodeOf, rowsOf } from './documents.ts';
 import { noShell } from './no-shell.ts';
@@ -35,7 +36,8 @@ describe('settings in documents', () => {
   });
 
   test('have names that exist', () => {
-    const names = new Set(all.flatMap(({ path, name }) => [name, path.at(-1) ?? '']));
+    const ofChart = entriesOf(valuesSchema).map(([path]) => path);
+    const names = new Set([...all.flatMap(({ path, name }) => [name, path.at(-1) ?? '']), ...ofChart]);
     const isSetting = (code: string): boolean => sections.has(code.split('.')[0] ?? '') && /^\w+\.\w+$/.test(code);
     const unknown = documents.flatMap((document) =>
       inlineCodeOf(document)

@@ -1,5 +1,13 @@
 import type { Error as WireError } from '@taskmaster/proto';
-import { livez, type NodeHealth, type QueueReads, queuesApi, type Route, readyz, startupz } from '@taskmaster/server/http';
+import {
+  livez,
+  type NodeHealth,
+  type QueueReads,
+  queuesApi,
+  type Route,
+  readyz,
+  startupz,
+} from '@taskmaster/server/http';
 import type { NodeMetrics } from './metrics.ts';
 import { type NodeFacts, queuesPage } from './queues-page.ts';
 

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import type { QueueStats } from '@taskmaster/proto';
 import { type EngineHealth, Refusal } from '@taskmaster/server/domain';
-import { HttpServer } from '@taskmaster/server/http';
+import { HttpServer, type NodeHealth } from '@taskmaster/server/http';
 import { toWireError } from '@taskmaster/server/service';
 import { describe, expect, test } from 'vitest';
 import { type NodeRoutesDeps, nodeRoutes } from './node-routes.ts';
@@ -30,7 +30,7 @@ interface Answer {
 }
 
 /** A server that shows these queues, and the requests it passed on. */
-async function setUp(queues: readonly QueueStats[] = [], health: EngineHealth = { kind: 'serving' }) {
+async function setUp(queues: readonly QueueStats[] = [], health: NodeHealth = { kind: 'serving' }) {
   const asked: unknown[] = [];
   const totals = { queues: queues.length, available: queues.length, leased: 0, delayed: 0, completed: 0 };
   const deps: NodeRoutesDeps = {

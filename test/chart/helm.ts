@@ -1,0 +1,37 @@
+import { parseAllDocuments } from 'yaml';
+import { hasProgram, pathOf } from '../kubernetes/control-plane/programs.ts';
+import { runProcess } from '../support/processes/child-process.ts';
+import { chart } from './schema.ts';
+
+/** Why helm cannot render here; undefined if it can. */
+export const whyNoHelm = hasProgram('helm') ? undefined : 'npm run test:kubernetes builds helm';
+
+/** An object of Kubernetes. */
+export interface KubernetesObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly spec?: Readonly<Record<string, unknown>>;
+}
+
+export interface Rendered {
+  readonly code: number | undefined;
+  readonly stderr: string;
+  readonly objects: readonly KubernetesObject[];
+}
+
+/** Lints the chart with values like `--set=replicaCount=1`. */
+export async function lint(
+  values: readonly string[],
+): Promise<{ readonly code: number | undefined; readonly output: string }> {
+  const { code, stdout, stderr } = await runProcess(pathOf('helm'), ['lint', '--strict', chart, ...values]);
+  return { code, output: stdout + stderr };
+}
+
+/** Renders the chart without a cluster. */
+export async function render(values: readonly string[] = [], release = 'tm'): Promise<Rendered> {
+  const args = ['template', release, chart, '--namespace=queues', '--kube-version=1.34.0', ...values];
+  const { code, stdout, stderr } = await runProcess(pathOf('helm'), args);
+  const objects = parseAllDocuments(stdout).map((document) => document.toJS() as KubernetesObject | null);
+  return { code, stderr, objects: objects.filter((object) => object !== null) };
+}

@@ -1,0 +1,103 @@
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { nodeSettings } from '../../packages/node/src/cli/node-settings.ts';
+import { proxySettings } from '../../packages/proxy/src/config.ts';
+import { type KubernetesObject, lint, render, whyNoHelm } from './helm.ts';
+import { chart } from './schema.ts';
+
+const skipped = whyNoHelm === undefined ? '' : ` (skipped: ${whyNoHelm})`;
+
+const sets: readonly (readonly [what: string, values: readonly string[]])[] = [
+  ['its defaults', []],
+  ...['try', 'small', 'large'].map(
+    (size) => [`the size ${size}`, [`--values=${join(chart, 'sizes', size)}.yaml`]] as const,
+  ),
+  ['backups on a volume', ['--set=backup.enabled=true']],
+  ['backups in S3', ['--set=backup.enabled=true,backup.s3=s3://bucket/tm']],
+  ['metrics', ['--set=metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true']],
+  ['autoscaled proxies', ['--set=proxy.autoscaling.enabled=true']],
+  ['no proxies and no key', ['--set=proxy.enabled=false,clusterKey.enabled=false,networkPolicy.enabled=false']],
+  ['settings of its own', ['--set=node.config.engine.cacheBytes=64MiB,proxy.config.logLevel=debug']],
+  ['a digest and a registry', [`--set=image.registry=registry.example,image.digest=sha256:${'a'.repeat(64)}`]],
+];
+
+const nameOf = ({ kind, metadata }: KubernetesObject): string => `${kind}/${metadata.name}`;
+
+describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`, () => {
+  test.each(sets)('passes lint with %s', async (_what, values) => {
+    const { code, output } = await lint(values);
+    expect({ code, output }).toMatchObject({ code: 0 });
+  });
+
+  test.each(sets)('with %s gives programs settings that they accept', async (_what, values) => {
+    const { code, stderr, objects } = await render(values);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const configs = objects.filter(({ data }) => data?.['config.yaml'] !== undefined);
+    expect(configs.length).toBe(objects.filter(({ kind }) => kind === 'StatefulSet' || kind === 'Deployment').length);
+    for (const { metadata, data } of configs) {
+      const table = metadata.name.endsWith('-nodes') ? nodeSettings : proxySettings;
+      expect(table.safeParse(parse(data?.['config.yaml'] ?? '')).error).toBeUndefined();
+    }
+  });
+
+  test.each(sets)('with %s gives each object a name of its own', async (_what, values) => {
+    const names = (await render(values)).objects.map(nameOf);
+    expect(names.length).toBeGreaterThan(5);
+    expect(names).toEqual([...new Set(names)]);
+  });
+
+  test('gives a pod time for a drain, and keeps the volumes when it scales down', async () => {
+    const { objects } = await render(['--set=node.drain.timeoutSeconds=100,node.persistence.whenDeleted=Delete']);
+    const nodes = objects.find(({ kind }) => kind === 'StatefulSet');
+    expect(nodes?.spec).toMatchObject({
+      template: { spec: { terminationGracePeriodSeconds: 140 } },
+      persistentVolumeClaimRetentionPolicy: { whenScaled: 'Retain', whenDeleted: 'Delete' },
+    });
+  });
+
+  test('keeps what belongs to the volumes after an uninstall', async () => {
+    const { objects } = await render(['--set=backup.enabled=true']);
+    const kept = objects.filter(({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'] === 'keep');
+    expect(kept.map(nameOf).sort()).toEqual([
+      'ConfigMap/tm-taskmaster-cluster',
+      'PersistentVolumeClaim/tm-taskmaster-backup',
+      'Secret/tm-taskmaster-key',
+    ]);
+  });
+
+  test('restarts no pod when only the version of the chart changes', async () => {
+    const { objects } = await render();
+    const templates = objects
+      .filter(({ kind }) => kind === 'StatefulSet' || kind === 'Deployment')
+      .map(({ spec }) => spec);
+    expect(JSON.stringify(templates.map((spec) => spec?.template))).not.toContain('helm.sh/chart');
+  });
+
+  test.each([
+    ['a misspelt value', ['--set=replicaCuont=3'], /replicaCuont/],
+    ['zero replicas', ['--set=replicaCount=0'], /replicaCount/],
+    ['replicas that are no number', ['--set-string=replicaCount=three'], /replicaCount/],
+    ['a size that is no quantity', ['--set=node.persistence.size=ten'], /size/],
+    ['an unknown pull policy', ['--set=image.pullPolicy=Sometimes'], /pullPolicy/],
+    ['TLS, which does not exist yet', ['--set=tls.enabled=true'], /tls/],
+    ['a setting that the chart makes', ['--set=node.config.dataDir=/x'], /node\.config\.dataDir is made by the chart/],
+    ['one in a section', ['--set=proxy.config.cluster.keyFile=/x'], /proxy\.config\.cluster\.keyFile is made by/],
+    [
+      'more least proxies than most',
+      ['--set=proxy.autoscaling.enabled=true,proxy.autoscaling.minReplicas=11'],
+      /minReplicas must not be more/,
+    ],
+    ['a bucket without a scheme', ['--set=backup.s3=bucket/tm'], /s3/],
+  ])('refuses %s', async (_what, values, message) => {
+    const { code, stderr } = await render(values);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(message);
+  });
+
+  test('refuses a name that is too long for DNS', async () => {
+    const { code, stderr } = await render([], `t${'m'.repeat(41)}`);
+    expect(code).toBe(1);
+    expect(stderr).toContain('must be a DNS label of at most 40 characters');
+  });
+});
