@@ -11,6 +11,10 @@ const processes = ['test/{process,cli,e2e}/**/*.test.ts', 'examples/**/*.test.ts
 /** These tests have time bounds that other tests would break, so they run after all others. */
 const alone = ['test/process/kill.test.ts'];
 
+/** Pods on a real control plane: `npm run test:kubernetes`. It takes minutes, and builds Kubernetes first. */
+const kubernetes = ['test/kubernetes/scenarios/*.test.ts'];
+const withKubernetes = process.env.TASKMASTER_KUBERNETES_TEST !== undefined;
+
 const processTests = {
   // These wait for real processes: on a machine that stands still for seconds, what must be there in time is late, however
   // generous the bound (crowds, full-disk, idle-polls, kill, start-and-stop, test/cli/terminal). A failure counts when it
@@ -35,7 +39,7 @@ export default defineConfig({
         test: {
           name: 'deterministic',
           include: ['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts', 'test/**/*.test.ts'],
-          exclude: processes,
+          exclude: [...processes, ...kubernetes],
           // The files share two processes, so the sources load only twice. No module keeps state that a test could notice.
           isolate: false,
           // Ends what hangs. A busy machine needs minutes for the long simulations.
@@ -59,6 +63,21 @@ export default defineConfig({
       {
         extends: true,
         test: { name: 'alone', include: alone, sequence: { groupOrder: 2 }, testTimeout: 60_000, ...processTests },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'kubernetes',
+          include: withKubernetes ? kubernetes : [],
+          // Each file has a control plane and a cluster of its own.
+          fileParallelism: false,
+          sequence: { groupOrder: 3 },
+          // What happens to the pods is printed when it happens.
+          disableConsoleIntercept: true,
+          // The first hook may build Kubernetes.
+          testTimeout: 600_000,
+          hookTimeout: 1_800_000,
+        },
       },
     ],
   },

@@ -14,6 +14,7 @@ const jobs = {
     ['pnpm', 'check'],
     ['pnpm', 'unit'],
   ],
+  'test:kubernetes': [['vitest', 'run', '--project', 'kubernetes']],
   demo: [['node', 'examples/dist/crawler/demo.js']],
   start: [['node', 'packages/node/dist/node-cli.js']],
   example: [['node']],
