@@ -9,6 +9,7 @@ const SOURCES = [
   '{test,bench,examples,scripts}/**/*.{ts,json,mjs,txt,py}',
   '*.json',
   '.ci/*',
+  'deploy/**/*.yaml',
 ];
 
 const words = new Set(
