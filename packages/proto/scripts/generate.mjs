@@ -1,7 +1,7 @@
 // Regenerates src/gen and descriptor.binpb from the .proto files, into this package or into the folder given.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { delimiter, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const here = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -12,33 +12,33 @@ export function buf(...args) {
 }
 
 /** The generated serializers copy each message and allocate a writer for each call. Both cost more than the encoding. */
-function shareWriter(source) {
+function shareWriter(source, root) {
   const shared = source.replace(/Buffer\.from\((\w+)\.encode\(value\)\.finish\(\)\)/g, 'encodeToBuffer($1, value)');
   return shared === source
     ? source
-    : shared.replace(/^import \{/m, 'import { encodeToBuffer } from "../../../encode-to-buffer.ts";\nimport {');
+    : shared.replace(/^import \{/m, `import { encodeToBuffer } from "${root}/encode-to-buffer.ts";\nimport {`);
 }
 
 /** Otherwise 64-bit numbers are read as BigInt and then as strings. */
-function numbersOf64Bits(source) {
+function numbersOf64Bits(source, root) {
   const numbers = source
     .replace(/longToNumber\(reader\.u?int64\(\)\)/g, 'readInt64(reader)')
     .replace(/\b(writer\.uint32\(\d+\))\.u?int64\(([\w.]+)\);/g, 'writeInt64($1, $2);')
     .replace(/^function longToNumber\([\s\S]*?^}\n\n/m, '');
   return numbers === source
     ? source
-    : numbers.replace(/^import \{/m, 'import { readInt64, writeInt64 } from "../../../int64.ts";\nimport {');
+    : numbers.replace(/^import \{/m, `import { readInt64, writeInt64 } from "${root}/int64.ts";\nimport {`);
 }
 
 /**
  * A generated decoder creates an array for each field of bytes before it reads any. For a task with two such fields this
  * takes a tenth of the decoding time.
  */
-function shareNoBytes(source) {
+function shareNoBytes(source, root) {
   const shared = source.replaceAll('new Uint8Array(0)', 'NO_BYTES');
   return shared === source
     ? source
-    : shared.replace(/^import \{/m, 'import { NO_BYTES } from "../../../no-bytes.ts";\nimport {');
+    : shared.replace(/^import \{/m, `import { NO_BYTES } from "${root}/no-bytes.ts";\nimport {`);
 }
 
 export function generate(out = here) {
@@ -48,7 +48,9 @@ export function generate(out = here) {
   for (const name of readdirSync(gen, { recursive: true })) {
     if (!name.endsWith('.ts')) continue;
     const file = join(gen, name);
-    writeFileSync(file, shareNoBytes(numbersOf64Bits(shareWriter(readFileSync(file, 'utf8')))));
+    const root = relative(dirname(file), dirname(gen));
+    const source = shareWriter(readFileSync(file, 'utf8'), root);
+    writeFileSync(file, shareNoBytes(numbersOf64Bits(source, root), root));
   }
 }
 

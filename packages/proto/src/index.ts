@@ -4,6 +4,7 @@ export * from './decode-whole.ts';
 export * from './encode-to-buffer.ts';
 export * from './entries/entries.ts';
 export * from './entries/stream-entries.ts';
+export * from './gen/externalscaler/externalscaler.ts';
 export * from './gen/google/protobuf/any.ts';
 export * from './gen/google/rpc/error_details.ts';
 export * from './gen/google/rpc/status.ts';

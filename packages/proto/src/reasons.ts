@@ -105,9 +105,9 @@ export const statusOfReason = {
    */
   OVERLOADED: status.RESOURCE_EXHAUSTED,
   /**
-   * Too many long polls wait, at the node or on one connection or stream, which must keep room for other calls. The
-   * metadata has the `limit`. Do: Use fewer waiting workers, name several queues in one wait, or open another
-   * connection.
+   * Too many calls wait, for tasks or for news of an autoscaler, at the node or proxy, or on one connection or stream, which must
+   * keep room for other calls. The metadata has the `limit`. Do: Use fewer waiting workers, name several queues in one wait, or
+   * open another connection.
    */
   TOO_MANY_WAITERS: status.RESOURCE_EXHAUSTED,
   /**

@@ -20,6 +20,7 @@ import {
 import { z } from 'zod';
 import { type ProxyMemory, type ProxyPart, proxyMemorySpec } from './memory.ts';
 import { DEFAULT_ROUTER_LIMITS } from './router/routing/router.ts';
+import { DEFAULT_SCALER_LIMITS } from './scaler/scaler.ts';
 
 /**
  * All settings of a proxy with meaning, default and bounds. They have three names as the settings of a node do:
@@ -73,6 +74,23 @@ const proxyConfigSchema = z.strictObject({
           'Bytes of the requests that the proxy forwards at the same time. More are refused. auto: a part of memory.',
         min: 2 * limits.requestBytes,
         max: 16 * GIB,
+      }),
+    })
+    .prefault({}),
+  scaler: z
+    .strictObject({
+      pollIntervalMs: ms({
+        about:
+          'How often the proxy reads a queue or pattern that streams of autoscalers watch. All streams of one queue share a read.',
+        default: DEFAULT_SCALER_LIMITS.pollIntervalMs,
+        min: 100,
+        max: 60_000,
+      }),
+      maxStreams: count({
+        about: 'Streams of autoscalers that are open at the same time. More are refused with TOO_MANY_WAITERS.',
+        default: DEFAULT_SCALER_LIMITS.maxStreams,
+        min: 0,
+        max: 100_000,
       }),
     })
     .prefault({}),

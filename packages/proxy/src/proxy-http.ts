@@ -32,6 +32,8 @@ export interface ProxyHttpDeps {
   readonly reachable: () => number;
   /** The reason why no node is known, as text. Undefined if the reason is unknown. */
   readonly problem: () => string | undefined;
+  /** Number of open streams of autoscalers. */
+  readonly scalerStreams: () => number;
   readonly connections: () => number;
   readonly unreadReplyBytes: () => number;
   readonly log: Log;
@@ -63,7 +65,15 @@ function readyz({ isReady, routes, reachable, problem }: ProxyHttpDeps) {
   return jsonReply({ status: 'not ready', reason, nodes, reachable: 0 }, 503);
 }
 
-function createMetrics({ version, memory, routes, figures, connections, unreadReplyBytes }: ProxyHttpDeps): RpcMetrics {
+function createMetrics({
+  version,
+  memory,
+  routes,
+  figures,
+  scalerStreams,
+  connections,
+  unreadReplyBytes,
+}: ProxyHttpDeps): RpcMetrics {
   const metrics = new RpcMetrics({ version, memory, connections, unreadReplyBytes });
   metrics.gauge(
     'proxy_nodes',
@@ -88,6 +98,7 @@ function createMetrics({ version, memory, routes, figures, connections, unreadRe
     () => figures()?.rerouted,
   );
   metrics.counter('proxy_repeated_total', 'Calls repeated after a delay.', () => figures()?.repeated);
+  metrics.gauge('proxy_scaler_streams', 'Open streams of autoscalers.', [], (gauge) => gauge.set(scalerStreams()));
   return metrics;
 }
 

@@ -12,6 +12,7 @@ import { createClusterForwarding, createRouterService } from './router/router-se
 import { Reachability } from './router/routing/reachability.ts';
 import { Router } from './router/routing/router.ts';
 import type { Routes } from './router/routing/routes.ts';
+import { Scaler } from './scaler/scaler.ts';
 import { NodePool } from './upstream/node-pool.ts';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { readonly version: string };
@@ -43,6 +44,7 @@ interface Parts {
   observed?: ObservedRoutes;
   router?: Router;
   service?: RawService;
+  scaler?: Scaler;
   reachability?: Reachability;
   grpc?: GrpcServer;
 }
@@ -68,6 +70,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       isReady,
       reachable: () => parts.reachability?.nodes.length ?? 0,
       problem: () => parts.observed?.problem(),
+      scalerStreams: () => parts.scaler?.streams ?? 0,
       connections: () => parts.grpc?.connections ?? 0,
       unreadReplyBytes: () => parts.grpc?.unreadReplyBytes ?? 0,
       log,
@@ -83,12 +86,16 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const clock = new SystemClock();
   const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits: config.router });
   const service = createRouterService(router);
+  const scaler = new Scaler(router, config.scaler);
   const reachability = opened.use(
     new Reachability({ routes, isReachable: (address) => pool.isReachable(address), log }),
   );
-  Object.assign(parts, { routes, router, service, reachability });
+  Object.assign(parts, { routes, router, service, scaler, reachability });
   const { host, grpcPort } = config;
-  const services = { others: [createClusterForwarding(router)], streaming: [createBackupForwarding(router, pool)] };
+  const services = {
+    others: [createClusterForwarding(router), scaler.unary],
+    streaming: [createBackupForwarding(router, pool), scaler.streaming],
+  };
   const grpc = new GrpcServer(
     { ...config.grpc, host, port: grpcPort },
     { service, ...services, isServing: isReady, observer: metrics, log },

@@ -25,6 +25,7 @@ const proxy = createProxyHttp(
     service: () => undefined,
     isReady: () => false,
     reachable: () => 0,
+    scalerStreams: () => 0,
     problem: () => undefined,
     log: { debug() {}, info() {}, warn() {}, error() {} },
   },

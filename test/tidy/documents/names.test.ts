@@ -10,6 +10,7 @@ const SOURCES = [
   'deploy/k8s/**/*.{json,yaml,tpl}',
   '*.json',
   '.ci/*',
+  'deploy/**/*.yaml',
 ];
 
 const words = new Set(

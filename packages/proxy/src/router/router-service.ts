@@ -20,7 +20,6 @@ import {
   type StreamReply,
   type StreamSession,
   Turnstile,
-  type UnaryCaller,
   type UnaryHandler,
 } from '@taskmaster/server/service';
 import { readEntries, readQueue, readStream, readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
@@ -34,6 +33,7 @@ import { giveBack } from './leasing/give-back.ts';
 import { leaseTasks } from './leasing/leases.ts';
 import { getQueueStats, listQueues } from './reads/cluster-reads.ts';
 import type { Repetition, RoutedCaller, Router } from './routing/router.ts';
+import { ServedCaller } from './served-caller.ts';
 import { updateTasks } from './updates.ts';
 
 /** How many requests with possibly large replies are served at the same time. */
@@ -184,32 +184,6 @@ function soundCalls(message: Buffer): RoutedEntry[] | undefined {
     return calls;
   } catch {
     return undefined;
-  }
-}
-
-/** The client of a unary call to this server. */
-class ServedCaller implements RoutedCaller {
-  readonly sender: Sender;
-  readonly until: number | undefined;
-  readonly #caller: UnaryCaller;
-
-  constructor(router: Router, caller: UnaryCaller, sender: Sender) {
-    this.#caller = caller;
-    this.sender = sender;
-    const leftMs = caller.deadline - Date.now();
-    this.until = Number.isFinite(leftMs) ? router.clock.now() + leftMs : undefined;
-  }
-
-  get gone(): boolean {
-    return this.#caller.gone;
-  }
-
-  get signal(): CallSignal | undefined {
-    return this.#caller.signal;
-  }
-
-  beginWaiting(): void {
-    this.#caller.beginWaiting?.();
   }
 }
 

@@ -44,7 +44,7 @@ export interface GrpcServerOptions {
   readonly maxConnectionAgeMs: number;
   /** How long the calls of a connection of that age may still take, in ms. */
   readonly maxConnectionAgeGraceMs: number;
-  /** Maximum number of concurrent calls of one connection. Half of them may wait for tasks. A `Stream` call counts as one. */
+  /** Maximum number of concurrent calls of one connection. Half of them may wait, for tasks or for other news. A `Stream` call counts as one. */
   readonly maxConcurrentCallsPerConnection: number;
   /** Maximum size of unread replies of all connections, in bytes. A single connection may have a quarter of it. */
   readonly maxUnreadReplyBytes: number;
@@ -98,8 +98,9 @@ export class GrpcServer {
     });
     const { log, observer } = deps;
     const { readTimeoutMs = READ_TIMEOUT_MS } = options;
-    this.#streaming = new StreamingCalls({ log, observer, unread: this.#unread, readTimeoutMs });
-    this.#server = this.#createServer();
+    const waiting = new WaitingCalls(Math.ceil(options.maxConcurrentCallsPerConnection / 2));
+    this.#streaming = new StreamingCalls({ log, observer, unread: this.#unread, waiting, readTimeoutMs });
+    this.#server = this.#createServer(waiting);
   }
 
   /** Number of open connections. */
@@ -165,7 +166,7 @@ export class GrpcServer {
     this.#windows?.[Symbol.dispose]();
   }
 
-  #createServer(): Server {
+  #createServer(waiting: WaitingCalls): Server {
     const options = this.#options;
     const server = new Server({
       'grpc.max_receive_message_length': RECEIVE_BYTES,
@@ -181,7 +182,6 @@ export class GrpcServer {
       interceptors: [this.#intercept()],
     });
     raiseResetLimit(server);
-    const waiting = new WaitingCalls(Math.ceil(options.maxConcurrentCallsPerConnection / 2));
     const deps = { ...this.#deps, unread: this.#unread, waiting };
     const { unary } = this.#deps.service;
     const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);

@@ -7,7 +7,7 @@ interface Waiting {
   readonly remove: () => void;
 }
 
-/** Counts the calls that wait for tasks, by connection. Their number is limited, so that a connection can make other calls. */
+/** Counts the calls that wait, by connection. Their number is limited, so that a connection can make other calls. */
 export class WaitingCalls {
   readonly #most: number;
   readonly #byConnection = new Map<string, Waiting>();
@@ -41,7 +41,7 @@ export class WaitingCalls {
 export function tooManyWait(most: number, of: 'connection' | 'stream'): Refusal {
   return new Refusal(
     'TOO_MANY_WAITERS',
-    `${most} leases of this ${of} wait for tasks already: open another one, or name several queues in one lease`,
+    `${most} calls of this ${of} wait already: open another one, or name several queues in one lease`,
     { retryDelayMs: RETRY_MS, metadata: { limit: String(most) } },
   );
 }

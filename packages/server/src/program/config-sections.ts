@@ -32,7 +32,7 @@ export const grpcSection = z
     }),
     maxConcurrentCallsPerConnection: count({
       about:
-        'Calls that run at the same time on one connection. A stream counts as one call. Half of the calls may be lease requests that wait for tasks; more of them are refused with TOO_MANY_WAITERS.',
+        'Calls that run at the same time on one connection. A stream counts as one call. Half of the calls may wait: lease requests for tasks, and streams of autoscalers; more of them are refused with TOO_MANY_WAITERS.',
       default: 2_000,
       min: 2,
       max: 1_000_000,

@@ -2,13 +2,15 @@ export type { Caller } from './caller.ts';
 export { createHandlers, type Handlers } from './handlers.ts';
 export { LateService } from './late-service.ts';
 export { createNodeService } from './node-service.ts';
+export { excerpt, refuse } from './parse/checks.ts';
 export { decodeRequest, type MessageType } from './parse/codec.ts';
 export { checkEntries, type EntryBound, entryBounds } from './parse/entry-bounds.ts';
 export { hostPort } from './parse/host-port.ts';
 export { pageTokenAfter } from './parse/page-token.ts';
 export { parsePartition } from './parse/parse-backup.ts';
 export { parseLease } from './parse/parse-lease.ts';
-export { parseList, parseStats } from './parse/parse-queues.ts';
+export { nameRegex, parseList, parseStats } from './parse/parse-queues.ts';
+export { groupName, queueName } from './parse/queue-names.ts';
 export type {
   Origin,
   RawService,

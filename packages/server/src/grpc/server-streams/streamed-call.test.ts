@@ -7,6 +7,7 @@ import { type BackupHandler, createBackupService, encodedBackup } from '../backu
 import { fakeEngine } from '../testing/fake-engine.ts';
 import { errorInfoOf } from '../testing/grpc-client.ts';
 import { startServer, type TestServer } from '../testing/start-server.ts';
+import type { StreamingService } from './streaming-service.ts';
 
 const PART_BYTES = 256 * 1024;
 
@@ -21,8 +22,13 @@ const largePart = (): BackupPartitionResponse => ({
   },
 });
 
-async function setUp(backup: BackupHandler, options: { readonly readTimeoutMs?: number } = {}) {
-  const service = createBackupService(encodedBackup(backup));
+interface SetUp {
+  readonly readTimeoutMs?: number;
+  readonly maxConcurrentCallsPerConnection?: number;
+}
+
+async function setUp(backup: BackupHandler, options: SetUp = {}, change: Partial<StreamingService> = {}) {
+  const service = { ...createBackupService(encodedBackup(backup)), ...change };
   const server = await startServer(fakeEngine(), options, undefined, [], [service]);
   onTestFinished(() => server[Symbol.asyncDispose]());
   const client = new BackupServiceClient(`127.0.0.1:${server.port}`, credentials.createInsecure());
@@ -61,6 +67,28 @@ function endless() {
     }
   };
   return { made, backup };
+}
+
+/** Waits for its caller to leave, behind one part. */
+function untilGone(): BackupHandler {
+  return async function* (_, caller) {
+    caller.beginWaiting?.();
+    yield part(1);
+    await new Promise<void>((resolve) => {
+      caller.signal?.addEventListener('abort', resolve);
+      if (caller.gone) resolve();
+    });
+  };
+}
+
+/** A call that has read its first part. */
+async function waitingCall(
+  call: () => ClientReadableStream<BackupPartitionResponse>,
+): Promise<ClientReadableStream<BackupPartitionResponse>> {
+  const stream = call();
+  stream.on('error', () => {});
+  await once(stream, 'data');
+  return stream;
 }
 
 const ended = (server: TestServer) => vi.waitUntil(() => server.ended.length > 0);
@@ -124,7 +152,8 @@ describe('a call with a streamed answer', () => {
     expect(server.server.unreadReplyBytes).toBeLessThan(4 * PART_BYTES);
     expect(server.server.unreadReplyBytes).toBeGreaterThan(PART_BYTES);
     stream.resume();
-    await vi.waitUntil(() => made.parts > before + 100);
+    // A busy machine needs longer than the usual second for 25 MiB.
+    await vi.waitUntil(() => made.parts > before + 100, { timeout: 20_000 });
     stream.cancel();
     await vi.waitUntil(() => server.server.unreadReplyBytes === 0);
   });
@@ -181,6 +210,28 @@ describe('a call with a streamed answer', () => {
     expect(errorInfoOf(await failed).reason).toBe('SHUTTING_DOWN');
     expect(made.over).toBe(true);
     expect(errorInfoOf(await failureOf(readAll(call()))).reason).toBe('SHUTTING_DOWN');
+  });
+
+  test('of a service that ends complete gets OK when the server drains, also one that begins afterwards', async () => {
+    const { server, call } = await setUp(untilGone(), {}, { endsComplete: true });
+    const stream = call();
+    stream.once('data', () => server.server.drain());
+    expect(await readAll(stream)).toEqual([part(1)]);
+    expect(await readAll(call())).toEqual([]);
+    await vi.waitUntil(() => server.ended.length === 2);
+    expect(server.ended.map(({ reason }) => reason)).toEqual([undefined, undefined]);
+  });
+
+  test('that waits counts among the waiting calls of its connection until it ends', async () => {
+    const { server, call } = await setUp(untilGone(), { maxConcurrentCallsPerConnection: 4 });
+    const first = await waitingCall(call);
+    await waitingCall(call);
+    const error = await failureOf(readAll(call()));
+    expect(error).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
+    expect(errorInfoOf(error)).toMatchObject({ reason: 'TOO_MANY_WAITERS', metadata: { limit: '2' } });
+    first.cancel();
+    await vi.waitUntil(() => server.ended.length === 2);
+    await waitingCall(call);
   });
 
   test('with a damaged request is refused', async () => {

@@ -7,6 +7,7 @@ import type { Origin, UnaryCaller } from '../../service/raw-service.ts';
 import { originOf } from '../../service/routing-headers.ts';
 import { refusalOf, toCallStatus } from '../../service/wire-errors.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
+import type { WaitingCalls } from '../waiting-calls.ts';
 
 /**
  * While a call has more unread bytes than this, no further message is made. Two messages fit: one is read while the next one
@@ -19,6 +20,7 @@ export interface StreamedCallDeps {
   readonly log: Log;
   readonly observer: CallObserver;
   readonly unread: UnreadReplies;
+  readonly waiting: WaitingCalls;
   /** A client that reads nothing for this time gets the refusal, in ms. */
   readonly readTimeoutMs: number;
   /** The refusal for such a client. */
@@ -36,8 +38,9 @@ export class StreamedCall implements UnaryCaller {
   readonly #origin: Origin;
   readonly #began = performance.now();
   readonly #gone = new AbortController();
-  /** Why the server ends the call. */
-  #ending: Refusal | undefined;
+  /** How the server ends the call. */
+  #ending: Refusal | 'complete' | undefined;
+  #waits = false;
   #unreadBytes = 0;
   /** Resumes `#roomForMore`. */
   #wake = (): void => {};
@@ -75,8 +78,15 @@ export class StreamedCall implements UnaryCaller {
     return this.#gone.signal;
   }
 
-  /** Ends the call with this status after the messages that were sent. */
-  stop(reason: Refusal): void {
+  /** Counts among the calls of its connection that wait, until it ends. */
+  beginWaiting(): void {
+    if (this.#waits || this.gone) return;
+    this.#call.once('cancelled', this.#deps.waiting.add(this.#connection));
+    this.#waits = true;
+  }
+
+  /** Ends the call after the messages that were sent, with this status or with OK. */
+  stop(reason: Refusal | 'complete'): void {
     this.#ending ??= reason;
     this.#giveUp();
   }
@@ -84,7 +94,8 @@ export class StreamedCall implements UnaryCaller {
   /** Sends the messages, then the status. Never rejects. */
   async send(messages: AsyncIterable<Uint8Array>): Promise<void> {
     const refusal = await this.#sendAll(messages).catch((thrown: unknown) => refusalOf(thrown, this.#deps.log));
-    const reason = this.#ending ?? refusal;
+    const ending = this.#ending ?? refusal;
+    const reason = ending === 'complete' ? undefined : ending;
     const { observer, method } = this.#deps;
     observer.callEnded(method, reason?.reason, performance.now() - this.#began);
     if (this.#call.cancelled) return;

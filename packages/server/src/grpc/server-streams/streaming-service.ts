@@ -5,6 +5,7 @@ import type { CallObserver } from '../../service/call-observer.ts';
 import { rawMethod } from '../../service/parse/codec.ts';
 import type { StreamingHandler } from '../../service/raw-service.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
+import type { WaitingCalls } from '../waiting-calls.ts';
 import { StreamedCall } from './streamed-call.ts';
 
 /** The methods of one service whose answers are streams. */
@@ -15,12 +16,15 @@ export interface StreamingService {
   readonly streaming: Readonly<Record<string, StreamingHandler>>;
   /** The refusal for a client that does not read. */
   readonly tooSlow: () => Refusal;
+  /** True: a draining server ends the calls with OK, because their clients then call again soon. Default: it refuses them. */
+  readonly endsComplete?: boolean;
 }
 
 export interface StreamingDeps {
   readonly log: Log;
   readonly observer: CallObserver;
   readonly unread: UnreadReplies;
+  readonly waiting: WaitingCalls;
   /** A client that reads nothing for this time is refused, in ms. */
   readonly readTimeoutMs: number;
 }
@@ -35,7 +39,8 @@ interface GrpcStreamingService {
 export class StreamingCalls {
   readonly #deps: StreamingDeps;
   readonly #paths = new Set<string>();
-  readonly #calls = new Set<StreamedCall>();
+  /** The calls, and whether they end with OK when the server drains. */
+  readonly #calls = new Map<StreamedCall, boolean>();
   #ending: Refusal | undefined;
 
   constructor(deps: StreamingDeps) {
@@ -47,7 +52,7 @@ export class StreamingCalls {
     return this.#paths.has(path);
   }
 
-  serviceOf({ name, streaming, tooSlow }: StreamingService): GrpcStreamingService {
+  serviceOf({ name, streaming, tooSlow, endsComplete = false }: StreamingService): GrpcStreamingService {
     const definition: Record<string, MethodDefinition<Buffer, Buffer>> = {};
     const implementation: Record<string, handleServerStreamingCall<Buffer, Buffer>> = {};
     for (const [method, handler] of Object.entries(streaming)) {
@@ -56,8 +61,8 @@ export class StreamingCalls {
       definition[method] = { ...rawMethod(path, false), responseStream: true };
       implementation[method] = async (call) => {
         const streamed = new StreamedCall(call, { ...this.#deps, method, tooSlow });
-        this.#calls.add(streamed);
-        if (this.#ending !== undefined) streamed.stop(this.#ending);
+        this.#calls.set(streamed, endsComplete);
+        if (this.#ending !== undefined) streamed.stop(endsComplete ? 'complete' : this.#ending);
         await streamed.send(handler(call.request, streamed));
         this.#calls.delete(streamed);
       };
@@ -68,6 +73,6 @@ export class StreamingCalls {
   /** Ends all calls, including later ones. */
   end(reason: Refusal): void {
     this.#ending = reason;
-    for (const call of this.#calls) call.stop(reason);
+    for (const [call, endsComplete] of this.#calls) call.stop(endsComplete ? 'complete' : reason);
   }
 }

@@ -6,7 +6,7 @@ import {
 } from '@taskmaster/proto';
 import { RE2JS, RE2JSException } from 're2js';
 import type { ListCommand, QueueFilter, StatsCommand } from '../../domain/commands.ts';
-import { countAtMost, excerpt, refuse, wholeNumber } from './checks.ts';
+import { countAtMost, excerpt, type Place, refuse, wholeNumber } from './checks.ts';
 import { parsePageToken } from './page-token.ts';
 import { groupName, queueName } from './queue-names.ts';
 
@@ -40,7 +40,7 @@ function parseFilter(filter: FilterMessage | undefined): QueueFilter {
   const [minLeased, maxLeased] = bounds('leased', filter?.minLeased, filter?.maxLeased);
   const [minDelayed, maxDelayed] = bounds('delayed', filter?.minDelayed, filter?.maxDelayed);
   return {
-    matches: parseRegex(filter?.nameRegex ?? ''),
+    matches: nameRegex(filter?.nameRegex ?? '', { field: 'filter.name_regex' }),
     group: filter?.group === undefined ? undefined : groupName(filter.group, { field: 'filter.group' }),
     minAvailable,
     maxAvailable,
@@ -66,10 +66,9 @@ function bounds(what: string, min: Bound, max: Bound): [Bound, Bound] {
   return [min, max];
 }
 
-/** Compiles a regular expression. RE2 matches in linear time, and the length limit keeps compiling cheap. */
-function parseRegex(regex: string): QueueFilter['matches'] {
+/** Compiles a regular expression for names of queues. Empty: undefined. RE2 matches in linear time, and the length limit keeps compiling cheap. */
+export function nameRegex(regex: string, place: Place): QueueFilter['matches'] {
   if (regex === '') return undefined;
-  const place = { field: 'filter.name_regex' };
   const bytes = Buffer.byteLength(regex);
   if (bytes > limits.regexBytes) {
     refuse('INVALID_REGEX', place, `has ${bytes} bytes: at most ${limits.regexBytes}`, {

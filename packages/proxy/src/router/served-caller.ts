@@ -1,0 +1,30 @@
+import type { CallSignal } from '@taskmaster/server/domain';
+import type { UnaryCaller } from '@taskmaster/server/service';
+import type { Sender } from '../upstream/sender.ts';
+import type { RoutedCaller, Router } from './routing/router.ts';
+
+/** The client of a unary call to this server. */
+export class ServedCaller implements RoutedCaller {
+  readonly sender: Sender;
+  readonly until: number | undefined;
+  readonly #caller: UnaryCaller;
+
+  constructor(router: Router, caller: UnaryCaller, sender: Sender) {
+    this.#caller = caller;
+    this.sender = sender;
+    const leftMs = caller.deadline - Date.now();
+    this.until = Number.isFinite(leftMs) ? router.clock.now() + leftMs : undefined;
+  }
+
+  get gone(): boolean {
+    return this.#caller.gone;
+  }
+
+  get signal(): CallSignal | undefined {
+    return this.#caller.signal;
+  }
+
+  beginWaiting(): void {
+    this.#caller.beginWaiting?.();
+  }
+}

@@ -1,0 +1,42 @@
+import { encodeToBuffer, GetQueueStatsRequest, GetQueueStatsResponse } from '@taskmaster/proto';
+import { Turnstile } from '@taskmaster/server/service';
+import { getQueueStats } from '../router/reads/cluster-reads.ts';
+import type { RoutedCaller, Router } from '../router/routing/router.ts';
+
+/** How many patterns are looked up at the same time: their replies may be large. */
+const PATTERNS_AT_ONCE = 4;
+
+/** The queues of a trigger. They belong to one group, so one node holds them. */
+export interface Selection {
+  /** Equal for equal selections. */
+  readonly key: string;
+  readonly request: GetQueueStatsRequest;
+}
+
+/** What a metric may need of some queues. */
+export interface Figures {
+  /** Available and leased tasks. */
+  readonly tasks: number;
+  /** Age of the oldest task that is not delayed, in ms. 0: there is none. */
+  readonly oldestAgeMs: number;
+  /** Number of queues whose age is unknown, because the reply has no room for them. */
+  readonly unseenQueues: number;
+}
+
+export type ReadFigures = (selection: Selection, caller: RoutedCaller) => Promise<Figures>;
+
+/** Reads figures from the node that holds the queues. Rejects with a `Refusal` if it does not answer. */
+export function figuresFrom(router: Router): ReadFigures {
+  const patterns = new Turnstile(PATTERNS_AT_ONCE);
+  const ask = async ({ request }: Selection, caller: RoutedCaller): Promise<Figures> => {
+    const reply = await getQueueStats(router, encodeToBuffer(GetQueueStatsRequest, request), caller);
+    const { queues, totals } = GetQueueStatsResponse.decode(reply);
+    return {
+      tasks: (totals?.available ?? 0) + (totals?.leased ?? 0),
+      oldestAgeMs: queues.reduce((oldest, queue) => Math.max(oldest, queue.oldestAgeMs), 0),
+      unseenQueues: Math.max(0, (totals?.queues ?? 0) - queues.length),
+    };
+  };
+  return (selection, caller) =>
+    selection.request.filter === undefined ? ask(selection, caller) : patterns.pass(() => ask(selection, caller));
+}
