@@ -1,7 +1,7 @@
 /**
  * What `pnpm pack` and `pnpm publish` change in the manifest of a package. pnpm itself replaces `workspace:*` by versions.
  *
- * - The condition `source` and the entry `./testing` lead to files that are not packed.
+ * - The condition `source` and the entries of `./testing` lead to files that are not packed.
  * - An import of the form `#name` leads to a package in the workspace, and to its bundle in the packed package.
  *   `scripts/release/prepack.ts` makes the bundles.
  * - Scripts and development dependencies are of use in the workspace only.
@@ -16,7 +16,7 @@ function publishedManifest({ exports, imports, scripts, devDependencies, ...mani
 }
 
 function publishedExports(exports) {
-  const entries = Object.entries(exports).filter(([path]) => path !== './testing');
+  const entries = Object.entries(exports).filter(([path]) => !path.startsWith('./testing'));
   return Object.fromEntries(
     entries.map(([path, target]) => {
       if (typeof target === 'string') return [path, target];

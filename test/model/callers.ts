@@ -1,4 +1,4 @@
-import type { Call, LeaseCall, UpdateCall } from '../support/history/history.ts';
+import type { Call, LeaseCall, UpdateCall } from '@taskmaster/client/testing/history';
 import type { Asked } from './engine-caller.ts';
 import { type Action, type Item, PIDS, QUEUES, type TaskRef } from './scenario.ts';
 

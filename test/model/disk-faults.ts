@@ -1,6 +1,6 @@
+import type { CountsReply } from '@taskmaster/client/testing/history';
 import { Family, type SimDisk } from '@taskmaster/node/testing';
 import type { Key } from '@taskmaster/server/domain';
-import type { CountsReply } from '../support/history/history.ts';
 
 /** Length of partition and queue id in a key; see docs/internals/data-on-disk.md. */
 const PREFIX = 8;

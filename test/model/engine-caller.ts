@@ -1,3 +1,14 @@
+import type {
+  Call,
+  CountsReply,
+  History,
+  LeasedReply,
+  Outcome,
+  RefusedItemReply,
+  ShownTask,
+  TaskCall,
+  UpdateCall,
+} from '@taskmaster/client/testing/history';
 import type { Engine } from '@taskmaster/node/testing';
 import { EnqueueMode, EnqueueResult, formatQueueName, ItemKind, parseQueueName } from '@taskmaster/proto';
 import {
@@ -11,17 +22,6 @@ import {
   type UpdateOutcome,
   UpdateRefusal,
 } from '@taskmaster/server/domain';
-import type {
-  Call,
-  CountsReply,
-  History,
-  LeasedReply,
-  Outcome,
-  RefusedItemReply,
-  ShownTask,
-  TaskCall,
-  UpdateCall,
-} from '../support/history/history.ts';
 
 /** A call in progress. */
 export interface Asked {

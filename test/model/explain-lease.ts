@@ -1,4 +1,4 @@
-import type { HistoryEvent, LeaseCall, LeasedReply } from '../support/history/history.ts';
+import type { HistoryEvent, LeaseCall, LeasedReply } from '@taskmaster/client/testing/history';
 import { deadLetterQueueOf, haveDeadComing, isLastAttempt, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, later, type ModelTask, type Span, type World } from './world.ts';
 

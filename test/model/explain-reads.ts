@@ -1,4 +1,4 @@
-import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '../support/history/history.ts';
+import type { CallOf, CountsReply, HistoryEvent, Outcome, ShownTask } from '@taskmaster/client/testing/history';
 import { haveDeadComing, isOverdue, type Setting, sweeps } from './rules.ts';
 import { contains, exactly, isExact, type ModelTask, type Span, type World } from './world.ts';
 

@@ -6,7 +6,7 @@ import type {
   RefusedItemReply,
   TaskCall,
   UpdateCall,
-} from '../support/history/history.ts';
+} from '@taskmaster/client/testing/history';
 import {
   backoffMs,
   buryIn,

@@ -1,4 +1,4 @@
-import type { HistoryEvent } from '../support/history/history.ts';
+import type { HistoryEvent } from '@taskmaster/client/testing/history';
 import { explainCancelled, explainLease } from './explain-lease.ts';
 import { explainCounts, explainDelete, explainReset, explainShown } from './explain-reads.ts';
 import { explainUpdate } from './explain-update.ts';

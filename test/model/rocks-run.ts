@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Call, History } from '@taskmaster/client/testing/history';
 import { openEngine, openRocksStore } from '@taskmaster/node/testing';
 import { VirtualClock } from '@taskmaster/server/testing';
-import { type Call, History } from '../support/history/history.ts';
 import { Callers, isCall } from './callers.ts';
 import { type Asked, ask } from './engine-caller.ts';
 import { RETENTION_MS, type Run } from './run-scenario.ts';

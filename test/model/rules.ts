@@ -1,4 +1,4 @@
-import type { HistoryEvent, Outcome, RetryCall } from '../support/history/history.ts';
+import type { HistoryEvent, Outcome, RetryCall } from '@taskmaster/client/testing/history';
 import { later, type ModelTask, type Span, type World } from './world.ts';
 
 /** Facts about a run that the model needs beside the history. */

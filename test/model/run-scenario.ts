@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
+import { type Call, History, type HistoryEvent, type LeaseCall } from '@taskmaster/client/testing/history';
 import { type Engine, type EngineConfig, openEngine, SimDisk } from '@taskmaster/node/testing';
 import { SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
-import { type Call, History, type HistoryEvent, type LeaseCall } from '../support/history/history.ts';
 import { Callers, isCall } from './callers.ts';
 import { diskFaults } from './disk-faults.ts';
 import { type Asked, ask } from './engine-caller.ts';

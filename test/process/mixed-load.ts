@@ -8,8 +8,8 @@ import {
   TaskMasterError,
   textCodec,
 } from '@taskmaster/client';
+import { type EnqueueCall, History, type Outcome, type UpdateCall } from '@taskmaster/client/testing/history';
 import { SeededRandom } from '@taskmaster/server/testing';
-import { type EnqueueCall, History, type Outcome, type UpdateCall } from '../support/history/history.ts';
 
 const STAGES = ['in', 'mid', 'out', 'dead'] as const;
 const DEFAULT_GROUPS = ['load'] as const;

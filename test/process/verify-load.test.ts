@@ -1,7 +1,7 @@
 import { Queue, textCodec } from '@taskmaster/client';
+import { type EnqueueCall, History, type Outcome } from '@taskmaster/client/testing/history';
 import { openEmbedded } from '@taskmaster/node';
 import { afterEach, expect, test, vi } from 'vitest';
-import { type EnqueueCall, History, type Outcome } from '../support/history/history.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import { drain, verifyLoad } from './verify-load.ts';
 

@@ -1,9 +1,14 @@
 import { type LeasedTask, type Queue, type TaskMasterClient, textCodec } from '@taskmaster/client';
+import {
+  eventsBehind,
+  type FinalTask,
+  type History,
+  showHistory,
+  violationsOf,
+} from '@taskmaster/client/testing/history';
 import { limits } from '@taskmaster/proto';
 import { expect } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { type History, showHistory } from '../support/history/history.ts';
-import { eventsBehind, type FinalTask, violationsOf } from '../support/history/history-checker.ts';
 
 type State = 'available' | 'leased' | 'delayed';
 

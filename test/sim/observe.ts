@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { CountsReply } from '@taskmaster/client/testing/history';
 import type { EngineHarness } from '@taskmaster/node/testing';
 import { formatQueueName, type QueueName } from '@taskmaster/proto';
 import type { TaskView } from '@taskmaster/server/domain';
 import { expect } from 'vitest';
 import { diskFaults } from '../model/disk-faults.ts';
-import type { CountsReply } from '../support/history/history.ts';
 
 /** The state of one queue as callers see it. */
 export interface SeenQueue extends CountsReply {

@@ -1,7 +1,3 @@
-import { EngineHarness, engineHarness } from '@taskmaster/node/testing';
-import { SeededRandom } from '@taskmaster/server/testing';
-import { describe, expect, test } from 'vitest';
-import { ask } from '../model/engine-caller.ts';
 import {
   type Call,
   type EnqueueCall,
@@ -9,8 +5,12 @@ import {
   type LeasedReply,
   type Outcome,
   type UpdateCall,
-} from '../support/history/history.ts';
-import { violationsOf } from '../support/history/history-checker.ts';
+  violationsOf,
+} from '@taskmaster/client/testing/history';
+import { EngineHarness, engineHarness } from '@taskmaster/node/testing';
+import { SeededRandom } from '@taskmaster/server/testing';
+import { describe, expect, test } from 'vitest';
+import { ask } from '../model/engine-caller.ts';
 import { countsOf, expectSoundDisk } from './observe.ts';
 
 /** SIM_CYCLES: number of cycles of a longer run. */

@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-import { type HistoryEvent, showHistory } from '../../support/history/history.ts';
-import { eventsBehind } from '../../support/history/history-checker.ts';
+import { eventsBehind, type HistoryEvent, showHistory } from '@taskmaster/client/testing/history';
 import { type Arguments, HELP, readArguments, UsageError } from './arguments.ts';
 import { type SimulationResult, simulate } from './simulation.ts';
 import { Summary } from './summary.ts';

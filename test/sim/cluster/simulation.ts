@@ -1,7 +1,6 @@
+import { History, type HistoryEvent, violationsOf } from '@taskmaster/client/testing/history';
 import { SimCluster } from '@taskmaster/node/testing';
 import { SeededRandom } from '@taskmaster/server/testing';
-import { History, type HistoryEvent } from '../../support/history/history.ts';
-import { violationsOf } from '../../support/history/history-checker.ts';
 import { SimClient } from './calls/client.ts';
 import { Ways } from './calls/ways.ts';
 import { Workload } from './calls/workload.ts';

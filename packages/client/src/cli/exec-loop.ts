@@ -5,7 +5,7 @@ import { pidText } from '../values/pid.ts';
 import { escapeControls } from './input/bytes-text.ts';
 import { duration } from './output/format.ts';
 import { errorLine, errorReport, isTemporary } from './output/report-error.ts';
-import { type CommandEnd, runCommand } from './run-command.ts';
+import { type CommandEnd, commandEndText, runCommand } from './run-command.ts';
 import type { Session } from './session.ts';
 
 export interface ExecSettings {
@@ -107,7 +107,7 @@ export class ExecLoop {
       const { queue, pid, attempt } = task;
       await out.object({ queue, pid: pidText(pid), attempt, result, ended: end, ms: Math.round(elapsedMs) });
     } else {
-      const why = isDone ? '' : ` (${describeEnd(end)})`;
+      const why = isDone ? '' : ` (${commandEndText(end)})`;
       const line = `${result}  ${task.queue}  ${pidText(task.pid)}  in ${duration(elapsedMs)}${why}`;
       err.write(`${escapeControls(line)}\n`);
     }
@@ -135,18 +135,5 @@ export class ExecLoop {
     } finally {
       clearInterval(timer);
     }
-  }
-}
-
-function describeEnd(end: CommandEnd): string {
-  switch (end.kind) {
-    case 'exited':
-      return `exit ${end.code}`;
-    case 'killed':
-      return `ended by ${end.signal}`;
-    case 'not-started':
-      return `not started: ${end.message}`;
-    default:
-      return end satisfies never;
   }
 }

@@ -5,6 +5,7 @@ import { addCompletion } from './commands/completion.ts';
 import { addEnqueue } from './commands/enqueue.ts';
 import { addInspection } from './commands/inspect.ts';
 import { addLease } from './commands/lease.ts';
+import { addLoad } from './commands/load.ts';
 import { addMembers } from './commands/members.ts';
 import { addPartitions } from './commands/partitions.ts';
 import { addQueues } from './commands/queues.ts';
@@ -125,6 +126,7 @@ function addCommands(program: Command, runner: Runner): void {
   addMembers(program, runner);
   addPartitions(program, runner);
   addBackup(program, runner);
+  addLoad(program, runner);
   program.commandsGroup('Other:');
   addCompletion(program, runner);
   program.helpCommand('help [command]', 'show help of a command');

@@ -7,6 +7,20 @@ export type CommandEnd =
   | { readonly kind: 'killed'; readonly signal: NodeJS.Signals }
   | { readonly kind: 'not-started'; readonly message: string };
 
+/** `exit 1`. */
+export function commandEndText(end: CommandEnd): string {
+  switch (end.kind) {
+    case 'exited':
+      return `exit ${end.code}`;
+    case 'killed':
+      return `ended by ${end.signal}`;
+    case 'not-started':
+      return `not started: ${end.message}`;
+    default:
+      return end satisfies never;
+  }
+}
+
 export interface CommandOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly stdout: 'inherit' | Writable;

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { TaskMasterClient } from '../api/client.ts';
 import { connect } from '../api/connect.ts';
-import { endpoints, lengthOfTime } from './input/arguments.ts';
+import { endpoints as endpointsOf, lengthOfTime } from './input/arguments.ts';
 import type { ExitCode } from './output/exit-codes.ts';
 import type { Shell } from './shell.ts';
 import { WaitNotice } from './wait-notice.ts';
@@ -11,6 +11,15 @@ export interface Session extends Shell {
   readonly client: TaskMasterClient;
   /** Timeout of one call, in ms. */
   readonly timeoutMs: number;
+}
+
+/** How a command reaches the nodes. */
+export interface Reach {
+  readonly endpoints: readonly string[];
+  /** Timeout of one call, in ms. */
+  readonly timeoutMs: number;
+  /** Longest wait for the first connection, in ms. */
+  readonly connectTimeoutMs: number;
 }
 
 interface GlobalFlags {
@@ -34,7 +43,13 @@ export class Runner {
     return this.#exitCode;
   }
 
-  /** Runs a command that needs no node. Rejects with the error of the command. */
+  /** For commands that connect by themselves. */
+  get reach(): Reach {
+    const { endpoint, timeout, connectTimeout } = this.#program.opts<GlobalFlags>();
+    return { endpoints: endpoint, timeoutMs: timeout, connectTimeoutMs: Math.min(timeout, connectTimeout) };
+  }
+
+  /** Runs a command that needs no node, or connects by itself. Rejects with the error of the command. */
   async local(run: (shell: Shell) => Promise<ExitCode>): Promise<void> {
     this.#exitCode = await run(this.shell);
   }
@@ -44,15 +59,15 @@ export class Runner {
    * @param queues of the command, for messages about their holders.
    */
   async connected(run: (session: Session) => Promise<ExitCode>, queues: readonly string[] = []): Promise<void> {
-    const { endpoint, timeout, connectTimeout } = this.#program.opts<GlobalFlags>();
+    const { endpoints, timeoutMs, connectTimeoutMs } = this.reach;
     const { shell } = this;
-    const notice = new WaitNotice({ shell, queues, timeoutMs: timeout });
+    const notice = new WaitNotice({ shell, queues, timeoutMs });
     const { onRetry } = notice;
     await using client = await connect(
-      { endpoints: endpoint, timeout, connectTimeout: Math.min(timeout, connectTimeout), onCallRetried: onRetry },
+      { endpoints, timeout: timeoutMs, connectTimeout: connectTimeoutMs, onCallRetried: onRetry },
       { signal: shell.signal },
     );
-    this.#exitCode = await notice.run(client, () => run({ ...shell, client, timeoutMs: timeout }));
+    this.#exitCode = await notice.run(client, () => run({ ...shell, client, timeoutMs }));
   }
 }
 
@@ -64,7 +79,7 @@ export function addGlobalOptions(program: Command): void {
     .addOption(
       new Option('-e, --endpoint <host:port,...>', 'nodes or proxies; calls go to those that are up')
         .env('TASKMASTER_ENDPOINTS')
-        .argParser(endpoints)
+        .argParser(endpointsOf)
         .default([DEFAULT_ENDPOINT], DEFAULT_ENDPOINT),
     )
     .addOption(

@@ -1,3 +1,12 @@
+import type {
+  EnqueueCall,
+  History,
+  LeaseCall,
+  LeasedReply,
+  Outcome,
+  TaskCall,
+  UpdateCall,
+} from '@taskmaster/client/testing/history';
 import {
   BatchUpdateTasksRequest,
   BatchUpdateTasksResponse,
@@ -12,15 +21,6 @@ import {
   type Error as WireError,
 } from '@taskmaster/proto';
 import { LostError, RefusedError } from '@taskmaster/proxy';
-import type {
-  EnqueueCall,
-  History,
-  LeaseCall,
-  LeasedReply,
-  Outcome,
-  TaskCall,
-  UpdateCall,
-} from '../../../support/history/history.ts';
 import type { Trouble } from '../trouble.ts';
 
 /** A way into the cluster. Rejects with `RefusedError` or `LostError`. */

@@ -1,4 +1,4 @@
-import type { CallOf, HistoryEvent, LeasedReply } from '../../../support/history/history.ts';
+import type { CallOf, HistoryEvent, LeasedReply } from '@taskmaster/client/testing/history';
 
 type LeaseEvent = HistoryEvent<CallOf<'lease'>>;
 

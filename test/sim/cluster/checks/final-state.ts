@@ -1,3 +1,4 @@
+import type { FinalTask, HistoryEvent } from '@taskmaster/client/testing/history';
 import type { Engine, SimCluster } from '@taskmaster/node/testing';
 import {
   encodeToBuffer,
@@ -7,8 +8,6 @@ import {
   parseQueueName,
 } from '@taskmaster/proto';
 import type { LeasedTask } from '@taskmaster/server/domain';
-import type { HistoryEvent } from '../../../support/history/history.ts';
-import type { FinalTask } from '../../../support/history/history-checker.ts';
 import type { Way } from '../calls/client.ts';
 import { GROUPS, QUEUES } from '../calls/workload.ts';
 

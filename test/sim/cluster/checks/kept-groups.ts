@@ -1,6 +1,5 @@
+import type { FinalTask, HistoryEvent } from '@taskmaster/client/testing/history';
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
-import type { HistoryEvent } from '../../../support/history/history.ts';
-import type { FinalTask } from '../../../support/history/history-checker.ts';
 
 /** The groups outside of lost partitions: only their calls and tasks are checked fully. */
 export class KeptGroups {

@@ -1,6 +1,6 @@
 /*
- * The calls and replies of the callers of one node or cluster, in order of time. The model test and the tests with real
- * processes record histories; `history-checker.ts` and `model/linearize.ts` check them.
+ * The calls and replies of the callers of one node or cluster, in order of time. Load and tests record histories, and
+ * `history-checker.ts` checks them.
  *
  * Bytes are latin1 text, so that histories are easy to print and compare. Instants are in ms of the node's clock.
  */
@@ -181,6 +181,17 @@ export class History {
 
   get openCalls(): readonly OpenCall[] {
     return [...this.#open.values()];
+  }
+
+  /** The number of the oldest call without an outcome. Infinite if there is none. */
+  get oldestOpenSeq(): number {
+    for (const seq of this.#open.keys()) return seq;
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** Removes the calls with an outcome and returns them, in the order of their outcomes. */
+  take(): readonly HistoryEvent[] {
+    return this.#events.splice(0);
   }
 
   begin(call: Call, at: number): Recording {

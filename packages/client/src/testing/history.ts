@@ -1,0 +1,20 @@
+// For tests of several parts together: histories of calls, and the checks that `taskmaster load --verify` makes.
+
+export {
+  type Call,
+  type CallOf,
+  type CountsReply,
+  type EnqueueCall,
+  History,
+  type HistoryEvent,
+  type LeaseCall,
+  type LeasedReply,
+  type Outcome,
+  type RefusedItemReply,
+  type RetryCall,
+  type ShownTask,
+  showHistory,
+  type TaskCall,
+  type UpdateCall,
+} from '../load/history/history.ts';
+export { eventsBehind, type FinalTask, violationsOf } from '../load/history/history-checker.ts';
