@@ -28,7 +28,10 @@ export class Latencies {
 
   /** @param text in the usual format of HdrHistogram (V2, compressed, base64). */
   static decode(text: string): Latencies {
-    return new Latencies(decodeFromCompressedBase64(text));
+    // A decoded histogram does not grow, so that larger latencies could not be added.
+    const latencies = Latencies.empty();
+    latencies.#histogram.add(decodeFromCompressedBase64(text));
+    return latencies;
   }
 
   get count(): number {
