@@ -56,7 +56,7 @@ export const smallWorkload: Workload = {
   ...{ leaseDurationMs: 500, waitMs: 0, delayMs: 200, backlog: 20, seed: 7 },
 };
 
-const smallRun: RunSettings = {
+export const smallRun: RunSettings = {
   ...{ workload: smallWorkload, instance: { index: 0, count: 1 }, connections: 2, force: false, keep: false },
   ...{ startWithinMs: 1_000, verify: { clockSlackMs: 0, mostTasksHeld: 10_000, withinMs: 10_000 } },
 };

@@ -21,7 +21,7 @@ Processes of several commands start together: give each its --instance and the n
 Kubernetes sets in an Indexed Job, is the default of --instance. load-report joins their reports.
 
 Examples:
-  $ taskmaster load
+  $ taskmaster load --html load.html
   $ taskmaster load --rate 5000 --duration 5m --processes 4 --report load.json
   $ taskmaster load --verify --mix enqueue=1,work=1 --payload 100-4KiB --skew 1
   $ taskmaster load --verify --duration 10m --kill-every 30s \\
@@ -33,8 +33,8 @@ The reports must be of one load: of instances that were started with the same op
 are those of all calls.
 
 Examples:
-  $ taskmaster load-report report-0.json report-1.json report-2.json
-  $ taskmaster load-report report-0.json report-1.json --report all.json`;
+  $ taskmaster load-report report-0.json report-1.json report-2.json --report all.json
+  $ taskmaster load-report report-0.json report-1.json --html all.html`;
 
 export function addLoad(program: Command, runner: Runner): void {
   const command = program
@@ -56,8 +56,9 @@ export function addLoad(program: Command, runner: Runner): void {
     .description('Shows a report of `load`, or joins the reports of several instances.')
     .argument('<file...>', 'reports that `load --report` has written')
     .option('--report <path>', 'write the joined report as JSON')
+    .option('--html <path>', 'write the joined report as a page with charts')
     .addHelpText('after', notesOf(reportNotes))
-    .action((paths: readonly string[], flags: Pick<LoadFlags, 'report'>) =>
+    .action((paths: readonly string[], flags: Pick<LoadFlags, 'report' | 'html'>) =>
       runner.local(async (shell) => {
         const { joinReports } = await import('../load/join-reports.ts');
         return joinReports(shell, paths, flags);

@@ -5,15 +5,10 @@ import { InvalidReportError, parseReport } from '../../load/report/read-report.t
 import { CommandFailedError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import type { Shell } from '../shell.ts';
-import type { LoadFlags } from './load-flags.ts';
-import { showReport, writeReport } from './run-load.ts';
+import { type ReportFiles, showReport, writeReport } from './run-load.ts';
 
 /** Joins reports and shows the result. */
-export async function joinReports(
-  shell: Shell,
-  paths: readonly string[],
-  flags: Pick<LoadFlags, 'report'>,
-): Promise<ExitCode> {
+export async function joinReports(shell: Shell, paths: readonly string[], flags: ReportFiles): Promise<ExitCode> {
   const reports: LoadReport[] = [];
   for (const path of paths) reports.push(await readReport(path));
   const report = explained(paths.join(', '), () => mergeReports(reports));

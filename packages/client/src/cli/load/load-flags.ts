@@ -40,6 +40,7 @@ export interface LoadFlags {
   readonly killCommand?: string;
   readonly killEvery: number;
   readonly report?: string;
+  readonly html?: string;
 }
 
 /** Processes of all instances together. A rendezvous reads a task of each with one request. */
@@ -109,7 +110,8 @@ export function addLoadFlags(command: Command): void {
     .addOption(time('--verify-timeout', 'with --verify: longest time to read what is left', 120_000, '2m'))
     .option('--kill-command <command>', 'a shell command to run during the load, such as one that kills a node')
     .addOption(time('--kill-every', 'with --kill-command: time between two runs', 20_000, '20s'))
-    .option('--report <path>', 'write the report as JSON');
+    .option('--report <path>', 'write the report as JSON')
+    .option('--html <path>', 'write the report as a page with charts');
 }
 
 /** The settings of each process of this command. @throws UsageError */

@@ -18,6 +18,7 @@ import { version } from '../version.ts';
 import { runKills } from './kill-loop.ts';
 import { LiveView } from './live-view.ts';
 import { type LoadFlags, processesOf } from './load-flags.ts';
+import { pageOf } from './page/page.ts';
 import { summaryOf } from './summary.ts';
 
 /** Names of the kills in the environment of their command. */
@@ -41,9 +42,13 @@ export async function runLoad(shell: Shell, reach: Reach, flags: LoadFlags): Pro
   return exitCodes.ok;
 }
 
-/** Writes the report of a load into the file that the flags name. */
-export async function writeReport(report: LoadReport, { report: path }: Pick<LoadFlags, 'report'>): Promise<void> {
+/** The files that a report is written to. */
+export type ReportFiles = Pick<LoadFlags, 'report' | 'html'>;
+
+/** Writes the report of a load into the files that the flags name. */
+export async function writeReport(report: LoadReport, { report: path, html }: ReportFiles): Promise<void> {
   if (path !== undefined) await writeFile(path, `${JSON.stringify(report)}\n`);
+  if (html !== undefined) await writeFile(html, await pageOf(report));
 }
 
 /** Shows the report of a load. With `--json` as one object, without the intervals. */

@@ -1,28 +1,29 @@
 import { expect, test } from 'vitest';
 import { Latencies } from './latencies.ts';
 
-function latenciesOf(...values: readonly number[]): Latencies {
+function latenciesOf(...ms: readonly number[]): Latencies {
   const latencies = Latencies.empty();
-  for (const ms of values) latencies.record(ms);
+  for (const one of ms) latencies.record(one);
   return latencies;
 }
 
-const decoded = (latencies: Latencies): Latencies => Latencies.decode(latencies.encode());
-
-test.each([
-  ['smaller ones', [1, 2], [1]],
-  ['much larger ones', [1, 2], [90_000]],
-  ['none', [1, 2], []],
-])('decoded latencies can be added to %s', (_which, mine, others) => {
-  const sum = decoded(latenciesOf(...mine));
-  sum.add(decoded(latenciesOf(...others)));
-  expect(sum.count).toBe(mine.length + others.length);
-  expect(sum.at(100) / Math.max(...mine, ...others)).toBeCloseTo(1, 1);
-  expect(decoded(sum).percentiles).toEqual(sum.percentiles);
+test('percentiles are exact to 1 %', () => {
+  const latencies = latenciesOf(...Array.from({ length: 1_000 }, (_, at) => at + 1));
+  for (const [percentile, expected] of [
+    [50, 500],
+    [99, 990],
+    [99.9, 999],
+    [100, 1_000],
+  ] as const) {
+    expect(Math.abs(latencies.at(percentile) - expected)).toBeLessThanOrEqual(expected / 100);
+  }
+  expect(Latencies.empty().percentiles).toMatchObject({ p50Ms: 0, maxMs: 0 });
 });
 
-test('latencies can be added to decoded ones of no call', () => {
-  const sum = decoded(Latencies.empty());
-  sum.add(latenciesOf(90_000));
-  expect(sum.at(100)).toBeCloseTo(90_000, -3);
+test('decoded latencies can be added to, also by larger ones', () => {
+  const decoded = Latencies.decode(latenciesOf(1, 2).encode());
+  decoded.add(latenciesOf(60_000));
+  decoded.add(Latencies.decode(latenciesOf(200_000).encode()));
+  expect(decoded.count).toBe(4);
+  expect(decoded.at(100) / 200_000).toBeCloseTo(1, 1);
 });

@@ -28,7 +28,7 @@ export class Latencies {
 
   /** @param text in the usual format of HdrHistogram (V2, compressed, base64). */
   static decode(text: string): Latencies {
-    // A decoded histogram has no room for larger values.
+    // A decoded histogram does not grow, so that larger latencies could not be added.
     const latencies = Latencies.empty();
     latencies.#histogram.add(decodeFromCompressedBase64(text));
     return latencies;

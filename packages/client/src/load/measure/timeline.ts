@@ -47,15 +47,9 @@ export class Timeline {
     return this.#intervals;
   }
 
-  /** The interval of this instant, in ms since the start. */
+  /** The interval of this instant, in ms since the start. Tasks stay open in intervals that are skipped. */
   at(elapsedMs: number): Interval {
-    let index = this.#indexOf(elapsedMs);
-    while (index >= MOST_INTERVALS) {
-      this.#halve();
-      index = this.#indexOf(elapsedMs);
-    }
-    for (let at = this.#intervals.length; at <= index; at++) this.#intervals.push(new Interval());
-    return this.#intervals[index] as Interval;
+    return this.#at(elapsedMs, this.#intervals.at(-1)?.openTasks ?? 0);
   }
 
   /** The sum of all intervals. */
@@ -73,10 +67,24 @@ export class Timeline {
     if (!Number.isInteger(step)) throw new TypeError(`intervals of ${other.#intervalMs} ms do not fit`);
     const last = other.#intervals.length - 1;
     for (const [index, interval] of other.#intervals.entries()) {
-      const own = this.at(index * other.#intervalMs);
+      const own = this.#at(index * other.#intervalMs, 0);
       own.add(interval);
       if ((index + 1) % step === 0 || index === last) own.openTasks += interval.openTasks;
     }
+  }
+
+  #at(elapsedMs: number, openTasks: number): Interval {
+    let index = this.#indexOf(elapsedMs);
+    while (index >= MOST_INTERVALS) {
+      this.#halve();
+      index = this.#indexOf(elapsedMs);
+    }
+    for (let at = this.#intervals.length; at <= index; at++) {
+      const skipped = new Interval();
+      skipped.openTasks = openTasks;
+      this.#intervals.push(skipped);
+    }
+    return this.#intervals[index] as Interval;
   }
 
   #indexOf(elapsedMs: number): number {

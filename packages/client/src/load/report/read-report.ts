@@ -21,8 +21,27 @@ export function parseReport(text: string): LoadReport {
   if (format !== REPORT_FORMAT) {
     throw new InvalidReportError(`it has the format ${format}, and this release reads the format ${REPORT_FORMAT}`);
   }
+  const damaged = FIELDS.filter(([field, isRight]) => !isRight((value as Record<string, unknown>)[field]));
+  const [[first] = []] = damaged;
+  if (first !== undefined) throw new InvalidReportError(`its field '${first}' is missing or damaged`);
   return value as LoadReport;
 }
+
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null;
+const isNumber = (value: unknown): boolean => typeof value === 'number';
+
+/** The fields without which a report cannot be shown or joined. A damaged histogram is noticed when it is read. */
+const FIELDS: readonly (readonly [keyof LoadReport, (value: unknown) => boolean])[] = [
+  ['startedAt', (value) => typeof value === 'string'],
+  ['elapsedMs', isNumber],
+  ['instances', (value) => Array.isArray(value) && value.length > 0 && value.every(isNumber)],
+  ['workload', (value) => isObject(value) && isObject((value as LoadReport['workload']).pace)],
+  ['intervalMs', isNumber],
+  ['intervals', (value) => Array.isArray(value) && value.every(isObject)],
+  ['total', (value) => isObject(value) && isObject((value as LoadReport['total']).calls)],
+  ['notStarted', isNumber],
+  ['kills', Array.isArray],
+];
 
 /** The timeline of a report. @throws InvalidReportError */
 export function timelineOf({ intervalMs, intervals }: LoadReport): Timeline {
