@@ -15,6 +15,7 @@ const sets: readonly (readonly [what: string, values: readonly string[]])[] = [
   ),
   ['backups on a volume', ['--set=backup.enabled=true']],
   ['backups in S3', ['--set=backup.enabled=true,backup.s3=s3://bucket/tm']],
+  ['a load test', ['--set=load.enabled=true,load.args={--rate,2000}']],
   ['metrics', ['--set=metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true']],
   ['autoscaled proxies', ['--set=proxy.autoscaling.enabled=true']],
   ['no proxies and no key', ['--set=proxy.enabled=false,clusterKey.enabled=false,networkPolicy.enabled=false']],
