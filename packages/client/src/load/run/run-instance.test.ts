@@ -123,6 +123,16 @@ describe('the check of a load', () => {
     expect(meter.timeline.total().retries.get('UNAVAILABLE')).toBeGreaterThan(10);
   });
 
+  test('keeps its history within its bound', async () => {
+    const { run } = loadSetUp();
+    const workload = { ...smallWorkload, backlog: 10_000 };
+    const { verification } = await run({ workload, verify: { clockSlackMs: 0, mostTasksHeld: 50, withinMs: 10_000 } });
+    if (verification?.kind !== 'kept') throw new Error(`the check is ${verification?.kind}`);
+    // Operations that have begun before may still add tasks.
+    expect(verification.mostTasksHeld).toBeLessThanOrEqual(50 + 4);
+    expect(verification.tasks).toBeGreaterThan(49);
+  });
+
   test('finds an acknowledged enqueue that was lost', async () => {
     const { run, transport } = loadSetUp();
     transport.updated.push(

@@ -5,7 +5,7 @@ import type { LoadReport } from '../../../load/report/load-report.ts';
 import { timelineOf } from '../../../load/report/read-report.ts';
 
 /** A line of a chart, with a value for each x. Null: there is none. */
-export interface Line {
+interface Line {
   readonly name: string;
   readonly values: readonly (number | null)[];
 }

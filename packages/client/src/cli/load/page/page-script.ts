@@ -69,7 +69,7 @@ function optionsOf(chart, lines, width) {
     focus: { alpha: 0.35 },
     scales: { x: { time: false }, y: { distr: chart.isLogarithmic ? 3 : 1, range: chart.isLogarithmic ? undefined : fromZero } },
     axes: [
-      axis({ values: (_plot, ticks) => ticks.map(xText), space: 70 }),
+      axis({ values: (_plot, ticks) => ticks.map(xText), space: 70, ...(isTime ? {} : { incrs: [1] }) }),
       axis({ values: (_plot, ticks) => ticks.map((tick) => (tick === null ? '' : shown(tick))), size: 72 }),
     ],
     series: [
