@@ -4,6 +4,9 @@ import { type CliEnded, runCli, startCli } from '../../testing/cli-shell.ts';
 import { type FakeCluster, fakeMember, fakePartition } from '../../testing/fake-cluster.ts';
 import { FakeServer } from '../../testing/fake-server.ts';
 
+/** The default of one second is too short on a busy machine. */
+const PATIENCE = { timeout: 30_000 };
+
 let server: FakeServer;
 let cluster: FakeCluster;
 beforeEach(async () => {
@@ -107,7 +110,7 @@ describe('members drain', () => {
     cluster.members[1] = fakeMember({ name: 'b' });
     cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a'], { isTerminal: true });
-    await vi.waitUntil(() => running.stderr.includes('3 of 3 partitions left'));
+    await vi.waitUntil(() => running.stderr.includes('3 of 3 partitions left'), PATIENCE);
     cluster.handedOverPerPoll = 1;
     expect((await running.ended).code).toBe(0);
   });
@@ -129,7 +132,7 @@ describe('members drain', () => {
     cluster.members[1] = fakeMember({ name: 'b' });
     cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a']);
-    await vi.waitUntil(() => running.stderr.includes('3 of 3'));
+    await vi.waitUntil(() => running.stderr.includes('3 of 3'), PATIENCE);
     running.interrupt();
     const { code, stdout, stderr } = await running.ended;
     expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
@@ -155,7 +158,7 @@ describe('members drain', () => {
     cluster.handedOverPerPoll = 0;
     other.cluster.members = [fakeMember({ name: 'a', state: MemberState.MEMBER_STATE_LEFT, alive: false }), b];
     const running = startCli(server.endpoint, ['members', 'drain', 'a', '--timeout', '1s']);
-    await vi.waitUntil(() => running.stderr.includes('3 of 3'));
+    await vi.waitUntil(() => running.stderr.includes('3 of 3'), PATIENCE);
     server.kill();
     expect(await running.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('a: left') });
   });
@@ -165,7 +168,7 @@ describe('members drain', () => {
     cluster.members[1] = fakeMember({ name: 'b' });
     cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a', '--timeout', '300ms']);
-    await vi.waitUntil(() => running.stderr.includes('3 of 3'));
+    await vi.waitUntil(() => running.stderr.includes('3 of 3'), PATIENCE);
     server.kill();
     const { code, stderr } = await running.ended;
     expect(code, stderr).toBe(3);
@@ -177,7 +180,7 @@ describe('members drain', () => {
     cluster.members[1] = fakeMember({ name: 'b' });
     cluster.handedOverPerPoll = 0;
     const running = startCli(server.endpoint, ['members', 'drain', 'a']);
-    await vi.waitUntil(() => running.stderr.includes('3 of 3'));
+    await vi.waitUntil(() => running.stderr.includes('3 of 3'), PATIENCE);
     Object.assign(cluster.members[0] ?? {}, { state: MemberState.MEMBER_STATE_LEFT, removedBy: 'b' });
     const { code, stderr } = await running.ended;
     expect(code).toBe(1);
@@ -236,7 +239,7 @@ describe('members remove', () => {
       ['yes\r', 0, MemberState.MEMBER_STATE_LEFT],
     ] as const) {
       const running = startCli(server.endpoint, ['members', 'remove', 'b', '--accept-loss'], { isTerminal: true });
-      await vi.waitUntil(() => running.stderr.includes('Remove b and lose 1,500 tasks'));
+      await vi.waitUntil(() => running.stderr.includes('Remove b and lose 1,500 tasks'), PATIENCE);
       running.type(answer);
       expect((await running.ended).code).toBe(code);
       expect(cluster.members[1]?.state).toBe(state);
