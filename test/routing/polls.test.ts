@@ -86,7 +86,7 @@ describe.each(['a proxy', 'a node that does not hold the queue'])('through %s', 
           return raw.leaseTasks(aLease({ queues: [`${group}#jobs`], ...POLL }), (e) => resolve(e?.code ?? status.OK));
         }),
       );
-      await expect.poll(() => waitingAt(cluster)).toBe(polls.length);
+      await expect.poll(() => waitingAt(cluster), { timeout: 60_000 }).toBe(polls.length);
       for (const poll of polls) poll.cancel();
       expect(new Set(await Promise.all(ended))).toEqual(new Set([status.CANCELLED]));
       await expect.poll(() => waitingAt(cluster)).toBe(0);
