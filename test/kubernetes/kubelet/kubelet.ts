@@ -8,7 +8,7 @@ import { type WatchedObjects, watchObjects } from './api/watch-objects.ts';
 import { Claims } from './claims.ts';
 import { type Image, unpack } from './containers/image.ts';
 import { messageOf } from './message-of.ts';
-import { GATEWAY, PodNetwork } from './network/pod-network.ts';
+import { GATEWAY, type PodLink, PodNetwork } from './network/pod-network.ts';
 import { Switch } from './network/switch.ts';
 import { PodWorker } from './pods/pod-worker.ts';
 import { unsupportedIn } from './pods/supported.ts';
@@ -81,9 +81,16 @@ export class Kubelet implements AsyncDisposable {
     this.#api = api;
   }
 
-  /** Runs a command in the network of the pods. */
-  get behind(): readonly string[] {
-    return this.#network.behind;
+  /** Adds a machine to the pods' network that runs no pods: the place of a user. */
+  addUser(): Promise<PodLink> {
+    return this.#network.add();
+  }
+
+  /** The address of a Service. */
+  serviceAddress(name: string, namespace = 'default'): string {
+    const address = this.#services?.addressOf(namespace, name);
+    if (address === undefined) throw new Error(`there is no Service ${name}`);
+    return address;
   }
 
   /** `kill -9` of all processes of a pod. Its containers restart in the pod, as the restart policy says. */
@@ -91,19 +98,14 @@ export class Kubelet implements AsyncDisposable {
     await this.#workerOf(name).kill();
   }
 
+  /** Runs a command in a pod. Resolves with its output, or rejects with it. */
+  exec(name: string, command: readonly string[]): Promise<string> {
+    return this.#workerOf(name).exec(command);
+  }
+
   /** The address of a pod. */
   addressOf(name: string): string {
     return this.#workerOf(name).view.address ?? '';
-  }
-
-  /** What the containers of a pod have printed. */
-  outputOf(name: string): string {
-    return this.#workerOf(name).output;
-  }
-
-  /** Names of the pods that run here. */
-  get podNames(): string[] {
-    return [...this.#workers.values()].map(({ worker }) => worker.view.pod.metadata?.name ?? '');
   }
 
   /** Empties the volume of a claim, as if its disk were replaced. No pod may use it. */
@@ -113,9 +115,7 @@ export class Kubelet implements AsyncDisposable {
 
   /** Opens a port of a Service to this process. Returns an address of loopback. */
   async reachService(name: string, port: number, namespace = 'default'): Promise<string> {
-    const address = this.#services?.addressOf(namespace, name);
-    if (address === undefined) throw new Error(`there is no Service ${name}`);
-    return this.#switch.wayInTo(`${address}:${port}`);
+    return this.#switch.wayInTo(`${this.serviceAddress(name, namespace)}:${port}`);
   }
 
   async #start(config: KubeConfig): Promise<void> {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ControlPlane } from '../control-plane/control-plane.ts';
 import { whyNoPrograms } from '../control-plane/programs.ts';
-import { skipped } from './requirements.ts';
+import { skipped } from './support/requirements.ts';
 
 const problem = whyNoPrograms();
 

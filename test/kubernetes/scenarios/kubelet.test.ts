@@ -7,8 +7,8 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { ControlPlane } from '../control-plane/control-plane.ts';
 import { presentImage } from '../kubelet/containers/image.ts';
 import { Kubelet } from '../kubelet/kubelet.ts';
-import { plainNodes } from './plain-nodes.ts';
-import { skipped, whyNoKubernetes } from './requirements.ts';
+import { plainNodes } from './support/plain-nodes.ts';
+import { skipped, whyNoKubernetes } from './support/requirements.ts';
 
 const problem = await whyNoKubernetes();
 const READY = ['rollout', 'status', 'statefulset/plain', '--timeout=120s'];

@@ -6,15 +6,9 @@ import { type Running, runProcess, startProcess } from '../../../support/process
 import { inNamespace } from '../network/pod-network.ts';
 import { type Environment, expand } from './environment.ts';
 import { IMAGE_MOUNTS, IMAGE_PATH, PROGRAMS } from './image.ts';
+import type { Mount } from './mount.ts';
 
 const ENTER = join(dirname(fileURLToPath(import.meta.url)), 'enter-container.sh');
-
-/** A directory or file of this machine that a container sees at a path. */
-export interface Mount {
-  readonly from: string;
-  readonly to: string;
-  readonly isReadOnly: boolean;
-}
 
 export interface LaunchOptions {
   readonly pod: V1Pod;
@@ -52,11 +46,7 @@ export async function launchContainer(options: LaunchOptions): Promise<LaunchedC
   const environment = { PATH: IMAGE_PATH, HOSTNAME: hostnameOf(pod), ...options.environment };
   const command = [...(container.command ?? []), ...(container.args ?? [])].map((word) => expand(word, environment));
   if (command.length === 0) throw new TypeError(`container ${container.name} has no command`);
-  const all: readonly Mount[] = [
-    ...IMAGE_MOUNTS.map((path) => ({ from: path, to: path, isReadOnly: true })),
-    { from: programs, to: PROGRAMS, isReadOnly: true },
-    ...mounts,
-  ];
+  const all: readonly Mount[] = [...IMAGE_MOUNTS, { from: programs, to: PROGRAMS, isReadOnly: true }, ...mounts];
   await mkdir(root, { recursive: true });
   const context = container.securityContext;
   const [enter = '', ...args] = [

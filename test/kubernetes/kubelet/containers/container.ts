@@ -39,7 +39,6 @@ export class Container {
   #isReady = false;
   #isOver = false;
   #launched: LaunchedContainer | undefined;
-  #output = '';
 
   constructor(deps: ContainerDeps) {
     this.#deps = deps;
@@ -53,14 +52,10 @@ export class Container {
     };
   }
 
-  /** What it has printed, over all its restarts. */
-  get output(): string {
-    const { stdout = '', stderr = '' } = this.#launched?.running ?? {};
-    return this.#output + stdout + stderr;
-  }
-
-  get process(): LaunchedContainer['running'] | undefined {
-    return this.#launched?.running;
+  /** Runs a command inside. Rejects while the container does not run. */
+  async exec(command: readonly string[], signal: AbortSignal): ReturnType<LaunchedContainer['exec']> {
+    if (this.#launched === undefined) throw new Error(`container ${this.#deps.container.name} does not run`);
+    return this.#launched.exec(command, signal);
   }
 
   /** Runs until the container is over for good. Resolves with its exit code. */
@@ -118,7 +113,6 @@ export class Container {
     probing.abort();
     await probed;
     this.#launched = undefined;
-    this.#output += ended.stdout + ended.stderr;
     this.#isStarted = false;
     this.#isReady = false;
     const exitCode = exitCodeOf(ended);
@@ -137,6 +131,7 @@ export class Container {
       ready: (ready: boolean) => {
         if (ready === this.#isReady || signal.aborted) return;
         this.#isReady = ready;
+        log(`container ${container.name} is ${ready ? 'ready' : 'not ready'}`);
         changed();
       },
       failed: (problem: string) => {

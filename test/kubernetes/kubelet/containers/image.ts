@@ -1,10 +1,11 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { clientCli, nodeCli, proxyCli, root } from '../../../support/paths.ts';
+import type { Mount } from './mount.ts';
 
 /** A stand-in for a container image: programs of this machine in a directory of the PATH. */
 export interface Image {
-  /** The script of each program, run by Node. */
+  /** The script of each program, inside of the workspace. Node runs it. */
   readonly programs: Readonly<Record<string, string>>;
 }
 
@@ -17,16 +18,21 @@ export const presentImage: Image = {
 export const PROGRAMS = '/app/bin';
 export const IMAGE_PATH = `${PROGRAMS}:/usr/local/bin:/usr/bin:/bin`;
 
+/** Where this workspace and its Node are in a container: at no path that a pod may mount a volume over. */
+const WORKSPACE = '/opt/taskmaster';
+const NODE = '/opt/node';
+
+/** What the programs of an image need of this machine. */
+export const IMAGE_MOUNTS: readonly Mount[] = [
+  { from: root, to: WORKSPACE, isReadOnly: true },
+  { from: process.execPath, to: NODE, isReadOnly: true },
+];
+
 /** Writes the programs of an image into a directory. */
 export async function unpack({ programs }: Image, directory: string): Promise<void> {
   await mkdir(directory, { recursive: true });
   for (const [name, script] of Object.entries(programs)) {
-    const line = `exec ${quoted(process.execPath)} ${quoted(script)} "$@"`;
-    await writeFile(join(directory, name), `#!/bin/sh\n${line}\n`, { mode: 0o755 });
+    const path = join(WORKSPACE, relative(root, script));
+    await writeFile(join(directory, name), `#!/bin/sh\nexec ${NODE} ${path} "$@"\n`, { mode: 0o755 });
   }
 }
-
-/** What the programs of an image need of this machine. */
-export const IMAGE_MOUNTS: readonly string[] = [root, process.execPath];
-
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

@@ -6,8 +6,9 @@ import type { CoreV1Api, V1Container, V1Pod } from '@kubernetes/client-node';
 import { type ObjectReader, textsOf } from '../api/object-reader.ts';
 import { isAnswerWith, persist } from '../api/persist.ts';
 import { Container, type RestartPolicy } from '../containers/container.ts';
-import { hostnameOf, type LaunchedContainer, launchContainer, type Mount } from '../containers/container-process.ts';
+import { hostnameOf, type LaunchedContainer, launchContainer } from '../containers/container-process.ts';
 import { type EnvironmentSources, environmentOf, MissingSource } from '../containers/environment.ts';
+import type { Mount } from '../containers/mount.ts';
 import { messageOf } from '../message-of.ts';
 import type { PodLink, PodNetwork } from '../network/pod-network.ts';
 import type { Switch } from '../network/switch.ts';
@@ -78,11 +79,6 @@ export class PodWorker {
     };
   }
 
-  /** What its containers have printed. */
-  get output(): string {
-    return [...this.#initContainers, ...this.#containers].map(({ output }) => output).join('');
-  }
-
   get isTerminating(): boolean {
     return this.#graceSeconds !== undefined;
   }
@@ -104,6 +100,13 @@ export class PodWorker {
   /** `kill -9` of all its processes. */
   async kill(): Promise<void> {
     await Promise.all(this.#containers.map((container) => container.kill()));
+  }
+
+  /** Runs a command in its first container. Resolves with its output, or rejects with it. */
+  async exec(command: readonly string[]): Promise<string> {
+    const ended = await this.#containers[0]?.exec(command, this.#gone.signal);
+    if (ended?.code !== 0) throw new Error(`${command.join(' ')} ended with ${ended?.code}: ${ended?.output.trim()}`);
+    return ended.output;
   }
 
   /** Resolves when the pod is gone, or is removed here. */

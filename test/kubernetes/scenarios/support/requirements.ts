@@ -1,5 +1,5 @@
-import { whyNoPrograms } from '../control-plane/programs.ts';
-import { whyNoPodNetwork } from '../kubelet/network/pod-network.ts';
+import { whyNoPrograms } from '../../control-plane/programs.ts';
+import { whyNoPodNetwork } from '../../kubelet/network/pod-network.ts';
 
 /** Why this machine cannot run pods; undefined if it can. */
 export const whyNoKubernetes = async (): Promise<string | undefined> => whyNoPrograms() ?? (await whyNoPodNetwork());

@@ -1,0 +1,137 @@
+import { join } from 'node:path';
+import { CoreV1Api } from '@kubernetes/client-node';
+import { connect, type TaskMasterClient } from '@taskmaster/client';
+import { partitionOf } from '@taskmaster/proto';
+import { expect } from 'vitest';
+import { root } from '../../../support/paths.ts';
+import { ControlPlane } from '../../control-plane/control-plane.ts';
+import { presentImage } from '../../kubelet/containers/image.ts';
+import { Kubelet } from '../../kubelet/kubelet.ts';
+import { inNamespace } from '../../kubelet/network/pod-network.ts';
+import { type LoadReport, PodLoad, summaryOf } from './pod-load.ts';
+
+const CHART = join(root, 'deploy', 'k8s');
+export const NAMESPACE = 'queues';
+const RELEASE = 'tm';
+export const NAME = 'tm-taskmaster';
+const PORT = 7400;
+const NODES = 'app.kubernetes.io/component=node';
+const PARTITIONS = 32;
+/** Few partitions, so that all of them move quickly, and a small reserve file. */
+const MODEST = [
+  `--set=node.config.engine.partitions=${PARTITIONS}`,
+  '--set=node.config.store.reserveBytes=1048576',
+  // In a test that fails, a drain must not wait for half an hour.
+  '--set=node.drain.timeoutSeconds=120',
+];
+
+/** A namespace with the chart, on a control plane and machines of its own. */
+export class ChartCluster implements AsyncDisposable {
+  readonly #opened: AsyncDisposableStack;
+  readonly plane: ControlPlane;
+  readonly kubelet: Kubelet;
+  readonly #users: readonly string[];
+
+  /** Starts machines without pods. */
+  static async start(): Promise<ChartCluster> {
+    await using opened = new AsyncDisposableStack();
+    const plane = opened.use(await ControlPlane.start());
+    const begun = performance.now();
+    const log = (line: string): void => console.log(`${((performance.now() - begun) / 1000).toFixed(1)} s ${line}`);
+    const imageOf = (name: string) => (name.startsWith('taskmaster:') ? presentImage : undefined);
+    const machines = Array.from({ length: 6 }, (_, index) => `machine-${index + 1}`);
+    const kubelet = opened.use(await Kubelet.start(plane, { imageOf, log, nodes: machines }));
+    const users = inNamespace((await kubelet.addUser()).namespace);
+    await plane.kubectl('create', 'namespace', NAMESPACE);
+    // Pods that ask for more rights than they need are refused.
+    await plane.kubectl('label', 'namespace', NAMESPACE, 'pod-security.kubernetes.io/enforce=restricted');
+    return new ChartCluster(opened.move(), plane, kubelet, users);
+  }
+
+  private constructor(opened: AsyncDisposableStack, plane: ControlPlane, kubelet: Kubelet, users: readonly string[]) {
+    this.#opened = opened;
+    this.plane = plane;
+    this.kubelet = kubelet;
+    this.#users = users;
+  }
+
+  /** Resolves when helm has sent everything; pods may not run yet. */
+  install(...values: readonly string[]): Promise<string> {
+    return this.helm('install', RELEASE, CHART, ...MODEST, ...values);
+  }
+
+  upgrade(...values: readonly string[]): Promise<string> {
+    return this.helm('upgrade', RELEASE, CHART, ...MODEST, ...values);
+  }
+
+  helm(command: string, ...args: readonly string[]): Promise<string> {
+    return this.plane.helm(command, ...args, `--namespace=${NAMESPACE}`);
+  }
+
+  kubectl(command: string, ...args: readonly string[]): Promise<string> {
+    return this.plane.kubectl(command, ...args, `--namespace=${NAMESPACE}`);
+  }
+
+  /** Resolves when all nodes and proxies are as they should be. */
+  async rolledOut(): Promise<void> {
+    for (const workload of [`statefulset/${NAME}`, `deployment/${NAME}-proxy`]) {
+      await this.kubectl('rollout', 'status', workload, '--timeout=300s');
+    }
+  }
+
+  /** Connects to the cluster's address for clients. */
+  async connect(): Promise<TaskMasterClient> {
+    return connect({ endpoints: await this.kubelet.reachService(NAME, PORT, NAMESPACE), timeout: '60s' });
+  }
+
+  /** Names of the members that are alive. */
+  async members(): Promise<string[]> {
+    await using client = await this.connect();
+    const { members } = await client.cluster.members();
+    const nodes = members.filter(({ role, alive }) => role === 'node' && alive);
+    return nodes.map(({ name }) => name).toSorted();
+  }
+
+  /** The partition of a group. */
+  partitionOf(group: string): number {
+    return partitionOf(group, PARTITIONS);
+  }
+
+  /** Evicts a pod as a drain of its machine does. Rejects while the PodDisruptionBudget does not allow it. */
+  async evict(pod: string): Promise<void> {
+    const body = { metadata: { name: pod, namespace: NAMESPACE } };
+    const core = (await this.plane.config()).makeApiClient(CoreV1Api);
+    await core.createNamespacedPodEviction({ name: pod, namespace: NAMESPACE, body });
+  }
+
+  /** Names of the pods of nodes. */
+  async nodePods(): Promise<string[]> {
+    const names = await this.kubectl(
+      'get',
+      'pods',
+      `--selector=${NODES}`,
+      '--output=jsonpath={.items[*].metadata.name}',
+    );
+    return names
+      .split(' ')
+      .filter((name) => name !== '')
+      .toSorted();
+  }
+
+  /** Runs something under a load and prints how the load fared. Nothing acknowledged may be lost. */
+  async underLoad(what: string, run: (load: PodLoad) => Promise<void>): Promise<LoadReport> {
+    await using load = await PodLoad.start(this.#users, `${this.kubelet.serviceAddress(NAME, NAMESPACE)}:${PORT}`);
+    const begun = performance.now();
+    await run(load);
+    await load.goOn();
+    const seconds = ((performance.now() - begun) / 1000).toFixed(1);
+    const report = await load.stop();
+    console.log(`${what}, ${seconds} s: ${summaryOf(report)}`);
+    expect(report.verification).toMatchObject({ kind: 'kept' });
+    return report;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#opened.disposeAsync();
+  }
+}
