@@ -38,12 +38,19 @@ export const nodeMemorySpec: MemorySpec<NodePart> = {
     'store.blockCacheBytes': { leastBytes: 8 * MIB, usualBytes: 128 * MIB },
     'store.memtableBytes': { leastBytes: 48 * MIB, usualBytes: 96 * MIB, mostBytes: 256 * MIB },
     'engine.requestIdCacheBytes': { leastBytes: 2 * MIB, usualBytes: 32 * MIB, mostBytes: 256 * MIB, cost: 1.25 },
-    'engine.maxInFlightBytes': { leastBytes: 8 * MIB, usualBytes: 128 * MIB, mostBytes: 512 * MIB },
+    // Requests have copies in the writing thread, and requests that wait for their turn come on top.
+    'engine.maxInFlightBytes': { leastBytes: 8 * MIB, usualBytes: 128 * MIB, mostBytes: 512 * MIB, cost: 1.5 },
     'grpc.maxUnreadReplyBytes': { leastBytes: 32 * MIB, usualBytes: 128 * MIB, mostBytes: 512 * MIB },
     // V8's young generation is not faster beyond this, and keeps more memory of received messages.
     youngGeneration: { leastBytes: 6 * MIB, usualBytes: 48 * MIB, mostBytes: 48 * MIB },
   },
 };
+
+/** With less memory, the allocator keeps none of the memory of large payloads for later. */
+const SCARCE_BYTES = 1024 * MIB;
+
+/** V8 waits for this much garbage at most before it collects everything for the first time. More is not faster. */
+const MOST_INITIAL_OLD_MIB = 128;
 
 /** The names of the settings that a division depends on. */
 export const memorySettings: readonly string[] = ['memory', ...settingParts];
@@ -64,8 +71,9 @@ export function nodeBoundsOf({ memory, parts }: NodeMemory): MemoryBounds {
   return {
     youngMib: Math.max(1, young),
     oldGrowthPercent: 60,
-    oldLeastMib: Math.round(parts.garbage / MIB),
+    oldLeastMib: Math.min(MOST_INITIAL_OLD_MIB, Math.round(parts.garbage / MIB)),
     oldMostMib: Math.floor((memory - outsideOfHeap - parts.youngGeneration) / MIB),
     countsBuffers: true,
+    givesBack: memory < SCARCE_BYTES,
   };
 }

@@ -126,7 +126,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     log,
     ...flushOf(config),
   });
-  const turns = new FairTurns();
+  const turns = new FairTurns({ maxWaitingBytes: config.engine.maxInFlightBytes });
   const store = new MeteredStore(rocks, (bytes, durationMs) => {
     metrics.committed(bytes, durationMs);
     turns.synced(durationMs);

@@ -30,6 +30,9 @@ const onFreePorts = (dir: string): string[] => [
 
 const portOf = (address: string): number => Number(address.slice(address.lastIndexOf(':') + 1));
 
+/** The environment of a node with less than 1 GiB. */
+const ALLOCATOR = ['MALLOC_ARENA_MAX=2', 'MALLOC_MMAP_THRESHOLD_=131072'];
+
 describe('taskmaster-node', () => {
   test('sets its memory bounds, in the same process, unless they are chosen', async () => {
     const boundsOf = async (...execArgv: string[]): Promise<readonly string[]> => {
@@ -47,9 +50,9 @@ describe('taskmaster-node', () => {
       `--max-old-space-size=${oldMostMib}`,
       `--initial-old-space-size=${oldLeastMib}`,
     ];
-    expect(await boundsOf()).toEqual([young, ...old, 'MALLOC_ARENA_MAX=2']);
+    expect(await boundsOf()).toEqual([young, ...old, ...ALLOCATOR]);
     for (const chosen of ['--max-semi-space-size=4', '--max_semi_space_size=4']) {
-      expect(await boundsOf(chosen)).toEqual([...old, chosen, 'MALLOC_ARENA_MAX=2']);
+      expect(await boundsOf(chosen)).toEqual([...old, chosen, ...ALLOCATOR]);
     }
   });
 

@@ -3,6 +3,12 @@ import { setFlagsFromString } from 'node:v8';
 /** Memory arenas of glibc. By default it has up to eight per core, and each keeps memory that its threads have freed. */
 const ARENAS = 2;
 
+/**
+ * Smallest buffer, in bytes, that glibc gives back to the system when it is freed. It is also glibc's own first value, which grows
+ * to the largest buffer that was freed: then the heap keeps the memory of large payloads, several hundred MiB.
+ */
+const GIVEN_BACK_BYTES = 128 * 1024;
+
 /** Versions of V8 that have the flag; its default is off. */
 const COUNTING_V8 = /^13\./;
 const COUNT_BUFFERS = 'external-memory-accounted-in-global-limit';
@@ -27,6 +33,8 @@ export interface MemoryBounds {
    * a full collection, even if the buffers are short-lived. Default: false.
    */
   readonly countsBuffers?: boolean;
+  /** True if large buffers that are freed go back to the system, which makes large payloads a third slower. Default: false. */
+  readonly givesBack?: boolean;
 }
 
 /**
@@ -35,7 +43,7 @@ export interface MemoryBounds {
  * this: there the program runs without them. Call it before the rest of the program is loaded, which would be loaded twice.
  */
 export function boundMemory(bounds: MemoryBounds): void {
-  const { youngMib, oldGrowthPercent, oldLeastMib, oldMostMib, countsBuffers = false } = bounds;
+  const { youngMib, oldGrowthPercent, oldLeastMib, oldMostMib, countsBuffers = false, givesBack = false } = bounds;
   const { execArgv, execPath, env, platform, versions } = process;
   const chosen = [...execArgv, env.NODE_OPTIONS ?? ''].join(' ').replaceAll('_', '-');
   if (countsBuffers && COUNTING_V8.test(versions.v8) && !chosen.includes(COUNT_BUFFERS)) {
@@ -54,5 +62,9 @@ export function boundMemory(bounds: MemoryBounds): void {
   const isBounded = flags.length === 0 && env.MALLOC_ARENA_MAX !== undefined;
   if (isBounded || platform === 'win32') return;
   const args = [process.argv0, ...flags, ...execArgv, ...process.argv.slice(1)];
-  process.execve?.(execPath, args, { MALLOC_ARENA_MAX: `${ARENAS}`, ...env });
+  const allocator = {
+    MALLOC_ARENA_MAX: `${ARENAS}`,
+    ...(givesBack && { MALLOC_MMAP_THRESHOLD_: `${GIVEN_BACK_BYTES}` }),
+  };
+  process.execve?.(execPath, args, { ...allocator, ...env });
 }

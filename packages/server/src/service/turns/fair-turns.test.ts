@@ -55,6 +55,24 @@ describe('fair turns', () => {
     expect(begun[before]).toBe('worker');
   });
 
+  test('refuse payload beyond the bound, except the first work of a caller', async () => {
+    let next = (): void => {};
+    const turns = new FairTurns({ later: (turn) => (next = turn), now: () => 0, maxWaitingBytes: 1500 * 1024 });
+    const ask = (caller: string, kib: number) =>
+      turns.run(caller, { tasks: 1, kib, commits: false, start: async () => caller });
+    const first = ask('loader', 1000);
+    const waiting = ask('loader', 1000);
+    await expect(ask('loader', 1000)).rejects.toMatchObject({ reason: 'OVERLOADED' });
+    const small = ask('loader', 0);
+    const other = ask('other', 1000);
+    await expect(ask('other', 1)).rejects.toMatchObject({ reason: 'OVERLOADED' });
+    for (let turn = 1; turn <= 4; turn++) next();
+    expect(await Promise.all([first, waiting, small, other])).toEqual(['loader', 'loader', 'loader', 'other']);
+    const later = ask('loader', 1000);
+    next();
+    expect(await later).toBe('loader');
+  });
+
   test('let callers with the same amount of work take turns', () => {
     const { begun, ask, turn } = fairTurns();
     ask('first', 50, 20);

@@ -1,3 +1,4 @@
+import { Refusal } from '../../domain/refusal.ts';
 import { CommitWindow } from './commit-window.ts';
 
 /** Amount of work in one turn, before the event loop reads new requests. It takes about a millisecond. */
@@ -13,6 +14,8 @@ const LONE_TURN_TASKS = 256;
 const QUANTUM_SIZE = 32;
 /** A caller counts as the only one if no other caller has sent a request for this long, in ms. */
 const COMPANY_MS = 250;
+const RETRY_DELAY_MS = 100;
+const KIB = 1024;
 
 /** The size of a request. */
 export interface Size {
@@ -36,11 +39,13 @@ interface Waiting {
 /** The approximate amount of work. */
 const effortOf = ({ tasks, kib }: Size): number => tasks + kib;
 
-export interface FairTurnsDeps {
-  /** Runs a turn after the event loop has read new requests. */
-  readonly later: (turn: () => void) => void;
-  /** In ms since any fixed moment. */
-  readonly now: () => number;
+export interface FairTurnsOptions {
+  /** Runs a turn after the event loop has read new requests. Default: `setImmediate`. */
+  readonly later?: (turn: () => void) => void;
+  /** In ms since any fixed moment. Default: the clock of the process. */
+  readonly now?: () => number;
+  /** Limit of the payload of waiting work, in bytes. Default: none. */
+  readonly maxWaitingBytes?: number;
 }
 
 /**
@@ -53,11 +58,14 @@ export interface FairTurnsDeps {
  *      its way to the disk. So slow callers are answered immediately, and many slow callers cannot block busy ones.
  *  F4  Busy callers wait while the commit window is full, unless there is only one caller. Otherwise their work would wait for
  *      the disk in front of later requests of slow callers.
+ *  F5  The payload of waiting work is bounded. Beyond the bound, a caller that has work waiting is refused with OVERLOADED.
  */
 export class FairTurns {
   readonly #later: (turn: () => void) => void;
   readonly #now: () => number;
   readonly #window: CommitWindow;
+  readonly #maxWaitingKib: number;
+  #waitingKib = 0;
   /** Callers with waiting work, in the order of their turns: those that had none before, and the others. */
   readonly #fresh = new Map<string, Waiting[]>();
   readonly #busy = new Map<string, Waiting[]>();
@@ -70,9 +78,14 @@ export class FairTurns {
   /** Last time when a caller other than `latest` sent a request. */
   #companyAt = Number.NEGATIVE_INFINITY;
 
-  constructor({ later, now }: FairTurnsDeps = { later: setImmediate, now: () => performance.now() }) {
+  constructor({
+    later = setImmediate,
+    now = () => performance.now(),
+    maxWaitingBytes = Number.POSITIVE_INFINITY,
+  }: FairTurnsOptions = {}) {
     this.#later = later;
     this.#now = now;
+    this.#maxWaitingKib = maxWaitingBytes / KIB;
     this.#window = new CommitWindow(now);
   }
 
@@ -83,8 +96,14 @@ export class FairTurns {
       this.#use(caller, work);
       return this.#start(caller, work);
     }
+    const line = this.#line(caller);
+    if (line.length > 0 && work.kib > 0 && this.#waitingKib + work.kib > this.#maxWaitingKib) {
+      const problem = `${this.#waitingKib} KiB of requests wait for their turn already`;
+      return Promise.reject(new Refusal('OVERLOADED', problem, { retryDelayMs: RETRY_DELAY_MS }));
+    }
+    this.#waitingKib += work.kib;
     return new Promise<T>((resolve) => {
-      this.#line(caller).push({ size: work, start: () => resolve(this.#start(caller, work)) });
+      line.push({ size: work, start: () => resolve(this.#start(caller, work)) });
       this.#schedule();
     });
   }
@@ -181,6 +200,7 @@ export class FairTurns {
       if (done >= QUANTUM_SIZE) break;
       done += effortOf(size);
       served++;
+      this.#waitingKib -= size.kib;
       this.#use(caller, size);
       start();
     }
