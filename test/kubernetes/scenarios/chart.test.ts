@@ -4,6 +4,13 @@ import { ChartCluster, NAME } from './support/chart-cluster.ts';
 import { expectNoFailures } from './support/pod-load.ts';
 import { skipped, whyNoKubernetes } from './support/requirements.ts';
 
+const secretWithoutKey = {
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name: 'empty' },
+  stringData: { 'cluster-keys': '# no key' },
+};
+
 const problem = await whyNoKubernetes();
 
 describe.skipIf(problem !== undefined)(`the chart${skipped(problem)}`, () => {
@@ -18,6 +25,17 @@ describe.skipIf(problem !== undefined)(`the chart${skipped(problem)}`, () => {
   });
 
   const names = (count: number): string[] => Array.from({ length: count }, (_, index) => `${NAME}-${index}`);
+
+  test.each([
+    ['a storage class that is missing', ['--set=node.persistence.storageClass=none'], 'there is no StorageClass none'],
+    ['a Secret that is missing', ['--set=clusterKey.existingSecret=none'], 'there is no Secret none'],
+    ['a Secret without a key', ['--set=clusterKey.existingSecret=empty'], 'has no key of at least 16 characters'],
+    ['zero replicas', ['--set=replicaCount=0'], 'replicaCount'],
+  ])('refuses %s before anything is made', async (_what, values, message) => {
+    await cluster.kubectl('apply', '--filename', await cluster.fileOf(secretWithoutKey));
+    await expect(cluster.install(...values)).rejects.toThrow(message);
+    expect(await cluster.kubectl('get', 'statefulset,deployment,pvc', '--output=name')).toBe('');
+  });
 
   test('installs a cluster of three nodes and two proxies', async () => {
     const begun = performance.now();
@@ -49,6 +67,14 @@ describe.skipIf(problem !== undefined)(`the chart${skipped(problem)}`, () => {
     });
     expectNoFailures(report);
     expect(await cluster.members()).toEqual(names(2));
+  });
+
+  test('makes backups', async () => {
+    await cluster.upgrade('--set=replicaCount=2', '--set=backup.enabled=true');
+    for (const job of ['first', 'second']) {
+      await cluster.kubectl('create', 'job', job, `--from=cronjob/${NAME}-backup`);
+      await cluster.kubectl('wait', '--for=condition=Complete', `job/${job}`, '--timeout=180s');
+    }
   });
 
   test('keeps its volumes when it is uninstalled, and continues with them', async () => {

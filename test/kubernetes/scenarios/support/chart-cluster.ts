@@ -1,9 +1,11 @@
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CoreV1Api } from '@kubernetes/client-node';
 import { connect, type TaskMasterClient } from '@taskmaster/client';
 import { partitionOf } from '@taskmaster/proto';
 import { expect } from 'vitest';
 import { root } from '../../../support/paths.ts';
+import { type TemporaryDirectory, temporaryDirectory } from '../../../support/temporary-directory.ts';
 import { ControlPlane } from '../../control-plane/control-plane.ts';
 import { presentImage } from '../../kubelet/containers/image.ts';
 import { Kubelet } from '../../kubelet/kubelet.ts';
@@ -31,6 +33,7 @@ export class ChartCluster implements AsyncDisposable {
   readonly plane: ControlPlane;
   readonly kubelet: Kubelet;
   readonly #users: readonly string[];
+  readonly #directory: TemporaryDirectory;
 
   /** Starts machines without pods. */
   static async start(): Promise<ChartCluster> {
@@ -45,14 +48,22 @@ export class ChartCluster implements AsyncDisposable {
     await plane.kubectl('create', 'namespace', NAMESPACE);
     // Pods that ask for more rights than they need are refused.
     await plane.kubectl('label', 'namespace', NAMESPACE, 'pod-security.kubernetes.io/enforce=restricted');
-    return new ChartCluster(opened.move(), plane, kubelet, users);
+    const directory = opened.use(await temporaryDirectory());
+    return new ChartCluster(opened.move(), plane, kubelet, users, directory);
   }
 
-  private constructor(opened: AsyncDisposableStack, plane: ControlPlane, kubelet: Kubelet, users: readonly string[]) {
+  private constructor(
+    opened: AsyncDisposableStack,
+    plane: ControlPlane,
+    kubelet: Kubelet,
+    users: readonly string[],
+    directory: TemporaryDirectory,
+  ) {
     this.#opened = opened;
     this.plane = plane;
     this.kubelet = kubelet;
     this.#users = users;
+    this.#directory = directory;
   }
 
   /** Resolves when helm has sent everything; pods may not run yet. */
@@ -70,6 +81,13 @@ export class ChartCluster implements AsyncDisposable {
 
   kubectl(command: string, ...args: readonly string[]): Promise<string> {
     return this.plane.kubectl(command, ...args, `--namespace=${NAMESPACE}`);
+  }
+
+  /** Writes an object of Kubernetes into a file, for kubectl. */
+  async fileOf(object: object): Promise<string> {
+    const file = join(this.#directory.path, 'object.json');
+    await writeFile(file, JSON.stringify(object));
+    return file;
   }
 
   /** Resolves when all nodes and proxies are as they should be. */
