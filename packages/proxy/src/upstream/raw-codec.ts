@@ -9,7 +9,7 @@ export interface UpdateRoute {
   readonly queue: string | undefined;
   /** True if the update has a request id, so that it can be repeated. */
   readonly hasRequestId: boolean;
-  /** True if some number is so long that only decoding tells whether it is in range. */
+  /** True if a number is too long to check its range without decoding it. */
   readonly hasLongNumber: boolean;
 }
 

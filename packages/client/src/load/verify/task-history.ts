@@ -223,7 +223,7 @@ export class TaskHistory {
     return undefined;
   }
 
-  /** Checks and forgets the tasks that are done, if there are at least so many (T2). */
+  /** Checks and forgets the tasks that are done, if their number has reached the argument (T2). */
   #forgetDone(atLeast: number): void {
     if (this.#done.length < atLeast) return;
     const oldest = this.#history.oldestOpenSeq;
