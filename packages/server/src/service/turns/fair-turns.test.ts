@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import { FairTurns } from './fair-turns.ts';
 
@@ -30,6 +32,9 @@ function fairTurns() {
   };
 }
 
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
 const nextMacrotask = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 const failing = { tasks: 1, kib: 0, commits: false, start: () => Promise.reject(new Error('no')) };
@@ -53,6 +58,32 @@ describe('fair turns', () => {
     expect(begun).toHaveLength(before);
     turn();
     expect(begun[before]).toBe('worker');
+  });
+
+  test('keep no result of a caller that always has work waiting', async () => {
+    const { turns, turn } = fairTurns();
+    const results: WeakRef<Uint8Array>[] = [];
+    const start = async (): Promise<Uint8Array> => {
+      const result = new Uint8Array(1024);
+      results.push(new WeakRef(result));
+      return result;
+    };
+    const ask = (times: number): void => {
+      for (let time = 1; time <= times; time++) void turns.run('loader', { tasks: 50, kib: 0, commits: false, start });
+    };
+    ask(200);
+    for (let round = 1; round <= 20; round++) {
+      ask(3);
+      turn();
+    }
+    // A WeakRef keeps its target for the rest of the turn of the event loop in which it was made.
+    await nextMacrotask();
+    collectGarbage();
+    const kept = results.filter((result) => result.deref() !== undefined);
+    // There is work left: the turns were in use until now.
+    expect(turn()).toBe(true);
+    expect(results.length).toBeGreaterThan(40);
+    expect(kept).toHaveLength(0);
   });
 
   test('refuse payload beyond the bound, except the first work of a caller', async () => {

@@ -31,9 +31,10 @@ export interface Work<T> extends Size {
   readonly start: () => Promise<T>;
 }
 
+/** Work that waits for its turn. No closure of it may hold its line: a busy caller's results would all stay in memory. */
 interface Waiting {
-  readonly size: Size;
-  readonly start: () => void;
+  readonly work: Work<unknown>;
+  readonly started: (done: Promise<unknown>) => void;
 }
 
 /** The approximate amount of work. */
@@ -102,10 +103,10 @@ export class FairTurns {
       return Promise.reject(new Refusal('OVERLOADED', problem, { retryDelayMs: RETRY_DELAY_MS }));
     }
     this.#waitingKib += work.kib;
-    return new Promise<T>((resolve) => {
-      line.push({ size: work, start: () => resolve(this.#start(caller, work)) });
-      this.#schedule();
-    });
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    line.push({ work, started: resolve });
+    this.#schedule();
+    return promise as Promise<T>;
   }
 
   /** Reports how long a write took until it was synced, in ms. The commit window adapts to it. */
@@ -196,13 +197,13 @@ export class FairTurns {
     this.#busy.delete(caller);
     let done = 0;
     let served = 0;
-    for (const { size, start } of line) {
+    for (const { work, started } of line) {
       if (done >= QUANTUM_SIZE) break;
-      done += effortOf(size);
+      done += effortOf(work);
       served++;
-      this.#waitingKib -= size.kib;
-      this.#use(caller, size);
-      start();
+      this.#waitingKib -= work.kib;
+      this.#use(caller, work);
+      started(this.#start(caller, work));
     }
     if (served === line.length) return;
     // Work that came meanwhile is in a new line.
