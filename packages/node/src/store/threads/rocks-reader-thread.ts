@@ -50,7 +50,10 @@ function withinBytes(flat: readonly Buffer[], most: number): readonly Buffer[] {
   return bytes > most && flat.length > 2 ? flat.slice(0, -2) : flat;
 }
 
-/** Packs all parts into one block, which is transferred to the other thread without a copy. */
+/** A value of at least this size gives its memory back at once. Garbage collection of this small heap would be late. */
+const LARGE_BYTES = 64 * 1024;
+
+/** Packs all parts into one block, which is transferred to the other thread without a copy. Large parts are empty afterwards. */
 function pack(parts: readonly (Buffer | undefined | null)[]): ReadResult {
   const lengths = new Int32Array(parts.length);
   let bytes = 0;
@@ -64,8 +67,14 @@ function pack(parts: readonly (Buffer | undefined | null)[]): ReadResult {
     if (!part) continue;
     block.set(part, at);
     at += part.byteLength;
+    if (part.byteLength >= LARGE_BYTES && part.byteLength === part.buffer.byteLength) giveBack(part);
   }
   return { kind: 'found', block, lengths };
+}
+
+/** Frees the memory of a buffer that has an array buffer of its own. */
+function giveBack(part: Buffer): void {
+  if (part.buffer instanceof ArrayBuffer) part.buffer.transfer(0);
 }
 
 function answer(read: Read): ReadResult {
