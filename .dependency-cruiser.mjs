@@ -1,8 +1,8 @@
 // What may import what. `depcruise packages test bench examples scripts` checks it by hand, test/tidy/imports.test.ts in
 // the tests.
 
-/** The packages that each package may import. */
-const PACKAGES = {
+/** The packages that each package may import. ARCHITECTURE.md has them, too. */
+export const PACKAGES = {
   node: ['proxy', 'server', 'client', 'backup', 'proto'],
   proxy: ['server', 'proto'],
   server: ['proto'],
@@ -13,8 +13,9 @@ const PACKAGES = {
 
 /**
  * The folders of each package, from the top to the bottom: a folder imports only from folders below it. `root` is `src` itself.
+ * ARCHITECTURE.md has them, too.
  */
-const LAYERS = {
+export const LAYERS = {
   node: ['root', 'cli', 'http', 'kubernetes', 'cluster', 'engine', 'log', 'store', 'ports', 'domain'],
   proxy: ['root', 'cli', 'scaler', 'router', 'upstream'],
   server: ['program', 'http', 'grpc', 'service', 'cluster-view', 'gossip', 'ports', 'domain'],

@@ -1,9 +1,9 @@
-import { mkdir } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { protoRoot } from '../support/paths.ts';
+import { protoRoot, root } from '../support/paths.ts';
 import { runProcess } from '../support/processes/child-process.ts';
 import { startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -32,5 +32,23 @@ describe.skipIf(python.kind === 'missing')(`a program in Python${skipped}`, () =
     expect(used.code).toBe(0);
     const every = Object.values(TaskMasterServiceService).map(({ path }) => path);
     expect(JSON.parse(used.stdout)).toEqual(every.sort());
+  });
+
+  test('that the guide shows sends a mail', { timeout: 120_000 }, async () => {
+    const guide = await readFile(join(root, 'docs', 'guides', 'other-languages.md'), 'utf8');
+    const [, generate = ''] = /```sh\n(python -m grpc_tools\.protoc .*?)```/s.exec(guide) ?? [];
+    const [, source = ''] = /```python\n(.*?)```/s.exec(guide) ?? [];
+    await using stubs = await temporaryDirectory();
+    await mkdir(stubs.path, { recursive: true });
+    const env = { ...process.env, PATH: `${dirname(program)}${delimiter}${process.env.PATH}` };
+    const into = generate.replaceAll('_out=.', `_out=${stubs.path}`);
+    const generated = await runProcess('sh', ['-c', into], { cwd: root, env });
+    expect(generated).toMatchObject({ code: 0 });
+
+    await using node = await startNode();
+    const mail = join(stubs.path, 'mail.py');
+    await writeFile(mail, source.replace('127.0.0.1:7400', node.endpoint));
+    const sent = await runProcess(program, [mail], { cwd: stubs.path });
+    expect(sent).toMatchObject({ code: 0, stdout: `sending b'{"to":"ann@example.com"}'\n` });
   });
 });

@@ -90,9 +90,9 @@ class Reader extends Runner {
 
 async function problemOf(program: Command, { where, args }: Typed): Promise<string | undefined> {
   try {
-    // In sentences N is a placeholder for a number.
+    // N and TOKEN are placeholders for a number.
     await program.parseAsync(
-      args.map((arg) => (arg === 'N' ? '1' : arg)),
+      args.map((arg) => (arg === 'N' || arg === 'TOKEN' ? '1' : arg)),
       { from: 'user' },
     );
     return undefined;

@@ -2,14 +2,20 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { limits } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
+import { CLUSTER_SHARDS } from '../../../examples/crawler/queues.ts';
+import { DEFAULT_STOP_TIMEOUT } from '../../../packages/client/src/values/options.ts';
+import { workerSettings } from '../../../packages/client/src/worker/worker-options.ts';
 import { completeConfig } from '../../../packages/node/src/config.ts';
 import { DEFAULT_ENGINE_CONFIG as engine } from '../../../packages/node/src/engine/config.ts';
 import { type NodePart, nodeMemorySpec } from '../../../packages/node/src/memory.ts';
 import { familyNames } from '../../../packages/node/src/ports/store.ts';
+import { FORMAT_FILE } from '../../../packages/node/src/store/format-file.ts';
 import { ACCEPT_LOSS_FILE } from '../../../packages/node/src/store/open-database.ts';
 import { RESERVE_FILE } from '../../../packages/node/src/store/reserve-file.ts';
 import { SYNC_MARK_FILE } from '../../../packages/node/src/store/sync-mark.ts';
 import { KEPT_LOGS, SYNCED_FILES } from '../../../packages/node/src/store/synced-files.ts';
+import { UNFINISHED_RESTORE_FILE } from '../../../packages/node/src/store/unfinished-restore.ts';
+import { completeProxyConfig } from '../../../packages/proxy/src/config.ts';
 import { proxyMemorySpec } from '../../../packages/proxy/src/memory.ts';
 import { DEFAULT_ROUTER_LIMITS as router } from '../../../packages/proxy/src/router/routing/router.ts';
 import { divideMemory, GIB, type MemorySpec } from '../../../packages/server/src/program/memory/index.ts';
@@ -35,8 +41,13 @@ const SPELLED: Readonly<Record<number, string>> = {
   [SECOND]: 'another second',
   [5 * SECOND]: 'five seconds',
   [MINUTE]: 'a minute',
+  [5 * MINUTE]: 'five minutes',
+  [60 * MINUTE]: 'an hour',
   [365 * 24 * 60 * MINUTE]: 'a year',
+  [10 * 365 * 24 * 60 * MINUTE]: 'ten years',
 };
+
+const NUMBERS: Readonly<Record<number, string>> = { 5: 'five', 10: 'ten' };
 
 /** The oldest version of Node that a package runs on. */
 function enginesOf(folder: string): string {
@@ -46,6 +57,20 @@ function enginesOf(folder: string): string {
 
 /** A duration in words. */
 const spelled = (ms: number): string => SPELLED[ms] ?? `${ms} ms (not in SPELLED)`;
+
+const node = completeConfig({}).config;
+const proxy = completeProxyConfig({ join: ['a:1'] }).config;
+const worker = workerSettings({});
+const SENDER = 'node/src/cluster/placement/handoff/sender.ts';
+
+/** The libraries that the prebuilt RocksDB for Linux needs, from the versions of symbols in it. */
+const ROCKSDB_BUILD = ((): string => {
+  const folder = join(root, 'packages/node/node_modules/@nxtedition/rocksdb/prebuilds/linux-x64');
+  const symbols = readFileSync(join(folder, '@nxtedition+rocksdb.node'), 'latin1');
+  const newest = (library: string): number =>
+    Math.max(...[...symbols.matchAll(new RegExp(`\\b${library}\\.(\\d+)\\0`, 'g'))].map(([, minor]) => Number(minor)));
+  return `glibc 2.${newest('GLIBC_2')} or newer, libstdc++ 6.0.${newest('GLIBCXX_3\\.4')} (GCC 12) or newer`;
+})();
 
 const stopped = constant('client/src/worker/worker.ts', 'ABORTED_MS');
 const givenBack = constant('client/src/tasks/lease-tasks.ts', 'GIVE_BACK_MS');
@@ -102,6 +127,36 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `1 to ${limits.pidBytes} bytes`,
     `within the window (${engine.requestIdWindowMs / MINUTE} minutes by default)`,
     `are kept for ${spelled(engine.emptyQueueRetentionMs)} after it empties`,
+    `\`durabilityFlushIntervalMs\` (${node.durabilityFlushIntervalMs} by default)`,
+    `up to ${count(limits.updateItems)} enqueues`,
+    `in more than ${constant('node/src/engine/last-attempts.ts', 'RECOVERED_AT_ONCE')} queues`,
+  ],
+  [
+    'docs/quick-start.md',
+    `gRPC on port ${node.grpcPort}, HTTP on port ${node.httpPort}`,
+    `data in \`${node.dataDir}\``,
+    `Node ${enginesOf('.')} or newer and npm`,
+    `needs Node ${enginesOf('packages/client')} or newer. A node, a proxy and the embedded queue need Node ${enginesOf('packages/node')}`,
+    `lasts ${limits.defaultLeaseDurationMs / SECOND} s unless`,
+  ],
+  [
+    'docs/concepts.md',
+    `up to ${count(limits.updateItems)} in all`,
+    `partitions**, ${count(engine.partitions)} of them by default`,
+    `The crawler of the demo uses ${CLUSTER_SHARDS}`,
+  ],
+  ['docs/guides/delays.md', `longest delay is ${spelled(limits.delayMs)}`],
+  ['docs/guides/pipelines.md', `at most ${count(limits.updateItems)} items`],
+  [
+    'docs/guides/retries-and-dead-letters.md',
+    `\`max\` is ${constant('server/src/service/parse/parse-update.ts', 'DEFAULT_BACKOFF_MAX_MS') / (60 * MINUTE)} h unless`,
+    `up to ${worker.backoffInitialMs / SECOND} s after the first attempt, doubling up to ${worker.backoffMaxMs / MINUTE} min`,
+  ],
+  [
+    'docs/guides/workers.md',
+    `at once, ${worker.concurrency} by default`,
+    `lease after ${spelled(worker.maxLeaseMs)} (\`maxLeaseTime\`)`,
+    `running handlers, ${DEFAULT_STOP_TIMEOUT.replace('s', ' s')} by default`,
   ],
   [
     'docs/reference/errors.md',
@@ -139,6 +194,29 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     'README.md',
     `Node ${enginesOf('.')} or newer and npm`,
     `Node ${enginesOf('packages/client')} or newer does; a node, a proxy and the embedded mode need Node ${enginesOf('packages/node')}`,
+    `gRPC on ${node.grpcPort}, HTTP on ${node.httpPort}, data in ${node.dataDir}`,
+    `one address for all nodes, on ${proxy.grpcPort}`,
+    `up to ${count(limits.updateItems)} tasks`,
+    ROCKSDB_BUILD,
+  ],
+  ['packages/node/README.md', `Node ${enginesOf('packages/node')} or newer`, ROCKSDB_BUILD],
+  ['docs/operate/deploy.md', `Node ${enginesOf('packages/node')} or newer`, ROCKSDB_BUILD],
+  [
+    'ARCHITECTURE.md',
+    `${constant('node/src/log/partition-row.ts', 'TICKETS_PER_MS')} tickets for each millisecond since 1970`,
+    `more than ${spelled(constant('node/src/cluster/membership/commit-guard.ts', 'PAUSE_MS'))}`,
+    `every ${constant('node/src/engine/operations/dead-search.ts', 'DEAD_SEARCH_MS')} ms`,
+    `${count(engine.partitions)} by default`,
+  ],
+  [
+    'docs/internals/hand-off.md',
+    `up to ${NUMBERS[constant(SENDER, 'MOST_REHEARSALS')]} times`,
+    `After ${NUMBERS[constant(SENDER, 'ATTEMPTS')]} attempts at one part`,
+    `longer than ${constant(SENDER, 'REST_MS') / SECOND} s`,
+    `about ${constant('node/src/engine/partitions/transfer/export-partition.ts', 'PART_BYTES') / KIB} KiB`,
+    `transfer after ${spelled(constant('node/src/cluster/placement/handoff/receiver.ts', 'IDLE_MS'))}`,
+    `Above ${constant('node/src/engine/partitions/backup/backups.ts', 'MAX_BACKLOG_BYTES') / MIB} MiB`,
+    `nothing for ${spelled(constant('server/src/grpc/server.ts', 'READ_TIMEOUT_MS'))}`,
   ],
   [
     'docs/internals/data-on-disk.md',
@@ -149,6 +227,9 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     ...[SYNC_MARK_FILE, SYNCED_FILES, KEPT_LOGS, RESERVE_FILE, ACCEPT_LOSS_FILE].map((file) => `| \`${file}\` |`),
     `more than ${count(unwritten)} tasks or ${unwrittenBytes / MIB} MiB of payloads`,
     `Every ${engine.checkpointIntervalMs} ms`,
+    `at most ${constant('node/src/engine/engine-state.ts', 'TASKS_PER_GROUP')} in each group`,
+    `up to ${constant('node/src/log/checkpoint.ts', 'MOST_SINGLE_DELETES')} entries`,
+    ...[FORMAT_FILE, UNFINISHED_RESTORE_FILE].map((file) => `| \`${file}\` |`),
   ],
   [
     'docs/operate/proxies.md',

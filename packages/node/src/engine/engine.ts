@@ -32,6 +32,7 @@ import { Holdings } from './holdings.ts';
 import { LeaseRequests } from './leasing/lease-requests.ts';
 import { notReady } from './not-ready.ts';
 import { openNode, openState, readHolderRows } from './open-state.ts';
+import { DEAD_SEARCH_MS, DeadSearch } from './operations/dead-search.ts';
 import { deadFor, showAllDue } from './operations/expire.ts';
 import { getTasks, peekTasks } from './operations/get-and-peek.ts';
 import { listQueues, queueStats } from './operations/queue-stats.ts';
@@ -64,8 +65,6 @@ export interface EngineDeps {
 
 const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
 const RELOAD_DELAY_MS = 1000;
-/** Queues that one background search looks for dead tasks in. */
-const DEAD_AT_ONCE = 64;
 
 /** Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
@@ -92,14 +91,13 @@ export class Engine implements TaskEngine {
   readonly #counts = new Counts();
   readonly #admission: Admission;
   readonly #reaper: Reaper;
+  readonly #deadSearch: DeadSearch;
   #memory: EngineState | undefined;
   /** After a failed write: resolves when the state is rebuilt. */
   #rebuilt: PromiseWithResolvers<void> | undefined;
   #leaseRequests: LeaseRequests | undefined;
   #health: EngineHealth = { kind: 'starting' };
   #checkpoint: Promise<void> = Promise.resolve();
-  /** The background search for dead tasks in progress. */
-  #showing: Promise<void> | undefined;
   #cancelTimers: CancelTimer[] = [];
   /** For relaxed durability: number of atoms at the last flush; and true if other rows were written since. */
   #flushedAtoms = 0;
@@ -114,6 +112,7 @@ export class Engine implements TaskEngine {
     this.#deps = deps;
     this.#admission = new Admission(deps.config);
     this.#reaper = new Reaper(deps.store);
+    this.#deadSearch = new DeadSearch({ memory: () => this.#current(), clock: deps.clock });
     this.partitions = new Partitions({
       ...deps,
       memory: () => this.#memory,
@@ -145,6 +144,7 @@ export class Engine implements TaskEngine {
     store.onStateChange((state) => this.#onStoreState(state));
     this.#onStoreState(store.state);
     this.#every(config.checkpointIntervalMs, () => this.#tick());
+    this.#every(DEAD_SEARCH_MS, () => this.#deadSearch.look());
     if (config.durability.kind === 'relaxed') {
       this.#every(config.durability.flushIntervalMs, () => this.#flush());
     }
@@ -271,7 +271,7 @@ export class Engine implements TaskEngine {
     await this.backups.stop();
     await this.#leasing.idle();
     await this.#admission.idle();
-    await this.#showing;
+    await this.#deadSearch.ended();
     try {
       // If an earlier checkpoint failed, the last one makes up for it.
       await this.#checkpoint.catch(() => {});
@@ -343,6 +343,12 @@ export class Engine implements TaskEngine {
     const { kind } = this.#health;
     if (!this.#memory || (kind !== 'serving' && kind !== 'full')) throw notReady(this.#health);
     return this.#memory;
+  }
+
+  /** The state for work in the background. Undefined while nothing can be written. */
+  #current(): EngineState | undefined {
+    const { kind } = this.#health;
+    return (kind === 'serving' || kind === 'full') && !this.#memory?.failed ? this.#memory : undefined;
   }
 
   #memoryDeps(): EngineStateDeps {
@@ -447,10 +453,8 @@ export class Engine implements TaskEngine {
   }
 
   #tick(): Promise<void> {
-    const memory = this.#memory;
-    const { kind } = this.#health;
-    if (!memory || memory.failed || (kind !== 'serving' && kind !== 'full')) return Promise.resolve();
-    this.#showDead(memory);
+    const memory = this.#current();
+    if (!memory) return Promise.resolve();
     this.#checkpoint = (async () => {
       memory.dropEmpty();
       await this.#writeCheckpoint(memory);
@@ -458,18 +462,6 @@ export class Engine implements TaskEngine {
       if (this.#unreaped) await this.#reapAll();
     })();
     return this.#checkpoint;
-  }
-
-  /** Moves dead tasks in the background, because lease requests may be waiting in their dead-letter queues. */
-  #showDead(memory: EngineState): void {
-    if (this.#showing) return;
-    const due = memory.lastAttempts.due(this.#deps.clock.now(), DEAD_AT_ONCE);
-    if (due.length === 0) return;
-    this.#showing = showAllDue(memory, due)
-      .catch((error: unknown) => this.#deps.log.warn({ err: error }, 'looking for dead tasks failed'))
-      .finally(() => {
-        this.#showing = undefined;
-      });
   }
 
   async #writeCheckpoint(memory: EngineState): Promise<void> {
