@@ -20,6 +20,7 @@ import { proxyMemorySpec } from '../../../packages/proxy/src/memory.ts';
 import { DEFAULT_ROUTER_LIMITS as router } from '../../../packages/proxy/src/router/routing/router.ts';
 import { divideMemory, GIB, type MemorySpec } from '../../../packages/server/src/program/memory/index.ts';
 import { root } from '../../support/paths.ts';
+import { constant } from './constant.ts';
 import { documentAt } from './documents.ts';
 
 const KIB = 1024;
@@ -27,14 +28,6 @@ const MIB = 1024 * KIB;
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const count = new Intl.NumberFormat('en-US').format;
-
-/** The value of a constant in a source, which may be a product such as `512 * 1024`. */
-function constant(file: string, name: string): number {
-  const source = readFileSync(join(root, 'packages', file), 'utf8');
-  const [, factors] = new RegExp(`const ${name}(?:: \\w+)? = ([\\d_ *./]+);`).exec(source) ?? [];
-  if (factors === undefined) throw new Error(`${file} has no number ${name}`);
-  return factors.split('*').reduce((product, factor) => product * Number(factor.replaceAll('_', '')), 1);
-}
 
 const SPELLED: Readonly<Record<number, string>> = {
   [SECOND / 2]: 'half a second',
@@ -185,7 +178,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `${limits.replyDataBytes / MIB} MiB | payload in the reply`,
     `more than ${joined} items or ${joinedBytes / KIB} KiB`,
     `read again every ${constant('client/src/transport/holder-routes.ts', 'REFRESH_MS') / SECOND} s`,
-    `(${ahead / SECOND} s worth)`,
+    `than it handles in ${ahead / SECOND} s`,
     `goes on for ${spelled(stopped)}`,
     `at most ${(stopped + givenBack) / SECOND} s after its timeout`,
     `${count(constant('client/src/transport/grpc-transport.ts', 'DEFAULT_CALLS_IN_FLIGHT'))} | unanswered calls`,
@@ -235,7 +228,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     'docs/operate/proxies.md',
     `Updates of up to ${constant('proxy/src/upstream/sender.ts', 'SHARED_BYTES') / KIB} KiB in calls of their own`,
     `holds the call for up to ${router.holdTimeoutMs / SECOND} s`,
-    `no more than ${constant('proxy/src/router/leasing/leases.ts', 'STRICT_STEPS')} times`,
+    `takes at most ${constant('proxy/src/router/leasing/leases.ts', 'STRICT_STEPS')} requests`,
   ],
   [
     'docs/operate/sizing.md',
@@ -243,7 +236,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `the usual sizes of the parts: ${count(usualMemory(nodeMemorySpec) / MIB)} MiB`,
     `A node needs ${leastMemory(nodeMemorySpec) / MIB} MiB`,
     `takes ${usualMemory(proxyMemorySpec) / MIB} MiB by default and needs ${leastMemory(proxyMemorySpec) / MIB} MiB`,
-    `up to ${constant('node/src/engine/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB of filters`,
+    `Up to ${constant('node/src/engine/requests/forgotten-ids.ts', 'MOST_BYTES') / MIB} MiB of filters`,
   ],
   ['docs/operate/deploy.md', `at most ${spelled(engine.checkpointIntervalMs)} of work`],
   ['docs/operate/disks.md', `a file \`${ACCEPT_LOSS_FILE}\` in the directory`],
@@ -251,7 +244,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     'docs/operate/cluster.md',
     `has answered for ${spelled(constant('node/src/cluster/membership/starting-role.ts', 'LOOK_FIRST_MS'))}`,
     `for more than ${spelled(constant('node/src/cluster/membership/commit-guard.ts', 'PAUSE_MS'))}`,
-    `how far it is every ${spelled(constant('node/src/cluster/report/share-log.ts', 'PROGRESS_MS'))}`,
+    `its progress every ${spelled(constant('node/src/cluster/report/share-log.ts', 'PROGRESS_MS'))}`,
     `at least ${constant('server/src/program/cluster-keys.ts', 'MIN_KEY_CHARACTERS')} characters`,
   ],
 ];

@@ -172,6 +172,8 @@ describe('the page of queues', () => {
   });
 });
 
+const NO_ROUTES = { routes: new Map(), toWireError: (thrown: unknown) => toWireError(thrown as Refusal) };
+
 describe('the HTTP server', () => {
   test('answers HEAD with the headers of GET', async () => {
     await using node = await setUp();
@@ -206,7 +208,18 @@ describe('the HTTP server', () => {
     await using node = await setUp();
     const socket = connect(node.port, '127.0.0.1');
     socket.write('what is this\r\n\r\n');
-    expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    const reply = await text(socket);
+    expect(reply).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    expect(reply).toContain('\r\ncache-control: no-store\r\n');
+  });
+
+  test('refuses a request that does not arrive in time, soon after that time', { timeout: 10_000 }, async () => {
+    const server = new HttpServer({ host: '127.0.0.1', port: 0, arrivalTimeoutMs: 50 }, NO_ROUTES);
+    await using _stop = { [Symbol.asyncDispose]: () => server.stop() };
+    const port = await server.start();
+    const socket = connect(port, '127.0.0.1');
+    socket.write('GET / HTTP/1.1\r\n');
+    expect(await text(socket)).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
   });
 
   test('refuses a URL that is none', async () => {

@@ -7,11 +7,17 @@ import { errorReply, type Reply, refusalReply } from './reply.ts';
 /** Room for a filter with a percent-encoded expression of 256 bytes, and for a page token. */
 const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_CONNECTIONS = 1_000;
+/** Default of `arrivalTimeoutMs`. */
+const ARRIVAL_TIMEOUT_MS = 10_000;
+/** How often connections are checked for requests that are late, in ms. The default of Node.js is 30 s. */
+const CHECK_MS = 1_000;
 
 export interface HttpServerOptions {
   readonly host: string;
   /** 0: any free port. */
   readonly port: number;
+  /** How long a request may take to arrive, in ms. Default: 10 s. */
+  readonly arrivalTimeoutMs?: number;
 }
 
 /** Answers requests for one path. */
@@ -42,8 +48,15 @@ export class HttpServer {
   constructor(options: HttpServerOptions, deps: HttpServerDeps) {
     this.#options = options;
     this.#deps = deps;
+    const { arrivalTimeoutMs = ARRIVAL_TIMEOUT_MS } = options;
     this.#server = createServer(
-      { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: 10_000, requestTimeout: 10_000, keepAliveTimeout: 30_000 },
+      {
+        maxHeaderSize: MAX_HEADER_BYTES,
+        headersTimeout: arrivalTimeoutMs,
+        requestTimeout: arrivalTimeoutMs,
+        connectionsCheckingInterval: CHECK_MS,
+        keepAliveTimeout: 30_000,
+      },
       (request, response) => void this.#serve(request, response),
     );
     this.#server.maxConnections = MAX_CONNECTIONS;
@@ -119,6 +132,7 @@ function refuseBytes(error: NodeJS.ErrnoException, socket: Socket): void {
   }
   const code = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
   const { body } = errorReply(code, 'BAD_REQUEST', 'the request is not valid HTTP, too long or too slow');
-  const head = `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\ncontent-type: application/json\r\nconnection: close`;
-  socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  const head = `HTTP/1.1 ${code} ${STATUS_CODES[code]}`;
+  const headers = 'content-type: application/json\r\ncache-control: no-store\r\nconnection: close';
+  socket.end(`${head}\r\n${headers}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }

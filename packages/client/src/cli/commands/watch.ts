@@ -23,7 +23,7 @@ interface WatchFlags extends FilterFlags {
 
 const notes = `
 On a terminal the table is redrawn until Ctrl-C. Elsewhere each poll prints a table, and with --json a line for each queue with
-the time in "at". If no node answers, the command waits for one.
+the time in "at". If no node answers any more, the command waits for one.
 
 Examples:
   $ taskmaster watch

@@ -23,13 +23,13 @@ export interface BackupPartitionRequest {
   /** The partition, from 0. */
   partition: number;
   /**
-   * What the caller has already. If the partition has not changed since, rows and atoms are left out. Not set: everything is
-   * sent.
+   * The state that the caller has already. If the partition has not changed since, rows and atoms are left out. Not set:
+   * everything is sent.
    */
   unchangedSince:
     | BackupPoint
     | undefined;
-  /** Limit of the bytes of rows and atoms that the holder sends in a second; 0: no limit. The holder's own limit applies, too. */
+  /** Limit of the bytes of rows and atoms that the holder sends in a second. 0: no limit. The limit of the holder applies, too. */
   maxBytesPerSecond: number;
 }
 
@@ -67,7 +67,7 @@ export interface BackupPartitionResponse {
     | undefined;
 }
 
-/** What the rows and atoms belong to. */
+/** Describes the partition, and the snapshot that the rows make. */
 export interface BackupHeader {
   /** The oldest data format whose releases can use the rows and atoms. */
   formatVersion: number;
@@ -698,7 +698,7 @@ export const BackupServiceService = {
    * Sends one partition: a header, rows and atoms, and an end. A stream without BackupEnd is not complete.
    *
    * The copy has every change that was acknowledged before the call, and each update completely or not at all. A stream that
-   * breaks cannot be continued: call again for the whole partition. Refused with INVALID_ARGUMENT, if there is no such
+   * breaks cannot be continued: call again for the whole partition. Refused with INVALID_ARGUMENT if there is no such
    * partition, or with TOO_MANY_BACKUPS. A stream that has begun may end with BACKUP_BROKEN or BACKUP_TOO_SLOW.
    */
   backupPartition: {
@@ -719,7 +719,7 @@ export interface BackupServiceServer extends UntypedServiceImplementation {
    * Sends one partition: a header, rows and atoms, and an end. A stream without BackupEnd is not complete.
    *
    * The copy has every change that was acknowledged before the call, and each update completely or not at all. A stream that
-   * breaks cannot be continued: call again for the whole partition. Refused with INVALID_ARGUMENT, if there is no such
+   * breaks cannot be continued: call again for the whole partition. Refused with INVALID_ARGUMENT if there is no such
    * partition, or with TOO_MANY_BACKUPS. A stream that has begun may end with BACKUP_BROKEN or BACKUP_TOO_SLOW.
    */
   backupPartition: handleServerStreamingCall<BackupPartitionRequest, BackupPartitionResponse>;
@@ -730,7 +730,7 @@ export interface BackupServiceClient extends Client {
    * Sends one partition: a header, rows and atoms, and an end. A stream without BackupEnd is not complete.
    *
    * The copy has every change that was acknowledged before the call, and each update completely or not at all. A stream that
-   * breaks cannot be continued: call again for the whole partition. Refused with INVALID_ARGUMENT, if there is no such
+   * breaks cannot be continued: call again for the whole partition. Refused with INVALID_ARGUMENT if there is no such
    * partition, or with TOO_MANY_BACKUPS. A stream that has begun may end with BACKUP_BROKEN or BACKUP_TOO_SLOW.
    */
   backupPartition(

@@ -72,7 +72,7 @@ export const PartitionState = {
   PARTITION_STATE_SERVING: 1,
   /** PARTITION_STATE_MOVING - Its holder serves it while it is sent to another node. */
   PARTITION_STATE_MOVING: 2,
-  /** PARTITION_STATE_FROZEN - Its hand-off is about to end. Callers wait for a moment. */
+  /** PARTITION_STATE_FROZEN - Its hand-off is about to end. Calls to it wait for a moment. */
   PARTITION_STATE_FROZEN: 3,
   /** PARTITION_STATE_UNRESOLVED - Another node was asked to take it and has not confirmed or refused yet. */
   PARTITION_STATE_UNRESOLVED: 4,
@@ -101,7 +101,7 @@ export interface Member {
   nodeId: string;
   /** Its role. */
   role: MemberRole;
-  /** Where it stands. */
+  /** Its state. */
   state: MemberState;
   /** Whether it is alive, according to gossip. A dead member still holds its partitions. */
   alive: boolean;
@@ -147,7 +147,7 @@ export interface Partition {
   holderNodeId: string;
   /** Counts the changes of its holder. */
   epoch: number;
-  /** Where it stands. */
+  /** Its state. */
   state: PartitionState;
   /** Number of queues in it. If its holder does not answer: the last known number. */
   queues: number;
@@ -191,16 +191,16 @@ export interface DrainMemberResponse {
 export interface RemoveMemberRequest {
   /** Name of a member, or its node id. */
   name: string;
-  /** Accepts that partitions held only by these members are lost. Unless set, nothing changes, and the answer lists the loss. */
+  /** Accepts that partitions held only by these members are lost. False: nothing changes, and the answer lists the loss. */
   acceptLoss: boolean;
   /**
-   * Names or node ids of members that are removed in the same step. None of them is asked what it holds: where two do not answer,
-   * neither can be removed without the other.
+   * Names or node ids of members that are removed in the same step. All members that are not named must answer, so two members
+   * that do not answer can only be removed together.
    */
   also: string[];
   /**
-   * How long, in ms, the answer may wait until what is lost is served again, empty: about 7 s, if all members that are
-   * left answer. At most 60,000; 0: it does not wait.
+   * Longest wait, in ms, until remaining members serve the lost partitions again, empty. That takes about 7 s, if all remaining
+   * members answer. 0: no wait. More than 60,000 counts as 60,000.
    */
   waitMs: number;
 }
@@ -211,9 +211,9 @@ export interface RemoveMemberResponse {
   removed: boolean;
   /** Partitions that begin anew, empty. */
   lost: LostPartition[];
-  /** Names of nodes whose hand-over of a partition to such a member is taken back, with nothing lost. */
+  /** Names of nodes that were handing a partition over to a removed member. They serve it again, and nothing of it is lost. */
   takenBackBy: string[];
-  /** Whether all that is lost is served again, empty. Otherwise it will be once all members that are left have answered. */
+  /** True if remaining members serve all lost partitions again, empty. False: they will when all remaining members have answered. */
   claimed: boolean;
 }
 
@@ -223,11 +223,11 @@ export interface LostPartition {
   id: number;
   /** Whether its size is known. */
   counted: boolean;
-  /** Queues in it when it was last heard of. */
+  /** Number of queues in it, by its holder's last report. */
   queues: number;
-  /** Tasks in it when it was last heard of. */
+  /** Number of tasks in it, by its holder's last report. */
   tasks: number;
-  /** Name of the member that held it; empty where nobody knows which of several did. */
+  /** Name of the member that held it. Empty: one of several members held it, and it is not known which. */
   member: string;
 }
 
@@ -1156,7 +1156,8 @@ export const ClusterServiceService = {
   },
   /**
    * Makes a member hand its partitions over and leave. Answers when that has begun; ListMembers shows the progress. A repetition
-   * has no effect. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, or HOLDER_UNREACHABLE if the member does not answer.
+   * has no effect. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, NAME_IN_USE if several members have the name, or
+   * HOLDER_UNREACHABLE if the member does not answer.
    */
   drainMember: {
     path: "/taskmaster.v1.ClusterService/DrainMember" as const,
@@ -1169,9 +1170,10 @@ export const ClusterServiceService = {
   },
   /**
    * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
-   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named does not
-   * answer. The caller must know that these members do not run. A member that still runs, cut off from the others, continues to
-   * serve until it learns of its removal. Changes that it acknowledges meanwhile are lost.
+   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, NAME_IN_USE if several members have a name, HOLDER_UNREACHABLE if a
+   * member that is not named does not answer, or STARTING if the node that decides on the removal has just started. The caller
+   * must know that these members do not run. A member that still runs, cut off from the others, continues to serve until it learns
+   * of its removal. Changes that it acknowledges meanwhile are lost.
    */
   removeMember: {
     path: "/taskmaster.v1.ClusterService/RemoveMember" as const,
@@ -1192,14 +1194,16 @@ export interface ClusterServiceServer extends UntypedServiceImplementation {
   listPartitions: handleUnaryCall<ListPartitionsRequest, ListPartitionsResponse>;
   /**
    * Makes a member hand its partitions over and leave. Answers when that has begun; ListMembers shows the progress. A repetition
-   * has no effect. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, or HOLDER_UNREACHABLE if the member does not answer.
+   * has no effect. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, NAME_IN_USE if several members have the name, or
+   * HOLDER_UNREACHABLE if the member does not answer.
    */
   drainMember: handleUnaryCall<DrainMemberRequest, DrainMemberResponse>;
   /**
    * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
-   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named does not
-   * answer. The caller must know that these members do not run. A member that still runs, cut off from the others, continues to
-   * serve until it learns of its removal. Changes that it acknowledges meanwhile are lost.
+   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, NAME_IN_USE if several members have a name, HOLDER_UNREACHABLE if a
+   * member that is not named does not answer, or STARTING if the node that decides on the removal has just started. The caller
+   * must know that these members do not run. A member that still runs, cut off from the others, continues to serve until it learns
+   * of its removal. Changes that it acknowledges meanwhile are lost.
    */
   removeMember: handleUnaryCall<RemoveMemberRequest, RemoveMemberResponse>;
 }
@@ -1239,7 +1243,8 @@ export interface ClusterServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Makes a member hand its partitions over and leave. Answers when that has begun; ListMembers shows the progress. A repetition
-   * has no effect. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, or HOLDER_UNREACHABLE if the member does not answer.
+   * has no effect. Refused with UNKNOWN_MEMBER, MEMBER_LEFT, LAST_MEMBER, NAME_IN_USE if several members have the name, or
+   * HOLDER_UNREACHABLE if the member does not answer.
    */
   drainMember(
     request: DrainMemberRequest,
@@ -1258,9 +1263,10 @@ export interface ClusterServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
-   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, or HOLDER_UNREACHABLE if an active member that is not named does not
-   * answer. The caller must know that these members do not run. A member that still runs, cut off from the others, continues to
-   * serve until it learns of its removal. Changes that it acknowledges meanwhile are lost.
+   * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, NAME_IN_USE if several members have a name, HOLDER_UNREACHABLE if a
+   * member that is not named does not answer, or STARTING if the node that decides on the removal has just started. The caller
+   * must know that these members do not run. A member that still runs, cut off from the others, continues to serve until it learns
+   * of its removal. Changes that it acknowledges meanwhile are lost.
    */
   removeMember(
     request: RemoveMemberRequest,

@@ -20,7 +20,7 @@ import {
 } from "@grpc/grpc-js";
 import { MemberState, PartitionState, RemoveMemberResponse } from "./cluster.ts";
 
-/** What a row is. */
+/** The kind of a row. */
 export const TransferredRowKind = {
   /** TRANSFERRED_ROW_KIND_UNSPECIFIED - Never used. */
   TRANSFERRED_ROW_KIND_UNSPECIFIED: 0,
@@ -53,30 +53,30 @@ export namespace TransferredRowKind {
 export interface OfferPartitionRequest {
   /** The partition. */
   partition: number;
-  /** The epoch at which the target will hold it; the holder's own epoch plus one. */
+  /** The epoch of the target, if it takes the partition: the epoch of the holder plus one. */
   epoch: number;
   /** Id of the node that holds it. */
   holder: string;
   /** Id of the node that is to take it. */
   target: string;
-  /** The holder's clock, in ms since 1970; instants in rows and atoms are of this clock. */
+  /** The holder's clock, in ms since 1970. Instants in rows and atoms are of this clock. */
   nowMs: number;
-  /** The snapshot has the effects of all atoms up to this ticket, and maybe of later ones. */
+  /** The snapshot has the effects of all atoms up to this ticket, and maybe of later atoms. */
   ticket: number;
   /** The next queue id that is free. */
   nextQueueId: number;
   /**
-   * The oldest data format whose releases can use the rows and atoms; 0: the first format. A target that writes an older format
-   * refuses with INCOMPATIBLE_RELEASE.
+   * The oldest data format whose releases can use the rows and atoms. 0: the first format. A target with an older format refuses with
+   * INCOMPATIBLE_RELEASE.
    */
   dataFormat: number;
 }
 
 /** The transfer has begun. */
 export interface OfferPartitionResponse {
-  /** Names the transfer in the calls that follow; empty if the target holds the partition already. */
+  /** Id of the transfer, for the calls that follow. Empty: the target holds the partition already. */
   transfer: string;
-  /** The target holds the partition at this epoch already; 0 otherwise. */
+  /** The epoch at which the target holds the partition already. 0: it does not. */
   heldEpoch: number;
 }
 
@@ -84,7 +84,7 @@ export interface OfferPartitionResponse {
 export interface SendRowsRequest {
   /** From OfferPartitionResponse. */
   transfer: string;
-  /** Counts the parts of one transfer, from 1, Rows and Atoms together. A part that comes again is ignored. */
+  /** Number of the part in its transfer, from 1. Rows and atoms are counted together. A part that comes again is ignored. */
   sequence: number;
   /** In any order. */
   rows: TransferredRow[];
@@ -92,15 +92,15 @@ export interface SendRowsRequest {
 
 /** A row, without its partition. */
 export interface TransferredRow {
-  /** What it is. */
+  /** Its kind. */
   kind: TransferredRowKind;
-  /** The queue's id; 0 for requests. */
+  /** The queue's id. 0 for requests. */
   queueId: number;
   /** The PID of a task, or the id of a request. */
   key: Uint8Array;
-  /** As the node stores it. */
+  /** The value as the node stores it. */
   value: Uint8Array;
-  /** For requests: the retry window it is in. */
+  /** Of a request: number of its retry window. */
   window: number;
 }
 
@@ -115,8 +115,8 @@ export interface SendAtomsRequest {
   /** As in SendRowsRequest. */
   sequence: number;
   /**
-   * In the order of their tickets, without gaps. None: nothing is new, and all that came before is synced until it is
-   * answered; without it that is not before the target takes the partition.
+   * In the order of their tickets, without gaps. None: nothing is new, and the target syncs all earlier parts before it answers.
+   * Otherwise it syncs them when it takes the partition.
    */
   atoms: TransferredAtom[];
 }
@@ -125,9 +125,9 @@ export interface SendAtomsRequest {
 export interface TransferredAtom {
   /** Its ticket. */
   ticket: number;
-  /** As the log holds it, with payloads. */
+  /** The entry of the log, with payloads. */
   entry: Uint8Array;
-  /** The entry goes on in the next one, of the same ticket: a change may be larger than a message. */
+  /** True if the next atom continues this entry, with the same ticket: a change may be larger than a message. */
   continues: boolean;
 }
 
@@ -143,9 +143,9 @@ export interface TakePartitionRequest {
   sequence: number;
   /** The atoms that were not sent yet. */
   atoms: TransferredAtom[];
-  /** The ticket of the last atom of the partition; what the target has must end with it. */
+  /** The ticket of the last atom of the partition. The target refuses if its copy does not end with this atom. */
   lastTicket: number;
-  /** Number of tasks that the target must have counted. */
+  /** Number of tasks in the partition. The target refuses if its copy has another number. */
   tasks: number;
 }
 
@@ -153,29 +153,29 @@ export interface TakePartitionRequest {
 export interface TakePartitionResponse {
 }
 
-/** What became of an offer. */
+/** Asks for the outcome of an offer. */
 export interface ResolveOfferRequest {
   /** The partition. */
   partition: number;
   /** The epoch of the offer. */
   epoch: number;
-  /** Id of the node that was to take it: another one answering at its address knows nothing of it. */
+  /** Id of the node that was to take it. Another node may answer at its address, and does not know the outcome. */
   target: string;
 }
 
-/** What became of an offer. */
+/** The outcome of an offer. */
 export interface ResolveOfferResponse {
-  /** The target took the partition, at the offered epoch. It may have handed it on since. */
+  /** True if the target took the partition, at the offered epoch. It may have handed the partition over since. */
   taken: boolean;
 }
 
-/** What the cluster knows of a member. */
+/** The record of a member. */
 export interface MemberRecord {
   /** Stable id, kept on the member's disk. */
   nodeId: string;
   /** Unique among members that have not left. */
   name: string;
-  /** Where it stands. */
+  /** Its state. */
   state: MemberState;
   /** Counts the changes of this record. */
   version: number;
@@ -183,11 +183,11 @@ export interface MemberRecord {
   rpcAddress: string;
   /** `host:port` of its gossip. */
   gossipAddress: string;
-  /** Id of the node through which it was removed; empty unless it was. */
+  /** Id of the node through which it was removed. Empty: it was not removed. */
   removedBy: string;
 }
 
-/** Where a partition is. */
+/** The holder of a partition. */
 export interface PartitionHolder {
   /** The partition. */
   partition: number;
@@ -195,24 +195,24 @@ export interface PartitionHolder {
   nodeId: string;
   /** Counts the changes of its holder. */
   epoch: number;
-  /** Queues in it, when its holder last said. */
+  /** Number of queues in it, by its holder's last report. */
   queues: number;
-  /** Tasks in it, when its holder last said. */
+  /** Number of tasks in it, by its holder's last report. */
   tasks: number;
-  /** When its holder counted them, by its own clock, in ms since 1970; 0: never. Compared within one epoch only. */
+  /** When its holder counted them, by the holder's clock, in ms since 1970. 0: never. Compared within one epoch only. */
   countedMs: number;
   /**
-   * Grows with the changes that are on the holder's disk for certain; 0: not known. Compared within one epoch only. A holder
-   * whose disk ends before it was started with an older copy of its data directory.
+   * Grows with the changes that are surely on the holder's disk. 0: unknown. Compared within one epoch only. If a holder's disk ends
+   * before this mark, the holder was started with an older copy of its data directory.
    */
   durableMark: number;
 }
 
-/** What a node knows of its cluster. */
+/** A node's knowledge of its cluster. */
 export interface ClusterKnowledge {
-  /** Every member it has heard of, those that left too. */
+  /** All known members, also members that have left. */
   members: MemberRecord[];
-  /** Of every partition it has heard of, the holder of the latest epoch. */
+  /** The holder of each known partition, at the latest known epoch. */
   holders: PartitionHolder[];
 }
 
@@ -228,13 +228,13 @@ export interface MemberRelease {
 
 /** Asks to become a member. */
 export interface JoinRequest {
-  /** The cluster it belongs to already; empty for a node that belongs to none. */
+  /** Id of the cluster to which the node belongs already. Empty: it belongs to none. */
   clusterId: string;
-  /** The record of who asks, in state joining. */
+  /** The record of the node that asks, in state joining. */
   member:
     | MemberRecord
     | undefined;
-  /** The release of the node that asks. Refused with INCOMPATIBLE_RELEASE, if its protocol is not one of the answering node's. */
+  /** The release of the node that asks. Refused with INCOMPATIBLE_RELEASE if the two nodes have no protocol version in common. */
   release: MemberRelease | undefined;
 }
 
@@ -242,19 +242,19 @@ export interface JoinRequest {
 export interface JoinResponse {
   /** The cluster's id. */
   clusterId: string;
-  /** How many partitions the cluster has, for ever. */
+  /** Number of partitions of the cluster. It never changes. */
   partitions: number;
-  /** What the answering node knows. */
+  /** The knowledge of the answering node. */
   knowledge: ClusterKnowledge | undefined;
 }
 
-/** Tells what is known, and asks for the same. */
+/** Tells the knowledge of a node, and asks for that of the other node. */
 export interface ExchangeRequest {
-  /** The cluster's id; another cluster's is refused. Empty only for a proxy that does not know it yet. */
+  /** The cluster's id. The id of another cluster is refused. Empty: the caller is a proxy, or a node that joins or starts. */
   clusterId: string;
-  /** Id of the node that asks; empty for a proxy. */
+  /** Id of the node that asks. Empty as for `cluster_id`, and for a proxy. */
   from: string;
-  /** What it knows; nothing is taken over from a proxy, nor from a member that was removed. */
+  /** The knowledge of the node that asks. The answering node ignores that of proxies and of members that were removed. */
   knowledge:
     | ClusterKnowledge
     | undefined;
@@ -262,53 +262,53 @@ export interface ExchangeRequest {
   release: MemberRelease | undefined;
 }
 
-/** What the other node knows. */
+/** The knowledge of the node that answers. */
 export interface ExchangeResponse {
-  /** After what it was told. */
+  /** Its knowledge, together with that of the request. */
   knowledge:
     | ClusterKnowledge
     | undefined;
-  /** Id of the node that answers: the address may have become another's. */
+  /** Its id. Another node may have its address now. */
   nodeId: string;
   /** The cluster's id. */
   clusterId: string;
-  /** How many partitions the cluster has, for ever. */
+  /** Number of partitions of the cluster. It never changes. */
   partitions: number;
-  /** Its clock, in ms since 1970. For people: nothing depends on clocks being alike. */
+  /** Its clock, in ms since 1970. Nodes only report large differences: clocks need not agree. */
   nowMs: number;
-  /** Whether it may change what it holds: it does not wait to hear that it is still a member itself. */
+  /** True if it may change its partitions. False: it waits until another member confirms that it is still a member. */
   mayCommit: boolean;
   /** The release of the node that answers. */
   release: MemberRelease | undefined;
 }
 
-/** Asks what a node holds. */
+/** Asks for the partitions that a node holds. */
 export interface InventoryRequest {
-  /** The cluster's id; another cluster's is refused. */
+  /** The cluster's id. The id of another cluster is refused. */
   clusterId: string;
 }
 
-/** What a node holds. */
+/** The partitions that a node holds. */
 export interface InventoryResponse {
-  /** Every partition it has. */
+  /** All partitions that it holds. */
   held: InventoryEntry[];
-  /** Id of the node that answers: the address may have become another's. */
+  /** Id of the node that answers. Another node may have its address now. */
   nodeId: string;
 }
 
-/** A partition, as its holder sees it. */
+/** A partition as its holder reports it. */
 export interface InventoryEntry {
   /** The partition. */
   id: number;
   /** Counts the changes of its holder. */
   epoch: number;
-  /** Where it stands. */
+  /** Its state. */
   state: PartitionState;
-  /** Queues in it. */
+  /** Number of queues in it. */
   queues: number;
-  /** Tasks in it. */
+  /** Number of tasks in it. */
   tasks: number;
-  /** Id of the node that it is sent to; empty unless it is. */
+  /** Id of the node to which it is sent. Empty if it is not moving. */
   to: string;
   /** Rows sent so far. */
   movedRows: number;
@@ -316,27 +316,27 @@ export interface InventoryEntry {
   movedBytes: number;
 }
 
-/** Has a node leave. */
+/** Makes a node leave. */
 export interface LeaveRequest {
-  /** The cluster's id; another cluster's is refused. */
+  /** The cluster's id. The id of another cluster is refused. */
   clusterId: string;
-  /** Id of the node that is to leave: another one at its address refuses. */
+  /** Id of the node that is to leave. Another node at its address refuses. */
   nodeId: string;
 }
 
-/** The node leaves. */
+/** The node has begun to leave. */
 export interface LeaveResponse {
-  /** Partitions it still holds. */
+  /** Number of partitions that it still holds. */
   partitionsHeld: number;
 }
 
 /** Removes members. */
 export interface RemoveMembersRequest {
-  /** The cluster's id; another cluster's is refused. */
+  /** The cluster's id. The id of another cluster is refused. */
   clusterId: string;
   /** Id of a member. */
   nodeId: string;
-  /** Whether to do it, or only to say what would be lost. */
+  /** True: remove the members. False: only report what would be lost. */
   acceptLoss: boolean;
   /** Ids of members that are removed in the same step. */
   also: string[];
@@ -2218,14 +2218,15 @@ export const RemoveMembersRequest: MessageFns<RemoveMembersRequest> = {
 };
 
 /**
- * What nodes of one cluster ask of each other. Not for users.
+ * The calls between members of a cluster. Not for users.
  *
- * A partition moves in five kinds of calls, all made by its holder: Offer, then Rows and Atoms while it serves on, then,
- * with the partition frozen, Take. Resolve asks what became of an offer whose Take was not answered.
+ * A partition moves by five calls, which its holder makes. OfferPartition begins. SendRows and SendAtoms copy the partition while
+ * the holder serves it. Then the holder freezes the partition and calls TakePartition. If TakePartition is not answered,
+ * ResolveOffer asks for the outcome.
  */
 export type PeerServiceService = typeof PeerServiceService;
 export const PeerServiceService = {
-  /** Begins a transfer. The target forgets whatever an earlier transfer of the partition left. */
+  /** Begins a transfer. The target deletes what an earlier transfer of the partition has left. */
   offerPartition: {
     path: "/taskmaster.v1.PeerService/OfferPartition" as const,
     requestStream: false as const,
@@ -2237,7 +2238,7 @@ export const PeerServiceService = {
       encodeToBuffer(OfferPartitionResponse, value),
     responseDeserialize: (value: Buffer): OfferPartitionResponse => OfferPartitionResponse.decode(value),
   },
-  /** The next part of the snapshot. */
+  /** Sends the next part of the snapshot. */
   sendRows: {
     path: "/taskmaster.v1.PeerService/SendRows" as const,
     requestStream: false as const,
@@ -2247,7 +2248,7 @@ export const PeerServiceService = {
     responseSerialize: (value: SendRowsResponse): Buffer => encodeToBuffer(SendRowsResponse, value),
     responseDeserialize: (value: Buffer): SendRowsResponse => SendRowsResponse.decode(value),
   },
-  /** The next part of the log behind the snapshot. */
+  /** Sends the next part of the log behind the snapshot. */
   sendAtoms: {
     path: "/taskmaster.v1.PeerService/SendAtoms" as const,
     requestStream: false as const,
@@ -2257,7 +2258,7 @@ export const PeerServiceService = {
     responseSerialize: (value: SendAtomsResponse): Buffer => encodeToBuffer(SendAtomsResponse, value),
     responseDeserialize: (value: Buffer): SendAtomsResponse => SendAtomsResponse.decode(value),
   },
-  /** The last part of the log; answered once the target holds the partition durably. */
+  /** Sends the last part of the log. Answered when the target holds the partition durably. */
   takePartition: {
     path: "/taskmaster.v1.PeerService/TakePartition" as const,
     requestStream: false as const,
@@ -2278,7 +2279,7 @@ export const PeerServiceService = {
     responseSerialize: (value: JoinResponse): Buffer => encodeToBuffer(JoinResponse, value),
     responseDeserialize: (value: Buffer): JoinResponse => JoinResponse.decode(value),
   },
-  /** Tells each other what is known of members and holders. */
+  /** Exchanges knowledge of members and holders. */
   exchange: {
     path: "/taskmaster.v1.PeerService/Exchange" as const,
     requestStream: false as const,
@@ -2288,7 +2289,7 @@ export const PeerServiceService = {
     responseSerialize: (value: ExchangeResponse): Buffer => encodeToBuffer(ExchangeResponse, value),
     responseDeserialize: (value: Buffer): ExchangeResponse => ExchangeResponse.decode(value),
   },
-  /** Whether the target took the partition. If it did not, it never will by this transfer. */
+  /** Asks whether the target took the partition. If it did not, it refuses this transfer from then on. */
   resolveOffer: {
     path: "/taskmaster.v1.PeerService/ResolveOffer" as const,
     requestStream: false as const,
@@ -2299,7 +2300,7 @@ export const PeerServiceService = {
       encodeToBuffer(ResolveOfferResponse, value),
     responseDeserialize: (value: Buffer): ResolveOfferResponse => ResolveOfferResponse.decode(value),
   },
-  /** What the node holds. */
+  /** Lists the partitions that the node holds. */
   inventory: {
     path: "/taskmaster.v1.PeerService/Inventory" as const,
     requestStream: false as const,
@@ -2309,7 +2310,7 @@ export const PeerServiceService = {
     responseSerialize: (value: InventoryResponse): Buffer => encodeToBuffer(InventoryResponse, value),
     responseDeserialize: (value: Buffer): InventoryResponse => InventoryResponse.decode(value),
   },
-  /** Has the node hand everything over and leave; see DrainMember. */
+  /** Makes the node hand all partitions over and leave; see DrainMember. */
   leave: {
     path: "/taskmaster.v1.PeerService/Leave" as const,
     requestStream: false as const,
@@ -2319,7 +2320,7 @@ export const PeerServiceService = {
     responseSerialize: (value: LeaveResponse): Buffer => encodeToBuffer(LeaveResponse, value),
     responseDeserialize: (value: Buffer): LeaveResponse => LeaveResponse.decode(value),
   },
-  /** Removes other members; asked of the active member with the lowest id that is not among them. See RemoveMember. */
+  /** Removes other members; see RemoveMember. The call goes to the active member with the lowest id among the members that stay. */
   removeMembers: {
     path: "/taskmaster.v1.PeerService/RemoveMembers" as const,
     requestStream: false as const,
@@ -2333,30 +2334,30 @@ export const PeerServiceService = {
 } as const;
 
 export interface PeerServiceServer extends UntypedServiceImplementation {
-  /** Begins a transfer. The target forgets whatever an earlier transfer of the partition left. */
+  /** Begins a transfer. The target deletes what an earlier transfer of the partition has left. */
   offerPartition: handleUnaryCall<OfferPartitionRequest, OfferPartitionResponse>;
-  /** The next part of the snapshot. */
+  /** Sends the next part of the snapshot. */
   sendRows: handleUnaryCall<SendRowsRequest, SendRowsResponse>;
-  /** The next part of the log behind the snapshot. */
+  /** Sends the next part of the log behind the snapshot. */
   sendAtoms: handleUnaryCall<SendAtomsRequest, SendAtomsResponse>;
-  /** The last part of the log; answered once the target holds the partition durably. */
+  /** Sends the last part of the log. Answered when the target holds the partition durably. */
   takePartition: handleUnaryCall<TakePartitionRequest, TakePartitionResponse>;
   /** Asks to become a member. Any member answers. */
   join: handleUnaryCall<JoinRequest, JoinResponse>;
-  /** Tells each other what is known of members and holders. */
+  /** Exchanges knowledge of members and holders. */
   exchange: handleUnaryCall<ExchangeRequest, ExchangeResponse>;
-  /** Whether the target took the partition. If it did not, it never will by this transfer. */
+  /** Asks whether the target took the partition. If it did not, it refuses this transfer from then on. */
   resolveOffer: handleUnaryCall<ResolveOfferRequest, ResolveOfferResponse>;
-  /** What the node holds. */
+  /** Lists the partitions that the node holds. */
   inventory: handleUnaryCall<InventoryRequest, InventoryResponse>;
-  /** Has the node hand everything over and leave; see DrainMember. */
+  /** Makes the node hand all partitions over and leave; see DrainMember. */
   leave: handleUnaryCall<LeaveRequest, LeaveResponse>;
-  /** Removes other members; asked of the active member with the lowest id that is not among them. See RemoveMember. */
+  /** Removes other members; see RemoveMember. The call goes to the active member with the lowest id among the members that stay. */
   removeMembers: handleUnaryCall<RemoveMembersRequest, RemoveMemberResponse>;
 }
 
 export interface PeerServiceClient extends Client {
-  /** Begins a transfer. The target forgets whatever an earlier transfer of the partition left. */
+  /** Begins a transfer. The target deletes what an earlier transfer of the partition has left. */
   offerPartition(
     request: OfferPartitionRequest,
     callback: (error: ServiceError | null, response: OfferPartitionResponse) => void,
@@ -2372,7 +2373,7 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: OfferPartitionResponse) => void,
   ): ClientUnaryCall;
-  /** The next part of the snapshot. */
+  /** Sends the next part of the snapshot. */
   sendRows(
     request: SendRowsRequest,
     callback: (error: ServiceError | null, response: SendRowsResponse) => void,
@@ -2388,7 +2389,7 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: SendRowsResponse) => void,
   ): ClientUnaryCall;
-  /** The next part of the log behind the snapshot. */
+  /** Sends the next part of the log behind the snapshot. */
   sendAtoms(
     request: SendAtomsRequest,
     callback: (error: ServiceError | null, response: SendAtomsResponse) => void,
@@ -2404,7 +2405,7 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: SendAtomsResponse) => void,
   ): ClientUnaryCall;
-  /** The last part of the log; answered once the target holds the partition durably. */
+  /** Sends the last part of the log. Answered when the target holds the partition durably. */
   takePartition(
     request: TakePartitionRequest,
     callback: (error: ServiceError | null, response: TakePartitionResponse) => void,
@@ -2433,7 +2434,7 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: JoinResponse) => void,
   ): ClientUnaryCall;
-  /** Tells each other what is known of members and holders. */
+  /** Exchanges knowledge of members and holders. */
   exchange(
     request: ExchangeRequest,
     callback: (error: ServiceError | null, response: ExchangeResponse) => void,
@@ -2449,7 +2450,7 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ExchangeResponse) => void,
   ): ClientUnaryCall;
-  /** Whether the target took the partition. If it did not, it never will by this transfer. */
+  /** Asks whether the target took the partition. If it did not, it refuses this transfer from then on. */
   resolveOffer(
     request: ResolveOfferRequest,
     callback: (error: ServiceError | null, response: ResolveOfferResponse) => void,
@@ -2465,7 +2466,7 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ResolveOfferResponse) => void,
   ): ClientUnaryCall;
-  /** What the node holds. */
+  /** Lists the partitions that the node holds. */
   inventory(
     request: InventoryRequest,
     callback: (error: ServiceError | null, response: InventoryResponse) => void,
@@ -2481,7 +2482,7 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: InventoryResponse) => void,
   ): ClientUnaryCall;
-  /** Has the node hand everything over and leave; see DrainMember. */
+  /** Makes the node hand all partitions over and leave; see DrainMember. */
   leave(
     request: LeaveRequest,
     callback: (error: ServiceError | null, response: LeaveResponse) => void,
@@ -2497,7 +2498,7 @@ export interface PeerServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: LeaveResponse) => void,
   ): ClientUnaryCall;
-  /** Removes other members; asked of the active member with the lowest id that is not among them. See RemoveMember. */
+  /** Removes other members; see RemoveMember. The call goes to the active member with the lowest id among the members that stay. */
   removeMembers(
     request: RemoveMembersRequest,
     callback: (error: ServiceError | null, response: RemoveMemberResponse) => void,

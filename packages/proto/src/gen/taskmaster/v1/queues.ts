@@ -16,7 +16,7 @@ export interface QueueFilter {
   group?:
     | string
     | undefined;
-  /** Limits for the number of available tasks, inclusive. */
+  /** Bounds of the number of available tasks, inclusive. */
   minAvailable?:
     | number
     | undefined;
@@ -24,7 +24,7 @@ export interface QueueFilter {
   maxAvailable?:
     | number
     | undefined;
-  /** Limits for the number of leased tasks, inclusive. */
+  /** Bounds of the number of leased tasks, inclusive. */
   minLeased?:
     | number
     | undefined;
@@ -32,7 +32,7 @@ export interface QueueFilter {
   maxLeased?:
     | number
     | undefined;
-  /** Limits for the number of delayed tasks, inclusive. */
+  /** Bounds of the number of delayed tasks, inclusive. */
   minDelayed?:
     | number
     | undefined;
@@ -58,7 +58,7 @@ export interface ListQueuesResponse {
   queues: QueueStats[];
   /** Page token of the next page. Empty: this is the last page. */
   nextPageToken: string;
-  /** Nodes that did not answer. Their queues may be missing from this page. Always empty if one node holds all queues. */
+  /** Nodes that did not answer. Their queues may be missing from this page. Always empty if one node answers the call. */
   unreachable: UnreachableNode[];
 }
 
@@ -76,7 +76,10 @@ export interface UnreachableNode {
 
 /** Asks for statistics. */
 export interface GetQueueStatsRequest {
-  /** The queues, at most 10,000. The reply has the same order, with zeros for a queue without tasks. Empty: use the filter. */
+  /**
+   * The queues, at most 10,000. The reply has the same order, with zeros for a queue without tasks. Empty: use the filter. Refused
+   * with TOO_MANY_ITEMS if the reply would not fit into a message.
+   */
   queues: string[];
   /** Selects the queues if none are named. Unset: all queues. Refused together with `queues`. */
   filter: QueueFilter | undefined;
@@ -84,9 +87,9 @@ export interface GetQueueStatsRequest {
 
 /** Statistics of some queues. */
 export interface GetQueueStatsResponse {
-  /** One for each queue. With a filter at most 10,000; ListQueues returns more in pages. */
+  /** One for each queue. With a filter at most 10,000, and no more than fit into a message; ListQueues returns all in pages. */
   queues: QueueStats[];
-  /** Sums over all selected queues, including those beyond 10,000. */
+  /** Sums over all selected queues, also over those that `queues` leaves out. */
   totals:
     | QueueTotals
     | undefined;
@@ -99,7 +102,7 @@ export interface GetQueueStatsResponse {
 
 /**
  * The statistics of one queue (the paper, 3.5). Counts are exact, also after a crash. Rates and means begin again when the node
- * starts.
+ * starts and when the queue moves to another node.
  */
 export interface QueueStats {
   /** `group#name`. */

@@ -177,14 +177,14 @@ export interface Enqueue {
 
 /** The rules for a task whose lease expires or is released. */
 export interface RetryPolicy {
-  /** Number of attempts before the task goes to the dead-letter queue. 0: no limit. */
+  /** Number of attempts before the task goes to the dead-letter queue, at most 1,000,000. 0: no limit. */
   maxAttempts: number;
   /**
-   * How long the task is hidden after its first failed attempt, in ms. The time doubles with each attempt, with full jitter.
-   * 0: no backoff.
+   * Longest time for which the task is hidden after its first failed attempt, in ms, 0 to 10 years. It doubles with each attempt. The
+   * actual time is random, from 0 to this one (full jitter). 0: no backoff.
    */
   backoffInitialMs: number;
-  /** Upper limit of the backoff, in ms. 0: one hour. */
+  /** Upper limit of the backoff, in ms, 0 to 10 years. 0: one hour. */
   backoffMaxMs: number;
   /**
    * The dead-letter queue, `group#name` in the same group. Empty: the name of the queue followed by `.dead`. The task keeps its
@@ -200,8 +200,8 @@ export interface Dequeue {
   /** The task's PID. */
   pid: Uint8Array;
   /**
-   * Lease token of the worker. 0: remove the task whatever its lease. A token that is not current is refused (LEASE_LOST). The
-   * token of an expired lease is accepted if no other worker has leased the task since (the paper, 5.6), unless it was the last
+   * Lease token of the worker. 0: remove the task, also if it is leased. A token that is not current is refused (LEASE_LOST). The
+   * token of an expired lease is accepted if no other worker has leased the task since (the paper, 5.6), unless this was the last
    * attempt of the task.
    */
   leaseToken: number;
@@ -213,7 +213,7 @@ export interface Renew {
   queue: string;
   /** The task's PID. */
   pid: Uint8Array;
-  /** The token of the worker's lease; 0: whichever lease is current. */
+  /** The token of the worker's lease. 0: the current lease, whichever worker has it. */
   leaseToken: number;
   /** Lease duration from now, in ms, 1 ms to 1 year. 0: 30 s. */
   leaseDurationMs: number;
@@ -225,9 +225,12 @@ export interface Release {
   queue: string;
   /** The task's PID. */
   pid: Uint8Array;
-  /** The token of the worker's lease; 0: whichever lease is current. */
+  /** The token of the worker's lease. 0: the current lease, whichever worker has it. */
   leaseToken: number;
-  /** How long the task is hidden, in ms. Unset: the backoff of its retry policy; without a policy it is available immediately. */
+  /**
+   * How long the task is hidden, in ms, 0 to 10 years. Unset: the backoff of its retry policy. Without a policy, or with
+   * `refund_attempt`, it is then available immediately.
+   */
   delayMs?:
     | number
     | undefined;
