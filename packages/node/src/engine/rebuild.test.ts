@@ -81,13 +81,13 @@ function refuseWhatFollowsTheHolder({ store }: EngineHarness): () => number {
   return () => builds;
 }
 
-describe.each([true, false])('the state that is rebuilt after a full disk (atomic batches: %s)', (atomicBatches) => {
+describe('the state that is rebuilt after a full disk', () => {
   test.each([0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 25, 30, 40])(
     'has nothing of a partition that was given up meanwhile, after %d ms',
     async (ms) => {
       const from = await opened([P]);
       await from.clock.run(from.enqueue(QUEUE, PIDS));
-      const h = await opened([P, PO], { readMs: 2, atomicBatches });
+      const h = await opened([P, PO], { readMs: 2 });
       const { partitions } = h.engine;
       await h.clock.run(h.enqueue(OTHER, ['1']));
       // A queue with the same name and id, empty for a while.
@@ -120,7 +120,7 @@ describe.each([true, false])('the state that is rebuilt after a full disk (atomi
   test.each(['taken', 'begun anew'])('has a partition that was %s just before, with all later changes', async (how) => {
     const from = await opened([P]);
     await from.clock.run(from.enqueue(QUEUE, PIDS));
-    const h = await opened([PO], { readMs: 20, atomicBatches });
+    const h = await opened([PO], { readMs: 20 });
     const { partitions } = h.engine;
     await h.clock.run(h.enqueue(OTHER, ['1']));
     const arriving = how === 'taken' ? await arrived(h, await sentBy(from), 2) : undefined;

@@ -1,4 +1,5 @@
 import { partitionOf, type RemoveMemberResponse } from '@taskmaster/proto';
+import type { MemberRecord } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { expect } from 'vitest';
 import { ClusterAdministration } from '../cluster/membership/administration.ts';
@@ -33,6 +34,13 @@ export async function fill(cluster: SimCluster, pid: string): Promise<void> {
 export const groupsOf = (cluster: SimCluster, node: SimNode): string[] =>
   GROUPS.filter((group) => node.partitions.holds(partitionOf(group, cluster.partitions) as PartitionId));
 
+/** A queue in a group of this node's partitions. */
+export function queueOf(cluster: SimCluster, node: SimNode): string {
+  const [group] = groupsOf(cluster, node);
+  if (group === undefined) throw new Error(`node ${node.name} holds nothing`);
+  return `${group}#q`;
+}
+
 export const idsHeldBy = (node: SimNode): PartitionId[] => node.partitions.held().map(({ id }) => id);
 
 /** A partition of this node that has tasks. */
@@ -59,6 +67,22 @@ export function administrationOf(cluster: SimCluster, name: string): ClusterAdmi
 
 /** A time in which gossip surely declares a silent node dead. */
 export const DEATH_MS = 10_000;
+/** Longer than the claim of lost partitions takes. */
+export const CLAIM_MS = 10_000;
+
+/** Simulates a power loss of these nodes. */
+export async function lose(cluster: SimCluster, ...names: string[]): Promise<void> {
+  for (const name of names) await cluster.run(cluster.node(name).lose());
+}
+
+/** Starts these nodes one after the other. */
+export async function start(cluster: SimCluster, ...names: string[]): Promise<void> {
+  for (const name of names) await cluster.run(cluster.node(name).start());
+}
+
+/** The state of a member in the records of node `through`. */
+export const stateOf = (cluster: SimCluster, through: string, name: string): MemberRecord['state'] | undefined =>
+  cluster.node(through).agent.members.get(`id-${name}`)?.state;
 
 export interface RemovalRequest {
   readonly acceptLoss: boolean;

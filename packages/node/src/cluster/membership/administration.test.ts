@@ -10,6 +10,7 @@ import {
   fill,
   groupsOf,
   idsHeldBy,
+  lose,
   removeMembers,
 } from '../../testing/cluster-fixtures.ts';
 
@@ -17,8 +18,7 @@ describe('the list of members', () => {
   test('shows nodes, members that have left at the end, and proxies', async () => {
     const cluster = await clusterOf(['c', 'a', 'b']);
     await cluster.run(cluster.node('a').agent.drain());
-    await cluster.run(cluster.node('a').lose());
-    await cluster.run(cluster.node('b').lose());
+    await lose(cluster, 'a', 'b');
     const proxy = {
       ...{ nodeId: 'id-p', name: 'p', role: 'proxy' as const, version: '7', stateVersion: 1, incarnation: 1 },
       ...{ rpcAddress: 'p:1', httpAddress: 'p:3' },
@@ -48,7 +48,7 @@ describe('the list of members', () => {
 
   test('names the node through which a member was removed', async () => {
     const cluster = await clusterOf(['a', 'b']);
-    await cluster.run(cluster.node('b').lose());
+    await lose(cluster, 'b');
     await cluster.pass(DEATH_MS);
     const administration = administrationOf(cluster, 'a');
     await removeMembers(cluster, 'a', 'b');
@@ -149,7 +149,7 @@ describe('a member that is drained', () => {
   test('must not be the last member, must answer and must exist', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const drain = (name: string) => cluster.run(administrationOf(cluster, 'a').drainMember({ name }));
-    await cluster.run(cluster.node('b').lose());
+    await lose(cluster, 'b');
     await expect(drain('b')).rejects.toMatchObject({ reason: 'HOLDER_UNREACHABLE', metadata: { members: 'b' } });
     await expect(drain('x')).rejects.toMatchObject({ reason: 'UNKNOWN_MEMBER' });
     await cluster.pass(DEATH_MS);

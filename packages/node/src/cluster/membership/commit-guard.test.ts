@@ -1,13 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { clusterOf, cutOff, DEATH_MS, fill, groupsOf, removeMembers } from '../../testing/cluster-fixtures.ts';
+import {
+  clusterOf,
+  cutOff,
+  DEATH_MS,
+  fill,
+  groupsOf,
+  lose,
+  queueOf,
+  removeMembers,
+  start,
+} from '../../testing/cluster-fixtures.ts';
 import type { SimCluster, SimNode } from '../../testing/sim-cluster.ts';
-
-/** A queue that the node holds. */
-const queueOf = (cluster: SimCluster, node: SimNode): string => {
-  const [group] = groupsOf(cluster, node);
-  if (group === undefined) throw new Error(`node ${node.name} holds nothing`);
-  return `${group}#q`;
-};
 
 describe('a node that is started', () => {
   test('serves at once when it is alone', async () => {
@@ -23,7 +26,7 @@ describe('a node that is started', () => {
   test('serves once another member has answered', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const a = cluster.node('a');
-    for (const name of ['a', 'c']) await cluster.run(cluster.node(name).lose());
+    await lose(cluster, 'a', 'c');
     await cluster.run(a.start());
     const before = cluster.time.now();
     await cluster.run(a.h.enqueue(queueOf(cluster, a), ['1']));
@@ -33,7 +36,7 @@ describe('a node that is started', () => {
   test('lets callers wait for two seconds, then refuses them at once, until another member answers', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const a = cluster.node('a');
-    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).lose());
+    await lose(cluster, 'a', 'b');
     await cluster.run(a.start());
     const queue = queueOf(cluster, a);
     const before = cluster.time.now();
@@ -49,7 +52,7 @@ describe('a node that is started', () => {
     await expect(cluster.run(a.h.lease(queue, { wait: 5_000 }))).rejects.toMatchObject({ reason: 'STARTING' });
     await expect(cluster.run(a.h.counts(queue))).rejects.toMatchObject({ reason: 'STARTING' });
     expect(cluster.time.now() - later).toBeLessThan(100);
-    await cluster.run(cluster.node('b').start());
+    await start(cluster, 'b');
     await cluster.pass(2_000);
     await cluster.run(a.h.enqueue(queue, ['1']));
   });
@@ -62,7 +65,7 @@ describe('a node that is started', () => {
     const log = { debug: () => {}, info: () => {}, warn: note, error: () => {} };
     const cluster = await clusterOf(['a', 'b'], { log: () => log });
     const a = cluster.node('a');
-    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).lose());
+    await lose(cluster, 'a', 'b');
     await cluster.run(a.start());
     await cluster.pass(65_000);
     expect(warnings).toHaveLength(3);
@@ -76,7 +79,7 @@ describe('a node that is started', () => {
 
   test('serves within a second when all members restart together: no member could have removed another', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
-    for (const name of ['a', 'b', 'c']) await cluster.run(cluster.node(name).lose());
+    await lose(cluster, 'a', 'b', 'c');
     await cluster.run(Promise.all([...cluster.nodes.values()].map((node) => node.start())));
     const before = cluster.time.now();
     for (const node of cluster.nodes.values()) {
@@ -87,8 +90,8 @@ describe('a node that is started', () => {
 
   test('looks for the other members for ten seconds if the ones that answer are waiting, too', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
-    for (const name of ['a', 'b', 'c']) await cluster.run(cluster.node(name).lose());
-    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
+    await lose(cluster, 'a', 'b', 'c');
+    await start(cluster, 'a', 'b');
     const [a, b] = [cluster.node('a'), cluster.node('b')];
     const queue = queueOf(cluster, a);
     await cluster.pass(8_000);
@@ -99,25 +102,36 @@ describe('a node that is started', () => {
     expect(a.agent.problem).toBeUndefined();
     // The answer of a serving member suffices.
     const before = cluster.time.now();
-    await cluster.run(cluster.node('c').start());
+    await start(cluster, 'c');
     await cluster.run(cluster.node('c').h.enqueue(queueOf(cluster, cluster.node('c')), ['1']));
     expect(cluster.time.now() - before).toBeLessThan(200);
   });
 
-  test('waits while half of the members it knows stay away, and continues when these are removed', async () => {
-    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
-    for (const name of cluster.nodes.keys()) await cluster.run(cluster.node(name).lose());
-    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
-    const [a, b] = [cluster.node('a'), cluster.node('b')];
-    await cluster.pass(60_000);
-    for (const node of [a, b]) {
-      const enqueued = cluster.run(node.h.enqueue(queueOf(cluster, node), ['1']));
-      await expect(enqueued).rejects.toMatchObject({ reason: 'STARTING' });
-    }
-    expect(a.agent.problem).toBe('it waits for one of the other members to answer: c, d');
-    await removeMembers(cluster, 'b', 'c', 'd');
-    for (const node of [a, b]) await cluster.run(node.h.enqueue(queueOf(cluster, node), ['1']));
-  });
+  test.each([
+    { here: ['a', 'b'], away: ['c', 'd'] },
+    { here: ['b'], away: ['a', 'c'] },
+  ])(
+    'waits while half or more of the members it knows stay away, here $away, and continues when these are removed',
+    async ({ here, away }) => {
+      const cluster = await clusterOf([...here, ...away].toSorted());
+      const nodes = here.map((name) => cluster.node(name));
+      for (const node of nodes) await cluster.run(node.h.enqueue(queueOf(cluster, node), ['1']));
+      await lose(cluster, ...here, ...away);
+      await start(cluster, ...here);
+      await cluster.pass(60_000);
+      for (const node of nodes) {
+        const enqueued = cluster.run(node.h.enqueue(queueOf(cluster, node), ['2']));
+        await expect(enqueued).rejects.toMatchObject({ reason: 'STARTING' });
+        expect(node.agent.problem).toBe(`it waits for one of the other members to answer: ${away.join(', ')}`);
+      }
+      await removeMembers(cluster, 'b', ...away);
+      for (const node of nodes) {
+        const queue = queueOf(cluster, node);
+        await cluster.run(node.h.enqueue(queue, ['2']));
+        expect(await cluster.run(node.h.counts(queue))).toMatchObject({ available: 2 });
+      }
+    },
+  );
 
   test('asks members that gossip does not see', async () => {
     const cluster = await clusterOf(['a', 'b']);
@@ -148,7 +162,7 @@ describe('a node that is started', () => {
   test('does not accept the confirmation of another node at a member’s address', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const a = cluster.node('a');
-    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).lose());
+    await lose(cluster, 'a', 'b');
     await cluster.run(a.start());
     // The address of b is now that of a itself.
     cluster.nodes.set('b', a);

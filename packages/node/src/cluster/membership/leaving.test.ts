@@ -2,7 +2,7 @@ import { partitionOf } from '@taskmaster/proto';
 import { toWireRecord } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
-import { DEATH_MS, removeMembers } from '../../testing/cluster-fixtures.ts';
+import { cutOff, DEATH_MS, lose, removeMembers, start } from '../../testing/cluster-fixtures.ts';
 import { pidsOf } from '../../testing/engine-harness.ts';
 import { SimCluster, type SimClusterOptions } from '../../testing/sim-cluster.ts';
 
@@ -25,20 +25,12 @@ async function putAt(cluster: SimCluster, name: string): Promise<void> {
   await cluster.run(cluster.node(name).h.enqueue(QUEUE, ['1']));
 }
 
-/** Cuts a node off from all others. */
-function cutOff(cluster: SimCluster, name: string): void {
-  for (const other of cluster.nodes.keys()) {
-    cluster.cut.add(`${name}>${other}`);
-    cluster.cut.add(`${other}>${name}`);
-  }
-}
-
 describe('a node that leaves', () => {
   test('hands over to a node that joins, although all other members are lost; these are removed then', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await putAt(cluster, 'a');
     await cluster.run(cluster.node('a').agent.leave());
-    for (const name of ['b', 'c']) await cluster.run(cluster.node(name).lose());
+    await lose(cluster, 'b', 'c');
     await cluster.pass(DEATH_MS);
     await expect(removeMembers(cluster, 'a', 'b', 'c')).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
     await cluster.run(cluster.add('d').start());
@@ -85,14 +77,14 @@ describe('a node that leaves', () => {
     const warn = (_: object, message: string): void => void warnings.push(message);
     const log = { debug: () => {}, info: () => {}, warn, error: () => {} };
     const cluster = await clusterOf(['a', 'b', 'c'], { log: () => log });
-    await cluster.run(cluster.node('c').lose());
+    await lose(cluster, 'c');
     await cluster.pass(DEATH_MS);
     await cluster.run(cluster.node('a').agent.leave());
     await cluster.pass(60_000);
     const said = warnings.filter((message) => message.includes('cannot leave'));
     expect(said).toEqual([expect.stringContaining('partitions over to c: start it')]);
     expect(cluster.node('a').agent.self?.state).toBe('leaving');
-    await cluster.run(cluster.node('c').start());
+    await start(cluster, 'c');
     await cluster.run(cluster.node('a').agent.left);
   });
 

@@ -13,6 +13,7 @@ import {
   expectOneHolderEach,
   fill,
   groupsOf,
+  lose,
   partitionWithTasks,
   pidsIn,
   removeMembers,
@@ -47,7 +48,7 @@ async function olderWithLess(): Promise<{ cluster: SimCluster; b: SimNode }> {
   const b = cluster.node('b');
   await startOlder(cluster, b, async () => {
     await cluster.run(cluster.node('c').agent.drain());
-    await cluster.run(cluster.node('c').lose());
+    await lose(cluster, 'c');
     await cluster.pass(30_000);
     await fill(cluster, '2');
   });

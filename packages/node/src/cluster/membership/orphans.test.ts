@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import {
+  CLAIM_MS,
   clusterOf,
   cutOff,
   DEATH_MS,
   expectOneHolderEach,
-  fill,
   idsHeldBy,
+  lose,
   removeMembers,
+  start,
 } from '../../testing/cluster-fixtures.ts';
 
 describe('the node that claims the partitions of a removed member', () => {
@@ -17,7 +19,7 @@ describe('the node that claims the partitions of a removed member', () => {
     await cluster.run(b.lose());
     await cluster.pass(DEATH_MS);
     await removeMembers(cluster, 'a', 'b');
-    await cluster.run(cluster.node('c').lose());
+    await lose(cluster, 'c');
     await cluster.pass(60_000);
     for (const { id } of held) expect(cluster.serving(id)).toEqual([]);
     const claimed = new Map<number, number>();
@@ -25,24 +27,42 @@ describe('the node that claims the partitions of a removed member', () => {
       if (name !== 'a') return;
       for (const { id, epoch } of partitions.held()) if (!claimed.has(id)) claimed.set(id, epoch);
     };
-    await cluster.run(cluster.node('c').start());
+    await start(cluster, 'c');
     await cluster.pass(60_000);
     expectOneHolderEach(cluster);
     // No unseen hand-off of the removed member can have this epoch.
     for (const { id, epoch } of held) expect(claimed.get(id)).toBe(epoch + 2);
   });
 
+  test('claims at a later epoch than theirs, even if removed members handed a partition back and forth unseen', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    const [b, c] = [cluster.node('b'), cluster.node('c')];
+    const [id] = idsHeldBy(b);
+    if (id === undefined) throw new Error('node b holds nothing');
+    cutOff(cluster, 'a');
+    for (let round = 0; round < 3; round++) {
+      if (c.partitions.holds(id)) await cluster.run(c.send(id, b));
+      if (b.partitions.holds(id)) await cluster.run(b.send(id, c));
+    }
+    const { epoch = 0 } = c.partitions.holding(id) ?? b.partitions.holding(id) ?? {};
+    expect(epoch).toBeGreaterThan((cluster.node('a').agent.view.get(id)?.epoch ?? 0) + 2);
+    await lose(cluster, 'b', 'c');
+    await cluster.pass(DEATH_MS);
+    await removeMembers(cluster, 'a', 'b', 'c');
+    await cluster.pass(CLAIM_MS);
+    expect(cluster.node('a').partitions.holding(id)?.epoch).toBeGreaterThan(epoch);
+  });
+
   test('is the deciding node, after it died between decision and claim and restarted', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
-    await fill(cluster, '1');
-    const orphans = idsHeldBy(cluster.node('d'));
-    await cluster.run(cluster.node('d').lose());
+    const orphans = ['c', 'd'].flatMap((name) => idsHeldBy(cluster.node(name)));
+    await lose(cluster, 'c', 'd');
     await cluster.pass(DEATH_MS);
-    await removeMembers(cluster, 'a', 'd');
-    await cluster.run(cluster.node('a').lose());
+    await removeMembers(cluster, 'a', 'c', 'd');
+    await lose(cluster, 'a');
     await cluster.pass(60_000);
     for (const id of orphans) expect(cluster.serving(id)).toEqual([]);
-    await cluster.run(cluster.node('a').start());
+    await start(cluster, 'a');
     await cluster.pass(60_000);
     expectOneHolderEach(cluster);
   });
@@ -50,10 +70,10 @@ describe('the node that claims the partitions of a removed member', () => {
   test('is a member that knows of the removal, even if the deciding member is removed, too', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     const orphans = [...idsHeldBy(cluster.node('d')), ...idsHeldBy(cluster.node('a'))];
-    await cluster.run(cluster.node('d').lose());
+    await lose(cluster, 'd');
     await cluster.pass(DEATH_MS);
     await removeMembers(cluster, 'a', 'd');
-    await cluster.run(cluster.node('a').lose());
+    await lose(cluster, 'a');
     await cluster.pass(DEATH_MS);
     expect(await removeMembers(cluster, 'c', 'a')).toMatchObject({ removed: true });
     await cluster.pass(60_000);
@@ -64,11 +84,11 @@ describe('the node that claims the partitions of a removed member', () => {
 
   test('continues after a restart of all nodes', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
-    await cluster.run(cluster.node('c').lose());
+    await lose(cluster, 'c');
     await cluster.pass(DEATH_MS);
     await removeMembers(cluster, 'a', 'c');
-    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).lose());
-    for (const name of ['a', 'b']) await cluster.run(cluster.node(name).start());
+    await lose(cluster, 'a', 'b');
+    await start(cluster, 'a', 'b');
     await cluster.pass(60_000);
     expectOneHolderEach(cluster);
   });
@@ -83,7 +103,7 @@ describe('the node that claims the partitions of a removed member', () => {
       const cluster = await clusterOf(['b', 'c', 'd']);
       const b = cluster.node('b');
       const orphans = idsHeldBy(cluster.node('d'));
-      await cluster.run(cluster.node('d').lose());
+      await lose(cluster, 'd');
       await cluster.pass(DEATH_MS);
       await removeMembers(cluster, 'b', 'd');
       const { partitions } = b;

@@ -1,6 +1,7 @@
 import type { PartitionId } from '@taskmaster/server/domain';
 import { describe, expect, test } from 'vitest';
 import {
+  CLAIM_MS,
   clusterOf,
   cutOff,
   DEATH_MS,
@@ -9,83 +10,65 @@ import {
   GROUPS,
   groupsOf,
   idsHeldBy,
+  lose,
   pidsIn,
   removeMembers,
-  reportOn,
+  requestRemoval,
+  start,
+  stateOf,
 } from '../../testing/cluster-fixtures.ts';
 import type { SimNode } from '../../testing/sim-cluster.ts';
 
-describe('a member that is removed', () => {
-  test('is first only reported: which partitions would be lost, and how many tasks', async () => {
-    const cluster = await clusterOf(['a', 'b', 'c']);
-    await fill(cluster, '1');
-    await cluster.pass(15_000);
-    const ids = idsHeldBy(cluster.node('b'));
-    const tasks = groupsOf(cluster, cluster.node('b')).length;
-    await cluster.run(cluster.node('b').lose());
-    await cluster.pass(DEATH_MS);
-    const report = await reportOn(cluster, 'c', 'b');
-    expect(report).toMatchObject({ removed: false, takenBackBy: [] });
-    expect(report.lost.map(({ id }) => id)).toEqual(ids);
-    expect(report.lost.every(({ counted }) => counted)).toBe(true);
-    expect(report.lost.reduce((sum, lost) => sum + lost.tasks, 0)).toBe(tasks);
-    expect(cluster.node('a').agent.members.get('id-b')?.state).toBe('active');
-    expect(cluster.node('c').agent.members.get('id-b')?.state).toBe('active');
-  });
-
-  test.each(['a', 'c'])(
-    'is removed through any node, here %s: its partitions start empty, the others stay',
-    async (through) => {
-      const cluster = await clusterOf(['a', 'b', 'c']);
+describe('the removal of members', () => {
+  test.each([{ lost: ['b'] }, { lost: ['d', 'b'] }])(
+    'is first only reported: which partitions of $lost, and how many tasks, would be lost',
+    async ({ lost }) => {
+      const cluster = await clusterOf(['a', 'b', 'c', 'd']);
       await fill(cluster, '1');
-      const lostGroups = groupsOf(cluster, cluster.node('b'));
-      expect(lostGroups.length).toBeGreaterThan(0);
-      await cluster.run(cluster.node('b').lose());
+      await cluster.pass(15_000);
+      const nodes = lost.map((name) => cluster.node(name));
+      const held = nodes.flatMap((node) => idsHeldBy(node).map((id) => [id, node.name] as const));
+      const tasks = nodes.flatMap((node) => groupsOf(cluster, node)).length;
+      await lose(cluster, ...lost);
       await cluster.pass(DEATH_MS);
-      expect(await removeMembers(cluster, through, 'b')).toMatchObject({ removed: true });
+      for (const through of ['a', 'c']) {
+        // It does not wait either, because nothing will be claimed.
+        const report = await cluster.run(requestRemoval(cluster, through, lost, { acceptLoss: false, waitMs: 10_000 }));
+        expect(report).toMatchObject({ removed: false, claimed: false, takenBackBy: [] });
+        expect(report.lost.map(({ id, member }) => [id, member])).toEqual(held.toSorted(([a], [b]) => a - b));
+        expect(report.lost.every(({ counted }) => counted)).toBe(true);
+        expect(report.lost.reduce((sum, partition) => sum + partition.tasks, 0)).toBe(tasks);
+      }
+      for (const through of ['a', 'c']) for (const name of lost) expect(stateOf(cluster, through, name)).toBe('active');
+    },
+  );
+
+  test.each([
+    { lost: ['b'], through: 'a', removedBy: 'id-a' },
+    { lost: ['b'], through: 'c', removedBy: 'id-a' },
+    { lost: ['a', 'b'], through: 'd', removedBy: 'id-c' },
+  ])(
+    'of $lost through node $through: their partitions start empty, the others stay',
+    async ({ lost, through, removedBy }) => {
+      const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+      await fill(cluster, '1');
+      const lostGroups = lost.flatMap((name) => groupsOf(cluster, cluster.node(name)));
+      expect(lostGroups.length).toBeGreaterThan(0);
+      await lose(cluster, ...lost);
+      await cluster.pass(DEATH_MS);
+      expect(await removeMembers(cluster, through, ...lost)).toMatchObject({ removed: true });
       await cluster.pass(30_000);
       expectOneHolderEach(cluster);
       for (const group of GROUPS) expect(await pidsIn(cluster, group)).toEqual(lostGroups.includes(group) ? [] : ['1']);
       await fill(cluster, '2');
       for (const group of lostGroups) expect(await pidsIn(cluster, group)).toEqual(['2']);
       for (const { agent } of cluster.up) {
-        expect(agent.members.get('id-b')).toMatchObject({ state: 'left', removedBy: 'id-a' });
+        // The remaining member with the lowest id decides.
+        for (const name of lost) expect(agent.members.get(`id-${name}`)).toMatchObject({ state: 'left', removedBy });
         expect([...agent.view.entries()].map(([id, { nodeId }]) => [id, nodeId])).toEqual([...agent.desired.entries()]);
       }
     },
   );
-
-  test.each([
-    { lost: ['a'], removedBy: 'id-b' },
-    { lost: ['a', 'b'], removedBy: 'id-c' },
-  ])('is removed by the remaining member with the lowest id: $lost', async ({ lost, removedBy }) => {
-    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
-    for (const name of lost) await cluster.run(cluster.node(name).lose());
-    await cluster.pass(DEATH_MS);
-    expect(await removeMembers(cluster, 'd', ...lost)).toMatchObject({ removed: true });
-    expect(cluster.node('d').agent.members.get('id-a')).toMatchObject({ removedBy });
-    await cluster.pass(30_000);
-    expectOneHolderEach(cluster);
-  });
-
-  test('learns of its removal when it restarts, and commits nothing', async () => {
-    const cluster = await clusterOf(['a', 'b', 'c']);
-    await fill(cluster, '1');
-    const b = cluster.node('b');
-    const [group = ''] = groupsOf(cluster, b);
-    await cluster.run(b.lose());
-    await cluster.pass(DEATH_MS);
-    await removeMembers(cluster, 'a', 'b');
-    await cluster.pass(30_000);
-    await cluster.run(b.start());
-    // Its own disk says that it holds the partition, until it has heard from the others.
-    await expect(cluster.run(b.h.enqueue(`${group}#q`, ['2']))).rejects.toMatchObject({ name: 'Refusal' });
-    await cluster.pass(30_000);
-    expect(b.agent.self).toMatchObject({ state: 'left', removedBy: 'id-a' });
-    await expect(cluster.run(b.h.enqueue(`${group}#q`, ['3']))).rejects.toMatchObject({ name: 'Refusal' });
-    expect(await pidsIn(cluster, group)).toEqual([]);
-    expectOneHolderEach(cluster);
-  });
 
   test('leaves partitions that restart with larger lease tokens', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
@@ -116,25 +99,31 @@ describe('a member that is removed', () => {
     expect(new Set(tokens).size).toBe(tokens.length);
   });
 
-  test('leaves no partition without a holder, even if all others have forgotten what it held', async () => {
-    const cluster = await clusterOf(['a', 'b', 'c']);
-    const held = idsHeldBy(cluster.node('a'));
-    for (const name of ['a', 'b', 'c']) await cluster.run(cluster.node(name).lose());
-    for (const name of ['b', 'c']) await cluster.run(cluster.node(name).start());
-    await cluster.pass(DEATH_MS);
-    const report = await reportOn(cluster, 'c', 'a');
-    expect(report.lost.map(({ id }) => id)).toEqual(held);
-    expect(report.lost.every(({ counted }) => counted)).toBe(false);
-    await removeMembers(cluster, 'c', 'a');
-    await cluster.pass(30_000);
-    expectOneHolderEach(cluster);
-    // That stays so when they forget once more.
-    for (const name of ['b', 'c']) await cluster.run(cluster.node(name).lose());
-    for (const name of ['b', 'c']) await cluster.run(cluster.node(name).start());
-    await fill(cluster, '1');
-    await cluster.pass(30_000);
-    for (const group of GROUPS) expect(await pidsIn(cluster, group)).toEqual(['1']);
-  });
+  test.each([
+    { lost: ['a'], rest: ['b', 'c'], member: 'a' },
+    // It is not known which of the two held a partition.
+    { lost: ['a', 'b'], rest: ['c'], member: '' },
+  ])(
+    'leaves no partition without a holder, even if no remaining member knows what $lost held',
+    async ({ lost, rest, member }) => {
+      const cluster = await clusterOf(['a', 'b', 'c']);
+      const held = lost.flatMap((name) => idsHeldBy(cluster.node(name))).toSorted((a, b) => a - b);
+      await lose(cluster, 'a', 'b', 'c');
+      await start(cluster, ...rest);
+      await cluster.pass(DEATH_MS);
+      const report = await removeMembers(cluster, 'c', ...lost);
+      expect(report.lost.map(({ id }) => id)).toEqual(held);
+      for (const partition of report.lost) expect(partition).toMatchObject({ counted: false, member });
+      await cluster.pass(30_000);
+      expectOneHolderEach(cluster);
+      // The same after another restart.
+      await lose(cluster, ...rest);
+      await start(cluster, ...rest);
+      await fill(cluster, '1');
+      await cluster.pass(30_000);
+      for (const group of GROUPS) expect(await pidsIn(cluster, group)).toEqual(['1']);
+    },
+  );
 
   test('leaves no partition without a holder that it took over from a member that has left, even if no member remembers', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
@@ -159,32 +148,61 @@ describe('a member that is removed', () => {
     await cluster.pass(60_000);
     for (let id = 0; id < cluster.partitions; id++) expect(cluster.serving(id as PartitionId)).toHaveLength(1);
   });
-});
 
-describe('the removal of a member is refused', () => {
-  test.each(['a', 'b'])(
-    'while another member does not answer, asked at %s: that one may hold the partitions that seem lost',
-    async (through) => {
-      const cluster = await clusterOf(['a', 'b', 'c', 'd']);
-      for (const name of ['c', 'd']) await cluster.run(cluster.node(name).lose());
+  test.each([1, 2, 3])(
+    'is all or nothing if the deciding node crashes at durable step %i, and continues after its restart',
+    async (step) => {
+      const cluster = await clusterOf(['a', 'b', 'c']);
+      await lose(cluster, 'b', 'c');
       await cluster.pass(DEATH_MS);
-      for (const ask of [reportOn, removeMembers]) {
-        await expect(ask(cluster, through, 'd')).rejects.toMatchObject({
-          reason: 'HOLDER_UNREACHABLE',
-          metadata: { members: 'c' },
-        });
-      }
-      await cluster.run(cluster.node('c').start());
+      const { disk } = cluster.node('a').h;
+      const last = disk.steps + step;
+      disk.onStep = ({ number }) => {
+        if (number === last) void cluster.node('a').lose();
+      };
+      requestRemoval(cluster, 'a', ['b', 'c'], { acceptLoss: true }).catch(() => {});
       await cluster.pass(5_000);
-      expect(await removeMembers(cluster, through, 'd')).toMatchObject({ removed: true });
+      disk.onStep = undefined;
+      expect(cluster.up).toEqual([]);
+      await start(cluster, 'a');
+      const states = ['b', 'c'].map((name) => stateOf(cluster, 'a', name));
+      if (states.includes('active')) {
+        expect(states).toEqual(['active', 'active']);
+        await cluster.pass(DEATH_MS);
+        await removeMembers(cluster, 'a', 'b', 'c');
+      }
+      await cluster.pass(CLAIM_MS);
+      expect(cluster.shares()).toEqual({ a: cluster.partitions });
     },
   );
+});
 
-  test('if no member would remain to take its partitions', async () => {
-    const cluster = await clusterOf(['a', 'b']);
-    await cluster.run(cluster.node('b').lose());
-    await cluster.run(cluster.node('a').agent.leave());
+describe('a removal may wait', () => {
+  test.each(['a', 'b'])('until the lost partitions are served again, asked at %s', async (through) => {
+    const cluster = await clusterOf(['a', 'b', 'c', 'd']);
+    await lose(cluster, 'c', 'd');
     await cluster.pass(DEATH_MS);
-    await expect(removeMembers(cluster, 'a', 'b')).rejects.toMatchObject({ reason: 'LAST_MEMBER' });
+    const before = cluster.time.now();
+    const removal = requestRemoval(cluster, through, ['c', 'd'], { acceptLoss: true, waitMs: 10_000 });
+    const { removed, claimed, lost } = await cluster.run(removal);
+    expect({ removed, claimed }).toEqual({ removed: true, claimed: true });
+    expect(cluster.time.now() - before).toBeLessThan(8_000);
+    for (const { id } of lost) expect(cluster.serving(id as PartitionId)).toHaveLength(1);
+    const { agent } = cluster.node(through);
+    for (const { id } of lost) {
+      expect(['id-a', 'id-b']).toContain(agent.view.get(id as PartitionId)?.nodeId);
+    }
+  });
+
+  test('but not forever: a member that must answer may have died meanwhile', async () => {
+    const cluster = await clusterOf(['a', 'b', 'c']);
+    await lose(cluster, 'c');
+    await cluster.pass(DEATH_MS);
+    const before = cluster.time.now();
+    const removal = requestRemoval(cluster, 'a', ['c'], { acceptLoss: true, waitMs: 10_000 });
+    while (stateOf(cluster, 'b', 'c') !== 'left') await cluster.pass(1);
+    await lose(cluster, 'b');
+    expect(await cluster.run(removal)).toMatchObject({ removed: true, claimed: false });
+    expect(cluster.time.now() - before).toBeLessThan(15_000);
   });
 });
