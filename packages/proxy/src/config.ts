@@ -114,6 +114,7 @@ export const proxySettings: SettingsTable<ProxySettings> = settingsTable(
   proxyConfigSchema,
   'a TaskMaster proxy',
   (settings) => divideProxyMemory(settings),
+  ({ join }) => (join.length === 0 ? '--join is missing: name a node of the cluster, as --join host:port' : undefined),
 );
 
 /** The settings with defaults for missing ones, and the division of the memory. @throws InvalidConfigError. */

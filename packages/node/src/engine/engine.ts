@@ -23,7 +23,7 @@ import {
 import { type CancelTimer, type Clock, type Random, repeat } from '@taskmaster/server/ports';
 import { giveBack } from '@taskmaster/server/service';
 import { writeCheckpoint } from '../log/checkpoint.ts';
-import { type Store, StoreFullError, type StoreState } from '../ports/store.ts';
+import { type Store, StoreCorruptError, StoreFullError, type StoreState } from '../ports/store.ts';
 import { WriteBatch } from '../ports/write-batch.ts';
 import { Admission, weightOf } from './admission.ts';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
@@ -45,6 +45,9 @@ import { Counts } from './queues/counts.ts';
 import type { Queue } from './queues/queue.ts';
 import { Tally } from './queues/tally.ts';
 import { refusalOf } from './store-refusal.ts';
+
+/** Limit of different damages that are logged. */
+const MOST_DAMAGE_LOGGED = 100;
 
 /** The log of an engine, with methods like pino's. */
 interface EngineLog {
@@ -95,6 +98,7 @@ export class Engine implements TaskEngine {
   #memory: EngineState | undefined;
   /** After a failed write: resolves when the state is rebuilt. */
   #rebuilt: PromiseWithResolvers<void> | undefined;
+  readonly #damageLogged = new Set<string>();
   #leaseRequests: LeaseRequests | undefined;
   #health: EngineHealth = { kind: 'starting' };
   #checkpoint: Promise<void> = Promise.resolve();
@@ -336,7 +340,19 @@ export class Engine implements TaskEngine {
 
   #refused(error: unknown): Refusal {
     this.#counts.refused++;
-    return refusalOf(error);
+    const refusal = refusalOf(error);
+    // The store logs what it finds itself.
+    const isNews = refusal.reason === 'CORRUPT_DATA' && !(refusal.cause instanceof StoreCorruptError);
+    if (isNews) this.#logDamage(refusal);
+    return refusal;
+  }
+
+  /** Logs each damage once: the refusal refers to the log, and many requests find the same damage. */
+  #logDamage({ message, cause, metadata }: Refusal): void {
+    const damage = [message, cause instanceof Error ? cause.message : '', metadata.queue].join();
+    if (this.#damageLogged.has(damage) || this.#damageLogged.size >= MOST_DAMAGE_LOGGED) return;
+    this.#damageLogged.add(damage);
+    this.#deps.log.error({ err: cause, ...metadata }, 'a request found damaged rows');
   }
 
   #writable(): EngineState {

@@ -10,7 +10,7 @@ import type {
 } from '@taskmaster/server/domain';
 import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { EngineConfig } from '../engine/config.ts';
-import { type Engine, openEngine } from '../engine/engine.ts';
+import { type Engine, type EngineDeps, openEngine } from '../engine/engine.ts';
 import { Family, type Store } from '../ports/store.ts';
 import { SimDisk } from './sim-store.ts';
 
@@ -28,6 +28,8 @@ export interface HarnessOptions {
   readonly clock?: VirtualClock;
   /** True if the engine holds only the partitions that the test assigns. Default: it holds all. */
   readonly clustered?: boolean;
+  /** Default: a log that keeps nothing. */
+  readonly log?: EngineDeps['log'];
 }
 
 /** An item of an update in the short form of tests: `pid` and `data` as text. */
@@ -76,12 +78,14 @@ export class EngineHarness implements AsyncDisposable {
   readonly #config: Partial<EngineConfig>;
   readonly #clustered: boolean;
   readonly #jitter: number | undefined;
+  readonly #log: EngineDeps['log'];
   #engine: Engine | undefined;
 
   constructor(options: HarnessOptions) {
     this.random = new SeededRandom(options.seed ?? 1);
     this.clock = options.clock ?? new VirtualClock();
     this.#jitter = options.jitter;
+    this.#log = options.log;
     this.#clustered = options.clustered ?? false;
     this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.outside });
     this.#config = options.config ?? {};
@@ -109,6 +113,7 @@ export class EngineHarness implements AsyncDisposable {
       random,
       config: this.#config,
       clustered: this.#clustered,
+      ...(this.#log && { log: this.#log }),
     });
     return this.#engine;
   }

@@ -19,11 +19,13 @@ describe('the command', () => {
       ['--join', 'nowhere', '--router-hold-timeout-ms', 'x'],
       ['no port', 'router.holdTimeoutMs'],
     ],
-  ])('ends with 2 if its settings are wrong: %j', async (args, problems) => {
-    using proxy = runCommand(CLI, ['serve', ...args]);
-    const { code, stderr } = await proxy.ended;
-    expect(code).toBe(2);
-    for (const problem of problems) expect(stderr).toContain(problem);
+  ])('and `config check` end with 2 if the settings are wrong: %j', async (args, problems) => {
+    for (const command of [['serve'], ['config', 'check']]) {
+      using proxy = runCommand(CLI, [...command, ...args]);
+      const { code, stderr } = await proxy.ended;
+      expect(code).toBe(2);
+      for (const problem of problems) expect(stderr).toContain(problem);
+    }
   });
 
   test.each([

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createLogger, explainStartError, untilSignal } from '@taskmaster/server/program';
-import type { ProxySettings } from '../config.ts';
+import { type ProxySettings, proxySettings } from '../config.ts';
 import { type RunningProxy, startProxy } from '../proxy.ts';
 
 export interface ServeOptions {
@@ -16,8 +16,9 @@ const REPORT_WAIT_AFTER_MS = 1_000;
 
 /** Runs a proxy until a signal stops it. Resolves with the exit code of the process. */
 export async function serve({ config, json }: ServeOptions): Promise<number> {
-  if (config.join.length === 0) {
-    process.stderr.write('taskmaster-proxy: --join is missing: name a node of the cluster, as --join host:port\n');
+  const missing = proxySettings.missing(config);
+  if (missing !== undefined) {
+    process.stderr.write(`taskmaster-proxy: ${missing}\n`);
     return 2;
   }
   const log = createLogger(config.logLevel);

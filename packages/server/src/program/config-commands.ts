@@ -32,6 +32,8 @@ export function withConfigCommands<C extends ClusteredConfig>(program: Command, 
     )
     .action((options: Flags) => {
       const decided = configOf(table, options);
+      const missing = table.missing(decided);
+      if (missing !== undefined) throw new InvalidConfigError([missing]);
       readClusterKeys(decided.cluster.keyFile);
       const memory = memoryLines(divided(table, decided)).join('\n');
       process.stdout.write(`The settings are valid.\n${changesOf(table, decided)}${memory}\n`);

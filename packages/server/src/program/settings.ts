@@ -21,15 +21,18 @@ export interface SettingsTable<C> {
   readonly all: readonly Setting[];
   /** Divides the memory of the program. */
   divide(settings: C): MemoryDivision<string> | MemoryRefused;
+  /** What the program needs to start and the settings do not have. */
+  missing(settings: C): string | undefined;
 }
 
 export function settingsTable<S extends z.ZodObject>(
   schema: S,
   whose: string,
   divide: SettingsTable<z.output<S>>['divide'],
+  missing: SettingsTable<z.output<S>>['missing'] = () => undefined,
 ): SettingsTable<z.output<S>> {
   const all = settingsIn(schema, [], schema.parse({}));
-  return { safeParse: (settings) => schema.safeParse(settings), whose, all, divide };
+  return { safeParse: (settings) => schema.safeParse(settings), whose, all, divide, missing };
 }
 
 export function settingAt(table: SettingsTable<unknown>, path: readonly PropertyKey[]): Setting | undefined {

@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { Family } from '../../ports/store.ts';
+import { WriteBatch } from '../../ports/write-batch.ts';
 import { engineHarness, pidsOf } from '../../testing/engine-harness.ts';
 
 describe('the bytes of a lease', () => {
@@ -27,4 +29,19 @@ test('a leased task has its retry policy, also after a restart', async () => {
   });
   await h.crash();
   expect((await h.lease('mail', { max: 2 })).map((task) => task.retry)).toEqual([retry, undefined]);
+});
+
+test('a missing payload is refused, and logged once', async () => {
+  const logged: object[] = [];
+  const log = { info: () => {}, warn: () => {}, error: (fields: object) => void logged.push(fields) };
+  await using h = await engineHarness({ log });
+  // Too large to be kept in memory with the head of the queue.
+  const data = 'x'.repeat(100_000);
+  await h.update({ enqueue: ['a', 'b'].map((pid) => ({ queue: 'mail', pid, data })) });
+  await h.crash();
+  const damage = new WriteBatch();
+  for (const { key } of h.disk.rowsOf(Family.data)) damage.delete(Family.data, key);
+  await h.clock.run(h.store?.write(damage, { sync: true }) ?? Promise.reject(new Error('no store')));
+  for (const _ of ['a', 'b']) await expect(h.lease('mail')).rejects.toMatchObject({ reason: 'CORRUPT_DATA' });
+  expect(logged).toEqual([{ err: undefined, queue: 'mail' }]);
 });

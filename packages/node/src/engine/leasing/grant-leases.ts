@@ -9,7 +9,7 @@ import {
   type TaskState,
 } from '@taskmaster/server/domain';
 import { taskKey } from '../../domain/keys.ts';
-import { Family, StoreCorruptError } from '../../ports/store.ts';
+import { Family } from '../../ports/store.ts';
 import type { AnswerRoom } from '../admission.ts';
 import type { EngineState, PlannedChange } from '../engine-state.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
@@ -151,7 +151,6 @@ export async function deliver(
     else if (stillLeased(pick)) {
       throw new Refusal('CORRUPT_DATA', 'the payload of a task is missing in the store', {
         metadata: { queue: pick.queue.fullName },
-        cause: new StoreCorruptError(`no payload row in queue ${pick.queue.fullName}`),
       });
     }
   }
