@@ -3,14 +3,11 @@ import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { DATA_FORMAT } from '@taskmaster/proto';
 import { root } from '../paths.ts';
 import { runProcess } from '../processes/child-process.ts';
 
-/**
- * The last commit that writes the data format before the present one. When a format is added to
- * packages/proto/src/data-formats.ts, replace it by the commit before.
- */
-const PREVIOUS_COMMIT = 'c57e44c0699f01ca8db7dae403774322eeb9edc1';
+const FORMATS = 'packages/proto/src/data-formats.ts';
 /** The package manager that its lockfile needs. */
 const PNPM = 'pnpm@12.21.0';
 /** Not in node_modules: Node runs no TypeScript there, and tests run on the sources. */
@@ -26,19 +23,27 @@ export interface Release {
   readonly client: typeof import('@taskmaster/client');
 }
 
-const git = (...args: string[]): boolean => spawnSync('git', args, { cwd: root, stdio: 'ignore' }).status === 0;
+const git = (...args: string[]): string => spawnSync('git', args, { cwd: root, encoding: 'utf8' }).stdout.trim();
+
+/** The last commit that writes the data format before the present one. Empty in a clone without that part of the history. */
+function previousCommit(): string {
+  const [added] = git('log', `-Sformat: ${DATA_FORMAT},`, '--reverse', '--format=%H', '--', FORMATS).split('\n');
+  return added ? git('rev-parse', '--quiet', '--verify', `${added}^`) : '';
+}
 
 /** Why the previous release cannot be built here; undefined if it can. */
 export function whyNoPreviousRelease(): string | undefined {
-  if (existsSync(join(CACHE, PREVIOUS_COMMIT))) return undefined;
-  if (git('cat-file', '-e', `${PREVIOUS_COMMIT}^{commit}`)) return undefined;
-  return `commit ${PREVIOUS_COMMIT.slice(0, 8)} is not here: it takes a clone with its whole history`;
+  const isKnown = previousCommit() !== '';
+  return isKnown
+    ? undefined
+    : 'the commit before the present data format is not here: it takes a clone with its history';
 }
 
 /** Builds the previous release, once for each clone. */
 export async function previousRelease(): Promise<Release> {
-  const dir = join(CACHE, PREVIOUS_COMMIT);
-  if (!existsSync(dir)) await build(dir);
+  const commit = previousCommit();
+  const dir = join(CACHE, commit);
+  if (!existsSync(dir)) await build(commit, dir);
   const packages = join(dir, 'packages');
   const client = pathToFileURL(join(packages, 'client', 'dist', 'index.js')).href;
   return {
@@ -48,12 +53,12 @@ export async function previousRelease(): Promise<Release> {
   };
 }
 
-async function build(dir: string): Promise<void> {
+async function build(commit: string, dir: string): Promise<void> {
   const draft = `${dir}.${process.pid}`;
   await mkdir(draft, { recursive: true });
   try {
     // A worktree would stay registered in the clone after a test run that was killed.
-    await run('git', ['archive', '--format=tar', `--output=${join(draft, 'release.tar')}`, PREVIOUS_COMMIT], root);
+    await run('git', ['archive', '--format=tar', `--output=${join(draft, 'release.tar')}`, commit], root);
     await run('tar', ['-xf', 'release.tar'], draft);
     await run('npx', ['-y', PNPM, 'install', '--frozen-lockfile', '--prefer-offline', nodeVersion()], draft);
     const tsc = join(draft, 'node_modules', '.bin', 'tsc');
