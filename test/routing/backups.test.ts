@@ -111,7 +111,7 @@ describe.each([
     const partition = await fill(1, 1);
     const stream = ask(port(), partition, SLOW);
     await readHeader(stream);
-    await cluster.nodes[1]?.engine.partitions.release(partition as never, 'node-2', 2);
+    await cluster.nodes[1]?.engine.partitions.release(partition as never, 'node-2', 3);
     const error = await failureOf(BackupCopy.read(stream));
     expect(errorInfoOf(error)).toMatchObject({ reason: 'BACKUP_BROKEN', metadata: { partition: String(partition) } });
   });

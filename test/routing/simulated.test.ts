@@ -25,6 +25,8 @@ import { DirectUpstream } from './support/direct-upstream.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const PARTITIONS = 8;
+/** The epoch of every holder. What the routes believe at first is one epoch older. */
+const EPOCH = 2;
 const NODES = 3;
 
 /** Three nodes on one virtual time, and two routers whose messages are lost or late. */
@@ -39,8 +41,8 @@ async function simulate(seed: number) {
     const config = { partitions: PARTITIONS };
     const engine = await time.run(openEngine({ store, clock, random, config, clustered: true }));
     const mine = Array.from({ length: PARTITIONS }, (_, id) => id).filter((id) => id % NODES === place);
-    await time.run(engine.partitions.claim(mine.map((id) => ({ id: id as never, epoch: 1 }))));
-    engine.partitions.locate((id) => ({ nodeId: `n${id % NODES}`, address: `n${id % NODES}:1`, epoch: 1 }));
+    await time.run(engine.partitions.claim(mine.map((id) => ({ id: id as never, epoch: EPOCH }))));
+    engine.partitions.locate((id) => ({ nodeId: `n${id % NODES}`, address: `n${id % NODES}:1`, epoch: EPOCH }));
     engines.push(engine);
     services.set(`n${place}:1`, createNodeService(createHandlers(engine, SILENT)));
   }

@@ -1,4 +1,5 @@
-// For tests of other packages: the contract suite of transports, and the transport of real clients.
+// For tests of other packages: the contract suite of transports, and parts of real clients.
 
+export { sourceOf } from '../cli/commands/backup-source.ts';
 export { GrpcTransport } from '../transport/grpc-transport.ts';
-export { type TransportWorld, transportContract } from './transport-contract.ts';
+export { type TransportWorld, transportContract } from './contracts/transport-contract.ts';

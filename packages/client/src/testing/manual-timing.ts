@@ -1,4 +1,4 @@
-import type { Timing } from '../transport/timing.ts';
+import { MAX_TIMER_MS, type Timing } from '../transport/timing.ts';
 
 /** Time that a test advances. */
 export class ManualTiming implements Timing {
@@ -14,7 +14,7 @@ export class ManualTiming implements Timing {
   }
 
   after(delayMs: number, callback: () => void): () => void {
-    const timer = { at: this.#now + Math.max(0, delayMs), callback };
+    const timer = { at: this.#now + Math.min(Math.max(0, delayMs), MAX_TIMER_MS), callback };
     this.#timers.add(timer);
     return () => this.#timers.delete(timer);
   }

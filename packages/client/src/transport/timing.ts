@@ -5,7 +5,7 @@ export type CancelTimer = () => void;
 export interface Timing {
   /** Monotonic time in ms, the same in all threads of the process. It is not related to the time of day. */
   now(): number;
-  /** Calls back once after this time. Only a timer with `hold` keeps the process alive. */
+  /** Calls back once after this time, at most `MAX_TIMER_MS`. Only a timer with `hold` keeps the process alive. */
   after(delayMs: number, callback: () => void, hold?: boolean): CancelTimer;
 }
 

@@ -9,6 +9,7 @@ export class MemberRoutes implements Routes {
   readonly #membership: Membership;
   /** Holders named in refusals of other nodes. The agent learns them later from the holders themselves. */
   readonly #heard = new Map<number, Holder>();
+  readonly #listeners = new Set<() => void>();
 
   constructor(agent: ClusterAgent, membership: Membership) {
     this.#agent = agent;
@@ -34,14 +35,18 @@ export class MemberRoutes implements Routes {
   }
 
   learn(partition: number, holder: Holder): void {
+    if (partition >= this.partitions) return;
     const known = this.holderOf(partition);
     if (known !== undefined && known.epoch >= holder.epoch) return;
     this.#heard.set(partition, holder);
+    for (const listener of this.#listeners) listener();
   }
 
   onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
     const ends = [this.#agent.onChange(listener), this.#membership.on('change', listener)];
     return () => {
+      this.#listeners.delete(listener);
       for (const end of ends) end();
     };
   }

@@ -31,7 +31,10 @@ export class FixedRoutes implements Routes {
 
   learn(partition: number, holder: Holder): void {
     this.learned.push({ partition, holder });
-    if (holder.epoch < (this.#holders.get(partition)?.epoch ?? 0)) return;
+    if (partition >= this.partitions) return;
+    const { nodeId = '', epoch = 0 } = this.#holders.get(partition) ?? {};
+    // As in `HolderView`: at one epoch, the larger node id counts.
+    if (holder.epoch < epoch || (holder.epoch === epoch && holder.nodeId <= nodeId)) return;
     this.#holders.set(partition, holder);
     this.#changed();
   }

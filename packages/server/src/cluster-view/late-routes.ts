@@ -2,7 +2,8 @@ import type { Holder, RoutedNode, Routes } from '../ports/routes.ts';
 
 /** Routes that become known later. */
 export class LateRoutes implements Routes {
-  readonly #listeners = new Set<() => void>();
+  /** Listeners from before, each with a function that removes it from the routes. */
+  readonly #listeners = new Map<() => void, () => void>();
   #routes: Routes | undefined;
 
   /** 0 while it is unknown. */
@@ -12,8 +13,8 @@ export class LateRoutes implements Routes {
 
   become(routes: Routes): void {
     this.#routes = routes;
-    for (const listener of this.#listeners) {
-      routes.onChange(listener);
+    for (const listener of this.#listeners.keys()) {
+      this.#listeners.set(listener, routes.onChange(listener));
       listener();
     }
   }
@@ -32,7 +33,10 @@ export class LateRoutes implements Routes {
 
   onChange(listener: () => void): () => void {
     if (this.#routes) return this.#routes.onChange(listener);
-    this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
+    this.#listeners.set(listener, () => {});
+    return () => {
+      this.#listeners.get(listener)?.();
+      this.#listeners.delete(listener);
+    };
   }
 }

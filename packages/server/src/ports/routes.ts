@@ -23,7 +23,7 @@ export interface Routes {
   readonly partitions: number;
   holderOf(partition: number): Holder | undefined;
   nodes(): readonly RoutedNode[];
-  /** Takes over a holder that a node named. Ignored if its epoch is older than the known one. */
+  /** Takes over a holder that a node named. Ignored if it is older than the known one, or the same. */
   learn(partition: number, holder: Holder): void;
   /** Calls the listener after holders or nodes changed. Returns a function that removes it. */
   onChange(listener: () => void): () => void;

@@ -12,6 +12,7 @@ export { aliveOf, GossipBench } from './gossip-bench.ts';
 export { type CallInFlight, type LifecycleWorld, lifecycleContract } from './lifecycle-contract.ts';
 export { type PeerWorld, peerContract } from './peer-contract.ts';
 export { acceptsAt, freePort } from './ports.ts';
+export { type RoutesWorld, routesContract } from './routes-contract.ts';
 export { SeededRandom } from './seeded-random.ts';
 export { SimGossip, type SimMembership } from './sim-membership.ts';
 export { type Arrival, CALM, LinkBrokenError, SimNetwork } from './sim-network.ts';

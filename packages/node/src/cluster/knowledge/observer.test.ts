@@ -121,14 +121,4 @@ describe('a process that only observes', () => {
     expect(cluster.node('a').agent.view.get(0 as PartitionId)).toMatchObject({ nodeId: 'id-a' });
     observer.stop();
   });
-
-  test('believes what a node says about a partition, unless it is older', async () => {
-    const cluster = await clusterOf(['a']);
-    const observer = await observe(cluster, ['a:1']);
-    observer.learn(0, { nodeId: 'id-x', address: 'x:1', epoch: 5 });
-    expect(observer.holderOf(0)).toEqual({ nodeId: 'id-x', address: 'x:1', epoch: 5 });
-    observer.learn(0, { nodeId: 'id-y', address: 'y:1', epoch: 4 });
-    expect(observer.holderOf(0)).toEqual({ nodeId: 'id-x', address: 'x:1', epoch: 5 });
-    observer.stop();
-  });
 });

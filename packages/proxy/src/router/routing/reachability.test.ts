@@ -1,7 +1,8 @@
 import { keptLog } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
+import { FixedRoutes } from '../../testing/fixed-routes.ts';
 import { Reachability } from './reachability.ts';
-import type { RoutedNode, Routes } from './routes.ts';
+import type { RoutedNode } from './routes.ts';
 
 const node = (name: string): RoutedNode => ({ nodeId: `id-${name}`, name, address: `${name}:7400`, alive: true });
 
@@ -9,10 +10,7 @@ const node = (name: string): RoutedNode => ({ nodeId: `id-${name}`, name, addres
 function setUp(nodes: RoutedNode[]) {
   const up = new Set<string>();
   const log = keptLog();
-  const routes: Routes = {
-    ...{ partitions: 8, holderOf: () => undefined, learn: () => {}, onChange: () => () => {} },
-    nodes: () => nodes,
-  };
+  const routes = new FixedRoutes({ nodes, partitions: 8, holder: () => undefined });
   const reachability = new Reachability({ routes, isReachable: async (address) => up.has(address), log });
   return {
     ...{ reachability, nodes, up, log },

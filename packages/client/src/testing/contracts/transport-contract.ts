@@ -11,8 +11,8 @@ import {
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import type { Transport } from '../transport/transport.ts';
-import { isTaskMasterError } from '../values/errors.ts';
+import type { Transport } from '../../transport/transport.ts';
+import { isTaskMasterError } from '../../values/errors.ts';
 
 /** A transport to an empty engine. */
 export interface TransportWorld extends AsyncDisposable {

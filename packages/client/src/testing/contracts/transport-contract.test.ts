@@ -1,7 +1,7 @@
-import { GrpcTransport } from '../transport/grpc-transport.ts';
-import { FakeServer } from './fake-server.ts';
-import { FakeTransport } from './fake-transport.ts';
-import { ManualTiming } from './manual-timing.ts';
+import { GrpcTransport } from '../../transport/grpc-transport.ts';
+import { FakeServer } from '../fake-server.ts';
+import { FakeTransport } from '../fake-transport.ts';
+import { ManualTiming } from '../manual-timing.ts';
 import { type TransportWorld, transportContract } from './transport-contract.ts';
 
 const overGrpc = (useStream: boolean) => async (): Promise<TransportWorld> => {
