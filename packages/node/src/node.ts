@@ -98,7 +98,9 @@ interface Parts {
   grpcAddress?: string;
   member?: Member;
   /** What the node waits for before it is a member, as text for operators; undefined afterwards. */
-  joining?: string;
+  joining?: string | undefined;
+  /** Entries of the commit log that were replayed at the start. */
+  replayedAtoms?: number;
 }
 
 /**
@@ -181,9 +183,15 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
     },
   });
   const clustered = role.kind === 'member';
-  if (clustered) parts.joining = 'it becomes active';
+  parts.joining = undefined;
   const engineConfig = engineConfigOf(config, clustered ? role.partitions : undefined);
-  const engine = await openEngine({ store, clock, random: systemRandom, config: engineConfig, clustered, log });
+  const engine = await openEngine({
+    ...{ store, clock, random: systemRandom, config: engineConfig, clustered, log },
+    onReplay: (atoms) => {
+      parts.replayedAtoms = atoms;
+    },
+  });
+  if (clustered) parts.joining = 'it becomes active';
   opened.defer(() => engine.stop());
   warnOfPartitions(config.engine.partitions, engine.partitions.count, log);
   // Commits wait until the agent guards the partitions of this node.
@@ -309,9 +317,9 @@ function flushOf({ durability, durabilityFlushIntervalMs }: NodeConfig): { reado
   return durability === 'relaxed' ? { flushIntervalMs: durabilityFlushIntervalMs } : {};
 }
 
-function healthOf({ engine, joining, member }: Parts): NodeHealth {
+function healthOf({ engine, joining, member, replayedAtoms = 0 }: Parts): NodeHealth {
   if (joining !== undefined) return { kind: 'joining', problem: joining };
-  const health = engine?.health ?? { kind: 'starting' };
+  const health = engine?.health ?? { kind: 'starting', replayedAtoms };
   const problem = member?.agent.problem;
   return problem !== undefined && isReady(health) ? { kind: 'waiting', problem } : health;
 }

@@ -64,6 +64,8 @@ export interface EngineDeps {
   /** True in a cluster: the engine serves only the partitions that it is known to hold. Default false: it holds all. */
   readonly clustered?: boolean;
   readonly log?: EngineLog;
+  /** Called while the commit log is replayed, with the number of its entries so far. */
+  readonly onReplay?: (atoms: number) => void;
 }
 
 const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
@@ -71,11 +73,11 @@ const RELOAD_DELAY_MS = 1000;
 
 /** Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows. */
 export async function openEngine(deps: EngineDeps): Promise<Engine> {
-  const { store, clock, random, clustered = false, log = SILENT } = deps;
+  const { store, clock, random, clustered = false, log = SILENT, onReplay = () => {} } = deps;
   const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
   const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions) };
   const holdings = new Holdings(clustered ? await readHolderRows(store) : undefined);
-  const engine = new Engine({ store, clock, random, log, config, holdings });
+  const engine = new Engine({ store, clock, random, log, onReplay, config, holdings });
   await engine.start();
   return engine;
 }
@@ -139,9 +141,9 @@ export class Engine implements TaskEngine {
 
   /** Called once, by `openEngine`. */
   async start(): Promise<void> {
-    const { store, config, log } = this.#deps;
+    const { store, config, log, onReplay } = this.#deps;
     await this.partitions.clearLeftovers();
-    const { memory, replayedAtoms } = await openState(this.#memoryDeps());
+    const { memory, replayedAtoms } = await openState(this.#memoryDeps(), onReplay);
     log.info({ replayedAtoms, queues: memory.table.size }, 'recovered');
     this.#memory = memory;
     this.#leaseRequests = new LeaseRequests(memory);

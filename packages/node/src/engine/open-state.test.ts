@@ -48,3 +48,13 @@ describe('a store of another release', () => {
     await expect(h.open()).rejects.toThrow('node row has version 3; this release reads 2');
   });
 });
+
+test('a start tells how many entries of the log it has replayed', async () => {
+  const told: number[] = [];
+  await using h = await engineHarness({ onReplay: (atoms) => void told.push(atoms) });
+  await h.enqueue('mail', ['a', 'b']);
+  await h.enqueue('mail', ['c']);
+  expect(told).toEqual([]);
+  await h.crash();
+  expect(told).toEqual([1, 2]);
+});

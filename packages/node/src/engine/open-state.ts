@@ -43,9 +43,12 @@ export async function inspectStore(store: Store): Promise<{ hasQueues: boolean; 
 }
 
 /** Builds the state from the store: from the checkpoint and the log behind it (the paper, 5.3). */
-export async function openState(deps: EngineStateDeps): Promise<{ memory: EngineState; replayedAtoms: number }> {
+export async function openState(
+  deps: EngineStateDeps,
+  onReplay?: (atoms: number) => void,
+): Promise<{ memory: EngineState; replayedAtoms: number }> {
   const { store, config, holdings } = deps;
-  const recovered = await recover(store, config.requestIdWindowMs, (id) => holdings.holds(id));
+  const recovered = await recover(store, config.requestIdWindowMs, (id) => holdings.holds(id), onReplay);
   for (const id of recovered.partitions.keys()) assertPartition(id, deps.config.partitions);
   const memory = new EngineState(deps, recovered);
   await memory.requests.load(deps.clock.now());

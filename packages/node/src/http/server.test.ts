@@ -89,6 +89,11 @@ describe('health over HTTP', () => {
     await using node = await setUp([], health);
     expect((await node.get('/startupz')).status).toBe(started);
   });
+
+  test('starting: the reason has the progress', async () => {
+    await using node = await setUp([], { kind: 'starting', replayedAtoms: 7_000 });
+    expect((await node.get('/startupz')).body).toContain('7000 entries of the commit log are replayed');
+  });
 });
 
 describe('queues as JSON', () => {

@@ -51,16 +51,17 @@ const REPLAY_BATCH_BYTES = 4 * 1024 * 1024;
  *
  * Ignores rows of partitions that this node does not hold: transfers have left them.
  *
- * Throws `StoreCorruptError` for rows that cannot be read.
+ * Calls `onReplay` after each atom, with the number of atoms so far. Throws `StoreCorruptError` for rows that cannot be read.
  */
 export async function recover(
   store: Store,
   requestWindowMs: number,
   isHeld: (id: PartitionId) => boolean = () => true,
+  onReplay: (atoms: number) => void = () => {},
 ): Promise<Recovered> {
   try {
     const partitions = await loadCheckpoint(store, isHeld);
-    const replayedAtoms = await replayLog(store, partitions, requestWindowMs, isHeld);
+    const replayedAtoms = await replayLog(store, partitions, requestWindowMs, isHeld, onReplay);
     return { partitions, replayedAtoms };
   } catch (error) {
     if (!(error instanceof UnreadableBytesError)) throw error;
@@ -105,6 +106,7 @@ async function replayLog(
   partitions: Map<PartitionId, RecoveredPartition>,
   requestWindowMs: number,
   isHeld: (id: PartitionId) => boolean,
+  onReplay: (atoms: number) => void,
 ): Promise<number> {
   let replayed = 0;
   let rows = new WriteBatch();
@@ -129,7 +131,7 @@ async function replayLog(
     const atom = decodeAtom(id, ticket, value);
     replayInto(partition, atom);
     noteBehind(partition, atom);
-    replayed++;
+    onReplay(++replayed);
     if (store.atomicBatches) {
       for (const { queueId } of atom.dropped) partition.behind.delete(queueId);
       continue;

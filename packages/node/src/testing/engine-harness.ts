@@ -30,6 +30,7 @@ export interface HarnessOptions {
   readonly clustered?: boolean;
   /** Default: a log that keeps nothing. */
   readonly log?: EngineDeps['log'];
+  readonly onReplay?: EngineDeps['onReplay'];
 }
 
 /** An item of an update in the short form of tests: `pid` and `data` as text. */
@@ -78,14 +79,15 @@ export class EngineHarness implements AsyncDisposable {
   readonly #config: Partial<EngineConfig>;
   readonly #clustered: boolean;
   readonly #jitter: number | undefined;
-  readonly #log: EngineDeps['log'];
+  readonly #observers: Pick<EngineDeps, 'log' | 'onReplay'>;
   #engine: Engine | undefined;
 
   constructor(options: HarnessOptions) {
     this.random = new SeededRandom(options.seed ?? 1);
     this.clock = options.clock ?? new VirtualClock();
     this.#jitter = options.jitter;
-    this.#log = options.log;
+    const { log, onReplay } = options;
+    this.#observers = { ...(log && { log }), ...(onReplay && { onReplay }) };
     this.#clustered = options.clustered ?? false;
     this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.outside });
     this.#config = options.config ?? {};
@@ -113,7 +115,7 @@ export class EngineHarness implements AsyncDisposable {
       random,
       config: this.#config,
       clustered: this.#clustered,
-      ...(this.#log && { log: this.#log }),
+      ...this.#observers,
     });
     return this.#engine;
   }

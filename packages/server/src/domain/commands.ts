@@ -223,7 +223,8 @@ export interface TaskEngine {
 }
 
 export type EngineHealth =
-  | { readonly kind: 'starting' }
+  /** `replayedAtoms`: entries of the commit log that were replayed so far. */
+  | { readonly kind: 'starting'; readonly replayedAtoms?: number }
   | { readonly kind: 'serving' }
   /** The disk is full. Enqueues are refused. Leases, completions, renewals and reads continue, in reserved space. */
   | { readonly kind: 'full' }

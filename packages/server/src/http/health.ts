@@ -18,6 +18,9 @@ export const isReady = ({ kind }: NodeHealth): boolean => kind === 'serving' || 
 export function explainHealth(health: NodeHealth): string {
   if (health.kind === 'joining') return `the node is joining its cluster: ${health.problem}`;
   if (health.kind === 'waiting') return `the node does not serve: ${health.problem}`;
+  if (health.kind === 'starting' && health.replayedAtoms) {
+    return `${explanations.starting}: ${health.replayedAtoms} entries of the commit log are replayed`;
+  }
   return explanations[health.kind];
 }
 
