@@ -17,7 +17,7 @@ describe('a node that joins a cluster with 16 partitions and a key', { timeout: 
   beforeAll(async () => {
     dir = await temporaryDirectory();
     const keyFile = join(dir.path, 'keys');
-    await writeFile(keyFile, '# the present key\nseventeen letters\n');
+    await writeFile(keyFile, '# the present key\nseventeen letters\n', { mode: 0o600 });
     keyed = `--cluster-key-file=${keyFile}`;
     cluster = await TestCluster.start({ nodes: 1, flags: ['--engine-partitions=16', keyed] });
   }, 60_000);

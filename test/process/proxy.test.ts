@@ -89,7 +89,7 @@ describe('a proxy', { timeout: 60_000 }, () => {
   test('ends without a key of the cluster, and names the node that refused it', async () => {
     await using dir = await temporaryDirectory();
     const keyFile = join(dir.path, 'keys');
-    await writeFile(keyFile, 'seventeen letters\n');
+    await writeFile(keyFile, 'seventeen letters\n', { mode: 0o600 });
     await using cluster = await TestCluster.start({ nodes: 1, flags: [`--cluster-key-file=${keyFile}`] });
     const { endpoint } = cluster.node('a');
     const { code, stdout, stderr } = await runProxy([endpoint]);

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { readdir, stat, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect as connectSocket, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -34,6 +34,19 @@ function expectOneClearLine({ stderr }: Ended, ...says: string[]): void {
   expect(stderr).not.toContain('\\n    at ');
   expect(lines).toHaveLength(1);
 }
+
+test('only the user of a node can read its files', async () => {
+  await using dir = await temporaryDirectory();
+  const data = join(dir.path, 'data');
+  await using node = await startNode({ dir: data });
+  await using client = await connect(node.endpoint);
+  await client.queue('jobs').enqueue('secret');
+  const names = await readdir(data);
+  expect(names).toContain('format');
+  for (const path of [data, ...names.map((name) => join(data, name))]) {
+    expect(((await stat(path)).mode & 0o077).toString(8), path).toBe('0');
+  }
+});
 
 describe('a node that cannot start says why in one line', { timeout: 60_000 }, () => {
   test('when a newer release has written its directory, which it does not change', async () => {

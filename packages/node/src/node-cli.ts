@@ -8,6 +8,8 @@ const chosen = chosenOf(await earlySettings(memorySettings, { args, env: process
 const memory = divideMemory(nodeMemorySpec, chosen, availableMemory());
 // A division that is refused is reported with all other problems of the settings.
 if (memory.kind === 'divided') boundMemory(nodeBoundsOf(memory));
+// The files of a node hold payloads, which only its own user may read.
+process.umask(0o077);
 // Loaded only now, because the program may have been executed again.
 const { run } = await import('./cli/program.ts');
 

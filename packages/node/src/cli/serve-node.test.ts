@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -88,7 +88,7 @@ describe('taskmaster-node', () => {
   test('checks its settings and the files that they name, without a start', async () => {
     using dir = temporaryDirectory();
     const keyFile = join(dir.path, 'keys');
-    writeFileSync(keyFile, 'a key of more than sixteen characters\n');
+    writeFileSync(keyFile, 'a key of more than sixteen characters\n', { mode: 0o640 });
     const check = async (...args: string[]) => {
       using checking = command('config', 'check', ...args);
       if (checking.child.stdout === null) throw new TypeError('the child has no standard output');
@@ -103,6 +103,10 @@ describe('taskmaster-node', () => {
     const wrong = await check(`--cluster-key-file=${keyFile}`);
     expect(wrong).toMatchObject({ code: 2 });
     expect(wrong.stderr).toContain('shorter than 16 characters');
+    chmodSync(keyFile, 0o644);
+    const open = await check(`--cluster-key-file=${keyFile}`);
+    expect(open).toMatchObject({ code: 2 });
+    expect(open.stderr).toContain('change its mode to 0600');
   });
 
   test('prints its addresses, serves, and ends cleanly after a signal', async () => {

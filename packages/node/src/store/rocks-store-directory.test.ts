@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { StoreFailedError } from '../ports/store.ts';
@@ -25,3 +25,14 @@ test.runIf(process.platform === 'linux')(
     expect(error.message).toContain('/proc/taskmaster/db failed: the directory cannot be created');
   },
 );
+
+test('other users cannot read the directory, neither a new one nor one that they could read', async () => {
+  await using dir = await temporaryDirectory();
+  const made = join(dir.path, 'made');
+  const found = join(dir.path, 'found');
+  await mkdir(found, { mode: 0o755 });
+  for (const path of [made, found]) {
+    await using _store = await openSmall(path);
+    expect((await stat(path)).mode & 0o777).toBe(0o700);
+  }
+});

@@ -15,7 +15,7 @@ import {
 import { WriteBatch } from '../ports/write-batch.ts';
 import type { MemoryBudget } from './column-families.ts';
 import { DiskGuard } from './disk-guard.ts';
-import { makeDirectory } from './make-directory.ts';
+import { closeToOthers, makeDirectory } from './make-directory.ts';
 import { type OpenDatabase, openDatabase } from './open-database.ts';
 import { errorOf, type Failure } from './rocks-errors.ts';
 import { SyncedFiles } from './synced-files.ts';
@@ -95,6 +95,12 @@ export async function openRocksStore(options: RocksStoreOptions): Promise<Store>
   const budget = { blockCacheBytes, memtableBytes, dictionaryCompression };
   const database = await openDatabase({ dir, release, ...budget, restoring, warn });
   open.add(database.db);
+  if (!(await closeToOthers(dir))) {
+    options.log?.warn(
+      { dir },
+      'other users may read the data directory, and its owner is another user: change its mode to 0700',
+    );
+  }
   const store = new RocksStore(database.db, dir, { reserveBytes, blockCacheBytes, memtableBytes, log: options.log });
   try {
     await store.start(database, options.flushIntervalMs ?? 100);
