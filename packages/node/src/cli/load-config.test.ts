@@ -97,6 +97,12 @@ describe('wrong settings', () => {
     ['a list instead of a section', 'engine: [1]', {}, 'engine: '],
     ['not YAML', 'a: [', {}, 'node.yaml: '],
     ['not a mapping', '- a', {}, 'must be a mapping'],
+    [
+      'a small file that aliases make large',
+      'a: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c]',
+      {},
+      'alias count',
+    ],
   ])('may be %s', (_how, content, env, problem) => {
     expect(problemsOf({ file: fileOf(content), env }).join('\n')).toContain(problem);
   });

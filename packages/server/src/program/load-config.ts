@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { parseDocument } from 'yaml';
+import { type Document, parseDocument } from 'yaml';
 import type { z } from 'zod';
 import { InvalidConfigError } from './config-sections.ts';
 import { nearestSetting, nearestVariable } from './nearest-setting.ts';
@@ -66,9 +66,18 @@ function readFile(path: string): Record<string, unknown> {
   const document = parseDocument(text);
   const [first] = document.errors;
   if (first !== undefined) throw new InvalidConfigError(document.errors.map(({ message }) => `${path}: ${message}`));
-  const content: unknown = document.toJS() ?? {};
+  const content = contentOf(document, path) ?? {};
   if (!isRecord(content)) throw new InvalidConfigError([`${path}: must be a mapping of settings`]);
   return content;
+}
+
+/** The library refuses a document whose aliases stand for far more nodes than it has. */
+function contentOf(document: Document, path: string): unknown {
+  try {
+    return document.toJS();
+  } catch (error) {
+    throw new InvalidConfigError([`${path}: ${error instanceof Error ? error.message : String(error)}`]);
+  }
 }
 
 function setAt(tree: Record<string, unknown>, path: readonly string[], value: string): void {
