@@ -4,7 +4,7 @@ import { createLogger } from '@taskmaster/server/program';
 import { createHandlers } from '@taskmaster/server/service';
 import { divideEmbeddedMemory } from './embedded-memory.ts';
 import type { EngineConfig } from './engine/config.ts';
-import { openEngine } from './engine/engine.ts';
+import { openEngine } from './engine/open-engine.ts';
 import { InProcessTransport } from './in-process-transport.ts';
 import { openRocksStore, type RocksStoreOptions } from './store/rocks-store.ts';
 import { version } from './version.ts';

@@ -34,7 +34,7 @@ import { memberSettings, startingRoleSettings } from './cluster-settings.ts';
 import { type Colocated, colocate } from './colocated.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
 import { DEFAULT_ENGINE_CONFIG } from './engine/config.ts';
-import { openEngine } from './engine/engine.ts';
+import { openEngine } from './engine/open-engine.ts';
 import { inspectStore } from './engine/open-state.ts';
 import { NodeMetrics } from './http/metrics.ts';
 import { nodeRoutes } from './http/node-routes.ts';

@@ -4,7 +4,7 @@ import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
 import { SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { createHandlers } from '@taskmaster/server/service';
 import { keptLog, SeededRandom, startServer } from '@taskmaster/server/testing';
-import { openEngine } from './engine/engine.ts';
+import { openEngine } from './engine/open-engine.ts';
 import type { Backups } from './engine/partitions/backup/backups.ts';
 import { InProcessTransport } from './in-process-transport.ts';
 import { SimDisk } from './testing/sim-store.ts';

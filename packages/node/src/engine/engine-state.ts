@@ -1,15 +1,7 @@
-import { partitionOf, type QueueName } from '@taskmaster/proto';
-import {
-  type Instant,
-  isLeased,
-  type PartitionId,
-  type QueueId,
-  type Refusal,
-  type TaskState,
-  type Ticket,
-} from '@taskmaster/server/domain';
+import type { QueueName } from '@taskmaster/proto';
+import type { Instant, PartitionId, QueueId, Refusal, Ticket } from '@taskmaster/server/domain';
 import type { Clock, Random } from '@taskmaster/server/ports';
-import type { ApplyAtom, CreatedQueue, DroppedQueue, RecordedRequest, TaskChange } from '../domain/atom.ts';
+import type { ApplyAtom } from '../domain/atom.ts';
 import type { CheckpointedPartition } from '../log/checkpoint.ts';
 import { CommitLog, localDisk } from '../log/commit-log.ts';
 import type { LogTail } from '../log/log-tail.ts';
@@ -22,12 +14,13 @@ import type { EngineConfig } from './config.ts';
 import type { Holdings } from './holdings.ts';
 import { LastAttempts } from './last-attempts.ts';
 import { type ChangedTask, UnwrittenTasks } from './pending/unwritten-tasks.ts';
-import type { CachedTask } from './queues/cache/places.ts';
+import { atomOf, type PlannedAtom, type PlannedChange, stateAfter, stateBefore } from './planned-atom.ts';
 import { TaskCache } from './queues/cache/task-cache.ts';
-import type { Counts } from './queues/counts.ts';
+import { type Counts, countChange } from './queues/counts.ts';
+import { EmptyQueues } from './queues/empty-queues.ts';
+import { Groups } from './queues/groups.ts';
 import { Queue } from './queues/queue.ts';
 import { QueueTable } from './queues/queue-table.ts';
-import { QueueRates } from './queues/rates.ts';
 import { RequestIds } from './requests/request-ids.ts';
 import { refusalOf, writeRefusal } from './store-refusal.ts';
 
@@ -45,9 +38,6 @@ export interface EngineStateDeps {
 
 const NONE: readonly never[] = [];
 
-/** Limit of the empty queues whose statistics are kept. */
-const MAX_EMPTY_QUEUES = 10_000;
-
 /** Changed tasks whose rows `writeTasks` adds to one group. */
 const TASKS_PER_GROUP = 512;
 
@@ -59,13 +49,6 @@ export interface QueueListener {
   hidden(queue: Queue): void;
   /** A refill or a search for due tasks has ended, with an error if it failed. Any operation may have started it. */
   read(queue: Queue, error: unknown): void;
-}
-
-/** Facts derived from the name of a group. */
-export interface Group {
-  readonly partition: PartitionId;
-  /** The bytes of the name as a latin1 string. */
-  readonly latin1: string;
 }
 
 interface Partition {
@@ -81,22 +64,17 @@ interface Partition {
   readonly changed: Set<Queue>;
 }
 
-/** A change that is decided but not committed. `known`: the task before the change, as far as it is in memory. */
-export interface PlannedChange {
-  readonly queue: Queue;
-  readonly change: TaskChange;
-  readonly known: CachedTask | undefined;
-}
+const NO_TICKET = 0 as Ticket;
 
-/** All changes of one atom before it is committed. */
-export interface PlannedAtom {
-  readonly partition: PartitionId;
-  readonly at: Instant;
-  readonly changes: readonly PlannedChange[];
-  readonly created?: readonly Queue[];
-  readonly dropped?: readonly (DroppedQueue & { readonly queue: Queue })[];
-  readonly request?: RecordedRequest | undefined;
-}
+const newPartition = (id: PartitionId): Partition => ({
+  id,
+  lastTicket: NO_TICKET,
+  nextQueueId: 1 as QueueId,
+  trimmedTicket: NO_TICKET,
+  durableTicket: NO_TICKET,
+  changed: new Set(),
+  queues: new Set(),
+});
 
 /**
  * The state of an engine in memory: queues, cache, tickets. Recovery builds it from the store. It is ahead of the disk by the
@@ -110,6 +88,7 @@ export class EngineState {
   readonly counts: Counts;
   readonly admission: Admission;
   readonly holdings: Holdings;
+  readonly groups: Groups;
   readonly table = new QueueTable();
   /** Queues that have hidden tasks. */
   readonly hiding = new Set<Queue>();
@@ -119,11 +98,9 @@ export class EngineState {
   readonly log: CommitLog;
   listener: QueueListener = { available: () => {}, hidden: () => {}, read: () => {} };
   readonly #partitions = new Map<PartitionId, Partition>();
-  readonly #groups = new Map<string, Group>();
   /** Partitions with new tickets since the last checkpoint, but without changes of queues that still exist. */
   readonly #movedOn = new Set<Partition>();
-  /** Queues without tasks, longest empty first. */
-  readonly #empty = new Set<Queue>();
+  readonly #empty = new EmptyQueues();
   readonly #unwritten = new UnwrittenTasks();
   /** The new tasks of each atom that is not applied yet, in order. Their rows are written with the atom. */
   readonly #unapplied: { readonly ticket: Ticket; readonly added: readonly ChangedTask[] }[] = [];
@@ -141,6 +118,7 @@ export class EngineState {
     this.counts = deps.counts;
     this.admission = deps.admission;
     this.holdings = deps.holdings;
+    this.groups = new Groups(deps.config.partitions);
     this.cache = new TaskCache(deps.config.cacheBytes);
     this.requests = new RequestIds(deps.store, deps.config, deps.clock.now());
     this.log = new CommitLog({
@@ -181,19 +159,7 @@ export class EngineState {
   }
 
   partitionOf(group: string): PartitionId {
-    return this.group(group).partition;
-  }
-
-  group(name: string): Group {
-    let group = this.#groups.get(name);
-    if (group === undefined) {
-      const partition = partitionOf(name, this.config.partitions) as PartitionId;
-      group = { partition, latin1: Buffer.from(name, 'utf8').toString('latin1') };
-      // A cache of a pure function. Clearing it now and then bounds its memory.
-      if (this.#groups.size >= 100_000) this.#groups.clear();
-      this.#groups.set(name, group);
-    }
-    return group;
+    return this.groups.get(group).partition;
   }
 
   /** The ticket that the next atom of this partition will have. */
@@ -246,15 +212,7 @@ export class EngineState {
   /** Adds a partition that recovery or a transfer has loaded. */
   adopt(id: PartitionId, recovered: RecoveredPartition): void {
     const { lastTicket, nextQueueId, trimmedTicket, ledgers, changed, behind } = recovered;
-    const partition: Partition = {
-      id,
-      lastTicket,
-      nextQueueId,
-      trimmedTicket,
-      durableTicket: 0 as Ticket,
-      changed: new Set(),
-      queues: new Set(),
-    };
+    const partition: Partition = { ...newPartition(id), lastTicket, nextQueueId, trimmedTicket };
     this.#partitions.set(id, partition);
     for (const ledger of ledgers.values()) {
       const queue = new Queue(id, ledger);
@@ -289,15 +247,7 @@ export class EngineState {
     if (!this.holdings.canCommit(plan.partition)) throw this.holdings.refusal(plan.partition);
     const partition = this.#partition(plan.partition);
     const ticket = (partition.lastTicket + 1) as Ticket;
-    const atom: ApplyAtom = {
-      partition: plan.partition,
-      ticket,
-      at: plan.at,
-      created: plan.created?.length ? plan.created.map(createdQueue) : NONE,
-      changes: plan.changes.map(({ change }) => change),
-      dropped: plan.dropped?.map(({ queueId, reap }) => ({ queueId, reap })) ?? NONE,
-      request: plan.request,
-    };
+    const atom = atomOf(plan, ticket);
     this.log.append(atom);
     // After `append`, which may throw: a remembered request is answered as done.
     if (plan.request) this.requests.remember(plan.request.id, plan.at, plan.request.outcome);
@@ -312,7 +262,7 @@ export class EngineState {
       if (change.kind === 'enqueue' && !recent.isUnwritten) added.push({ queue, recent });
       else this.#unwritten.note(queue, recent);
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
-      this.#countChange(queue, change, plan.at);
+      countChange(this.counts, queue, change, plan.at);
     }
     // Rows of new tasks that the same atom has changed again are stale.
     this.#unapplied.push({ ticket, added: added.filter(({ recent }) => !recent.isUnwritten) });
@@ -337,10 +287,7 @@ export class EngineState {
 
   /** Ends queues that have been empty for a while: a queue exists while it has tasks (the paper, 2). */
   dropEmpty(): void {
-    const now = this.clock.now();
-    for (const queue of this.#empty) {
-      const isOver = now - (queue.emptySince ?? now) >= this.config.emptyQueueRetentionMs;
-      if (!isOver && this.#empty.size <= MAX_EMPTY_QUEUES) return;
+    for (const queue of this.#empty.over(this.clock.now(), this.config.emptyQueueRetentionMs)) {
       // The rows of its last tasks may not be deleted yet.
       if (queue.hasRecent) continue;
       if (this.holdings.canCommit(queue.partition)) this.dropQueue(queue, false);
@@ -374,16 +321,7 @@ export class EngineState {
   #partition(id: PartitionId): Partition {
     let partition = this.#partitions.get(id);
     if (!partition) {
-      const none = 0 as Ticket;
-      partition = {
-        id,
-        lastTicket: none,
-        nextQueueId: 1 as QueueId,
-        trimmedTicket: none,
-        durableTicket: none,
-        changed: new Set(),
-        queues: new Set(),
-      };
+      partition = newPartition(id);
       this.#partitions.set(id, partition);
     }
     return partition;
@@ -399,7 +337,7 @@ export class EngineState {
     partition.queues.delete(queue);
     this.table.remove(queue);
     this.cache.forget(queue);
-    this.#empty.delete(queue);
+    this.#empty.forget(queue);
     this.hiding.delete(queue);
     this.lastAttempts.forget(queue);
     partition.changed.delete(queue);
@@ -416,13 +354,7 @@ export class EngineState {
   #noteCounts(queue: Queue, now: Instant): void {
     if (queue.ledger.hidden > 0) this.hiding.add(queue);
     else this.hiding.delete(queue);
-    if (queue.ledger.size > 0) {
-      if (queue.emptySince !== undefined) this.#empty.delete(queue);
-      queue.emptySince = undefined;
-    } else if (queue.emptySince === undefined) {
-      queue.emptySince = now;
-      this.#empty.add(queue);
-    }
+    this.#empty.note(queue, now);
   }
 
   #announce(changes: readonly PlannedChange[]): void {
@@ -434,25 +366,6 @@ export class EngineState {
         last = queue;
         this.listener.available(queue);
       }
-    }
-  }
-
-  #countChange(queue: Queue, change: TaskChange, now: Instant): void {
-    queue.rates ??= new QueueRates();
-    const { rates } = queue;
-    if (change.kind === 'enqueue') {
-      rates.enqueued(now);
-      this.counts.tasksEnqueued++;
-    } else if (change.kind === 'change') {
-      if (isLeased(change.after) && change.after.token !== change.before.token) {
-        rates.leased(now);
-        this.counts.tasksLeased++;
-      }
-    } else if (change.completed) {
-      rates.completed(now);
-      this.counts.tasksCompleted++;
-      const { visibility } = change.before;
-      if (visibility.kind === 'hidden' && visibility.lease) rates.leaseLasted(now - visibility.lease.since);
     }
   }
 
@@ -469,10 +382,3 @@ export class EngineState {
     this.#tails.applied({ atoms: this.#applied, tasks: this.#unwritten.shown });
   }
 }
-
-const stateBefore = (change: TaskChange): TaskState | undefined =>
-  change.kind === 'enqueue' ? undefined : change.before;
-const stateAfter = (change: TaskChange): TaskState | undefined =>
-  change.kind === 'dequeue' ? undefined : change.after;
-
-const createdQueue = ({ ledger: { queueId, name } }: Queue): CreatedQueue => ({ queueId, name });

@@ -22,18 +22,18 @@ import {
 } from '@taskmaster/server/domain';
 import { type CancelTimer, type Clock, type Random, repeat } from '@taskmaster/server/ports';
 import { giveBack } from '@taskmaster/server/service';
-import { writeCheckpoint } from '../log/checkpoint.ts';
-import { type Store, StoreCorruptError, StoreFullError, type StoreState } from '../ports/store.ts';
-import { WriteBatch } from '../ports/write-batch.ts';
+import { type Store, StoreFullError, type StoreState } from '../ports/store.ts';
 import { Admission, weightOf } from './admission.ts';
-import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
+import { Checkpoints } from './checkpoints.ts';
+import type { EngineConfig } from './config.ts';
+import { DamageLog } from './damage-log.ts';
 import type { EngineState, EngineStateDeps } from './engine-state.ts';
-import { Holdings } from './holdings.ts';
+import type { Holdings } from './holdings.ts';
 import { LeaseRequests } from './leasing/lease-requests.ts';
 import { notReady } from './not-ready.ts';
-import { openNode, openState, readHolderRows } from './open-state.ts';
+import { openState } from './open-state.ts';
 import { DEAD_SEARCH_MS, DeadSearch } from './operations/dead-search.ts';
-import { deadFor, showAllDue } from './operations/expire.ts';
+import { deleteQueue } from './operations/delete-queue.ts';
 import { getTasks, peekTasks } from './operations/get-and-peek.ts';
 import { listQueues, queueStats } from './operations/queue-stats.ts';
 import { Reaper } from './operations/reaper.ts';
@@ -42,82 +42,62 @@ import { updateTasks } from './operations/update-tasks.ts';
 import { Backups } from './partitions/backup/backups.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
-import type { Queue } from './queues/queue.ts';
 import { Tally } from './queues/tally.ts';
 import { refusalOf } from './store-refusal.ts';
 
-/** Limit of different damages that are logged. */
-const MOST_DAMAGE_LOGGED = 100;
-
 /** The log of an engine, with methods like pino's. */
-interface EngineLog {
+export interface EngineLog {
   info(details: object, message: string): void;
   warn(details: object, message: string): void;
   error(details: object, message: string): void;
 }
 
-export interface EngineDeps {
+/** What an engine needs after its store is prepared. */
+export interface OpenedEngineDeps {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  readonly config?: Partial<EngineConfig>;
-  /** True in a cluster: the engine serves only the partitions that it is known to hold. Default false: it holds all. */
-  readonly clustered?: boolean;
-  readonly log?: EngineLog;
+  readonly log: EngineLog;
   /** Called while the commit log is replayed, with the number of its entries so far. */
-  readonly onReplay?: (atoms: number) => void;
-}
-
-const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
-const RELOAD_DELAY_MS = 1000;
-
-/** Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows. */
-export async function openEngine(deps: EngineDeps): Promise<Engine> {
-  const { store, clock, random, clustered = false, log = SILENT, onReplay = () => {} } = deps;
-  const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
-  const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions) };
-  const holdings = new Holdings(clustered ? await readHolderRows(store) : undefined);
-  const engine = new Engine({ store, clock, random, log, onReplay, config, holdings });
-  await engine.start();
-  return engine;
-}
-
-interface OpenedDeps extends Required<Omit<EngineDeps, 'clustered'>> {
+  readonly onReplay: (atoms: number) => void;
   readonly config: EngineConfig;
   readonly holdings: Holdings;
 }
 
-/** The operations of one node on one store; see `TaskEngine`. Created by `openEngine`. */
+const RELOAD_DELAY_MS = 1000;
+
+/** The operations of one node on one store; see `TaskEngine`. `openEngine` creates it. */
 export class Engine implements TaskEngine {
-  readonly #deps: OpenedDeps;
+  readonly #deps: OpenedEngineDeps;
   /** The partitions that this engine holds. Only used in a cluster. */
   readonly partitions: Partitions;
   readonly backups: Backups;
   readonly #counts = new Counts();
   readonly #admission: Admission;
   readonly #reaper: Reaper;
+  readonly #checkpoints: Checkpoints;
   readonly #deadSearch: DeadSearch;
   #memory: EngineState | undefined;
   /** After a failed write: resolves when the state is rebuilt. */
   #rebuilt: PromiseWithResolvers<void> | undefined;
-  readonly #damageLogged = new Set<string>();
+  readonly #damageLog: DamageLog;
   #leaseRequests: LeaseRequests | undefined;
   #health: EngineHealth = { kind: 'starting' };
+  /** The checkpoint that is being written, or the last one. */
   #checkpoint: Promise<void> = Promise.resolve();
   #cancelTimers: CancelTimer[] = [];
-  /** For relaxed durability: number of atoms at the last flush; and true if other rows were written since. */
-  #flushedAtoms = 0;
-  #flushPending = false;
-  /** True if rows of deleted queues may be left, for example because the disk was full. */
-  #unreaped = false;
   /** Lease requests without an answer yet, including waiting ones. */
   readonly #leasing = new Tally();
   #stopped: Promise<void> | undefined;
 
-  constructor(deps: OpenedDeps) {
+  constructor(deps: OpenedEngineDeps) {
     this.#deps = deps;
     this.#admission = new Admission(deps.config);
-    this.#reaper = new Reaper(deps.store);
+    this.#damageLog = new DamageLog(deps.log);
+    this.#checkpoints = new Checkpoints(deps);
+    this.#reaper = new Reaper(deps.store, (error) =>
+      deps.log.warn({ err: error }, 'the rows of a deleted queue could not be deleted; trying again later'),
+    );
     this.#deadSearch = new DeadSearch({ memory: () => this.#current(), clock: deps.clock });
     this.partitions = new Partitions({
       ...deps,
@@ -126,7 +106,7 @@ export class Engine implements TaskEngine {
       leaseRequests: () => this.#leaseRequests,
       checkpointed: () => this.#checkpoint.catch(() => {}),
       rebuilt: () => this.#rebuiltMemory(),
-      reap: () => this.#reapAll(),
+      reap: () => this.#reaper.reapAll(),
     });
     const { maxConcurrentBackups, maxBackupBytesPerSecond, requestIdWindowMs } = deps.config;
     this.backups = new Backups({
@@ -154,7 +134,7 @@ export class Engine implements TaskEngine {
     if (config.durability.kind === 'relaxed') {
       this.#every(config.durability.flushIntervalMs, () => this.#flush());
     }
-    void this.#reapAll();
+    void this.#reaper.reapAll();
   }
 
   updateTasks(command: UpdateCommand, _context?: CallContext): Promise<UpdateOutcome> {
@@ -227,19 +207,7 @@ export class Engine implements TaskEngine {
   }
 
   deleteQueue(name: QueueName): Promise<number> {
-    return this.#serve('ending', 0, async (memory) => {
-      // Move dead tasks first: they belong into another queue, and dead tasks of other queues may belong into this one.
-      await showAllDue(memory, deadFor(memory, name));
-      const id = memory.partitionOf(name.group);
-      for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
-      memory.assertCurrent();
-      const queue = memory.table.get(name);
-      const deleted = queue?.ledger.size ?? 0;
-      if (queue) memory.dropQueue(queue, true);
-      await memory.durable();
-      if (queue) this.#reap(memory, queue);
-      return deleted;
-    });
+    return this.#serve('ending', 0, (memory) => deleteQueue(memory, name, this.#reaper));
   }
 
   resetLeases(name: QueueName): Promise<number> {
@@ -283,7 +251,7 @@ export class Engine implements TaskEngine {
       await this.#checkpoint.catch(() => {});
       if (failed || !this.#memory || this.#memory.failed) return;
       await this.#memory.durable();
-      await this.#writeCheckpoint(this.#memory);
+      await this.#checkpoints.write(this.#memory);
     } catch (error) {
       // No data is lost: the next start replays more of the log.
       this.#deps.log.warn({ err: error }, 'stopped without a last checkpoint');
@@ -343,18 +311,8 @@ export class Engine implements TaskEngine {
   #refused(error: unknown): Refusal {
     this.#counts.refused++;
     const refusal = refusalOf(error);
-    // The store logs what it finds itself.
-    const isNews = refusal.reason === 'CORRUPT_DATA' && !(refusal.cause instanceof StoreCorruptError);
-    if (isNews) this.#logDamage(refusal);
+    this.#damageLog.note(refusal);
     return refusal;
-  }
-
-  /** Logs each damage once: the refusal refers to the log, and many requests find the same damage. */
-  #logDamage({ message, cause, metadata }: Refusal): void {
-    const damage = [message, cause instanceof Error ? cause.message : '', metadata.queue].join();
-    if (this.#damageLogged.has(damage) || this.#damageLogged.size >= MOST_DAMAGE_LOGGED) return;
-    this.#damageLogged.add(damage);
-    this.#deps.log.error({ err: cause, ...metadata }, 'a request found damaged rows');
   }
 
   #writable(): EngineState {
@@ -417,8 +375,7 @@ export class Engine implements TaskEngine {
       return;
     }
     this.#rebuilt?.resolve();
-    // The replayed log may contain the end of a queue whose rows are not deleted yet.
-    this.#unreaped = true;
+    this.#reaper.noteLeftovers();
     if (this.#health.kind !== 'starting') return;
     this.#health = { kind: 'serving' };
     this.#onStoreState(store.state);
@@ -446,24 +403,6 @@ export class Engine implements TaskEngine {
     );
   }
 
-  #reap(memory: EngineState, { partition, ledger }: Queue): void {
-    // After the store shows the end of the queue, no more rows are written into its range.
-    memory.log
-      .appendRows(() => {})
-      .then(() => this.#reaper.reap(partition, ledger.queueId))
-      .catch((error: unknown) => this.#couldNotReap(error));
-  }
-
-  async #reapAll(): Promise<void> {
-    this.#unreaped = false;
-    await this.#reaper.reapAll().catch((error: unknown) => this.#couldNotReap(error));
-  }
-
-  #couldNotReap(error: unknown): void {
-    this.#deps.log.warn({ err: error }, 'the rows of a deleted queue could not be deleted; trying again later');
-    this.#unreaped = true;
-  }
-
   #every(intervalMs: number, work: () => Promise<void>): void {
     const { clock, log } = this.#deps;
     const failed = (error: unknown): void => log.warn({ err: error }, 'background work failed');
@@ -475,32 +414,15 @@ export class Engine implements TaskEngine {
     if (!memory) return Promise.resolve();
     this.#checkpoint = (async () => {
       memory.dropEmpty();
-      await this.#writeCheckpoint(memory);
+      await this.#checkpoints.write(memory);
       await memory.requests.trim(this.#deps.clock.now());
-      if (this.#unreaped) await this.#reapAll();
+      if (this.#reaper.hasLeftovers) await this.#reaper.reapAll();
     })();
     return this.#checkpoint;
   }
 
-  async #writeCheckpoint(memory: EngineState): Promise<void> {
-    await memory.writeTasks();
-    const changed = memory.takeChanged();
-    if (changed.length === 0) return;
-    this.#flushPending = true;
-    // Of all partitions: a synced write makes everything before it durable.
-    const tickets = memory.lastTickets();
-    await writeCheckpoint({ store: this.#deps.store, log: memory.log }, changed, this.#deps.clock.mark());
-    memory.synced(tickets);
-  }
-
-  /** For relaxed durability: makes all earlier writes durable. */
   async #flush(): Promise<void> {
     const memory = this.#memory;
-    if (!memory || memory.failed) return;
-    const { atoms } = memory.log.figures;
-    if (atoms === this.#flushedAtoms && !this.#flushPending) return;
-    this.#flushedAtoms = atoms;
-    this.#flushPending = false;
-    await this.#deps.store.write(new WriteBatch(), { sync: true });
+    if (memory && !memory.failed) await this.#checkpoints.flush(memory);
   }
 }

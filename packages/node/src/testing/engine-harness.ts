@@ -10,7 +10,8 @@ import type {
 } from '@taskmaster/server/domain';
 import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { EngineConfig } from '../engine/config.ts';
-import { type Engine, type EngineDeps, openEngine } from '../engine/engine.ts';
+import type { Engine } from '../engine/engine.ts';
+import { type EngineDeps, openEngine } from '../engine/open-engine.ts';
 import { Family, type Store } from '../ports/store.ts';
 import { SimDisk } from './sim-store.ts';
 

@@ -2,7 +2,8 @@ export { BackupCopy, backupRequest } from './backup-copy.ts';
 // For tests of other packages: an engine on virtual time, and on a simulated disk or a real one.
 
 export type { EngineConfig } from '../engine/config.ts';
-export { type Engine, openEngine } from '../engine/engine.ts';
+export type { Engine } from '../engine/engine.ts';
+export { openEngine } from '../engine/open-engine.ts';
 export { Family } from '../ports/store.ts';
 export { openRocksStore } from '../store/rocks-store.ts';
 export {

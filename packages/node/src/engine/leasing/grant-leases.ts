@@ -11,7 +11,8 @@ import {
 import { taskKey } from '../../domain/keys.ts';
 import { Family } from '../../ports/store.ts';
 import type { AnswerRoom } from '../admission.ts';
-import type { EngineState, PlannedChange } from '../engine-state.ts';
+import type { EngineState } from '../engine-state.ts';
+import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 

@@ -16,8 +16,8 @@ import {
 } from '@taskmaster/server/domain';
 import type { Random } from '@taskmaster/server/ports';
 import { nextFifoPid } from '../../domain/fifo-pid.ts';
-import type { PlannedChange } from '../engine-state.ts';
 import type { Need } from '../pending/reads.ts';
+import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import { afterFailedAttempt, afterWait, deadLetterQueueOf, hiddenUntil, isLastAttempt } from './attempts.ts';

@@ -1,8 +1,10 @@
-import type { Key, PartitionId, QueueId } from '@taskmaster/server/domain';
+import type { Key } from '@taskmaster/server/domain';
 import { afterPrefix, metaKeys, prefixOfReapKey } from '../../domain/keys.ts';
+import type { CommitLog } from '../../log/commit-log.ts';
 import { scanAll } from '../../log/scan-all.ts';
 import { Family, type Store } from '../../ports/store.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
+import type { Queue } from '../queues/queue.ts';
 
 const FAMILIES = [Family.data, Family.ready, Family.hidden, Family.due];
 
@@ -12,20 +14,48 @@ const FAMILIES = [Family.data, Family.ready, Family.hidden, Family.due];
  */
 export class Reaper {
   readonly #store: Store;
+  readonly #onFailed: (error: unknown) => void;
+  #hasLeftovers = false;
 
-  constructor(store: Store) {
+  /** `onFailed`: called when rows could not be deleted, for example because the disk was full. */
+  constructor(store: Store, onFailed: (error: unknown) => void) {
     this.#store = store;
+    this.#onFailed = onFailed;
   }
 
-  /** Deletes the generations that earlier runs left. */
+  /** True if rows of deleted generations may be left. */
+  get hasLeftovers(): boolean {
+    return this.#hasLeftovers;
+  }
+
+  /** Call this after the store was replayed: the log may contain the end of a queue whose rows are not deleted yet. */
+  noteLeftovers(): void {
+    this.#hasLeftovers = true;
+  }
+
+  /** Deletes all generations that are left. Never rejects. */
   async reapAll(): Promise<void> {
-    const range = { gte: 'reap/' as Key, lt: afterPrefix('reap/') };
-    for await (const { key } of scanAll(this.#store, Family.meta, range)) await this.#reap(key);
+    this.#hasLeftovers = false;
+    try {
+      const range = { gte: 'reap/' as Key, lt: afterPrefix('reap/') };
+      for await (const { key } of scanAll(this.#store, Family.meta, range)) await this.#reap(key);
+    } catch (error) {
+      this.#failed(error);
+    }
   }
 
-  /** Deletes one generation. The atom that ended it must be in the store. */
-  reap(partition: PartitionId, queueId: QueueId): Promise<void> {
-    return this.#reap(metaKeys.reap(partition, queueId));
+  /** Deletes one generation in the background, after the atom that ended it. */
+  reap(log: Pick<CommitLog, 'appendRows'>, { partition, ledger }: Queue): void {
+    // After the store shows the end of the queue, no more rows are written into its range.
+    log
+      .appendRows(() => {})
+      .then(() => this.#reap(metaKeys.reap(partition, ledger.queueId)))
+      .catch((error: unknown) => this.#failed(error));
+  }
+
+  #failed(error: unknown): void {
+    this.#onFailed(error);
+    this.#hasLeftovers = true;
   }
 
   async #reap(key: Key): Promise<void> {

@@ -1,7 +1,7 @@
 import type { QueueName } from '@taskmaster/proto';
 import { AVAILABLE, type LeaseToken, type Pid, type TaskState } from '@taskmaster/server/domain';
-import type { PlannedChange } from '../engine-state.ts';
 import type { Need } from '../pending/reads.ts';
+import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Knowledge, Queue } from '../queues/queue.ts';
 import { deadLetterQueueOf } from './attempts.ts';

@@ -46,7 +46,7 @@ export async function updateTasks(memory: EngineState, command: UpdateCommand): 
 /** The fast path, taken by nearly all updates: decides at once if no read and no wait is needed. Otherwise undefined. */
 function decideNow(memory: EngineState, command: UpdateCommand): Decision | undefined {
   memory.assertCurrent();
-  const { partition, latin1 } = memory.group(command.group);
+  const { partition, latin1 } = memory.groups.get(command.group);
   if (!memory.holdings.canCommit(partition)) return undefined;
   if (sourcesOf(memory, command).length > 0) return undefined;
   const attempted = attempt(memory, command, partition, nameOfRequest(latin1, command));
@@ -54,7 +54,7 @@ function decideNow(memory: EngineState, command: UpdateCommand): Decision | unde
 }
 
 async function decide(memory: EngineState, command: UpdateCommand): Promise<Decision> {
-  const { partition, latin1 } = memory.group(command.group);
+  const { partition, latin1 } = memory.groups.get(command.group);
   const requestName = nameOfRequest(latin1, command);
   using reads = new Reads(memory);
   using _held = requestName === undefined ? undefined : memory.requests.hold(requestName);

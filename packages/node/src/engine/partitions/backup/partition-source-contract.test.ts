@@ -7,7 +7,7 @@ import { createBackupService, encodedBackup } from '@taskmaster/server/grpc';
 import { SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { keptLog, SeededRandom, startServer } from '@taskmaster/server/testing';
 import { SimDisk } from '../../../testing/sim-store.ts';
-import { openEngine } from '../../engine.ts';
+import { openEngine } from '../../open-engine.ts';
 import type { BackupParts } from './backups.ts';
 
 const PARTITIONS = 4;

@@ -1,0 +1,26 @@
+import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './config.ts';
+import { Engine, type EngineLog, type OpenedEngineDeps } from './engine.ts';
+import { Holdings } from './holdings.ts';
+import { openNode, readHolderRows } from './open-state.ts';
+
+export interface EngineDeps extends Pick<OpenedEngineDeps, 'store' | 'clock' | 'random'> {
+  readonly config?: Partial<EngineConfig>;
+  /** True in a cluster: the engine serves only the partitions that it is known to hold. Default false: it holds all. */
+  readonly clustered?: boolean;
+  readonly log?: EngineLog;
+  /** See `OpenedEngineDeps`. */
+  readonly onReplay?: OpenedEngineDeps['onReplay'];
+}
+
+const SILENT: EngineLog = { info: () => {}, warn: () => {}, error: () => {} };
+
+/** Opens the engine of a store and recovers its state. Throws `StoreCorruptError` for damaged rows. */
+export async function openEngine(deps: EngineDeps): Promise<Engine> {
+  const { store, clock, random, clustered = false, log = SILENT, onReplay = () => {} } = deps;
+  const wanted = { ...DEFAULT_ENGINE_CONFIG, ...deps.config };
+  const config = { ...wanted, partitions: await openNode(store, clock, wanted.partitions) };
+  const holdings = new Holdings(clustered ? await readHolderRows(store) : undefined);
+  const engine = new Engine({ store, clock, random, log, onReplay, config, holdings });
+  await engine.start();
+  return engine;
+}
