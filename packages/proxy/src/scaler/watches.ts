@@ -24,8 +24,8 @@ export class Watches {
   }
 
   /**
-   * The figures of a selection: at once, and after each read. A slow reader gets only the latest. Ends when the signal aborts. Throws
-   * a `Refusal` if the selection is wrong. If its node does not answer, the next figures come when it does.
+   * The figures of a selection: at once, and after each read. A slow reader gets only the latest. Ends when the signal aborts.
+   * Throws a `Refusal` if the selection is wrong. If its node does not answer, the next figures come when it does.
    */
   async *figures(selection: Selection, signal: CallSignal | undefined): AsyncGenerator<Figures, undefined> {
     const watch = this.#watchOf(selection);

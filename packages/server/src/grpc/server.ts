@@ -44,7 +44,7 @@ export interface GrpcServerOptions {
   readonly maxConnectionAgeMs: number;
   /** How long the calls of a connection of that age may still take, in ms. */
   readonly maxConnectionAgeGraceMs: number;
-  /** Maximum number of concurrent calls of one connection. Half of them may wait, for tasks or for other news. A `Stream` call counts as one. */
+  /** Limit of the concurrent calls of one connection. Half of them may wait for tasks or news. A `Stream` call counts as one. */
   readonly maxConcurrentCallsPerConnection: number;
   /** Maximum size of unread replies of all connections, in bytes. A single connection may have a quarter of it. */
   readonly maxUnreadReplyBytes: number;

@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import type { Holder, Routes } from '../ports/routes.ts';
 
-/** A cluster of the nodes `a` and `b`. Both are alive, and each holds a partition. The node `a` has the id `id-a` and the address `a:1`. */
+/**
+ * A cluster of the nodes `a` and `b`. Both are alive, and each holds partitions. Node `a` has the id `id-a` and the address
+ * `a:1`, and node `b` likewise.
+ */
 export interface RoutesWorld {
   /** The routes that are tested. They know both nodes and all holders. */
   readonly routes: Routes;

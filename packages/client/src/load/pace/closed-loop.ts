@@ -12,7 +12,7 @@ export interface ClosedLoopOptions {
 /** Pause after an operation that failed, so that a server that refuses quickly is not flooded. In ms. */
 const PAUSE_AFTER_FAILURE_MS = 50;
 
-/** Keeps `depth` operations in progress. Each begins when another one has ended. An operation resolves with false if it failed. */
+/** Keeps `depth` operations in progress. Each begins when another one has ended. A failed operation resolves with false. */
 export async function runClosedLoop(
   { timing, depth, durationMs, signal }: ClosedLoopOptions,
   operate: () => Promise<boolean>,

@@ -4,8 +4,8 @@ import { setFlagsFromString } from 'node:v8';
 const ARENAS = 2;
 
 /**
- * Smallest buffer, in bytes, that glibc gives back to the system when it is freed. It is also glibc's own first value, which grows
- * to the largest buffer that was freed: then the heap keeps the memory of large payloads, several hundred MiB.
+ * Smallest buffer, in bytes, that glibc gives back to the system when it is freed. It is also glibc's own first value, which
+ * grows to the largest buffer that was freed: then the heap keeps the memory of large payloads, several hundred MiB.
  */
 const GIVEN_BACK_BYTES = 128 * 1024;
 

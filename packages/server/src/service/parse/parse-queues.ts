@@ -66,7 +66,10 @@ function bounds(what: string, min: Bound, max: Bound): [Bound, Bound] {
   return [min, max];
 }
 
-/** Compiles a regular expression for names of queues. Empty: undefined. RE2 matches in linear time, and the length limit keeps compiling cheap. */
+/**
+ * Compiles a regular expression for names of queues. Empty: undefined. RE2 matches in linear time, and the length limit bounds
+ * the time to compile.
+ */
 export function nameRegex(regex: string, place: Place): QueueFilter['matches'] {
   if (regex === '') return undefined;
   const bytes = Buffer.byteLength(regex);

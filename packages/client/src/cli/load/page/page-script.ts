@@ -1,7 +1,7 @@
 /** Height of a chart, in pixels. */
 const HEIGHT = 260;
 
-/** Draws the page from its data. All texts of the report become text nodes. The colours are those of Okabe and Ito, lighter on dark. */
+/** Draws the page from its data. Texts of the report become text nodes. The colours are those of Okabe and Ito. */
 export const pageScript = `
 const data = JSON.parse(document.getElementById('data').textContent);
 const dark = matchMedia('(prefers-color-scheme: dark)');

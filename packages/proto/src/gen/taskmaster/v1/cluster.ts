@@ -1172,8 +1172,8 @@ export const ClusterServiceService = {
    * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
    * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, NAME_IN_USE if several members have a name, HOLDER_UNREACHABLE if a
    * member that is not named does not answer, or STARTING if the node that decides on the removal has just started. The caller
-   * must know that these members do not run. A member that still runs, cut off from the others, continues to serve until it learns
-   * of its removal. Changes that it acknowledges meanwhile are lost.
+   * must know that these members do not run. A member that still runs, cut off from the others, continues to serve until it
+   * learns of its removal. Changes that it acknowledges meanwhile are lost.
    */
   removeMember: {
     path: "/taskmaster.v1.ClusterService/RemoveMember" as const,
@@ -1202,8 +1202,8 @@ export interface ClusterServiceServer extends UntypedServiceImplementation {
    * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
    * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, NAME_IN_USE if several members have a name, HOLDER_UNREACHABLE if a
    * member that is not named does not answer, or STARTING if the node that decides on the removal has just started. The caller
-   * must know that these members do not run. A member that still runs, cut off from the others, continues to serve until it learns
-   * of its removal. Changes that it acknowledges meanwhile are lost.
+   * must know that these members do not run. A member that still runs, cut off from the others, continues to serve until it
+   * learns of its removal. Changes that it acknowledges meanwhile are lost.
    */
   removeMember: handleUnaryCall<RemoveMemberRequest, RemoveMemberResponse>;
 }
@@ -1265,8 +1265,8 @@ export interface ClusterServiceClient extends Client {
    * Removes members that will not return, and the partitions that only they hold: all of these members, or none. Refused with
    * UNKNOWN_MEMBER, MEMBER_LEFT, MEMBER_ALIVE, LAST_MEMBER, NAME_IN_USE if several members have a name, HOLDER_UNREACHABLE if a
    * member that is not named does not answer, or STARTING if the node that decides on the removal has just started. The caller
-   * must know that these members do not run. A member that still runs, cut off from the others, continues to serve until it learns
-   * of its removal. Changes that it acknowledges meanwhile are lost.
+   * must know that these members do not run. A member that still runs, cut off from the others, continues to serve until it
+   * learns of its removal. Changes that it acknowledges meanwhile are lost.
    */
   removeMember(
     request: RemoveMemberRequest,

@@ -66,8 +66,8 @@ export interface OfferPartitionRequest {
   /** The next queue id that is free. */
   nextQueueId: number;
   /**
-   * The oldest data format whose releases can use the rows and atoms. 0: the first format. A target with an older format refuses with
-   * INCOMPATIBLE_RELEASE.
+   * The oldest data format whose releases can use the rows and atoms. 0: the first format. A target with an older format refuses
+   * with INCOMPATIBLE_RELEASE.
    */
   dataFormat: number;
 }
@@ -202,8 +202,8 @@ export interface PartitionHolder {
   /** When its holder counted them, by the holder's clock, in ms since 1970. 0: never. Compared within one epoch only. */
   countedMs: number;
   /**
-   * Grows with the changes that are surely on the holder's disk. 0: unknown. Compared within one epoch only. If a holder's disk ends
-   * before this mark, the holder was started with an older copy of its data directory.
+   * Grows with the changes that are surely on the holder's disk. 0: unknown. Compared within one epoch only. If a holder's disk
+   * ends before this mark, the holder was started with an older copy of its data directory.
    */
   durableMark: number;
 }

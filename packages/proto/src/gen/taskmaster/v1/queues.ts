@@ -77,8 +77,8 @@ export interface UnreachableNode {
 /** Asks for statistics. */
 export interface GetQueueStatsRequest {
   /**
-   * The queues, at most 10,000. The reply has the same order, with zeros for a queue without tasks. Empty: use the filter. Refused
-   * with TOO_MANY_ITEMS if the reply would not fit into a message.
+   * The queues, at most 10,000. The reply has the same order, with zeros for a queue without tasks. Empty: use the filter.
+   * Refused with TOO_MANY_ITEMS if the reply would not fit into a message.
    */
   queues: string[];
   /** Selects the queues if none are named. Unset: all queues. Refused together with `queues`. */

@@ -7,8 +7,8 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from "./tasks.ts";
 
 /**
- * One or more calls. The node stops reading a stream while the stream has too many calls in flight or too many unread answers. The
- * client notices it by HTTP/2 flow control. Up to 12,288 leases of a stream may wait for tasks. More are refused with
+ * One or more calls. The node stops reading a stream while the stream has too many calls in flight or too many unread answers.
+ * The client notices it by HTTP/2 flow control. Up to 12,288 leases of a stream may wait for tasks. More are refused with
  * TOO_MANY_WAITERS, so that the node still reads other calls.
  */
 export interface StreamRequest {

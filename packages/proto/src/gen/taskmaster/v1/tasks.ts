@@ -180,8 +180,8 @@ export interface RetryPolicy {
   /** Number of attempts before the task goes to the dead-letter queue, at most 1,000,000. 0: no limit. */
   maxAttempts: number;
   /**
-   * Longest time for which the task is hidden after its first failed attempt, in ms, 0 to 10 years. It doubles with each attempt. The
-   * actual time is random, from 0 to this one (full jitter). 0: no backoff.
+   * Longest time for which the task is hidden after its first failed attempt, in ms, 0 to 10 years. It doubles with each attempt.
+   * The actual time is random, from 0 to this one (full jitter). 0: no backoff.
    */
   backoffInitialMs: number;
   /** Upper limit of the backoff, in ms, 0 to 10 years. 0: one hour. */
