@@ -1,37 +1,21 @@
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { nodeSettings } from '../../packages/node/src/cli/node-settings.ts';
 import { proxySettings } from '../../packages/proxy/src/config.ts';
 import { type KubernetesObject, lint, render, whyNoHelm } from './helm.ts';
-import { chart } from './schema.ts';
+import { valueSets } from './value-sets.ts';
 
 const skipped = whyNoHelm === undefined ? '' : ` (skipped: ${whyNoHelm})`;
-
-const sets: readonly (readonly [what: string, values: readonly string[]])[] = [
-  ['its defaults', []],
-  ...['try', 'small', 'large'].map(
-    (size) => [`the size ${size}`, [`--values=${join(chart, 'sizes', size)}.yaml`]] as const,
-  ),
-  ['backups on a volume', ['--set=backup.enabled=true']],
-  ['backups in S3', ['--set=backup.enabled=true,backup.s3=s3://bucket/tm']],
-  ['a load test', ['--set=load.enabled=true,load.args={--rate,2000}']],
-  ['metrics', ['--set=metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true']],
-  ['autoscaled proxies', ['--set=proxy.autoscaling.enabled=true']],
-  ['no proxies and no key', ['--set=proxy.enabled=false,clusterKey.enabled=false,networkPolicy.enabled=false']],
-  ['settings of its own', ['--set=node.config.engine.cacheBytes=64MiB,proxy.config.logLevel=debug']],
-  ['a digest and a registry', [`--set=image.registry=registry.example,image.digest=sha256:${'a'.repeat(64)}`]],
-];
 
 const nameOf = ({ kind, metadata }: KubernetesObject): string => `${kind}/${metadata.name}`;
 
 describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`, () => {
-  test.each(sets)('passes lint with %s', async (_what, values) => {
+  test.each(valueSets)('passes lint with %s', async (_what, values) => {
     const { code, output } = await lint(values);
     expect({ code, output }).toMatchObject({ code: 0 });
   });
 
-  test.each(sets)('with %s gives programs settings that they accept', async (_what, values) => {
+  test.each(valueSets)('with %s gives programs settings that they accept', async (_what, values) => {
     const { code, stderr, objects } = await render(values);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const configs = objects.filter(({ data }) => data?.['config.yaml'] !== undefined);
@@ -42,7 +26,7 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     }
   });
 
-  test.each(sets)('with %s gives each object a name of its own', async (_what, values) => {
+  test.each(valueSets)('with %s gives each object a name of its own', async (_what, values) => {
     const names = (await render(values)).objects.map(nameOf);
     expect(names.length).toBeGreaterThan(5);
     expect(names).toEqual([...new Set(names)]);

@@ -9,7 +9,7 @@ import { runProcess } from '../../support/processes/child-process.ts';
 /** The Go module that names the versions. */
 const MODULE = dirname(fileURLToPath(import.meta.url));
 /** Outside of the workspace, so that all clones share what takes minutes to build. */
-const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'taskmaster', 'kubernetes');
+export const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'taskmaster', 'kubernetes');
 
 /** The package of each program. */
 const PACKAGES = {
