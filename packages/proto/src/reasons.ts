@@ -36,6 +36,8 @@ export const statusOfReason = {
    * Split it.
    */
   REQUEST_TOO_LARGE: status.INVALID_ARGUMENT,
+  /** The message is compressed. A small one could stand for gigabytes. Do: Switch compression off in the stub. */
+  COMPRESSED_REQUEST: status.UNIMPLEMENTED,
   /** The request id belongs to a different request. Do: Use a new id for every request. */
   REQUEST_ID_REUSED: status.INVALID_ARGUMENT,
 
