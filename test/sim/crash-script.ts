@@ -6,8 +6,8 @@ export type Tokens = Map<string, number>;
 export type ScriptCall = (h: EngineHarness, tokens: Tokens) => Promise<unknown>;
 
 /**
- * Calls that are made concurrently, or time that passes, in ms. The calls of a turn are of one group, because a crash need not
- * keep an order between groups.
+ * Concurrent calls, or time that passes, in ms. The calls of a turn have one group, because a crash may keep the changes of
+ * one group and lose those of another.
  */
 export type ScriptTurn = readonly ScriptCall[] | number;
 

@@ -62,7 +62,7 @@ export interface AgentDeps {
 /** The calls that other nodes make to an agent. Calls of hand-offs are in `TransferMethod`. */
 export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'removeMembers';
 
-/** A removed member is told of its removal this often. Most are dead and never answer; `Orphans` (O2) covers the rest. */
+/** A removed member is told of its removal at most this many times. Most never answer; `Orphans` (O2) covers the rest. */
 const TELL_ATTEMPTS = 5;
 const TELL_RETRY_MS = 1_000;
 
@@ -235,7 +235,7 @@ export class ClusterAgent {
     const { partitions, handOffs } = this.#deps;
     partitions.locate((id) => this.#locate(id));
     this.#endListening = partitions.onChange((changed) => this.#holdingsChanged(changed));
-    // The last run may have ended between a removal and its consequences. `LeftTargets` does the remaining ones.
+    // The last run may have ended before it had finished a removal. `LeftTargets` does the rest.
     for (const record of this.members.values()) if (isRemoved(record)) void this.#refuseRemoved(record.nodeId);
     handOffs.start();
     this.#holdingsChanged(this.view.ids());

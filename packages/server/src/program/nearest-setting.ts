@@ -3,7 +3,7 @@ import type { SettingsTable } from './settings.ts';
 
 const PREFIX = 'TASKMASTER_';
 
-/** Largest number of wrong letters in a name that is still recognized: one in four, but at most two. */
+/** Limit of the wrong letters in a name that is still recognized: one in four, at most two. */
 const maxTypingErrors = (name: string): number => Math.min(2, Math.floor(name.length / 4));
 
 /**

@@ -1,4 +1,4 @@
-/** The names of a setting beside the one in the file. */
+/** The other names of a setting: those outside of the file. */
 export interface SettingNames {
   /** `TASKMASTER_ENGINE_CACHE_BYTES`. */
   readonly env: string;

@@ -49,7 +49,7 @@ const PASSING_REASONS: ReadonlySet<string> = new Set([
   ...['NOT_HOLDER', 'PARTITION_MOVING', 'HOLDER_UNREACHABLE', 'STARTING', 'SHUTTING_DOWN', 'OVERLOADED', 'MEMBER_LEFT'],
   ...['DISK_FULL', 'OLD_DATA'],
 ]);
-/** The call changed nothing; a later attempt would get the same answer. */
+/** The call changed nothing, and a later attempt would get the same answer. */
 const ANSWERS: ReadonlySet<string> = new Set([
   ...['LEASE_LOST', 'LEASE_EXPIRED', 'TASK_NOT_FOUND', 'TASK_EXISTS', 'NOT_LEASED'],
 ]);

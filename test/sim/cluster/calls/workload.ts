@@ -6,7 +6,7 @@ export const GROUPS = ['g0', 'g1', 'g2', 'g3', 'g4', 'g5'] as const;
 const STAGES = ['in', 'mid', 'out', 'dead'] as const;
 export const QUEUES: readonly string[] = GROUPS.flatMap((group) => STAGES.map((stage) => `${group}#${stage}`));
 
-/** The next stage by stage; the last stages have none. */
+/** The stage that follows each stage. The last stages have none. */
 const NEXT_STAGE: Readonly<Record<string, string>> = { in: 'mid', mid: 'out' };
 /** Number of shared PIDs. Few, so that enqueues meet existing tasks. */
 const SHARED_PIDS = 6;
@@ -135,7 +135,7 @@ export class Workload {
       return rest;
     }
     if (kind < 10) {
-      // It is replaced by a new task with its PID.
+      // A new task with the same PID replaces it.
       const fresh = this.#newTask(random, groupOf(queue), stageOf(queue));
       const enqueue = [{ ...fresh, pid, mode: 'collapse', retry: undefined } as const];
       await client.update(this.#update({ enqueue, dequeue: [item] }, random));

@@ -4,7 +4,7 @@ import type { PartitionId } from '@taskmaster/server/domain';
 import type { Faults } from '../faults/faults.ts';
 import { leftoversOf } from './leftovers.ts';
 
-/** Limit of the time without faults until every partition is at the node that the ring assigns. */
+/** Without faults, every partition must be at the node that the ring assigns within this time. */
 const SETTLE_MS = 90_000;
 const LOOK_MS = 250;
 

@@ -51,8 +51,8 @@ export class OldCopies {
   }
 
   /**
-   * Kills a node and replaces its disk by its last backup. False if that does not happen: only if another node knows that the
-   * node had more, the copy can be noticed.
+   * Kills a node and replaces its disk by its last backup. Returns false if it does nothing. Another node must know that the
+   * node had more: otherwise no node could notice the copy.
    */
   putBack(node: SimNode, others: readonly SimNode[]): boolean {
     const { random, count } = this.#options;

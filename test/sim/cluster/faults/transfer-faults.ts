@@ -20,7 +20,7 @@ export interface TransferFaultsOptions {
   readonly loseForGood: (node: SimNode) => boolean;
 }
 
-/** Causes faults that concern both sides of a hand-off: they are rare by chance. */
+/** Causes faults on both sides of a hand-off, which would be rare by chance. */
 export class TransferFaults {
   readonly #options: TransferFaultsOptions;
   /** Number of partitions that each node held at its last change. */

@@ -33,9 +33,9 @@ export interface KnowledgeDeps {
 export interface KnowledgeListener {
   /** Member records changed; the change is durable. */
   readonly membersChanged: () => void;
-  /** A member was removed. This node takes in and tells nothing else until the promise resolves. */
+  /** A member was removed. Until the promise resolves, this node neither learns nor tells anything else. */
   readonly removed: (record: MemberRecord) => Promise<void>;
-  /** Other nodes know that more of these partitions was durable at this node than its own disk has. */
+  /** Other nodes know that this node had durable data of these partitions which its disk lacks now. */
   readonly outdated: (partitions: readonly PartitionId[]) => void;
   /** This node knows something that other nodes do not know yet. */
   readonly news: () => void;
@@ -124,7 +124,7 @@ export class Knowledge {
     if (isRemoved(this.#members.get(from))) return;
     const { records, news } = learnFrom(knowledge, this.view);
     const isOwnRemoval = records.some((record) => record.nodeId === this.#deps.identity.nodeId && isRemoved(record));
-    // First of all: old data must not be served for one more turn.
+    // This comes first: old data must not be served for one more turn.
     if (!isOwnRemoval) this.#noticeOldData();
     if (news) {
       await this.#releaseSuperseded(isOwnRemoval || isRemoved(this.self));
@@ -134,8 +134,8 @@ export class Knowledge {
   }
 
   /**
-   * Whether the record is this node's own news that it leaves. It tells that before it has left, and decides itself which
-   * member must have stored it; see `Leaving`.
+   * Whether the record says that this node itself has left. The node announces that before it has left, and decides itself
+   * which member must store it; see `Leaving`.
    */
   #isEcho(record: MemberRecord): boolean {
     const { self } = this;
@@ -205,8 +205,8 @@ export class Knowledge {
   }
 
   /**
-   * The mark that other nodes get for a ticket. After a loss that an operator accepted, tickets may be smaller than before. Marks
-   * are larger nevertheless, because all earlier tickets are from before that instant.
+   * The mark that other nodes get for a ticket. After a loss that an operator accepted, tickets may be smaller than before.
+   * Marks still grow, because all earlier tickets are from before that instant.
    */
   #markOf(ticket: Ticket): number {
     const { acceptedLossAt } = this.#deps;

@@ -87,7 +87,7 @@ describe('a process that only observes', () => {
     observer.stop();
   });
 
-  test('finds the cluster by a host name for all nodes, when all nodes that it knew are gone and no remaining one knows it', async () => {
+  test('finds the cluster by a host name of all nodes, if all nodes that it knew are gone', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const observer = await observe(cluster, ['a:1'], ['a:1', `${ALL_NODES}:1`]);
     await cluster.pass(1_000);

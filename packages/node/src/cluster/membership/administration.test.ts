@@ -175,7 +175,7 @@ describe('a member that is drained', () => {
     expect(cluster.node('b').agent.self?.state).toBe('leaving');
   });
 
-  test('is not another node that has its address now', async () => {
+  test('is not confused with another node that has its address now', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     cluster.nodes.set('b', cluster.node('c'));
     const drained = cluster.run(administrationOf(cluster, 'a').drainMember({ name: 'b' }));

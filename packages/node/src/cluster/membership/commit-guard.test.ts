@@ -212,7 +212,7 @@ describe('a node that was paused', () => {
     await cluster.run(b.h.enqueue(queue, ['1']));
   });
 
-  test('because its machine was suspended asks, too: only the system clock shows that', async () => {
+  test('asks if its machine was suspended, too: only the system clock shows that', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
@@ -224,7 +224,7 @@ describe('a node that was paused', () => {
     await cluster.run(b.h.enqueue(queue, ['1']));
   });
 
-  test('is not a node whose clock was set back', async () => {
+  test('does not ask because its clock was set back', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const b = cluster.node('b');
     const queue = queueOf(cluster, b);
@@ -235,7 +235,7 @@ describe('a node that was paused', () => {
     await cluster.run(b.h.enqueue(queue, ['2']));
   });
 
-  test('and was removed meanwhile commits nothing, not even in the turn in which it continues', async () => {
+  test('commits nothing if it was removed meanwhile, not even in the turn in which it continues', async () => {
     const errors: string[] = [];
     const error = (_: object, message: string): void => void errors.push(message);
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error };

@@ -40,7 +40,7 @@ type State =
       readonly since: Instant;
       readonly over: PromiseWithResolvers<void>;
       readonly asking: Set<string>;
-      /** By each member asked since then: whether it answered. */
+      /** For each member that was asked since then: whether it answered. */
       readonly answered: Map<string, boolean>;
       reportAt: number;
     }
@@ -58,13 +58,13 @@ type State =
  *      before the second heard of the first; both restart. So answers of waiting members count only once all other members
  *      have answered. After ten seconds, answers of more than half of the members that this node knows (itself included)
  *      suffice. That rule is for a cluster that was down as a whole and of which a few members stay down. Removed members
- *      that restart together and reach no remaining member look the same, except for their number: they serve only if they
- *      are more than half of the members they know. The documents tell operators not to do that.
+ *      that restart together and reach no remaining member look the same. They serve if they are more than half of the
+ *      members they know, so the documents warn operators.
  *  G3  A node without other members commits at once: no member could have removed it.
  *  G4  The node cannot tell members that are down from members that are cut off. While no member answers it waits, without
  *      a time limit. An operator can remove members that will not return, at this node too.
- *  G5  A node that was started with an older copy of its data directory stops committing when it hears of it. At a start
- *      that happens before its membership is confirmed, unless the confirming member does not know better.
+ *  G5  A node that was started with an older copy of its data directory stops committing when it hears of it. At a start it
+ *      hears of it before its membership is confirmed, if the confirming member knows it.
  */
 export class CommitGuard {
   readonly #deps: CommitGuardDeps;

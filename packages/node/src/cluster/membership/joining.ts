@@ -96,8 +96,8 @@ export class Joining {
     const { knowledge, clock, stopping } = this.#deps;
     while (knowledge.self?.state === 'joining') {
       const others = knowledge.others;
-      // Leaving members come last. They are asked at all because every active member may be lost: only an active member can
-      // remove those, so this node must become active.
+      // Leaving members come last. They are needed if all active members are lost. Only an active member can remove lost
+      // members, so this node must become active.
       const inOrder = [...others.filter(isActive), ...others.filter((record) => !isActive(record))];
       if (others.length === 0 || (await this.#tellAs('active', inOrder)) !== undefined || (await this.#tellLeaving())) {
         return knowledge.changeSelf({ state: 'active' });
@@ -119,9 +119,9 @@ export class Joining {
   }
 
   /**
-   * Tells members that have left by what this node knows, but still leave by their own account, that this node is active. A
-   * leaving member says that it has left before it has, and waits until an active member has stored that. If all active
-   * members are lost, it waits for this node. False if there is no such member.
+   * Tells members that are still leaving that this node is active. This node knows them as members that have left: a leaving
+   * member announces that early, and waits until an active member has stored it. If all active members are lost, it waits for
+   * this node. False if there is no leaving member.
    */
   async #tellLeaving(): Promise<boolean> {
     const { members } = this.#deps.knowledge;
@@ -130,8 +130,8 @@ export class Joining {
   }
 
   /**
-   * Tells the members in order that this node is in the state, until one whose answer counts has stored it. Resolves with that
-   * one's id.
+   * Tells the members in order that this node is in the state, until one whose answer counts has stored it. Resolves with the
+   * id of that member.
    */
   async #tellAs(
     state: 'active' | 'left',

@@ -41,7 +41,7 @@ describe('a node that leaves', () => {
     expect(pidsOf(await cluster.run(cluster.node('d').h.lease(QUEUE)))).toEqual(['1']);
   });
 
-  test('lets a new node become active that believes it has left, if all other members are lost', async () => {
+  test('lets a new node become active that knows it as a member that has left, if all others are lost', async () => {
     const cluster = await clusterOf(['a', 'b']);
     const [a, b] = [cluster.node('a'), cluster.node('b')];
     // Once b has handed over everything, no member is left that it could tell.
@@ -119,7 +119,7 @@ describe('a node that leaves', () => {
     expect(cluster.up.map(({ agent }) => agent.members.get('id-b')?.state)).toEqual(['left', 'left', 'left']);
   });
 
-  test('does not believe the echo of its own news: the member that answers may leave, too, and be gone', async () => {
+  test('ignores its own news from other members: the member that sends it may be leaving, too', async () => {
     const cluster = await clusterOf(['a', 'b', 'c'], { partitions: 32 });
     const b = cluster.node('b');
     cutOff(cluster, 'b');
@@ -163,7 +163,7 @@ describe('a node that leaves', () => {
     expect(c.agent.members.get('id-a')?.state).toBe('left');
   });
 
-  test('leaves no holder that does not learn whether it took a partition', async () => {
+  test('leaves no partition unserved, even if its holder never learned whether the node took it', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await putAt(cluster, 'a');
     const [a, b, c] = [cluster.node('a'), cluster.node('b'), cluster.node('c')];

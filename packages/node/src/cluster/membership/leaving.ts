@@ -68,7 +68,7 @@ export class Leaving {
     // Other nodes may still think that this node is active, and send it partitions.
     await refuseArrivals();
     await this.#emptied();
-    // If only this node knew that it left, it would not start again and the others would wait for it forever.
+    // If only this node knew that it left, the others would wait for it forever, because it does not start again.
     while (!isRemoved(knowledge.self) && !(await tellLeft())) {
       await sleep(clock, TELL_RETRY_MS, this.#stopping.signal);
     }

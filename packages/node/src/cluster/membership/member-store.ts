@@ -15,7 +15,7 @@ const IDENTITY = 'identity' as Key;
 const MEMBER = 'member/';
 const writer = new ByteWriter();
 
-/** Who this node is; stays the same as long as its data directory exists. */
+/** The identity of a node. It stays the same while its data directory exists. */
 export interface Identity {
   readonly clusterId: string;
   readonly nodeId: string;
@@ -26,7 +26,7 @@ export interface Identity {
 
 /**
  * Number of a start that follows start `earlier`; undefined: there was none. It is larger than the numbers of all earlier
- * starts, also if the directory is an older copy: the seconds since 1970 have grown since the copy was made.
+ * starts. That holds for an older copy of the directory too, because the number is at least the seconds since 1970.
  */
 export const nextStartNumber = (earlier: number | undefined, clock: Clock): number =>
   Math.max((earlier ?? 0) + 1, Math.min(Math.floor(clock.wall() / 1000), LATEST_SECONDS));

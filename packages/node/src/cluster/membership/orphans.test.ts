@@ -34,7 +34,7 @@ describe('the node that claims the partitions of a removed member', () => {
     for (const { id, epoch } of held) expect(claimed.get(id)).toBe(epoch + 2);
   });
 
-  test('claims at a later epoch than theirs, even if removed members handed a partition back and forth unseen', async () => {
+  test('claims at a later epoch than removed members had, even if they handed a partition back and forth unseen', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     const [b, c] = [cluster.node('b'), cluster.node('c')];
     const [id] = idsHeldBy(b);

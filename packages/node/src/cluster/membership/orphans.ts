@@ -38,20 +38,20 @@ interface Orphan {
 }
 
 /**
- * Restarts partitions that only removed members held, empty, at the active member with the lowest id. This is a rule that
- * is checked after every change, not a step of the removal: if the deciding member dies, the next one continues.
+ * Restarts partitions that only removed members held. They start empty, at the active member with the lowest id. This is a
+ * rule that is checked after every change, not a step of the removal: if the deciding member dies, the next one continues.
  *
- *  O1  Before a claim, every other member has answered after it knew of the removal. By then that member has ended
- *      arriving transfers of the removed member and refuses later ones, so its answer stays true: a partition that the
- *      removed member handed over earlier is not an orphan, and the removed member can hand over no more.
+ *  O1  Before a claim, every other member has answered after it knew of the removal. By then that member has ended transfers
+ *      from the removed member and refuses new ones. So its answer stays true: a partition that the removed member handed
+ *      over earlier is no orphan, and the removed member can hand over no more.
  *  O2  The removed member may still run, and may have been confirmed as a member just before the others knew of the
  *      removal. Every member that hears of a removal tells the removed member, so a running one knows within moments. A
  *      member that paused for longer than the commit guard allows asks when it continues, and any remaining member tells
  *      it. The wait between the first round of answers and the claim covers shorter pauses.
- *  O3  While member records travel, two nodes may both think that they have the lowest id. If each knows the other, each
- *      asks the other before it claims and thereby tells it that it is active; then only one of them still thinks so. If
- *      only one knows the other, that one hears of the other's claim, because answers and claims take turns. A node that
- *      learns of a new member during a round starts another round.
+ *  O3  While member records travel, two nodes may both think that they have the lowest id. If each knows the other, each asks
+ *      the other before it claims. The question tells the other that it is active, so only one of them still thinks that it
+ *      has the lowest id. If only one knows the other, it hears of the other's claim, because answers and claims take turns.
+ *      A node that learns of a new member during a round starts another round.
  *  O4  The epoch of a claim is two more than the removed member's: an unseen hand-off to or from that member would have
  *      one more. If several members are gone, it is a million more for each: they may have handed the partition back and
  *      forth, and one of them may have claimed it.
@@ -59,9 +59,9 @@ interface Orphan {
  *  O5  Members remember the holders of partitions only since their own start, so no member may know where a partition is.
  *      Once all have answered, only a removed member can have held it. Its epoch is unknown too, so the claim uses the
  *      microseconds since 1970: no epoch has grown that far. A proxy that still knows the earlier epoch hears of this one.
- *  O6  A claim may be on disk although its write failed. The store then takes no more writes, so this node cannot store
- *      that another member decides instead, and does not answer that member. So no other member claims anything until this
- *      node has restarted and tells what its disk says, or was removed.
+ *  O6  A claim may be on disk although its write failed. The store then takes no more writes. So this node cannot store that
+ *      another member decides instead, and it does not answer that member. So no other member claims anything until this node
+ *      has restarted and tells what its disk says, or was removed.
  */
 export class Orphans {
   readonly #deps: OrphansDeps;

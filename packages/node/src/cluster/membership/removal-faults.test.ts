@@ -150,7 +150,7 @@ let together = 0;
 
 describe('a cluster whose members are removed', () => {
   test.each(Array.from({ length: SEEDS }, (_, i) => FIRST + i))(
-    'has one holder for everything: seed %i',
+    'has one holder for each partition: seed %i',
     async (seed) => {
       const run = new RemovalRun(seed);
       await run.play();
@@ -160,7 +160,7 @@ describe('a cluster whose members are removed', () => {
     },
   );
 
-  test('is one where that happens', () => {
+  test('has lost members one by one and several at once', () => {
     expect(removals).toBeGreaterThan(0);
     expect(together).toBeGreaterThan(0);
   });

@@ -53,7 +53,7 @@ describe('a member that is removed during a hand-off', () => {
     },
   );
 
-  test('passed on a partition that its first holder does not know it took: that holder takes it back', async () => {
+  test('took a partition and passed it on, and the first holder knows neither: that holder takes it back', async () => {
     const cluster = await clusterOf(['a', 'b', 'c']);
     await fill(cluster, '1');
     const [a, b] = [cluster.node('a'), cluster.node('b')];

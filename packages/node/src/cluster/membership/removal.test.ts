@@ -125,7 +125,7 @@ describe('the removal of members', () => {
     },
   );
 
-  test('leaves no partition without a holder that it took over from a member that has left, even if no member remembers', async () => {
+  test('leaves no partition without a holder, even one that the lost member took over unseen from a member that left', async () => {
     const cluster = await clusterOf(['a', 'b', 'c', 'd']);
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => cluster.node(name)) as [SimNode, SimNode, SimNode, SimNode];
     const before = idsHeldBy(c);

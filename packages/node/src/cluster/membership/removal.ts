@@ -36,7 +36,7 @@ export interface RemovalDeps {
 export interface RemovalOptions {
   /** True: remove the members; the partitions that only they held are lost. False: only report what would be lost. */
   readonly acceptLoss: boolean;
-  /** How long to wait until the lost partitions are served again, empty, in ms. 0: do not wait. */
+  /** Longest wait until the lost partitions are served again, empty, in ms. 0: do not wait. */
   readonly waitMs: number;
 }
 
@@ -96,7 +96,7 @@ export class Removal {
     // Also asks the members to be removed: gossip may be wrong about who is alive.
     const asked = nodeIds.map(async (nodeId) => ((await exchange(nodeId)) ? [nodeId] : []));
     const [answers, answering] = await Promise.all([this.#hear(this.#others(nodeIds)), Promise.all(asked)]);
-    // The answers may have changed the records; all decisions below use the present ones.
+    // The answers may have changed the records, so the targets are read again.
     const targets = nodeIds.map((nodeId) => this.#target(nodeId));
     const alive = targets.find(({ nodeId }) => answering.flat().includes(nodeId));
     if (alive) throw this.#alive(alive);

@@ -127,7 +127,7 @@ async function restart(
   }
   const identity = { ...known, startNumber: nextStartNumber(known.startNumber, clock) };
   await memberStore.writeIdentity(identity);
-  // An older copy of a directory may lack members. A node that knows no other member serves at once.
+  // An older copy of a directory may lack members, and a node that knows no other member would serve at once.
   const unknown = heard.filter(({ nodeId }) => !members.has(nodeId));
   await memberStore.writeMembers(unknown);
   // An earlier start ended while it began the cluster. A node that joined one would know another member.
@@ -153,8 +153,8 @@ async function assertRecorded({ name, nodeId, clusterId }: Identity, { record, l
 }
 
 /**
- * Resolves with the members that a member of this cluster knows. No address to join needs to answer. Throws if the addresses
- * belong to another cluster.
+ * Asks the addresses to join. Resolves with the members that a member of this cluster knows; with none if no address answers.
+ * Throws if the addresses belong to another cluster.
  */
 async function askOwnCluster(
   { name, clusterId }: Identity,
@@ -209,7 +209,7 @@ async function begin(
   assertMayBegin(earlier, settings, contents);
   await deps.prepare();
   // Written before the node asks: if it was admitted and then forgot its id, its record would keep the name forever.
-  // A cluster id without an own record in that cluster means that an earlier member of this directory has left it.
+  // A directory with a cluster id but without a record of its own belonged to a member that has left the cluster.
   await memberStore.writeIdentity({ ...clusterless, clusterId: earlier?.clusterId ?? '' });
   const found = await findOrBegin(own, earlier, contents, settings, deps);
   const answer = found.kind === 'joined' ? found.answer : undefined;
@@ -286,7 +286,7 @@ async function claimNew(
   if (record === undefined) return wanted.clusterId;
   try {
     const { clusterId, firstNode } = await record.claim(wanted);
-    // An earlier start of this node may have ended behind its claim.
+    // An earlier start of this node may have ended after its claim.
     if (firstNode === nodeId) return clusterId;
     return {
       problem: `cluster ${clusterId} is recorded for these nodes, and this node has an empty data directory: it waits for a member of that cluster`,

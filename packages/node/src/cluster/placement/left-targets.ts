@@ -11,7 +11,7 @@ export interface LeftTargetsDeps {
   readonly exchangeWithAll: (nodeIds: readonly string[]) => Promise<boolean>;
   /** The other members whose answers are needed. */
   readonly toHear: () => readonly string[];
-  /** Lets this node serve again what this member may have taken, because no member holds it. */
+  /** Lets this node serve the partitions again that this member may have taken, because no member holds them. */
   readonly takeBack: (nodeId: string) => Promise<void>;
 }
 

@@ -11,7 +11,7 @@ export interface PresenceLogDeps {
   readonly log: Log;
 }
 
-/** After a start, gossip finds live members within this time; earlier a missing one is not worth a warning. */
+/** After a start, gossip finds live members within this time. Before it has passed, a missing member is not worth a warning. */
 const FIND_MS = 10_000;
 
 /** Logs once when a member stops answering, and once when it answers again. */

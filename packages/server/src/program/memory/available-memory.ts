@@ -5,7 +5,7 @@ import { dirname, join, relative } from 'node:path';
 /** The memory that this process may use at most. */
 export interface AvailableMemory {
   readonly bytes: number;
-  /** Who says so: a limit of the process's cgroup or one above it, or the size of the machine. */
+  /** Where the figure comes from: a limit of the process's cgroup or of a parent, or the size of the machine. */
   readonly source: 'cgroup' | 'machine';
 }
 

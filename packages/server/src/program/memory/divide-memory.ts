@@ -5,9 +5,9 @@ import { MIB, sizeText } from './sizes.ts';
 interface PartSpec {
   /** The smallest size with which the program works, in bytes. */
   readonly leastBytes: number;
-  /** The size beyond which the part rarely makes anything faster, in bytes. */
+  /** Larger sizes rarely make anything faster. In bytes. */
   readonly usualBytes: number;
-  /** The largest size of any use, in bytes. Undefined: any. */
+  /** The largest useful size, in bytes. Undefined: there is none. */
   readonly mostBytes?: number;
   /** Resident memory for each byte of the part. Default 1. More for objects, because V8 keeps garbage beside them. */
   readonly cost?: number;
@@ -26,7 +26,7 @@ export interface MemorySpec<Part extends string> {
    * other programs.
    */
   readonly shares: Readonly<Record<AvailableMemory['source'], number>>;
-  /** By the name of the setting, or by what they are for. */
+  /** The parts, by the name of their setting, or by their purpose. */
   readonly parts: Readonly<Record<Part, PartSpec>>;
 }
 

@@ -105,7 +105,7 @@ export class HandOffs {
     await Promise.all(this.#resolving.values());
   }
 
-  /** Call this when the member was removed. After it resolves this node sends it nothing and takes nothing from it. */
+  /** Call this when the member was removed. Once it resolves, this node sends nothing to the member and takes nothing from it. */
   refuse(nodeId: string): Promise<void> {
     this.#removed.add(nodeId);
     return this.#receiver.refuseFrom(nodeId);
@@ -123,7 +123,7 @@ export class HandOffs {
     await Promise.all(mayHave.map(({ id, epoch }) => partitions.thaw(id, beyond(epoch))));
   }
 
-  /** Call this when this node is leaving. After it resolves the node takes no more partitions. */
+  /** Call this when this node is leaving. Once it resolves, the node takes no more partitions. */
   refuseArrivals(): Promise<void> {
     return this.#receiver.close();
   }

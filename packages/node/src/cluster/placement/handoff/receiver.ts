@@ -103,13 +103,13 @@ export class Receiver implements TransferHandlers {
     const id = partition as PartitionId;
     return this.#inTurn(id, async () => {
       await this.#endTransfersOf(id);
-      // If taking the partition failed, the disk may have it nevertheless; then `no` would be wrong after a restart.
+      // If the node failed to take the partition, the disk may still have it. Then `no` would be wrong after a restart.
       await this.#deps.partitions.settle(id);
       return { taken: (this.#deps.partitions.holding(id)?.epoch ?? 0) >= epoch };
     });
   };
 
-  /** After it resolves nothing from the node is taken. Partitions that the node sent before are held or forgotten. */
+  /** Once it resolves, this node takes nothing from the node. Partitions that the node sent before are held or forgotten. */
   async refuseFrom(nodeId: string): Promise<void> {
     this.#removed.add(nodeId);
     // A running `#begin` checks `#removed` at its end. A claim of the partition ends its transfers first.
@@ -123,7 +123,7 @@ export class Receiver implements TransferHandlers {
     );
   }
 
-  /** After it resolves this node takes nothing. Partitions that were being taken are held. */
+  /** Once it resolves, this node takes nothing. Partitions that were being taken are held. */
   async close(): Promise<void> {
     this.#closed = true;
     // A running `#begin` checks `#closed` at its end.

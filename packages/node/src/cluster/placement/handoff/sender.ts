@@ -43,7 +43,7 @@ export interface HandedOver {
   readonly bytes: number;
 }
 
-/** This node does not serve the partition, and does not know whether the target does. Callers are refused until then. */
+/** This node does not serve the partition, and does not know whether the target does. Until it knows, callers are refused. */
 export class HandOffUnresolvedError extends Error {
   override readonly name = 'HandOffUnresolvedError';
   /** True: the target may have taken the partition. False: it has not; only the write that takes it back failed. */
@@ -56,7 +56,7 @@ export class HandOffUnresolvedError extends Error {
 }
 
 const CALL_MS = 10_000;
-/** Longest time to send the rest, while callers wait; after it this node serves the partition again. */
+/** Longest time to send the rest while callers wait. After this time this node serves the partition again. */
 const REST_MS = 2_000;
 /** Timeout of the call that lets the target take the partition; callers wait for its answer. */
 const TAKE_MS = 2_000;
@@ -69,7 +69,7 @@ const REST_BYTES = 64 * 1024;
 const MAX_ROUNDS = 100;
 /** The freeze should take at most about this long, because callers wait. */
 const QUICK_MS = 40;
-/** Maximum number of rehearsals, so that partitions also leave a disk that is always slow. */
+/** Maximum number of rehearsals: partitions must also leave a disk that is always slow. */
 const MOST_REHEARSALS = 10;
 /** How often new log entries are sent while the throttle delays the snapshot. */
 const LOG_MS = 1_000;
@@ -81,8 +81,8 @@ const KEEP_ALIVE_MS = 10_000;
  * partition and sends the rest. Throws if that fails and this node still serves the partition. Throws
  * `HandOffUnresolvedError` if the outcome is unknown.
  *
- *  S1  Before the target may take the partition, this node stores durably that it may. So after a crash no other node
- *      serves the partition either until the outcome is known.
+ *  S1  Before the target may take the partition, this node stores durably that it may. So after a crash this node does not
+ *      serve the partition until the outcome is known.
  */
 export async function sendPartition(
   deps: SenderDeps,
@@ -192,7 +192,7 @@ class Sender {
   /** Repeats the steps of the freeze before it, until they are quick: a busy disk should not make callers wait. */
   async #rehearse(): Promise<void> {
     const { clock } = this.#deps;
-    // One rehearsal suffices for an empty partition: few callers wait for it, and there are many.
+    // One rehearsal suffices for an empty partition: few callers wait for it, and clusters have many of them.
     const isEmpty = this.#progress.rows === 0 && this.#progress.atoms === 0;
     for (let rehearsal = 0; rehearsal < MOST_REHEARSALS; rehearsal++) {
       const began = clock.now();
