@@ -81,6 +81,9 @@ async function simulate(seed: number) {
   return { random, time, engines, faults, ask };
 }
 
+/** With the losses of these tests, a call needs a few. */
+const MOST_ATTEMPTS = 1_000;
+
 const groups = ['a', 'b', 'c', 'd', 'e', 'f'];
 
 test.each(Array.from({ length: 20 }, (_, i) => i))(
@@ -95,7 +98,7 @@ test.each(Array.from({ length: 20 }, (_, i) => i))(
         UpdateTasksRequest,
         anUpdate({ enqueue: [item], requestId: bytes(`${group}${i}`) }),
       );
-      for (;;) {
+      for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
         const reply = await ask('UpdateTasks', request).catch(() => undefined);
         if (reply !== undefined) {
           expect(UpdateTasksResponse.decode(reply).enqueued).toHaveLength(1);
@@ -103,6 +106,7 @@ test.each(Array.from({ length: 20 }, (_, i) => i))(
         }
         await settle();
       }
+      throw new Error(`no answer to ${group}${i} after ${MOST_ATTEMPTS} attempts`);
     };
     const each = 20;
     await time.run(Promise.all(groups.flatMap((group) => Array.from({ length: each }, (_, i) => enqueue(group, i)))));
