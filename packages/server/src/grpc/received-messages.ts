@@ -9,8 +9,8 @@ export type NextCall = Parameters<ServerInterceptor>[1];
 type Status = Parameters<NextCall['sendStatus']>[0];
 
 /**
- * Maximum size of a received message, in bytes. grpc-js refuses a longer one when it knows its length, and drops the rest. It is more than `limits.requestBytes`, because a message between nodes may be a little larger than
- * the request in it.
+ * Maximum size of a received message, in bytes. grpc-js refuses a longer one when it knows its length, and drops the rest. It is
+ * more than `limits.requestBytes`, because a message between nodes may be a little larger than the request in it.
  */
 export const RECEIVE_BYTES = limits.requestBytes + 1024 * 1024;
 
