@@ -36,6 +36,8 @@ topologySpreadConstraints:
 {{- define "taskmaster.container" -}}
 image: {{ include "taskmaster.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
+# The status of the pod shows why a program refused to start.
+terminationMessagePolicy: FallbackToLogsOnError
 securityContext: {{- toYaml .Values.securityContext | nindent 2 }}
 {{- end }}
 

@@ -1,4 +1,4 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CoreV1Api, KubeConfig, V1PersistentVolumeClaim } from '@kubernetes/client-node';
 import { isAnswerWith, persist } from './api/persist.ts';
@@ -44,10 +44,23 @@ export class Claims implements AsyncDisposable {
 
   /** Loses what is on the volume of a claim, as if its disk were replaced. No pod may use it. */
   async lose(namespace: string, name: string): Promise<void> {
-    const directory = this.directoryOf(namespace, name);
-    if (directory === undefined) throw new Error(`claim ${name} has no volume`);
+    const directory = this.#volumeOf(namespace, name);
     await rm(directory, { recursive: true });
     await mkdir(directory);
+  }
+
+  /** Exchanges the volumes of two claims of one name. Containers see it when they start: those that run keep what they have. */
+  async exchange(name: string, namespace: string, other: string): Promise<void> {
+    const [one, two] = [this.#volumeOf(namespace, name), this.#volumeOf(other, name)];
+    await rename(one, `${one}.exchanged`);
+    await rename(two, one);
+    await rename(`${one}.exchanged`, two);
+  }
+
+  #volumeOf(namespace: string, name: string): string {
+    const directory = this.directoryOf(namespace, name);
+    if (directory === undefined) throw new Error(`claim ${name} has no volume`);
+    return directory;
   }
 
   async #provision({ metadata, spec }: V1PersistentVolumeClaim): Promise<void> {

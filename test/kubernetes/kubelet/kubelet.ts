@@ -103,6 +103,11 @@ export class Kubelet implements AsyncDisposable {
     return this.#workerOf(name).exec(command);
   }
 
+  /** What the first container of a pod has written to standard output. */
+  outputOf(name: string): string {
+    return this.#workerOf(name).output;
+  }
+
   /** The address of a pod. */
   addressOf(name: string): string {
     return this.#workerOf(name).view.address ?? '';
@@ -111,6 +116,19 @@ export class Kubelet implements AsyncDisposable {
   /** Empties the volume of a claim, as if its disk were replaced. No pod may use it. */
   async loseVolume(claim: string, namespace = 'default'): Promise<void> {
     await this.#claims?.lose(namespace, claim);
+  }
+
+  /**
+   * Exchanges the volumes of the claims of one name in two namespaces. Containers see it when they start: those that run keep
+   * what they have.
+   */
+  async exchangeVolumes(claim: string, namespace: string, other: string): Promise<void> {
+    await this.#claims?.exchange(claim, namespace, other);
+  }
+
+  /** The directory of the volume of a claim. */
+  volumeOf(claim: string, namespace = 'default'): string | undefined {
+    return this.#claims?.directoryOf(namespace, claim);
   }
 
   /** Opens a port of a Service to this process. Returns an address of loopback. */

@@ -123,7 +123,8 @@ export class Exchanger {
     const { call, clusterId, from, learn, membership } = this.#deps;
     const release = releaseOf(membership.self.version);
     const request = { clusterId, from, knowledge, release };
-    const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS });
+    const anyNode = nodeId === undefined;
+    const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS, anyNode });
     if (this.#stopped) return undefined;
     // This check comes before the knowledge is taken over: another process may have the address now.
     if (answer.clusterId !== clusterId) {
@@ -247,7 +248,11 @@ export async function askCluster(
   for (const address of addresses) {
     try {
       const request = { clusterId: '', from: '', knowledge: undefined, release };
-      const answer = await call(address, 'exchange', request, { timeoutMs: EXCHANGE_TIMEOUT_MS, signal });
+      const answer = await call(address, 'exchange', request, {
+        timeoutMs: EXCHANGE_TIMEOUT_MS,
+        anyNode: true,
+        signal,
+      });
       assertCompatible(release, answer.release);
       return answer;
     } catch (error) {

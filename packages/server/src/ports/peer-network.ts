@@ -41,6 +41,8 @@ export interface PeerCallOptions {
   readonly timeoutMs: number;
   /** True: waits for a connection within the timeout, because the node may just be starting. Default: fails immediately. */
   readonly waitForConnection?: boolean | undefined;
+  /** True: if the address is a name of several nodes, each call asks one of them, chosen at random. Default: always the same. */
+  readonly anyNode?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -1,7 +1,8 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { V1Container, V1Pod } from '@kubernetes/client-node';
+import { eventually } from '../../../support/eventually.ts';
 import { type Running, runProcess, startProcess } from '../../../support/processes/child-process.ts';
 import { inNamespace } from '../network/pod-network.ts';
 import { type Environment, expand } from './environment.ts';
@@ -26,6 +27,8 @@ export interface LaunchOptions {
 /** A container that runs. */
 export interface LaunchedContainer {
   readonly running: Running;
+  /** Sends a signal to its command. As the first process of the container, the command ignores signals that it does not handle. */
+  signal(name: NodeJS.Signals): void;
   /** Runs a command inside. Resolves with its exit code. */
   exec(command: readonly string[], signal: AbortSignal): Promise<{ readonly code: number; readonly output: string }>;
 }
@@ -39,7 +42,7 @@ function userOf(pod: V1Pod, container: V1Container): { readonly user: number; re
   return { user, groups: [context.runAsGroup ?? 0, ...more] };
 }
 
-/** Starts the process of a container. Its process id is that of the container's command. */
+/** Starts the process of a container. All processes of the container end with it. */
 export async function launchContainer(options: LaunchOptions): Promise<LaunchedContainer> {
   const { pod, container, namespace, mounts, programs, root } = options;
   const { user, groups } = userOf(pod, container);
@@ -50,7 +53,7 @@ export async function launchContainer(options: LaunchOptions): Promise<LaunchedC
   await mkdir(root, { recursive: true });
   const context = container.securityContext;
   const [enter = '', ...args] = [
-    ...[...inNamespace(namespace), 'unshare', '--uts', '--', ENTER],
+    ...[...inNamespace(namespace), 'unshare', '--uts', '--pid', '--fork', '--kill-child', '--', ENTER],
     ...[hostnameOf(pod), root, context?.readOnlyRootFilesystem ? 'ro' : 'rw', String(user), groups.join(',')],
     ...[
       container.workingDir ?? '/',
@@ -59,10 +62,20 @@ export async function launchContainer(options: LaunchOptions): Promise<LaunchedC
     ...['--', ...command],
   ];
   const running = await startProcess(enter, args, { env: { ...environment, PATH: withSystemPrograms(environment) } });
+  const first = await eventually(() => childOf(running), { everyMs: 5 });
   return {
     running,
+    signal(name) {
+      if (first === undefined || !running.isRunning) return;
+      try {
+        process.kill(first, name);
+      } catch (error) {
+        // It has just ended.
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+      }
+    },
     async exec(inner, signal) {
-      const target = ['--target', String(running.pid), '--mount', '--uts', '--net', '--root', '--wd', '--'];
+      const target = ['--target', String(first), '--mount', '--uts', '--pid', '--net', '--root', '--wd', '--'];
       const identity = ['--reuid', String(user), '--regid', String(groups[0]), '--groups', groups.join(',')];
       const ended = await runProcess('nsenter', [...target, '/usr/bin/setpriv', ...identity, '--', ...inner], {
         env: { ...environment, PATH: withSystemPrograms(environment) },
@@ -71,6 +84,15 @@ export async function launchContainer(options: LaunchOptions): Promise<LaunchedC
       return { code: ended.code ?? 137, output: ended.stdout + ended.stderr };
     },
   };
+}
+
+/** The first process of a container: the child of the one that made its namespaces. Undefined if that has ended. */
+async function childOf({ pid, isRunning }: Running): Promise<number | undefined> {
+  if (!isRunning) return undefined;
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  const [child] = children.trim().split(' ');
+  if (!child) throw new Error(`process ${pid} has not made a container yet`);
+  return Number(child);
 }
 
 /** The programs that make a container are found behind those of the container. */

@@ -10,6 +10,8 @@ import type { LaunchedContainer } from './container-process.ts';
 
 /** Kubernetes waits from ten seconds to five minutes. */
 const BACKOFF_MS = { first: 250, longest: 5_000 };
+/** Kubernetes shows so much of the output as the message of a container that failed. */
+const MESSAGE_LENGTH = 2_048;
 /** The least time between SIGTERM and SIGKILL, however long preStop took. */
 const LEAST_GRACE_MS = 2_000;
 
@@ -39,6 +41,7 @@ export class Container {
   #isReady = false;
   #isOver = false;
   #launched: LaunchedContainer | undefined;
+  #output = '';
 
   constructor(deps: ContainerDeps) {
     this.#deps = deps;
@@ -81,6 +84,11 @@ export class Container {
     return this.#state.kind === 'terminated' ? this.#state.exitCode : undefined;
   }
 
+  /** What its command has written to standard output, from its last start. */
+  get output(): string {
+    return this.#launched?.running.stdout ?? this.#output;
+  }
+
   /** Stops it for good: preStop, SIGTERM, and SIGKILL when the time is up. Resolves when its process has ended. */
   async stop(graceSeconds: number): Promise<void> {
     this.#stopping.abort();
@@ -113,11 +121,14 @@ export class Container {
     probing.abort();
     await probed;
     this.#launched = undefined;
+    this.#output = ended.stdout;
     this.#isStarted = false;
     this.#isReady = false;
     const exitCode = exitCodeOf(ended);
     if (exitCode !== 0) this.#deps.log(`${container.name}: ${ended.stderr.trim().split('\n').at(-1) ?? ''}`);
-    this.#set({ kind: 'terminated', exitCode, startedAt, finishedAt: new Date() });
+    const hasMessage = exitCode !== 0 && container.terminationMessagePolicy === 'FallbackToLogsOnError';
+    const message = hasMessage ? { message: ended.stderr.slice(-MESSAGE_LENGTH) } : {};
+    this.#set({ kind: 'terminated', exitCode, ...message, startedAt, finishedAt: new Date() });
     return exitCode;
   }
 
@@ -144,7 +155,7 @@ export class Container {
     await probeContainer(container, { dial, exec: launched.exec }, verdicts, signal);
   }
 
-  async #terminate({ running, exec }: LaunchedContainer, graceSeconds: number): Promise<void> {
+  async #terminate({ running, signal, exec }: LaunchedContainer, graceSeconds: number): Promise<void> {
     const { container, dial, log } = this.#deps;
     const deadline = performance.now() + graceSeconds * 1000;
     const hook = container.lifecycle?.preStop;
@@ -161,7 +172,7 @@ export class Container {
       await running.kill('SIGKILL');
       return;
     }
-    running.process.kill('SIGTERM');
+    signal('SIGTERM');
     const left = Math.max(deadline - performance.now(), LEAST_GRACE_MS);
     const timer = new AbortController();
     const late = delay(left, 'late' as const, { signal: timer.signal }).catch(() => undefined);

@@ -4,7 +4,7 @@
 #   enter-container.sh HOSTNAME ROOT (ro|rw) UID GROUPS WORKDIR MOUNTS... -- COMMAND...
 #
 # GROUPS: numbers, separated by commas; the first one is the primary group. A mount is `ro:FROM:TO` or `rw:FROM:TO`.
-# Run it in new mount and UTS namespaces. ROOT is an empty directory.
+# Run it in new mount, PID and UTS namespaces. ROOT is an empty directory.
 set -eu
 hostname "$1"
 root=$2 access=$3 user=$4 groups=$5 workdir=$6
@@ -23,7 +23,7 @@ for directory in bin lib lib64 sbin; do
   fi
 done
 mount --bind -o ro /usr usr
-mount --rbind /proc proc
+mount -t proc proc proc
 mount --rbind /dev dev
 mount --bind -o ro /sys sys
 echo "hosts: files" > etc/nsswitch.conf

@@ -50,8 +50,9 @@ describe('the status of a pod', () => {
   });
 
   test('shows how a container ended before its restart', () => {
-    const last = { kind: 'terminated', exitCode: 137, startedAt: at, finishedAt: at } as const;
+    const last = { kind: 'terminated', exitCode: 1, message: 'no disk', startedAt: at, finishedAt: at } as const;
     const { containerStatuses } = podStatus(view([container(running, { last, restarts: 1 })]), undefined, at);
-    expect(containerStatuses?.[0]).toMatchObject({ restartCount: 1, lastState: { terminated: { exitCode: 137 } } });
+    const terminated = { exitCode: 1, reason: 'Error', message: 'no disk' };
+    expect(containerStatuses?.[0]).toMatchObject({ restartCount: 1, lastState: { terminated } });
   });
 });

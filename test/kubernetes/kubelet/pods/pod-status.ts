@@ -8,6 +8,8 @@ export type ContainerState =
       readonly kind: 'terminated';
       /** 128 and the number of the signal if one ended it. */
       readonly exitCode: number;
+      /** What it wrote last, if its specification asks for it and it failed. */
+      readonly message?: string;
       readonly startedAt: Date;
       readonly finishedAt: Date;
     };
@@ -97,8 +99,9 @@ function shownState(state: ContainerState): NonNullable<V1ContainerStatus['state
     case 'running':
       return { running: { startedAt: state.startedAt } };
     case 'terminated': {
-      const { exitCode, startedAt, finishedAt } = state;
-      return { terminated: { exitCode, reason: exitCode === 0 ? 'Completed' : 'Error', startedAt, finishedAt } };
+      const { exitCode, message, startedAt, finishedAt } = state;
+      const reason = exitCode === 0 ? 'Completed' : 'Error';
+      return { terminated: { exitCode, reason, message, startedAt, finishedAt } };
     }
   }
 }

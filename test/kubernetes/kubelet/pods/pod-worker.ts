@@ -102,6 +102,11 @@ export class PodWorker {
     await Promise.all(this.#containers.map((container) => container.kill()));
   }
 
+  /** What its first container has written to standard output. */
+  get output(): string {
+    return this.#containers[0]?.output ?? '';
+  }
+
   /** Runs a command in its first container. Resolves with its output, or rejects with it. */
   async exec(command: readonly string[]): Promise<string> {
     const ended = await this.#containers[0]?.exec(command, this.#gone.signal);

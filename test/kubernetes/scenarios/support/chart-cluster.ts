@@ -45,9 +45,7 @@ export class ChartCluster implements AsyncDisposable {
     const machines = Array.from({ length: 6 }, (_, index) => `machine-${index + 1}`);
     const kubelet = opened.use(await Kubelet.start(plane, { imageOf, log, nodes: machines }));
     const users = inNamespace((await kubelet.addUser()).namespace);
-    await plane.kubectl('create', 'namespace', NAMESPACE);
-    // Pods that ask for more rights than they need are refused.
-    await plane.kubectl('label', 'namespace', NAMESPACE, 'pod-security.kubernetes.io/enforce=restricted');
+    await createNamespace(plane, NAMESPACE);
     const directory = opened.use(await temporaryDirectory());
     return new ChartCluster(opened.move(), plane, kubelet, users, directory);
   }
@@ -69,6 +67,12 @@ export class ChartCluster implements AsyncDisposable {
   /** Resolves when helm has sent everything; pods may not run yet. */
   install(...values: readonly string[]): Promise<string> {
     return this.helm('install', RELEASE, CHART, ...MODEST, ...values);
+  }
+
+  /** Installs another cluster: a release of the same name in another namespace. */
+  async installIn(namespace: string, ...values: readonly string[]): Promise<void> {
+    await createNamespace(this.plane, namespace);
+    await this.plane.helm('install', RELEASE, CHART, ...MODEST, ...values, `--namespace=${namespace}`);
   }
 
   upgrade(...values: readonly string[]): Promise<string> {
@@ -98,8 +102,8 @@ export class ChartCluster implements AsyncDisposable {
   }
 
   /** Connects to the cluster's address for clients. */
-  async connect(): Promise<TaskMasterClient> {
-    return connect({ endpoints: await this.kubelet.reachService(NAME, PORT, NAMESPACE), timeout: '60s' });
+  async connect(namespace = NAMESPACE): Promise<TaskMasterClient> {
+    return connect({ endpoints: await this.kubelet.reachService(NAME, PORT, namespace), timeout: '60s' });
   }
 
   /** Names of the members that are alive. */
@@ -152,4 +156,10 @@ export class ChartCluster implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#opened.disposeAsync();
   }
+}
+
+async function createNamespace(plane: ControlPlane, name: string): Promise<void> {
+  await plane.kubectl('create', 'namespace', name);
+  // Pods that ask for more rights than they need are refused.
+  await plane.kubectl('label', 'namespace', name, 'pod-security.kubernetes.io/enforce=restricted');
 }

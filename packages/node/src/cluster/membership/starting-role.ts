@@ -163,7 +163,7 @@ async function askOwnCluster(
 ): Promise<readonly MemberRecord[]> {
   const hello = { clusterId: '', from: '', knowledge: undefined, release };
   const asked = join.map(async (address) => {
-    const answer = await call(address, 'exchange', hello, { timeoutMs: LOOK_TIMEOUT_MS, signal });
+    const answer = await call(address, 'exchange', hello, { timeoutMs: LOOK_TIMEOUT_MS, anyNode: true, signal });
     assertCompatible(release, answer.release);
     return { address, clusterId: answer.clusterId, members: recordsIn(answer.knowledge) };
   });
@@ -339,16 +339,17 @@ async function askEach(
   join: readonly string[],
   { call, release, signal }: StartingRoleDeps,
 ): Promise<Asked> {
+  const within = { timeoutMs: JOIN_TIMEOUT_MS, anyNode: true, signal };
   const problems: string[] = [];
   let stranger: ClusterStartError | undefined;
   for (const address of join) {
     try {
       const hello = { clusterId: '', from: '', knowledge: undefined, release };
-      const found = await call(address, 'exchange', hello, { timeoutMs: JOIN_TIMEOUT_MS, signal });
+      const found = await call(address, 'exchange', hello, within);
       assertCompatible(release, found.release);
       assertFits(found);
       const request = { clusterId: '', member: toWireRecord(record), release };
-      return { answer: await call(address, 'join', request, { timeoutMs: JOIN_TIMEOUT_MS, signal }) };
+      return { answer: await call(address, 'join', request, within) };
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ClusterStartError) throw error;

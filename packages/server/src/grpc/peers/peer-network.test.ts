@@ -42,6 +42,21 @@ describe('calls between nodes', () => {
     }
   });
 
+  test('ask any node of a name, and the next one if it does not answer', async () => {
+    const asked: string[] = [];
+    const lookUp = async (host: string) => {
+      asked.push(host);
+      // Nothing listens at the first address.
+      return ['127.0.0.2', '127.0.0.1'];
+    };
+    using peers = new PeerNetwork(new PeerSeal(['new']), lookUp);
+    for (let at = 0; at < 10; at++) {
+      const options = { ...WITHIN, anyNode: true };
+      expect(await peers.call(`nodes:${server.port}`, 'exchange', ASKED, options)).toEqual(ANSWER);
+    }
+    expect(asked).toEqual(Array.from({ length: 10 }, () => 'nodes'));
+  });
+
   test.each([[[]], [['another']]])('are refused when they are sealed with %j', async (keys) => {
     using peers = network(...keys);
     await expect(peers.call(address, 'exchange', ASKED, WITHIN)).rejects.toMatchObject({ reason: 'WRONG_KEY' });

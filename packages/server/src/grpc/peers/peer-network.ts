@@ -8,8 +8,10 @@ import {
   type PeerMethod,
   PeerUnreachableError,
 } from '../../ports/peer-network.ts';
+import { systemRandom } from '../../ports/system-random.ts';
 import { detailsIn, RelayedRefusal } from '../../service/wire-errors.ts';
 import { channelOptions } from '../channel-options.ts';
+import { addressesBehind, type LookUp, systemLookUp } from './any-node.ts';
 import { type PeerSeal, type SealedChannel, wrongKey } from './peer-seal.ts';
 
 /** A channel is closed when it has been idle for this long, in ms. */
@@ -40,12 +42,17 @@ interface Method<Q, R> {
 export class PeerNetwork implements Disposable {
   readonly call: CallPeer;
   readonly #seal: PeerSeal;
+  readonly #lookUp: LookUp;
   readonly #channels = new Map<string, Channel>();
   readonly #sweeper: NodeJS.Timeout;
 
-  constructor(seal: PeerSeal) {
+  constructor(seal: PeerSeal, lookUp: LookUp = systemLookUp) {
     this.#seal = seal;
-    this.call = (address, method, request, options) => this.#call(address, method, request, options);
+    this.#lookUp = lookUp;
+    this.call = (address, method, request, options) =>
+      options.anyNode
+        ? this.#callAny(address, method, request, options)
+        : this.#call(address, method, request, options);
     this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS).unref();
   }
 
@@ -53,6 +60,27 @@ export class PeerNetwork implements Disposable {
     clearInterval(this.#sweeper);
     for (const { client } of this.#channels.values()) client.close();
     this.#channels.clear();
+  }
+
+  /** Calls the first node of a name that answers, in a random order. */
+  async #callAny<M extends PeerMethod>(
+    address: string,
+    method: M,
+    request: PeerCalls[M][0],
+    options: PeerCallOptions,
+  ): Promise<PeerCalls[M][1]> {
+    const deadline = Date.now() + options.timeoutMs;
+    let last: unknown;
+    for (const one of await addressesBehind(address, this.#lookUp, systemRandom)) {
+      const timeoutMs = deadline - Date.now();
+      try {
+        return await this.#call(one, method, request, { ...options, timeoutMs });
+      } catch (error) {
+        last = error;
+        if (!(error instanceof PeerUnreachableError) || options.signal?.aborted || Date.now() >= deadline) break;
+      }
+    }
+    throw last;
   }
 
   async #call<M extends PeerMethod>(
