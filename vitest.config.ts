@@ -15,6 +15,10 @@ const alone = ['test/process/kill.test.ts'];
 const kubernetes = ['test/kubernetes/scenarios/*.test.ts'];
 const withKubernetes = process.env.TASKMASTER_KUBERNETES_TEST !== undefined;
 
+/** The container image, built and run: `npm run test:image`. It takes minutes. */
+const image = ['test/image/built/*.test.ts'];
+const withImage = process.env.TASKMASTER_IMAGE_TEST !== undefined;
+
 const processTests = {
   // These wait for real processes: on a machine that stands still for seconds, what must be there in time is late, however
   // generous the bound (crowds, full-disk, idle-polls, kill, start-and-stop, test/cli/terminal). A failure counts when it
@@ -39,7 +43,7 @@ export default defineConfig({
         test: {
           name: 'deterministic',
           include: ['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts', 'test/**/*.test.ts'],
-          exclude: [...processes, ...kubernetes],
+          exclude: [...processes, ...kubernetes, ...image],
           // The files share two processes, so the sources load only twice. No module keeps state that a test could notice.
           isolate: false,
           // Ends what hangs. A busy machine needs minutes for the long simulations.
@@ -76,6 +80,19 @@ export default defineConfig({
           disableConsoleIntercept: true,
           // The first hook may build Kubernetes.
           testTimeout: 600_000,
+          hookTimeout: 1_800_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'image',
+          include: withImage ? image : [],
+          sequence: { groupOrder: 4 },
+          // The figures of the image are printed.
+          disableConsoleIntercept: true,
+          testTimeout: 300_000,
+          // The first hook builds the image, and may make its base.
           hookTimeout: 1_800_000,
         },
       },

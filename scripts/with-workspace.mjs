@@ -15,6 +15,7 @@ const jobs = {
     ['pnpm', 'unit'],
   ],
   'test:kubernetes': [['vitest', 'run', '--project', 'kubernetes']],
+  'test:image': [['vitest', 'run', '--project', 'image']],
   demo: [['node', 'examples/dist/crawler/demo.js']],
   start: [['node', 'packages/node/dist/node-cli.js']],
   example: [['node']],

@@ -10,6 +10,7 @@ const SOURCES = [
   'deploy/k8s/**/*.{json,yaml,tpl}',
   '*.json',
   '.ci/*',
+  'deploy/Dockerfile',
   'deploy/**/*.yaml',
 ];
 
