@@ -118,7 +118,7 @@ export default {
     },
   ],
   options: {
-    exclude: '(^|/)(dist|gen|node_modules|\.snippets-[^/]*)/',
+    exclude: '(^|/)(dist|gen|node_modules|[.]snippets-[^/]*)/',
     // Types count too, and so do imports that exist only for them.
     tsPreCompilationDeps: true,
     enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['source', 'import', 'types', 'default'] },
