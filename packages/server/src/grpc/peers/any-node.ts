@@ -8,8 +8,8 @@ export type LookUp = (host: string) => Promise<readonly string[]>;
 export const systemLookUp: LookUp = async (host) => (await lookup(host, { all: true })).map(({ address }) => address);
 
 /**
- * The addresses behind `host:port`, in a random order. gRPC alone would choose the same address each time, and keep its connection:
- * a node that restarts would ask only itself, if the name of all nodes resolves to its own address first.
+ * The addresses behind `host:port`, in a random order. gRPC alone would choose the same address each time, and keep its
+ * connection: a node that restarts would ask only itself, if the name of all nodes resolves to its own address first.
  */
 export async function addressesBehind(address: string, lookUp: LookUp, random: Random): Promise<readonly string[]> {
   const colon = address.lastIndexOf(':');
