@@ -126,11 +126,6 @@ export class Kubelet implements AsyncDisposable {
     await this.#claims?.exchange(claim, namespace, other);
   }
 
-  /** The directory of the volume of a claim. */
-  volumeOf(claim: string, namespace = 'default'): string | undefined {
-    return this.#claims?.directoryOf(namespace, claim);
-  }
-
   /** Opens a port of a Service to this process. Returns an address of loopback. */
   async reachService(name: string, port: number, namespace = 'default'): Promise<string> {
     return this.#switch.wayInTo(`${this.serviceAddress(name, namespace)}:${port}`);

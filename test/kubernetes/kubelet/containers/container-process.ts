@@ -27,9 +27,7 @@ export interface LaunchOptions {
 /** A container that runs. */
 export interface LaunchedContainer {
   readonly running: Running;
-  /**
-   * Sends a signal to its command. As the first process of the container, the command ignores signals that it does not handle.
-   */
+  /** Sends a signal to its command. As process 1 of the container, the command ignores signals that it does not handle. */
   signal(name: NodeJS.Signals): void;
   /** Runs a command inside. Resolves with its exit code. */
   exec(command: readonly string[], signal: AbortSignal): Promise<{ readonly code: number; readonly output: string }>;
