@@ -23,7 +23,7 @@ import { EngineHarness } from './engine-harness.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const CLUSTER = 'cluster-1';
-/** A host name that resolves to a random node that is up. */
+/** A host name of all nodes. A call to any of them asks a random node that is up. Other calls ask always the same one. */
 export const ALL_NODES = 'nodes';
 /** How long a stop waits for the calls in flight, and how often it looks whether there are any. */
 const STOP_TIMEOUT_MS = 1_000;
@@ -73,7 +73,7 @@ export class SimCluster {
     this.network = new SimNetwork(this.time, this.random.fork(), (name) => this.nodes.get(name), weather);
     this.#peers = new SimPeers({
       network: this.network,
-      hostAt: (address) => this.#resolve(nameOf(address)),
+      hostAt: (address, anyNode) => this.#resolve(nameOf(address), anyNode),
       serveAt: (name) => this.nodes.get(name)?.serve,
     });
     this.gossip = new SimGossip({
@@ -137,9 +137,11 @@ export class SimCluster {
     return this.#peers.callFrom(from, clock);
   }
 
-  #resolve(name: string): string {
+  #resolve(name: string, anyNode: boolean): string {
     const { up } = this;
-    return name === ALL_NODES && up.length > 0 ? this.random.pick(up).name : name;
+    const [first] = up;
+    if (name !== ALL_NODES || first === undefined) return name;
+    return anyNode ? this.random.pick(up).name : first.name;
   }
 
   /** The routes of a proxy. It looks for the cluster at `contacts`, and starts to gossip with `seeds`. */

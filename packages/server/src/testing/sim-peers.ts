@@ -78,8 +78,8 @@ export function callPeersOver(carry: (passage: PeerPassage) => Promise<Buffer>):
 
 export interface SimPeersOptions {
   readonly network: SimNetwork;
-  /** The host at an address. Several addresses may lead to one host. */
-  readonly hostAt: (address: string) => string;
+  /** The host at an address. Several addresses may lead to one host. `anyNode`: see `PeerCallOptions`. */
+  readonly hostAt: (address: string, anyNode: boolean) => string;
   /** Serves the calls to a host. Undefined if the host does not exist. */
   readonly serveAt: (host: string) => ServePeer | undefined;
 }
@@ -113,7 +113,7 @@ export class SimPeers {
     if (clock.isStopped) return new Promise(() => {});
     const { network, hostAt, serveAt } = this.#options;
     const { address, method, request, options } = passage;
-    const to = hostAt(address);
+    const to = hostAt(address, options.anyNode ?? false);
     return network.carry(
       { from, to, what: method, timeoutMs, signal: options.signal, caller: clock, mayDouble: true },
       () => serveAt(to)?.(method, request) ?? Promise.reject(new LinkBrokenError(`${to} is down`, false)),
