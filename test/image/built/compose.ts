@@ -69,6 +69,16 @@ export class ComposeCluster implements AsyncDisposable {
     return Object.fromEntries([...listed].map(([service, { ExitCode }]) => [service, ExitCode]));
   }
 
+  /** The last lines of all logs. */
+  async logs(): Promise<string> {
+    const services = [...(await this.#list())];
+    const read = services.map(async ([service, { Id }]) => {
+      const { stdout, stderr } = await runProcess('podman', ['logs', '--tail=20', Id], { env: this.#podman.env });
+      return `${service}:\n${stdout}${stderr}`;
+    });
+    return (await Promise.all(read)).join('\n');
+  }
+
   /** Deletes all containers. */
   async down(): Promise<void> {
     await this.#compose('down');

@@ -189,7 +189,8 @@ describe.skipIf(composeProblem !== undefined)(`the compose file${skipped(compose
 
   test('keeps its tasks when all containers are replaced', async () => {
     const codes = await cluster.stop();
-    expect(codes).toEqual(Object.fromEntries(Object.keys(compose.services).map((name) => [name, 0])));
+    const allZero = Object.fromEntries(Object.keys(compose.services).map((name) => [name, 0]));
+    expect(codes, await cluster.logs()).toEqual(allZero);
     await cluster.down();
     await cluster.up();
     await allServe();
