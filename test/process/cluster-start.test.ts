@@ -25,7 +25,7 @@ async function freePorts(count: number): Promise<number[]> {
 
 const MODEST = ['--store-reserve-bytes=1MiB', '--engine-partitions=8', '--gossip-port=0'];
 
-describe('a node that starts in a cluster', { timeout: 60_000 }, () => {
+describe('a node that starts in a cluster', { timeout: 120_000 }, () => {
   test('asks until a member answers, reports what it waits for, and is then ready', async () => {
     await using cluster = await TestCluster.start({ nodes: 1 });
     const { endpoint } = cluster.node('a');
