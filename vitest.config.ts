@@ -35,6 +35,8 @@ export default defineConfig({
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 30_000,
+    // Hooks start processes, too.
+    hookTimeout: 60_000,
     reporters: ['default', './test/support/closing-line.ts'],
     execArgv: ['--conditions=source'],
     projects: [
