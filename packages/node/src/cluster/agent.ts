@@ -62,7 +62,10 @@ export interface AgentDeps {
 /** The calls that other nodes make to an agent. Calls of hand-offs are in `TransferMethod`. */
 export type AgentMethod = 'join' | 'exchange' | 'inventory' | 'leave' | 'removeMembers';
 
-/** A removed member is told of its removal at most this many times. Most never answer; `Orphans` (O2) covers the rest. */
+/**
+ * How often a node tries to tell a removed member of its removal. Most removed members never answer, so trying longer has no use.
+ * `Orphans` (O2) says why this is safe.
+ */
 const TELL_ATTEMPTS = 5;
 const TELL_RETRY_MS = 1_000;
 

@@ -1,14 +1,12 @@
 import type { Refusal } from '@taskmaster/server/domain';
 import type { Log } from '@taskmaster/server/ports';
+import { FirstTimes } from '../domain/first-times.ts';
 import { StoreCorruptError } from '../ports/store.ts';
 
-/** Limit of different damages that are logged. */
-const MOST_LOGGED = 100;
-
-/** Logs the damaged rows that requests find, each damage once: many requests find the same one. */
+/** Logs the damaged rows that requests find, each damage once. */
 export class DamageLog {
   readonly #log: Pick<Log, 'error'>;
-  readonly #logged = new Set<string>();
+  readonly #firstTimes = new FirstTimes();
 
   constructor(log: Pick<Log, 'error'>) {
     this.#log = log;
@@ -18,8 +16,7 @@ export class DamageLog {
   note({ reason, message, cause, metadata }: Refusal): void {
     if (reason !== 'CORRUPT_DATA' || cause instanceof StoreCorruptError) return;
     const damage = [message, cause instanceof Error ? cause.message : '', metadata.queue].join();
-    if (this.#logged.has(damage) || this.#logged.size >= MOST_LOGGED) return;
-    this.#logged.add(damage);
+    if (!this.#firstTimes.isFirst(damage)) return;
     this.#log.error({ err: cause, ...metadata }, 'a request found damaged rows');
   }
 }

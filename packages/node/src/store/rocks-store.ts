@@ -2,6 +2,7 @@ import { readdir, stat, statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { RocksLevel } from '@nxtedition/rocksdb';
 import type { Key } from '@taskmaster/server/domain';
+import { FirstTimes } from '../domain/first-times.ts';
 import {
   type Family,
   type KeyRange,
@@ -72,9 +73,6 @@ const READERS = 2;
 /** Time between two measurements of the size on disk, which must look at every file. */
 const SIZE_INTERVAL_MS = 10_000;
 
-/** Limit of different damages that are logged. */
-const MOST_DAMAGE_LOGGED = 100;
-
 /** Open databases. This prevents their garbage collection: handles are not counted, and threads would read freed memory. */
 const open = new Set<RocksLevel>();
 
@@ -95,14 +93,14 @@ export async function openRocksStore(options: RocksStoreOptions): Promise<Store>
   const budget = { blockCacheBytes, memtableBytes, dictionaryCompression };
   const database = await openDatabase({ dir, release, ...budget, restoring, warn });
   open.add(database.db);
-  if (!(await closeToOthers(dir))) {
-    options.log?.warn(
-      { dir },
-      'other users may read the data directory, and its owner is another user: change its mode to 0700',
-    );
-  }
   const store = new RocksStore(database.db, dir, { reserveBytes, blockCacheBytes, memtableBytes, log: options.log });
   try {
+    if (!(await closeToOthers(dir))) {
+      options.log?.warn(
+        { dir },
+        'other users may read the data directory, and its owner is another user: change its mode to 0700',
+      );
+    }
     await store.start(database, options.flushIntervalMs ?? 100);
   } catch (error) {
     await store.close();
@@ -119,7 +117,7 @@ class RocksStore implements Store {
   readonly #guard: DiskGuard;
   readonly #readers: RocksReader[] = [];
   readonly #listeners: ((state: StoreState) => void)[] = [];
-  readonly #damageLogged = new Set<string>();
+  readonly #damages = new FirstTimes();
   #writer: RocksWriter | undefined;
   #readerStarting: Promise<void> | undefined;
   #failure: Error | undefined;
@@ -182,11 +180,9 @@ class RocksStore implements Store {
     return error;
   };
 
-  /** Logs each damage once, because many reads find the same one. Errors for callers refer to the log. */
+  /** Logs each damage once. Errors for callers refer to the log. */
   #logDamage(damage: string, error: Error): void {
-    if (this.#damageLogged.has(damage) || this.#damageLogged.size >= MOST_DAMAGE_LOGGED) return;
-    this.#damageLogged.add(damage);
-    this.#log?.error({ dir: this.#dir, err: error }, 'a read found damaged rows');
+    if (this.#damages.isFirst(damage)) this.#log?.error({ dir: this.#dir, err: error }, 'a read found damaged rows');
   }
 
   get state(): StoreState {

@@ -1,13 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { StreamRequest } from '@taskmaster/proto';
 import type { Caller } from '../../service/caller.ts';
 import type { StreamOperation, StreamSession } from '../../service/raw-service.ts';
+import { collectGarbage } from './collect-garbage.ts';
 import { aLease, anEnqueue, anUpdate, bytes } from './requests.ts';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 const CALLER: Caller = { address: '127.0.0.1:1', gone: false, signal: undefined };
 

@@ -1,6 +1,5 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
+import { collectGarbage } from '../../grpc/testing/collect-garbage.ts';
 import { FairTurns } from './fair-turns.ts';
 
 /** Turns that are taken by hand, and the order in which work was begun. */
@@ -31,9 +30,6 @@ function fairTurns() {
     turns,
   };
 }
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 const nextMacrotask = () => new Promise<void>((resolve) => setImmediate(resolve));
 
