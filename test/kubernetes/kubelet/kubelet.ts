@@ -7,6 +7,7 @@ import { isAnswerWith, persist } from './api/persist.ts';
 import { type WatchedObjects, watchObjects } from './api/watch-objects.ts';
 import { Claims } from './claims.ts';
 import { type Image, unpack } from './containers/image.ts';
+import type { Mount } from './containers/mount.ts';
 import { messageOf } from './message-of.ts';
 import { GATEWAY, type PodLink, PodNetwork } from './network/pod-network.ts';
 import { Switch } from './network/switch.ts';
@@ -36,7 +37,7 @@ export class Kubelet implements AsyncDisposable {
   readonly #api: string;
   readonly #stopped = new AbortController();
   readonly #workers = new Map<string, { readonly worker: PodWorker; readonly running: Promise<void> }>();
-  readonly #images = new Map<string, Promise<string>>();
+  readonly #images = new Map<string, Promise<readonly Mount[]>>();
   readonly #binding = new Map<string, V1Pod>();
   /** What went wrong in the kubelet itself. A test must find it empty. */
   readonly problems: string[] = [];
@@ -203,7 +204,7 @@ export class Kubelet implements AsyncDisposable {
       switch: this.#switch,
       nodeAddress: GATEWAY,
       directory: join(this.#directory.path, 'pods', uid),
-      programsOf: (image) => this.#programsOf(image),
+      filesOf: (image) => this.#filesOf(image),
       directoryOfClaim: (namespace, claim) => this.#claims?.directoryOf(namespace, claim),
       hostsLines: (namespace) => this.#services?.hostsLines(namespace) ?? [],
       serviceVariables: (namespace, links) => this.#services?.variables(namespace, links) ?? {},
@@ -218,13 +219,13 @@ export class Kubelet implements AsyncDisposable {
     worker.update(pod);
   }
 
-  #programsOf(name: string): Promise<string> {
+  async #filesOf(name: string): Promise<readonly Mount[]> {
     const image = this.#options.imageOf(name);
-    if (image === undefined) return Promise.reject(new Error(`there is no image ${name}`));
+    if (image === undefined) throw new Error(`there is no image ${name}`);
     const known = this.#images.get(name);
     if (known) return known;
     const directory = join(this.#directory.path, 'images', String(this.#images.size));
-    const unpacked = unpack(image, directory).then(() => directory);
+    const unpacked = unpack(image, directory);
     this.#images.set(name, unpacked);
     return unpacked;
   }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { DATA_FORMAT } from '@taskmaster/proto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../../support/eventually.ts';
 import { ChartCluster, NAME } from './support/chart-cluster.ts';
@@ -38,6 +39,23 @@ describe.skipIf(problem !== undefined)(`five nodes under load${skipped(problem)}
       await cluster.rolledOut();
     });
     expectNoFailures(report);
+  });
+
+  test('are upgraded to a release with another data format, and back: no call fails', async () => {
+    const formats = () => Promise.all([0, 1, 2, 3, 4].map((index) => cluster.dataFormatOf(`${NAME}-${index}`)));
+    expect(await formats()).toEqual(Array(5).fill(DATA_FORMAT));
+    for (const [direction, tag] of [
+      ['upgrade', 'later'],
+      ['downgrade', ''],
+    ] as const) {
+      const report = await cluster.underLoad(`rolling ${direction} between data formats`, async () => {
+        await cluster.upgrade('--set=replicaCount=5', `--set=image.tag=${tag}`);
+        await cluster.rolledOut();
+      });
+      expectNoFailures(report);
+      // A directory keeps the newest format that it ever had.
+      expect(await formats()).toEqual(Array(5).fill(DATA_FORMAT + 1));
+    }
   });
 
   test('lose a process by kill -9, and nothing else', async () => {

@@ -6,7 +6,7 @@ import { eventually } from '../../../support/eventually.ts';
 import { type Running, runProcess, startProcess } from '../../../support/processes/child-process.ts';
 import { inNamespace } from '../network/pod-network.ts';
 import { type Environment, expand } from './environment.ts';
-import { IMAGE_MOUNTS, IMAGE_PATH, PROGRAMS } from './image.ts';
+import { IMAGE_MOUNTS, IMAGE_PATH } from './image.ts';
 import type { Mount } from './mount.ts';
 
 const ENTER = join(dirname(fileURLToPath(import.meta.url)), 'enter-container.sh');
@@ -18,8 +18,8 @@ export interface LaunchOptions {
   readonly namespace: string;
   readonly environment: Environment;
   readonly mounts: readonly Mount[];
-  /** The programs of the image. */
-  readonly programs: string;
+  /** The files of the image. */
+  readonly files: readonly Mount[];
   /** Where the root directory of the container is mounted. */
   readonly root: string;
 }
@@ -44,12 +44,12 @@ function userOf(pod: V1Pod, container: V1Container): { readonly user: number; re
 
 /** Starts the process of a container. All processes of the container end with it. */
 export async function launchContainer(options: LaunchOptions): Promise<LaunchedContainer> {
-  const { pod, container, namespace, mounts, programs, root } = options;
+  const { pod, container, namespace, mounts, files, root } = options;
   const { user, groups } = userOf(pod, container);
   const environment = { PATH: IMAGE_PATH, HOSTNAME: hostnameOf(pod), ...options.environment };
   const command = [...(container.command ?? []), ...(container.args ?? [])].map((word) => expand(word, environment));
   if (command.length === 0) throw new TypeError(`container ${container.name} has no command`);
-  const all: readonly Mount[] = [...IMAGE_MOUNTS, { from: programs, to: PROGRAMS, isReadOnly: true }, ...mounts];
+  const all: readonly Mount[] = [...IMAGE_MOUNTS, ...files, ...mounts];
   await mkdir(root, { recursive: true });
   const context = container.securityContext;
   const [enter = '', ...args] = [

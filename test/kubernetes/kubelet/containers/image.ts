@@ -1,5 +1,6 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import { DATA_FORMAT } from '@taskmaster/proto';
 import { clientCli, nodeCli, proxyCli, root } from '../../../support/paths.ts';
 import type { Mount } from './mount.ts';
 
@@ -7,6 +8,8 @@ import type { Mount } from './mount.ts';
 export interface Image {
   /** The script of each program, inside of the workspace. Node runs it. */
   readonly programs: Readonly<Record<string, string>>;
+  /** Text that replaces files of the workspace, by path. Default: no file is replaced. */
+  readonly replaced?: Readonly<Record<string, string>>;
 }
 
 /** The image of this workspace. Its first word is the program, like the entry point of the real one. */
@@ -14,8 +17,19 @@ export const presentImage: Image = {
   programs: { taskmaster: clientCli, 'taskmaster-node': nodeCli, 'taskmaster-proxy': proxyCli },
 };
 
+const FORMATS_FILE = join(root, 'packages', 'proto', 'dist', 'data-formats.js');
+
+/** An image of this workspace whose programs have one more data format, like a release that comes later. */
+export async function laterImage(): Promise<Image> {
+  const formats = await readFile(FORMATS_FILE, 'utf8');
+  const end = '\n];\n';
+  if (!formats.includes(end)) throw new Error(`${FORMATS_FILE} has no list of formats`);
+  const added = `{ format: ${DATA_FORMAT + 1}, release: 'later', changed: 'Nothing.', downgrade: true }`;
+  return { ...presentImage, replaced: { [FORMATS_FILE]: formats.replace(end, `${added},${end}`) } };
+}
+
 /** Where programs are in a container. */
-export const PROGRAMS = '/app/bin';
+const PROGRAMS = '/app/bin';
 export const IMAGE_PATH = `${PROGRAMS}:/usr/local/bin:/usr/bin:/bin`;
 
 /** Where this workspace and its Node are in a container: at no path that a pod may mount a volume over. */
@@ -28,11 +42,22 @@ export const IMAGE_MOUNTS: readonly Mount[] = [
   { from: process.execPath, to: NODE, isReadOnly: true },
 ];
 
-/** Writes the programs of an image into a directory. */
-export async function unpack({ programs }: Image, directory: string): Promise<void> {
-  await mkdir(directory, { recursive: true });
+/** Writes what this machine has not of an image into a new directory. Returns it as mounts of a container. */
+export async function unpack({ programs, replaced = {} }: Image, directory: string): Promise<readonly Mount[]> {
+  const scripts = join(directory, 'bin');
+  const files = join(directory, 'files');
+  await mkdir(scripts, { recursive: true });
+  await mkdir(files);
   for (const [name, script] of Object.entries(programs)) {
-    const path = join(WORKSPACE, relative(root, script));
-    await writeFile(join(directory, name), `#!/bin/sh\nexec ${NODE} ${path} "$@"\n`, { mode: 0o755 });
+    await writeFile(join(scripts, name), `#!/bin/sh\nexec ${NODE} ${inContainer(script)} "$@"\n`, { mode: 0o755 });
   }
+  const mounts: Mount[] = [{ from: scripts, to: PROGRAMS, isReadOnly: true }];
+  for (const [path, text] of Object.entries(replaced)) {
+    const from = join(files, String(mounts.length));
+    await writeFile(from, text);
+    mounts.push({ from, to: inContainer(path), isReadOnly: true });
+  }
+  return mounts;
 }
+
+const inContainer = (path: string): string => join(WORKSPACE, relative(root, path));

@@ -27,8 +27,8 @@ export interface PodDeps {
   readonly nodeAddress: string;
   /** A directory for this pod alone. */
   readonly directory: string;
-  /** The directory with the programs of an image. Rejects if there is no such image. */
-  programsOf(image: string): Promise<string>;
+  /** The files of an image. Rejects if there is no such image. */
+  filesOf(image: string): Promise<readonly Mount[]>;
   directoryOfClaim(namespace: string, name: string): string | undefined;
   /** Names of Services and pods, as lines of a hosts file. */
   hostsLines(namespace: string): readonly string[];
@@ -228,7 +228,7 @@ export class PodWorker {
   }
 
   async #launch(container: V1Container): Promise<LaunchedContainer> {
-    const { directory, objects, programsOf, serviceVariables } = this.#deps;
+    const { directory, objects, filesOf, serviceVariables } = this.#deps;
     const namespace = this.#namespace;
     const environment = await environmentOf(
       container,
@@ -245,7 +245,7 @@ export class PodWorker {
       namespace: this.#link?.namespace ?? '',
       environment,
       mounts: [{ from: this.#hosts, to: '/run/hosts', isReadOnly: true }, ...this.#mountsOf(container)],
-      programs: await programsOf(container.image ?? ''),
+      files: await filesOf(container.image ?? ''),
       root: join(directory, 'roots', container.name),
     });
   }

@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { root } from '../../../support/paths.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../../../support/temporary-directory.ts';
 import { ControlPlane } from '../../control-plane/control-plane.ts';
-import { presentImage } from '../../kubelet/containers/image.ts';
+import { laterImage, presentImage } from '../../kubelet/containers/image.ts';
 import { Kubelet } from '../../kubelet/kubelet.ts';
 import { inNamespace } from '../../kubelet/network/pod-network.ts';
 import { type LoadReport, PodLoad, summaryOf } from './pod-load.ts';
@@ -41,7 +41,9 @@ export class ChartCluster implements AsyncDisposable {
     const plane = opened.use(await ControlPlane.start());
     const begun = performance.now();
     const log = (line: string): void => console.log(`${((performance.now() - begun) / 1000).toFixed(1)} s ${line}`);
-    const imageOf = (name: string) => (name.startsWith('taskmaster:') ? presentImage : undefined);
+    const later = await laterImage();
+    const imageOf = (name: string) =>
+      name === 'taskmaster:later' ? later : name.startsWith('taskmaster:') ? presentImage : undefined;
     const machines = Array.from({ length: 6 }, (_, index) => `machine-${index + 1}`);
     const kubelet = opened.use(await Kubelet.start(plane, { imageOf, log, nodes: machines }));
     const users = inNamespace((await kubelet.addUser()).namespace);
@@ -112,6 +114,12 @@ export class ChartCluster implements AsyncDisposable {
     const { members } = await client.cluster.members();
     const nodes = members.filter(({ role, alive }) => role === 'node' && alive);
     return nodes.map(({ name }) => name).toSorted();
+  }
+
+  /** The format of the data of a node, from its volume. */
+  async dataFormatOf(pod: string): Promise<number> {
+    const file = await this.kubelet.exec(pod, ['cat', '/data/taskmaster/format']);
+    return (JSON.parse(file.split('\n')[0] ?? '') as { readonly format: number }).format;
   }
 
   /** The partition of a group. */
