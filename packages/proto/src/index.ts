@@ -8,6 +8,7 @@ export * from './gen/externalscaler/externalscaler.ts';
 export * from './gen/google/protobuf/any.ts';
 export * from './gen/google/rpc/error_details.ts';
 export * from './gen/google/rpc/status.ts';
+export * from './gen/grpc/health/v1/health.ts';
 export * from './gen/taskmaster/v1/backup.ts';
 export * from './gen/taskmaster/v1/cluster.ts';
 export * from './gen/taskmaster/v1/peer.ts';

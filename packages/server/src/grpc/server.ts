@@ -11,7 +11,7 @@ import type { RawService } from '../service/raw-service.ts';
 import { HealthService } from './health/health.ts';
 import { ReceiveWindows } from './receive-windows.ts';
 import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
-import { createReflection } from './reflection.ts';
+import { addReflection } from './reflection.ts';
 import {
   DEFAULT_STREAM_LIMITS,
   RequestStream,
@@ -199,7 +199,7 @@ export class GrpcServer {
       server.addService(service.definition, service.implementation);
     }
     this.#health.addTo(server);
-    if (options.reflection) createReflection().addToServer(server);
+    if (options.reflection) addReflection(server);
     return server;
   }
 

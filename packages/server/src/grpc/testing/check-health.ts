@@ -1,8 +1,11 @@
-import { Client, credentials, makeGenericClientConstructor, type ServiceError } from '@grpc/grpc-js';
-import { service as healthService } from 'grpc-health-check';
+import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import {
+  type HealthCheckResponse,
+  HealthService,
+  HealthCheckResponse_ServingStatus as Serving,
+} from '@taskmaster/proto';
 
-type Health = Client & Record<'Check', (request: object, callback: (e: Error | null, reply: object) => void) => void>;
-const HealthClient = makeGenericClientConstructor(healthService, 'health');
+const { check, watch } = HealthService;
 const REFLECTION = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 /** A ServerReflectionRequest for the names of all services. */
 const LIST_SERVICES = Buffer.from([0x3a, 0x00]);
@@ -12,15 +15,24 @@ const openClient = (port: number): Client => new Client(`127.0.0.1:${port}`, cre
 
 /** The health of a service according to grpc.health.v1. '' is the node. */
 export async function checkHealth(port: number, service = ''): Promise<unknown> {
-  const client = new HealthClient(`127.0.0.1:${port}`, credentials.createInsecure()) as unknown as Health;
+  const client = openClient(port);
   try {
     return await new Promise((resolve, reject) => {
-      client.Check({ service }, (error, reply) => (error ? reject(error) : resolve(reply)));
+      client.makeUnaryRequest(
+        check.path,
+        check.requestSerialize,
+        check.responseDeserialize,
+        { service },
+        (error, reply) => (error ? reject(error) : resolve({ status: nameOf(reply) })),
+      );
     });
   } finally {
     client.close();
   }
 }
+
+const nameOf = (reply: HealthCheckResponse | undefined): string | undefined =>
+  Object.entries(Serving).find(([, status]) => status === reply?.status)?.[0];
 
 /** A call that stays open until the server, or its user, ends it. */
 export interface OpenCall extends Disposable {
@@ -31,13 +43,13 @@ export interface OpenCall extends Disposable {
 /** Watches the health of the node, over a new connection or an existing one. */
 export function watchHealth(at: number | Client): OpenCall & { said(status: string): Promise<void> } {
   const client = typeof at === 'number' ? openClient(at) : at;
-  const { path, requestSerialize, responseDeserialize } = healthService.Watch ?? {};
-  if (!path || !requestSerialize || !responseDeserialize) throw new TypeError('there is no Watch');
-  const call = client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { service: '' });
+  const call = client.makeServerStreamRequest(watch.path, watch.requestSerialize, watch.responseDeserialize, {
+    service: '',
+  });
   const heard = new Set<string>();
   const news = new EventTarget();
-  call.on('data', ({ status }: { readonly status: string }) => {
-    heard.add(status);
+  call.on('data', (reply: HealthCheckResponse) => {
+    heard.add(nameOf(reply) ?? '');
     news.dispatchEvent(new Event('said'));
   });
   const ended = new Promise<ServiceError>((resolve) => call.once('error', resolve));
