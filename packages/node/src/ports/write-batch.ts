@@ -1,4 +1,6 @@
-import { type ByteWriter, type Key, writeLatin1 } from '@taskmaster/server/domain';
+// Not the whole domain: the thread that writes would load gRPC, and take twice as long to start.
+import { type ByteWriter, writeLatin1 } from '@taskmaster/server/bytes';
+import type { Key } from '@taskmaster/server/domain';
 import type { Family } from './store.ts';
 
 const PUT = 1;
