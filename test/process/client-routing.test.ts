@@ -1,5 +1,5 @@
 import { connect, type Queue, type TaskMasterClient } from '@taskmaster/client';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import { TestCluster } from '../support/processes/start-cluster.ts';
 
@@ -27,8 +27,13 @@ const queuesOf = (client: TaskMasterClient): Queue<number>[] =>
   GROUPS.map((group) => client.queue<number>(`${group}#q`));
 
 describe.each(['any', 'direct'] as const)('with routing %s, a client that knows one node', (routing) => {
+  let cluster: TestCluster;
+  beforeAll(async () => {
+    cluster = await nodesAlone();
+  });
+  afterAll(() => cluster?.[Symbol.asyncDispose]());
+
   test('reaches the groups of the other nodes, and renews its leases there', { timeout: 2 * MINUTE_MS }, async () => {
-    await using cluster = await nodesAlone();
     await using client = await connect({ endpoints: cluster.node('a').endpoint, routing });
     const queues = queuesOf(client);
     await Promise.all(queues.map((queue, number) => queue.enqueue(number)));
@@ -60,8 +65,8 @@ describe.each(['any', 'direct'] as const)('with routing %s, a client that knows 
     for (const queue of queues) expect(await queue.peek({ kind: 'head' })).toEqual([]);
   });
 
+  // Ends the cluster: one node has left.
   test('loses nothing while a node leaves and another one restarts', { timeout: 3 * MINUTE_MS }, async () => {
-    await using cluster = await nodesAlone();
     await using client = await connect({
       endpoints: cluster.node('a').endpoint,
       routing,
@@ -75,7 +80,7 @@ describe.each(['any', 'direct'] as const)('with routing %s, a client that knows 
       while (!over) {
         await queue.enqueue(0);
         enqueued++;
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        await new Promise((resolve) => setTimeout(resolve, 100));
       }
     });
     const loaded = Promise.all(load);

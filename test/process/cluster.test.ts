@@ -34,7 +34,7 @@ async function progress(load: MixedLoad, updates: number): Promise<void> {
 }
 
 describe('a cluster of three nodes and a proxy, under load', { timeout: 240_000 }, () => {
-  test('loses nothing while nodes are killed, stopped, added, drained and restarted', async () => {
+  test('loses nothing while nodes are killed, paused, added and drained', async () => {
     const random = new SeededRandom(SEED);
     await using cluster = await TestCluster.start();
     await using proxy = await startProxy(cluster.endpoints);
@@ -65,13 +65,7 @@ describe('a cluster of three nodes and a proxy, under load', { timeout: 240_000 
     await settled(client, ['a', 'c', 'd']);
     await progress(load, 100);
 
-    for (const name of ['a', 'c', 'd']) {
-      expect((await cluster.node(name).stop()).code).toBe(0);
-      await cluster.start(name);
-      await progress(load, 50);
-    }
     await load.stop();
-
     await settled(client, ['a', 'c', 'd']);
     const { summary, problem } = await verifyLoad(client, load.history);
     console.log(`seed ${SEED}: ${summary}`);

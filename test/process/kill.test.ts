@@ -21,7 +21,7 @@ test(`a node killed ${KILLS} times under load loses no task, doubles none, and a
   let node = await startNode({ dir: dir.path });
   const { grpcPort } = node;
   await using _last = { [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
-  const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED });
+  const load = await MixedLoad.start({ endpoints: node.endpoint, seed: SEED, pauseMs: 0 });
   const untilServed: number[] = [];
   for (let kill = 1; kill <= KILLS; kill++) {
     const enough = load.acknowledged + 50 + random.int(300);

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   connect,
   isTaskMasterError,
@@ -41,6 +42,11 @@ export interface MixedLoadOptions {
   readonly maxAttempts?: number;
   /** The releases of the clients, in turn. Default: the client of this workspace. */
   readonly connects?: readonly (typeof connect)[];
+  /**
+   * Longest pause of an actor between two calls, in ms. Default: 40. Without pauses the load takes the processors from the nodes
+   * whose starts and moves a test waits for.
+   */
+  readonly pauseMs?: number;
 }
 
 /** One user of the client, who makes one call after the other. */
@@ -60,6 +66,7 @@ export class MixedLoad {
   readonly history = new History();
   readonly #clients: readonly TaskMasterClient[];
   readonly #acting: Promise<unknown>;
+  readonly #pauseMs: number;
   #stopping = false;
   #lastData = 0;
   #acknowledged = 0;
@@ -71,6 +78,7 @@ export class MixedLoad {
     groups = DEFAULT_GROUPS,
     maxAttempts = 10_000,
     connects = [connect],
+    pauseMs = 40,
   }: MixedLoadOptions): Promise<MixedLoad> {
     const retry = { maxAttempts, backoff: { max: 200 } };
     const connecting = Array.from({ length: CLIENTS }, (_, index) => {
@@ -78,11 +86,17 @@ export class MixedLoad {
       // One of them does not use the stream: separate calls must keep the contract, too.
       return connectAs({ endpoints, timeout: '90s', retry, useStream: index > 0 });
     });
-    return new MixedLoad(await Promise.all(connecting), new SeededRandom(seed), groups);
+    return new MixedLoad(await Promise.all(connecting), new SeededRandom(seed), groups, pauseMs);
   }
 
-  private constructor(clients: readonly TaskMasterClient[], random: SeededRandom, groups: readonly string[]) {
+  private constructor(
+    clients: readonly TaskMasterClient[],
+    random: SeededRandom,
+    groups: readonly string[],
+    pauseMs: number,
+  ) {
     this.#clients = clients;
+    this.#pauseMs = pauseMs;
     const actors = clients.flatMap((client) => {
       const queues = new Map(loadQueues(groups).map((name) => [name, client.queue(name, { codec: textCodec })]));
       return Array.from({ length: ACTORS_EACH }, (_, index): Actor => {
@@ -121,6 +135,7 @@ export class MixedLoad {
       if (actor.held.length > 0 && (actor.held.length >= MOST_HELD || random.chance(0.6))) await this.#settle(actor);
       else if (random.chance(0.45)) await this.#enqueue(actor);
       else await this.#lease(actor);
+      if (this.#pauseMs > 0) await delay(random.int(this.#pauseMs));
     }
   }
 

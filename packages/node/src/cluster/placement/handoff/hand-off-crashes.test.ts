@@ -7,7 +7,7 @@ import { type TransferNode, TwoNodes } from '../../../testing/two-nodes.ts';
 const QUEUE = 'orders#new';
 const P = partitionOf('orders', 4) as PartitionId;
 /** Number of seeds of the simulated disks, which decide what a crash loses. */
-const SEEDS = Number(process.env.SIM_SEEDS ?? 10);
+const SEEDS = Number(process.env.SIM_SEEDS ?? 5);
 /** Later writes and fsyncs are after the hand-off. */
 const LAST_FAILURE = 24;
 const LATENCY = { writeMs: 1, syncMs: 1, readMs: 1 };
