@@ -6,7 +6,7 @@ import { defineConfig } from 'vitest/config';
 process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/compiled', import.meta.url));
 
 /** What starts real processes, and waits for them with real clocks. */
-const processes = ['test/{process,cli,e2e}/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts'];
+const processes = ['test/{attacks,process,cli,e2e}/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts'];
 
 /** These tests have time bounds that other tests would break, so they run after all others. */
 const alone = ['test/process/kill.test.ts'];

@@ -7,6 +7,7 @@ import { TaskMasterServiceService } from '@taskmaster/proto';
 import { SeededRandom } from '@taskmaster/server/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
+import { frame, grpcMessage, PREFACE, SETTINGS } from '../support/http2-frames.ts';
 import { figuresOf, hasFigures } from '../support/processes/process-figures.ts';
 import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 
@@ -30,18 +31,6 @@ afterEach(async () => {
   expect(await others.stats()).toMatchObject({ totals: { queues: 0 } });
   expect(node.process.stderr).not.toMatch(/"level":"(error|fatal)"/);
 });
-
-const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
-/** An HTTP/2 frame: length, type, flags, stream, payload. */
-const frame = (type: number, flags: number, stream: number, payload: Uint8Array): Buffer => {
-  const header = Buffer.alloc(9);
-  header.writeUIntBE(payload.length, 0, 3);
-  header[3] = type;
-  header[4] = flags;
-  header.writeUInt32BE(stream, 5);
-  return Buffer.concat([header, payload]);
-};
-const SETTINGS = frame(4, 0, 0, Buffer.alloc(0));
 
 /** Opens a connection, sends these bytes, and waits. Resolves when the node has closed it. */
 async function closedAfter(...said: (string | Uint8Array)[]): Promise<void> {
@@ -158,12 +147,6 @@ async function post(
   return { http, grpc };
 }
 
-const message = (bytes: Uint8Array): Buffer => {
-  const header = Buffer.alloc(5);
-  header.writeUInt32BE(bytes.length, 1);
-  return Buffer.concat([header, bytes]);
-};
-
 describe('a call that breaks gRPC is refused', () => {
   let session: ClientHttp2Session;
   beforeAll(async () => {
@@ -178,7 +161,7 @@ describe('a call that breaks gRPC is refused', () => {
   test.each(every)('%s with random bytes for a message', async (path) => {
     const random = new SeededRandom(7);
     for (let round = 0; round < 40; round++) {
-      const answer = await post(session, path, message(random.bytes(1 + random.int(300))));
+      const answer = await post(session, path, grpcMessage(random.bytes(1 + random.int(300))));
       expect(answer.http).toBe(200);
       // Random bytes may be a valid message; then the node refuses its contents, or finds no such task.
       expect(answer.grpc).toBeDefined();
@@ -192,7 +175,7 @@ describe('a call that breaks gRPC is refused', () => {
     ['a message with the flag of compression', Buffer.from([1, 0, 0, 0, 2, 1, 2])],
     ['half a header', Buffer.from([0, 0])],
     ['no message at all', Buffer.alloc(0)],
-    ['two messages', Buffer.concat([message(Buffer.alloc(0)), message(Buffer.alloc(0))])],
+    ['two messages', Buffer.concat([grpcMessage(Buffer.alloc(0)), grpcMessage(Buffer.alloc(0))])],
   ])('%s', async (_case, body) => {
     const answer = await post(session, update, body);
     expect(answer.grpc).not.toBe(status.OK);
@@ -229,7 +212,7 @@ describe('a call that breaks gRPC is refused', () => {
     ['an invalid deadline', update, { 'grpc-timeout': 'soon' }, undefined],
     ['an encoding that does not exist', update, { 'grpc-encoding': 'rot13' }, undefined],
   ])('%s', async (_case, path, headers, code) => {
-    const answer = await post(session, path, message(Buffer.from([0x0a, 0])), headers);
+    const answer = await post(session, path, grpcMessage(Buffer.from([0x0a, 0])), headers);
     expect(answer.grpc).not.toBe(status.OK);
     if (code !== undefined) expect(answer.grpc).toBe(code);
   });
@@ -254,7 +237,7 @@ describe('a call that breaks gRPC is refused', () => {
       await once(stream, 'close');
     }
     await eventually(async () =>
-      expect(await post(session, update, message(Buffer.alloc(0)))).toMatchObject({ http: 200 }),
+      expect(await post(session, update, grpcMessage(Buffer.alloc(0)))).toMatchObject({ http: 200 }),
     );
   });
 });

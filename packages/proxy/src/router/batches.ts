@@ -13,6 +13,7 @@ import {
   entryBounds,
   type MessageType,
   REPLY_BYTES,
+  readRequest,
   refusalOf,
   toWireError,
 } from '@taskmaster/server/service';
@@ -75,7 +76,8 @@ export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCa
  */
 function requestsOf<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[]): Uint8Array[] {
   decodeRequest(type, bytes, bounds);
-  return readEntries(bytes);
+  // The decoder may stop early in one of them.
+  return readRequest(() => readEntries(bytes));
 }
 
 /** Sends an empty batch to any node, which refuses it. */
@@ -90,7 +92,7 @@ function refusedByAny(
 
 /** Limits a lease to its share of the reply. A limit that is out of range stays, so that the lease is refused for it. */
 function withShare(request: Uint8Array, share: number): Uint8Array {
-  const { maxBytes } = LeaseTasksRequest.decode(request);
+  const { maxBytes } = readRequest(() => LeaseTasksRequest.decode(request));
   const isOpen = maxBytes === 0 || (maxBytes > share && maxBytes <= limits.replyDataBytes);
   return isOpen ? withNumbers(request, { [MAX_BYTES_FIELD]: share }) : request;
 }

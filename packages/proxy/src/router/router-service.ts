@@ -16,6 +16,7 @@ import {
   entryBounds,
   type Origin,
   type RawService,
+  readRequest,
   type StreamOperation,
   type StreamReply,
   type StreamSession,
@@ -166,7 +167,8 @@ function readCalls(message: Buffer): readonly RoutedEntry[] {
   const calls = message.length > limits.requestBytes ? undefined : soundCalls(message);
   if (calls !== undefined) return calls;
   decodeRequest(StreamRequest, message, entryBounds.stream);
-  return readStream(message);
+  // The decoder may stop early in one of the calls.
+  return readRequest(() => readStream(message));
 }
 
 /** Reads the calls without decoding them. Undefined if that cannot tell whether they are valid. */

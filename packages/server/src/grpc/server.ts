@@ -90,7 +90,7 @@ export class GrpcServer {
   constructor(options: GrpcServerOptions, deps: GrpcServerDeps) {
     this.#options = options;
     this.#deps = deps;
-    this.#health = new HealthService(deps.isServing);
+    this.#health = new HealthService(deps.isServing, deps.log);
     this.#unread = new UnreadReplies({
       totalBytes: options.maxUnreadReplyBytes,
       connectionBytes: Math.ceil(options.maxUnreadReplyBytes / 4),

@@ -3,7 +3,7 @@ export { createHandlers, type Handlers } from './handlers.ts';
 export { LateService } from './late-service.ts';
 export { createNodeService } from './node-service.ts';
 export { excerpt, refuse } from './parse/checks.ts';
-export { decodeRequest, type MessageType } from './parse/codec.ts';
+export { decodeRequest, type MessageType, readRequest } from './parse/codec.ts';
 export { checkEntries, type EntryBound, entryBounds } from './parse/entry-bounds.ts';
 export { hostPort } from './parse/host-port.ts';
 export { pageTokenAfter } from './parse/page-token.ts';

@@ -1,4 +1,4 @@
-import { Refusal } from '../domain/refusal.ts';
+import { readRequest } from './parse/codec.ts';
 import type { UnaryHandler } from './raw-service.ts';
 
 /** A method definition as ts-proto generates it. */
@@ -10,13 +10,7 @@ export interface Method<Q, R> {
 /** Handler of one unary method: decodes the request and encodes the answer. For services with few and small calls. */
 export function unaryMethod<Q, R>(method: Method<Q, R>, answer: (request: Q) => Promise<R>): UnaryHandler {
   return async (bytes) => {
-    let request: Q;
-    try {
-      request = method.requestDeserialize(bytes);
-    } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error);
-      throw new Refusal('MALFORMED_REQUEST', `the request is not a valid protobuf message: ${problem}`);
-    }
+    const request = readRequest(() => method.requestDeserialize(bytes));
     return method.responseSerialize(await answer(request));
   };
 }

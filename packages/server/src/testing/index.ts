@@ -2,7 +2,19 @@ export { badRequests } from '../grpc/testing/bad-requests.ts';
 export { checkHealth, listServices, watchHealth } from '../grpc/testing/check-health.ts';
 export { fakeEngine } from '../grpc/testing/fake-engine.ts';
 export { errorInfoOf, type GrpcClient, grpcClient } from '../grpc/testing/grpc-client.ts';
-export { aDequeue, aGet, aLease, aList, anEnqueue, anUpdate, aPeek, aRetry, bytes } from '../grpc/testing/requests.ts';
+export {
+  aDequeue,
+  aGet,
+  aLease,
+  aList,
+  anEnqueue,
+  anUpdate,
+  aPeek,
+  aRelease,
+  aRenew,
+  aRetry,
+  bytes,
+} from '../grpc/testing/requests.ts';
 export { SleepingClient } from '../grpc/testing/sleeping-client.ts';
 export { type KeptLog, keptLog, startServer, type TestServer } from '../grpc/testing/start-server.ts';
 export { waitingLeaseKeepsMessage } from '../grpc/testing/waiting-lease.ts';

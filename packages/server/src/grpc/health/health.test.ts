@@ -1,7 +1,8 @@
-import { credentials, status as Status } from '@grpc/grpc-js';
-import { HealthClient, HealthCheckResponse_ServingStatus as Serving } from '@taskmaster/proto';
+import { credentials, type ServiceError, status as Status } from '@grpc/grpc-js';
+import { HealthClient, HealthService, HealthCheckResponse_ServingStatus as Serving } from '@taskmaster/proto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fakeEngine } from '../testing/fake-engine.ts';
+import { errorInfoOf } from '../testing/grpc-client.ts';
 import { startServer } from '../testing/start-server.ts';
 
 let server: Awaited<ReturnType<typeof startServer>>;
@@ -36,4 +37,16 @@ test('a watch of an unknown service says so and stays open', async () => {
   expect(await new Promise((resolve) => watch.once('data', resolve))).toEqual({ status: Serving.SERVICE_UNKNOWN });
   watch.cancel();
   expect(await ended).toMatchObject({ code: Status.CANCELLED });
+});
+
+test('a request that is not valid is refused with a reason', async () => {
+  const { path } = HealthService.check;
+  const asIs = (bytes: Buffer): Buffer => bytes;
+  const refused = new Promise<ServiceError>((resolve, reject) => {
+    client.makeUnaryRequest(path, asIs, asIs, Buffer.from([0x0a, 0x05, 0x61]), (error) => {
+      if (error) resolve(error);
+      else reject(new Error('it was served'));
+    });
+  });
+  expect(errorInfoOf(await refused)).toMatchObject({ reason: 'MALFORMED_REQUEST' });
 });

@@ -27,8 +27,13 @@ export function rawMethod(path: string, streaming: boolean): MethodDefinition<Bu
 export function decodeRequest<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[] = []): T {
   if (bytes.length > limits.requestBytes) throw requestTooLarge(bytes.length);
   checkEntries(bytes, bounds);
+  return readRequest(() => decodeWhole(type, bytes));
+}
+
+/** Reads a request, or a part of it. Throws a `Refusal` if `read` throws. */
+export function readRequest<T>(read: () => T): T {
   try {
-    return decodeWhole(type, bytes);
+    return read();
   } catch (error) {
     throw unreadable(error);
   }
