@@ -10,6 +10,7 @@ import {
   count,
   flag,
   grpcSection,
+  httpFields,
   InvalidConfigError,
   LONGEST_TIMER_MS,
   memoryField,
@@ -233,6 +234,7 @@ export const configSchema = z
     grpc: grpcSection,
     http: z
       .strictObject({
+        ...httpFields,
         maxQueueMetrics: count({
           about: 'Number of queues with separate metrics: the largest queues. All others are summed up as _other.',
           default: 100,

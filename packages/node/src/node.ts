@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
 import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
 import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
@@ -12,7 +13,7 @@ import {
   PeerNetwork,
   PeerSeal,
 } from '@taskmaster/server/grpc';
-import { explainHealth, HttpServer, isReady, type NodeHealth } from '@taskmaster/server/http';
+import { explainHealth, HttpServer, httpOptions, isReady, type NodeHealth } from '@taskmaster/server/http';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { createLogger, logMemory, readClusterKeys } from '@taskmaster/server/program';
 import {
@@ -355,5 +356,8 @@ function createHttp(config: NodeConfig, parts: Parts, metrics: NodeMetrics, log:
     metrics,
     toWireError: toWireErrorLogged,
   });
-  return new HttpServer({ host: config.host, port: config.httpPort }, { routes, toWireError: toWireErrorLogged });
+  const { host, httpPort: port, name } = config;
+  const names = [host, name, hostname(), config.cluster.advertiseHost];
+  const options = { host, port, ...httpOptions(config.http, names) };
+  return new HttpServer(options, { routes, toWireError: toWireErrorLogged });
 }

@@ -8,6 +8,7 @@ import {
   clusterFields,
   count,
   grpcSection,
+  httpFields,
   InvalidConfigError,
   memoryField,
   ms,
@@ -95,6 +96,7 @@ const proxyConfigSchema = z.strictObject({
     })
     .prefault({}),
   grpc: grpcSection,
+  http: z.strictObject(httpFields).prefault({}),
 });
 
 /** All settings of a proxy. Sizes may be `auto`. */

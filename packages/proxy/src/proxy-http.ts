@@ -8,6 +8,7 @@ import {
 import { Refusal } from '@taskmaster/server/domain';
 import {
   HttpServer,
+  type HttpServerOptions,
   jsonReply,
   livez,
   type QueueReads,
@@ -41,7 +42,7 @@ export interface ProxyHttpDeps {
 
 /** Creates the HTTP server of a proxy: health, metrics and queues. */
 export function createProxyHttp(
-  options: { readonly host: string; readonly port: number },
+  options: HttpServerOptions,
   deps: ProxyHttpDeps,
 ): { readonly http: HttpServer; readonly metrics: RpcMetrics } {
   const metrics = createMetrics(deps);

@@ -1,6 +1,8 @@
 import { createRequire } from 'node:module';
+import { hostname } from 'node:os';
 import { LateRoutes } from '@taskmaster/server/cluster-view';
 import { GrpcServer } from '@taskmaster/server/grpc';
+import { httpOptions } from '@taskmaster/server/http';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { createLogger, logMemory } from '@taskmaster/server/program';
 import { hostPort, type RawService } from '@taskmaster/server/service';
@@ -61,7 +63,10 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const parts: Parts = {};
   const isReady = (): boolean => parts.reachability?.isReachable ?? false;
   const { http, metrics } = createProxyHttp(
-    { host: config.host, port: config.httpPort },
+    {
+      ...{ host: config.host, port: config.httpPort },
+      ...httpOptions(config.http, [config.host, config.name, hostname(), config.cluster.advertiseHost]),
+    },
     {
       ...{ version, memory },
       routes: () => parts.routes,

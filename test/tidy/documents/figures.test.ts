@@ -158,7 +158,8 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
   [
     'docs/reference/http.md',
     `are larger than ${constant('server/src/http/server.ts', 'MAX_HEADER_BYTES') / KIB} KiB`,
-    `up to ${count(constant('server/src/http/server.ts', 'MAX_CONNECTIONS'))} connections`,
+    `not read within ${constant('server/src/http/server.ts', 'REPLY_TIMEOUT_MS') / SECOND} s`,
+    `more than ${['', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine'][constant('server/src/http/connections.ts', 'MOST_BEHIND') + 1]} on one connection`,
     `at most ${constant('node/src/http/queues-page.ts', 'MAX_ROWS')} rows`,
     `every ${constant('node/src/http/page-script.ts', 'REFRESH_MS') / SECOND} seconds`,
   ],

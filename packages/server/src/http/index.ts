@@ -2,4 +2,4 @@ export { explainHealth, isReady, livez, type NodeHealth, readyz, startupz } from
 export { filterOf, type QueueReads, queuesApi } from './queues-api.ts';
 export { httpStatus, jsonReply, type Reply } from './reply.ts';
 export { RpcMetrics, type RpcMetricsSources } from './rpc-metrics.ts';
-export { HttpServer, type Route } from './server.ts';
+export { HttpServer, type HttpServerOptions, httpOptions, type Route } from './server.ts';

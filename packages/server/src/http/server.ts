@@ -2,11 +2,21 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Error as WireError } from '@taskmaster/proto';
+import { HttpConnections } from './connections.ts';
 import { errorReply, type Reply, refusalReply } from './reply.ts';
+import { ReplyGate, type ReplyLimits } from './reply-gate.ts';
+import { isAllowedHost, isCrossSite } from './sites.ts';
 
 /** Room for a filter with a percent-encoded expression of 256 bytes, and for a page token. */
 const MAX_HEADER_BYTES = 16 * 1024;
-const MAX_CONNECTIONS = 1_000;
+const MAX_CONNECTIONS = 200;
+/** Default of `replyTimeoutMs`. */
+const REPLY_TIMEOUT_MS = 30_000;
+const REPLIES: ReplyLimits = { making: 2, unreadBytes: 16 * 1024 * 1024, patienceMs: 2_000 };
+/** How long a request waits for the replies of others, in ms. */
+const GATE_TIMEOUT_MS = 10_000;
+/** These replies are small, and a node whose probes fail is restarted. */
+const PROBES: ReadonlySet<string> = new Set(['/livez', '/readyz', '/startupz']);
 /** Default of `arrivalTimeoutMs`. */
 const ARRIVAL_TIMEOUT_MS = 10_000;
 /** How often connections are checked for requests that are late, in ms. The default of Node.js is 30 s. */
@@ -18,6 +28,23 @@ export interface HttpServerOptions {
   readonly port: number;
   /** How long a request may take to arrive, in ms. Default: 10 s. */
   readonly arrivalTimeoutMs?: number;
+  /** How long a reply may take until it is sent, in ms. Default: 30 s. */
+  readonly replyTimeoutMs?: number;
+  /** Limit of the connections. Default: 200. Above it, the connection that has been idle for the longest time is closed. */
+  readonly maxConnections?: number;
+  /** Host names under which browsers may ask. Addresses and `localhost` need no entry. `*`: every name. Default: none. */
+  readonly allowedHosts?: readonly string[];
+  /** Bounds of the replies in memory. Default: two that are made, 16 MiB that are unread. */
+  readonly replies?: ReplyLimits;
+}
+
+/** The options of a server with these settings. `names`: those of the program; an empty one does not count. */
+export function httpOptions(
+  settings: { readonly allowedHosts: readonly string[]; readonly maxConnections: number },
+  names: readonly string[],
+): Pick<HttpServerOptions, 'allowedHosts' | 'maxConnections'> {
+  const { allowedHosts, maxConnections } = settings;
+  return { allowedHosts: [...names.filter((name) => name !== ''), ...allowedHosts], maxConnections };
 }
 
 /** Answers requests for one path. */
@@ -42,13 +69,19 @@ export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #deps: HttpServerDeps;
   readonly #server: Server;
+  readonly #connections: HttpConnections;
+  readonly #gate: ReplyGate;
+  readonly #allowedHosts: ReadonlySet<string>;
   #started: Promise<number> | undefined;
   #stopped: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions, deps: HttpServerDeps) {
     this.#options = options;
     this.#deps = deps;
-    const { arrivalTimeoutMs = ARRIVAL_TIMEOUT_MS } = options;
+    const { arrivalTimeoutMs = ARRIVAL_TIMEOUT_MS, replyTimeoutMs = REPLY_TIMEOUT_MS } = options;
+    this.#connections = new HttpConnections(options.maxConnections ?? MAX_CONNECTIONS, replyTimeoutMs);
+    this.#gate = new ReplyGate(options.replies ?? REPLIES);
+    this.#allowedHosts = new Set(options.allowedHosts?.map((host) => host.toLowerCase()));
     this.#server = createServer(
       {
         maxHeaderSize: MAX_HEADER_BYTES,
@@ -59,7 +92,7 @@ export class HttpServer {
       },
       (request, response) => void this.#serve(request, response),
     );
-    this.#server.maxConnections = MAX_CONNECTIONS;
+    this.#server.on('connection', (socket: Socket) => this.#connections.add(socket));
     this.#server.on('clientError', refuseBytes);
   }
 
@@ -96,7 +129,24 @@ export class HttpServer {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     // Reads and drops the body, so that the connection stays usable.
     request.resume();
-    const reply = await this.#answer(request).catch((thrown: unknown) => refusalReply(this.#deps.toWireError(thrown)));
+    const { socket } = request;
+    if (!(await this.#connections.turn(socket, response))) return;
+    if (PROBES.has(request.url ?? '')) {
+      this.#send(request, response, await this.#answer(request));
+      return;
+    }
+    const slot = await this.#gate.enter(() => socket.destroy(), AbortSignal.timeout(GATE_TIMEOUT_MS));
+    if (slot === undefined) {
+      this.#send(request, response, tooManyReplies());
+      return;
+    }
+    response.once('close', () => slot[Symbol.dispose]());
+    if (socket.destroyed) slot[Symbol.dispose]();
+    else slot.ready(this.#send(request, response, await this.#answer(request)));
+  }
+
+  /** Returns the size of the reply, in bytes. */
+  #send(request: IncomingMessage, response: ServerResponse, reply: Reply): number {
     const body = Buffer.from(reply.body);
     // Otherwise a stop would wait for the connection of a finished reply.
     if (this.#stopped) response.shouldKeepAlive = false;
@@ -107,9 +157,27 @@ export class HttpServer {
       'content-length': body.length,
     });
     response.end(request.method === 'HEAD' ? undefined : body);
+    return body.length;
   }
 
   async #answer(request: IncomingMessage): Promise<Reply> {
+    try {
+      return this.#refusalOf(request) ?? (await this.#routed(request));
+    } catch (thrown) {
+      return refusalReply(this.#deps.toWireError(thrown));
+    }
+  }
+
+  /** The reply to a request that no route should see. */
+  #refusalOf({ headers }: IncomingMessage): Reply | undefined {
+    if (!isAllowedHost(headers.host, this.#allowedHosts)) {
+      const message = `this server has no name ${JSON.stringify(headers.host)}: add it to the setting http.allowedHosts`;
+      return errorReply(421, 'UNKNOWN_HOST', message);
+    }
+    return isCrossSite(headers) ? errorReply(403, 'CROSS_SITE', 'a page of another site asks') : undefined;
+  }
+
+  async #routed(request: IncomingMessage): Promise<Reply> {
     const url = URL.parse(request.url ?? '', 'http://node');
     if (url === null || !request.url?.startsWith('/')) return errorReply(400, 'BAD_REQUEST', 'the URL is not valid');
     const route = this.#deps.routes.get(url.pathname);
@@ -123,6 +191,9 @@ export class HttpServer {
     return route(url.searchParams);
   }
 }
+
+const tooManyReplies = (): Reply =>
+  errorReply(503, 'OVERLOADED', 'too many replies are not read: try again', { 'retry-after': '1' });
 
 /** Answers bytes that are not HTTP, and headers that are too long or arrive too slowly. */
 function refuseBytes(error: NodeJS.ErrnoException, socket: Socket): void {

@@ -84,6 +84,14 @@ export const addresses = (about: string) =>
     )
     .default([])
     .meta({ description: about });
+/** Texts, separated by commas. */
+export const texts = (about: string) => {
+  const error = 'must be texts, separated by commas';
+  return z
+    .preprocess(readList, z.array(z.string({ error }).min(1, { error: 'a text is empty' }), { error }))
+    .default([])
+    .meta({ description: about });
+};
 export const flag = (about: string, byDefault: boolean) =>
   z
     .preprocess(readBoolean, z.boolean({ error: 'must be true or false' }))

@@ -1,6 +1,6 @@
 import { limits } from '@taskmaster/proto';
 import { z } from 'zod';
-import { chosenBytes, count, flag, LONGEST_TIMER_MS, ms, optionalText } from './config-fields.ts';
+import { chosenBytes, count, flag, LONGEST_TIMER_MS, ms, optionalText, texts } from './config-fields.ts';
 import { GIB } from './memory/sizes.ts';
 
 /** Settings of the gRPC server of a node or a proxy. */
@@ -46,6 +46,20 @@ export const grpcSection = z
     reflection: flag('gRPC reflection: grpcurl and similar tools can discover the service.', true),
   })
   .prefault({});
+
+/** Settings of HTTP that a node and a proxy share. */
+export const httpFields = {
+  allowedHosts: texts(
+    'Further host names under which browsers may ask, separated by commas. *: every name. Addresses, localhost and the names of this program are always allowed. Requests for other names are refused with 421, because pages of other sites could read the replies (DNS rebinding).',
+  ),
+  maxConnections: count({
+    about:
+      'Open connections of HTTP. Above the limit, the one that has been idle for the longest time is closed, so that a health probe is always answered.',
+    default: 200,
+    min: 8,
+    max: 10_000,
+  }),
+} as const;
 
 /** The memory of a node or a proxy. */
 export const memoryField = chosenBytes({

@@ -1,0 +1,159 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { describe, expect, test } from 'vitest';
+import { Refusal } from '../domain/refusal.ts';
+import { toWireError } from '../service/wire-errors.ts';
+import type { Reply } from './reply.ts';
+import { HttpServer, type HttpServerOptions, type Route } from './server.ts';
+
+const LARGE = 'x'.repeat(8 * 1024 * 1024);
+const reply = (body: string): Reply => ({ status: 200, type: 'text/plain', body });
+
+interface Opened extends AsyncDisposable {
+  readonly port: number;
+  /** Replies of `/large` that were made. */
+  readonly made: () => number;
+}
+
+async function start(options: Partial<HttpServerOptions> = {}): Promise<Opened> {
+  let made = 0;
+  const routes = new Map<string, Route>([
+    ['/livez', () => reply('alive')],
+    ['/small', () => reply('small')],
+    [
+      '/large',
+      () => {
+        made++;
+        return reply(LARGE);
+      },
+    ],
+  ]);
+  const toError = () => toWireError(new Refusal('INTERNAL', 'no'));
+  const server = new HttpServer({ host: '127.0.0.1', port: 0, ...options }, { routes, toWireError: toError });
+  const port = await server.start();
+  return { port, made: () => made, [Symbol.asyncDispose]: () => server.stop() };
+}
+
+/** Opens a connection whose replies are not read. */
+async function unread(port: number, bytes = ''): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1').on('error', () => {});
+  socket.pause();
+  await once(socket, 'connect');
+  socket.write(bytes);
+  return socket;
+}
+
+const get = (port: number, path: string, headers: Record<string, string> = {}): Promise<Response> =>
+  fetch(`http://127.0.0.1:${port}${path}`, { headers });
+
+const GET_LARGE = 'GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n';
+
+describe('replies that nobody reads', () => {
+  const replies = { making: 2, unreadBytes: 4 * 1024 * 1024, patienceMs: 60_000 };
+
+  test('keep further replies from being made, but not those of probes', async () => {
+    await using server = await start({ replies });
+    const attackers = await Promise.all(Array.from({ length: 10 }, () => unread(server.port, GET_LARGE)));
+    for (let probe = 0; probe < 5; probe++) expect((await get(server.port, '/livez')).status).toBe(200);
+    // One of them is above the limit, and one was being made.
+    expect(server.made()).toBeLessThanOrEqual(2);
+    for (const attacker of attackers) attacker.destroy();
+    expect(await (await get(server.port, '/small')).text()).toBe('small');
+  });
+
+  test('are given up when others wait', async () => {
+    await using server = await start({ replies: { ...replies, patienceMs: 10 } });
+    const attackers = await Promise.all(Array.from({ length: 10 }, () => unread(server.port, GET_LARGE)));
+    expect(await (await get(server.port, '/small')).text()).toBe('small');
+    for (const attacker of attackers) attacker.destroy();
+  });
+
+  test('are given up after a time in any case', async () => {
+    await using server = await start({ replies, replyTimeoutMs: 50 });
+    const attacker = await unread(server.port, GET_LARGE);
+    const closed = once(attacker, 'close');
+    attacker.resume();
+    attacker.pause();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    attacker.resume();
+    await closed;
+  });
+
+  test('are made one after the other for a connection', async () => {
+    await using server = await start();
+    const attacker = await unread(server.port, GET_LARGE.repeat(5));
+    expect((await get(server.port, '/livez')).status).toBe(200);
+    expect(server.made()).toBe(1);
+    attacker.destroy();
+  });
+});
+
+test('a connection with too many requests at once is closed', async () => {
+  await using server = await start();
+  const attacker = await unread(server.port, GET_LARGE.repeat(100));
+  const closed = once(attacker, 'close');
+  attacker.resume();
+  await closed;
+  expect(server.made()).toBeLessThanOrEqual(1);
+});
+
+test('many requests of one connection, one after the other, leave nothing behind', async () => {
+  await using server = await start();
+  const warnings: Error[] = [];
+  process.on('warning', (warning) => warnings.push(warning));
+  for (let call = 0; call < 30; call++) expect(await (await get(server.port, '/small')).text()).toBe('small');
+  await new Promise(setImmediate);
+  expect(warnings).toEqual([]);
+});
+
+test('idle connections never keep a probe out', async () => {
+  await using server = await start({ maxConnections: 20 });
+  const idle = await Promise.all(Array.from({ length: 100 }, () => unread(server.port)));
+  for (let probe = 0; probe < 5; probe++) expect((await get(server.port, '/livez')).status).toBe(200);
+  for (const socket of idle) socket.destroy();
+});
+
+test.each([
+  ['localhost', 200],
+  ['LOCALHOST:7401', 200],
+  ['127.0.0.1:1', 200],
+  ['[::1]:7401', 200],
+  ['node-1.example', 200],
+  ['rebound.example', 421],
+  ['127.0.0.1.rebound.example', 421],
+])('the host %s is answered with %i', async (host, status) => {
+  await using server = await start({ allowedHosts: ['Node-1.example'] });
+  const socket = await unread(server.port, `GET /small HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`);
+  let text = '';
+  socket.on('data', (bytes) => {
+    text += bytes;
+  });
+  socket.resume();
+  await once(socket, 'close');
+  expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+  if (status === 421) expect(text).toContain('UNKNOWN_HOST');
+});
+
+test.each([
+  [{}, 200],
+  [{ 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors' }, 200],
+  [{ 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' }, 200],
+  [{ 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' }, 200],
+  [{ 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'iframe' }, 403],
+  [{ 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'script' }, 403],
+  [{ 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'cors', 'sec-fetch-dest': 'empty' }, 403],
+])('a browser that sends %o gets %i', async (headers, status) => {
+  await using server = await start();
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const socket = await unread(
+    server.port,
+    `GET /small HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n${lines.join('')}\r\n`,
+  );
+  let text = '';
+  socket.on('data', (bytes) => {
+    text += bytes;
+  });
+  socket.resume();
+  await once(socket, 'close');
+  expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+});
