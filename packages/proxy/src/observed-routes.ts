@@ -10,7 +10,15 @@ import {
   openGossip,
 } from '@taskmaster/server/gossip';
 import { PeerNetwork, PeerSeal } from '@taskmaster/server/grpc';
-import { type Log, type Routes, SystemClock, sleep, systemRandom } from '@taskmaster/server/ports';
+import {
+  type Log,
+  type Membership,
+  type MembershipFigures,
+  type Routes,
+  SystemClock,
+  sleep,
+  systemRandom,
+} from '@taskmaster/server/ports';
 import { readClusterKeys } from '@taskmaster/server/program';
 import type { ProxyConfig } from './config.ts';
 
@@ -31,6 +39,8 @@ export interface ObservedRoutes extends Routes, AsyncDisposable {
   readonly known: Promise<void>;
   /** The reason why they are unknown, as text. Undefined if they are known, or if the reason is unknown. */
   problem(): string | undefined;
+  /** Figures of the gossip. Undefined before the proxy has joined it. */
+  gossip(): MembershipFigures | undefined;
 }
 
 /**
@@ -68,8 +78,12 @@ export async function openObservedRoutes(
   const port = await holdPort(config.host, config.gossipPort);
   const network = opened.use(new PeerNetwork(new PeerSeal(keys)));
   let problem: string | undefined;
+  let membership: Membership | undefined;
   const parts: Joining = {
     ...{ config, addresses, keys, port, network, routes, opened, log, signal: closing.signal },
+    joined: (joined) => {
+      membership = joined;
+    },
     onAsking: (found) => {
       problem = found;
     },
@@ -84,6 +98,7 @@ export async function openObservedRoutes(
   return Object.assign(routes, {
     known,
     problem: () => problem,
+    gossip: () => membership?.figures(),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   });
 }
@@ -98,6 +113,7 @@ interface Joining {
   readonly opened: AsyncDisposableStack;
   readonly log: Log;
   readonly signal: AbortSignal;
+  readonly joined: (membership: Membership) => void;
   /** Called with the problems of the addresses when none of them answers. */
   readonly onAsking: (problem: string) => void;
 }
@@ -146,6 +162,7 @@ async function join(parts: Joining): Promise<void> {
   });
   opened.defer(() => observer.stop());
   routes.become(observer);
+  parts.joined(membership);
   log.info({ clusterId, partitions }, 'found the cluster');
 }
 

@@ -7,6 +7,7 @@ import {
 } from '@taskmaster/proto';
 import { Refusal } from '@taskmaster/server/domain';
 import {
+  addGossipMetrics,
   HttpServer,
   type HttpServerOptions,
   jsonReply,
@@ -17,7 +18,7 @@ import {
   RpcMetrics,
   type RpcMetricsSources,
 } from '@taskmaster/server/http';
-import type { Log } from '@taskmaster/server/ports';
+import type { Log, MembershipFigures } from '@taskmaster/server/ports';
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
 import type { RouterFigures } from './router/routing/router.ts';
 import type { Routes } from './router/routing/routes.ts';
@@ -35,6 +36,7 @@ export interface ProxyHttpDeps {
   readonly problem: () => string | undefined;
   /** Number of open streams of autoscalers. */
   readonly scalerStreams: () => number;
+  readonly gossip: () => MembershipFigures | undefined;
   readonly connections: () => number;
   readonly unreadReplyBytes: () => number;
   readonly log: Log;
@@ -72,6 +74,7 @@ function createMetrics({
   routes,
   figures,
   scalerStreams,
+  gossip,
   connections,
   unreadReplyBytes,
 }: ProxyHttpDeps): RpcMetrics {
@@ -100,6 +103,7 @@ function createMetrics({
   );
   metrics.counter('proxy_repeated_total', 'Calls repeated after a delay.', () => figures()?.repeated);
   metrics.gauge('proxy_scaler_streams', 'Open streams of autoscalers.', [], (gauge) => gauge.set(scalerStreams()));
+  addGossipMetrics(metrics, gossip);
   return metrics;
 }
 

@@ -76,6 +76,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       reachable: () => parts.reachability?.nodes.length ?? 0,
       problem: () => parts.observed?.problem(),
       scalerStreams: () => parts.scaler?.streams ?? 0,
+      gossip: () => parts.observed?.gossip(),
       connections: () => parts.grpc?.connections ?? 0,
       unreadReplyBytes: () => parts.grpc?.unreadReplyBytes ?? 0,
       log,

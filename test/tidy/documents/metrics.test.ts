@@ -26,6 +26,7 @@ const proxy = createProxyHttp(
     isReady: () => false,
     reachable: () => 0,
     scalerStreams: () => 0,
+    gossip: () => undefined,
     problem: () => undefined,
     log: { debug() {}, info() {}, warn() {}, error() {} },
   },

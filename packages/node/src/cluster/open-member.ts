@@ -1,7 +1,15 @@
 import type { MemberState } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { assertResolves, openGossip } from '@taskmaster/server/gossip';
-import type { CallPeer, Clock, Log, Membership, PeerHandlers, Random } from '@taskmaster/server/ports';
+import type {
+  CallPeer,
+  Clock,
+  Log,
+  Membership,
+  MembershipFigures,
+  PeerHandlers,
+  Random,
+} from '@taskmaster/server/ports';
 import type { HeldPartition } from '../engine/partitions/partition-host.ts';
 import type { Partitions } from '../engine/partitions/partitions.ts';
 import { ClusterAgent } from './agent.ts';
@@ -58,6 +66,7 @@ export interface MemberFigures {
   /** Number of partitions of this node by state; `wanted`: how many the ring assigns to it. */
   readonly partitions: Readonly<Record<HeldPartition['state'] | 'wanted', number>>;
   readonly handOffs: HandOffFigures;
+  readonly gossip: MembershipFigures;
 }
 
 /**
@@ -140,7 +149,7 @@ function figuresOf(agent: ClusterAgent, handOffs: HandOffs, membership: Membersh
   const members = [...agent.members.values()].map(({ nodeId, state }) => {
     return { state, alive: nodeId === own || alive.has(nodeId) };
   });
-  return { members, partitions, handOffs: handOffs.figures() };
+  return { members, partitions, handOffs: handOffs.figures(), gossip: membership.figures() };
 }
 
 const addressesAt = (host: string, grpcPort: number, httpPort: number) => ({

@@ -1,4 +1,4 @@
-import type { RpcMetrics } from '@taskmaster/server/http';
+import { addGossipMetrics, type RpcMetrics } from '@taskmaster/server/http';
 import { Histogram } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
 import type { HandOffFigures } from '../cluster/placement/handoff/hand-offs.ts';
@@ -44,6 +44,7 @@ export class ClusterMetrics {
         return known && of(known.handOffs);
       });
     }
+    addGossipMetrics(metrics, () => figures()?.gossip);
     this.#freezes = new Histogram({
       name: 'taskmaster_cluster_hand_off_freeze_duration_seconds',
       help: 'Time for which calls to a partition waited during a completed hand-off.',

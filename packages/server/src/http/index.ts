@@ -1,3 +1,4 @@
+export { addGossipMetrics } from './gossip-metrics.ts';
 export { explainHealth, isReady, livez, type NodeHealth, readyz, startupz } from './health.ts';
 export { filterOf, type QueueReads, queuesApi } from './queues-api.ts';
 export { httpStatus, jsonReply, type Reply } from './reply.ts';

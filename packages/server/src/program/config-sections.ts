@@ -73,7 +73,7 @@ export const memoryField = chosenBytes({
 /** Settings of the cluster that a node and a proxy share. */
 export const clusterFields = {
   keyFile: optionalText(
-    'File of cluster keys, one per line. Members seal messages to each other with the first key and accept messages with any of them. Empty: any machine on the network can join.',
+    'File of cluster keys, one per line. Members seal messages to each other with the first key and accept messages with any of them. Gossip is also encrypted. Empty: any machine on the network can join.',
   ),
   advertiseHost: optionalText(
     'Host name or IPv4 address at which members reach this machine. The address of a host name may change. Empty: the address of host, or with 0.0.0.0 the first address of the machine.',

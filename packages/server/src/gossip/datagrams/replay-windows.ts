@@ -17,6 +17,7 @@ export class ReplayWindows {
 
   /** Returns true if the datagram is new, and records it. */
   admit(sender: string, start: number, thread: number, sequence: number): boolean {
+    if (!Number.isSafeInteger(sequence) || sequence < 1) return false;
     const known = this.#windows.get(sender);
     if (known && (start < known.start || (start === known.start && thread < known.thread))) return false;
     const same = known !== undefined && start === known.start && thread === known.thread;

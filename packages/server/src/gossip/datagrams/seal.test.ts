@@ -41,6 +41,33 @@ test('a key is replaced in three steps without a refused datagram', () => {
   expect(seal({ keys: ['new'] }).open(seal().seal(body))).toEqual({ refused: 'unauthenticated' });
 });
 
+test('the body is secret where a key is set', () => {
+  const secret = Buffer.from('names and addresses of members');
+  expect(seal().seal(secret).includes(secret)).toBe(false);
+  expect(seal({ keys: [] }).seal(secret).includes(secret)).toBe(true);
+});
+
+test('equal bodies look different in each datagram and after each start', () => {
+  const from = seal();
+  const datagrams = [from.seal(body), from.seal(body), seal().seal(body)];
+  const bodies = datagrams.map((datagram) => datagram.subarray(45, -16).toString('hex'));
+  expect(new Set(bodies).size).toBe(3);
+});
+
+test('members with and without a key refuse each other', () => {
+  expect(seal().open(seal({ keys: [] }).seal(body))).toEqual({ refused: 'unauthenticated' });
+  expect(seal({ keys: [] }).open(seal().seal(body))).toEqual({ refused: 'unauthenticated' });
+});
+
+test('every altered byte is noticed', () => {
+  const datagram = seal().seal(body);
+  for (let at = 0; at < datagram.length; at++) {
+    const altered = Buffer.from(datagram);
+    altered[at] = (altered[at] ?? 0) ^ 1;
+    expect(seal().open(altered)).toHaveProperty('refused');
+  }
+});
+
 test.each([
   ['of another cluster', seal({ clusterId: 'other' }).seal(body), 'otherCluster'],
   ['of another key', seal({ keys: ['guessed'] }).seal(body), 'unauthenticated'],
