@@ -13,6 +13,7 @@ import {
   httpFields,
   InvalidConfigError,
   LONGEST_TIMER_MS,
+  limitConnections,
   memoryField,
   ms,
   optionalText,
@@ -288,7 +289,7 @@ export function completeConfig(
   }
   const memory = divideNodeMemory(parsed.data, available);
   if (memory.kind === 'refused') throw new InvalidConfigError([`memory: ${memory.problem}`]);
-  return { config: withParts(parsed.data, memory), memory };
+  return { config: limitConnections(withParts(parsed.data, memory)), memory };
 }
 
 /** Divides the memory of a node with these settings. */

@@ -14,7 +14,7 @@ import {
   PeerSeal,
 } from '@taskmaster/server/grpc';
 import { explainHealth, HttpServer, httpOptions, isReady, type NodeHealth } from '@taskmaster/server/http';
-import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { isPeerAt, type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { createLogger, logMemory, readClusterKeys } from '@taskmaster/server/program';
 import {
   createHandlers,
@@ -153,6 +153,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       ],
       streaming: [createBackupService(lateBackup(parts))],
       isServing: () => isReady(healthOf(parts)),
+      isMember: (address) => isPeerAt(parts.member?.membership.peers() ?? [], address),
       observer: metrics,
       log,
     },
@@ -333,8 +334,7 @@ function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): No
     health: () => healthOf(parts),
     storeSize: () => parts.store?.size(),
     cluster: () => parts.member?.figures(),
-    connections: () => parts.grpc?.connections ?? 0,
-    unreadReplyBytes: () => parts.grpc?.unreadReplyBytes ?? 0,
+    grpc: () => parts.grpc,
     maxQueues: config.http.maxQueueMetrics,
   });
 }

@@ -10,6 +10,7 @@ import {
   grpcSection,
   httpFields,
   InvalidConfigError,
+  limitConnections,
   memoryField,
   ms,
   optionalText,
@@ -134,7 +135,7 @@ export function completeProxyConfig(
   const { parts } = memory;
   const router = { ...settings.router, maxInFlightBytes: parts['router.maxInFlightBytes'] };
   const grpc = { ...settings.grpc, maxUnreadReplyBytes: parts['grpc.maxUnreadReplyBytes'] };
-  return { config: { ...settings, memory: memory.memory, router, grpc }, memory };
+  return { config: limitConnections({ ...settings, memory: memory.memory, router, grpc }), memory };
 }
 
 function divideProxyMemory(

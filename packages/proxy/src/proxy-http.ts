@@ -26,6 +26,7 @@ import type { Routes } from './router/routing/routes.ts';
 export interface ProxyHttpDeps {
   readonly version: string;
   readonly memory: RpcMetricsSources['memory'];
+  readonly grpc: RpcMetricsSources['grpc'];
   readonly routes: () => Routes | undefined;
   readonly figures: () => RouterFigures | undefined;
   readonly service: () => RawService | undefined;
@@ -37,8 +38,6 @@ export interface ProxyHttpDeps {
   /** Number of open streams of autoscalers. */
   readonly scalerStreams: () => number;
   readonly gossip: () => MembershipFigures | undefined;
-  readonly connections: () => number;
-  readonly unreadReplyBytes: () => number;
   readonly log: Log;
 }
 
@@ -68,17 +67,8 @@ function readyz({ isReady, routes, reachable, problem }: ProxyHttpDeps) {
   return jsonReply({ status: 'not ready', reason, nodes, reachable: 0 }, 503);
 }
 
-function createMetrics({
-  version,
-  memory,
-  routes,
-  figures,
-  scalerStreams,
-  gossip,
-  connections,
-  unreadReplyBytes,
-}: ProxyHttpDeps): RpcMetrics {
-  const metrics = new RpcMetrics({ version, memory, connections, unreadReplyBytes });
+function createMetrics({ version, memory, routes, figures, scalerStreams, gossip, grpc }: ProxyHttpDeps): RpcMetrics {
+  const metrics = new RpcMetrics({ version, memory, grpc });
   metrics.gauge(
     'proxy_nodes',
     'Members that may hold partitions. Label alive: whether gossip reaches the member.',

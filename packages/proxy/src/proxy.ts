@@ -77,8 +77,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       problem: () => parts.observed?.problem(),
       scalerStreams: () => parts.scaler?.streams ?? 0,
       gossip: () => parts.observed?.gossip(),
-      connections: () => parts.grpc?.connections ?? 0,
-      unreadReplyBytes: () => parts.grpc?.unreadReplyBytes ?? 0,
+      grpc: () => parts.grpc,
       log,
     },
   );

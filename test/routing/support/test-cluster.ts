@@ -59,6 +59,8 @@ const SERVER: GrpcServerOptions = {
   maxConnectionAgeMs: 0,
   maxConnectionAgeGraceMs: 1_000,
   maxConcurrentCallsPerConnection: 1_000,
+  maxConnections: 1_000,
+  maxConnectionsPerAddress: 1_000,
   maxUnreadReplyBytes: 64 * 1024 * 1024,
   reflection: true,
 };

@@ -39,6 +39,12 @@ test.each([
   expect(error.message).toContain(said);
 });
 
+test('the error of a write for which the process had no descriptor has the next step', () => {
+  const error = errorOf({ kind: 'failed', message: 'IO error: While open a file: 9.log: Too many open files' }, '/d');
+  expect(error).toBeInstanceOf(StoreFailedError);
+  expect(error.message).toContain('ulimit -n');
+});
+
 test('the error of a write that fails because RocksDB has found damage has the next step', () => {
   const error = errorOf({ kind: 'failed', message: 'Corruption: block checksum mismatch in /d/000010.sst' }, '/d');
   expect(error).toBeInstanceOf(StoreFailedError);

@@ -42,6 +42,14 @@ export function failureOf(thrown: unknown): Failure {
 
 const damageAdvice = 'Nothing of the damaged part was used. Check the disk, then restore the directory from a backup';
 
+function adviceFor(message: string): string {
+  // RocksDB refuses all writes after it has found damage during a compaction.
+  if (message.startsWith('Corruption')) return `. ${damageAdvice}`;
+  return /too many open files/i.test(message)
+    ? '. The disk is not at fault: allow the process more open files (ulimit -n) and restart it'
+    : '';
+}
+
 /** The error to reject with. `dir` is the database's directory. */
 export function errorOf(failure: Failure, dir: string): Error {
   switch (failure.kind) {
@@ -57,9 +65,7 @@ export function errorOf(failure: Failure, dir: string): Error {
     case 'closed':
       return new StoreClosedError(failure.message);
     case 'failed': {
-      // RocksDB refuses all writes after it has found damage during a compaction.
-      const advice = failure.message.startsWith('Corruption') ? `. ${damageAdvice}` : '';
-      return new StoreFailedError(`the database in ${dir} failed: ${failure.message}${advice}`);
+      return new StoreFailedError(`the database in ${dir} failed: ${failure.message}${adviceFor(failure.message)}`);
     }
     default:
       return failure.kind satisfies never;

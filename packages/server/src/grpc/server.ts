@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { Server, ServerCredentials, type ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
 import { TaskMasterServiceService } from '@taskmaster/proto';
@@ -8,6 +7,7 @@ import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
 import { rawMethod } from '../service/parse/codec.ts';
 import type { RawService } from '../service/raw-service.ts';
+import { Connections } from './connections/connections.ts';
 import { HealthService } from './health/health.ts';
 import { ReceiveWindows } from './receive-windows.ts';
 import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
@@ -30,6 +30,9 @@ const TASK_SERVICE = TaskMasterServiceService.updateTasks.path.split('/')[1] ?? 
 /** Default of `readTimeoutMs`. A client may have to store what it has read, for example at a slow store on another machine. */
 const READ_TIMEOUT_MS = 5 * 60_000;
 
+/** Connections that are kept for members. */
+const FOR_MEMBERS = 32;
+
 const DRAINING = new Refusal('SHUTTING_DOWN', 'the server is shutting down');
 
 export interface GrpcServerOptions {
@@ -46,6 +49,10 @@ export interface GrpcServerOptions {
   readonly maxConnectionAgeGraceMs: number;
   /** Limit of the concurrent calls of one connection. Half of them may wait for tasks or news. A `Stream` call counts as one. */
   readonly maxConcurrentCallsPerConnection: number;
+  /** Limit of the open connections. */
+  readonly maxConnections: number;
+  /** Limit of the open connections from one address. */
+  readonly maxConnectionsPerAddress: number;
   /** Maximum size of unread replies of all connections, in bytes. A single connection may have a quarter of it. */
   readonly maxUnreadReplyBytes: number;
   readonly reflection: boolean;
@@ -63,6 +70,8 @@ export interface GrpcServerDeps {
   /** The state that grpc.health.v1 reports. */
   readonly isServing: () => boolean;
   readonly observer: CallObserver;
+  /** Whether members of the cluster have this address. They may open connections when others have reached the limit. */
+  readonly isMember?: (address: string) => boolean;
   readonly log: Log;
 }
 
@@ -76,12 +85,9 @@ export class GrpcServer {
   readonly #streaming: StreamingCalls;
   readonly #server: Server;
   #windows: ReceiveWindows | undefined;
-  readonly #sockets = new Map<string, Socket>();
-  /** Resolves when the last connection of a draining server closes. */
-  readonly #allClosed = Promise.withResolvers<void>();
+  readonly #connections: Connections;
   /** Open streams, with the timers that end them. */
   readonly #streams = new Map<RequestStream, NodeJS.Timeout | undefined>();
-  readonly #listener = createServer({ noDelay: true }, (socket) => this.#accept(socket));
   #inject: ((socket: Socket) => void) | undefined;
   #draining = false;
   #started: Promise<number> | undefined;
@@ -96,6 +102,11 @@ export class GrpcServer {
       connectionBytes: Math.ceil(options.maxUnreadReplyBytes / 4),
       cut: (connection, bytes) => this.#cut(connection, bytes),
     });
+    const { host, port, maxConnections, maxConnectionsPerAddress } = options;
+    this.#connections = new Connections(
+      { host, port, most: maxConnections, mostPerAddress: maxConnectionsPerAddress, forMembers: FOR_MEMBERS },
+      { log: deps.log, serve: (socket) => this.#inject?.(socket), isMember: deps.isMember ?? (() => false) },
+    );
     const { log, observer } = deps;
     const { readTimeoutMs = READ_TIMEOUT_MS } = options;
     const waiting = new WaitingCalls(Math.ceil(options.maxConcurrentCallsPerConnection / 2));
@@ -105,7 +116,12 @@ export class GrpcServer {
 
   /** Number of open connections. */
   get connections(): number {
-    return this.#sockets.size;
+    return this.#connections.size;
+  }
+
+  /** Number of connections that were refused because there were too many. */
+  get refusedConnections(): number {
+    return this.#connections.refused;
   }
 
   /** Size of the replies that peers have not read yet, in bytes. */
@@ -120,14 +136,12 @@ export class GrpcServer {
   }
 
   async #start(): Promise<number> {
-    const { host, port } = this.#options;
     const { injectConnection } = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
     this.#inject = injectConnection;
-    this.#listener.listen({ host, port });
-    await once(this.#listener, 'listening');
+    const port = await this.#connections.listen();
     this.#windows = new ReceiveWindows(TaskMasterServiceService.stream.path);
     this.#health.look();
-    return (this.#listener.address() as AddressInfo).port;
+    return port;
   }
 
   /** Call this before the node reports that it is ready, because a client may ask grpc.health.v1 next. */
@@ -142,7 +156,7 @@ export class GrpcServer {
     this.#health.drain();
     this.#endless.end(DRAINING);
     this.#streaming.end(DRAINING);
-    this.#listener.close();
+    this.#connections.stopAccepting();
     for (const stream of this.#streams.keys()) stream.stop(DRAINING);
   }
 
@@ -157,11 +171,7 @@ export class GrpcServer {
     this.drain();
     // This sends a GOAWAY to every client. grpc-js does not wait for injected connections, so this code does.
     await promisify(this.#server.tryShutdown.bind(this.#server))();
-    const force = setTimeout(() => {
-      for (const socket of this.#sockets.values()) socket.destroy();
-    }, graceMs);
-    if (this.#sockets.size > 0) await this.#allClosed.promise;
-    clearTimeout(force);
+    await this.#connections.closed(graceMs);
     this.#health[Symbol.dispose]();
     this.#windows?.[Symbol.dispose]();
   }
@@ -234,20 +244,8 @@ export class GrpcServer {
     if (this.#draining) stream.stop(DRAINING);
   }
 
-  #accept(socket: Socket): void {
-    // The same format as the peer of a call in grpc-js.
-    const connection = `${socket.remoteAddress}:${socket.remotePort}`;
-    this.#sockets.set(connection, socket);
-    socket.once('close', () => {
-      this.#sockets.delete(connection);
-      if (this.#draining && this.#sockets.size === 0) this.#allClosed.resolve();
-    });
-    socket.on('error', (err) => this.#deps.log.debug({ err, connection }, 'connection broke'));
-    this.#inject?.(socket);
-  }
-
   #cut(connection: string, bytes: number): void {
     this.#deps.log.warn({ connection, bytes }, 'connection closed: its peer does not read its replies');
-    this.#sockets.get(connection)?.destroy();
+    this.#connections.cut(connection);
   }
 }

@@ -8,11 +8,18 @@ interface MemoryParts {
   readonly parts: Readonly<Record<string, number>>;
 }
 
+/** What the metrics tell of a gRPC server. */
+interface GrpcFigures {
+  readonly connections: number;
+  readonly refusedConnections: number;
+  readonly unreadReplyBytes: number;
+}
+
 export interface RpcMetricsSources {
   readonly version: string;
   readonly memory: MemoryParts;
-  readonly connections: () => number;
-  readonly unreadReplyBytes: () => number;
+  /** Figures of the gRPC server. Undefined before it serves. */
+  readonly grpc: () => GrpcFigures | undefined;
 }
 
 /** From a reply out of memory to a slow disk. Leases that wait for tasks take longer. */
@@ -29,7 +36,7 @@ export class RpcMetrics {
   /** Cached children: a lookup by labels costs more than the observation. */
   readonly #rpcs = new Map<string, Histogram.Internal<'method' | 'code'>>();
 
-  constructor({ version, memory: { memory, parts }, connections, unreadReplyBytes }: RpcMetricsSources) {
+  constructor({ version, memory: { memory, parts }, grpc }: RpcMetricsSources) {
     const registers = [this.registry];
     this.#rpc = new Histogram({
       name: 'taskmaster_rpc_duration_seconds',
@@ -62,9 +69,14 @@ export class RpcMetrics {
     this.gauge('memory_part_bytes', 'Parts of the memory: the largest size of each.', ['part'], (gauge) => {
       for (const [part, bytes] of Object.entries(parts)) gauge.labels(part).set(bytes);
     });
-    this.gauge('connections', 'Open gRPC connections.', [], (gauge) => gauge.set(connections()));
+    this.gauge('connections', 'Open gRPC connections.', [], (gauge) => gauge.set(grpc()?.connections ?? 0));
+    this.counter(
+      'refused_connections_total',
+      'gRPC connections that were refused because too many were open.',
+      () => grpc()?.refusedConnections,
+    );
     this.gauge('unread_reply_bytes', 'Bytes of replies that clients have not read yet.', [], (gauge) =>
-      gauge.set(unreadReplyBytes()),
+      gauge.set(grpc()?.unreadReplyBytes ?? 0),
     );
   }
 

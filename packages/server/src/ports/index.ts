@@ -1,6 +1,6 @@
 export type { CancelTimer, Clock, ClockMark } from './clock.ts';
 export type { Log } from './log.ts';
-export type { MemberMeta, Membership, MembershipFigures, Peer } from './membership.ts';
+export { isPeerAt, type MemberMeta, type Membership, type MembershipFigures, type Peer } from './membership.ts';
 export {
   type CallPeer,
   type PeerCalls,

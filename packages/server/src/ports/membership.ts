@@ -87,6 +87,12 @@ export interface Membership {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** Whether one of the peers gossips from an IP address. It may be written as an IPv4 address within IPv6. */
+export function isPeerAt(peers: readonly Peer[], address: string): boolean {
+  const bare = address.replace(/^::ffff:/, '');
+  return peers.some(({ gossipAddress }) => gossipAddress.split(':')[0] === bare);
+}
+
 /** The description of a member is too large for a datagram. */
 export class MetaTooLargeError extends RangeError {
   readonly bytes: number;

@@ -37,6 +37,19 @@ export const grpcSection = z
       min: 2,
       max: 1_000_000,
     }),
+    maxConnections: count({
+      about:
+        'Open connections of gRPC. More are refused; members of the cluster may open 32 more. 0: as many as the descriptors of the process allow beside the store, at most 10,000.',
+      default: 0,
+      min: 0,
+      max: 1_000_000,
+    }),
+    maxConnectionsPerAddress: count({
+      about: 'Open connections of gRPC from one address. More are refused. 0: half of maxConnections.',
+      default: 0,
+      min: 0,
+      max: 1_000_000,
+    }),
     maxUnreadReplyBytes: chosenBytes({
       about:
         'Memory for replies that clients have not read. One connection may use a quarter of it. A connection above these limits is closed. auto: a part of memory.',

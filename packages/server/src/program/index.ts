@@ -15,6 +15,7 @@ export {
   text,
 } from './config-fields.ts';
 export { clusterFields, grpcSection, httpFields, InvalidConfigError, memoryField } from './config-sections.ts';
+export { limitConnections } from './descriptors/limit-connections.ts';
 export { type ConfigSources, loadConfig } from './load-config.ts';
 export { createLogger } from './logging.ts';
 export { logMemory } from './memory/report-memory.ts';

@@ -17,6 +17,8 @@ const DEFAULTS: GrpcServerOptions = {
   maxConnectionAgeMs: 0,
   maxConnectionAgeGraceMs: 1_000,
   maxConcurrentCallsPerConnection: 1_000,
+  maxConnections: 1_000,
+  maxConnectionsPerAddress: 1_000,
   maxUnreadReplyBytes: 64 * 1024 * 1024,
   reflection: true,
 };
