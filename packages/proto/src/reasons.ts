@@ -17,7 +17,10 @@ export const statusOfReason = {
   INVALID_PID: status.INVALID_ARGUMENT,
   /** A field is out of range. The metadata has the field and its limit. Do: Read the field's comment in the .proto. */
   INVALID_ARGUMENT: status.INVALID_ARGUMENT,
-  /** The expression is too long, or is not RE2. Do: RE2 has no look-ahead and no back references. */
+  /**
+   * The expression is too long, is not RE2, or takes too long to match. Do: Simplify it, or filter by group. RE2 has no
+   * look-ahead and no back references.
+   */
   INVALID_REGEX: status.INVALID_ARGUMENT,
   /** The token is not from a listing. Do: Begin with an empty token. */
   INVALID_PAGE_TOKEN: status.INVALID_ARGUMENT,

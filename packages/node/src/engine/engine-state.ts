@@ -1,6 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, PartitionId, QueueId, Refusal, Ticket } from '@taskmaster/server/domain';
-import type { Clock, Random } from '@taskmaster/server/ports';
+import { type Clock, type Random, sleep } from '@taskmaster/server/ports';
 import type { ApplyAtom } from '../domain/atom.ts';
 import type { CheckpointedPartition } from '../log/checkpoint.ts';
 import { CommitLog, localDisk } from '../log/commit-log.ts';
@@ -19,6 +19,7 @@ import { TaskCache } from './queues/cache/task-cache.ts';
 import { type Counts, countChange } from './queues/counts.ts';
 import { EmptyQueues } from './queues/empty-queues.ts';
 import { Groups } from './queues/groups.ts';
+import { NameMatching } from './queues/name-matching.ts';
 import { Queue } from './queues/queue.ts';
 import { QueueTable } from './queues/queue-table.ts';
 import { RequestIds } from './requests/request-ids.ts';
@@ -90,6 +91,7 @@ export class EngineState {
   readonly holdings: Holdings;
   readonly groups: Groups;
   readonly table = new QueueTable();
+  readonly names: NameMatching;
   /** Queues that have hidden tasks. */
   readonly hiding = new Set<Queue>();
   readonly lastAttempts = new LastAttempts();
@@ -118,6 +120,8 @@ export class EngineState {
     this.counts = deps.counts;
     this.admission = deps.admission;
     this.holdings = deps.holdings;
+    const { clock } = deps;
+    this.names = new NameMatching({ clock, pause: (ms) => sleep(clock, ms) });
     this.groups = new Groups(deps.config.partitions);
     this.cache = new TaskCache(deps.config.cacheBytes);
     this.requests = new RequestIds(deps.store, deps.config, deps.clock.now());

@@ -17,8 +17,9 @@ import { dueFor, mayBeDue, showAllDue } from './expire.ts';
 /** ListQueues: a summary of each queue, after its due tasks have been shown. */
 export async function listQueues(
   memory: EngineState,
-  { filter, limit, after, includeEmpty = false }: ListCommand,
+  { filter: asked, limit, after, includeEmpty = false }: ListCommand,
 ): Promise<QueuePage> {
+  const filter = await withMatches(memory, asked, { limit, after });
   await showAllDue(memory, dueQueues(memory, filter));
   const now = memory.clock.now();
   const queues: QueueStats[] = [];
@@ -58,8 +59,9 @@ async function namedStats(
 
 async function filteredStats(
   memory: EngineState,
-  { filter, limit }: Extract<StatsCommand, { kind: 'filtered' }>,
+  { filter: asked, limit }: Extract<StatsCommand, { kind: 'filtered' }>,
 ): Promise<StatsReport> {
+  const filter = await withMatches(memory, asked, {});
   await showAllDue(memory, dueQueues(memory, filter));
   const now = memory.clock.now();
   const totals = new Totals();
@@ -71,6 +73,31 @@ async function filteredStats(
     if (queues.length < limit) queues.push(stats);
   }
   return { queues, totals };
+}
+
+/** The filter with the results of its regular expression, so that the work on one instant of the queues takes little time. */
+async function withMatches(memory: EngineState, filter: QueueFilter, page: Page): Promise<QueueFilter> {
+  const { matches } = filter;
+  if (matches === undefined) return filter;
+  return { ...filter, matches: await memory.names.prepare(matches, namesFor(memory, filter, page)) };
+}
+
+type Page = Partial<Pick<ListCommand, 'limit' | 'after'>>;
+
+/** The names that a listing matches. It is told which of them match, and ends with the page. */
+function* namesFor(memory: EngineState, filter: QueueFilter, { limit, after }: Page): Generator<string, void, boolean> {
+  const { group } = filter;
+  const now = memory.clock.now();
+  for (const queue of [...memory.hiding]) {
+    if (!mayBeDue(queue, now) || (group !== undefined && queue.ledger.name.group !== group)) continue;
+    if ((yield queue.fullName) || !memory.lastAttempts.isDue(queue, now)) continue;
+    for (const name of targetNames(memory, queue)) if (yield name) break;
+  }
+  let left = limit ?? Number.POSITIVE_INFINITY;
+  for (const queue of memory.table.inOrder(group === undefined ? {} : { group }, after)) {
+    // One more than fits into the page tells whether there is another page.
+    if (isWithin(queue, filter) && exists(queue) && (yield queue.fullName) && left-- === 0) return;
+  }
 }
 
 /** Matching queues that may have due tasks. Compares times before names: that is cheap, and few queues have due tasks. */
@@ -85,8 +112,13 @@ function* dueQueues(memory: EngineState, { group, matches }: QueueFilter): Gener
 /** True if dead tasks of the queue may belong into a queue whose name matches. */
 function feeds(memory: EngineState, queue: Queue, now: Instant, matches: (fullName: string) => boolean): boolean {
   if (!memory.lastAttempts.isDue(queue, now)) return false;
+  return targetNames(memory, queue).some(matches);
+}
+
+/** Full names of the queues into which dead tasks of the queue may go. */
+function targetNames(memory: EngineState, queue: Queue): string[] {
   const { group } = queue.ledger.name;
-  return [...memory.lastAttempts.targetsOf(queue)].some((name) => matches(formatQueueName({ group, name })));
+  return [...memory.lastAttempts.targetsOf(queue)].map((name) => formatQueueName({ group, name }));
 }
 
 /** A queue exists while it holds tasks (the paper, 2). */

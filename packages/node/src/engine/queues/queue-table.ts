@@ -81,7 +81,7 @@ export class QueueTable {
     if (this.#removed.size > this.#size) this.#dropRemoved();
   }
 
-  /** The queues that match the filter, in order, behind `after`. The table must not change during the iteration. */
+  /** The queues that match the filter, in order, behind `after`: those that are there when the iteration begins. */
   *inOrder({ group, matches }: NameFilter = {}, after?: QueueName): Generator<Queue> {
     const ordered = this.#orderAll();
     const first = group === undefined ? 0 : placeOf(ordered, `${groupKey(group)}\0`);

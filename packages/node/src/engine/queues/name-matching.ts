@@ -1,0 +1,92 @@
+import { Refusal } from '@taskmaster/server/domain';
+import type { Clock } from '@taskmaster/server/ports';
+
+/** How long names are matched before other requests have their turn, in ms. The last name may take longer. */
+const SLICE_MS = 4;
+/** Pauses are longer than the slices before them by this factor, so that slow expressions leave most of the time to others. */
+const PAUSE_FACTOR = 4;
+/** How long the names of one request may be matched in all, in ms. Simple expressions take 1 ms for 1,000 names. */
+const BUDGET_MS = 500;
+/** Requests that have used up their first slice and wait for each other. */
+const MAX_WAITING = 32;
+
+type Matches = (fullName: string) => boolean;
+
+export interface NameMatchingDeps {
+  readonly clock: Pick<Clock, 'now'>;
+  /** Resolves after this number of ms, when other requests have had their turn. */
+  readonly pause: (ms: number) => Promise<void>;
+}
+
+/**
+ * Matches names of queues with the regular expressions of requests. Some expressions need milliseconds for a name, so a request
+ * matches in slices and has a budget. Of the requests that need more than one slice, one matches at a time.
+ */
+export class NameMatching {
+  readonly #deps: NameMatchingDeps;
+  #last: Promise<void> = Promise.resolve();
+  #waiting = 0;
+
+  constructor(deps: NameMatchingDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Matches names, and returns a function that knows the results. It matches other names at once, at the cost of the same
+   * budget. Names are taken until `names` ends; it learns the result of each. Throws a `Refusal` when the budget is used up.
+   */
+  async prepare(matches: Matches, names: Generator<string, void, boolean>): Promise<Matches> {
+    const known = new Map<string, boolean>();
+    let spentMs = 0;
+    let endOfTurn: (() => void) | undefined;
+    const spend = (ms: number): void => {
+      spentMs += ms;
+      if (spentMs > BUDGET_MS) throw tooSlow(known.size);
+    };
+    try {
+      let began = this.#deps.clock.now();
+      for (let next = names.next(); !next.done; ) {
+        const isMatch = known.get(next.value) ?? matches(next.value);
+        known.set(next.value, isMatch);
+        const elapsedMs = this.#deps.clock.now() - began;
+        if (elapsedMs >= SLICE_MS) {
+          spend(elapsedMs);
+          endOfTurn ??= await this.#turn();
+          await this.#deps.pause(elapsedMs * PAUSE_FACTOR);
+          began = this.#deps.clock.now();
+        }
+        next = names.next(isMatch);
+      }
+    } finally {
+      endOfTurn?.();
+    }
+    return (name) => {
+      const result = known.get(name);
+      if (result !== undefined) return result;
+      const began = this.#deps.clock.now();
+      const isMatch = matches(name);
+      known.set(name, isMatch);
+      spend(this.#deps.clock.now() - began);
+      return isMatch;
+    };
+  }
+
+  /** Waits until no other request needs more than one slice. Returns a function that lets the next one go on. */
+  async #turn(): Promise<() => void> {
+    if (this.#waiting >= MAX_WAITING) {
+      throw new Refusal('OVERLOADED', `${MAX_WAITING} requests with slow regular expressions wait already`);
+    }
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
+    this.#waiting++;
+    await before;
+    this.#waiting--;
+    return resolve;
+  }
+}
+
+function tooSlow(names: number): Refusal {
+  const message = `filter.name_regex takes more than ${BUDGET_MS} ms for ${names} names of queues: simplify it, or filter by group`;
+  return new Refusal('INVALID_REGEX', message, { metadata: { field: 'filter.name_regex', limit: String(BUDGET_MS) } });
+}
