@@ -44,6 +44,18 @@ export const statusOfReason = {
   /** The request id belongs to a different request. Do: Use a new id for every request. */
   REQUEST_ID_REUSED: status.INVALID_ARGUMENT,
 
+  // The caller
+  /**
+   * The call has no valid credential: it is missing, wrong, expired or revoked, or it belongs to no principal. Do: Send
+   * `authorization: Bearer` with a token, or a client certificate.
+   */
+  UNAUTHENTICATED: status.UNAUTHENTICATED,
+  /**
+   * The principal does not have the right that the call needs. The metadata has `principal`, `right` and, for rights on
+   * queues, `group`. Do: Ask an operator for the right.
+   */
+  PERMISSION_DENIED: status.PERMISSION_DENIED,
+
   // The task is in another state
   /** There is no such task: it is completed or deleted, or never existed. Do: Stop the work on it. */
   TASK_NOT_FOUND: status.NOT_FOUND,

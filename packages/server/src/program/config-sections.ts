@@ -60,6 +60,31 @@ export const grpcSection = z
   })
   .prefault({});
 
+/** Settings of who may do what, of a node or a proxy. */
+export const accessFields = {
+  access: z
+    .strictObject({
+      file: optionalText(
+        'File with principals, their credentials and their rights (YAML). It is read again when it changes. With it, everything that it does not allow is denied. Empty: every caller may do everything.',
+      ),
+      jwt: z
+        .strictObject({
+          keyFile: optionalText('Public key or certificate (PEM) that checks the signatures of JWTs.'),
+          jwksFile: optionalText('Set of public keys (JWKS) that checks the signatures of JWTs. Instead of keyFile.'),
+          issuer: optionalText('The issuer that JWTs must have (iss).'),
+          audience: optionalText('The audience that JWTs must have (aud).'),
+        })
+        .prefault({}),
+      metrics: flag('/metrics needs a credential.', false),
+      reflection: flag('gRPC reflection needs a credential.', false),
+    })
+    .prefault({}),
+  insecure: flag(
+    'Allows to listen at other addresses than loopback without TLS and authentication, and cluster members at other addresses without a cluster key. Every machine that reaches the ports can then read and destroy all data.',
+    false,
+  ),
+} as const;
+
 /** Settings of HTTP that a node and a proxy share. */
 export const httpFields = {
   allowedHosts: texts(

@@ -14,7 +14,14 @@ export {
   port,
   text,
 } from './config-fields.ts';
-export { clusterFields, grpcSection, httpFields, InvalidConfigError, memoryField } from './config-sections.ts';
+export {
+  accessFields,
+  clusterFields,
+  grpcSection,
+  httpFields,
+  InvalidConfigError,
+  memoryField,
+} from './config-sections.ts';
 export { limitConnections } from './descriptors/limit-connections.ts';
 export { type ConfigSources, loadConfig } from './load-config.ts';
 export { createLogger } from './logging.ts';

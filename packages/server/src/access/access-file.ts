@@ -1,0 +1,90 @@
+import { parseDocument } from 'yaml';
+import { z } from 'zod';
+import { AccessTable } from './access-table.ts';
+import { groupRights, rights } from './rights.ts';
+import { TOKEN_HASH } from './tokens.ts';
+
+/** Thrown for a file that cannot be used. `problems`: all of them, for the operator. */
+export class AccessFileError extends Error {
+  override readonly name = 'AccessFileError';
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(`invalid access file: ${problems.join('; ')}`);
+    this.problems = problems;
+  }
+}
+
+const isOfGroups = (right: string): boolean => (groupRights as readonly string[]).includes(right);
+const limit = z.number().int().min(0).optional();
+const name = z.string().min(1).max(256);
+
+const grant = z
+  .strictObject({
+    groups: z.array(z.string().max(512)).min(1).optional(),
+    allow: z.array(z.enum(rights, { error: `must be one of ${rights.join(', ')}` })).min(1),
+  })
+  .superRefine(({ groups, allow }, context) => {
+    for (const [index, right] of allow.entries()) {
+      if (isOfGroups(right) === (groups !== undefined)) continue;
+      const message = isOfGroups(right)
+        ? `${right} needs groups: name patterns of groups ("*" for all)`
+        : `${right} is about the whole cluster: give it in an entry without groups`;
+      context.addIssue({ code: 'custom', path: ['allow', index], message });
+    }
+  });
+
+const accessSchema = z.strictObject({
+  principals: z.array(
+    z.strictObject({
+      name,
+      tokens: z
+        .array(z.string().regex(TOKEN_HASH, { error: 'must be sha256: and 64 hexadecimal digits (lower case)' }))
+        .default([]),
+      certificates: z.array(name).default([]),
+      jwtSubjects: z.array(name).default([]),
+      rights: z.array(grant).default([]),
+      quotas: z
+        .strictObject({ connections: limit, requestsPerSecond: limit, bytesInFlight: limit, waiters: limit })
+        .default({}),
+    }),
+  ),
+  groups: z
+    .array(
+      z.strictObject({
+        groups: z.array(z.string().max(512)).min(1),
+        quotas: z.strictObject({ tasks: limit, bytes: limit, queues: limit }),
+      }),
+    )
+    .default([]),
+});
+
+/** Reads the text of an access file. @throws AccessFileError */
+export function parseAccessFile(text: string): AccessTable {
+  const document = parseDocument(text);
+  if (document.errors.length > 0) throw new AccessFileError(document.errors.map(({ message }) => message));
+  const parsed = accessSchema.safeParse(contentOf(document));
+  if (!parsed.success) {
+    throw new AccessFileError(parsed.error.issues.map(({ path, message }) => `${pathText(path)}: ${message}`));
+  }
+  try {
+    return new AccessTable(parsed.data);
+  } catch (error) {
+    if (error instanceof RangeError) throw new AccessFileError([error.message]);
+    throw error;
+  }
+}
+
+/** The library refuses a document whose aliases stand for far more nodes than it has. */
+function contentOf(document: ReturnType<typeof parseDocument>): unknown {
+  try {
+    return document.toJS();
+  } catch (error) {
+    throw new AccessFileError([error instanceof Error ? error.message : String(error)]);
+  }
+}
+
+const pathText = (path: readonly PropertyKey[]): string =>
+  path.length === 0
+    ? 'the file'
+    : path.map((key, at) => (typeof key === 'number' ? `[${key}]` : `${at > 0 ? '.' : ''}${String(key)}`)).join('');

@@ -1,0 +1,30 @@
+import type { GroupRight, Right } from './rights.ts';
+
+/**
+ * What a caller may do. It looks at the current rules at each question, so that a revoked credential is refused on open
+ * connections, too.
+ */
+export interface CallerAccess {
+  /** Name of the principal. Empty: the caller has no valid credential, or no rules are configured. */
+  readonly principal: string;
+  /** True if nothing is ever refused, because no rules are configured. Callers may then skip work for a question. */
+  readonly isUnlimited: boolean;
+  /** Throws a `Refusal` UNAUTHENTICATED unless the credential is valid now. */
+  requireIdentity(): void;
+  /** Throws a `Refusal` UNAUTHENTICATED or PERMISSION_DENIED unless the caller has the right on this group now. */
+  require(right: GroupRight, group: string): void;
+  /** The same for rights about the whole cluster. */
+  requireCluster(right: Exclude<Right, GroupRight>): void;
+  /** Whether the caller has the right on this group. Throws a `Refusal` UNAUTHENTICATED if its credential is not valid. */
+  allows(right: GroupRight, group: string): boolean;
+}
+
+/** For callers in the same process, and for programs without rules. */
+export const unlimitedAccess: CallerAccess = {
+  principal: '',
+  isUnlimited: true,
+  requireIdentity() {},
+  require() {},
+  requireCluster() {},
+  allows: () => true,
+};

@@ -1,0 +1,60 @@
+import { groupPattern } from './group-pattern.ts';
+import { bitOf, type Right } from './rights.ts';
+
+/** Upper limits of what a principal uses at a time. Undefined: no limit. */
+export interface PrincipalQuotas {
+  readonly connections?: number | undefined;
+  readonly requestsPerSecond?: number | undefined;
+  readonly bytesInFlight?: number | undefined;
+  readonly waiters?: number | undefined;
+}
+
+/** Upper limits of what the queues of a group use together, at the node that holds the group. Undefined: no limit. */
+export interface GroupQuotas {
+  readonly tasks?: number | undefined;
+  readonly bytes?: number | undefined;
+  readonly queues?: number | undefined;
+}
+
+export interface Grant {
+  /** Patterns of groups. Undefined: rights about the whole cluster. */
+  readonly groups?: readonly string[] | undefined;
+  readonly allow: readonly Right[];
+}
+
+/** Decisions about more groups are computed again. */
+const MOST_KNOWN_GROUPS = 4_096;
+
+/** A person or program with rights. */
+export class Principal {
+  readonly name: string;
+  readonly quotas: PrincipalQuotas;
+  readonly #byPattern: { readonly matches: (group: string) => boolean; readonly bits: number }[] = [];
+  readonly #cluster: number = 0;
+  /** The rights on groups that were asked for. */
+  readonly #known = new Map<string, number>();
+
+  constructor(name: string, grants: readonly Grant[], quotas: PrincipalQuotas = {}) {
+    this.name = name;
+    this.quotas = quotas;
+    for (const { groups, allow } of grants) {
+      const bits = allow.reduce((sum, right) => sum | bitOf(right), 0);
+      if (groups === undefined) this.#cluster |= bits;
+      else for (const pattern of groups) this.#byPattern.push({ matches: groupPattern(pattern), bits });
+    }
+  }
+
+  /** `group`: undefined for rights about the whole cluster. */
+  has(right: Right, group: string | undefined): boolean {
+    return ((group === undefined ? this.#cluster : this.#on(group)) & bitOf(right)) !== 0;
+  }
+
+  #on(group: string): number {
+    const known = this.#known.get(group);
+    if (known !== undefined) return known;
+    const bits = this.#byPattern.reduce((sum, grant) => (grant.matches(group) ? sum | grant.bits : sum), 0);
+    if (this.#known.size >= MOST_KNOWN_GROUPS) this.#known.clear();
+    this.#known.set(group, bits);
+    return bits;
+  }
+}

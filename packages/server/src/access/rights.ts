@@ -1,0 +1,22 @@
+/** Rights on the queues of a group. */
+export const groupRights = ['enqueue', 'lease', 'read', 'manage-queues'] as const;
+
+/** Everything that a principal can be allowed to do. `manage-cluster` is about the whole cluster and names no group. */
+export const rights = [...groupRights, 'manage-cluster'] as const;
+
+/** A right on the queues of a group. */
+export type GroupRight = (typeof groupRights)[number];
+
+/**
+ * - `enqueue`: create tasks.
+ * - `lease`: lease tasks, and complete, renew and release them.
+ * - `read`: list queues, and see their statistics and tasks.
+ * - `manage-queues`: delete queues and reset leases.
+ * - `manage-cluster`: drain and remove members, and make backups.
+ */
+export type Right = (typeof rights)[number];
+
+/** One bit for each right, so that the rights on a group are one number. */
+export function bitOf(right: Right): number {
+  return 1 << rights.indexOf(right);
+}
