@@ -14,6 +14,7 @@ import {
   type UpstreamListener,
   type UpstreamPipe,
 } from '@taskmaster/proxy/router';
+import type { ChannelSecurity } from '@taskmaster/server/grpc';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import type { RawService, StreamingHandler, StreamSession, UnaryHandler } from '@taskmaster/server/service';
 
@@ -29,6 +30,8 @@ export interface ColocatedOptions {
   readonly limits?: RouterLimits;
   /** Calls to the other nodes. Default: gRPC channels that this router opens. */
   readonly others?: Upstream & BackupUpstream & Disposable;
+  /** How those channels are opened. Default: in plain text. */
+  readonly channels?: ChannelSecurity;
 }
 
 /** A router in front of a node. Disposing of it closes its connections. */
@@ -47,8 +50,8 @@ export interface Colocated extends Disposable {
  * holders. A call from a proxy or from another node is never sent on: the node serves it or refuses it with NOT_HOLDER.
  */
 export function colocate(options: ColocatedOptions): Colocated {
-  const { own, ownBackup, address, routes, log, limits, others } = options;
-  const pool = others ?? new NodePool();
+  const { own, ownBackup, address, routes, log, limits, others, channels } = options;
+  const pool = others ?? new NodePool(channels);
   const upstream = new LocalFirst({ own, ownBackup, address, others: pool, log });
   const router = new Router({ routes, upstream, clock: new SystemClock(), random: systemRandom, log, limits });
   const spread = createRouterService(router);

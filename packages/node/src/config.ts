@@ -19,6 +19,7 @@ import {
   optionalText,
   port,
   text,
+  tlsFields,
 } from '@taskmaster/server/program';
 import { z } from 'zod';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './engine/config.ts';
@@ -233,6 +234,7 @@ export const configSchema = z
       })
       .prefault({}),
     grpc: grpcSection,
+    ...tlsFields,
     http: z
       .strictObject({
         ...httpFields,

@@ -12,10 +12,12 @@ import {
   GrpcServer,
   PeerNetwork,
   PeerSeal,
+  plainChannels,
+  secureChannels,
 } from '@taskmaster/server/grpc';
 import { explainHealth, HttpServer, httpOptions, isReady, type NodeHealth } from '@taskmaster/server/http';
 import { isPeerAt, type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { createLogger, logMemory, readClusterKeys } from '@taskmaster/server/program';
+import { createLogger, logMemory, openTls, readClusterKeys } from '@taskmaster/server/program';
 import {
   createHandlers,
   createNodeService,
@@ -27,6 +29,7 @@ import {
   type StreamingHandler,
   toWireError,
 } from '@taskmaster/server/service';
+import type { Tls } from '@taskmaster/server/tls';
 import { MemberRoutes } from './cluster/member-routes.ts';
 import { MemberStore } from './cluster/membership/member-store.ts';
 import { takeStartingRole } from './cluster/membership/starting-role.ts';
@@ -116,9 +119,12 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   logMemory(memory, log);
   const parts: Parts = {};
   const metrics = createMetrics(config, memory, parts);
-  const http = createHttp(config, parts, metrics, log);
 
   await using opened = new AsyncDisposableStack();
+  const tls = openTls(config.tls, log);
+  if (tls !== undefined) opened.use(tls);
+  const channels = tls === undefined ? plainChannels : secureChannels(tls);
+  const http = createHttp(config, { parts, metrics, tls, log });
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
@@ -139,7 +145,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
 
   const clock = new SystemClock();
   const seal = new PeerSeal(keys);
-  const { call } = opened.use(new PeerNetwork(seal));
+  const { call } = opened.use(new PeerNetwork(seal, undefined, channels));
   const memberStore = new MemberStore(store);
   const { host, grpcPort } = config;
   const service = new LateService(() => new Refusal('STARTING', explainHealth(healthOf(parts))));
@@ -155,6 +161,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       isServing: () => isReady(healthOf(parts)),
       isMember: (address) => isPeerAt(parts.member?.membership.peers() ?? [], address),
       observer: metrics,
+      tls,
       log,
     },
   );
@@ -213,7 +220,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   // Requests that the router forwards are in flight, too.
   const limits = { ...DEFAULT_ROUTER_LIMITS, maxInFlightBytes: engineConfig.maxInFlightBytes };
   const router =
-    clustered && config.withRouter ? colocate({ own, ownBackup, address, routes, log, limits }) : undefined;
+    clustered && config.withRouter ? colocate({ own, ownBackup, address, routes, log, limits, channels }) : undefined;
   if (router !== undefined) opened.use(router);
   // Deferred after all but the member, so that a stop begins here: long polls must end before anything waits for their
   // connections.
@@ -339,7 +346,14 @@ function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): No
   });
 }
 
-function createHttp(config: NodeConfig, parts: Parts, metrics: NodeMetrics, log: Log): HttpServer {
+interface HttpParts {
+  readonly parts: Parts;
+  readonly metrics: NodeMetrics;
+  readonly tls: Tls | undefined;
+  readonly log: Log;
+}
+
+function createHttp(config: NodeConfig, { parts, metrics, tls, log }: HttpParts): HttpServer {
   const began = performance.now();
   const handlers = (): Handlers => {
     if (parts.engine === undefined) throw new Refusal('STARTING', 'the node is opening its data');
@@ -359,5 +373,5 @@ function createHttp(config: NodeConfig, parts: Parts, metrics: NodeMetrics, log:
   const { host, httpPort: port, name } = config;
   const names = [host, name, hostname(), config.cluster.advertiseHost];
   const options = { host, port, ...httpOptions(config.http, names) };
-  return new HttpServer(options, { routes, toWireError: toWireErrorLogged });
+  return new HttpServer(options, { routes, toWireError: toWireErrorLogged, tls });
 }

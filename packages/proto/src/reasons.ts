@@ -45,6 +45,8 @@ export const statusOfReason = {
   REQUEST_ID_REUSED: status.INVALID_ARGUMENT,
 
   // The caller
+  /** The port speaks TLS, and the caller spoke plain text. Do: Connect with TLS. */
+  TLS_REQUIRED: status.FAILED_PRECONDITION,
   /**
    * The call has no valid credential: it is missing, wrong, expired or revoked, or it belongs to no principal. Do: Send
    * `authorization: Bearer` with a token, or a client certificate.

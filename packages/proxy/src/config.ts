@@ -18,6 +18,7 @@ import {
   type SettingsTable,
   settingsTable,
   text,
+  tlsFields,
 } from '@taskmaster/server/program';
 import { z } from 'zod';
 import { type ProxyMemory, type ProxyPart, proxyMemorySpec } from './memory.ts';
@@ -97,6 +98,7 @@ const proxyConfigSchema = z.strictObject({
     })
     .prefault({}),
   grpc: grpcSection,
+  ...tlsFields,
   http: z.strictObject(httpFields).prefault({}),
 });
 

@@ -9,7 +9,7 @@ import {
   holdPort,
   openGossip,
 } from '@taskmaster/server/gossip';
-import { PeerNetwork, PeerSeal } from '@taskmaster/server/grpc';
+import { type ChannelSecurity, PeerNetwork, PeerSeal } from '@taskmaster/server/grpc';
 import {
   type Log,
   type Membership,
@@ -67,7 +67,7 @@ export class ProxyRefusedError extends Error {
 export async function openObservedRoutes(
   config: ProxyConfig,
   addresses: ProxyAddresses,
-  log: Log,
+  { channels, log }: { readonly channels: ChannelSecurity; readonly log: Log },
 ): Promise<ObservedRoutes> {
   const keys = readClusterKeys(config.cluster.keyFile);
   const routes = new LateRoutes();
@@ -76,7 +76,7 @@ export async function openObservedRoutes(
   const { advertiseHost } = config.cluster;
   if (advertiseHost !== '') await assertResolves(advertiseHost);
   const port = await holdPort(config.host, config.gossipPort);
-  const network = opened.use(new PeerNetwork(new PeerSeal(keys)));
+  const network = opened.use(new PeerNetwork(new PeerSeal(keys), undefined, channels));
   let problem: string | undefined;
   let membership: Membership | undefined;
   const parts: Joining = {

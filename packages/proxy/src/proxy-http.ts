@@ -20,12 +20,14 @@ import {
 } from '@taskmaster/server/http';
 import type { Log, MembershipFigures } from '@taskmaster/server/ports';
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
+import type { Tls } from '@taskmaster/server/tls';
 import type { RouterFigures } from './router/routing/router.ts';
 import type { Routes } from './router/routing/routes.ts';
 
 export interface ProxyHttpDeps {
   readonly version: string;
   readonly memory: RpcMetricsSources['memory'];
+  readonly tls: Tls | undefined;
   readonly grpc: RpcMetricsSources['grpc'];
   readonly routes: () => Routes | undefined;
   readonly figures: () => RouterFigures | undefined;
@@ -53,7 +55,10 @@ export function createProxyHttp(
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
     ['/api/queues', (query) => queuesApi(readsOf(deps), query)],
   ]);
-  const http = new HttpServer(options, { routes, toWireError: (thrown) => toWireError(refusalOf(thrown, deps.log)) });
+  const http = new HttpServer(options, {
+    ...{ routes, tls: deps.tls },
+    toWireError: (thrown) => toWireError(refusalOf(thrown, deps.log)),
+  });
   return { http, metrics };
 }
 

@@ -1,10 +1,10 @@
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { LateRoutes } from '@taskmaster/server/cluster-view';
-import { GrpcServer } from '@taskmaster/server/grpc';
+import { GrpcServer, plainChannels, secureChannels } from '@taskmaster/server/grpc';
 import { httpOptions } from '@taskmaster/server/http';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { createLogger, logMemory } from '@taskmaster/server/program';
+import { createLogger, logMemory, openTls } from '@taskmaster/server/program';
 import { hostPort, type RawService } from '@taskmaster/server/service';
 import { completeProxyConfig, type ProxyConfigInput } from './config.ts';
 import { type ObservedRoutes, openObservedRoutes } from './observed-routes.ts';
@@ -62,13 +62,17 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   logMemory(memory, log);
   const parts: Parts = {};
   const isReady = (): boolean => parts.reachability?.isReachable ?? false;
+  await using opened = new AsyncDisposableStack();
+  const tls = openTls(config.tls, log);
+  if (tls !== undefined) opened.use(tls);
+  const channels = tls === undefined ? plainChannels : secureChannels(tls);
   const { http, metrics } = createProxyHttp(
     {
       ...{ host: config.host, port: config.httpPort },
       ...httpOptions(config.http, [config.host, config.name, hostname(), config.cluster.advertiseHost]),
     },
     {
-      ...{ version, memory },
+      ...{ version, memory, tls },
       routes: () => parts.routes,
       figures: () => parts.router?.figures,
       service: () => parts.service,
@@ -82,12 +86,11 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     },
   );
 
-  await using opened = new AsyncDisposableStack();
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
   const routes = new LateRoutes();
-  const pool = opened.use(new NodePool());
+  const pool = opened.use(new NodePool(channels));
   const clock = new SystemClock();
   const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits: config.router });
   const service = createRouterService(router);
@@ -103,7 +106,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   };
   const grpc = new GrpcServer(
     { ...config.grpc, host, port: grpcPort },
-    { service, ...services, isServing: isReady, observer: metrics, log },
+    { service, ...services, isServing: isReady, observer: metrics, tls, log },
   );
   opened.defer(async () => {
     grpc.drain();
@@ -113,7 +116,9 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const takenPort = await grpc.start();
   const grpcAddress = hostPort(host, takenPort);
   parts.grpc = grpc;
-  const observed = opened.use(await openObservedRoutes(config, { grpcPort: takenPort, httpPort, version }, log));
+  const observed = opened.use(
+    await openObservedRoutes(config, { grpcPort: takenPort, httpPort, version }, { channels, log }),
+  );
   parts.observed = observed;
   routes.become(observed);
   const ready = observed.known.then(() => reachability.reached);

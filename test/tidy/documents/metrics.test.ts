@@ -27,6 +27,7 @@ const proxy = createProxyHttp(
     reachable: () => 0,
     scalerStreams: () => 0,
     gossip: () => undefined,
+    tls: undefined,
     problem: () => undefined,
     log: { debug() {}, info() {}, warn() {}, error() {} },
   },

@@ -1,16 +1,14 @@
 import {
-  type ChannelCredentials,
   Client,
   type ClientDuplexStream,
   connectivityState,
-  credentials,
   Metadata,
   type ServiceError,
   type StatusObject,
   status,
 } from '@grpc/grpc-js';
 import { BackupServiceService, TaskMasterServiceService, wireErrorOf } from '@taskmaster/proto';
-import { CLUSTER_SERVICE, channelOptions } from '@taskmaster/server/grpc';
+import { type ChannelSecurity, CLUSTER_SERVICE, plainChannels } from '@taskmaster/server/grpc';
 import { PEER_HEADER, ROUTED_HEADER } from '@taskmaster/server/service';
 import {
   type BackupUpstream,
@@ -53,13 +51,14 @@ interface Channel {
 
 /** gRPC channels to nodes. An address has one channel for each use, opened for the first call, and more when it is full. */
 export class NodePool implements Upstream, BackupUpstream, Disposable {
-  readonly #credentials: ChannelCredentials;
+  readonly #security: ChannelSecurity;
   readonly #channels = new Map<string, Channel[]>();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
 
-  constructor(channelCredentials: ChannelCredentials = credentials.createInsecure()) {
-    this.#credentials = channelCredentials;
+  /** Default: plain text. */
+  constructor(security: ChannelSecurity = plainChannels) {
+    this.#security = security;
     this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS).unref();
   }
 
@@ -127,7 +126,8 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
     this.#channels.set(key, channels);
     let channel = channels.find(({ calls }) => calls < CALLS_PER_CHANNEL);
     if (channel === undefined) {
-      channel = { client: new Client(address, this.#credentials, channelOptions), calls: 0, usedAt: 0 };
+      const { credentials, options } = this.#security;
+      channel = { client: new Client(address, credentials, options), calls: 0, usedAt: 0 };
       channels.push(channel);
     }
     channel.calls++;

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
+import { FileChanges } from '../ports/file-changes.ts';
 import type { Log } from '../ports/log.ts';
 import { readPrivateFile } from '../ports/private-file.ts';
 import { Access, type AccessState } from './access.ts';
 import { AccessFileError, parseAccessFile } from './access-file.ts';
 import { AccessTable } from './access-table.ts';
-import { FileChanges } from './file-changes.ts';
 import { type JwtKeys, readKeySet, readPublicKey } from './jwt.ts';
 
 /** Settings of access. Empty texts: not set. */

@@ -7,6 +7,7 @@ import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
 import { rawMethod } from '../service/parse/codec.ts';
 import type { RawService } from '../service/raw-service.ts';
+import type { Tls } from '../tls/tls.ts';
 import { Connections } from './connections/connections.ts';
 import { HealthService } from './health/health.ts';
 import { ReceiveWindows } from './receive-windows.ts';
@@ -70,6 +71,8 @@ export interface GrpcServerDeps {
   /** The state that grpc.health.v1 reports. */
   readonly isServing: () => boolean;
   readonly observer: CallObserver;
+  /** Undefined: the server speaks plain text. */
+  readonly tls?: Tls | undefined;
   /** Whether members of the cluster have this address. They may open connections when others have reached the limit. */
   readonly isMember?: (address: string) => boolean;
   readonly log: Log;
@@ -105,7 +108,12 @@ export class GrpcServer {
     const { host, port, maxConnections, maxConnectionsPerAddress } = options;
     this.#connections = new Connections(
       { host, port, most: maxConnections, mostPerAddress: maxConnectionsPerAddress, forMembers: FOR_MEMBERS },
-      { log: deps.log, serve: (socket) => this.#inject?.(socket), isMember: deps.isMember ?? (() => false) },
+      {
+        log: deps.log,
+        serve: (socket) => this.#inject?.(socket),
+        isMember: deps.isMember ?? (() => false),
+        tls: deps.tls,
+      },
     );
     const { log, observer } = deps;
     const { readTimeoutMs = READ_TIMEOUT_MS } = options;

@@ -6,6 +6,8 @@ const MOST_BEHIND = 8;
 
 /** What a connection does now. */
 interface Connection {
+  /** Below TLS. */
+  readonly socket: Socket;
   /** Ends of the requests that are not answered yet. */
   readonly open: Set<() => void>;
   /** Resolves when the replies to all requests so far are sent. */
@@ -20,7 +22,7 @@ export class HttpConnections {
   readonly #limit: number;
   readonly #replyTimeoutMs: number;
   /** Those that have been idle for the longest time come first. */
-  readonly #all = new Map<Socket, Connection>();
+  readonly #all = new Map<string, Connection>();
 
   constructor(limit: number, replyTimeoutMs: number) {
     this.#limit = limit;
@@ -29,10 +31,11 @@ export class HttpConnections {
 
   add(socket: Socket): void {
     if (this.#all.size >= this.#limit) this.#close();
-    const connection: Connection = { open: new Set(), sent: Promise.resolve() };
-    this.#all.set(socket, connection);
+    const name = nameOf(socket);
+    const connection: Connection = { socket, open: new Set(), sent: Promise.resolve() };
+    this.#all.set(name, connection);
     socket.once('close', () => {
-      this.#all.delete(socket);
+      this.#all.delete(name);
       for (const end of connection.open) end();
     });
   }
@@ -42,7 +45,8 @@ export class HttpConnections {
    * a time, or its connection is closed.
    */
   async turn(socket: Socket, response: ServerResponse): Promise<boolean> {
-    const connection = this.#all.get(socket);
+    const name = nameOf(socket);
+    const connection = this.#all.get(name);
     if (connection === undefined || connection.open.size > MOST_BEHIND) {
       socket.destroy();
       return false;
@@ -58,16 +62,24 @@ export class HttpConnections {
       clearTimeout(late);
       connection.open.delete(resolve);
       // It is the last one to be closed now.
-      if (this.#all.delete(socket)) this.#all.set(socket, connection);
+      if (this.#all.delete(name)) this.#all.set(name, connection);
     });
     return !socket.destroyed;
   }
 
+  /** Closes all connections. */
+  closeAll(): void {
+    for (const { socket } of this.#all.values()) socket.destroy();
+  }
+
   #close(): void {
-    const sockets = [...this.#all];
-    const [socket] = sockets.find(([, { open }]) => open.size === 0) ?? sockets[0] ?? [];
-    if (socket === undefined) return;
-    this.#all.delete(socket);
-    socket.destroy();
+    const all = [...this.#all];
+    const [name, connection] = all.find(([, { open }]) => open.size === 0) ?? all[0] ?? [];
+    if (name === undefined) return;
+    this.#all.delete(name);
+    connection?.socket.destroy();
   }
 }
+
+/** A connection of TLS and the one below it have the same name. */
+const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress}:${remotePort}`;

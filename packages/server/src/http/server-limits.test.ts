@@ -1,8 +1,13 @@
 import { once } from 'node:events';
+import { get as getSecurely } from 'node:https';
 import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '../domain/refusal.ts';
 import { toWireError } from '../service/wire-errors.ts';
+import { keptLog } from '../testing/index.ts';
+import { certificateFiles, TestAuthority } from '../testing/tls/certificates.ts';
+import { Tls } from '../tls/tls.ts';
 import type { Reply } from './reply.ts';
 import { HttpServer, type HttpServerOptions, type Route } from './server.ts';
 
@@ -15,7 +20,7 @@ interface Opened extends AsyncDisposable {
   readonly made: () => number;
 }
 
-async function start(options: Partial<HttpServerOptions> = {}): Promise<Opened> {
+async function start(options: Partial<HttpServerOptions> = {}, tls?: Tls): Promise<Opened> {
   let made = 0;
   const routes = new Map<string, Route>([
     ['/livez', () => reply('alive')],
@@ -29,7 +34,7 @@ async function start(options: Partial<HttpServerOptions> = {}): Promise<Opened> 
     ],
   ]);
   const toError = () => toWireError(new Refusal('INTERNAL', 'no'));
-  const server = new HttpServer({ host: '127.0.0.1', port: 0, ...options }, { routes, toWireError: toError });
+  const server = new HttpServer({ host: '127.0.0.1', port: 0, ...options }, { routes, toWireError: toError, tls });
   const port = await server.start();
   return { port, made: () => made, [Symbol.asyncDispose]: () => server.stop() };
 }
@@ -124,14 +129,14 @@ test.each([
 ])('the host %s is answered with %i', async (host, status) => {
   await using server = await start({ allowedHosts: ['Node-1.example'] });
   const socket = await unread(server.port, `GET /small HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`);
-  let text = '';
+  let answer = '';
   socket.on('data', (bytes) => {
-    text += bytes;
+    answer += bytes;
   });
   socket.resume();
   await once(socket, 'close');
-  expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-  if (status === 421) expect(text).toContain('UNKNOWN_HOST');
+  expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+  if (status === 421) expect(answer).toContain('UNKNOWN_HOST');
 });
 
 test.each([
@@ -149,11 +154,39 @@ test.each([
     server.port,
     `GET /small HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n${lines.join('')}\r\n`,
   );
-  let text = '';
+  let answer = '';
   socket.on('data', (bytes) => {
-    text += bytes;
+    answer += bytes;
   });
   socket.resume();
   await once(socket, 'close');
-  expect(text).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+  expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+});
+
+describe('a server that speaks TLS', () => {
+  test('answers over TLS, and tells clients that speak plain text', async () => {
+    const authority = await TestAuthority.create();
+    await using files = await certificateFiles(await authority.sign({ name: 'node' }), authority.pem);
+    const { certFile, keyFile, caFile } = files;
+    const settings = {
+      certFile,
+      keyFile,
+      caFile,
+      minVersion: '1.3',
+      peerName: '',
+      clientCertificates: 'required',
+    } as const;
+    using tls = new Tls(settings, keptLog());
+    await using server = await start({}, tls);
+    const options = { ca: authority.pem, headers: { connection: 'close' } };
+    const body = await new Promise<string>((resolve, reject) => {
+      getSecurely(`https://127.0.0.1:${server.port}/small`, options, (response) =>
+        text(response).then(resolve, reject),
+      );
+    });
+    expect(body).toBe('small');
+    const refused = await get(server.port, '/small');
+    expect(refused.status).toBe(400);
+    expect(await refused.json()).toMatchObject({ error: { reason: 'TLS_REQUIRED' } });
+  });
 });

@@ -1,7 +1,18 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Error as WireError } from '@taskmaster/proto';
+import { onFirstByte } from '../tls/first-byte.ts';
+import type { Tls } from '../tls/tls.ts';
 import { HttpConnections } from './connections.ts';
 import { errorReply, type Reply, refusalReply } from './reply.ts';
 import { ReplyGate, type ReplyLimits } from './reply-gate.ts';
@@ -53,6 +64,8 @@ export type Route = (query: URLSearchParams) => Reply | Promise<Reply>;
 export interface HttpServerDeps {
   /** Handlers by path. */
   readonly routes: ReadonlyMap<string, Route>;
+  /** Undefined: the server speaks plain text. */
+  readonly tls?: Tls | undefined;
   /** Turns an exception of a route into the error that the caller sees. */
   readonly toWireError: (thrown: unknown) => WireError;
 }
@@ -82,16 +95,16 @@ export class HttpServer {
     this.#connections = new HttpConnections(options.maxConnections ?? MAX_CONNECTIONS, replyTimeoutMs);
     this.#gate = new ReplyGate(options.replies ?? REPLIES);
     this.#allowedHosts = new Set(options.allowedHosts?.map((host) => host.toLowerCase()));
-    this.#server = createServer(
-      {
-        maxHeaderSize: MAX_HEADER_BYTES,
-        headersTimeout: arrivalTimeoutMs,
-        requestTimeout: arrivalTimeoutMs,
-        connectionsCheckingInterval: CHECK_MS,
-        keepAliveTimeout: 30_000,
-      },
-      (request, response) => void this.#serve(request, response),
-    );
+    const httpOptions = {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: arrivalTimeoutMs,
+      requestTimeout: arrivalTimeoutMs,
+      connectionsCheckingInterval: CHECK_MS,
+      keepAliveTimeout: 30_000,
+    };
+    const serve = (request: IncomingMessage, response: ServerResponse): void => void this.#serve(request, response);
+    this.#server =
+      deps.tls === undefined ? createServer(httpOptions, serve) : secureServer(deps.tls, httpOptions, serve);
     this.#server.on('connection', (socket: Socket) => this.#connections.add(socket));
     this.#server.on('clientError', refuseBytes);
   }
@@ -121,7 +134,7 @@ export class HttpServer {
     const closed = once(this.#server, 'close');
     this.#server.close();
     this.#server.closeIdleConnections();
-    const force = setTimeout(() => this.#server.closeAllConnections(), 1_000);
+    const force = setTimeout(() => this.#connections.closeAll(), 1_000);
     await closed;
     clearTimeout(force);
   }
@@ -195,6 +208,28 @@ export class HttpServer {
 const tooManyReplies = (): Reply =>
   errorReply(503, 'OVERLOADED', 'too many replies are not read: try again', { 'retry-after': '1' });
 
+/** A server that speaks TLS. A client that speaks plain text gets an error that says so. */
+function secureServer(tls: Tls, httpOptions: ServerOptions, serve: RequestListener): Server {
+  // Callers may show certificates. Whether they must is decided by the rights that a path needs.
+  const options = () => ({ ...tls.serverOptions(), rejectUnauthorized: false });
+  const server = createSecureServer({ ...httpOptions, ...options() }, serve);
+  const begin = server.listeners('connection') as ((socket: Socket) => void)[];
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    // The handshake has a time limit of its own.
+    const late = setTimeout(() => socket.destroy(), ARRIVAL_TIMEOUT_MS);
+    socket.once('close', () => clearTimeout(late));
+    onFirstByte(socket, (speaksTls) => {
+      clearTimeout(late);
+      if (speaksTls) for (const listener of begin) listener.call(server, socket);
+      else socket.resume().end(errorBytes(400, 'TLS_REQUIRED', 'this port speaks TLS: use https'));
+    });
+  });
+  const end = tls.onChange(() => server.setSecureContext(options()));
+  server.once('close', end);
+  return server;
+}
+
 /** Answers bytes that are not HTTP, and headers that are too long or arrive too slowly. */
 function refuseBytes(error: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
@@ -202,8 +237,13 @@ function refuseBytes(error: NodeJS.ErrnoException, socket: Socket): void {
     return;
   }
   const code = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
-  const { body } = errorReply(code, 'BAD_REQUEST', 'the request is not valid HTTP, too long or too slow');
+  socket.end(errorBytes(code, 'BAD_REQUEST', 'the request is not valid HTTP, too long or too slow'));
+}
+
+/** A whole reply, for a connection that has no request. */
+function errorBytes(code: number, reason: string, message: string): string {
+  const { body } = errorReply(code, reason, message);
   const head = `HTTP/1.1 ${code} ${STATUS_CODES[code]}`;
   const headers = 'content-type: application/json\r\ncache-control: no-store\r\nconnection: close';
-  socket.end(`${head}\r\n${headers}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  return `${head}\r\n${headers}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }

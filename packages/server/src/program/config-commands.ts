@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
+import type { TlsSettings } from '../tls/tls-files.ts';
 import { readClusterKeys } from './cluster-keys.ts';
 import { InvalidConfigError } from './config-sections.ts';
+import { checkTlsFiles } from './files/open-tls.ts';
 import type { MemoryDivision } from './memory/divide-memory.ts';
 import { memoryLines } from './memory/report-memory.ts';
 import { configAsYaml } from './print-config.ts';
@@ -10,6 +12,7 @@ import { isRecord, type SettingsTable, valueAt } from './settings.ts';
 /** The settings that programs with gossip have. */
 interface ClusteredConfig {
   readonly cluster: { readonly keyFile: string };
+  readonly tls: TlsSettings;
 }
 
 /** Adds the commands `config print` and `config check`. Settings hold no secrets, only paths of files that do. */
@@ -35,6 +38,7 @@ export function withConfigCommands<C extends ClusteredConfig>(program: Command, 
       const missing = table.missing(decided);
       if (missing !== undefined) throw new InvalidConfigError([missing]);
       readClusterKeys(decided.cluster.keyFile);
+      checkTlsFiles(decided.tls);
       const memory = memoryLines(divided(table, decided)).join('\n');
       process.stdout.write(`The settings are valid.\n${changesOf(table, decided)}${memory}\n`);
     });

@@ -1,6 +1,6 @@
 import { limits } from '@taskmaster/proto';
 import { z } from 'zod';
-import { chosenBytes, count, flag, LONGEST_TIMER_MS, ms, optionalText, texts } from './config-fields.ts';
+import { choice, chosenBytes, count, flag, LONGEST_TIMER_MS, ms, optionalText, texts } from './config-fields.ts';
 import { GIB } from './memory/sizes.ts';
 
 /** Settings of the gRPC server of a node or a proxy. */
@@ -83,6 +83,30 @@ export const accessFields = {
     'Allows to listen at other addresses than loopback without TLS and authentication, and cluster members at other addresses without a cluster key. Every machine that reaches the ports can then read and destroy all data.',
     false,
   ),
+} as const;
+
+/** Settings of TLS, of a node or a proxy. */
+export const tlsFields = {
+  tls: z
+    .strictObject({
+      certFile: optionalText(
+        'Certificate of the program (PEM), with intermediate ones behind it. gRPC and HTTP then speak TLS, and the program shows the certificate to members that it calls. The files of TLS are read again when they change. Empty: plain text.',
+      ),
+      keyFile: optionalText('Private key of the certificate (PEM).'),
+      caFile: optionalText(
+        'Certificates of the CAs (PEM) that sign the certificates of members and clients. Empty: members must have the certificate of certFile.',
+      ),
+      clientCertificates: choice(
+        'Whether clients show certificates, which a CA of caFile must have signed. optional: callers without one have other credentials.',
+        ['none', 'optional', 'required'],
+        'optional',
+      ),
+      minVersion: choice('Oldest version of TLS that clients may use.', ['1.2', '1.3'], '1.3'),
+      peerName: optionalText(
+        'DNS name in the certificates of all members. Empty: the certificate of a member has the name or address at which members call it.',
+      ),
+    })
+    .prefault({}),
 } as const;
 
 /** Settings of HTTP that a node and a proxy share. */

@@ -21,8 +21,10 @@ export {
   httpFields,
   InvalidConfigError,
   memoryField,
+  tlsFields,
 } from './config-sections.ts';
 export { limitConnections } from './descriptors/limit-connections.ts';
+export { openTls } from './files/open-tls.ts';
 export { type ConfigSources, loadConfig } from './load-config.ts';
 export { createLogger } from './logging.ts';
 export { logMemory } from './memory/report-memory.ts';

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { Log } from '../../ports/log.ts';
+import type { Tls } from '../../tls/tls.ts';
 import { refusingBytes } from './refusing-bytes.ts';
+import { SecureSockets } from './secure-sockets.ts';
 
 /** Default of `silenceMs`. */
 const SILENCE_MS = 10_000;
@@ -26,8 +28,10 @@ export interface ConnectionsOptions {
 
 export interface ConnectionsDeps {
   readonly log: Log;
-  /** Serves a connection. */
+  /** Serves a connection, which is through its TLS handshake. */
   readonly serve: (socket: Socket) => void;
+  /** Undefined: the connections are plain text. */
+  readonly tls?: Tls | undefined;
   /** Whether members of the cluster have this address. */
   readonly isMember: (address: string) => boolean;
 }
@@ -40,6 +44,9 @@ export class Connections {
   /** By the name that grpc-js gives to the peer of a call. */
   readonly #open = new Map<string, Socket>();
   readonly #perAddress = new Map<string, number>();
+  /** The names in the certificates of clients. */
+  readonly #names = new Map<string, readonly string[]>();
+  readonly #secure: SecureSockets | undefined;
   readonly #allClosed = Promise.withResolvers<void>();
   /** Connections that have sent nothing yet, with the time when each was accepted, in ms. */
   readonly #silent = new Map<Socket, number>();
@@ -51,6 +58,16 @@ export class Connections {
   constructor(options: ConnectionsOptions, deps: ConnectionsDeps) {
     this.#options = options;
     this.#deps = deps;
+    const { tls, log, serve } = deps;
+    this.#secure =
+      tls &&
+      new SecureSockets({
+        ...{ tls, log },
+        serve: (socket, names) => {
+          if (names.length > 0) this.#names.set(nameOf(socket), names);
+          serve(socket);
+        },
+      });
   }
 
   get #silenceMs(): number {
@@ -65,6 +82,11 @@ export class Connections {
   /** Number of connections that were refused because of the limits. */
   get refused(): number {
     return this.#refused;
+  }
+
+  /** The names in the certificate of the client of a connection. */
+  certificateNames(connection: string): readonly string[] {
+    return this.#names.get(connection) ?? [];
   }
 
   /** Resolves with the port. Rejects if it cannot be used. */
@@ -98,22 +120,24 @@ export class Connections {
     if (this.#open.size > 0) await this.#allClosed.promise;
     clearTimeout(force);
     clearInterval(this.#look);
+    this.#secure?.[Symbol.dispose]();
   }
 
   #accept(socket: Socket): void {
-    const { remoteAddress: address = '', remotePort } = socket;
+    const { remoteAddress: address = '' } = socket;
     socket.on('error', (err) => this.#deps.log.debug({ err, address }, 'connection broke'));
     const problem = this.#problemOf(address);
     if (problem !== undefined) {
       this.#refuse(socket, address, problem);
       return;
     }
-    const connection = `${address}:${remotePort}`;
+    const connection = nameOf(socket);
     this.#open.set(connection, socket);
     this.#perAddress.set(address, (this.#perAddress.get(address) ?? 0) + 1);
     this.#silent.set(socket, performance.now());
     socket.once('close', () => this.#closed(connection, address, socket));
-    this.#deps.serve(socket);
+    if (this.#secure === undefined) this.#deps.serve(socket);
+    else this.#secure.take(socket);
   }
 
   #problemOf(address: string): string | undefined {
@@ -140,6 +164,7 @@ export class Connections {
   #closed(connection: string, address: string, socket: Socket): void {
     this.#open.delete(connection);
     this.#silent.delete(socket);
+    this.#names.delete(connection);
     const left = (this.#perAddress.get(address) ?? 1) - 1;
     if (left > 0) this.#perAddress.set(address, left);
     else this.#perAddress.delete(address);
@@ -155,3 +180,6 @@ export class Connections {
     }
   }
 }
+
+/** The name that grpc-js gives to the peer of a call. */
+const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress}:${remotePort}`;

@@ -1,4 +1,4 @@
-import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { PeerServiceService, wireErrorOf } from '@taskmaster/proto';
 import {
   type CallPeer,
@@ -10,7 +10,7 @@ import {
 } from '../../ports/peer-network.ts';
 import { systemRandom } from '../../ports/system-random.ts';
 import { detailsIn, RelayedRefusal } from '../../service/wire-errors.ts';
-import { channelOptions } from '../channel-options.ts';
+import { type ChannelSecurity, plainChannels } from '../channel-credentials.ts';
 import { addressesBehind, type LookUp, systemLookUp } from './any-node.ts';
 import { type PeerSeal, type SealedChannel, wrongKey } from './peer-seal.ts';
 
@@ -43,11 +43,13 @@ export class PeerNetwork implements Disposable {
   readonly call: CallPeer;
   readonly #seal: PeerSeal;
   readonly #lookUp: LookUp;
+  readonly #security: ChannelSecurity;
   readonly #channels = new Map<string, Channel>();
   readonly #sweeper: NodeJS.Timeout;
 
-  constructor(seal: PeerSeal, lookUp: LookUp = systemLookUp) {
+  constructor(seal: PeerSeal, lookUp: LookUp = systemLookUp, security: ChannelSecurity = plainChannels) {
     this.#seal = seal;
+    this.#security = security;
     this.#lookUp = lookUp;
     this.call = (address, method, request, options) =>
       options.anyNode
@@ -116,7 +118,7 @@ export class PeerNetwork implements Disposable {
   #channelOf(address: string): Channel {
     let channel = this.#channels.get(address);
     if (!channel) {
-      const client = new Client(address, credentials.createInsecure(), channelOptions);
+      const client = new Client(address, this.#security.credentials, this.#security.options);
       channel = { client, sealed: this.#seal.channel(), usedAt: 0 };
       this.#channels.set(address, channel);
     }

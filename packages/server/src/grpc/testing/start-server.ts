@@ -5,7 +5,7 @@ import { createHandlers } from '../../service/handlers.ts';
 import { createNodeService } from '../../service/node-service.ts';
 import type { RawService } from '../../service/raw-service.ts';
 import { FairTurns } from '../../service/turns/fair-turns.ts';
-import { GrpcServer, type GrpcServerOptions } from '../server.ts';
+import { GrpcServer, type GrpcServerDeps, type GrpcServerOptions } from '../server.ts';
 import type { StreamingService } from '../server-streams/streaming-service.ts';
 import type { UnaryService } from '../unary-service.ts';
 
@@ -44,7 +44,7 @@ export interface TestServer extends AsyncDisposable {
 /** A server that is not started yet. `front` may replace or wrap the service of the node. */
 function createServer(
   engine: TaskEngine,
-  options: Partial<GrpcServerOptions> = {},
+  { tls, ...options }: Partial<GrpcServerOptions> & Pick<GrpcServerDeps, 'tls'> = {},
   front: (own: RawService) => RawService = (own) => own,
   others: readonly UnaryService[] = [],
   streaming: readonly StreamingService[] = [],
@@ -54,7 +54,8 @@ function createServer(
   const observer: CallObserver = { callEnded: (method, reason) => void ended.push({ method, reason }) };
   const service = front(createNodeService(createHandlers(engine, log), new FairTurns()));
   const isServing = () => engine.health.kind === 'serving' || engine.health.kind === 'full';
-  const server = new GrpcServer({ ...DEFAULTS, ...options }, { service, others, streaming, isServing, observer, log });
+  const deps = { service, others, streaming, isServing, observer, tls, log };
+  const server = new GrpcServer({ ...DEFAULTS, ...options }, deps);
   return { server, log, ended, [Symbol.asyncDispose]: () => server.stop(0) };
 }
 

@@ -1,0 +1,72 @@
+import { type ChannelCredentials, type ChannelOptions, credentials, experimental } from '@grpc/grpc-js';
+import type { Tls } from '../tls/tls.ts';
+import { channelOptions } from './channel-options.ts';
+
+/** How channels to other programs of a cluster are opened. */
+export interface ChannelSecurity {
+  readonly credentials: ChannelCredentials;
+  readonly options: ChannelOptions;
+}
+
+/** Plain text. */
+export const plainChannels: ChannelSecurity = { credentials: credentials.createInsecure(), options: channelOptions };
+
+/**
+ * TLS with the certificate of this program. The other side must have a certificate that a CA of `tls.caFile` has signed. New
+ * connections use changed files.
+ */
+export function secureChannels(tls: Tls): ChannelSecurity {
+  const { peerName } = tls.settings;
+  const provider = new TlsProvider(tls);
+  return {
+    credentials: experimental.createCertificateProviderChannelCredentials(provider, provider),
+    options: { ...channelOptions, ...(peerName !== '' && { 'grpc.ssl_target_name_override': peerName }) },
+  };
+}
+
+type CaListener = experimental.CaCertificateUpdateListener;
+type IdentityListener = experimental.IdentityCertificateUpdateListener;
+
+/** Passes the files on to the channels of gRPC. */
+class TlsProvider implements experimental.CertificateProvider {
+  readonly #tls: Tls;
+  readonly #cas = new Set<CaListener>();
+  readonly #identities = new Set<IdentityListener>();
+
+  constructor(tls: Tls) {
+    this.#tls = tls;
+    tls.onChange(() => {
+      for (const listener of this.#cas) this.#tellCa(listener);
+      for (const listener of this.#identities) this.#tellIdentity(listener);
+    });
+  }
+
+  addCaCertificateListener(listener: CaListener): void {
+    this.#cas.add(listener);
+    this.#tellCa(listener);
+  }
+
+  removeCaCertificateListener(listener: CaListener): void {
+    this.#cas.delete(listener);
+  }
+
+  addIdentityCertificateListener(listener: IdentityListener): void {
+    this.#identities.add(listener);
+    this.#tellIdentity(listener);
+  }
+
+  removeIdentityCertificateListener(listener: IdentityListener): void {
+    this.#identities.delete(listener);
+  }
+
+  #tellCa(listener: CaListener): void {
+    // Members whose certificates no CA of this cluster has signed are not called: without a CA file, the own certificate counts.
+    const { ca, cert } = this.#tls.material;
+    listener({ caCertificate: Buffer.from(ca ?? cert) });
+  }
+
+  #tellIdentity(listener: IdentityListener): void {
+    const { cert, key } = this.#tls.material;
+    listener({ certificate: Buffer.from(cert), privateKey: Buffer.from(key) });
+  }
+}
