@@ -150,7 +150,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const { host, grpcPort } = config;
   const service = new LateService(() => new Refusal('STARTING', explainHealth(healthOf(parts))));
   const grpc = new GrpcServer(
-    { ...config.grpc, host, port: grpcPort },
+    { ...config.grpc, host, port: grpcPort, maxReceivingBytes: config.engine.maxInFlightBytes },
     {
       service,
       others: [

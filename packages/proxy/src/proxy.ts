@@ -105,7 +105,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     streaming: [createBackupForwarding(router, pool), scaler.streaming],
   };
   const grpc = new GrpcServer(
-    { ...config.grpc, host, port: grpcPort },
+    { ...config.grpc, host, port: grpcPort, maxReceivingBytes: config.router.maxInFlightBytes },
     { service, ...services, isServing: isReady, observer: metrics, tls, log },
   );
   opened.defer(async () => {

@@ -63,11 +63,6 @@ const gauges: readonly (readonly [name: string, help: string, of: (figures: Engi
     'Requests in progress, without lease requests that wait for tasks.',
     (figures) => figures.inFlightRequests,
   ],
-  [
-    'in_flight_bytes',
-    'Payload bytes of requests in progress and of replies that are read from the store.',
-    (figures) => figures.inFlightBytes,
-  ],
   ['running_backups', 'Partitions that are sent to backups now.', (figures) => figures.runningBackups],
   ['cache_bytes', 'Memory of the cached tasks at the heads of queues.', (figures) => figures.cacheBytes],
 ];
@@ -140,7 +135,13 @@ export class NodeMetrics {
     });
   }
 
-  #addEngine({ engine }: MetricsSources): void {
+  #addEngine({ engine, grpc }: MetricsSources): void {
+    this.#rpcs.gauge(
+      'in_flight_bytes',
+      'Payload bytes of requests in progress, of requests that are being received, and of replies that are read from the store.',
+      [],
+      (gauge) => gauge.set((engine()?.figures().inFlightBytes ?? 0) + (grpc()?.receivingBytes ?? 0)),
+    );
     for (const [name, help, of] of gauges) {
       this.#rpcs.gauge(name, help, [], (gauge) => {
         const figures = engine()?.figures();

@@ -1,3 +1,4 @@
+import type { Http2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { Server, ServerCredentials, type ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
@@ -12,6 +13,8 @@ import { Connections } from './connections/connections.ts';
 import { HealthService } from './health/health.ts';
 import { ReceiveWindows } from './receive-windows.ts';
 import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
+import { countReceived } from './receiving/received-call.ts';
+import { ReceivingBytes, type ReceivingConnection } from './receiving/receiving-bytes.ts';
 import { addReflection } from './reflection.ts';
 import {
   DEFAULT_STREAM_LIMITS,
@@ -33,6 +36,9 @@ const READ_TIMEOUT_MS = 5 * 60_000;
 
 /** Connections that are kept for members. */
 const FOR_MEMBERS = 32;
+
+/** A message of the largest size, and the memory of its chunks. */
+const COUNTED_RECEIVE_BYTES = RECEIVE_BYTES + 1024 * 1024;
 
 const DRAINING = new Refusal('SHUTTING_DOWN', 'the server is shutting down');
 
@@ -56,6 +62,10 @@ export interface GrpcServerOptions {
   readonly maxConnectionsPerAddress: number;
   /** Maximum size of unread replies of all connections, in bytes. A single connection may have a quarter of it. */
   readonly maxUnreadReplyBytes: number;
+  /** Maximum size of requests that are being received, in bytes. A single connection may have half of it. */
+  readonly maxReceivingBytes: number;
+  /** A request must be complete this long after its first byte, in ms. */
+  readonly receiveTimeoutMs: number;
   readonly reflection: boolean;
   readonly streamLimits?: RequestStreamLimits;
   /** If a client reads nothing of a streamed answer for this long, the call is refused, in ms. Default: five minutes. */
@@ -84,6 +94,8 @@ export class GrpcServer {
   readonly #deps: GrpcServerDeps;
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
+  readonly #receiving: ReceivingBytes;
+  #late: NodeJS.Timeout | undefined;
   readonly #endless = new EndlessCalls();
   readonly #streaming: StreamingCalls;
   readonly #server: Server;
@@ -104,6 +116,10 @@ export class GrpcServer {
       totalBytes: options.maxUnreadReplyBytes,
       connectionBytes: Math.ceil(options.maxUnreadReplyBytes / 4),
       cut: (connection, bytes) => this.#cut(connection, bytes),
+    });
+    const totalBytes = Math.max(options.maxReceivingBytes, 2 * COUNTED_RECEIVE_BYTES);
+    this.#receiving = new ReceivingBytes({
+      ...{ totalBytes, connectionBytes: Math.ceil(totalBytes / 2), timeoutMs: options.receiveTimeoutMs },
     });
     const { host, port, maxConnections, maxConnectionsPerAddress } = options;
     this.#connections = new Connections(
@@ -137,6 +153,11 @@ export class GrpcServer {
     return this.#unread.totalBytes;
   }
 
+  /** Size of the requests that are being received, in bytes. */
+  get receivingBytes(): number {
+    return this.#receiving.bytes;
+  }
+
   /** Resolves with the port when calls are served. Rejects if the port cannot be used. */
   start(): Promise<number> {
     this.#started = this.#start();
@@ -148,6 +169,7 @@ export class GrpcServer {
     this.#inject = injectConnection;
     const port = await this.#connections.listen();
     this.#windows = new ReceiveWindows(TaskMasterServiceService.stream.path);
+    this.#late = setInterval(() => this.#receiving.refuseLate(), this.#options.receiveTimeoutMs / 10).unref();
     this.#health.look();
     return port;
   }
@@ -182,6 +204,7 @@ export class GrpcServer {
     await this.#connections.closed(graceMs);
     this.#health[Symbol.dispose]();
     this.#windows?.[Symbol.dispose]();
+    clearInterval(this.#late);
   }
 
   #createServer(waiting: WaitingCalls): Server {
@@ -234,9 +257,16 @@ export class GrpcServer {
         this.#streams.delete(stream);
       },
     };
+    const { observer } = this.#deps;
+    const received = {
+      receiving: this.#receiving,
+      connections: new WeakMap<Http2Session, ReceivingConnection>(),
+      observer,
+    };
     // The declared type is a class with private fields, but any object with the methods of a call works.
     return (method, call) => {
       refuseWithReason(call);
+      countReceived(call, method.path.slice(method.path.lastIndexOf('/') + 1), method.requestStream, received);
       if (method.path === path) return new RequestStream(call, deps);
       const isEndless = method.responseStream && !this.#streaming.serves(method.path);
       return isEndless ? this.#endless.add(call) : (call as ServerInterceptingCall);

@@ -13,6 +13,7 @@ interface GrpcFigures {
   readonly connections: number;
   readonly refusedConnections: number;
   readonly unreadReplyBytes: number;
+  readonly receivingBytes: number;
 }
 
 export interface RpcMetricsSources {
@@ -74,6 +75,9 @@ export class RpcMetrics {
       'refused_connections_total',
       'gRPC connections that were refused because too many were open.',
       () => grpc()?.refusedConnections,
+    );
+    this.gauge('receiving_bytes', 'Bytes of requests that have not arrived completely.', [], (gauge) =>
+      gauge.set(grpc()?.receivingBytes ?? 0),
     );
     this.gauge('unread_reply_bytes', 'Bytes of replies that clients have not read yet.', [], (gauge) =>
       gauge.set(grpc()?.unreadReplyBytes ?? 0),

@@ -56,6 +56,13 @@ export const grpcSection = z
       min: 8 * limits.requestBytes,
       max: 16 * GIB,
     }),
+    receiveTimeoutMs: ms({
+      about:
+        'How long a request may take from its first byte to its last. Later it is refused with DEADLINE_EXCEEDED, and has changed nothing.',
+      default: 60_000,
+      min: 100,
+      max: LONGEST_TIMER_MS,
+    }),
     reflection: flag('gRPC reflection: grpcurl and similar tools can discover the service.', true),
   })
   .prefault({});

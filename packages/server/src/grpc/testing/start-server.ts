@@ -20,6 +20,8 @@ const DEFAULTS: GrpcServerOptions = {
   maxConnections: 1_000,
   maxConnectionsPerAddress: 1_000,
   maxUnreadReplyBytes: 64 * 1024 * 1024,
+  maxReceivingBytes: 64 * 1024 * 1024,
+  receiveTimeoutMs: 60_000,
   reflection: true,
 };
 
