@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
+import { openAudit } from '@taskmaster/server/audit';
 import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
 import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
 import { assertResolves, type HeldPort, holdPort } from '@taskmaster/server/gossip';
@@ -119,6 +120,8 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const http = createHttp(config, parts, metrics, log);
 
   await using opened = new AsyncDisposableStack();
+  const clock = new SystemClock();
+  const audit = opened.use(openAudit(config.audit.file, clock, log));
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
@@ -137,7 +140,6 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   opened.use(store);
   parts.store = store;
 
-  const clock = new SystemClock();
   const seal = new PeerSeal(keys);
   const { call } = opened.use(new PeerNetwork(seal));
   const memberStore = new MemberStore(store);
@@ -155,7 +157,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       isServing: () => isReady(healthOf(parts)),
       isMember: (address) => isPeerAt(parts.member?.membership.peers() ?? [], address),
       observer: metrics,
-      log,
+      ...{ log, audit },
     },
   );
   const listen = async (): Promise<number> => {
@@ -226,7 +228,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   if (clustered) {
     await gossipPort?.release();
     const member = await openMember(memberSettings(config, { grpcPort: takenPort, httpPort, keys, version }), {
-      ...{ role, memberStore, partitions: engine.partitions, call, clock, log },
+      ...{ role, memberStore, partitions: engine.partitions, call, clock, log, audit },
       random: systemRandom,
       handedOver: (frozenMs) => metrics.handedOver(frozenMs),
     });
