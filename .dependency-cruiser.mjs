@@ -18,7 +18,7 @@ export const PACKAGES = {
 export const LAYERS = {
   node: ['root', 'cli', 'http', 'kubernetes', 'cluster', 'engine', 'log', 'store', 'ports', 'domain'],
   proxy: ['root', 'cli', 'scaler', 'router', 'upstream'],
-  server: ['program', 'http', 'grpc', 'service', 'access', 'tls', 'cluster-view', 'gossip', 'ports', 'domain'],
+  server: ['program', 'http', 'grpc', 'service', 'access', 'tls', 'cluster-view', 'gossip', 'audit', 'ports', 'domain'],
   client: ['root', 'cli', 'load', 'api', 'worker', 'tasks', 'leases', 'calls', 'transport', 'values'],
   backup: ['root', 'create', 'read', 'places', 'format'],
 };

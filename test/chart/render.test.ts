@@ -51,6 +51,21 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     ]);
   });
 
+  test('lets HTTP be asked under the names of its Services, and under those of the settings', async () => {
+    const { objects } = await render(['--set=node.config.http.allowedHosts={queues.example}']);
+    const config = objects.find(({ metadata, data }) => metadata.name.endsWith('-nodes') && data?.['config.yaml']);
+    const service = 'tm-taskmaster-nodes';
+    expect(parse(config?.data?.['config.yaml'] ?? '')).toMatchObject({
+      http: {
+        allowedHosts: [
+          service,
+          ...['', '.svc', '.svc.cluster.local'].map((end) => `${service}.queues${end}`),
+          'queues.example',
+        ],
+      },
+    });
+  });
+
   test('restarts no pod when only the version of the chart changes', async () => {
     const { objects } = await render();
     const templates = objects

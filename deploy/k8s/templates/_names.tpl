@@ -48,6 +48,15 @@
 {{ include "taskmaster.fullname" . }}-0.{{ $domain }}:7400,{{ $domain }}:7400
 {{- end }}
 
+{{/* Names under which HTTP is asked, as JSON: those of a Service, and http.allowedHosts of the settings. */}}
+{{- define "taskmaster.allowedHosts" -}}
+{{- $inNamespace := printf "%s.%s" .service .root.Release.Namespace -}}
+{{- $names := list .service $inNamespace (printf "%s.svc" $inNamespace) (printf "%s.svc.%s" $inNamespace .root.Values.clusterDomain) -}}
+{{- $more := dig "http" "allowedHosts" list .config -}}
+{{- if kindIs "string" $more }}{{ $more = splitList "," $more }}{{ end -}}
+{{- concat $names $more | toJson }}
+{{- end }}
+
 {{- define "taskmaster.image" -}}
 {{- $name := .Values.image.repository -}}
 {{- with .Values.image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}

@@ -3,6 +3,7 @@ import { type AvailableMemory, availableMemory, divideMemory, GIB, MIB } from '@
 import {
   AUTO,
   addresses,
+  auditSection,
   bytes,
   choice,
   chosenBytes,
@@ -233,6 +234,7 @@ export const configSchema = z
         }),
       })
       .prefault({}),
+    audit: auditSection,
     grpc: grpcSection,
     ...tlsFields,
     http: z

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
+import { openAudit } from '@taskmaster/server/audit';
 import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
 import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
 import { assertResolves, type HeldPort, holdPort } from '@taskmaster/server/gossip';
@@ -125,6 +126,8 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   if (tls !== undefined) opened.use(tls);
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
   const http = createHttp(config, { parts, metrics, tls, log });
+  const clock = new SystemClock();
+  const audit = opened.use(openAudit(config.audit.file, clock, log));
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
@@ -143,7 +146,6 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   opened.use(store);
   parts.store = store;
 
-  const clock = new SystemClock();
   const seal = new PeerSeal(keys);
   const { call } = opened.use(new PeerNetwork(seal, undefined, channels));
   const memberStore = new MemberStore(store);
@@ -162,7 +164,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       isMember: (address) => isPeerAt(parts.member?.membership.peers() ?? [], address),
       observer: metrics,
       tls,
-      log,
+      ...{ log, audit },
     },
   );
   const listen = async (): Promise<number> => {
@@ -233,7 +235,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   if (clustered) {
     await gossipPort?.release();
     const member = await openMember(memberSettings(config, { grpcPort: takenPort, httpPort, keys, version }), {
-      ...{ role, memberStore, partitions: engine.partitions, call, clock, log },
+      ...{ role, memberStore, partitions: engine.partitions, call, clock, log, audit },
       random: systemRandom,
       handedOver: (frozenMs) => metrics.handedOver(frozenMs),
     });

@@ -3,6 +3,7 @@ import { type AvailableMemory, availableMemory, divideMemory, GIB } from '@taskm
 import {
   AUTO,
   addresses,
+  auditSection,
   choice,
   chosenBytes,
   clusterFields,
@@ -97,6 +98,7 @@ const proxyConfigSchema = z.strictObject({
       }),
     })
     .prefault({}),
+  audit: auditSection,
   grpc: grpcSection,
   ...tlsFields,
   http: z.strictObject(httpFields).prefault({}),

@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
+import { openAudit } from '@taskmaster/server/audit';
 import { LateRoutes } from '@taskmaster/server/cluster-view';
 import { GrpcServer, plainChannels, secureChannels } from '@taskmaster/server/grpc';
 import { httpOptions } from '@taskmaster/server/http';
@@ -86,12 +87,13 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     },
   );
 
+  const clock = new SystemClock();
+  const audit = opened.use(openAudit(config.audit.file, clock, log));
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
   const routes = new LateRoutes();
   const pool = opened.use(new NodePool(channels));
-  const clock = new SystemClock();
   const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits: config.router });
   const service = createRouterService(router);
   const scaler = new Scaler(router, config.scaler);
@@ -106,7 +108,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   };
   const grpc = new GrpcServer(
     { ...config.grpc, host, port: grpcPort, maxReceivingBytes: config.router.maxInFlightBytes },
-    { service, ...services, isServing: isReady, observer: metrics, tls, log },
+    { service, ...services, isServing: isReady, observer: metrics, tls, log, audit },
   );
   opened.defer(async () => {
     grpc.drain();

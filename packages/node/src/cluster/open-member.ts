@@ -2,6 +2,7 @@ import type { MemberState } from '@taskmaster/server/cluster-view';
 import type { PartitionId } from '@taskmaster/server/domain';
 import { assertResolves, openGossip } from '@taskmaster/server/gossip';
 import type {
+  Audit,
   CallPeer,
   Clock,
   Log,
@@ -17,6 +18,7 @@ import { ClusterAdministration } from './membership/administration.ts';
 import type { Identity, MemberStore } from './membership/member-store.ts';
 import type { StartingRole } from './membership/starting-role.ts';
 import { type HandOffFigures, HandOffs } from './placement/handoff/hand-offs.ts';
+import { MemberAudit } from './report/member-audit.ts';
 
 export interface MemberDeps {
   readonly role: Extract<StartingRole, { kind: 'member' }>;
@@ -26,6 +28,7 @@ export interface MemberDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  readonly audit: Audit;
   /** Called after each completed hand-off, with the time that callers waited, in ms. */
   readonly handedOver?: (frozenMs: number) => void;
 }
@@ -121,6 +124,8 @@ export async function openMember(settings: MemberSettings, deps: MemberDeps): Pr
     await partitions.claim(Array.from({ length: partitions.count }, (_, id) => ({ id: id as PartitionId, epoch: 1 })));
   }
   await memberStore.writeMembers(members.values());
+  const memberAudit = new MemberAudit(deps.audit, members);
+  agent.onChange(() => memberAudit.look(agent.members));
   opened.defer(() => agent.stop());
 
   const { call } = deps;

@@ -1,11 +1,13 @@
 import { ServerInterceptingCall } from '@grpc/grpc-js';
 import { Refusal } from '../domain/refusal.ts';
+import type { Audit } from '../ports/audit.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
 import type { Caller } from '../service/caller.ts';
-import type { RawService, StreamOperation, StreamReply, StreamSession } from '../service/raw-service.ts';
+import type { Origin, RawService, StreamOperation, StreamReply, StreamSession } from '../service/raw-service.ts';
 import { originOf } from '../service/routing-headers.ts';
 import { refusalOf, toCallStatus, toWireError } from '../service/wire-errors.ts';
+import { auditCall } from './audited-calls.ts';
 import type { NextCall } from './received-messages.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
@@ -32,6 +34,8 @@ export const DEFAULT_STREAM_LIMITS: RequestStreamLimits = {
   unreadBytes: 8 * 1024 * 1024,
 };
 
+const NO_BYTES = new Uint8Array(0);
+
 /** The share of the calls in flight that may be waiting leases. Other calls and cancellations are still read. */
 const WAITING_PART = 3 / 4;
 
@@ -39,6 +43,7 @@ export interface RequestStreamDeps {
   readonly service: RawService;
   readonly log: Log;
   readonly observer: CallObserver;
+  readonly audit: Audit;
   readonly unread: UnreadReplies;
   readonly limits: RequestStreamLimits;
   readonly onOpen: (stream: RequestStream) => void;
@@ -82,7 +87,7 @@ export class RequestStream extends ServerInterceptingCall {
   readonly #call: NextCall;
   readonly #deps: RequestStreamDeps;
   readonly #connection: string;
-  #address = '';
+  #origin: Origin = { address: '', routed: false };
   #session: StreamSession | undefined;
   readonly #leases = new Map<number, StreamLease>();
   readonly #places: Places;
@@ -110,7 +115,7 @@ export class RequestStream extends ServerInterceptingCall {
     const stream = this;
     this.#caller = {
       get address() {
-        return stream.#address;
+        return stream.#origin.address;
       },
       get gone() {
         return stream.#ended;
@@ -123,7 +128,7 @@ export class RequestStream extends ServerInterceptingCall {
     this.#call.start({
       onReceiveMetadata: (metadata) => {
         const origin = originOf(metadata, this.#connection);
-        this.#address = origin.address;
+        this.#origin = origin;
         this.#session = this.#deps.service.openStream(origin);
         this.#deps.onOpen(this);
         this.#pump();
@@ -180,7 +185,7 @@ export class RequestStream extends ServerInterceptingCall {
         const problem = `call ${id}: an unanswered lease has the same id`;
         return { kind: 'refused', refusal: new Refusal('INVALID_ARGUMENT', problem) };
       }
-      this.#leases.set(id, new StreamLease(this.#address, this.#places));
+      this.#leases.set(id, new StreamLease(this.#origin.address, this.#places));
     }
     return operation;
   }
@@ -230,7 +235,7 @@ export class RequestStream extends ServerInterceptingCall {
       );
       return;
     }
-    const lease = this.#leases.get(call.id) ?? new StreamLease(this.#address, this.#places);
+    const lease = this.#leases.get(call.id) ?? new StreamLease(this.#origin.address, this.#places);
     if (this.#stopping !== undefined) lease.endWaiting();
     if (lease.gone) {
       this.#refuse(call, new Refusal('CANCELLED', 'the lease was cancelled before it was tried'));
@@ -247,6 +252,10 @@ export class RequestStream extends ServerInterceptingCall {
 
   #refuse(call: StreamedCall, thrown: unknown): void {
     const refusal = refusalOf(thrown, this.#deps.log);
+    const { address, routed } = this.#origin;
+    const method = call.work.kind === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
+    const ended = { method, request: NO_BYTES, address, routed, peer: this.#connection };
+    auditCall(this.#deps.audit, ended, refusal.reason);
     this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
   }
 

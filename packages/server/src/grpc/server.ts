@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { Server, ServerCredentials, type ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { Refusal } from '../domain/refusal.ts';
+import { type Audit, noAudit } from '../ports/audit.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
 import { rawMethod } from '../service/parse/codec.ts';
@@ -85,6 +86,8 @@ export interface GrpcServerDeps {
   readonly tls?: Tls | undefined;
   /** Whether members of the cluster have this address. They may open connections when others have reached the limit. */
   readonly isMember?: (address: string) => boolean;
+  /** Default: none. */
+  readonly audit?: Audit;
   readonly log: Log;
 }
 
@@ -131,10 +134,10 @@ export class GrpcServer {
         tls: deps.tls,
       },
     );
-    const { log, observer } = deps;
+    const { log, observer, audit = noAudit } = deps;
     const { readTimeoutMs = READ_TIMEOUT_MS } = options;
     const waiting = new WaitingCalls(Math.ceil(options.maxConcurrentCallsPerConnection / 2));
-    this.#streaming = new StreamingCalls({ log, observer, unread: this.#unread, waiting, readTimeoutMs });
+    this.#streaming = new StreamingCalls({ log, observer, audit, unread: this.#unread, waiting, readTimeoutMs });
     this.#server = this.#createServer(waiting);
   }
 
@@ -223,7 +226,7 @@ export class GrpcServer {
       interceptors: [this.#intercept()],
     });
     raiseResetLimit(server);
-    const deps = { ...this.#deps, unread: this.#unread, waiting };
+    const deps = { audit: noAudit, ...this.#deps, unread: this.#unread, waiting };
     const { unary } = this.#deps.service;
     const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);
     const stream = rawMethod(TaskMasterServiceService.stream.path, true);
@@ -248,6 +251,7 @@ export class GrpcServer {
   #intercept(): ServerInterceptor {
     const { path } = TaskMasterServiceService.stream;
     const deps: RequestStreamDeps = {
+      audit: noAudit,
       ...this.#deps,
       unread: this.#unread,
       limits: this.#options.streamLimits ?? DEFAULT_STREAM_LIMITS,

@@ -9,12 +9,14 @@ import {
 import type { Reason } from '@taskmaster/proto';
 import type { CallSignal } from '../domain/call-signal.ts';
 import type { Refusal } from '../domain/refusal.ts';
+import type { Audit } from '../ports/audit.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
 import { rawMethod } from '../service/parse/codec.ts';
 import type { Origin, UnaryCaller, UnaryHandler } from '../service/raw-service.ts';
 import { originOf } from '../service/routing-headers.ts';
 import { detailsIn, refusalOf, toCallStatus } from '../service/wire-errors.ts';
+import { auditCall, type EndedCall } from './audited-calls.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 import type { WaitingCalls } from './waiting-calls.ts';
 
@@ -45,6 +47,7 @@ const NO_DETAILS = Buffer.alloc(0);
 export interface UnaryServiceDeps {
   readonly log: Log;
   readonly observer: CallObserver;
+  readonly audit: Audit;
   readonly unread: UnreadReplies;
   readonly waiting: WaitingCalls;
 }
@@ -98,7 +101,7 @@ function countUntilRead(unread: UnreadReplies, call: Call, bytes: number): void 
  * A call until it is answered. It is also its caller and its signal: ten thousand calls may wait, and each object of a call
  * counts.
  */
-class UnaryCall implements UnaryCaller, CallSignal {
+class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   readonly #served: ServedMethod;
   readonly #call: Call;
   readonly #callback: sendUnaryData<Buffer>;
@@ -138,8 +141,22 @@ class UnaryCall implements UnaryCaller, CallSignal {
   }
 
   #ended(reason: Reason | undefined): void {
-    const { observer, method } = this.#served;
+    const { observer, audit, method } = this.#served;
     observer.callEnded(method, reason, performance.now() - this.#began);
+    // A sealed call that is refused comes from a member that does not know the run of this node yet.
+    if (reason !== 'WRONG_KEY' || this.#sign === undefined) auditCall(audit, this, reason);
+  }
+
+  get method(): string {
+    return this.#served.method;
+  }
+
+  get request(): Buffer {
+    return this.#call.request;
+  }
+
+  get peer(): string {
+    return this.#call.getPeer();
   }
 
   get address(): string {

@@ -149,6 +149,15 @@ export const clusterFields = {
   ),
 } as const;
 
+/** The audit log of a node or a proxy. */
+export const auditSection = z
+  .strictObject({
+    file: optionalText(
+      'File of the audit log, in lines of JSON: management calls, refusals for want of rights, changes of the membership. Only the user of the program can read it, and it may be moved at any time. Empty: the lines are in the log of the program, at level info.',
+    ),
+  })
+  .prefault({});
+
 /** All problems of the settings, so that an operator can correct them together. */
 export class InvalidConfigError extends Error {
   override readonly name = 'InvalidConfigError';

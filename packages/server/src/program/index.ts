@@ -16,6 +16,7 @@ export {
 } from './config-fields.ts';
 export {
   accessFields,
+  auditSection,
   clusterFields,
   grpcSection,
   httpFields,

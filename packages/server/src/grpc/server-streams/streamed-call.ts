@@ -1,11 +1,13 @@
 import type { ServerWritableStream } from '@grpc/grpc-js';
 import type { CallSignal } from '../../domain/call-signal.ts';
 import { Refusal } from '../../domain/refusal.ts';
+import type { Audit } from '../../ports/audit.ts';
 import type { Log } from '../../ports/log.ts';
 import type { CallObserver } from '../../service/call-observer.ts';
 import type { Origin, UnaryCaller } from '../../service/raw-service.ts';
 import { originOf } from '../../service/routing-headers.ts';
 import { refusalOf, toCallStatus } from '../../service/wire-errors.ts';
+import { auditCall } from '../audited-calls.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
 import type { WaitingCalls } from '../waiting-calls.ts';
 
@@ -19,6 +21,7 @@ export interface StreamedCallDeps {
   readonly method: string;
   readonly log: Log;
   readonly observer: CallObserver;
+  readonly audit: Audit;
   readonly unread: UnreadReplies;
   readonly waiting: WaitingCalls;
   /** A client that reads nothing for this time gets the refusal, in ms. */
@@ -96,8 +99,10 @@ export class StreamedCall implements UnaryCaller {
     const refusal = await this.#sendAll(messages).catch((thrown: unknown) => refusalOf(thrown, this.#deps.log));
     const ending = this.#ending ?? refusal;
     const reason = ending === 'complete' ? undefined : ending;
-    const { observer, method } = this.#deps;
+    const { observer, audit, method } = this.#deps;
     observer.callEnded(method, reason?.reason, performance.now() - this.#began);
+    const { address, routed } = this;
+    auditCall(audit, { method, request: this.#call.request, address, routed, peer: this.#connection }, reason?.reason);
     if (this.#call.cancelled) return;
     if (reason === undefined) this.#call.end();
     else this.#call.emit('error', toCallStatus(reason));

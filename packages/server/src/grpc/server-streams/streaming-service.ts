@@ -1,5 +1,6 @@
 import type { handleServerStreamingCall, MethodDefinition } from '@grpc/grpc-js';
 import type { Refusal } from '../../domain/refusal.ts';
+import type { Audit } from '../../ports/audit.ts';
 import type { Log } from '../../ports/log.ts';
 import type { CallObserver } from '../../service/call-observer.ts';
 import { rawMethod } from '../../service/parse/codec.ts';
@@ -23,6 +24,7 @@ export interface StreamingService {
 export interface StreamingDeps {
   readonly log: Log;
   readonly observer: CallObserver;
+  readonly audit: Audit;
   readonly unread: UnreadReplies;
   readonly waiting: WaitingCalls;
   /** A client that reads nothing for this time is refused, in ms. */

@@ -1,0 +1,102 @@
+import type { Audit, AuditEvent } from '../ports/audit.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+
+/** Equal events within this time are counted and recorded together, in ms. */
+const TOGETHER_MS = 10_000;
+/** Different events that are counted at the same time. Further refusals are counted as one. */
+const MAX_COUNTED = 256;
+/** Longer texts of callers are cut. */
+const MAX_CHARACTERS = 1_100;
+
+export interface AuditLogDeps {
+  readonly clock: Pick<Clock, 'wall' | 'now' | 'at'>;
+  readonly log: Log;
+  /** Writes a line, or throws. */
+  readonly append: (line: string) => void;
+}
+
+interface Counted {
+  readonly event: AuditEvent;
+  more: number;
+}
+
+/** Stands for refusals of more different callers than are counted one by one. */
+const FURTHER: AuditEvent = { kind: 'refusal', action: 'various', target: '', result: 'various' };
+
+/** A caller has another port for each connection. The same changes of different queues are not equal. */
+function keyOf({ kind, action, target, result, principal, address = '' }: AuditEvent): string {
+  const host = address.slice(0, address.lastIndexOf(':'));
+  const what = kind === 'refusal' ? action : `${action} ${target}`;
+  return JSON.stringify([what, result, principal ?? '', host]);
+}
+
+/** An audit log of lines of JSON. A line that cannot be written goes to the log of the program, which goes on. */
+export class AuditLog implements Audit {
+  readonly #deps: AuditLogDeps;
+  /** Events of the last seconds, by what makes them equal. */
+  readonly #recent = new Map<string, Counted>();
+  readonly #cancels = new Set<() => void>();
+  #isBroken = false;
+
+  constructor(deps: AuditLogDeps) {
+    this.#deps = deps;
+  }
+
+  record(event: AuditEvent): void {
+    const { kind } = event;
+    const isFull = this.#recent.size >= MAX_COUNTED;
+    // Changes of members are few, and each counts.
+    if (kind === 'membership' || (kind === 'management' && isFull)) this.#write(event, 1);
+    else if (isFull && !this.#recent.has(keyOf(event))) this.#count('', FURTHER);
+    else this.#count(keyOf(event), event);
+  }
+
+  #count(key: string, event: AuditEvent): void {
+    const known = this.#recent.get(key);
+    if (known !== undefined) {
+      known.more++;
+      return;
+    }
+    this.#recent.set(key, { event, more: 0 });
+    this.#write(event, 1);
+    const { clock } = this.#deps;
+    const cancel = clock.at((clock.now() + TOGETHER_MS) as ReturnType<typeof clock.now>, () => {
+      this.#cancels.delete(cancel);
+      this.#summarize(key);
+    });
+    this.#cancels.add(cancel);
+  }
+
+  /** Records what was counted. */
+  close(): void {
+    for (const cancel of this.#cancels) cancel();
+    this.#cancels.clear();
+    for (const key of [...this.#recent.keys()]) this.#summarize(key);
+  }
+
+  #summarize(key: string): void {
+    const counted = this.#recent.get(key);
+    this.#recent.delete(key);
+    if (counted !== undefined && counted.more > 0) this.#write(counted.event, counted.more);
+  }
+
+  #write({ kind, action, target, result, principal, address, via, details }: AuditEvent, count: number): void {
+    const { append, clock, log } = this.#deps;
+    const line = {
+      ...{ time: new Date(clock.wall()).toISOString(), kind, action },
+      ...{ target: target === '' ? undefined : target.slice(0, MAX_CHARACTERS), result },
+      ...{ principal, address, via, ...details },
+      count: count === 1 ? undefined : count,
+    };
+    try {
+      append(JSON.stringify(line));
+      this.#isBroken = false;
+    } catch (err) {
+      if (!this.#isBroken)
+        log.error({ err }, 'the audit log cannot be written: its lines are in this log until it can');
+      this.#isBroken = true;
+      log.warn({ audit: line }, 'audit');
+    }
+  }
+}

@@ -1,0 +1,1 @@
+export { openAudit } from './open-audit.ts';

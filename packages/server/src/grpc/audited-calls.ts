@@ -1,0 +1,66 @@
+import {
+  BackupPartitionRequest,
+  DeleteQueueRequest,
+  DrainMemberRequest,
+  type Reason,
+  RemoveMemberRequest,
+  ResetLeasesRequest,
+} from '@taskmaster/proto';
+import type { Audit, AuditEvent } from '../ports/audit.ts';
+
+/** A call that has ended. */
+export interface EndedCall {
+  readonly method: string;
+  readonly request: Uint8Array;
+  /** `host:port` of the caller. */
+  readonly address: string;
+  /** True if a proxy or another node has passed the call on. */
+  readonly routed: boolean;
+  /** `host:port` at the other end of the connection. */
+  readonly peer: string;
+  readonly principal?: string | undefined;
+}
+
+type Facts = Pick<AuditEvent, 'target' | 'details'>;
+
+/** The methods that manage a cluster and its data, and what a request is about. */
+const management: Readonly<Record<string, (request: Uint8Array) => Facts>> = {
+  DrainMember: (bytes) => ({ target: DrainMemberRequest.decode(bytes).name }),
+  RemoveMember: (bytes) => {
+    const { name, also, acceptLoss } = RemoveMemberRequest.decode(bytes);
+    return { target: [name, ...also].join(', '), details: { acceptLoss } };
+  },
+  DeleteQueue: (bytes) => ({ target: DeleteQueueRequest.decode(bytes).queue }),
+  ResetLeases: (bytes) => ({ target: ResetLeasesRequest.decode(bytes).queue }),
+  // A backup has a call for each partition. Together they are one line or two.
+  BackupPartition: (bytes) => {
+    BackupPartitionRequest.decode(bytes);
+    return { target: '' };
+  },
+};
+
+/** Refusals for want of a credential or a right. */
+const REFUSALS: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'PERMISSION_DENIED', 'WRONG_KEY']);
+
+/** Records a call if it manages the cluster or its data, or was refused for want of rights. */
+export function auditCall(audit: Audit, call: EndedCall, reason: Reason | undefined): void {
+  const factsOf = management[call.method];
+  const isRefused = reason !== undefined && REFUSALS.has(reason);
+  if (factsOf === undefined && !isRefused) return;
+  const { method: action, address, routed, peer, principal } = call;
+  audit.record({
+    kind: isRefused ? 'refusal' : 'management',
+    ...{ action, ...readFacts(factsOf, call.request) },
+    result: reason ?? 'ok',
+    ...{ principal, address, via: routed ? peer : undefined },
+  });
+}
+
+function readFacts(factsOf: ((request: Uint8Array) => Facts) | undefined, request: Uint8Array): Facts {
+  try {
+    return factsOf?.(request) ?? { target: '' };
+  } catch {
+    // It is not a message, and was refused for that.
+    return { target: '' };
+  }
+}

@@ -1,0 +1,39 @@
+import { readFileSync, renameSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { connect } from '@taskmaster/client';
+import { expect, test } from 'vitest';
+import { startNode } from '../support/processes/start-node.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+test('the audit log has the management calls and the changes of the membership, without payloads', async () => {
+  await using dir = await temporaryDirectory();
+  const path = join(dir.path, 'audit.log');
+  await using node = await startNode({ flags: ['--bootstrap', '--name=a', `--audit-file=${path}`] });
+  await using client = await connect(node.endpoint);
+  const linesOf = (file: string): Record<string, unknown>[] =>
+    readFileSync(file, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+  await client.queue('shop#mail').enqueue('a secret of a customer');
+  await client.queue('shop#mail').delete();
+  await client.queue('shop#mail').resetLeases();
+  expect(linesOf(path)).toMatchObject(
+    [
+      { kind: 'membership', action: 'active', target: 'a', result: 'ok' },
+      { kind: 'management', action: 'DeleteQueue', target: 'shop#mail', result: 'ok', address: /^127\.0\.0\.1:/ },
+      { kind: 'management', action: 'ResetLeases', target: 'shop#mail', result: 'ok' },
+    ].map(({ address, ...line }) => ({ ...line, ...(address && { address: expect.stringMatching(address) }) })),
+  );
+  expect(readFileSync(path, 'utf8')).not.toContain('secret');
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+
+  renameSync(path, `${path}.1`);
+  await expect
+    .poll(async () => {
+      await client.queue(`shop#${Math.random()}`).delete();
+      return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+    })
+    .toBeGreaterThan(0);
+});
