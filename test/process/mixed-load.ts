@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import {
+  type ConnectOptions,
   connect,
   isTaskMasterError,
   type LeasedTask,
@@ -47,6 +48,8 @@ export interface MixedLoadOptions {
    * whose starts and moves a test waits for.
    */
   readonly pauseMs?: number;
+  /** Default: plain text. */
+  readonly tls?: ConnectOptions['tls'];
 }
 
 /** One user of the client, who makes one call after the other. */
@@ -79,12 +82,13 @@ export class MixedLoad {
     maxAttempts = 10_000,
     connects = [connect],
     pauseMs = 40,
+    tls,
   }: MixedLoadOptions): Promise<MixedLoad> {
     const retry = { maxAttempts, backoff: { max: 200 } };
     const connecting = Array.from({ length: CLIENTS }, (_, index) => {
       const connectAs = connects[index % connects.length] ?? connect;
       // One of them does not use the stream: separate calls must keep the contract, too.
-      return connectAs({ endpoints, timeout: '90s', retry, useStream: index > 0 });
+      return connectAs({ endpoints, tls, timeout: '90s', retry, useStream: index > 0 });
     });
     return new MixedLoad(await Promise.all(connecting), new SeededRandom(seed), groups, pauseMs);
   }

@@ -96,6 +96,7 @@ export interface RunningMember {
 
 /** The open parts of a node. A part that is not open yet is undefined. */
 interface Parts {
+  tls?: Tls | undefined;
   store?: Store;
   engine?: TaskEngine;
   backup?: StreamingHandler;
@@ -124,6 +125,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   await using opened = new AsyncDisposableStack();
   const tls = openTls(config.tls, log);
   if (tls !== undefined) opened.use(tls);
+  parts.tls = tls;
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
   const http = createHttp(config, { parts, metrics, tls, log });
   const clock = new SystemClock();
@@ -344,6 +346,7 @@ function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): No
     storeSize: () => parts.store?.size(),
     cluster: () => parts.member?.figures(),
     grpc: () => parts.grpc,
+    tls: () => parts.tls,
     maxQueues: config.http.maxQueueMetrics,
   });
 }

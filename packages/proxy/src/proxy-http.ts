@@ -72,8 +72,17 @@ function readyz({ isReady, routes, reachable, problem }: ProxyHttpDeps) {
   return jsonReply({ status: 'not ready', reason, nodes, reachable: 0 }, 503);
 }
 
-function createMetrics({ version, memory, routes, figures, scalerStreams, gossip, grpc }: ProxyHttpDeps): RpcMetrics {
-  const metrics = new RpcMetrics({ version, memory, grpc });
+function createMetrics({
+  version,
+  memory,
+  routes,
+  figures,
+  scalerStreams,
+  gossip,
+  grpc,
+  tls,
+}: ProxyHttpDeps): RpcMetrics {
+  const metrics = new RpcMetrics({ version, memory, grpc, tls: () => tls });
   metrics.gauge(
     'proxy_nodes',
     'Members that may hold partitions. Label alive: whether gossip reaches the member.',

@@ -5,7 +5,7 @@ import { createProxyHttp } from '../../../packages/proxy/src/proxy-http.ts';
 import { root } from '../../support/paths.ts';
 import { documents } from './documents.ts';
 
-const nothing = { version: '0', memory: { memory: 0, parts: {} }, grpc: () => undefined };
+const nothing = { version: '0', memory: { memory: 0, parts: {} }, grpc: () => undefined, tls: () => undefined };
 
 const node = new NodeMetrics({
   ...nothing,

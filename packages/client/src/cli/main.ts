@@ -36,6 +36,8 @@ ${exitCodesHelp}
 
 Environment:
   TASKMASTER_ENDPOINTS  default of --endpoint
+  TASKMASTER_TLS_CA     default of --tls-ca; TASKMASTER_TLS_CERT, TASKMASTER_TLS_KEY and
+                        TASKMASTER_TLS_SERVER_NAME likewise
   NO_COLOR              turns colours off`;
 
 /** Runs the command line and reports errors. Returns the exit code. */

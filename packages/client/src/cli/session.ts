@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { TaskMasterClient } from '../api/client.ts';
 import { connect } from '../api/connect.ts';
+import type { TlsOptions } from '../values/options.ts';
 import { endpoints as endpointsOf, lengthOfTime } from './input/arguments.ts';
 import type { ExitCode } from './output/exit-codes.ts';
 import type { Shell } from './shell.ts';
@@ -20,12 +21,19 @@ export interface Reach {
   readonly timeoutMs: number;
   /** Longest wait for the first connection, in ms. */
   readonly connectTimeoutMs: number;
+  /** Undefined: plain text. */
+  readonly tls: TlsOptions | undefined;
 }
 
 interface GlobalFlags {
   readonly endpoint: readonly string[];
   readonly timeout: number;
   readonly connectTimeout: number;
+  readonly tls?: boolean;
+  readonly tlsCa?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly tlsServerName?: string;
 }
 
 /** Runs commands and keeps their exit code. */
@@ -45,8 +53,10 @@ export class Runner {
 
   /** For commands that connect by themselves. */
   get reach(): Reach {
-    const { endpoint, timeout, connectTimeout } = this.#program.opts<GlobalFlags>();
-    return { endpoints: endpoint, timeoutMs: timeout, connectTimeoutMs: Math.min(timeout, connectTimeout) };
+    const flags = this.#program.opts<GlobalFlags>();
+    const { endpoint, timeout, connectTimeout } = flags;
+    const connectTimeoutMs = Math.min(timeout, connectTimeout);
+    return { endpoints: endpoint, timeoutMs: timeout, connectTimeoutMs, tls: tlsOf(flags) };
   }
 
   /** Runs a command that needs no node, or connects by itself. Rejects with the error of the command. */
@@ -59,16 +69,22 @@ export class Runner {
    * @param queues of the command, for messages about their holders.
    */
   async connected(run: (session: Session) => Promise<ExitCode>, queues: readonly string[] = []): Promise<void> {
-    const { endpoints, timeoutMs, connectTimeoutMs } = this.reach;
+    const { endpoints, timeoutMs, connectTimeoutMs, tls } = this.reach;
     const { shell } = this;
     const notice = new WaitNotice({ shell, queues, timeoutMs });
     const { onRetry } = notice;
     await using client = await connect(
-      { endpoints, timeout: timeoutMs, connectTimeout: connectTimeoutMs, onCallRetried: onRetry },
+      { endpoints, tls, timeout: timeoutMs, connectTimeout: connectTimeoutMs, onCallRetried: onRetry },
       { signal: shell.signal },
     );
     this.#exitCode = await notice.run(client, () => run({ ...shell, client, timeoutMs }));
   }
+}
+
+/** Any of the flags asks for TLS. */
+function tlsOf({ tls, tlsCa, tlsCert, tlsKey, tlsServerName }: GlobalFlags): TlsOptions | undefined {
+  if (!tls && [tlsCa, tlsCert, tlsKey, tlsServerName].every((flag) => flag === undefined)) return undefined;
+  return { caFile: tlsCa, certFile: tlsCert, keyFile: tlsKey, serverName: tlsServerName };
 }
 
 const DEFAULT_ENDPOINT = '127.0.0.1:7400';
@@ -91,6 +107,21 @@ export function addGlobalOptions(program: Command): void {
       new Option('--connect-timeout <duration>', 'longest wait for the first connection')
         .argParser(lengthOfTime)
         .default(3_000, '3s'),
+    )
+    .option('--tls', 'connect with TLS; the certificates of nodes are signed by an authority that Node.js knows')
+    .addOption(
+      new Option(
+        '--tls-ca <file>',
+        'connect with TLS; file of the authorities that sign the certificates of nodes',
+      ).env('TASKMASTER_TLS_CA'),
+    )
+    .addOption(new Option('--tls-cert <file>', 'file of the own certificate').env('TASKMASTER_TLS_CERT'))
+    .addOption(new Option('--tls-key <file>', 'file of the key of the own certificate').env('TASKMASTER_TLS_KEY'))
+    .addOption(
+      new Option(
+        '--tls-server-name <name>',
+        'name in the certificates of nodes (default: the host of the endpoint)',
+      ).env('TASKMASTER_TLS_SERVER_NAME'),
     )
     .option('--json', 'for programs: print one JSON object per line; errors too, on stderr')
     .option('--debug', 'show stack traces of errors');

@@ -1,4 +1,4 @@
-import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
+import type { ChannelOptions } from '@grpc/grpc-js';
 import {
   type BackupPartitionRequest,
   type BackupPartitionResponse,
@@ -27,6 +27,7 @@ import { durationMs } from '../values/duration.ts';
 import { cancelled } from '../values/errors.ts';
 import { callHook, endpointList, type GrpcOptions, type Routing, type TlsOptions } from '../values/options.ts';
 import { answerStream } from './answer-stream.ts';
+import { channelCredentials } from './channels/channel-security.ts';
 import { Connection } from './connection.ts';
 import { EndpointPool } from './endpoint-pool.ts';
 import { HolderRoutes, type QueueNames } from './holder-routes.ts';
@@ -67,7 +68,7 @@ export class GrpcTransport implements Transport {
     this.#useStream = options.useStream ?? true;
     this.reachableFrom = options.credentials === undefined ? { endpoints, tls: options.tls, routing } : undefined;
     const common = {
-      credentials: options.credentials ?? credentialsOf(options.tls),
+      credentials: options.credentials ?? channelCredentials(options.tls),
       channelOptions: channelOptions(options.tls),
       timing,
       random,
@@ -220,15 +221,6 @@ function channelOptions(tls: TlsOptions | undefined): ChannelOptions {
     'grpc.max_reconnect_backoff_ms': 2_000,
     ...(tls?.serverName === undefined ? {} : { 'grpc.ssl_target_name_override': tls.serverName }),
   };
-}
-
-function credentialsOf(tls: TlsOptions | undefined): ChannelCredentials {
-  if (tls === undefined) return credentials.createInsecure();
-  return credentials.createSsl(pem(tls.ca), pem(tls.key), pem(tls.cert));
-}
-
-function pem(bytes: Uint8Array | undefined): Buffer | null {
-  return bytes === undefined ? null : Buffer.from(bytes);
 }
 
 function callsInFlight(given: number | undefined): number {

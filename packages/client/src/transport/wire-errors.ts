@@ -32,6 +32,17 @@ export function errorFromWire(error: WireError): TaskMasterError {
   });
 }
 
+/** Problems of TLS have names that only OpenSSL knows. */
+function explained(details: string): string {
+  if (/wrong version number|packet length too long/.test(details)) {
+    return `the endpoint does not speak TLS: connect without it (${details})`;
+  }
+  if (/certificate required|bad certificate|alert number 116/.test(details)) {
+    return `the endpoint asks for a client certificate that its authority has signed (${details})`;
+  }
+  return details;
+}
+
 /** The error of a failed gRPC call. */
 export function errorFromService(error: ServiceError): TaskMasterError {
   const refusal = wireErrorOf(error);
@@ -39,7 +50,7 @@ export function errorFromService(error: ServiceError): TaskMasterError {
   // Without ErrorInfo gRPC failed and the node did not refuse.
   const lost = error.code === status.UNAVAILABLE;
   // gRPC may add an empty note.
-  const details = error.details.replace(/\.? Resolution note: *$/, '');
+  const details = explained(error.details.replace(/\.? Resolution note: *$/, ''));
   return makeError(details === '' ? error.message : details, {
     reason: statusName(error.code),
     code: error.code,

@@ -57,15 +57,20 @@ export interface RetryEvent {
 }
 
 /**
- * Keys and certificates in PEM, for endpoints behind a TLS terminator: nodes and proxies speak plain text. They are plain data,
- * so that the thread that renews leases can connect too.
+ * TLS to nodes and proxies. Keys and certificates are PEM, as bytes or in files. Files are read again when they change. The
+ * options are plain data, so that the thread that renews leases can connect too.
  */
 export interface TlsOptions {
   /** Trusted certificate authorities. Default: the authorities of Node. */
   readonly ca?: Uint8Array | undefined;
+  /** File of trusted certificate authorities, instead of `ca`. */
+  readonly caFile?: string | undefined;
   /** Certificate chain and key of this client, if the server asks for them. */
   readonly cert?: Uint8Array | undefined;
   readonly key?: Uint8Array | undefined;
+  /** Files of the certificate chain and the key, instead of `cert` and `key`. */
+  readonly certFile?: string | undefined;
+  readonly keyFile?: string | undefined;
   /** Expected name in the certificate of the server. Default: the host of the endpoint. */
   readonly serverName?: string | undefined;
 }
@@ -75,8 +80,8 @@ export interface TlsOptions {
  * - `any`: to the endpoints, in turn. If a node names another node as the holder of a group, later calls for this group go to the
  *   holder.
  * - `direct`: to the holder of the group, without a proxy on the way. The client keeps a table of holders. While a holder is
- *   unknown or unreachable, calls go to the endpoints. Nodes must be reachable in plain text at the addresses that
- *   `taskmaster members` shows. With `tls` calls go to the endpoints.
+ *   unknown or unreachable, calls go to the endpoints. Nodes must be reachable at the addresses that `taskmaster members` shows.
+ *   With `tls` their certificates must have these addresses, or `serverName`.
  */
 export type Routing = 'any' | 'direct';
 
@@ -86,7 +91,7 @@ export interface GrpcOptions {
   readonly endpoints: string | readonly string[];
   /** Where calls go. Default `any`. */
   readonly routing?: Routing | undefined;
-  /** TLS to a terminator in front of nodes or proxies. Default: plain text. */
+  /** TLS to the nodes and proxies. Default: plain text. */
   readonly tls?: TlsOptions | undefined;
   /**
    * gRPC channel credentials instead of `tls`. They cannot be sent to another thread, so this thread renews the leases: a handler

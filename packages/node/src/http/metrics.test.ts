@@ -86,6 +86,7 @@ describe('metrics of a node', () => {
       health: () => engine?.health ?? { kind: 'starting' },
       cluster: () => undefined,
       storeSize: () => ({ disk: 1_000, memory: 500 }),
+      tls: () => undefined,
       grpc: () => ({ connections: 3, refusedConnections: 2, unreadReplyBytes: 0, receivingBytes: 7 }),
       maxQueues: 10,
     });

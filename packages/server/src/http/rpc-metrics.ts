@@ -1,6 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { type Reason, statusOfReason } from '@taskmaster/proto';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type LabelValues, Registry } from 'prom-client';
+import type { Tls } from '../tls/tls.ts';
 
 /** The memory of the program and its parts, in bytes. */
 interface MemoryParts {
@@ -21,6 +22,8 @@ export interface RpcMetricsSources {
   readonly memory: MemoryParts;
   /** Figures of the gRPC server. Undefined before it serves. */
   readonly grpc: () => GrpcFigures | undefined;
+  /** Undefined: plain text. */
+  readonly tls: () => Tls | undefined;
 }
 
 /** From a reply out of memory to a slow disk. Leases that wait for tasks take longer. */
@@ -37,7 +40,7 @@ export class RpcMetrics {
   /** Cached children: a lookup by labels costs more than the observation. */
   readonly #rpcs = new Map<string, Histogram.Internal<'method' | 'code'>>();
 
-  constructor({ version, memory: { memory, parts }, grpc }: RpcMetricsSources) {
+  constructor({ version, memory: { memory, parts }, grpc, tls }: RpcMetricsSources) {
     const registers = [this.registry];
     this.#rpc = new Histogram({
       name: 'taskmaster_rpc_duration_seconds',
@@ -70,6 +73,17 @@ export class RpcMetrics {
     this.gauge('memory_part_bytes', 'Parts of the memory: the largest size of each.', ['part'], (gauge) => {
       for (const [part, bytes] of Object.entries(parts)) gauge.labels(part).set(bytes);
     });
+    this.gauge(
+      'tls_certificate_expires_timestamp_seconds',
+      'When the certificate of this program expires, in seconds since 1970. No value without TLS.',
+      [],
+      (gauge) => {
+        const expiresAt = tls()?.material.expiresAt;
+        if (expiresAt === undefined) gauge.reset();
+        else gauge.set(expiresAt / 1000);
+      },
+    );
+    this.counter('tls_reloads_total', 'How often changed files of TLS were taken over.', () => tls()?.reloads);
     this.gauge('connections', 'Open gRPC connections.', [], (gauge) => gauge.set(grpc()?.connections ?? 0));
     this.counter(
       'refused_connections_total',

@@ -1,2 +1,1 @@
-export { Tls } from './tls.ts';
-export { hasTls, readTlsFiles, TlsFileError, type TlsSettings } from './tls-files.ts';
+export type { Tls } from './tls.ts';

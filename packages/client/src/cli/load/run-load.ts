@@ -60,10 +60,11 @@ export async function showReport({ out }: Shell, report: LoadReport): Promise<vo
 
 async function measured(shell: Shell, reach: Reach, flags: LoadFlags): Promise<JobResult> {
   const jobs = processesOf(flags).map((settings): ProcessJob => {
-    const { endpoints, timeoutMs, connectTimeoutMs } = reach;
+    const { endpoints, tls, timeoutMs, connectTimeoutMs } = reach;
     return {
       settings,
       endpoints,
+      tls,
       timeoutMs,
       connectTimeoutMs,
       runId: randomBytes(4).toString('hex'),

@@ -1,3 +1,4 @@
+import type { TlsOptions } from '../../values/options.ts';
 import type { LoadReport, ReportedInterval } from '../report/load-report.ts';
 import type { RunSettings } from '../run/run-instance.ts';
 
@@ -5,6 +6,7 @@ import type { RunSettings } from '../run/run-instance.ts';
 export interface ProcessJob {
   readonly settings: RunSettings;
   readonly endpoints: readonly string[];
+  readonly tls: TlsOptions | undefined;
   readonly timeoutMs: number;
   readonly connectTimeoutMs: number;
   readonly runId: string;

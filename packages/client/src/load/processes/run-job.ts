@@ -23,14 +23,21 @@ const TICK_MS = 1_000;
 
 /** Runs one instance against real nodes. */
 export async function runJob(job: ProcessJob, { signal, onStart, onTick }: JobHooks): Promise<JobResult> {
-  const { settings, endpoints, timeoutMs, connectTimeoutMs, runId, release } = job;
+  const { settings, endpoints, tls, timeoutMs, connectTimeoutMs, runId, release } = job;
   let startedAt = new Date();
   let ticking: NodeJS.Timeout | undefined;
   try {
     const outcome = await runInstance(settings, {
       ...{ timing: systemTiming, runId, signal },
       open: ({ onRetry, retry }) =>
-        connect({ endpoints, timeout: timeoutMs, connectTimeout: connectTimeoutMs, onCallRetried: onRetry, retry }),
+        connect({
+          endpoints,
+          tls,
+          timeout: timeoutMs,
+          connectTimeout: connectTimeoutMs,
+          onCallRetried: onRetry,
+          retry,
+        }),
       onStart: (meter) => {
         startedAt = new Date();
         onStart();

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CertificateFiles, certificateFiles, TestAuthority } from '../../testing/tls/certificates.ts';
 import { Tls } from '../../tls/tls.ts';
 import type { TlsSettings } from '../../tls/tls-files.ts';
-import { secureChannels } from '../channel-credentials.ts';
+import { secureChannels } from '../channels/channel-credentials.ts';
 import { fakeEngine } from '../testing/fake-engine.ts';
 import { errorInfoOf } from '../testing/grpc-client.ts';
 import { keptLog, startServer } from '../testing/start-server.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../ports/peer-network.ts';
 import { systemRandom } from '../../ports/system-random.ts';
 import { detailsIn, RelayedRefusal } from '../../service/wire-errors.ts';
-import { type ChannelSecurity, plainChannels } from '../channel-credentials.ts';
+import { type ChannelSecurity, plainChannels } from '../channels/channel-credentials.ts';
 import { addressesBehind, type LookUp, systemLookUp } from './any-node.ts';
 import { type PeerSeal, type SealedChannel, wrongKey } from './peer-seal.ts';
 

@@ -34,7 +34,7 @@ interface Stalled {
 function stall(
   session: ClientHttp2Session,
   bytes: number,
-  path = updateTasks.path,
+  path: string = updateTasks.path,
   said: number = limits.requestBytes,
 ): Stalled {
   const made = session.request({
@@ -63,7 +63,7 @@ function stall(
 
 const OVERLOADED = { code: 8, reason: 'OVERLOADED' };
 
-test.each([
+test.each<[string, string, number]>([
   ['of a message that is not complete', updateTasks.path, limits.requestBytes],
   ['of a message of a stream that is not complete', stream.path, limits.requestBytes],
   ['of a call without its end', updateTasks.path, MIB],

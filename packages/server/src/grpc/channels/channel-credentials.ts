@@ -1,5 +1,5 @@
 import { type ChannelCredentials, type ChannelOptions, credentials, experimental } from '@grpc/grpc-js';
-import type { Tls } from '../tls/tls.ts';
+import type { Tls } from '../../tls/tls.ts';
 import { channelOptions } from './channel-options.ts';
 
 /** How channels to other programs of a cluster are opened. */
