@@ -4,8 +4,16 @@ import { LateRoutes } from '@taskmaster/server/cluster-view';
 import { GrpcServer, plainChannels, secureChannels } from '@taskmaster/server/grpc';
 import { httpOptions } from '@taskmaster/server/http';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { createLogger, logMemory, openTls } from '@taskmaster/server/program';
-import { hostPort, type RawService } from '@taskmaster/server/service';
+import {
+  assertSecure,
+  createLogger,
+  logMemory,
+  openConfiguredAccess,
+  openTls,
+  readClusterKeys,
+  warnOfExposure,
+} from '@taskmaster/server/program';
+import { hostPort, IdentitySeal, type RawService } from '@taskmaster/server/service';
 import { completeProxyConfig, type ProxyConfigInput } from './config.ts';
 import { type ObservedRoutes, openObservedRoutes } from './observed-routes.ts';
 import { createProxyHttp } from './proxy-http.ts';
@@ -58,11 +66,15 @@ interface Parts {
  */
 export async function startProxy(settings: ProxyConfigInput, options: StartProxyOptions = {}): Promise<RunningProxy> {
   const { config, memory } = completeProxyConfig(settings);
+  assertSecure(config);
   const log = options.log ?? createLogger(config.logLevel);
   logMemory(memory, log);
+  warnOfExposure(config, log);
+  await using opened = new AsyncDisposableStack();
+  const { access } = opened.use(openConfiguredAccess(config.access, log));
+  const identities = new IdentitySeal(readClusterKeys(config.cluster.keyFile));
   const parts: Parts = {};
   const isReady = (): boolean => parts.reachability?.isReachable ?? false;
-  await using opened = new AsyncDisposableStack();
   const tls = openTls(config.tls, log);
   if (tls !== undefined) opened.use(tls);
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
@@ -79,6 +91,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       isReady,
       reachable: () => parts.reachability?.nodes.length ?? 0,
       problem: () => parts.observed?.problem(),
+      access,
       scalerStreams: () => parts.scaler?.streams ?? 0,
       gossip: () => parts.observed?.gossip(),
       grpc: () => parts.grpc,
@@ -90,7 +103,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   opened.defer(() => http.stop());
 
   const routes = new LateRoutes();
-  const pool = opened.use(new NodePool(channels));
+  const pool = opened.use(new NodePool({ security: channels, seal: identities }));
   const clock = new SystemClock();
   const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits: config.router });
   const service = createRouterService(router);
@@ -105,8 +118,8 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     streaming: [createBackupForwarding(router, pool), scaler.streaming],
   };
   const grpc = new GrpcServer(
-    { ...config.grpc, host, port: grpcPort },
-    { service, ...services, isServing: isReady, observer: metrics, tls, log },
+    { ...config.grpc, host, port: grpcPort, isReflectionGuarded: config.access.reflection },
+    { service, access, identities, ...services, isServing: isReady, observer: metrics, tls, log },
   );
   opened.defer(async () => {
     grpc.drain();

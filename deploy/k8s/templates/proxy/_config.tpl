@@ -1,6 +1,6 @@
 {{- define "taskmaster.proxyConfig" -}}
 {{- $made := dict
-  "host" "0.0.0.0" "grpcPort" 7400 "httpPort" 7401 "gossipPort" 7402
+  "host" "0.0.0.0" "insecure" true "grpcPort" 7400 "httpPort" 7401 "gossipPort" 7402
   "join" (splitList "," (include "taskmaster.join" .))
   "shutdownTimeoutMs" (mul .Values.proxy.shutdownTimeoutSeconds 1000) -}}
 {{- if .Values.clusterKey.enabled }}{{ $_ := set $made "cluster" (dict "keyFile" "/etc/taskmaster/keys/cluster-keys") }}{{ end -}}

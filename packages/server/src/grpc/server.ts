@@ -1,18 +1,28 @@
 import type { Socket } from 'node:net';
 import { promisify } from 'node:util';
-import { Server, ServerCredentials, type ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
+import {
+  type Metadata,
+  Server,
+  ServerCredentials,
+  type ServerInterceptingCall,
+  type ServerInterceptor,
+} from '@grpc/grpc-js';
 import { TaskMasterServiceService } from '@taskmaster/proto';
+import type { Access } from '../access/access.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
+import type { IdentitySeal } from '../service/identity-seal.ts';
+import { Origins } from '../service/origins.ts';
 import { rawMethod } from '../service/parse/codec.ts';
 import type { RawService } from '../service/raw-service.ts';
+import { refusalOf } from '../service/wire-errors.ts';
 import type { Tls } from '../tls/tls.ts';
 import { Connections } from './connections/connections.ts';
 import { HealthService } from './health/health.ts';
 import { ReceiveWindows } from './receive-windows.ts';
 import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
-import { addReflection } from './reflection.ts';
+import { addReflection, isReflection } from './reflection.ts';
 import {
   DEFAULT_STREAM_LIMITS,
   RequestStream,
@@ -24,7 +34,8 @@ import { EndlessCalls } from './server-streams/endless-calls.ts';
 import { StreamingCalls, type StreamingService } from './server-streams/streaming-service.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
-import { WaitingCalls } from './waiting-calls.ts';
+import { RevocableCalls } from './waiting/revocable-calls.ts';
+import { WaitingCalls } from './waiting/waiting-calls.ts';
 
 const TASK_SERVICE = TaskMasterServiceService.updateTasks.path.split('/')[1] ?? '';
 
@@ -57,6 +68,8 @@ export interface GrpcServerOptions {
   /** Maximum size of unread replies of all connections, in bytes. A single connection may have a quarter of it. */
   readonly maxUnreadReplyBytes: number;
   readonly reflection: boolean;
+  /** True: reflection needs a credential, if rules of access are configured. */
+  readonly isReflectionGuarded?: boolean;
   readonly streamLimits?: RequestStreamLimits;
   /** If a client reads nothing of a streamed answer for this long, the call is refused, in ms. Default: five minutes. */
   readonly readTimeoutMs?: number;
@@ -76,6 +89,10 @@ export interface GrpcServerDeps {
   /** Whether members of the cluster have this address. They may open connections when others have reached the limit. */
   readonly isMember?: (address: string) => boolean;
   readonly log: Log;
+  /** The rules of access. Undefined: every caller may do everything. */
+  readonly access?: Access | undefined;
+  /** Reads the callers that other nodes and proxies name. Default: they prove nothing. */
+  readonly identities?: IdentitySeal;
 }
 
 /** The gRPC server of a node or a proxy. */
@@ -84,7 +101,9 @@ export class GrpcServer {
   readonly #deps: GrpcServerDeps;
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
-  readonly #endless = new EndlessCalls();
+  readonly #endless: EndlessCalls;
+  readonly #origins: Origins;
+  readonly #revocable: RevocableCalls;
   readonly #streaming: StreamingCalls;
   readonly #server: Server;
   #windows: ReceiveWindows | undefined;
@@ -115,10 +134,17 @@ export class GrpcServer {
         tls: deps.tls,
       },
     );
-    const { log, observer } = deps;
+    const { log, observer, access, identities: seal } = deps;
+    this.#endless = new EndlessCalls((thrown) => refusalOf(thrown, log));
+    this.#origins = new Origins({
+      access,
+      seal,
+      certificateNames: (connection) => this.#connections.certificateNames(connection),
+    });
+    this.#revocable = new RevocableCalls(access);
     const { readTimeoutMs = READ_TIMEOUT_MS } = options;
     const waiting = new WaitingCalls(Math.ceil(options.maxConcurrentCallsPerConnection / 2));
-    this.#streaming = new StreamingCalls({ log, observer, unread: this.#unread, waiting, readTimeoutMs });
+    this.#streaming = new StreamingCalls({ ...this.#callDeps, log, observer, waiting, readTimeoutMs });
     this.#server = this.#createServer(waiting);
   }
 
@@ -181,6 +207,7 @@ export class GrpcServer {
     await promisify(this.#server.tryShutdown.bind(this.#server))();
     await this.#connections.closed(graceMs);
     this.#health[Symbol.dispose]();
+    this.#revocable[Symbol.dispose]();
     this.#windows?.[Symbol.dispose]();
   }
 
@@ -200,7 +227,7 @@ export class GrpcServer {
       interceptors: [this.#intercept()],
     });
     raiseResetLimit(server);
-    const deps = { ...this.#deps, unread: this.#unread, waiting };
+    const deps = { ...this.#deps, ...this.#callDeps, waiting };
     const { unary } = this.#deps.service;
     const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);
     const stream = rawMethod(TaskMasterServiceService.stream.path, true);
@@ -226,7 +253,7 @@ export class GrpcServer {
     const { path } = TaskMasterServiceService.stream;
     const deps: RequestStreamDeps = {
       ...this.#deps,
-      unread: this.#unread,
+      ...this.#callDeps,
       limits: this.#options.streamLimits ?? DEFAULT_STREAM_LIMITS,
       onOpen: (stream) => this.#opened(stream),
       onClose: (stream) => {
@@ -239,8 +266,22 @@ export class GrpcServer {
       refuseWithReason(call);
       if (method.path === path) return new RequestStream(call, deps);
       const isEndless = method.responseStream && !this.#streaming.serves(method.path);
-      return isEndless ? this.#endless.add(call) : (call as ServerInterceptingCall);
+      if (!isEndless) return call as ServerInterceptingCall;
+      const isGuarded = this.#options.isReflectionGuarded === true && isReflection(method.path);
+      return this.#endless.add(
+        call,
+        isGuarded ? (metadata) => this.#requireIdentity(metadata, call.getPeer()) : undefined,
+      );
     };
+  }
+
+  async #requireIdentity(metadata: Metadata, connection: string): Promise<void> {
+    const { access } = await this.#origins.of(metadata, connection);
+    access.requireIdentity();
+  }
+
+  get #callDeps() {
+    return { unread: this.#unread, origins: this.#origins, revocable: this.#revocable };
   }
 
   #opened(stream: RequestStream): void {
