@@ -9,6 +9,7 @@ import {
 } from '@taskmaster/proto';
 import { createRouterService, Router } from '@taskmaster/proxy/router';
 import { FixedRoutes } from '@taskmaster/proxy/testing';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import { createHandlers, createNodeService, type RawService, type UnaryCaller } from '@taskmaster/server/service';
 import {
   aLease,
@@ -69,6 +70,7 @@ async function simulate(seed: number) {
   });
   const caller: UnaryCaller = {
     address: 'sim',
+    access: unlimitedAccess,
     gone: false,
     signal: undefined,
     routed: false,

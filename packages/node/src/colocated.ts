@@ -4,6 +4,7 @@ import {
   createRouterService,
   forwardBackups,
   NodePool,
+  type RoutedPeer,
   Router,
   type RouterLimits,
   type Routes,
@@ -16,7 +17,13 @@ import {
 } from '@taskmaster/proxy/router';
 import type { ChannelSecurity } from '@taskmaster/server/grpc';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import type { RawService, StreamingHandler, StreamSession, UnaryHandler } from '@taskmaster/server/service';
+import type {
+  IdentitySeal,
+  RawService,
+  StreamingHandler,
+  StreamSession,
+  UnaryHandler,
+} from '@taskmaster/server/service';
 
 export interface ColocatedOptions {
   /** The node's own service. */
@@ -28,6 +35,8 @@ export interface ColocatedOptions {
   readonly routes: Routes;
   readonly log: Log;
   readonly limits?: RouterLimits;
+  /** Seals the callers that other nodes are told. */
+  readonly identities?: IdentitySeal;
   /** Calls to the other nodes. Default: gRPC channels that this router opens. */
   readonly others?: Upstream & BackupUpstream & Disposable;
   /** How those channels are opened. Default: in plain text. */
@@ -50,8 +59,8 @@ export interface Colocated extends Disposable {
  * holders. A call from a proxy or from another node is never sent on: the node serves it or refuses it with NOT_HOLDER.
  */
 export function colocate(options: ColocatedOptions): Colocated {
-  const { own, ownBackup, address, routes, log, limits, others, channels } = options;
-  const pool = others ?? new NodePool(channels);
+  const { own, ownBackup, address, routes, log, limits, others, identities, channels } = options;
+  const pool = others ?? new NodePool({ security: channels, seal: identities });
   const upstream = new LocalFirst({ own, ownBackup, address, others: pool, log });
   const router = new Router({ routes, upstream, clock: new SystemClock(), random: systemRandom, log, limits });
   const spread = createRouterService(router);
@@ -104,7 +113,7 @@ class LocalFirst implements Upstream, BackupUpstream {
     return streamFromService(ownBackup, request, options, log);
   }
 
-  stream(address: string, options: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
+  stream(address: string, options: { readonly peer: RoutedPeer }, listener: UpstreamListener): UpstreamPipe {
     return this.#options.others.stream(address, options, listener);
   }
 }

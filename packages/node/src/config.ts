@@ -2,6 +2,7 @@ import { limits } from '@taskmaster/proto';
 import { type AvailableMemory, availableMemory, divideMemory, GIB, MIB } from '@taskmaster/server/memory';
 import {
   AUTO,
+  accessFields,
   addresses,
   auditSection,
   bytes,
@@ -82,6 +83,7 @@ export const configSchema = z
       min: 1,
       max: 10_000,
     }),
+    ...accessFields,
     cluster: z
       .strictObject({
         ...clusterFields,

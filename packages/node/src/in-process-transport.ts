@@ -24,6 +24,7 @@ import type {
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from '@taskmaster/proto';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
 import type { Log } from '@taskmaster/server/ports';
 import { type Caller, type Handlers, refusalOf, toWireError } from '@taskmaster/server/service';
@@ -53,7 +54,7 @@ export class InProcessTransport implements Transport {
 
   updateTasks(request: UpdateTasksRequest, options?: TransportCallOptions): Promise<UpdateTasksResponse> {
     const enqueue = request.enqueue.map((item) => ({ ...item, data: new Uint8Array(item.data) }));
-    return this.#run(options, 0, ({ updateTasks }) => updateTasks({ ...request, enqueue }));
+    return this.#run(options, 0, ({ updateTasks }, call) => updateTasks({ ...request, enqueue }, call));
   }
 
   async leaseTasks(request: LeaseTasksRequest, options?: TransportCallOptions): Promise<LeaseTasksResponse> {
@@ -61,27 +62,27 @@ export class InProcessTransport implements Transport {
   }
 
   listQueues(request: ListQueuesRequest, options?: TransportCallOptions): Promise<ListQueuesResponse> {
-    return this.#run(options, 0, ({ listQueues }) => listQueues(request));
+    return this.#run(options, 0, ({ listQueues }, call) => listQueues(request, call));
   }
 
   getQueueStats(request: GetQueueStatsRequest, options?: TransportCallOptions): Promise<GetQueueStatsResponse> {
-    return this.#run(options, 0, ({ getQueueStats }) => getQueueStats(request));
+    return this.#run(options, 0, ({ getQueueStats }, call) => getQueueStats(request, call));
   }
 
   async peekTasks(request: PeekTasksRequest, options?: TransportCallOptions): Promise<PeekTasksResponse> {
-    return withOwnData(await this.#run(options, 0, ({ peekTasks }) => peekTasks(request)));
+    return withOwnData(await this.#run(options, 0, ({ peekTasks }, call) => peekTasks(request, call)));
   }
 
   async getTasks(request: GetTasksRequest, options?: TransportCallOptions): Promise<GetTasksResponse> {
-    return withOwnData(await this.#run(options, 0, ({ getTasks }) => getTasks(request)));
+    return withOwnData(await this.#run(options, 0, ({ getTasks }, call) => getTasks(request, call)));
   }
 
   deleteQueue(request: DeleteQueueRequest, options?: TransportCallOptions): Promise<DeleteQueueResponse> {
-    return this.#run(options, 0, ({ deleteQueue }) => deleteQueue(request));
+    return this.#run(options, 0, ({ deleteQueue }, call) => deleteQueue(request, call));
   }
 
   resetLeases(request: ResetLeasesRequest, options?: TransportCallOptions): Promise<ResetLeasesResponse> {
-    return this.#run(options, 0, ({ resetLeases }) => resetLeases(request));
+    return this.#run(options, 0, ({ resetLeases }, call) => resetLeases(request, call));
   }
 
   async *backupPartition(
@@ -142,6 +143,7 @@ export class InProcessTransport implements Transport {
 /** A call in progress. */
 class InProcessCall implements Caller {
   readonly address = 'in process';
+  readonly access = unlimitedAccess;
   readonly #abort = new AbortController();
   readonly #cancelled = Promise.withResolvers<never>();
 

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
+import { type Access, unlimitedAccess } from '@taskmaster/server/access';
 import { openAudit } from '@taskmaster/server/audit';
 import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
 import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
@@ -18,13 +19,23 @@ import {
 } from '@taskmaster/server/grpc';
 import { explainHealth, HttpServer, httpOptions, isReady, type NodeHealth } from '@taskmaster/server/http';
 import { isPeerAt, type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { createLogger, logMemory, openTls, readClusterKeys } from '@taskmaster/server/program';
 import {
+  assertSecure,
+  createLogger,
+  logMemory,
+  openConfiguredAccess,
+  openTls,
+  readClusterKeys,
+  warnOfExposure,
+} from '@taskmaster/server/program';
+import {
+  type Caller,
   createHandlers,
   createNodeService,
   FairTurns,
   type Handlers,
   hostPort,
+  IdentitySeal,
   LateService,
   refusalOf,
   type StreamingHandler,
@@ -97,6 +108,7 @@ export interface RunningMember {
 /** The open parts of a node. A part that is not open yet is undefined. */
 interface Parts {
   tls?: Tls | undefined;
+  readonly access: Access | undefined;
   store?: Store;
   engine?: TaskEngine;
   backup?: StreamingHandler;
@@ -116,13 +128,16 @@ interface Parts {
  */
 export async function startNode(settings: NodeConfigInput = {}, options: StartNodeOptions = {}): Promise<RunningNode> {
   const { config, memory } = completeConfig(settings);
+  assertSecure(config);
   const keys = readClusterKeys(config.cluster.keyFile);
   const log = options.log ?? createLogger(config.logLevel);
   logMemory(memory, log);
-  const parts: Parts = {};
-  const metrics = createMetrics(config, memory, parts);
-
+  warnOfExposure(config, log);
   await using opened = new AsyncDisposableStack();
+  const { access } = opened.use(openConfiguredAccess(config.access, log));
+  const identities = new IdentitySeal(keys);
+  const parts: Parts = { access };
+  const metrics = createMetrics(config, memory, parts);
   const tls = openTls(config.tls, log);
   if (tls !== undefined) opened.use(tls);
   parts.tls = tls;
@@ -154,11 +169,15 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const { host, grpcPort } = config;
   const service = new LateService(() => new Refusal('STARTING', explainHealth(healthOf(parts))));
   const grpc = new GrpcServer(
-    { ...config.grpc, host, port: grpcPort, maxReceivingBytes: config.engine.maxInFlightBytes },
     {
-      service,
+      ...{ ...config.grpc, host, port: grpcPort },
+      maxReceivingBytes: config.engine.maxInFlightBytes,
+      isReflectionGuarded: config.access.reflection,
+    },
+    {
+      ...{ service, access, identities },
       others: [
-        createClusterService(() => parts.member?.administration ?? joiningOf(parts)),
+        createClusterService(() => parts.member?.administration ?? joiningOf(parts), log),
         createPeerService(() => parts.member?.handlers, seal),
       ],
       streaming: [createBackupService(lateBackup(parts))],
@@ -224,7 +243,9 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   // Requests that the router forwards are in flight, too.
   const limits = { ...DEFAULT_ROUTER_LIMITS, maxInFlightBytes: engineConfig.maxInFlightBytes };
   const router =
-    clustered && config.withRouter ? colocate({ own, ownBackup, address, routes, log, limits, channels }) : undefined;
+    clustered && config.withRouter
+      ? colocate({ own, ownBackup, address, routes, log, limits, identities, channels })
+      : undefined;
   if (router !== undefined) opened.use(router);
   // Deferred after all but the member, so that a stop begins here: long polls must end before anything waits for their
   // connections.
@@ -351,6 +372,11 @@ function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): No
   });
 }
 
+/** The caller of a page. Requests over HTTP have no credential, so they have the rights of anonymous callers. */
+function httpCaller({ access }: Parts): Caller {
+  return { address: 'http', access: access?.identified('') ?? unlimitedAccess, gone: false, signal: undefined };
+}
+
 interface HttpParts {
   readonly parts: Parts;
   readonly metrics: NodeMetrics;
@@ -369,8 +395,8 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, log }: HttpParts)
     health: () => healthOf(parts),
     facts: () => ({ version, grpcAddress: parts.grpcAddress, uptimeMs: performance.now() - began }),
     queues: {
-      listQueues: async (request) => handlers().listQueues(request),
-      getQueueStats: async (request) => handlers().getQueueStats(request),
+      listQueues: async (request) => handlers().listQueues(request, httpCaller(parts)),
+      getQueueStats: async (request) => handlers().getQueueStats(request, httpCaller(parts)),
     },
     metrics,
     toWireError: toWireErrorLogged,

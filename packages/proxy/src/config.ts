@@ -2,6 +2,7 @@ import { limits } from '@taskmaster/proto';
 import { type AvailableMemory, availableMemory, divideMemory, GIB } from '@taskmaster/server/memory';
 import {
   AUTO,
+  accessFields,
   addresses,
   auditSection,
   choice,
@@ -52,6 +53,7 @@ const proxyConfigSchema = z.strictObject({
   }),
   gossipPort: port('UDP port of gossip. 0: any free port.', 7502),
   name: optionalText('Name of the proxy in the cluster. Empty: the host name of the machine and the gRPC port.'),
+  ...accessFields,
   cluster: z.strictObject(clusterFields).prefault({}),
   router: z
     .strictObject({

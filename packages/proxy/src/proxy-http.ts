@@ -5,6 +5,7 @@ import {
   ListQueuesRequest,
   ListQueuesResponse,
 } from '@taskmaster/proto';
+import { type Access, unlimitedAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
 import {
   addGossipMetrics,
@@ -40,6 +41,8 @@ export interface ProxyHttpDeps {
   /** Number of open streams of autoscalers. */
   readonly scalerStreams: () => number;
   readonly gossip: () => MembershipFigures | undefined;
+  /** The rules of access. Undefined: every caller may do everything. */
+  readonly access: Access | undefined;
   readonly log: Log;
 }
 
@@ -111,20 +114,24 @@ function createMetrics({
   return metrics;
 }
 
-/** The caller of calls over HTTP. It is unknown whether the browser still waits. */
-const httpCaller: UnaryCaller = {
+/**
+ * The caller of calls over HTTP. It is unknown whether the browser still waits. Requests have no credential, so they have the
+ * rights of anonymous callers.
+ */
+const httpCaller = (access: Access | undefined): UnaryCaller => ({
   address: 'http',
+  access: access?.identified('') ?? unlimitedAccess,
   gone: false,
   signal: undefined,
   routed: false,
   deadline: Number.POSITIVE_INFINITY,
-};
+});
 
-function readsOf({ service }: ProxyHttpDeps): QueueReads {
+function readsOf({ service, access }: ProxyHttpDeps): QueueReads {
   const ask = async (method: string, request: Buffer): Promise<Uint8Array> => {
     const handler = service()?.unary[method];
     if (handler === undefined) throw new Refusal('STARTING', 'the proxy is starting');
-    return handler(request, httpCaller);
+    return handler(request, httpCaller(access));
   };
   return {
     listQueues: async (request) =>

@@ -5,8 +5,16 @@ import { LateRoutes } from '@taskmaster/server/cluster-view';
 import { GrpcServer, plainChannels, secureChannels } from '@taskmaster/server/grpc';
 import { httpOptions } from '@taskmaster/server/http';
 import { type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
-import { createLogger, logMemory, openTls } from '@taskmaster/server/program';
-import { hostPort, type RawService } from '@taskmaster/server/service';
+import {
+  assertSecure,
+  createLogger,
+  logMemory,
+  openConfiguredAccess,
+  openTls,
+  readClusterKeys,
+  warnOfExposure,
+} from '@taskmaster/server/program';
+import { hostPort, IdentitySeal, type RawService } from '@taskmaster/server/service';
 import { completeProxyConfig, type ProxyConfigInput } from './config.ts';
 import { type ObservedRoutes, openObservedRoutes } from './observed-routes.ts';
 import { createProxyHttp } from './proxy-http.ts';
@@ -59,11 +67,15 @@ interface Parts {
  */
 export async function startProxy(settings: ProxyConfigInput, options: StartProxyOptions = {}): Promise<RunningProxy> {
   const { config, memory } = completeProxyConfig(settings);
+  assertSecure(config);
   const log = options.log ?? createLogger(config.logLevel);
   logMemory(memory, log);
+  warnOfExposure(config, log);
+  await using opened = new AsyncDisposableStack();
+  const { access } = opened.use(openConfiguredAccess(config.access, log));
+  const identities = new IdentitySeal(readClusterKeys(config.cluster.keyFile));
   const parts: Parts = {};
   const isReady = (): boolean => parts.reachability?.isReachable ?? false;
-  await using opened = new AsyncDisposableStack();
   const tls = openTls(config.tls, log);
   if (tls !== undefined) opened.use(tls);
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
@@ -80,6 +92,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       isReady,
       reachable: () => parts.reachability?.nodes.length ?? 0,
       problem: () => parts.observed?.problem(),
+      access,
       scalerStreams: () => parts.scaler?.streams ?? 0,
       gossip: () => parts.observed?.gossip(),
       grpc: () => parts.grpc,
@@ -93,7 +106,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   opened.defer(() => http.stop());
 
   const routes = new LateRoutes();
-  const pool = opened.use(new NodePool(channels));
+  const pool = opened.use(new NodePool({ security: channels, seal: identities }));
   const router = new Router({ routes, upstream: pool, clock, random: systemRandom, log, limits: config.router });
   const service = createRouterService(router);
   const scaler = new Scaler(router, config.scaler);
@@ -107,8 +120,12 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     streaming: [createBackupForwarding(router, pool), scaler.streaming],
   };
   const grpc = new GrpcServer(
-    { ...config.grpc, host, port: grpcPort, maxReceivingBytes: config.router.maxInFlightBytes },
-    { service, ...services, isServing: isReady, observer: metrics, tls, log, audit },
+    {
+      ...{ ...config.grpc, host, port: grpcPort },
+      maxReceivingBytes: config.router.maxInFlightBytes,
+      isReflectionGuarded: config.access.reflection,
+    },
+    { service, access, identities, ...services, isServing: isReady, observer: metrics, tls, log, audit },
   );
   opened.defer(async () => {
     grpc.drain();

@@ -29,6 +29,7 @@ const proxy = createProxyHttp(
     gossip: () => undefined,
     tls: undefined,
     problem: () => undefined,
+    access: undefined,
     log: { debug() {}, info() {}, warn() {}, error() {} },
   },
 ).metrics.registry;

@@ -1,7 +1,7 @@
 {{- define "taskmaster.nodeConfig" -}}
 {{- $made := dict
   "dataDir" "/data/taskmaster"
-  "host" "0.0.0.0" "grpcPort" 7400 "httpPort" 7401 "gossipPort" 7402
+  "host" "0.0.0.0" "insecure" true "grpcPort" 7400 "httpPort" 7401 "gossipPort" 7402
   "bootstrap" true "join" (splitList "," (include "taskmaster.join" .))
   "drainOnShutdown" "scale-down"
   "shutdownTimeoutMs" (mul .Values.node.shutdownTimeoutSeconds 1000)

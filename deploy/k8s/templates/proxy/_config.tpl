@@ -1,6 +1,6 @@
 {{- define "taskmaster.proxyConfig" -}}
 {{- $made := dict
-  "host" "0.0.0.0" "grpcPort" 7400 "httpPort" 7401 "gossipPort" 7402
+  "host" "0.0.0.0" "insecure" true "grpcPort" 7400 "httpPort" 7401 "gossipPort" 7402
   "join" (splitList "," (include "taskmaster.join" .))
   "http" (dict "allowedHosts" (fromJsonArray (include "taskmaster.allowedHosts" (dict "root" . "service" (printf "%s-http" (include "taskmaster.proxy" .)) "config" .Values.proxy.config))))
   "shutdownTimeoutMs" (mul .Values.proxy.shutdownTimeoutSeconds 1000) -}}

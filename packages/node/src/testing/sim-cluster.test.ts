@@ -1,11 +1,19 @@
 import { encodeToBuffer, LeaseTasksRequest } from '@taskmaster/proto';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import type { UnaryCaller } from '@taskmaster/server/service';
 import { aLease, type LifecycleWorld, LinkBrokenError, lifecycleContract } from '@taskmaster/server/testing';
 import { SimCluster } from './sim-cluster.ts';
 
 const LEASE = encodeToBuffer(LeaseTasksRequest, aLease({ waitMs: 60_000 }));
 const CALLER: UnaryCaller = {
-  ...{ address: 'sim:1', routed: true, gone: false, signal: undefined, deadline: Number.POSITIVE_INFINITY },
+  ...{
+    address: 'sim:1',
+    access: unlimitedAccess,
+    routed: true,
+    gone: false,
+    signal: undefined,
+    deadline: Number.POSITIVE_INFINITY,
+  },
 };
 
 lifecycleContract('a simulated node', async (): Promise<LifecycleWorld> => {

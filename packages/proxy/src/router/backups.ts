@@ -2,6 +2,7 @@ import { BackupPartitionRequest } from '@taskmaster/proto';
 import { createBackupService, type StreamingService } from '@taskmaster/server/grpc';
 import { decodeRequest, parsePartition, type StreamingHandler } from '@taskmaster/server/service';
 import type { BackupUpstream } from '../upstream/upstream.ts';
+import { peerOf } from './routed-peer.ts';
 import type { Router } from './routing/router.ts';
 
 /** A backup service that forwards each call to the holder of the partition. */
@@ -13,7 +14,9 @@ export function createBackupForwarding(router: Router, upstream: BackupUpstream)
 export function forwardBackups(router: Router, upstream: BackupUpstream): StreamingHandler {
   return async function* (request, caller) {
     const partition = parsePartition(decodeRequest(BackupPartitionRequest, request), router.partitions);
-    const { address: peer, signal } = caller;
+    caller.access.requireCluster('manage-cluster');
+    const { signal } = caller;
+    const peer = peerOf(caller);
     const open = (holder: string): AsyncIterable<Uint8Array> =>
       upstream.backupPartition(holder, request, { signal, peer });
     const leftMs = caller.deadline - Date.now();

@@ -1,4 +1,5 @@
 import { encodeToBuffer, StreamRequest, StreamResponse } from '@taskmaster/proto';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import { VirtualClock } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { type FakePipe, FakeUpstream } from '../testing/fake-upstream.ts';
@@ -31,7 +32,9 @@ function setUp() {
       }),
   );
   const lease = (caller: string): Promise<unknown> =>
-    senders.serve(caller, (sender) => sender.send('a:1', 'LeaseTasks', LEASE, {}));
+    senders.serve({ address: caller, principal: '', access: unlimitedAccess }, (sender) =>
+      sender.send('a:1', 'LeaseTasks', LEASE, {}),
+    );
   const stop = (): void => {
     router.isStopping = true;
     stopListener();

@@ -1,4 +1,5 @@
 import type { StreamSender } from '../upstream/stream-sender.ts';
+import type { RoutedPeer } from '../upstream/upstream.ts';
 import type { Router } from './routing/router.ts';
 
 /** How long the streams of a caller without calls stay open, in ms. */
@@ -16,22 +17,23 @@ interface Kept {
  */
 export class CallerSenders {
   readonly #router: Pick<Router, 'clock' | 'isStopping' | 'onStop'>;
-  readonly #open: (address: string) => StreamSender;
+  readonly #open: (peer: RoutedPeer) => StreamSender;
   readonly #callers = new Map<string, Kept>();
   #cancelSweep: (() => void) | undefined;
 
-  constructor(router: Pick<Router, 'clock' | 'isStopping' | 'onStop'>, open: (address: string) => StreamSender) {
+  constructor(router: Pick<Router, 'clock' | 'isStopping' | 'onStop'>, open: (peer: RoutedPeer) => StreamSender) {
     this.#router = router;
     this.#open = open;
     router.onStop(() => this.#sweep());
   }
 
   /** Runs a call with the streams of its caller. */
-  async serve<T>(address: string, call: (sender: StreamSender) => Promise<T>): Promise<T> {
-    let kept = this.#callers.get(address);
+  async serve<T>(peer: RoutedPeer, call: (sender: StreamSender) => Promise<T>): Promise<T> {
+    const key = `${peer.address} ${peer.principal}`;
+    let kept = this.#callers.get(key);
     if (kept === undefined) {
-      kept = { sender: this.#open(address), calls: 0, usedAt: 0 };
-      this.#callers.set(address, kept);
+      kept = { sender: this.#open(peer), calls: 0, usedAt: 0 };
+      this.#callers.set(key, kept);
     }
     kept.calls++;
     try {
@@ -39,7 +41,7 @@ export class CallerSenders {
     } finally {
       kept.calls--;
       kept.usedAt = this.#router.clock.now();
-      if (this.#router.isStopping) this.#endIfIdle(address, kept, 0);
+      if (this.#router.isStopping) this.#endIfIdle(key, kept, 0);
       else if (kept.calls === 0) this.#sweepLater();
     }
   }
@@ -53,15 +55,15 @@ export class CallerSenders {
     this.#cancelSweep = undefined;
     const idleMs = this.#router.isStopping ? 0 : IDLE_MS;
     let mayEnd = false;
-    for (const [address, kept] of this.#callers) {
-      if (!this.#endIfIdle(address, kept, idleMs)) mayEnd ||= kept.calls === 0;
+    for (const [key, kept] of this.#callers) {
+      if (!this.#endIfIdle(key, kept, idleMs)) mayEnd ||= kept.calls === 0;
     }
     if (mayEnd) this.#sweepLater();
   }
 
-  #endIfIdle(address: string, { sender, calls, usedAt }: Kept, idleMs: number): boolean {
+  #endIfIdle(key: string, { sender, calls, usedAt }: Kept, idleMs: number): boolean {
     if (calls > 0 || this.#router.clock.now() - usedAt < idleMs) return false;
-    this.#callers.delete(address);
+    this.#callers.delete(key);
     sender.end();
     return true;
   }

@@ -3,6 +3,7 @@ export { NodePool } from '../upstream/node-pool.ts';
 export {
   type BackupUpstream,
   LostError,
+  type RoutedPeer,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,

@@ -1,3 +1,4 @@
+import { unlimitedAccess } from '@taskmaster/server/access';
 import { SeededRandom, VirtualClock, waitingLeaseKeepsMessage } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { FakeUpstream } from '../testing/fake-upstream.ts';
@@ -15,7 +16,11 @@ test('a waiting lease does not keep its message in memory', async () => {
     random: new SeededRandom(1),
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
   });
-  const session = createRouterService(router).openStream({ address: '127.0.0.1:1', routed: false });
+  const session = createRouterService(router).openStream({
+    address: '127.0.0.1:1',
+    routed: false,
+    access: unlimitedAccess,
+  });
   expect(await waitingLeaseKeepsMessage(session)).toBe(false);
   // It was passed on, and is waited for.
   expect(upstream.streams.flatMap(({ written }) => written)).toHaveLength(1);

@@ -2,11 +2,13 @@ import {
   CallField,
   LeaseTasksRequest,
   limits,
+  parseQueueName,
   ResultField,
   type StreamEntry,
   StreamRequest,
   UpdateTasksRequest,
 } from '@taskmaster/proto';
+import { type CallerAccess, type GroupRight, unlimitedAccess } from '@taskmaster/server/access';
 import { type CallSignal, Refusal } from '@taskmaster/server/domain';
 import { CLUSTER_SERVICE, type UnaryService } from '@taskmaster/server/grpc';
 import {
@@ -21,18 +23,20 @@ import {
   type StreamReply,
   type StreamSession,
   Turnstile,
+  type UnaryCaller,
   type UnaryHandler,
 } from '@taskmaster/server/service';
 import { readEntries, readQueue, readStream, readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
 import { type Sender, sharedSender, unarySender } from '../upstream/sender.ts';
 import { StreamSender } from '../upstream/stream-sender.ts';
-import type { ClusterMethod, UnaryMethod } from '../upstream/upstream.ts';
+import type { ClusterMethod, RoutedPeer, UnaryMethod } from '../upstream/upstream.ts';
 import { batchLease, batchUpdate } from './batches.ts';
 import { BytesInFlight } from './bytes-in-flight.ts';
 import { CallerSenders } from './caller-senders.ts';
 import { giveBack } from './leasing/give-back.ts';
 import { leaseTasks } from './leasing/leases.ts';
 import { getQueueStats, listQueues } from './reads/cluster-reads.ts';
+import { peerOf, sharedPeerOf } from './routed-peer.ts';
 import type { Repetition, RoutedCaller, Router } from './routing/router.ts';
 import { ServedCaller } from './served-caller.ts';
 import { updateTasks } from './updates.ts';
@@ -43,9 +47,10 @@ const LARGE_LOOKS_AT_ONCE = 8;
 /** The cluster service of a router. Any node answers for the whole cluster. */
 export function createClusterForwarding(router: Router): UnaryService {
   const toAnyNode =
-    (method: ClusterMethod, repetition: Repetition): UnaryHandler =>
-    (bytes, caller) => {
-      const sender = unarySender(router.upstream, caller.address);
+    (method: ClusterMethod, repetition: Repetition, isManaging = false): UnaryHandler =>
+    async (bytes, caller) => {
+      if (isManaging) requireManager(router, method, caller);
+      const sender = unarySender(router.upstream, peerOf(caller));
       return router.toAnyNode({ method, request: () => bytes, repetition }, new ServedCaller(router, caller, sender));
     };
   return {
@@ -53,11 +58,24 @@ export function createClusterForwarding(router: Router): UnaryService {
     unary: {
       ListMembers: toAnyNode('ListMembers', 'harmless'),
       ListPartitions: toAnyNode('ListPartitions', 'harmless'),
-      DrainMember: toAnyNode('DrainMember', 'harmless'),
+      DrainMember: toAnyNode('DrainMember', 'harmless', true),
       // The answer to a repetition would be that the member has left, without what was lost.
-      RemoveMember: toAnyNode('RemoveMember', 'unsafe'),
+      RemoveMember: toAnyNode('RemoveMember', 'unsafe', true),
     },
   };
+}
+
+/** Logs who changes the cluster, also if that is refused. */
+function requireManager({ log }: Router, call: ClusterMethod, { address, access }: UnaryCaller): void {
+  const details = { call, caller: address, principal: access.principal };
+  try {
+    access.requireCluster('manage-cluster');
+  } catch (error) {
+    const reason = error instanceof Refusal ? error.reason : 'INTERNAL';
+    log.warn({ ...details, reason }, 'refused a change of the cluster');
+    throw error;
+  }
+  log.warn(details, 'a caller changes the cluster');
 }
 
 /** The TaskMaster service of the whole cluster. */
@@ -69,18 +87,26 @@ export function createRouterService(router: Router): RawService {
     async (bytes, caller) => {
       checkSize(bytes);
       using _counted = inFlight.take(bytes.length);
-      return await serve(router, bytes, new ServedCaller(router, caller, unarySender(router.upstream, caller.address)));
+      return await serve(router, bytes, new ServedCaller(router, caller, unarySender(router.upstream, peerOf(caller))));
     };
-  // All callers share these streams: nodes do not need the address of the caller for updates.
-  const shared = streamSender(router, '');
+  // All callers of a principal share these streams. There is one principal without rules, and as many as the rules have.
+  const shared = new Map<string, StreamSender>();
+  const sharedBy = (principal: string): StreamSender => {
+    const known = shared.get(principal);
+    if (known !== undefined) return known;
+    const opened = streamSender(router, sharedPeerOf(principal));
+    shared.set(principal, opened);
+    return opened;
+  };
   const update: UnaryHandler = async (bytes, caller) => {
     checkSize(bytes);
     using _counted = inFlight.take(bytes.length);
-    const own = unarySender(router.upstream, caller.address);
-    const sender = sharedSender(shared, own, router.upstream);
+    const own = unarySender(router.upstream, peerOf(caller));
+    const sender = sharedSender(sharedBy(caller.access.principal), own, router.upstream);
     return await updateTasks(router, bytes, new ServedUpdater(router, caller, sender));
   };
-  const senders = new CallerSenders(router, (address) => streamSender(router, address));
+  // The router has checked the rights. Two tokens of one principal may share a connection, and one of them be revoked.
+  const senders = new CallerSenders(router, (peer) => streamSender(router, { ...peer, access: unlimitedAccess }));
   /**
    * Sends calls over streams: many calls share a message, a lease is cancelled without a reset, and its answer still arrives, so
    * that leased tasks can be released.
@@ -89,7 +115,7 @@ export function createRouterService(router: Router): RawService {
     (serve: (router: Router, bytes: Buffer, caller: RoutedCaller) => Promise<Uint8Array>): UnaryHandler =>
     async (bytes, caller) => {
       using _counted = inFlight.take(bytes.length);
-      return await senders.serve(caller.address, (sender) =>
+      return await senders.serve(peerOf(caller), (sender) =>
         serve(router, bytes, new ServedCaller(router, caller, sender)),
       );
     };
@@ -108,21 +134,22 @@ export function createRouterService(router: Router): RawService {
       BatchLeaseTasks: streamed(batchLease),
       ListQueues: look(single(listQueues)),
       GetQueueStats: look(single(getQueueStats)),
-      PeekTasks: single(aboutQueue('PeekTasks', 'harmless')),
-      GetTasks: single(aboutQueue('GetTasks', 'harmless')),
+      PeekTasks: single(aboutQueue('PeekTasks', 'harmless', 'read')),
+      GetTasks: single(aboutQueue('GetTasks', 'harmless', 'read')),
       // A repetition could delete a new queue of the same name.
-      DeleteQueue: single(aboutQueue('DeleteQueue', 'unsafe')),
-      ResetLeases: single(aboutQueue('ResetLeases', 'unsafe')),
+      DeleteQueue: single(aboutQueue('DeleteQueue', 'unsafe', 'manage-queues')),
+      ResetLeases: single(aboutQueue('ResetLeases', 'unsafe', 'manage-queues')),
     },
     openStream: (origin) => new RoutedStreamSession(router, origin),
   };
 }
 
 /** Serves requests whose first field names one queue. */
-function aboutQueue(method: UnaryMethod, repetition: Repetition) {
-  return (router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> => {
+function aboutQueue(method: UnaryMethod, repetition: Repetition, right: GroupRight) {
+  return async (router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> => {
     const call = { method, request: () => bytes, repetition };
     const queue = queueIn(bytes);
+    if (queue !== undefined) caller.access.require(right, parseQueueName(queue).group);
     return queue === undefined
       ? router.toAnyNode(call, caller)
       : router.toHolder(router.partitionOfQueue(queue), call, caller);
@@ -142,7 +169,7 @@ function checkSize(bytes: Buffer): void {
   if (bytes.length > limits.requestBytes) decodeRequest(UpdateTasksRequest, bytes);
 }
 
-function streamSender(router: Router, peer: string): StreamSender {
+function streamSender(router: Router, peer: RoutedPeer): StreamSender {
   const { clock, upstream } = router;
   return new StreamSender({
     upstream,
@@ -207,6 +234,10 @@ class StreamedCaller implements RoutedCaller {
     this.caller = caller;
   }
 
+  get access(): CallerAccess {
+    return this.caller.access;
+  }
+
   get gone(): boolean {
     return this.caller.gone;
   }
@@ -215,8 +246,8 @@ class StreamedCaller implements RoutedCaller {
     return this.caller.signal;
   }
 
-  beginWaiting(): void {
-    this.caller.beginWaiting?.();
+  beginWaiting(recheck?: () => void): void {
+    this.caller.beginWaiting?.(recheck);
   }
 }
 
@@ -226,9 +257,9 @@ class RoutedStreamSession implements StreamSession {
   readonly #sender: StreamSender;
   #updater: StreamedCaller | undefined;
 
-  constructor(router: Router, { address }: Origin) {
+  constructor(router: Router, origin: Origin) {
     this.#router = router;
-    this.#sender = streamSender(router, address);
+    this.#sender = streamSender(router, peerOf(origin));
   }
 
   read(message: Buffer): readonly StreamOperation[] {

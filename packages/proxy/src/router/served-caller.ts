@@ -1,3 +1,4 @@
+import type { CallerAccess } from '@taskmaster/server/access';
 import type { CallSignal } from '@taskmaster/server/domain';
 import type { UnaryCaller } from '@taskmaster/server/service';
 import type { Sender } from '../upstream/sender.ts';
@@ -16,6 +17,10 @@ export class ServedCaller implements RoutedCaller {
     this.until = Number.isFinite(leftMs) ? router.clock.now() + leftMs : undefined;
   }
 
+  get access(): CallerAccess {
+    return this.#caller.access;
+  }
+
   get gone(): boolean {
     return this.#caller.gone;
   }
@@ -24,7 +29,7 @@ export class ServedCaller implements RoutedCaller {
     return this.#caller.signal;
   }
 
-  beginWaiting(): void {
-    this.#caller.beginWaiting?.();
+  beginWaiting(recheck?: () => void): void {
+    this.#caller.beginWaiting?.(recheck);
   }
 }

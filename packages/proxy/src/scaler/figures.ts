@@ -10,6 +10,7 @@ const PATTERNS_AT_ONCE = 4;
 export interface Selection {
   /** Equal for equal selections. */
   readonly key: string;
+  readonly group: string;
   readonly request: GetQueueStatsRequest;
 }
 

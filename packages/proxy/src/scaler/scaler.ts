@@ -17,6 +17,7 @@ import {
   type UnaryCaller,
   type UnaryHandler,
 } from '@taskmaster/server/service';
+import { peerOf, routerItself } from '../router/routed-peer.ts';
 import type { Router } from '../router/routing/router.ts';
 import { ServedCaller } from '../router/served-caller.ts';
 import { unarySender } from '../upstream/sender.ts';
@@ -60,14 +61,15 @@ export class Scaler {
       ...{ clock, log, pollIntervalMs: limits.pollIntervalMs },
       read: (selection, signal) =>
         read(selection, {
-          sender: unarySender(upstream, ''),
+          sender: unarySender(upstream, routerItself),
+          access: routerItself.access,
           gone: false,
           signal,
           until: clock.now() + READ_TIMEOUT_MS,
         }),
     });
     const valueNow = async ({ selection, measure }: Trigger, caller: UnaryCaller): Promise<number> =>
-      measure(await read(selection, new ServedCaller(router, caller, unarySender(upstream, caller.address))));
+      measure(await read(selection, new ServedCaller(router, caller, unarySender(upstream, peerOf(caller)))));
     const isActive: UnaryHandler = async (bytes, caller) => {
       const trigger = triggerIn(bytes);
       return activity((await valueNow(trigger, caller)) > trigger.activation);
@@ -107,7 +109,10 @@ export class Scaler {
 
   async *#streamActivity(bytes: Buffer, caller: UnaryCaller): AsyncGenerator<Uint8Array, undefined> {
     const { selection, measure, activation } = triggerIn(bytes);
-    using _open = this.#open(caller);
+    const { group } = selection;
+    const recheck = (): void => caller.access.require('read', group);
+    recheck();
+    using _open = this.#open(caller, recheck);
     let told: boolean | undefined;
     for await (const figures of this.#watches.figures(selection, caller.signal)) {
       const isActive = measure(figures) > activation;
@@ -125,7 +130,7 @@ export class Scaler {
   }
 
   /** Counts a stream until it is disposed of. */
-  #open(caller: UnaryCaller): Disposable {
+  #open(caller: UnaryCaller, recheck?: () => void): Disposable {
     const { maxStreams } = this.#limits;
     if (this.#streams >= maxStreams) {
       throw new Refusal('TOO_MANY_WAITERS', `${maxStreams} streams of autoscalers are open already`, {
@@ -133,7 +138,7 @@ export class Scaler {
         retryDelayMs: RETRY_MS,
       });
     }
-    caller.beginWaiting?.();
+    caller.beginWaiting?.(recheck);
     this.#streams++;
     return { [Symbol.dispose]: () => void this.#streams-- };
   }

@@ -86,12 +86,13 @@ function selectionOf({ group, queue, pattern }: Metadata): Selection {
     if (queue.includes('#')) return wrong('queue', `is ${excerpt(queue)}: leave out the group, or use a pattern`);
     const full = formatQueueName({ group, name: queue });
     queueName(full, { field: fieldOf('queue') });
-    return { key: JSON.stringify([group, queue]), request: { queues: [full], filter: undefined } };
+    return { group, key: JSON.stringify([group, queue]), request: { queues: [full], filter: undefined } };
   }
   if (pattern === undefined) return wrong('queue', 'is missing: name a queue, or several with pattern');
   if (pattern === '') return wrong('pattern', 'is empty: ".*" matches every queue of the group');
   nameRegex(pattern, { field: fieldOf('pattern') });
   return {
+    group,
     key: JSON.stringify([group, undefined, pattern]),
     request: { queues: [], filter: { nameRegex: pattern, group } },
   };

@@ -1,3 +1,4 @@
+import { unlimitedAccess } from '@taskmaster/server/access';
 import { FakeUpstream, lost } from './fake-upstream.ts';
 import { type StreamWorld, streamContract } from './stream-contract.ts';
 
@@ -10,7 +11,11 @@ streamContract('FakeUpstream', async (): Promise<StreamWorld> => {
   };
   return {
     open: (listener) => {
-      const pipe = upstream.stream('a:1', { peer: 'me:1' }, listener);
+      const pipe = upstream.stream(
+        'a:1',
+        { peer: { address: 'me:1', principal: '', access: unlimitedAccess } },
+        listener,
+      );
       only().mayWrite = false;
       return pipe;
     },

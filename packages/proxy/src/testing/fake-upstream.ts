@@ -2,6 +2,7 @@ import type { Error as WireError } from '@taskmaster/proto';
 import {
   LostError,
   RefusedError,
+  type RoutedPeer,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,
@@ -33,8 +34,8 @@ export class FakeUpstream implements Upstream {
     return this.answer(asked);
   }
 
-  stream(address: string, { peer }: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
-    const pipe = new FakePipe(address, peer, listener);
+  stream(address: string, { peer }: { readonly peer: RoutedPeer }, listener: UpstreamListener): UpstreamPipe {
+    const pipe = new FakePipe(address, peer.address, listener);
     this.streams.push(pipe);
     return pipe;
   }

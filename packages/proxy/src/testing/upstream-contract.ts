@@ -1,4 +1,5 @@
 import { status } from '@grpc/grpc-js';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
 import type { UnaryCaller, UnaryHandler } from '@taskmaster/server/service';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -23,7 +24,7 @@ export interface NetworkedUpstreamWorld extends UpstreamWorld {
   stop(): Promise<void>;
 }
 
-const PEER = '10.1.2.3:4';
+const PEER = { address: '10.1.2.3:4', principal: '', access: unlimitedAccess };
 const WITHIN_MS = 5_000;
 const REQUEST = Buffer.from([0x0a, 0x03, 0x00, 0x80, 0xff]);
 
@@ -92,7 +93,7 @@ export function upstreamContract(name: string, open: () => Promise<UpstreamWorld
         return Buffer.from('answer');
       };
       expect(textOf(await world.settle(router.call('UpdateTasks')))).toBe('answer');
-      expect(seen).toEqual([[textOf(REQUEST), PEER, true, false]]);
+      expect(seen).toEqual([[textOf(REQUEST), PEER.address, true, false]]);
     });
 
     test('a refusal is the answer, with its reason, message, metadata and delay', async () => {

@@ -47,7 +47,8 @@ export async function* streamFromService(
 
 function callerOf({ signal, timeoutMs, peer }: UpstreamCallOptions): UnaryCaller {
   return {
-    address: peer,
+    address: peer.address,
+    access: peer.access,
     routed: true,
     signal,
     get gone() {

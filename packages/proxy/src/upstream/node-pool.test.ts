@@ -1,4 +1,5 @@
 import { encodeToBuffer, GetTasksRequest, LeaseTasksRequest, PeekTasksRequest } from '@taskmaster/proto';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import { aGet, aLease, aPeek, fakeEngine, startServer, type TestServer } from '@taskmaster/server/testing';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type RoutedStreams, watchRoutedStreams } from '../testing/routed-streams.ts';
@@ -36,7 +37,10 @@ afterEach(async () => {
 const address = (): string => `127.0.0.1:${server.port}`;
 
 const send = (method: UnaryMethod, request: Uint8Array, options: { timeoutMs?: number; signal?: AbortSignal }) =>
-  pool.unary(address(), method, request, { ...options, peer: 'me:1' });
+  pool.unary(address(), method, request, {
+    ...options,
+    peer: { address: 'me:1', principal: '', access: unlimitedAccess },
+  });
 
 test('a call whose deadline passes is ended by the node, not reset', async () => {
   await expect(send('GetTasks', GET, { timeoutMs: 50 })).rejects.toMatchObject({

@@ -9,12 +9,13 @@ import {
 } from '@grpc/grpc-js';
 import { BackupServiceService, TaskMasterServiceService, wireErrorOf } from '@taskmaster/proto';
 import { type ChannelSecurity, CLUSTER_SERVICE, plainChannels } from '@taskmaster/server/grpc';
-import { PEER_HEADER, ROUTED_HEADER } from '@taskmaster/server/service';
+import { IDENTITY_HEADER, IdentitySeal, ROUTED_HEADER } from '@taskmaster/server/service';
 import {
   type BackupUpstream,
   clusterMethods,
   LostError,
   RefusedError,
+  type RoutedPeer,
   type UnaryMethod,
   type Upstream,
   type UpstreamCallOptions,
@@ -49,16 +50,23 @@ interface Channel {
   usedAt: number;
 }
 
+interface NodePoolOptions {
+  readonly security?: ChannelSecurity | undefined;
+  readonly seal?: IdentitySeal | undefined;
+}
+
 /** gRPC channels to nodes. An address has one channel for each use, opened for the first call, and more when it is full. */
 export class NodePool implements Upstream, BackupUpstream, Disposable {
   readonly #security: ChannelSecurity;
+  readonly #seal: IdentitySeal;
   readonly #channels = new Map<string, Channel[]>();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
 
-  /** Default: plain text. */
-  constructor(security: ChannelSecurity = plainChannels) {
+  /** `security`: default plain text. `seal`: seals the callers that nodes are told. Default: nothing proves them. */
+  constructor({ security = plainChannels, seal = new IdentitySeal([]) }: NodePoolOptions = {}) {
     this.#security = security;
+    this.#seal = seal;
     this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS).unref();
   }
 
@@ -76,12 +84,18 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
       release(channel);
       throw thrown;
     }
-    return call(channel.client, method, request, options, () => release(channel));
+    return call(channel.client, method, request, options, this.#metadataFor(options.peer), () => release(channel));
   }
 
-  stream(address: string, { peer }: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe {
+  stream(address: string, { peer }: { readonly peer: RoutedPeer }, listener: UpstreamListener): UpstreamPipe {
     const channel = this.#take(address);
-    return new GrpcPipe(channel.client, address, peer, listener, () => release(channel));
+    return new GrpcPipe(
+      channel.client,
+      address,
+      () => this.#metadataFor(peer),
+      listener,
+      () => release(channel),
+    );
   }
 
   /** Backups have their own connections: they are large, and cancelling one resets a call. */
@@ -94,7 +108,7 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
     try {
       if (!isConnected(channel.client)) await connected(channel.client, address, options);
       if (options.signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
-      yield* backup(channel.client, request, options);
+      yield* backup(channel.client, request, options, this.#metadataFor(options.peer));
     } finally {
       release(channel);
     }
@@ -132,6 +146,13 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
     }
     channel.calls++;
     return channel;
+  }
+
+  #metadataFor({ address, principal }: RoutedPeer): Metadata {
+    const metadata = new Metadata();
+    metadata.set(ROUTED_HEADER, '1');
+    if (address !== '' || principal !== '') metadata.set(IDENTITY_HEADER, this.#seal.write({ address, principal }));
+    return metadata;
   }
 
   #sweep(): void {
@@ -184,11 +205,11 @@ function call(
   client: Client,
   method: UnaryMethod,
   request: Uint8Array,
-  { signal, timeoutMs, peer }: UpstreamCallOptions,
+  { signal, timeoutMs }: UpstreamCallOptions,
+  metadata: Metadata,
   over: () => void,
 ): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const metadata = metadataFor(peer);
     // The deadline option of grpc-js would reset the call.
     if (timeoutMs !== undefined) metadata.set(TIMEOUT_HEADER, `${Math.min(Math.ceil(timeoutMs), MOST_TIMEOUT_MS)}m`);
     const onEnd = (error: ServiceError | null, reply?: Buffer): void => {
@@ -215,10 +236,11 @@ function call(
 async function* backup(
   client: Client,
   request: Uint8Array,
-  { signal, peer }: UpstreamCallOptions,
+  { signal }: UpstreamCallOptions,
+  metadata: Metadata,
 ): AsyncGenerator<Uint8Array, undefined> {
   const { path } = BackupServiceService.backupPartition;
-  const made = client.makeServerStreamRequest(path, asIs, asIs, asBuffer(request), metadataFor(peer));
+  const made = client.makeServerStreamRequest(path, asIs, asIs, asBuffer(request), metadata);
   // grpc-js tells the node only if it is not cancelled in the turn in which it was made.
   const onAbort = (): void => void setImmediate(() => made.cancel());
   signal?.addEventListener('abort', onAbort);
@@ -242,11 +264,17 @@ class GrpcPipe implements UpstreamPipe {
   #held = false;
   #over = false;
 
-  constructor(client: Client, address: string, peer: string, listener: UpstreamListener, release: () => void) {
+  constructor(
+    client: Client,
+    address: string,
+    metadata: () => Metadata,
+    listener: UpstreamListener,
+    release: () => void,
+  ) {
     this.#listener = listener;
     this.#release = release;
     connected(client, address, {}).then(
-      () => this.#open(client, peer),
+      () => this.#open(client, metadata()),
       (failure: unknown) =>
         this.#end(failure instanceof LostError ? failure : new LostError(String(failure), 'connection', false)),
     );
@@ -280,9 +308,9 @@ class GrpcPipe implements UpstreamPipe {
     else by(this.#call);
   }
 
-  #open(client: Client, peer: string): void {
+  #open(client: Client, metadata: Metadata): void {
     if (this.#over) return;
-    const made = client.makeBidiStreamRequest(TaskMasterServiceService.stream.path, asIs, asIs, metadataFor(peer));
+    const made = client.makeBidiStreamRequest(TaskMasterServiceService.stream.path, asIs, asIs, metadata);
     this.#call = made;
     made.on('data', (message: Buffer) => {
       if (!this.#over) this.#listener.onMessage(message);
@@ -307,13 +335,6 @@ class GrpcPipe implements UpstreamPipe {
     if (this.#call === undefined) this.#release();
     this.#listener.onEnd(failure);
   }
-}
-
-function metadataFor(peer: string): Metadata {
-  const metadata = new Metadata();
-  metadata.set(ROUTED_HEADER, '1');
-  if (peer !== '') metadata.set(PEER_HEADER, peer);
-  return metadata;
 }
 
 /** Translates the status of a failed call. */

@@ -7,6 +7,8 @@ import type { StreamEntry } from '@taskmaster/proto';
 export interface UpdateRoute {
   /** The queue of the first item that names one. Undefined if no item does. */
   readonly queue: string | undefined;
+  /** The lists that have items: bit n for field n, so bit 1 for enqueues. */
+  readonly lists: number;
   /** True if the update has a request id, so that it can be repeated. */
   readonly hasRequestId: boolean;
   /** True if a number is too long to check its range without decoding it. */
@@ -24,12 +26,15 @@ const RETRY_FIELD = 6;
 /** Reads the route of an encoded UpdateTasksRequest. Throws if it is not valid protobuf. */
 export function readUpdate(bytes: Uint8Array): UpdateRoute {
   const reader = new BinaryReader(bytes);
-  const found = { queue: undefined as string | undefined, hasRequestId: false, hasLongNumber: false };
+  const found = { queue: undefined as string | undefined, hasRequestId: false, hasLongNumber: false, lists: 0 };
   while (reader.pos < reader.len) {
     const [field, type] = reader.tag();
     if (type !== WireType.LengthDelimited || field > REQUEST_ID_FIELD) reader.skip(type, field);
     else if (field === REQUEST_ID_FIELD) found.hasRequestId = reader.bytes().length > 0;
-    else if (field <= LAST_LIST_FIELD) readItem(reader, found);
+    else if (field <= LAST_LIST_FIELD) {
+      found.lists |= 1 << field;
+      readItem(reader, found);
+    }
   }
   return found;
 }

@@ -6,6 +6,7 @@ import {
   UpdateTasksRequest,
   UpdateTasksResponse,
 } from '@taskmaster/proto';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import type { UnaryCaller } from '@taskmaster/server/service';
 import { anEnqueue, anUpdate, SeededRandom, settle, VirtualClock } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
@@ -26,7 +27,14 @@ function setUp() {
   const service = createRouterService(new Router(deps));
   const update = (from: string, dataBytes: number) => {
     const request = anUpdate({ enqueue: [anEnqueue({ data: Buffer.alloc(dataBytes) })] });
-    const caller: UnaryCaller = { address: from, gone: false, signal: undefined, routed: false, deadline: Infinity };
+    const caller: UnaryCaller = {
+      address: from,
+      access: unlimitedAccess,
+      gone: false,
+      signal: undefined,
+      routed: false,
+      deadline: Infinity,
+    };
     return service.unary.UpdateTasks?.(encodeToBuffer(UpdateTasksRequest, request), caller);
   };
   return { upstream, update };
@@ -48,7 +56,7 @@ test('small updates of all callers share one stream to a node, and one message i
 test('a large update is sent alone, so that no other waits behind it', async () => {
   const { upstream, update } = setUp();
   expect(await update('1.1.1.1:1', 100_000)).toEqual(REPLY);
-  expect(upstream.asked).toMatchObject([{ method: 'UpdateTasks', options: { peer: '1.1.1.1:1' } }]);
+  expect(upstream.asked).toMatchObject([{ method: 'UpdateTasks', options: { peer: { address: '1.1.1.1:1' } } }]);
   expect(upstream.streams).toEqual([]);
 });
 

@@ -1,5 +1,5 @@
 import type { CallSignal } from '@taskmaster/server/domain';
-import type { LostError, RefusedError, UnaryMethod, Upstream } from './upstream.ts';
+import type { LostError, RefusedError, RoutedPeer, UnaryMethod, Upstream } from './upstream.ts';
 
 export interface SendOptions {
   readonly signal?: CallSignal | undefined;
@@ -31,7 +31,7 @@ export function sharedSender(shared: Sender, own: Sender, upstream: Upstream): S
 }
 
 /** Sends every call as a unary call. */
-export function unarySender(upstream: Upstream, peer: string): Sender {
+export function unarySender(upstream: Upstream, peer: RoutedPeer): Sender {
   return {
     send: (address, method, request, options) => upstream.unary(address, method, request, { ...options, peer }),
   };

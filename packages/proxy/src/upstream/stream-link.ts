@@ -9,7 +9,7 @@ import {
 import type { CallSignal } from '@taskmaster/server/domain';
 import { readStream } from './raw-codec.ts';
 import type { SendFailure, SendOptions } from './sender.ts';
-import { LostError, RefusedError, type Upstream, type UpstreamPipe } from './upstream.ts';
+import { LostError, RefusedError, type RoutedPeer, type Upstream, type UpstreamPipe } from './upstream.ts';
 
 /** Size limit for joining calls into one message, in bytes. */
 const MESSAGE_BYTES = 64 * 1024;
@@ -28,7 +28,7 @@ const NOTHING = new Uint8Array(0);
 
 export interface StreamLinkDeps {
   readonly upstream: Upstream;
-  readonly peer: string;
+  readonly peer: RoutedPeer;
   /** Calls back after `ms`. Returns a function that cancels the timer. */
   readonly after: (ms: number, callback: () => void) => () => void;
   /** Calls back at the end of this turn of the event loop. */

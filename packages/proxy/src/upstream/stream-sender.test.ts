@@ -8,6 +8,7 @@ import {
   StreamResponse,
   type StreamResult,
 } from '@taskmaster/proto';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import { aLease, VirtualClock } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { type FakePipe, FakeUpstream, refused } from '../testing/fake-upstream.ts';
@@ -24,7 +25,7 @@ function setUp() {
   const givenBack: Uint8Array[] = [];
   const sender = new StreamSender({
     upstream,
-    peer: 'me:1',
+    peer: { address: 'me:1', principal: '', access: unlimitedAccess },
     after: (ms, callback) => clock.at((clock.now() + ms) as ReturnType<typeof clock.now>, callback),
     soon: (callback) => void due.push(callback),
     giveBack: (reply) => void givenBack.push(reply),

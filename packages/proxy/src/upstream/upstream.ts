@@ -1,4 +1,5 @@
 import type { Error as WireError } from '@taskmaster/proto';
+import type { CallerAccess } from '@taskmaster/server/access';
 import type { CallSignal } from '@taskmaster/server/domain';
 
 /** Methods with one request and one answer. */
@@ -20,13 +21,22 @@ export type ClusterMethod = (typeof clusterMethods)[number];
 
 export const clusterMethods = ['ListMembers', 'ListPartitions', 'DrainMember', 'RemoveMember'] as const;
 
+/** The caller for whom a router calls nodes. */
+export interface RoutedPeer {
+  /** `host:port`. The node shows it as the address of the worker. Empty: calls of several callers. */
+  readonly address: string;
+  /** Name of the principal, as the node gets it. */
+  readonly principal: string;
+  /** The rights of the caller, for a service of this process. */
+  readonly access: CallerAccess;
+}
+
 export interface UpstreamCallOptions {
   /** Cancels a lease, which rejects with `LostError`. A call of another kind that has begun continues. */
   readonly signal?: CallSignal | undefined;
   /** From now, in ms. A service of this process knows it and ends the call itself. */
   readonly timeoutMs?: number | undefined;
-  /** Address of the caller, `host:port`. The node shows it as the address of the worker. */
-  readonly peer: string;
+  readonly peer: RoutedPeer;
 }
 
 /** The two directions of a `Stream` call to a node. Messages are encoded. */
@@ -61,7 +71,7 @@ export interface Upstream {
   /** Rejects with `RefusedError` or `LostError`. */
   unary(address: string, method: UnaryMethod, request: Uint8Array, options: UpstreamCallOptions): Promise<Uint8Array>;
   /** Opens a stream. Does not wait for the connection. */
-  stream(address: string, options: { readonly peer: string }, listener: UpstreamListener): UpstreamPipe;
+  stream(address: string, options: { readonly peer: RoutedPeer }, listener: UpstreamListener): UpstreamPipe;
 }
 
 /** The node refused the call. */

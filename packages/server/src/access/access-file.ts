@@ -17,7 +17,8 @@ export class AccessFileError extends Error {
 
 const isOfGroups = (right: string): boolean => (groupRights as readonly string[]).includes(right);
 const limit = z.number().int().min(0).optional();
-const name = z.string().min(1).max(256);
+const NAME = /^[^()\s][^()]*$/;
+const name = z.string().min(1).max(256).regex(NAME, { error: 'must not begin with a space or contain parentheses' });
 
 const grant = z
   .strictObject({

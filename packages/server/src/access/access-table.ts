@@ -5,7 +5,7 @@ import { hashOfToken } from './tokens.ts';
 /** Callers without a credential have the rights of the principal with this name, if there is one. */
 export const ANONYMOUS = 'anonymous';
 
-export interface PrincipalRules {
+interface PrincipalRules {
   readonly name: string;
   readonly tokens?: readonly string[];
   readonly certificates?: readonly string[];

@@ -1,9 +1,9 @@
 import { Refusal } from '../domain/refusal.ts';
 import type { AccessTable } from './access-table.ts';
 import { ANONYMOUS } from './access-table.ts';
-import type { CallerAccess } from './caller-access.ts';
+import { type CallerAccess, CLUSTER_ITSELF, clusterAccess } from './caller-access.ts';
 import { type Credential, isJwt } from './credential.ts';
-import { type JwtIdentity, type JwtKeys, type JwtRules, verifyJwt } from './jwt.ts';
+import { type JwtKeys, type JwtRules, verifyJwt } from './jwt.ts';
 import type { Principal } from './principal.ts';
 import type { GroupRight, Right } from './rights.ts';
 
@@ -14,15 +14,17 @@ export interface AccessState {
   readonly jwt?: { readonly keys: JwtKeys; readonly rules: JwtRules } | undefined;
 }
 
-/** Verified JWTs that are remembered, so that each is verified once. */
-const MOST_JWTS = 4_096;
+/** Bearers that are remembered, so that each token is hashed, and each JWT is verified, once. */
+const MOST_BEARERS = 4_096;
 
 /** Tells who callers are and what they may do. */
 export class Access {
   #state: AccessState;
+  /** Counts the changes of the rules. */
+  #version = 0;
   readonly #now: () => number;
   readonly #listeners = new Set<() => void>();
-  readonly #jwts = new Map<string, JwtIdentity>();
+  readonly #bearers = new Map<string, CallerAccess>();
 
   /** `now`: the system clock, in ms since 1970. */
   constructor(state: AccessState, now: () => number = Date.now) {
@@ -37,7 +39,8 @@ export class Access {
   /** Replaces the rules. Callers that are connected have the new rights from now on. */
   replace(state: AccessState): void {
     this.#state = state;
-    this.#jwts.clear();
+    this.#version++;
+    this.#bearers.clear();
     for (const listener of this.#listeners) listener();
   }
 
@@ -60,74 +63,84 @@ export class Access {
           `no principal has a certificate of the name ${credential.names.slice(0, 4).join(', ')}`,
         );
       case 'bearer':
-        return this.#bearer(credential.token);
+        return this.#bearers.get(credential.token) ?? this.#bearer(credential.token);
     }
   }
 
-  /** The caller that a proxy or another node has identified. */
+  /** The caller that a node or a proxy with a key of the cluster has identified. Empty: it had no credential. */
   identified(principal: string): CallerAccess {
-    if (principal === '') return this.identify({ kind: 'none' }) as CallerAccess;
-    return this.#caller(() => this.table.named(principal), `no principal has the name ${principal}`);
+    if (principal === CLUSTER_ITSELF) return clusterAccess;
+    return this.#caller(
+      () => this.table.named(principal === '' ? ANONYMOUS : principal),
+      principal === '' ? 'the call has no credential' : `no principal has the name ${principal}`,
+    );
   }
 
   #bearer(token: string): CallerAccess | Promise<CallerAccess> {
-    if (!isJwt(token)) return this.#caller(() => this.table.ofToken(token), 'the token is not valid');
-    const known = this.#jwts.get(token);
-    if (known !== undefined) return this.#ofJwt(known);
-    return this.#verify(token);
+    if (isJwt(token)) return this.#verify(token);
+    const caller = this.#caller(() => this.table.ofToken(token), 'the token is not valid');
+    if (this.table.ofToken(token) !== undefined) this.#remember(token, caller);
+    return caller;
   }
 
   async #verify(token: string): Promise<CallerAccess> {
     const { jwt } = this.#state;
     if (jwt === undefined) return this.#caller(() => undefined, 'the server accepts no JWT: it has no key for them');
     try {
-      const identity = await verifyJwt(token, jwt.keys, jwt.rules, this.#now());
-      if (this.#state.jwt === jwt) {
-        if (this.#jwts.size >= MOST_JWTS) this.#jwts.clear();
-        this.#jwts.set(token, identity);
-      }
-      return this.#ofJwt(identity, jwt);
+      const { subject, expiresAt } = await verifyJwt(token, jwt.keys, jwt.rules, this.#now());
+      // After a change of the keys the JWT must be verified again, and only a new call brings it.
+      const find = () => (this.#state.jwt?.keys.text === jwt.keys.text ? this.table.ofSubject(subject) : undefined);
+      const problem = `the JWT of ${subject} has expired, or no principal has this subject`;
+      const caller = this.#caller(find, problem, expiresAt);
+      if (this.#state.jwt === jwt) this.#remember(token, caller);
+      return caller;
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
       return this.#caller(() => undefined, `the JWT is not valid: ${problem}`);
     }
   }
 
-  #ofJwt({ subject, expiresAt }: JwtIdentity, verifiedWith = this.#state.jwt): CallerAccess {
-    const find = (): Principal | undefined => {
-      // A JWT that another key has signed must be verified again, so its caller must call again.
-      if (this.#now() >= expiresAt || this.#state.jwt?.keys !== verifiedWith?.keys) return undefined;
-      return this.table.ofSubject(subject);
-    };
-    return this.#caller(find, `the JWT of ${subject} has expired, or no principal has this subject`);
+  #remember(token: string, caller: CallerAccess): void {
+    if (this.#bearers.size >= MOST_BEARERS) this.#bearers.clear();
+    this.#bearers.set(token, caller);
   }
 
-  #caller(find: () => Principal | undefined, problem: string): CallerAccess {
-    return new TableAccess(find, problem);
+  #caller(find: () => Principal | undefined, problem: string, expiresAt = Number.POSITIVE_INFINITY): CallerAccess {
+    return new TableAccess({ find, version: () => this.#version, now: this.#now }, problem, expiresAt);
   }
 }
 
-/** A caller whose rights are looked up at each question. */
+interface Lookup {
+  readonly find: () => Principal | undefined;
+  readonly version: () => number;
+  readonly now: () => number;
+}
+
+/** A caller whose rights are those of the current rules. It is looked up again after a change of the rules. */
 class TableAccess implements CallerAccess {
   readonly isUnlimited = false;
-  readonly #find: () => Principal | undefined;
+  readonly #lookup: Lookup;
   readonly #problem: string;
+  readonly #expiresAt: number;
+  #found: Principal | undefined;
+  #foundIn = -1;
 
-  constructor(find: () => Principal | undefined, problem: string) {
-    this.#find = find;
+  constructor(lookup: Lookup, problem: string, expiresAt: number) {
+    this.#lookup = lookup;
     this.#problem = problem;
+    this.#expiresAt = expiresAt;
   }
 
   get principal(): string {
-    return this.#find()?.name ?? '';
+    return this.#current()?.name ?? '';
   }
 
   requireIdentity(): void {
-    this.#principal();
+    this.#known();
   }
 
   require(right: GroupRight, group: string): void {
-    const principal = this.#principal();
+    const principal = this.#known();
     if (!principal.has(right, group)) {
       const where = group === '' ? 'the default group' : `the group ${group}`;
       throw denied(principal, right, `on ${where}`, { group });
@@ -135,18 +148,27 @@ class TableAccess implements CallerAccess {
   }
 
   requireCluster(right: Exclude<Right, GroupRight>): void {
-    const principal = this.#principal();
+    const principal = this.#known();
     if (!principal.has(right, undefined)) throw denied(principal, right, 'on the cluster', {});
   }
 
   allows(right: GroupRight, group: string): boolean {
-    return this.#principal().has(right, group);
+    return this.#known().has(right, group);
   }
 
-  #principal(): Principal {
-    const found = this.#find();
+  #known(): Principal {
+    const found = this.#current();
     if (found === undefined) throw new Refusal('UNAUTHENTICATED', this.#problem);
     return found;
+  }
+
+  #current(): Principal | undefined {
+    const version = this.#lookup.version();
+    if (version !== this.#foundIn) {
+      this.#found = this.#lookup.find();
+      this.#foundIn = version;
+    }
+    return this.#expiresAt > this.#lookup.now() ? this.#found : undefined;
   }
 }
 

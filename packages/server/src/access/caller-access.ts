@@ -19,6 +19,9 @@ export interface CallerAccess {
   allows(right: GroupRight, group: string): boolean;
 }
 
+/** The principal of calls that a node or a proxy makes for itself. No file can name it, and only a sealed header proves it. */
+export const CLUSTER_ITSELF = '(cluster)';
+
 /** For callers in the same process, and for programs without rules. */
 export const unlimitedAccess: CallerAccess = {
   principal: '',
@@ -28,3 +31,6 @@ export const unlimitedAccess: CallerAccess = {
   requireCluster() {},
   allows: () => true,
 };
+
+/** For calls that a node or a proxy makes for itself: to give tasks back, or to read figures for several callers. */
+export const clusterAccess: CallerAccess = { ...unlimitedAccess, principal: CLUSTER_ITSELF };

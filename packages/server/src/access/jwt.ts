@@ -18,15 +18,16 @@ export interface JwtIdentity {
   readonly expiresAt: number;
 }
 
-/** A public key (PEM) or a key set (JWKS) that signatures are checked with. */
-export type JwtKeys =
+/** A public key (PEM) or a key set (JWKS) that signatures are checked with. `text`: the file; equal for equal keys. */
+export type JwtKeys = { readonly text: string } & (
   | { readonly kind: 'key'; readonly key: KeyObject }
-  | { readonly kind: 'set'; readonly get: JWTVerifyGetKey };
+  | { readonly kind: 'set'; readonly get: JWTVerifyGetKey }
+);
 
 /** Reads a public key or certificate in PEM. Throws if it is not one. */
 export function readPublicKey(pem: string): JwtKeys {
   if (/PRIVATE KEY/.test(pem)) throw new TypeError('contains a private key: give the public key');
-  return { kind: 'key', key: createPublicKey(pem) };
+  return { text: pem, kind: 'key', key: createPublicKey(pem) };
 }
 
 /** Reads a JSON Web Key Set. Throws if it is not one. */
@@ -35,7 +36,7 @@ export function readKeySet(json: string): JwtKeys {
   if (set.keys.some((key) => key.kty === 'oct' || key.d !== undefined)) {
     throw new TypeError('contains a secret key: give public keys only');
   }
-  return { kind: 'set', get: createLocalJWKSet(set) };
+  return { text: json, kind: 'set', get: createLocalJWKSet(set) };
 }
 
 /**

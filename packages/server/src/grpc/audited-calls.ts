@@ -52,7 +52,7 @@ export function auditCall(audit: Audit, call: EndedCall, reason: Reason | undefi
     kind: isRefused ? 'refusal' : 'management',
     ...{ action, ...readFacts(factsOf, call.request) },
     result: reason ?? 'ok',
-    ...{ principal, address, via: routed ? peer : undefined },
+    ...{ principal: principal || undefined, address, via: routed ? peer : undefined },
   });
 }
 

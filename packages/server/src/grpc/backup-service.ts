@@ -25,7 +25,9 @@ export function createBackupService(backupPartition: StreamingHandler): Streamin
 /** The handler for the partitions of a node. */
 export function encodedBackup(backup: BackupHandler): StreamingHandler {
   return async function* (bytes, caller) {
-    const parts = backup(decodeRequest(BackupPartitionRequest, bytes), caller);
+    const request = decodeRequest(BackupPartitionRequest, bytes);
+    caller.access.requireCluster('manage-cluster');
+    const parts = backup(request, caller);
     for await (const part of parts) yield encodeToBuffer(BackupPartitionResponse, part);
   };
 }

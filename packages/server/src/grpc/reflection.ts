@@ -9,6 +9,11 @@ const require = createRequire(import.meta.url);
 const VERSIONS = ['v1', 'v1alpha'] as const;
 const METHOD = 'ServerReflectionInfo';
 
+/** Whether a path is one of reflection. */
+export function isReflection(path: string): boolean {
+  return path.startsWith('/grpc.reflection.');
+}
+
 interface Method extends MethodDefinition<object, object> {
   readonly serve: handleBidiStreamingCall<object, object>;
 }

@@ -1,17 +1,19 @@
 import { ServerInterceptingCall } from '@grpc/grpc-js';
+import { type CallerAccess, unlimitedAccess } from '../access/caller-access.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Audit } from '../ports/audit.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
 import type { Caller } from '../service/caller.ts';
+import type { Origins } from '../service/origins.ts';
 import type { Origin, RawService, StreamOperation, StreamReply, StreamSession } from '../service/raw-service.ts';
-import { originOf } from '../service/routing-headers.ts';
 import { refusalOf, toCallStatus, toWireError } from '../service/wire-errors.ts';
 import { auditCall } from './audited-calls.ts';
 import type { NextCall } from './received-messages.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
-import { tooManyWait } from './waiting-calls.ts';
+import type { RevocableCalls } from './waiting/revocable-calls.ts';
+import { tooManyWait } from './waiting/waiting-calls.ts';
 
 export interface RequestStreamLimits {
   /**
@@ -45,6 +47,8 @@ export interface RequestStreamDeps {
   readonly observer: CallObserver;
   readonly audit: Audit;
   readonly unread: UnreadReplies;
+  readonly origins: Origins;
+  readonly revocable: RevocableCalls;
   readonly limits: RequestStreamLimits;
   readonly onOpen: (stream: RequestStream) => void;
   /** Called once for every opened stream when it has ended. */
@@ -87,7 +91,7 @@ export class RequestStream extends ServerInterceptingCall {
   readonly #call: NextCall;
   readonly #deps: RequestStreamDeps;
   readonly #connection: string;
-  #origin: Origin = { address: '', routed: false };
+  #origin: Origin = UNKNOWN;
   #session: StreamSession | undefined;
   readonly #leases = new Map<number, StreamLease>();
   readonly #places: Places;
@@ -117,6 +121,9 @@ export class RequestStream extends ServerInterceptingCall {
       get address() {
         return stream.#origin.address;
       },
+      get access() {
+        return stream.#origin.access;
+      },
       get gone() {
         return stream.#ended;
       },
@@ -127,11 +134,10 @@ export class RequestStream extends ServerInterceptingCall {
   override start(_listener: Parameters<ServerInterceptingCall['start']>[0]): void {
     this.#call.start({
       onReceiveMetadata: (metadata) => {
-        const origin = originOf(metadata, this.#connection);
-        this.#origin = origin;
-        this.#session = this.#deps.service.openStream(origin);
         this.#deps.onOpen(this);
-        this.#pump();
+        const origin = this.#deps.origins.of(metadata, this.#connection);
+        if (origin instanceof Promise) void origin.then((known) => this.#open(known));
+        else this.#open(origin);
       },
       onReceiveMessage: (message: Buffer) => this.#receive(message),
       onReceiveHalfClose: () => {
@@ -140,6 +146,30 @@ export class RequestStream extends ServerInterceptingCall {
       },
       onCancel: () => this.#onClosed(),
     });
+  }
+
+  #open(origin: Origin): void {
+    if (this.#ended) return;
+    this.#origin = origin;
+    try {
+      origin.access.requireIdentity();
+    } catch (thrown) {
+      this.#end(refusalOf(thrown, this.#deps.log));
+      return;
+    }
+    if (!origin.access.isUnlimited) this.#deps.revocable.add(this);
+    this.#session = this.#deps.service.openStream(origin);
+    this.#pump();
+  }
+
+  /** Ends the stream if its credential is not valid any more, and the leases that wait for what the caller has lost. */
+  recheck(): void {
+    try {
+      this.#origin.access.requireIdentity();
+    } catch (thrown) {
+      this.stop(refusalOf(thrown, this.#deps.log));
+    }
+    for (const lease of [...this.#leases.values()]) lease.recheck();
   }
 
   /** Ends waiting leases without tasks, finishes calls in flight, then ends the stream with this status. */
@@ -185,7 +215,7 @@ export class RequestStream extends ServerInterceptingCall {
         const problem = `call ${id}: an unanswered lease has the same id`;
         return { kind: 'refused', refusal: new Refusal('INVALID_ARGUMENT', problem) };
       }
-      this.#leases.set(id, new StreamLease(this.#origin.address, this.#places));
+      this.#leases.set(id, new StreamLease(this.#origin, this.#places));
     }
     return operation;
   }
@@ -206,7 +236,12 @@ export class RequestStream extends ServerInterceptingCall {
       if (idle) this.#end(this.#stopping);
     } else if (this.#halfClosed) {
       if (idle) this.#end(undefined);
-    } else if (!this.#reading && this.#mayServe() && this.#requestBytes < this.#deps.limits.requestBytes) {
+    } else if (
+      this.#session !== undefined &&
+      !this.#reading &&
+      this.#mayServe() &&
+      this.#requestBytes < this.#deps.limits.requestBytes
+    ) {
       this.#reading = true;
       this.#call.startRead();
     }
@@ -235,7 +270,7 @@ export class RequestStream extends ServerInterceptingCall {
       );
       return;
     }
-    const lease = this.#leases.get(call.id) ?? new StreamLease(this.#origin.address, this.#places);
+    const lease = this.#leases.get(call.id) ?? new StreamLease(this.#origin, this.#places);
     if (this.#stopping !== undefined) lease.endWaiting();
     if (lease.gone) {
       this.#refuse(call, new Refusal('CANCELLED', 'the lease was cancelled before it was tried'));
@@ -244,7 +279,8 @@ export class RequestStream extends ServerInterceptingCall {
     work.run(lease).then(
       (reply) => this.#answer(call, reply, undefined),
       (thrown: unknown) => {
-        if (lease.endedWaiting(thrown)) this.#answer(call, { $case: 'lease', value: { tasks: [] } }, undefined);
+        if (lease.revoked !== undefined) this.#refuse(call, lease.revoked);
+        else if (lease.endedWaiting(thrown)) this.#answer(call, { $case: 'lease', value: { tasks: [] } }, undefined);
         else this.#refuse(call, thrown);
       },
     );
@@ -252,9 +288,10 @@ export class RequestStream extends ServerInterceptingCall {
 
   #refuse(call: StreamedCall, thrown: unknown): void {
     const refusal = refusalOf(thrown, this.#deps.log);
-    const { address, routed } = this.#origin;
+    const { address, routed, access } = this.#origin;
+    const { principal } = access;
     const method = call.work.kind === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
-    const ended = { method, request: NO_BYTES, address, routed, peer: this.#connection };
+    const ended = { method, request: NO_BYTES, address, routed, principal, peer: this.#connection };
     auditCall(this.#deps.audit, ended, refusal.reason);
     this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
   }
@@ -319,6 +356,7 @@ export class RequestStream extends ServerInterceptingCall {
     this.#deps.unread.remove(this.#connection, this.#unreadBytes);
     this.#unreadBytes = 0;
     this.#session?.close();
+    this.#deps.revocable.delete(this);
     this.#deps.onClose(this);
   }
 
@@ -330,6 +368,9 @@ export class RequestStream extends ServerInterceptingCall {
   }
 }
 
+/** The caller until the headers of the stream are read. No call is served before. */
+const UNKNOWN: Origin = { address: '', routed: false, access: unlimitedAccess };
+
 /** How many leases of one stream may wait for tasks, and how many do. */
 interface Places {
   readonly most: number;
@@ -338,19 +379,31 @@ interface Places {
 
 /** The caller of one lease on a stream. */
 class StreamLease implements Caller {
-  readonly address: string;
+  readonly #origin: Origin;
   readonly #places: Places;
+  #recheck: (() => void) | undefined;
+  /** Why the lease was ended: its caller has lost a right. */
+  revoked: unknown;
   #waits = false;
   #gone = false;
   #waitsNoLonger = false;
   #abort: AbortController | undefined;
 
-  constructor(address: string, places: Places) {
-    this.address = address;
+  constructor(origin: Origin, places: Places) {
+    this.#origin = origin;
     this.#places = places;
   }
 
-  beginWaiting(): void {
+  get address(): string {
+    return this.#origin.address;
+  }
+
+  get access(): CallerAccess {
+    return this.#origin.access;
+  }
+
+  beginWaiting(recheck?: () => void): void {
+    this.#recheck = recheck;
     const { most, taken } = this.#places;
     if (taken >= most) throw tooManyWait(most, 'stream');
     this.#places.taken++;
@@ -370,6 +423,16 @@ class StreamLease implements Caller {
     this.#abort ??= new AbortController();
     if (this.#gone || this.#waitsNoLonger) this.#abort.abort();
     return this.#abort.signal;
+  }
+
+  /** Ends the lease if its caller has lost a right that the wait needs. */
+  recheck(): void {
+    try {
+      this.#recheck?.();
+    } catch (thrown) {
+      this.revoked ??= thrown;
+      this.cancel();
+    }
   }
 
   /** Cancels the lease for the client. */

@@ -1,14 +1,24 @@
 import type { Http2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import { promisify } from 'node:util';
-import { Server, ServerCredentials, type ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
+import {
+  type Metadata,
+  Server,
+  ServerCredentials,
+  type ServerInterceptingCall,
+  type ServerInterceptor,
+} from '@grpc/grpc-js';
 import { TaskMasterServiceService } from '@taskmaster/proto';
+import type { Access } from '../access/access.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { type Audit, noAudit } from '../ports/audit.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
+import type { IdentitySeal } from '../service/identity-seal.ts';
+import { Origins } from '../service/origins.ts';
 import { rawMethod } from '../service/parse/codec.ts';
 import type { RawService } from '../service/raw-service.ts';
+import { refusalOf } from '../service/wire-errors.ts';
 import type { Tls } from '../tls/tls.ts';
 import { Connections } from './connections/connections.ts';
 import { HealthService } from './health/health.ts';
@@ -16,7 +26,7 @@ import { ReceiveWindows } from './receive-windows.ts';
 import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
 import { countReceived } from './receiving/received-call.ts';
 import { ReceivingBytes, type ReceivingConnection } from './receiving/receiving-bytes.ts';
-import { addReflection } from './reflection.ts';
+import { addReflection, isReflection } from './reflection.ts';
 import {
   DEFAULT_STREAM_LIMITS,
   RequestStream,
@@ -28,7 +38,8 @@ import { EndlessCalls } from './server-streams/endless-calls.ts';
 import { StreamingCalls, type StreamingService } from './server-streams/streaming-service.ts';
 import { createUnaryService, type UnaryService } from './unary-service.ts';
 import { UnreadReplies } from './unread-replies.ts';
-import { WaitingCalls } from './waiting-calls.ts';
+import { RevocableCalls } from './waiting/revocable-calls.ts';
+import { WaitingCalls } from './waiting/waiting-calls.ts';
 
 const TASK_SERVICE = TaskMasterServiceService.updateTasks.path.split('/')[1] ?? '';
 
@@ -68,6 +79,8 @@ export interface GrpcServerOptions {
   /** A request must be complete this long after its first byte, in ms. */
   readonly receiveTimeoutMs: number;
   readonly reflection: boolean;
+  /** True: reflection needs a credential, if rules of access are configured. */
+  readonly isReflectionGuarded?: boolean;
   readonly streamLimits?: RequestStreamLimits;
   /** If a client reads nothing of a streamed answer for this long, the call is refused, in ms. Default: five minutes. */
   readonly readTimeoutMs?: number;
@@ -89,6 +102,10 @@ export interface GrpcServerDeps {
   /** Default: none. */
   readonly audit?: Audit;
   readonly log: Log;
+  /** The rules of access. Undefined: every caller may do everything. */
+  readonly access?: Access | undefined;
+  /** Reads the callers that other nodes and proxies name. Default: they prove nothing. */
+  readonly identities?: IdentitySeal;
 }
 
 /** The gRPC server of a node or a proxy. */
@@ -99,7 +116,9 @@ export class GrpcServer {
   readonly #unread: UnreadReplies;
   readonly #receiving: ReceivingBytes;
   #late: NodeJS.Timeout | undefined;
-  readonly #endless = new EndlessCalls();
+  readonly #endless: EndlessCalls;
+  readonly #origins: Origins;
+  readonly #revocable: RevocableCalls;
   readonly #streaming: StreamingCalls;
   readonly #server: Server;
   #windows: ReceiveWindows | undefined;
@@ -134,10 +153,17 @@ export class GrpcServer {
         tls: deps.tls,
       },
     );
-    const { log, observer, audit = noAudit } = deps;
+    const { log, observer, access, identities: seal } = deps;
+    this.#endless = new EndlessCalls((thrown) => refusalOf(thrown, log));
+    this.#origins = new Origins({
+      access,
+      seal,
+      certificateNames: (connection) => this.#connections.certificateNames(connection),
+    });
+    this.#revocable = new RevocableCalls(access);
     const { readTimeoutMs = READ_TIMEOUT_MS } = options;
     const waiting = new WaitingCalls(Math.ceil(options.maxConcurrentCallsPerConnection / 2));
-    this.#streaming = new StreamingCalls({ log, observer, audit, unread: this.#unread, waiting, readTimeoutMs });
+    this.#streaming = new StreamingCalls({ ...this.#callDeps, log, observer, waiting, readTimeoutMs });
     this.#server = this.#createServer(waiting);
   }
 
@@ -206,6 +232,7 @@ export class GrpcServer {
     await promisify(this.#server.tryShutdown.bind(this.#server))();
     await this.#connections.closed(graceMs);
     this.#health[Symbol.dispose]();
+    this.#revocable[Symbol.dispose]();
     this.#windows?.[Symbol.dispose]();
     clearInterval(this.#late);
   }
@@ -226,7 +253,7 @@ export class GrpcServer {
       interceptors: [this.#intercept()],
     });
     raiseResetLimit(server);
-    const deps = { audit: noAudit, ...this.#deps, unread: this.#unread, waiting };
+    const deps = { ...this.#deps, ...this.#callDeps, waiting };
     const { unary } = this.#deps.service;
     const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);
     const stream = rawMethod(TaskMasterServiceService.stream.path, true);
@@ -251,9 +278,8 @@ export class GrpcServer {
   #intercept(): ServerInterceptor {
     const { path } = TaskMasterServiceService.stream;
     const deps: RequestStreamDeps = {
-      audit: noAudit,
       ...this.#deps,
-      unread: this.#unread,
+      ...this.#callDeps,
       limits: this.#options.streamLimits ?? DEFAULT_STREAM_LIMITS,
       onOpen: (stream) => this.#opened(stream),
       onClose: (stream) => {
@@ -273,8 +299,23 @@ export class GrpcServer {
       countReceived(call, method.path.slice(method.path.lastIndexOf('/') + 1), method.requestStream, received);
       if (method.path === path) return new RequestStream(call, deps);
       const isEndless = method.responseStream && !this.#streaming.serves(method.path);
-      return isEndless ? this.#endless.add(call) : (call as ServerInterceptingCall);
+      if (!isEndless) return call as ServerInterceptingCall;
+      const isGuarded = this.#options.isReflectionGuarded === true && isReflection(method.path);
+      return this.#endless.add(
+        call,
+        isGuarded ? (metadata) => this.#requireIdentity(metadata, call.getPeer()) : undefined,
+      );
     };
+  }
+
+  async #requireIdentity(metadata: Metadata, connection: string): Promise<void> {
+    const { access } = await this.#origins.of(metadata, connection);
+    access.requireIdentity();
+  }
+
+  get #callDeps() {
+    const { audit = noAudit } = this.#deps;
+    return { audit, unread: this.#unread, origins: this.#origins, revocable: this.#revocable };
   }
 
   #opened(stream: RequestStream): void {

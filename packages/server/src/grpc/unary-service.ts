@@ -7,18 +7,20 @@ import {
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import type { Reason } from '@taskmaster/proto';
+import type { CallerAccess } from '../access/caller-access.ts';
 import type { CallSignal } from '../domain/call-signal.ts';
-import type { Refusal } from '../domain/refusal.ts';
+import { Refusal } from '../domain/refusal.ts';
 import type { Audit } from '../ports/audit.ts';
 import type { Log } from '../ports/log.ts';
 import type { CallObserver } from '../service/call-observer.ts';
+import type { Origins } from '../service/origins.ts';
 import { rawMethod } from '../service/parse/codec.ts';
 import type { Origin, UnaryCaller, UnaryHandler } from '../service/raw-service.ts';
-import { originOf } from '../service/routing-headers.ts';
 import { detailsIn, refusalOf, toCallStatus } from '../service/wire-errors.ts';
 import { auditCall, type EndedCall } from './audited-calls.ts';
 import type { UnreadReplies } from './unread-replies.ts';
-import type { WaitingCalls } from './waiting-calls.ts';
+import type { RevocableCalls } from './waiting/revocable-calls.ts';
+import type { WaitingCalls } from './waiting/waiting-calls.ts';
 
 /** Smaller replies are not counted, in bytes: the limit of calls of a connection also limits their total size. */
 const COUNTED_REPLY_BYTES = 4096;
@@ -29,7 +31,7 @@ export interface UnaryService {
   readonly name: string;
   /** Handlers by the name of the method. */
   readonly unary: Readonly<Record<string, UnaryHandler>>;
-  /** Decides whether a call is served. Default: every call is served. */
+  /** Decides whether a call is served. Default: the caller needs a valid credential, if rules of access are configured. */
   readonly admit?: (method: string, request: Buffer, metadata: Metadata) => Admission;
 }
 
@@ -50,6 +52,8 @@ export interface UnaryServiceDeps {
   readonly audit: Audit;
   readonly unread: UnreadReplies;
   readonly waiting: WaitingCalls;
+  readonly origins: Origins;
+  readonly revocable: RevocableCalls;
 }
 
 /** A service in the format of grpc-js. */
@@ -64,14 +68,31 @@ export function createUnaryService({ name, unary, admit }: UnaryService, deps: U
   for (const [method, handler] of Object.entries(unary)) {
     const served: ServedMethod = { ...deps, method };
     definition[method] = rawMethod(`/${name}/${method}`, false);
-    implementation[method] = (call, callback) => {
-      const { refusal, sign } = admit?.(method, call.request, call.metadata) ?? EVERYBODY;
-      const one = new UnaryCall(served, call, callback, sign);
+    const serve = (call: Call, callback: sendUnaryData<Buffer>, origin: Origin): void => {
+      const { refusal, sign } = admit?.(method, call.request, call.metadata) ?? problemOf(origin.access);
+      const one = new UnaryCall(served, call, callback, sign, origin);
       if (refusal === undefined) one.answerWith(handler(call.request, one));
       else one.refuse(refusal);
     };
+    implementation[method] = (call, callback) => {
+      const origin = deps.origins.of(call.metadata, call.getPeer());
+      if (origin instanceof Promise) void origin.then((known) => serve(call, callback, known));
+      else serve(call, callback, origin);
+    };
   }
   return { definition, implementation };
+}
+
+/** Refuses a caller without a valid credential before its request is read. */
+function problemOf(access: CallerAccess): Admission {
+  if (access.isUnlimited) return EVERYBODY;
+  try {
+    access.requireIdentity();
+    return EVERYBODY;
+  } catch (thrown) {
+    if (thrown instanceof Refusal) return { refusal: thrown };
+    throw thrown;
+  }
 }
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
@@ -107,10 +128,19 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   readonly #callback: sendUnaryData<Buffer>;
   readonly #sign: Admission['sign'];
   readonly #began = performance.now();
-  #origin: Origin | undefined;
+  readonly #origin: Origin;
   #waits = false;
+  #isAnswered = false;
+  #recheck: (() => void) | undefined;
 
-  constructor(served: ServedMethod, call: Call, callback: sendUnaryData<Buffer>, sign: Admission['sign']) {
+  constructor(
+    served: ServedMethod,
+    call: Call,
+    callback: sendUnaryData<Buffer>,
+    sign: Admission['sign'],
+    origin: Origin,
+  ) {
+    this.#origin = origin;
     this.#served = served;
     this.#call = call;
     this.#callback = callback;
@@ -126,6 +156,8 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   }
 
   refuse(thrown: unknown): void {
+    if (this.#isAnswered) return;
+    this.#isAnswered = true;
     const refusal = refusalOf(thrown, this.#served.log);
     const status = toCallStatus(refusal);
     this.#sign?.(status.metadata, status.code, detailsIn(status.metadata) ?? NO_DETAILS);
@@ -134,6 +166,8 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   }
 
   #answer({ buffer, byteOffset, byteLength }: Uint8Array): void {
+    if (this.#isAnswered) return;
+    this.#isAnswered = true;
     const bytes = Buffer.from(buffer, byteOffset, byteLength);
     if (byteLength >= COUNTED_REPLY_BYTES) countUntilRead(this.#served.unread, this.#call, byteLength);
     this.#callback(null, bytes, this.#sign && signed(this.#sign, bytes));
@@ -160,11 +194,19 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   }
 
   get address(): string {
-    return this.#whence.address;
+    return this.#origin.address;
   }
 
   get routed(): boolean {
-    return this.#whence.routed;
+    return this.#origin.routed;
+  }
+
+  get access(): CallerAccess {
+    return this.#origin.access;
+  }
+
+  get principal(): string {
+    return this.access.principal;
   }
 
   get deadline(): number {
@@ -173,7 +215,7 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   }
 
   get gone(): boolean {
-    return this.#call.cancelled;
+    return this.#call.cancelled || this.#isAnswered;
   }
 
   get signal(): CallSignal {
@@ -185,10 +227,35 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   }
 
   /** A batch calls this for each of its leases, but counts as one call. */
-  beginWaiting(): void {
+  beginWaiting(recheck?: () => void): void {
+    if (recheck !== undefined) this.#alsoCheck(recheck);
     if (this.#waits || this.gone) return;
     this.#call.on('cancelled', this.#served.waiting.add(this.#call.getPeer()));
     this.#waits = true;
+  }
+
+  /** Refuses a waiting call whose caller has lost its rights. Its handler then sees that the caller is gone. */
+  recheck(): void {
+    try {
+      this.#recheck?.();
+    } catch (thrown) {
+      this.refuse(thrown);
+    }
+  }
+
+  #alsoCheck(recheck: () => void): void {
+    const before = this.#recheck;
+    if (before === undefined) {
+      const { revocable } = this.#served;
+      revocable.add(this);
+      this.#call.on('cancelled', () => revocable.delete(this));
+      this.#recheck = recheck;
+    } else {
+      this.#recheck = () => {
+        before();
+        recheck();
+      };
+    }
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
@@ -198,10 +265,5 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
 
   removeEventListener(_type: 'abort', listener: () => void): void {
     this.#call.off('cancelled', listener);
-  }
-
-  get #whence(): Origin {
-    this.#origin ??= originOf(this.#call.metadata, this.#call.getPeer());
-    return this.#origin;
   }
 }

@@ -9,7 +9,6 @@ export {
   PeerMessageTooLongError,
   PeerUnreachableError,
 } from './peer-network.ts';
-export { readPrivateFile } from './private-file.ts';
 export type { Random } from './random.ts';
 export { repeat } from './repeat.ts';
 export type { Holder, RoutedNode, Routes } from './routes.ts';

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { TlsSettings } from '../tls/tls-files.ts';
+import { checkAccess } from './access/configured-access.ts';
+import { assertSecure, type ExposureSettings, exposureOf } from './access/exposure.ts';
 import { readClusterKeys } from './cluster-keys.ts';
 import { InvalidConfigError } from './config-sections.ts';
 import { checkTlsFiles } from './files/open-tls.ts';
@@ -9,14 +10,8 @@ import { configAsYaml } from './print-config.ts';
 import { configOf, type Flags, withSettings } from './setting-flags.ts';
 import { isRecord, type SettingsTable, valueAt } from './settings.ts';
 
-/** The settings that programs with gossip have. */
-interface ClusteredConfig {
-  readonly cluster: { readonly keyFile: string };
-  readonly tls: TlsSettings;
-}
-
 /** Adds the commands `config print` and `config check`. Settings hold no secrets, only paths of files that do. */
-export function withConfigCommands<C extends ClusteredConfig>(program: Command, table: SettingsTable<C>): void {
+export function withConfigCommands<C extends ExposureSettings>(program: Command, table: SettingsTable<C>): void {
   const config = program.command('config').description('Show and check settings.');
   const whose = table.whose.replace(/^an? /, 'the ');
   withSettings(config.command('print'), table)
@@ -39,8 +34,11 @@ export function withConfigCommands<C extends ClusteredConfig>(program: Command, 
       if (missing !== undefined) throw new InvalidConfigError([missing]);
       readClusterKeys(decided.cluster.keyFile);
       checkTlsFiles(decided.tls);
+      checkAccess(decided.access);
+      assertSecure(decided);
       const memory = memoryLines(divided(table, decided)).join('\n');
-      process.stdout.write(`The settings are valid.\n${changesOf(table, decided)}${memory}\n`);
+      const insecure = exposureOf(decided).map((problem) => `Insecure: ${problem}.\n`);
+      process.stdout.write(`The settings are valid.\n${insecure.join('')}${changesOf(table, decided)}${memory}\n`);
     });
 }
 

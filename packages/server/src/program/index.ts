@@ -1,3 +1,5 @@
+export { openConfiguredAccess } from './access/configured-access.ts';
+export { assertSecure, warnOfExposure } from './access/exposure.ts';
 export { readClusterKeys } from './cluster-keys.ts';
 export { withConfigCommands } from './config-commands.ts';
 export {

@@ -7,6 +7,7 @@ import type { Setting, SettingsTable } from './settings.ts';
 export type Flags = Readonly<Record<string, unknown>>;
 
 const sections: Readonly<Record<string, string>> = {
+  access: 'Access:',
   cluster: 'Cluster:',
   router: 'Router:',
   engine: 'Engine:',

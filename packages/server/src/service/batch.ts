@@ -14,6 +14,7 @@ import type { LeasedTask, TaskEngine } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
 import type { Caller } from './caller.ts';
+import { recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
 import { countAtMost, refuse } from './parse/checks.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { countItems, parseUpdate } from './parse/parse-update.ts';
@@ -29,13 +30,16 @@ export async function batchUpdate(
   engine: TaskEngine,
   log: Log,
   { requests }: BatchUpdateTasksRequest,
+  { access }: Caller,
 ): Promise<BatchUpdateTasksResponse> {
   checkCount(requests.length);
   const items = requests.reduce((sum, request) => sum + countItems(request), 0);
   countAtMost(items, { field: 'requests' }, limits.batchItems);
   const update = async (request: UpdateTasksRequest): Promise<UpdateResult> => {
     try {
-      const outcome = await engine.updateTasks(parseUpdate(request));
+      const command = parseUpdate(request);
+      requireUpdate(access, command);
+      const outcome = await engine.updateTasks(command);
       return { result: { $case: 'response', value: updateReply(outcome) } };
     } catch (error) {
       return { result: { $case: 'error', value: errorIn(requests.length, error, log) } };
@@ -59,7 +63,8 @@ export async function batchLease(
   const lease = async (request: LeaseTasksRequest): Promise<readonly LeasedTask[] | WireError> => {
     try {
       const command = parseLease(request, caller.address);
-      if (command.waitMs > 0) caller.beginWaiting?.();
+      requireLease(caller.access, command.queues);
+      if (command.waitMs > 0) caller.beginWaiting?.(recheckOfLease(caller.access, command.queues));
       const bounded = { ...command, maxBytes: Math.min(command.maxBytes, share) };
       return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES, (tasks) => tasks);
     } catch (error) {

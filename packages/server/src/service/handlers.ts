@@ -15,6 +15,7 @@ import type {
   ListQueuesResponse,
   PeekTasksRequest,
   PeekTasksResponse,
+  QueueName,
   ResetLeasesRequest,
   ResetLeasesResponse,
   UpdateTasksRequest,
@@ -24,6 +25,7 @@ import type { LeaseCommand, TaskEngine } from '../domain/commands.ts';
 import type { Log } from '../ports/log.ts';
 import { batchLease, batchUpdate } from './batch.ts';
 import type { Caller } from './caller.ts';
+import { readableOnly, recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { parseList, parseStats } from './parse/parse-queues.ts';
 import { parseGet, parsePeek } from './parse/parse-tasks.ts';
@@ -38,50 +40,72 @@ import { leaseWithin } from './turns/lease-within.ts';
  * A method rejects with a `Refusal`; any other error is a bug.
  */
 export interface Handlers {
-  updateTasks(request: UpdateTasksRequest): Promise<UpdateTasksResponse>;
+  updateTasks(request: UpdateTasksRequest, caller: Caller): Promise<UpdateTasksResponse>;
   leaseTasks(request: LeaseTasksRequest, caller: Caller): Promise<LeaseTasksResponse>;
-  batchUpdateTasks(request: BatchUpdateTasksRequest): Promise<BatchUpdateTasksResponse>;
+  batchUpdateTasks(request: BatchUpdateTasksRequest, caller: Caller): Promise<BatchUpdateTasksResponse>;
   batchLeaseTasks(request: BatchLeaseTasksRequest, caller: Caller): Promise<BatchLeaseTasksResponse>;
-  listQueues(request: ListQueuesRequest): Promise<ListQueuesResponse>;
-  getQueueStats(request: GetQueueStatsRequest): Promise<GetQueueStatsResponse>;
-  peekTasks(request: PeekTasksRequest): Promise<PeekTasksResponse>;
-  getTasks(request: GetTasksRequest): Promise<GetTasksResponse>;
-  deleteQueue(request: DeleteQueueRequest): Promise<DeleteQueueResponse>;
-  resetLeases(request: ResetLeasesRequest): Promise<ResetLeasesResponse>;
+  listQueues(request: ListQueuesRequest, caller: Caller): Promise<ListQueuesResponse>;
+  getQueueStats(request: GetQueueStatsRequest, caller: Caller): Promise<GetQueueStatsResponse>;
+  peekTasks(request: PeekTasksRequest, caller: Caller): Promise<PeekTasksResponse>;
+  getTasks(request: GetTasksRequest, caller: Caller): Promise<GetTasksResponse>;
+  deleteQueue(request: DeleteQueueRequest, caller: Caller): Promise<DeleteQueueResponse>;
+  resetLeases(request: ResetLeasesRequest, caller: Caller): Promise<ResetLeasesResponse>;
 }
 
 export function createHandlers(engine: TaskEngine, log: Log): Handlers {
+  const managed = (full: string, { access }: Caller): QueueName => {
+    const queue = queueName(full, { field: 'queue' });
+    access.require('manage-queues', queue.group);
+    return queue;
+  };
   return {
-    async updateTasks(request) {
-      return updateReply(await engine.updateTasks(parseUpdate(request)));
+    async updateTasks(request, { access }) {
+      const command = parseUpdate(request);
+      requireUpdate(access, command);
+      return updateReply(await engine.updateTasks(command));
     },
     leaseTasks(request, caller) {
       let command: LeaseCommand;
       try {
         command = parseLease(request, caller.address);
-        if (command.waitMs > 0) caller.beginWaiting?.();
+        requireLease(caller.access, command.queues);
+        if (command.waitMs > 0) caller.beginWaiting?.(recheckOfLease(caller.access, command.queues));
       } catch (error) {
         return Promise.reject(error);
       }
       // This is not an async function: its frame would keep the request in memory, and ten thousand leases may wait.
       return leaseWithin(engine, log, command, caller, REPLY_BYTES, leaseReply);
     },
-    batchUpdateTasks: (request) => batchUpdate(engine, log, request),
+    batchUpdateTasks: (request, caller) => batchUpdate(engine, log, request, caller),
     batchLeaseTasks: (request, caller) => batchLease(engine, log, request, caller),
-    async listQueues(request) {
-      return listReply(await engine.listQueues(parseList(request)));
+    async listQueues(request, { access }) {
+      const command = parseList(request);
+      return listReply(await engine.listQueues({ ...command, filter: readableOnly(access, command.filter) }));
     },
-    async getQueueStats(request) {
+    async getQueueStats(request, { access }) {
       const command = parseStats(request);
-      return statsReply(await engine.queueStats(command), command.kind);
+      if (command.kind === 'named') {
+        for (const { group } of command.queues) access.require('read', group);
+        return statsReply(await engine.queueStats(command), command.kind);
+      }
+      const readable = { ...command, filter: readableOnly(access, command.filter) };
+      return statsReply(await engine.queueStats(readable), command.kind);
     },
-    peekTasks: (request) => peek(engine, parsePeek(request)),
-    getTasks: (request) => get(engine, parseGet(request)),
-    async deleteQueue(request) {
-      return { deletedTasks: await engine.deleteQueue(queueName(request.queue, { field: 'queue' })) };
+    async peekTasks(request, { access }) {
+      const command = parsePeek(request);
+      access.require('read', command.queue.group);
+      return peek(engine, command);
     },
-    async resetLeases(request) {
-      return { resetTasks: await engine.resetLeases(queueName(request.queue, { field: 'queue' })) };
+    async getTasks(request, { access }) {
+      const command = parseGet(request);
+      access.require('read', command.queue.group);
+      return get(engine, command);
+    },
+    async deleteQueue(request, caller) {
+      return { deletedTasks: await engine.deleteQueue(managed(request.queue, caller)) };
+    },
+    async resetLeases(request, caller) {
+      return { resetTasks: await engine.resetLeases(managed(request.queue, caller)) };
     },
   };
 }

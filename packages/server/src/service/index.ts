@@ -1,7 +1,10 @@
 export type { Caller } from './caller.ts';
+export { recheckOfLease, requireLease } from './check-rights.ts';
 export { createHandlers, type Handlers } from './handlers.ts';
+export { IdentitySeal } from './identity-seal.ts';
 export { LateService } from './late-service.ts';
 export { createNodeService } from './node-service.ts';
+export { IDENTITY_HEADER, ROUTED_HEADER } from './origins.ts';
 export { excerpt, refuse } from './parse/checks.ts';
 export { decodeRequest, type MessageType, readRequest } from './parse/codec.ts';
 export { checkEntries, type EntryBound, entryBounds } from './parse/entry-bounds.ts';
@@ -22,7 +25,7 @@ export type {
   UnaryHandler,
 } from './raw-service.ts';
 export { REPLY_BYTES } from './reply/build-reply.ts';
-export { PEER_HEADER, ROUTED_HEADER } from './routing-headers.ts';
+
 export { FairTurns } from './turns/fair-turns.ts';
 export { giveBack } from './turns/give-back.ts';
 export { Turnstile } from './turns/turnstile.ts';

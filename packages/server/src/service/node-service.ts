@@ -131,10 +131,10 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
   const lease = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
     turns.run(caller.address, { ...size, commits: false, start });
   return {
-    updateTasks: (request, caller) => update(caller, updated(request), () => handlers.updateTasks(request)),
+    updateTasks: (request, caller) => update(caller, updated(request), () => handlers.updateTasks(request, caller)),
     leaseTasks: (request, caller) => lease(caller, leased(request), () => handlers.leaseTasks(request, caller)),
     batchUpdateTasks: (request, caller) =>
-      update(caller, all(request.requests.map(updated)), () => handlers.batchUpdateTasks(request)),
+      update(caller, all(request.requests.map(updated)), () => handlers.batchUpdateTasks(request, caller)),
     batchLeaseTasks: (request, caller) =>
       lease(caller, all(request.requests.map(leased)), () => handlers.batchLeaseTasks(request, caller)),
   };

@@ -1,4 +1,5 @@
 import type { StreamResult } from '@taskmaster/proto';
+import type { CallerAccess } from '../access/caller-access.ts';
 import type { Caller } from './caller.ts';
 
 /** The client that opened a stream or made a call. */
@@ -7,6 +8,7 @@ export interface Origin {
   readonly address: string;
   /** True if a proxy or another node has routed the call to this node. It must not forward the call. */
   readonly routed: boolean;
+  readonly access: CallerAccess;
 }
 
 /** The client that made a call with one request. */

@@ -1,4 +1,5 @@
 import { PeerServiceService } from '@taskmaster/proto';
+import { unlimitedAccess } from '../access/caller-access.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { PeerSeal } from '../grpc/peers/peer-seal.ts';
 import { createPeerService } from '../grpc/peers/peer-service.ts';
@@ -22,7 +23,14 @@ import type { VirtualClock } from './virtual-clock.ts';
 const CONNECT_MS = 100;
 
 const OTHER_NODE: UnaryCaller = {
-  ...{ address: 'sim:1', routed: false, gone: false, signal: undefined, deadline: Number.POSITIVE_INFINITY },
+  ...{
+    address: 'sim:1',
+    routed: false,
+    access: unlimitedAccess,
+    gone: false,
+    signal: undefined,
+    deadline: Number.POSITIVE_INFINITY,
+  },
 };
 
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

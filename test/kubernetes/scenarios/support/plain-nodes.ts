@@ -38,7 +38,8 @@ const statefulSet: V1StatefulSet = {
             image: 'taskmaster',
             command: ['taskmaster-node'],
             args: [
-              ...['--bootstrap', `--join=${join}`, '--host=0.0.0.0', '--data-dir=/data/node', '--json'],
+              ...['--bootstrap', `--join=${join}`, '--host=0.0.0.0', '--insecure'],
+              ...['--data-dir=/data/node', '--json'],
               ...['--cluster-advertise-host=$(POD).nodes', '--store-reserve-bytes=1MiB', '--engine-partitions=32'],
             ],
             env: [{ name: 'POD', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }],

@@ -1,6 +1,7 @@
 import { ALL_NODES, type SimCluster } from '@taskmaster/node/testing';
 import { createRouterService, DEFAULT_ROUTER_LIMITS, LostError, RefusedError, Router } from '@taskmaster/proxy';
 import { callService, type UnaryMethod } from '@taskmaster/proxy/router';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import type { Observer } from '@taskmaster/server/cluster-view';
 import { type SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { Trouble } from '../trouble.ts';
@@ -9,7 +10,7 @@ import { SimUpstream } from './links.ts';
 
 const PROXIES = ['p0', 'p1'];
 /** The address of every caller. */
-const PEER = 'sim:1';
+const PEER = { address: 'sim:1', principal: '', access: unlimitedAccess };
 /** Gossip addresses that a proxy tries first. */
 const SEEDS = ['a', 'b', 'c'];
 /**

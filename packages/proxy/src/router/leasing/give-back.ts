@@ -2,6 +2,7 @@ import { encodeToBuffer, limits, parseQueueName, type Release, UpdateTasksReques
 import { RelayedRefusal } from '@taskmaster/server/service';
 import { readLeased } from '../../upstream/raw-codec.ts';
 import { unarySender } from '../../upstream/sender.ts';
+import { routerItself } from '../routed-peer.ts';
 import type { RoutedCaller, Router } from '../routing/router.ts';
 
 /** Releases are sent in messages of about this size, because PIDs and names can be long. */
@@ -31,7 +32,8 @@ async function release(router: Router, given: readonly Release[]): Promise<void>
   const [first] = given;
   if (first === undefined) return;
   const caller: RoutedCaller = {
-    sender: unarySender(router.upstream, 'proxy'),
+    sender: unarySender(router.upstream, routerItself),
+    access: routerItself.access,
     gone: false,
     signal: undefined,
     until: undefined,

@@ -1,7 +1,7 @@
-import { LeaseTasksRequest } from '@taskmaster/proto';
+import { LeaseTasksRequest, parseQueueName, type QueueName } from '@taskmaster/proto';
 import type { Refusal } from '@taskmaster/server/domain';
 import { sleep } from '@taskmaster/server/ports';
-import { decodeRequest, entryBounds, parseLease } from '@taskmaster/server/service';
+import { decodeRequest, entryBounds, parseLease, recheckOfLease, requireLease } from '@taskmaster/server/service';
 import { readEntries, withNumbers } from '../../upstream/raw-codec.ts';
 import { cancelled, isRefusedBy, isWorthRepeating } from '../routing/refusals.ts';
 import type { RoutedCaller, Router } from '../routing/router.ts';
@@ -14,13 +14,17 @@ import { WaitingLease } from './waiting-lease.ts';
 /** Number of the field `wait_ms` in LeaseTasksRequest. */
 const WAIT_FIELD = 5;
 const NO_TASKS = new Uint8Array(0);
+const NO_NAMES: readonly QueueName[] = [];
 /** Maximum number of requests to nodes that keep the order of the queues. If there would be more, each node is asked once. */
 const STRICT_STEPS = 16;
 
 /** Leases tasks from the holders of the queues. Rejects with a `Refusal`. */
 export async function leaseTasks(router: Router, bytes: Uint8Array, caller: RoutedCaller): Promise<Uint8Array> {
   const request = decodeRequest(LeaseTasksRequest, asBuffer(bytes), entryBounds.lease);
-  if (request.waitMs > 0) caller.beginWaiting?.();
+  const { access } = caller;
+  const names = access.isUnlimited ? NO_NAMES : request.queues.map(parseQueueName);
+  requireLease(access, names);
+  if (request.waitMs > 0) caller.beginWaiting?.(recheckOfLease(access, names));
   const [first, ...others] = new Set(request.queues.map((queue) => router.partitionOfQueue(queue)));
   if (first === undefined) {
     return router.toAnyNode({ method: 'LeaseTasks', request: () => bytes, repetition: 'unsafe' }, caller);

@@ -27,6 +27,8 @@ import { addTotals, mergePages, mergeQueues, withinReply } from './merge.ts';
 export async function listQueues(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
   const request = decodeRequest(ListQueuesRequest, bytes);
   const { limit, filter } = parseList(request);
+  // Nodes leave out what the caller may not read.
+  if (filter.group !== undefined) caller.access.require('read', filter.group);
   if (filter.group !== undefined) return ofGroup(router, 'ListQueues', filter.group, bytes, caller);
 
   const { replies, unreachable } = await askAll(router, 'ListQueues', bytes, ListQueuesResponse, caller);
@@ -41,7 +43,11 @@ export async function listQueues(router: Router, bytes: Buffer, caller: RoutedCa
 export async function getQueueStats(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
   const request = decodeRequest(GetQueueStatsRequest, bytes, entryBounds.stats);
   const command = parseStats(request);
-  if (command.kind === 'named') return namedStats(router, request.queues, caller);
+  if (command.kind === 'named') {
+    for (const { group } of command.queues) caller.access.require('read', group);
+    return namedStats(router, request.queues, caller);
+  }
+  if (command.filter.group !== undefined) caller.access.require('read', command.filter.group);
   if (command.filter.group !== undefined) return ofGroup(router, 'GetQueueStats', command.filter.group, bytes, caller);
 
   const { replies, unreachable } = await askAll(router, 'GetQueueStats', bytes, GetQueueStatsResponse, caller);

@@ -6,6 +6,7 @@ import { type Asked, FakeUpstream, lost, refused } from '../../testing/fake-upst
 import { FixedRoutes } from '../../testing/fixed-routes.ts';
 import { unarySender } from '../../upstream/sender.ts';
 import { LostError } from '../../upstream/upstream.ts';
+import { routerItself } from '../routed-peer.ts';
 import { Router } from '../routing/router.ts';
 import { askAll } from './fan-out.ts';
 
@@ -20,7 +21,13 @@ function listing(answerOfB: (asked: Asked) => Promise<Uint8Array> | Uint8Array, 
   const nodes = names.map((name) => ({ nodeId: name, name, address: `${name}:1`, alive: true }));
   const routes = new FixedRoutes({ nodes, partitions: 4 });
   const router = new Router({ routes, upstream, clock, random: new SeededRandom(1), log: SILENT });
-  const caller = { sender: unarySender(upstream, 'me:1'), gone: false, signal: undefined, until: undefined };
+  const caller = {
+    sender: unarySender(upstream, routerItself),
+    access: routerItself.access,
+    gone: false,
+    signal: undefined,
+    until: undefined,
+  };
   return clock.run(askAll(router, 'ListQueues', Buffer.alloc(0), ListQueuesResponse, caller));
 }
 

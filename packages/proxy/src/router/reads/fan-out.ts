@@ -69,6 +69,6 @@ function decoded<R>(type: MessageType<R>, reply: Uint8Array): R | LostError {
 }
 
 /** Copies a caller without its deadline. A spread would not copy its getters. */
-function withSender({ sender, gone, signal }: RoutedCaller): Omit<RoutedCaller, 'until'> {
-  return { sender, gone, signal };
+function withSender({ sender, access, gone, signal }: RoutedCaller): Omit<RoutedCaller, 'until'> {
+  return { sender, access, gone, signal };
 }

@@ -6,6 +6,7 @@ import { FakeUpstream, lost, refused, unsent } from '../../testing/fake-upstream
 import { FixedRoutes } from '../../testing/fixed-routes.ts';
 import { unarySender } from '../../upstream/sender.ts';
 import { LostError } from '../../upstream/upstream.ts';
+import { routerItself } from '../routed-peer.ts';
 import { DEFAULT_ROUTER_LIMITS, type Repetition, type RoutedCaller, Router, type RouterLimits } from './router.ts';
 
 const LIMITS: RouterLimits = { ...DEFAULT_ROUTER_LIMITS, maxHeldCalls: 100, fanOutTimeoutMs: 1_000 };
@@ -27,7 +28,8 @@ function setUp(limits: Partial<RouterLimits> = {}) {
     limits: { ...LIMITS, ...limits },
   });
   const caller: RoutedCaller = {
-    sender: unarySender(upstream, 'me:1'),
+    sender: unarySender(upstream, routerItself),
+    access: routerItself.access,
     gone: false,
     signal: undefined,
     until: undefined,
@@ -63,7 +65,7 @@ describe('a call to the holder of a partition', () => {
     const { upstream, call } = setUp();
     upstream.answer = () => DONE;
     expect(await call('unsafe')).toBe(DONE);
-    expect(upstream.asked).toMatchObject([{ address: 'a:1', method: 'UpdateTasks', options: { peer: 'me:1' } }]);
+    expect(upstream.asked).toMatchObject([{ address: 'a:1', method: 'UpdateTasks', options: { peer: routerItself } }]);
   });
 
   test('follows the partition at once, and the next one goes straight to its new holder', async () => {
@@ -218,7 +220,13 @@ describe('a call that any node can answer', () => {
   test('goes to the next one where one cannot be reached', async () => {
     const { upstream, clock, router } = setUp();
     upstream.answer = () => (upstream.asked.length === 1 ? Promise.reject(unsent()) : DONE);
-    const caller = { sender: unarySender(upstream, ''), gone: false, signal: undefined, until: undefined };
+    const caller = {
+      sender: unarySender(upstream, routerItself),
+      access: routerItself.access,
+      gone: false,
+      signal: undefined,
+      until: undefined,
+    };
     const call = { method: 'UpdateTasks', request: () => DONE, repetition: 'unsafe' } as const;
     expect(await clock.run(router.toAnyNode(call, caller))).toBe(DONE);
     expect(new Set(upstream.asked.map(({ address }) => address)).size).toBe(2);

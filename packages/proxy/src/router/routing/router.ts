@@ -1,5 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { parseQueueName, partitionOf } from '@taskmaster/proto';
+import type { CallerAccess } from '@taskmaster/server/access';
 import type { CallSignal, Refusal } from '@taskmaster/server/domain';
 import { type Clock, type Log, type Random, sleep } from '@taskmaster/server/ports';
 import type { Sender, SendFailure } from '../../upstream/sender.ts';
@@ -37,6 +38,7 @@ export const DEFAULT_ROUTER_LIMITS: RouterLimits = {
 /** The client for which the router makes a call. */
 export interface RoutedCaller {
   readonly sender: Sender;
+  readonly access: CallerAccess;
   /** True if the caller no longer waits for the answer. */
   readonly gone: boolean;
   /** Aborted once `gone`. */
@@ -44,7 +46,7 @@ export interface RoutedCaller {
   /** The caller's deadline, by the router's clock. Undefined: none. */
   readonly until: number | undefined;
   /** See `Caller`. */
-  beginWaiting?(): void;
+  beginWaiting?(recheck?: () => void): void;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { ResponderBuilder, ServerInterceptingCall, ServerListenerBuilder } from '@grpc/grpc-js';
+import { type Metadata, ResponderBuilder, ServerInterceptingCall, ServerListenerBuilder } from '@grpc/grpc-js';
 import type { Refusal } from '../../domain/refusal.ts';
 import { toCallStatus } from '../../service/wire-errors.ts';
 import type { NextCall } from '../received-messages.ts';
@@ -6,12 +6,25 @@ import type { NextCall } from '../received-messages.ts';
 /** Calls without an end of their own: health watches and reflection. */
 export class EndlessCalls {
   readonly #calls = new Set<NextCall>();
+  readonly #refusalOf: (thrown: unknown) => Refusal;
   #ending: Refusal | undefined;
 
-  /** Adds a call, before it is served. */
-  add(call: NextCall): ServerInterceptingCall {
+  constructor(refusalOf: (thrown: unknown) => Refusal) {
+    this.#refusalOf = refusalOf;
+  }
+
+  /** Adds a call, before it is served. `check` rejects with a `Refusal` if the caller that the metadata names may not make it. */
+  add(call: NextCall, check?: (metadata: Metadata) => Promise<void>): ServerInterceptingCall {
     this.#calls.add(call);
     const listener = new ServerListenerBuilder()
+      .withOnReceiveMetadata((metadata, next) => {
+        if (check === undefined) next(metadata);
+        else
+          check(metadata).then(
+            () => next(metadata),
+            (thrown: unknown) => call.sendStatus(toCallStatus(this.#refusalOf(thrown))),
+          );
+      })
       .withOnCancel(() => void this.#calls.delete(call)) // called at every end of the call
       .build();
     const responder = new ResponderBuilder()

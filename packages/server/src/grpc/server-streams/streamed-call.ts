@@ -1,15 +1,15 @@
 import type { ServerWritableStream } from '@grpc/grpc-js';
+import type { CallerAccess } from '../../access/caller-access.ts';
 import type { CallSignal } from '../../domain/call-signal.ts';
 import { Refusal } from '../../domain/refusal.ts';
 import type { Audit } from '../../ports/audit.ts';
 import type { Log } from '../../ports/log.ts';
 import type { CallObserver } from '../../service/call-observer.ts';
 import type { Origin, UnaryCaller } from '../../service/raw-service.ts';
-import { originOf } from '../../service/routing-headers.ts';
 import { refusalOf, toCallStatus } from '../../service/wire-errors.ts';
 import { auditCall } from '../audited-calls.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
-import type { WaitingCalls } from '../waiting-calls.ts';
+import type { WaitingCalls } from '../waiting/waiting-calls.ts';
 
 /**
  * While a call has more unread bytes than this, no further message is made. Two messages fit: one is read while the next one
@@ -39,6 +39,7 @@ export class StreamedCall implements UnaryCaller {
   readonly #deps: StreamedCallDeps;
   readonly #connection: string;
   readonly #origin: Origin;
+  #recheck: (() => void) | undefined;
   readonly #began = performance.now();
   readonly #gone = new AbortController();
   /** How the server ends the call. */
@@ -48,11 +49,11 @@ export class StreamedCall implements UnaryCaller {
   /** Resumes `#roomForMore`. */
   #wake = (): void => {};
 
-  constructor(call: ServerWritableStream<Buffer, Buffer>, deps: StreamedCallDeps) {
+  constructor(call: ServerWritableStream<Buffer, Buffer>, deps: StreamedCallDeps, origin: Origin) {
     this.#call = call;
     this.#deps = deps;
     this.#connection = call.getPeer();
-    this.#origin = originOf(call.metadata, this.#connection);
+    this.#origin = origin;
     // Called at every end of the call. After it grpc-js does not report that messages were read.
     call.once('cancelled', () => {
       deps.unread.remove(this.#connection, this.#unreadBytes);
@@ -66,6 +67,10 @@ export class StreamedCall implements UnaryCaller {
 
   get routed(): boolean {
     return this.#origin.routed;
+  }
+
+  get access(): CallerAccess {
+    return this.#origin.access;
   }
 
   get deadline(): number {
@@ -82,10 +87,21 @@ export class StreamedCall implements UnaryCaller {
   }
 
   /** Counts among the calls of its connection that wait, until it ends. */
-  beginWaiting(): void {
+  beginWaiting(recheck?: () => void): void {
+    this.#recheck = recheck;
     if (this.#waits || this.gone) return;
     this.#call.once('cancelled', this.#deps.waiting.add(this.#connection));
     this.#waits = true;
+  }
+
+  /** Ends the call if its caller may not make it any more. */
+  recheck(): void {
+    try {
+      this.access.requireIdentity();
+      this.#recheck?.();
+    } catch (thrown) {
+      this.stop(refusalOf(thrown, this.#deps.log));
+    }
   }
 
   /** Ends the call after the messages that were sent, with this status or with OK. */
@@ -101,8 +117,10 @@ export class StreamedCall implements UnaryCaller {
     const reason = ending === 'complete' ? undefined : ending;
     const { observer, audit, method } = this.#deps;
     observer.callEnded(method, reason?.reason, performance.now() - this.#began);
-    const { address, routed } = this;
-    auditCall(audit, { method, request: this.#call.request, address, routed, peer: this.#connection }, reason?.reason);
+    const { address, routed, access } = this;
+    const { principal } = access;
+    const ended = { method, request: this.#call.request, address, routed, principal, peer: this.#connection };
+    auditCall(audit, ended, reason?.reason);
     if (this.#call.cancelled) return;
     if (reason === undefined) this.#call.end();
     else this.#call.emit('error', toCallStatus(reason));
@@ -110,6 +128,7 @@ export class StreamedCall implements UnaryCaller {
 
   /** Resolves with the reason if the call must end early. */
   async #sendAll(messages: AsyncIterable<Uint8Array>): Promise<Refusal | undefined> {
+    if (this.gone) return new Refusal('CANCELLED', 'the call was cancelled');
     for await (const message of messages) {
       if (this.gone) break;
       this.#write(message);

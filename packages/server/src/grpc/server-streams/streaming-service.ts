@@ -3,10 +3,12 @@ import type { Refusal } from '../../domain/refusal.ts';
 import type { Audit } from '../../ports/audit.ts';
 import type { Log } from '../../ports/log.ts';
 import type { CallObserver } from '../../service/call-observer.ts';
+import type { Origins } from '../../service/origins.ts';
 import { rawMethod } from '../../service/parse/codec.ts';
-import type { StreamingHandler } from '../../service/raw-service.ts';
+import type { Origin, StreamingHandler } from '../../service/raw-service.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
-import type { WaitingCalls } from '../waiting-calls.ts';
+import type { RevocableCalls } from '../waiting/revocable-calls.ts';
+import type { WaitingCalls } from '../waiting/waiting-calls.ts';
 import { StreamedCall } from './streamed-call.ts';
 
 /** The methods of one service whose answers are streams. */
@@ -27,6 +29,8 @@ export interface StreamingDeps {
   readonly audit: Audit;
   readonly unread: UnreadReplies;
   readonly waiting: WaitingCalls;
+  readonly origins: Origins;
+  readonly revocable: RevocableCalls;
   /** A client that reads nothing for this time is refused, in ms. */
   readonly readTimeoutMs: number;
 }
@@ -61,13 +65,19 @@ export class StreamingCalls {
       const path = `/${name}/${method}`;
       this.#paths.add(path);
       definition[method] = { ...rawMethod(path, false), responseStream: true };
-      implementation[method] = async (call) => {
-        const streamed = new StreamedCall(call, { ...this.#deps, method, tooSlow });
+      const serve = async (call: Parameters<typeof begin>[0], origin: Origin): Promise<void> => {
+        const streamed = new StreamedCall(call, { ...this.#deps, method, tooSlow }, origin);
         this.#calls.set(streamed, endsComplete);
+        this.#deps.revocable.add(streamed);
         if (this.#ending !== undefined) streamed.stop(endsComplete ? 'complete' : this.#ending);
+        else streamed.recheck();
         await streamed.send(handler(call.request, streamed));
         this.#calls.delete(streamed);
+        this.#deps.revocable.delete(streamed);
       };
+      const begin: handleServerStreamingCall<Buffer, Buffer> = async (call) =>
+        serve(call, await this.#deps.origins.of(call.metadata, call.getPeer()));
+      implementation[method] = begin;
     }
     return { definition, implementation };
   }

@@ -1,11 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { StreamRequest } from '@taskmaster/proto';
+import { unlimitedAccess } from '../../access/caller-access.ts';
 import type { Caller } from '../../service/caller.ts';
 import type { StreamOperation, StreamSession } from '../../service/raw-service.ts';
 import { collectGarbage } from './collect-garbage.ts';
 import { aLease, anEnqueue, anUpdate, bytes } from './requests.ts';
 
-const CALLER: Caller = { address: '127.0.0.1:1', gone: false, signal: undefined };
+const CALLER: Caller = { address: '127.0.0.1:1', access: unlimitedAccess, gone: false, signal: undefined };
 
 /** Whether a waiting lease keeps its message, which also has an update, in memory. */
 export async function waitingLeaseKeepsMessage(session: StreamSession): Promise<boolean> {

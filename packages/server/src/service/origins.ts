@@ -1,0 +1,98 @@
+import type { Metadata } from '@grpc/grpc-js';
+import type { Access } from '../access/access.ts';
+import { type CallerAccess, unlimitedAccess } from '../access/caller-access.ts';
+import { credentialOf } from '../access/credential.ts';
+import { IdentitySeal } from './identity-seal.ts';
+import { isLoopbackPeer, peerAddress } from './parse/host-port.ts';
+import type { Origin } from './raw-service.ts';
+
+/**
+ * A router sets it to `1`. The node then serves the call or refuses it with NOT_HOLDER, so that calls do not go round in circles.
+ */
+export const ROUTED_HEADER = 'taskmaster-routed';
+/** The caller of a router, sealed with the key of the cluster. It counts only together with `taskmaster-routed`. */
+export const IDENTITY_HEADER = 'taskmaster-identity';
+const AUTHORIZATION_HEADER = 'authorization';
+
+/** Longer addresses are not valid. */
+const ADDRESS_CHARACTERS = 128;
+const MOST_DIRECT = 1024;
+
+/** The names in the client certificate of a connection. */
+export type CertificateNames = (connection: string) => readonly string[];
+
+const NO_NAMES: readonly string[] = [];
+
+export interface OriginsOptions {
+  /** Undefined: every caller may do everything. */
+  readonly access?: Access | undefined;
+  readonly seal?: IdentitySeal;
+  readonly certificateNames?: CertificateNames;
+}
+
+/** Tells who makes a call. */
+export class Origins {
+  readonly #access: Access | undefined;
+  readonly #seal: IdentitySeal;
+  readonly #certificateNames: CertificateNames;
+  /** Origins of direct callers, by peer. They are shared because ten thousand waiting calls would each keep their own. */
+  readonly #direct = new Map<string, Origin>();
+
+  constructor({ access, seal = new IdentitySeal([]), certificateNames = () => NO_NAMES }: OriginsOptions = {}) {
+    this.#access = access;
+    this.#seal = seal;
+    this.#certificateNames = certificateNames;
+  }
+
+  get access(): Access | undefined {
+    return this.#access;
+  }
+
+  /**
+   * The client that makes a call: the peer of the connection, or the caller of a router. A promise only if its credential is seen
+   * for the first time.
+   */
+  of(metadata: Metadata, peer: string): Origin | Promise<Origin> {
+    const routed = metadata.get(ROUTED_HEADER)[0] === '1';
+    if (routed) {
+      const forwarded = this.#forwarded(metadata, peer);
+      if (forwarded !== undefined) return forwarded;
+    }
+    if (this.#access === undefined) {
+      return routed ? { address: peerAddress(peer), routed, access: unlimitedAccess } : this.#directOrigin(peer);
+    }
+    const access = this.#identify(this.#access, metadata, peer);
+    const origin = (known: CallerAccess): Origin => ({ address: peerAddress(peer), routed, access: known });
+    return access instanceof Promise ? access.then(origin) : origin(access);
+  }
+
+  /** The caller that a router names, if it may be believed. */
+  #forwarded(metadata: Metadata, peer: string): Origin | undefined {
+    const [header] = metadata.get(IDENTITY_HEADER);
+    // Without keys nothing proves who sends the header. On one machine the address is believed, but it gives no rights.
+    if (typeof header !== 'string' || (!this.#seal.hasKeys && !isLoopbackPeer(peer))) return undefined;
+    const identity = this.#seal.read(header);
+    if (identity === undefined) return undefined;
+    const { address, principal } = identity;
+    const isShown = address !== '' && address.length <= ADDRESS_CHARACTERS;
+    const shown = isShown ? address : peerAddress(peer);
+    if (this.#access === undefined) return { address: shown, routed: true, access: unlimitedAccess };
+    if (!this.#seal.hasKeys) return undefined;
+    return { address: shown, routed: true, access: this.#access.identified(principal) };
+  }
+
+  #identify(access: Access, metadata: Metadata, peer: string): CallerAccess | Promise<CallerAccess> {
+    const [header] = metadata.get(AUTHORIZATION_HEADER);
+    const authorization = header === undefined ? undefined : header.toString();
+    return access.identify(credentialOf(authorization, this.#certificateNames(peer)));
+  }
+
+  #directOrigin(peer: string): Origin {
+    const known = this.#direct.get(peer);
+    if (known !== undefined) return known;
+    const origin = { address: peerAddress(peer), routed: false, access: unlimitedAccess };
+    if (this.#direct.size >= MOST_DIRECT) this.#direct.clear();
+    this.#direct.set(peer, origin);
+    return origin;
+  }
+}
