@@ -215,8 +215,8 @@ class StreamedCaller implements RoutedCaller {
     return this.caller.signal;
   }
 
-  beginWaiting(): void {
-    this.caller.beginWaiting?.();
+  beginWaiting(bytes: number): void {
+    this.caller.beginWaiting?.(bytes);
   }
 }
 

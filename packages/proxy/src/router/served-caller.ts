@@ -24,7 +24,7 @@ export class ServedCaller implements RoutedCaller {
     return this.#caller.signal;
   }
 
-  beginWaiting(): void {
-    this.#caller.beginWaiting?.();
+  beginWaiting(bytes: number): void {
+    this.#caller.beginWaiting?.(bytes);
   }
 }

@@ -133,7 +133,7 @@ export class Scaler {
         retryDelayMs: RETRY_MS,
       });
     }
-    caller.beginWaiting?.();
+    caller.beginWaiting?.(0);
     this.#streams++;
     return { [Symbol.dispose]: () => void this.#streams-- };
   }

@@ -8,10 +8,10 @@ import type { Origin, RawService, StreamOperation, StreamReply, StreamSession } 
 import { originOf } from '../service/routing-headers.ts';
 import { refusalOf, toCallStatus, toWireError } from '../service/wire-errors.ts';
 import { auditCall } from './audited-calls.ts';
-import type { NextCall } from './received-messages.ts';
+import type { NextCall } from './receiving/received-messages.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
-import { tooManyWait } from './waiting-calls.ts';
+import { tooManyWait, type WaitingCalls } from './waiting-calls.ts';
 
 export interface RequestStreamLimits {
   /**
@@ -45,6 +45,7 @@ export interface RequestStreamDeps {
   readonly observer: CallObserver;
   readonly audit: Audit;
   readonly unread: UnreadReplies;
+  readonly waiting: WaitingCalls;
   readonly limits: RequestStreamLimits;
   readonly onOpen: (stream: RequestStream) => void;
   /** Called once for every opened stream when it has ended. */
@@ -111,7 +112,9 @@ export class RequestStream extends ServerInterceptingCall {
     this.#call = call;
     this.#deps = deps;
     this.#connection = call.getPeer();
-    this.#places = { most: Math.ceil(deps.limits.callsInFlight * WAITING_PART), taken: 0 };
+    const { limits, waiting } = deps;
+    const most = Math.ceil(limits.callsInFlight * WAITING_PART);
+    this.#places = { most, taken: 0, waiting, connection: this.#connection };
     const stream = this;
     this.#caller = {
       get address() {
@@ -334,6 +337,9 @@ export class RequestStream extends ServerInterceptingCall {
 interface Places {
   readonly most: number;
   taken: number;
+  /** Counts their memory. */
+  readonly waiting: WaitingCalls;
+  readonly connection: string;
 }
 
 /** The caller of one lease on a stream. */
@@ -341,6 +347,7 @@ class StreamLease implements Caller {
   readonly address: string;
   readonly #places: Places;
   #waits = false;
+  #waitingBytes = 0;
   #gone = false;
   #waitsNoLonger = false;
   #abort: AbortController | undefined;
@@ -350,16 +357,21 @@ class StreamLease implements Caller {
     this.#places = places;
   }
 
-  beginWaiting(): void {
-    const { most, taken } = this.#places;
+  beginWaiting(bytes: number): void {
+    const { most, taken, waiting, connection } = this.#places;
     if (taken >= most) throw tooManyWait(most, 'stream');
+    waiting.addBytes(connection, bytes);
+    this.#waitingBytes = bytes;
     this.#places.taken++;
     this.#waits = true;
   }
 
   /** Call this when the lease is answered. */
   ended(): void {
-    if (this.#waits) this.#places.taken--;
+    if (!this.#waits) return;
+    this.#waits = false;
+    this.#places.taken--;
+    this.#places.waiting.removeBytes(this.#places.connection, this.#waitingBytes);
   }
 
   get gone(): boolean {

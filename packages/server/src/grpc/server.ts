@@ -12,9 +12,9 @@ import type { RawService } from '../service/raw-service.ts';
 import type { Tls } from '../tls/tls.ts';
 import { Connections } from './connections/connections.ts';
 import { HealthService } from './health/health.ts';
-import { ReceiveWindows } from './receive-windows.ts';
-import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
+import { ReceiveWindows } from './receiving/receive-windows.ts';
 import { countReceived } from './receiving/received-call.ts';
+import { RECEIVE_BYTES, refuseWithReason } from './receiving/received-messages.ts';
 import { ReceivingBytes, type ReceivingConnection } from './receiving/receiving-bytes.ts';
 import { addReflection } from './reflection.ts';
 import {
@@ -63,6 +63,8 @@ export interface GrpcServerOptions {
   readonly maxConnectionsPerAddress: number;
   /** Maximum size of unread replies of all connections, in bytes. A single connection may have a quarter of it. */
   readonly maxUnreadReplyBytes: number;
+  /** Maximum memory of the queues that waiting calls name, in bytes. A single connection may have half of it. */
+  readonly maxWaitingBytes: number;
   /** Maximum size of requests that are being received, in bytes. A single connection may have half of it. */
   readonly maxReceivingBytes: number;
   /** A request must be complete this long after its first byte, in ms. */
@@ -98,6 +100,7 @@ export class GrpcServer {
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
   readonly #receiving: ReceivingBytes;
+  readonly #waiting: WaitingCalls;
   #late: NodeJS.Timeout | undefined;
   readonly #endless = new EndlessCalls();
   readonly #streaming: StreamingCalls;
@@ -136,9 +139,20 @@ export class GrpcServer {
     );
     const { log, observer, audit = noAudit } = deps;
     const { readTimeoutMs = READ_TIMEOUT_MS } = options;
-    const waiting = new WaitingCalls(Math.ceil(options.maxConcurrentCallsPerConnection / 2));
-    this.#streaming = new StreamingCalls({ log, observer, audit, unread: this.#unread, waiting, readTimeoutMs });
-    this.#server = this.#createServer(waiting);
+    const { maxWaitingBytes } = options;
+    this.#waiting = new WaitingCalls({
+      ...{ totalBytes: maxWaitingBytes, connectionBytes: Math.ceil(maxWaitingBytes / 2) },
+      calls: Math.ceil(options.maxConcurrentCallsPerConnection / 2),
+    });
+    this.#streaming = new StreamingCalls({
+      log,
+      observer,
+      audit,
+      unread: this.#unread,
+      waiting: this.#waiting,
+      readTimeoutMs,
+    });
+    this.#server = this.#createServer();
   }
 
   /** Number of open connections. */
@@ -154,6 +168,11 @@ export class GrpcServer {
   /** Size of the replies that peers have not read yet, in bytes. */
   get unreadReplyBytes(): number {
     return this.#unread.totalBytes;
+  }
+
+  /** Memory of the queues that waiting calls name, in bytes. */
+  get waitingBytes(): number {
+    return this.#waiting.bytes;
   }
 
   /** Size of the requests that are being received, in bytes. */
@@ -210,7 +229,7 @@ export class GrpcServer {
     clearInterval(this.#late);
   }
 
-  #createServer(waiting: WaitingCalls): Server {
+  #createServer(): Server {
     const options = this.#options;
     const server = new Server({
       'grpc.max_receive_message_length': RECEIVE_BYTES,
@@ -226,7 +245,7 @@ export class GrpcServer {
       interceptors: [this.#intercept()],
     });
     raiseResetLimit(server);
-    const deps = { audit: noAudit, ...this.#deps, unread: this.#unread, waiting };
+    const deps = { audit: noAudit, ...this.#deps, unread: this.#unread, waiting: this.#waiting };
     const { unary } = this.#deps.service;
     const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);
     const stream = rawMethod(TaskMasterServiceService.stream.path, true);
@@ -254,6 +273,7 @@ export class GrpcServer {
       audit: noAudit,
       ...this.#deps,
       unread: this.#unread,
+      waiting: this.#waiting,
       limits: this.#options.streamLimits ?? DEFAULT_STREAM_LIMITS,
       onOpen: (stream) => this.#opened(stream),
       onClose: (stream) => {

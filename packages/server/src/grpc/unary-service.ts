@@ -109,6 +109,7 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   readonly #began = performance.now();
   #origin: Origin | undefined;
   #waits = false;
+  #waitingBytes = 0;
 
   constructor(served: ServedMethod, call: Call, callback: sendUnaryData<Buffer>, sign: Admission['sign']) {
     this.#served = served;
@@ -185,10 +186,19 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   }
 
   /** A batch calls this for each of its leases, but counts as one call. */
-  beginWaiting(): void {
-    if (this.#waits || this.gone) return;
-    this.#call.on('cancelled', this.#served.waiting.add(this.#call.getPeer()));
+  beginWaiting(bytes: number): void {
+    if (this.gone) return;
+    const { waiting } = this.#served;
+    const connection = this.#call.getPeer();
+    if (this.#waits) {
+      waiting.addBytes(connection, bytes);
+      this.#waitingBytes += bytes;
+      return;
+    }
+    waiting.add(connection, bytes);
     this.#waits = true;
+    this.#waitingBytes = bytes;
+    this.#call.on('cancelled', () => waiting.remove(connection, this.#waitingBytes));
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {

@@ -13,7 +13,7 @@ import {
 import type { LeasedTask, TaskEngine } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
-import type { Caller } from './caller.ts';
+import { type Caller, waitingBytes } from './caller.ts';
 import { countAtMost, refuse } from './parse/checks.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { countItems, parseUpdate } from './parse/parse-update.ts';
@@ -59,7 +59,7 @@ export async function batchLease(
   const lease = async (request: LeaseTasksRequest): Promise<readonly LeasedTask[] | WireError> => {
     try {
       const command = parseLease(request, caller.address);
-      if (command.waitMs > 0) caller.beginWaiting?.();
+      if (command.waitMs > 0) caller.beginWaiting?.(waitingBytes(request.queues));
       const bounded = { ...command, maxBytes: Math.min(command.maxBytes, share) };
       return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES, (tasks) => tasks);
     } catch (error) {

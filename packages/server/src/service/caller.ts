@@ -9,8 +9,18 @@ export interface Caller {
   /** Aborted once `gone`. */
   readonly signal: CallSignal | undefined;
   /**
-   * Call this before the call waits for tasks. Throws a `Refusal` if too many calls of the same connection or stream
-   * already wait. Undefined: no limit.
+   * Call this before the call waits for tasks. `bytes`: approximate memory of what it waits for. Throws a `Refusal` if too many
+   * calls of the same connection or stream already wait, or name too much. Undefined: no limit.
    */
-  beginWaiting?(): void;
+  beginWaiting?(bytes: number): void;
+}
+
+/** Memory of a waiter for each queue that it names, beside the name, in bytes. */
+const QUEUE_BYTES = 200;
+
+/** Approximate memory that a lease request uses while it waits, in bytes. */
+export function waitingBytes(queues: readonly string[]): number {
+  let bytes = 0;
+  for (const queue of queues) bytes += QUEUE_BYTES + queue.length;
+  return bytes;
 }

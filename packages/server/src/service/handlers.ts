@@ -23,7 +23,7 @@ import type {
 import type { LeaseCommand, TaskEngine } from '../domain/commands.ts';
 import type { Log } from '../ports/log.ts';
 import { batchLease, batchUpdate } from './batch.ts';
-import type { Caller } from './caller.ts';
+import { type Caller, waitingBytes } from './caller.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { parseList, parseStats } from './parse/parse-queues.ts';
 import { parseGet, parsePeek } from './parse/parse-tasks.ts';
@@ -59,7 +59,7 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
       let command: LeaseCommand;
       try {
         command = parseLease(request, caller.address);
-        if (command.waitMs > 0) caller.beginWaiting?.();
+        if (command.waitMs > 0) caller.beginWaiting?.(waitingBytes(request.queues));
       } catch (error) {
         return Promise.reject(error);
       }

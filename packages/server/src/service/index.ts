@@ -1,4 +1,4 @@
-export type { Caller } from './caller.ts';
+export { type Caller, waitingBytes } from './caller.ts';
 export { createHandlers, type Handlers } from './handlers.ts';
 export { LateService } from './late-service.ts';
 export { createNodeService } from './node-service.ts';

@@ -1,7 +1,7 @@
 import { LeaseTasksRequest } from '@taskmaster/proto';
 import type { Refusal } from '@taskmaster/server/domain';
 import { sleep } from '@taskmaster/server/ports';
-import { decodeRequest, entryBounds, parseLease } from '@taskmaster/server/service';
+import { decodeRequest, entryBounds, parseLease, waitingBytes } from '@taskmaster/server/service';
 import { readEntries, withNumbers } from '../../upstream/raw-codec.ts';
 import { cancelled, isRefusedBy, isWorthRepeating } from '../routing/refusals.ts';
 import type { RoutedCaller, Router } from '../routing/router.ts';
@@ -20,7 +20,7 @@ const STRICT_STEPS = 16;
 /** Leases tasks from the holders of the queues. Rejects with a `Refusal`. */
 export async function leaseTasks(router: Router, bytes: Uint8Array, caller: RoutedCaller): Promise<Uint8Array> {
   const request = decodeRequest(LeaseTasksRequest, asBuffer(bytes), entryBounds.lease);
-  if (request.waitMs > 0) caller.beginWaiting?.();
+  if (request.waitMs > 0) caller.beginWaiting?.(waitingBytes(request.queues));
   const [first, ...others] = new Set(request.queues.map((queue) => router.partitionOfQueue(queue)));
   if (first === undefined) {
     return router.toAnyNode({ method: 'LeaseTasks', request: () => bytes, repetition: 'unsafe' }, caller);

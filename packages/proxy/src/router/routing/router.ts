@@ -44,7 +44,7 @@ export interface RoutedCaller {
   /** The caller's deadline, by the router's clock. Undefined: none. */
   readonly until: number | undefined;
   /** See `Caller`. */
-  beginWaiting?(): void;
+  beginWaiting?(bytes: number): void;
 }
 
 /**

@@ -82,9 +82,11 @@ export class StreamedCall implements UnaryCaller {
   }
 
   /** Counts among the calls of its connection that wait, until it ends. */
-  beginWaiting(): void {
+  beginWaiting(bytes: number): void {
     if (this.#waits || this.gone) return;
-    this.#call.once('cancelled', this.#deps.waiting.add(this.#connection));
+    const { waiting } = this.#deps;
+    waiting.add(this.#connection, bytes);
+    this.#call.once('cancelled', () => waiting.remove(this.#connection, bytes));
     this.#waits = true;
   }
 
