@@ -22,6 +22,7 @@ import {
   port,
   text,
   tlsFields,
+  WAITING_PART,
 } from '@taskmaster/server/program';
 import { z } from 'zod';
 import { DEFAULT_ENGINE_CONFIG, type EngineConfig } from './engine/config.ts';
@@ -151,6 +152,13 @@ export const configSchema = z
           default: engine.maxWaiters,
           min: 0,
           max: 10_000_000,
+        }),
+        maxQueues: count({
+          about:
+            'Queues that the node may hold. An enqueue that would create one more is refused with TOO_MANY_QUEUES; existing queues go on. 0: one for each 8 KiB of memory.',
+          default: 0,
+          min: 0,
+          max: 100_000_000,
         }),
         requestIdWindowMs: ms({
           about: 'How long an update with a repeated request id gets the first outcome and is not applied again.',
@@ -314,6 +322,9 @@ export function divideNodeMemory(
   return divideMemory(nodeMemorySpec, { memory: chosen(memory), parts }, available);
 }
 
+/** Memory of a node for each of its queues, in bytes. A queue with a long name takes half of it. */
+const QUEUE_BYTES = 8 * 1024;
+
 const chosen = (size: number | typeof AUTO): number | undefined => (size === AUTO ? undefined : size);
 
 function withParts(settings: NodeSettings, { memory, parts }: NodeMemory): NodeConfig {
@@ -325,12 +336,17 @@ function withParts(settings: NodeSettings, { memory, parts }: NodeMemory): NodeC
       cacheBytes: parts['engine.cacheBytes'],
       requestIdCacheBytes: parts['engine.requestIdCacheBytes'],
       maxInFlightBytes: parts['engine.maxInFlightBytes'],
+      maxQueues: settings.engine.maxQueues || Math.floor(memory / QUEUE_BYTES),
     },
     store: {
       ...settings.store,
       blockCacheBytes: parts['store.blockCacheBytes'],
       memtableBytes: parts['store.memtableBytes'],
     },
-    grpc: { ...settings.grpc, maxUnreadReplyBytes: parts['grpc.maxUnreadReplyBytes'] },
+    grpc: {
+      ...settings.grpc,
+      maxUnreadReplyBytes: parts['grpc.maxUnreadReplyBytes'],
+      maxWaitingBytes: chosen(settings.grpc.maxWaitingBytes) ?? Math.floor(memory * WAITING_PART),
+    },
   };
 }

@@ -125,10 +125,15 @@ export const statusOfReason = {
   OVERLOADED: status.RESOURCE_EXHAUSTED,
   /**
    * Too many calls wait, for tasks or for news of an autoscaler, at the node or proxy, or on one connection or stream, which must
-   * keep room for other calls. The metadata has the `limit`. Do: Use fewer waiting workers, name several queues in one wait, or
-   * open another connection.
+   * keep room for other calls; or they name too many queues. The metadata has the `limit`. Do: Use fewer waiting workers, name
+   * several queues in one wait, or open another connection.
    */
   TOO_MANY_WAITERS: status.RESOURCE_EXHAUSTED,
+  /**
+   * The update would create a queue, and the node holds as many as it may. The metadata has the `limit`. All calls for existing
+   * queues go on. Do: Delete queues, use fewer of them, or raise `engine.maxQueues` of the node.
+   */
+  TOO_MANY_QUEUES: status.RESOURCE_EXHAUSTED,
   /**
    * The disk has no space. Updates that enqueue are refused; all other calls go on. Do: Free some space. The node
    * then recovers by itself.

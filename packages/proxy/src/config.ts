@@ -21,6 +21,7 @@ import {
   settingsTable,
   text,
   tlsFields,
+  WAITING_PART,
 } from '@taskmaster/server/program';
 import { z } from 'zod';
 import { type ProxyMemory, type ProxyPart, proxyMemorySpec } from './memory.ts';
@@ -113,7 +114,7 @@ export type ProxySettings = z.output<typeof proxyConfigSchema>;
 export interface ProxyConfig extends Omit<ProxySettings, 'memory' | 'router' | 'grpc'> {
   readonly memory: number;
   readonly router: ProxySettings['router'] & { readonly maxInFlightBytes: number };
-  readonly grpc: ProxySettings['grpc'] & { readonly maxUnreadReplyBytes: number };
+  readonly grpc: ProxySettings['grpc'] & { readonly maxUnreadReplyBytes: number; readonly maxWaitingBytes: number };
 }
 
 /** Some of the settings. The others have their defaults. */
@@ -140,7 +141,11 @@ export function completeProxyConfig(
   if (memory.kind === 'refused') throw new InvalidConfigError([`memory: ${memory.problem}`]);
   const { parts } = memory;
   const router = { ...settings.router, maxInFlightBytes: parts['router.maxInFlightBytes'] };
-  const grpc = { ...settings.grpc, maxUnreadReplyBytes: parts['grpc.maxUnreadReplyBytes'] };
+  const grpc = {
+    ...settings.grpc,
+    maxUnreadReplyBytes: parts['grpc.maxUnreadReplyBytes'],
+    maxWaitingBytes: chosen(settings.grpc.maxWaitingBytes) ?? Math.floor(memory.memory * WAITING_PART),
+  };
   return { config: limitConnections({ ...settings, memory: memory.memory, router, grpc }), memory };
 }
 

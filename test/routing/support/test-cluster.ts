@@ -63,6 +63,7 @@ const SERVER: GrpcServerOptions = {
   maxConnectionsPerAddress: 1_000,
   maxUnreadReplyBytes: 64 * 1024 * 1024,
   maxReceivingBytes: 64 * 1024 * 1024,
+  maxWaitingBytes: 64 * 1024 * 1024,
   receiveTimeoutMs: 60_000,
   reflection: true,
 };

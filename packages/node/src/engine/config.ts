@@ -13,6 +13,8 @@ export interface EngineConfig {
    * Enqueues are refused from four fifths of it on. Answers get at most two fifths.
    */
   readonly maxInFlightBytes: number;
+  /** Limit of queues. An enqueue that would create one more is refused. */
+  readonly maxQueues: number;
   /** Limit of lease requests that wait for tasks. */
   readonly maxWaiters: number;
   /** How long a repeated request id gets the outcome of the first request. */
@@ -38,6 +40,7 @@ export const DEFAULT_ENGINE_CONFIG: EngineConfig = {
   cacheBytes: 256 * 1024 * 1024,
   maxInFlightRequests: 10_000,
   maxInFlightBytes: 128 * 1024 * 1024,
+  maxQueues: 1_000_000,
   maxWaiters: 100_000,
   requestIdWindowMs: 2 * 60 * 1000,
   requestIdCacheBytes: 32 * 1024 * 1024,

@@ -87,7 +87,7 @@ describe('metrics of a node', () => {
       cluster: () => undefined,
       storeSize: () => ({ disk: 1_000, memory: 500 }),
       tls: () => undefined,
-      grpc: () => ({ connections: 3, refusedConnections: 2, unreadReplyBytes: 0, receivingBytes: 7 }),
+      grpc: () => ({ connections: 3, refusedConnections: 2, unreadReplyBytes: 0, receivingBytes: 7, waitingBytes: 8 }),
       maxQueues: 10,
     });
   }

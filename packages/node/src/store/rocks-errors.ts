@@ -40,12 +40,15 @@ export function failureOf(thrown: unknown): Failure {
   return { kind: 'failed', message };
 }
 
+/** Whether the process has too many open files. A file that was to be opened is not damaged, and may be opened later. */
+export const lacksDescriptors = (message: string): boolean => /too many open files/i.test(message);
+
 const damageAdvice = 'Nothing of the damaged part was used. Check the disk, then restore the directory from a backup';
 
 function adviceFor(message: string): string {
   // RocksDB refuses all writes after it has found damage during a compaction.
   if (message.startsWith('Corruption')) return `. ${damageAdvice}`;
-  return /too many open files/i.test(message)
+  return lacksDescriptors(message)
     ? '. The disk is not at fault: allow the process more open files (ulimit -n) and restart it'
     : '';
 }

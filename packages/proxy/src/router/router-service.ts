@@ -246,8 +246,8 @@ class StreamedCaller implements RoutedCaller {
     return this.caller.signal;
   }
 
-  beginWaiting(recheck?: () => void): void {
-    this.caller.beginWaiting?.(recheck);
+  beginWaiting(bytes: number, recheck?: () => void): void {
+    this.caller.beginWaiting?.(bytes, recheck);
   }
 }
 

@@ -29,7 +29,7 @@ export class ServedCaller implements RoutedCaller {
     return this.#caller.signal;
   }
 
-  beginWaiting(recheck?: () => void): void {
-    this.#caller.beginWaiting?.(recheck);
+  beginWaiting(bytes: number, recheck?: () => void): void {
+    this.#caller.beginWaiting?.(bytes, recheck);
   }
 }

@@ -138,7 +138,7 @@ export class Scaler {
         retryDelayMs: RETRY_MS,
       });
     }
-    caller.beginWaiting?.(recheck);
+    caller.beginWaiting?.(0, recheck);
     this.#streams++;
     return { [Symbol.dispose]: () => void this.#streams-- };
   }

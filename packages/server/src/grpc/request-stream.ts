@@ -9,11 +9,11 @@ import type { Origins } from '../service/origins.ts';
 import type { Origin, RawService, StreamOperation, StreamReply, StreamSession } from '../service/raw-service.ts';
 import { refusalOf, toCallStatus, toWireError } from '../service/wire-errors.ts';
 import { auditCall } from './audited-calls.ts';
-import type { NextCall } from './received-messages.ts';
+import type { NextCall } from './receiving/received-messages.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 import type { RevocableCalls } from './waiting/revocable-calls.ts';
-import { tooManyWait } from './waiting/waiting-calls.ts';
+import { tooManyWait, type WaitingCalls } from './waiting/waiting-calls.ts';
 
 export interface RequestStreamLimits {
   /**
@@ -49,6 +49,7 @@ export interface RequestStreamDeps {
   readonly unread: UnreadReplies;
   readonly origins: Origins;
   readonly revocable: RevocableCalls;
+  readonly waiting: WaitingCalls;
   readonly limits: RequestStreamLimits;
   readonly onOpen: (stream: RequestStream) => void;
   /** Called once for every opened stream when it has ended. */
@@ -115,7 +116,9 @@ export class RequestStream extends ServerInterceptingCall {
     this.#call = call;
     this.#deps = deps;
     this.#connection = call.getPeer();
-    this.#places = { most: Math.ceil(deps.limits.callsInFlight * WAITING_PART), taken: 0 };
+    const { limits, waiting } = deps;
+    const most = Math.ceil(limits.callsInFlight * WAITING_PART);
+    this.#places = { most, taken: 0, waiting, connection: this.#connection };
     const stream = this;
     this.#caller = {
       get address() {
@@ -375,6 +378,9 @@ const UNKNOWN: Origin = { address: '', routed: false, access: unlimitedAccess };
 interface Places {
   readonly most: number;
   taken: number;
+  /** Counts their memory. */
+  readonly waiting: WaitingCalls;
+  readonly connection: string;
 }
 
 /** The caller of one lease on a stream. */
@@ -385,6 +391,7 @@ class StreamLease implements Caller {
   /** Why the lease was ended: its caller has lost a right. */
   revoked: unknown;
   #waits = false;
+  #waitingBytes = 0;
   #gone = false;
   #waitsNoLonger = false;
   #abort: AbortController | undefined;
@@ -402,17 +409,22 @@ class StreamLease implements Caller {
     return this.#origin.access;
   }
 
-  beginWaiting(recheck?: () => void): void {
+  beginWaiting(bytes: number, recheck?: () => void): void {
     this.#recheck = recheck;
-    const { most, taken } = this.#places;
+    const { most, taken, waiting, connection } = this.#places;
     if (taken >= most) throw tooManyWait(most, 'stream');
+    waiting.addBytes(connection, bytes);
+    this.#waitingBytes = bytes;
     this.#places.taken++;
     this.#waits = true;
   }
 
   /** Call this when the lease is answered. */
   ended(): void {
-    if (this.#waits) this.#places.taken--;
+    if (!this.#waits) return;
+    this.#waits = false;
+    this.#places.taken--;
+    this.#places.waiting.removeBytes(this.#places.connection, this.#waitingBytes);
   }
 
   get gone(): boolean {

@@ -22,9 +22,9 @@ import { refusalOf } from '../service/wire-errors.ts';
 import type { Tls } from '../tls/tls.ts';
 import { Connections } from './connections/connections.ts';
 import { HealthService } from './health/health.ts';
-import { ReceiveWindows } from './receive-windows.ts';
-import { RECEIVE_BYTES, refuseWithReason } from './received-messages.ts';
+import { ReceiveWindows } from './receiving/receive-windows.ts';
 import { countReceived } from './receiving/received-call.ts';
+import { RECEIVE_BYTES, refuseWithReason } from './receiving/received-messages.ts';
 import { ReceivingBytes, type ReceivingConnection } from './receiving/receiving-bytes.ts';
 import { addReflection, isReflection } from './reflection.ts';
 import {
@@ -74,6 +74,8 @@ export interface GrpcServerOptions {
   readonly maxConnectionsPerAddress: number;
   /** Maximum size of unread replies of all connections, in bytes. A single connection may have a quarter of it. */
   readonly maxUnreadReplyBytes: number;
+  /** Maximum memory of the queues that waiting calls name, in bytes. A single connection may have half of it. */
+  readonly maxWaitingBytes: number;
   /** Maximum size of requests that are being received, in bytes. A single connection may have half of it. */
   readonly maxReceivingBytes: number;
   /** A request must be complete this long after its first byte, in ms. */
@@ -115,6 +117,7 @@ export class GrpcServer {
   readonly #health: HealthService;
   readonly #unread: UnreadReplies;
   readonly #receiving: ReceivingBytes;
+  readonly #waiting: WaitingCalls;
   #late: NodeJS.Timeout | undefined;
   readonly #endless: EndlessCalls;
   readonly #origins: Origins;
@@ -162,9 +165,13 @@ export class GrpcServer {
     });
     this.#revocable = new RevocableCalls(access);
     const { readTimeoutMs = READ_TIMEOUT_MS } = options;
-    const waiting = new WaitingCalls(Math.ceil(options.maxConcurrentCallsPerConnection / 2));
-    this.#streaming = new StreamingCalls({ ...this.#callDeps, log, observer, waiting, readTimeoutMs });
-    this.#server = this.#createServer(waiting);
+    const { maxWaitingBytes } = options;
+    this.#waiting = new WaitingCalls({
+      ...{ totalBytes: maxWaitingBytes, connectionBytes: Math.ceil(maxWaitingBytes / 2) },
+      calls: Math.ceil(options.maxConcurrentCallsPerConnection / 2),
+    });
+    this.#streaming = new StreamingCalls({ ...this.#callDeps, log, observer, readTimeoutMs });
+    this.#server = this.#createServer();
   }
 
   /** Number of open connections. */
@@ -180,6 +187,11 @@ export class GrpcServer {
   /** Size of the replies that peers have not read yet, in bytes. */
   get unreadReplyBytes(): number {
     return this.#unread.totalBytes;
+  }
+
+  /** Memory of the queues that waiting calls name, in bytes. */
+  get waitingBytes(): number {
+    return this.#waiting.bytes;
   }
 
   /** Size of the requests that are being received, in bytes. */
@@ -237,7 +249,7 @@ export class GrpcServer {
     clearInterval(this.#late);
   }
 
-  #createServer(waiting: WaitingCalls): Server {
+  #createServer(): Server {
     const options = this.#options;
     const server = new Server({
       'grpc.max_receive_message_length': RECEIVE_BYTES,
@@ -253,7 +265,7 @@ export class GrpcServer {
       interceptors: [this.#intercept()],
     });
     raiseResetLimit(server);
-    const deps = { ...this.#deps, ...this.#callDeps, waiting };
+    const deps = { ...this.#deps, ...this.#callDeps };
     const { unary } = this.#deps.service;
     const { definition, implementation } = createUnaryService({ name: TASK_SERVICE, unary }, deps);
     const stream = rawMethod(TaskMasterServiceService.stream.path, true);
@@ -315,7 +327,8 @@ export class GrpcServer {
 
   get #callDeps() {
     const { audit = noAudit } = this.#deps;
-    return { audit, unread: this.#unread, origins: this.#origins, revocable: this.#revocable };
+    const calls = { unread: this.#unread, waiting: this.#waiting };
+    return { ...calls, audit, origins: this.#origins, revocable: this.#revocable };
   }
 
   #opened(stream: RequestStream): void {

@@ -132,6 +132,7 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   #waits = false;
   #isAnswered = false;
   #recheck: (() => void) | undefined;
+  #waitingBytes = 0;
 
   constructor(
     served: ServedMethod,
@@ -227,11 +228,20 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   }
 
   /** A batch calls this for each of its leases, but counts as one call. */
-  beginWaiting(recheck?: () => void): void {
+  beginWaiting(bytes: number, recheck?: () => void): void {
     if (recheck !== undefined) this.#alsoCheck(recheck);
-    if (this.#waits || this.gone) return;
-    this.#call.on('cancelled', this.#served.waiting.add(this.#call.getPeer()));
+    if (this.gone) return;
+    const { waiting } = this.#served;
+    const connection = this.#call.getPeer();
+    if (this.#waits) {
+      waiting.addBytes(connection, bytes);
+      this.#waitingBytes += bytes;
+      return;
+    }
+    waiting.add(connection, bytes);
     this.#waits = true;
+    this.#waitingBytes = bytes;
+    this.#call.on('cancelled', () => waiting.remove(connection, this.#waitingBytes));
   }
 
   /** Refuses a waiting call whose caller has lost its rights. Its handler then sees that the caller is gone. */

@@ -15,6 +15,7 @@ interface GrpcFigures {
   readonly refusedConnections: number;
   readonly unreadReplyBytes: number;
   readonly receivingBytes: number;
+  readonly waitingBytes: number;
 }
 
 export interface RpcMetricsSources {
@@ -92,6 +93,9 @@ export class RpcMetrics {
     );
     this.gauge('receiving_bytes', 'Bytes of requests that have not arrived completely.', [], (gauge) =>
       gauge.set(grpc()?.receivingBytes ?? 0),
+    );
+    this.gauge('waiting_bytes', 'Memory of the names of queues for which lease requests wait.', [], (gauge) =>
+      gauge.set(grpc()?.waitingBytes ?? 0),
     );
     this.gauge('unread_reply_bytes', 'Bytes of replies that clients have not read yet.', [], (gauge) =>
       gauge.set(grpc()?.unreadReplyBytes ?? 0),

@@ -1,7 +1,10 @@
 import { limits } from '@taskmaster/proto';
 import { z } from 'zod';
 import { choice, chosenBytes, count, flag, LONGEST_TIMER_MS, ms, optionalText, texts } from './config-fields.ts';
-import { GIB } from './memory/sizes.ts';
+import { GIB, MIB } from './memory/sizes.ts';
+
+/** The part of a program's memory for the names of queues for which calls wait. */
+export const WAITING_PART = 1 / 16;
 
 /** Settings of the gRPC server of a node or a proxy. */
 export const grpcSection = z
@@ -54,6 +57,12 @@ export const grpcSection = z
       about:
         'Memory for replies that clients have not read. One connection may use a quarter of it. A connection above these limits is closed. auto: a part of memory.',
       min: 8 * limits.requestBytes,
+      max: 16 * GIB,
+    }),
+    maxWaitingBytes: chosenBytes({
+      about:
+        'Memory for the names of queues for which lease requests wait: a name has 200 bytes and its length. One connection may use half of it. More are refused with TOO_MANY_WAITERS. auto: a sixteenth of memory.',
+      min: MIB,
       max: 16 * GIB,
     }),
     receiveTimeoutMs: ms({

@@ -25,6 +25,7 @@ export {
   InvalidConfigError,
   memoryField,
   tlsFields,
+  WAITING_PART,
 } from './config-sections.ts';
 export { limitConnections } from './descriptors/limit-connections.ts';
 export { openTls } from './files/open-tls.ts';

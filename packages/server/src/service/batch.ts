@@ -13,7 +13,7 @@ import {
 import type { LeasedTask, TaskEngine } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
-import type { Caller } from './caller.ts';
+import { type Caller, waitingBytes } from './caller.ts';
 import { recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
 import { countAtMost, refuse } from './parse/checks.ts';
 import { parseLease } from './parse/parse-lease.ts';
@@ -64,7 +64,9 @@ export async function batchLease(
     try {
       const command = parseLease(request, caller.address);
       requireLease(caller.access, command.queues);
-      if (command.waitMs > 0) caller.beginWaiting?.(recheckOfLease(caller.access, command.queues));
+      if (command.waitMs > 0) {
+        caller.beginWaiting?.(waitingBytes(request.queues), recheckOfLease(caller.access, command.queues));
+      }
       const bounded = { ...command, maxBytes: Math.min(command.maxBytes, share) };
       return await leaseWithin(engine, log, bounded, caller, REPLY_BYTES, (tasks) => tasks);
     } catch (error) {

@@ -12,9 +12,19 @@ export interface Caller {
   /** Aborted once `gone`. */
   readonly signal: CallSignal | undefined;
   /**
-   * Call this before the call waits for tasks. Throws a `Refusal` if too many calls of the same connection or stream
-   * already wait. Undefined: no limit. `recheck`: throws a `Refusal` if the caller has lost a right that the wait needs; then
-   * the wait ends.
+   * Call this before the call waits for tasks. `bytes`: approximate memory of what it waits for. Throws a `Refusal` if too many
+   * calls of the same connection or stream already wait, or name too much. Undefined: no limit. `recheck`: throws a `Refusal` if
+   * the caller has lost a right that the wait needs; then the wait ends.
    */
-  beginWaiting?(recheck?: () => void): void;
+  beginWaiting?(bytes: number, recheck?: () => void): void;
+}
+
+/** Memory of a waiter for each queue that it names, beside the name, in bytes. */
+const QUEUE_BYTES = 200;
+
+/** Approximate memory that a lease request uses while it waits, in bytes. */
+export function waitingBytes(queues: readonly string[]): number {
+  let bytes = 0;
+  for (const queue of queues) bytes += QUEUE_BYTES + queue.length;
+  return bytes;
 }

@@ -24,7 +24,7 @@ import type {
 import type { LeaseCommand, TaskEngine } from '../domain/commands.ts';
 import type { Log } from '../ports/log.ts';
 import { batchLease, batchUpdate } from './batch.ts';
-import type { Caller } from './caller.ts';
+import { type Caller, waitingBytes } from './caller.ts';
 import { readableOnly, recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { parseList, parseStats } from './parse/parse-queues.ts';
@@ -69,7 +69,9 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
       try {
         command = parseLease(request, caller.address);
         requireLease(caller.access, command.queues);
-        if (command.waitMs > 0) caller.beginWaiting?.(recheckOfLease(caller.access, command.queues));
+        if (command.waitMs > 0) {
+          caller.beginWaiting?.(waitingBytes(request.queues), recheckOfLease(caller.access, command.queues));
+        }
       } catch (error) {
         return Promise.reject(error);
       }

@@ -1,4 +1,4 @@
-export type { Caller } from './caller.ts';
+export { type Caller, waitingBytes } from './caller.ts';
 export { recheckOfLease, requireLease } from './check-rights.ts';
 export { createHandlers, type Handlers } from './handlers.ts';
 export { IdentitySeal } from './identity-seal.ts';

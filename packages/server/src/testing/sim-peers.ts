@@ -3,7 +3,7 @@ import { unlimitedAccess } from '../access/caller-access.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { PeerSeal } from '../grpc/peers/peer-seal.ts';
 import { createPeerService } from '../grpc/peers/peer-service.ts';
-import { RECEIVE_BYTES } from '../grpc/received-messages.ts';
+import { RECEIVE_BYTES } from '../grpc/receiving/received-messages.ts';
 import type { Log } from '../ports/log.ts';
 import {
   type CallPeer,

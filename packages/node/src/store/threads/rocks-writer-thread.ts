@@ -5,7 +5,7 @@ import { Family, familyNames } from '../../ports/store.ts';
 import { visitWrites, type WriteVisitor } from '../../ports/write-batch.ts';
 import { columnOf, columnsOf } from '../column-families.ts';
 import { encodeGroupNumber, GROUP_NUMBER_KEY } from '../group-number.ts';
-import { failureOf } from '../rocks-errors.ts';
+import { failureOf, lacksDescriptors } from '../rocks-errors.ts';
 import { SyncMark } from '../sync-mark.ts';
 import { SyncedFiles } from '../synced-files.ts';
 import { GROUP_BYTES, type WriterReply, type WriterRequest, type WriterSetup } from './writer-protocol.ts';
@@ -126,9 +126,10 @@ function guardSoon(bytes: number): void {
   if (unguardedBytes >= GUARD_BYTES && performance.now() - guardedAtMs >= GUARD_LEAST_INTERVAL_MS) guard();
 }
 
-/** On a full disk the guards become stale: they detect less damage, but report no false one. */
+/** On a full disk or without descriptors the guards become stale: they detect less damage, but report no false one. */
 function markFailed(error: unknown): void {
-  if (failureOf(error).kind !== 'full') fail(error);
+  const { kind, message } = failureOf(error);
+  if (kind !== 'full' && !lacksDescriptors(message)) fail(error);
 }
 
 function planFlush(): void {

@@ -1,7 +1,14 @@
 import { LeaseTasksRequest, parseQueueName, type QueueName } from '@taskmaster/proto';
 import type { Refusal } from '@taskmaster/server/domain';
 import { sleep } from '@taskmaster/server/ports';
-import { decodeRequest, entryBounds, parseLease, recheckOfLease, requireLease } from '@taskmaster/server/service';
+import {
+  decodeRequest,
+  entryBounds,
+  parseLease,
+  recheckOfLease,
+  requireLease,
+  waitingBytes,
+} from '@taskmaster/server/service';
 import { readEntries, withNumbers } from '../../upstream/raw-codec.ts';
 import { cancelled, isRefusedBy, isWorthRepeating } from '../routing/refusals.ts';
 import type { RoutedCaller, Router } from '../routing/router.ts';
@@ -24,7 +31,7 @@ export async function leaseTasks(router: Router, bytes: Uint8Array, caller: Rout
   const { access } = caller;
   const names = access.isUnlimited ? NO_NAMES : request.queues.map(parseQueueName);
   requireLease(access, names);
-  if (request.waitMs > 0) caller.beginWaiting?.(recheckOfLease(access, names));
+  if (request.waitMs > 0) caller.beginWaiting?.(waitingBytes(request.queues), recheckOfLease(access, names));
   const [first, ...others] = new Set(request.queues.map((queue) => router.partitionOfQueue(queue)));
   if (first === undefined) {
     return router.toAnyNode({ method: 'LeaseTasks', request: () => bytes, repetition: 'unsafe' }, caller);

@@ -46,7 +46,7 @@ export interface RoutedCaller {
   /** The caller's deadline, by the router's clock. Undefined: none. */
   readonly until: number | undefined;
   /** See `Caller`. */
-  beginWaiting?(recheck?: () => void): void;
+  beginWaiting?(bytes: number, recheck?: () => void): void;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { type Metadata, ResponderBuilder, ServerInterceptingCall, ServerListenerBuilder } from '@grpc/grpc-js';
 import type { Refusal } from '../../domain/refusal.ts';
 import { toCallStatus } from '../../service/wire-errors.ts';
-import type { NextCall } from '../received-messages.ts';
+import type { NextCall } from '../receiving/received-messages.ts';
 
 /** Calls without an end of their own: health watches and reflection. */
 export class EndlessCalls {

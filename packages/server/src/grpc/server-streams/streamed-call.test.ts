@@ -72,7 +72,7 @@ function endless() {
 /** Waits for its caller to leave, behind one part. */
 function untilGone(): BackupHandler {
   return async function* (_, caller) {
-    caller.beginWaiting?.();
+    caller.beginWaiting?.(0);
     yield part(1);
     await new Promise<void>((resolve) => {
       caller.signal?.addEventListener('abort', resolve);

@@ -87,10 +87,12 @@ export class StreamedCall implements UnaryCaller {
   }
 
   /** Counts among the calls of its connection that wait, until it ends. */
-  beginWaiting(recheck?: () => void): void {
+  beginWaiting(bytes: number, recheck?: () => void): void {
     this.#recheck = recheck;
     if (this.#waits || this.gone) return;
-    this.#call.once('cancelled', this.#deps.waiting.add(this.#connection));
+    const { waiting } = this.#deps;
+    waiting.add(this.#connection, bytes);
+    this.#call.once('cancelled', () => waiting.remove(this.#connection, bytes));
     this.#waits = true;
   }
 

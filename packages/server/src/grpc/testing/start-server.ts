@@ -21,6 +21,7 @@ const DEFAULTS: GrpcServerOptions = {
   maxConnectionsPerAddress: 1_000,
   maxUnreadReplyBytes: 64 * 1024 * 1024,
   maxReceivingBytes: 64 * 1024 * 1024,
+  maxWaitingBytes: 64 * 1024 * 1024,
   receiveTimeoutMs: 60_000,
   reflection: true,
 };

@@ -2,38 +2,76 @@ import { Refusal } from '../../domain/refusal.ts';
 
 const RETRY_MS = 1_000;
 
-interface Waiting {
-  calls: number;
-  readonly remove: () => void;
+export interface WaitingLimits {
+  /** Maximum number of calls of one connection. */
+  readonly calls: number;
+  /** Maximum memory of the calls of all connections, in bytes. */
+  readonly totalBytes: number;
+  /** Maximum memory of the calls of one connection, in bytes. */
+  readonly connectionBytes: number;
 }
 
-/** Counts the calls that wait, by connection. Their number is limited, so that a connection can make other calls. */
+interface Waiting {
+  calls: number;
+  bytes: number;
+}
+
+/**
+ * Counts the calls that wait, by connection, and the memory of what they name. Their number is limited, so that a connection can
+ * make other calls. Their memory is limited because a call may name a thousand queues.
+ */
 export class WaitingCalls {
-  readonly #most: number;
+  readonly #limits: WaitingLimits;
   readonly #byConnection = new Map<string, Waiting>();
+  #bytes = 0;
 
-  /** `most`: maximum for one connection. */
-  constructor(most: number) {
-    this.#most = most;
+  constructor(limits: WaitingLimits) {
+    this.#limits = limits;
   }
 
-  /**
-   * Counts a call. Returns a function to call when the call is over. Calls of one connection share the function, because
-   * thousands may wait. Throws a `Refusal` if too many calls wait already.
-   */
-  add(connection: string): () => void {
-    const waiting = this.#byConnection.get(connection) ?? this.#begin(connection);
-    if (waiting.calls >= this.#most) throw tooManyWait(this.#most, 'connection');
-    waiting.calls++;
-    return waiting.remove;
+  /** Memory of all calls that wait, in bytes. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
-  #begin(connection: string): Waiting {
-    const remove = (): void => {
-      if (--waiting.calls === 0) this.#byConnection.delete(connection);
-    };
-    const waiting: Waiting = { calls: 0, remove };
-    this.#byConnection.set(connection, waiting);
+  /** Counts a call. Throws a `Refusal` if too many wait already. */
+  add(connection: string, bytes = 0): void {
+    const { calls } = this.#limits;
+    if ((this.#byConnection.get(connection)?.calls ?? 0) >= calls) throw tooManyWait(calls, 'connection');
+    this.addBytes(connection, bytes);
+    this.#of(connection).calls++;
+  }
+
+  /** Counts memory of a call that is counted, or that is limited elsewhere. Throws a `Refusal` if there is no room. */
+  addBytes(connection: string, bytes: number): void {
+    const { totalBytes, connectionBytes } = this.#limits;
+    const ofConnection = (this.#byConnection.get(connection)?.bytes ?? 0) + bytes;
+    if (ofConnection > connectionBytes) throw tooMuchWaits(connectionBytes, 'of this connection ');
+    if (this.#bytes + bytes > totalBytes) throw tooMuchWaits(totalBytes, '');
+    if (bytes === 0) return;
+    this.#of(connection).bytes = ofConnection;
+    this.#bytes += bytes;
+  }
+
+  /** Call this when a counted call is over. */
+  remove(connection: string, bytes = 0): void {
+    this.#of(connection).calls--;
+    this.removeBytes(connection, bytes);
+  }
+
+  removeBytes(connection: string, bytes: number): void {
+    const waiting = this.#of(connection);
+    waiting.bytes -= bytes;
+    this.#bytes -= bytes;
+    if (waiting.calls === 0 && waiting.bytes === 0) this.#byConnection.delete(connection);
+  }
+
+  #of(connection: string): Waiting {
+    let waiting = this.#byConnection.get(connection);
+    if (waiting === undefined) {
+      waiting = { calls: 0, bytes: 0 };
+      this.#byConnection.set(connection, waiting);
+    }
     return waiting;
   }
 }
@@ -43,5 +81,13 @@ export function tooManyWait(most: number, of: 'connection' | 'stream'): Refusal 
     'TOO_MANY_WAITERS',
     `${most} calls of this ${of} wait already: open another one, or name several queues in one lease`,
     { retryDelayMs: RETRY_MS, metadata: { limit: String(most) } },
+  );
+}
+
+function tooMuchWaits(limit: number, whose: string): Refusal {
+  return new Refusal(
+    'TOO_MANY_WAITERS',
+    `the queues that waiting calls ${whose}name have ${limit} bytes already: name fewer queues, or shorter ones`,
+    { retryDelayMs: RETRY_MS, metadata: { limit: String(limit) } },
   );
 }

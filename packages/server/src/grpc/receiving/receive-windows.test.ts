@@ -3,9 +3,9 @@ import { type ClientHttp2Session, connect } from 'node:http2';
 import { promisify } from 'node:util';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
+import { fakeEngine } from '../testing/fake-engine.ts';
+import { startServer } from '../testing/start-server.ts';
 import { AVERAGED_CALLS, CONNECTION_WINDOW_BYTES, LARGE_CALL_BYTES, WIDE_WINDOW_BYTES } from './receive-windows.ts';
-import { fakeEngine } from './testing/fake-engine.ts';
-import { startServer } from './testing/start-server.ts';
 
 /** What HTTP/2 gives each call. */
 const CALL_WINDOW_BYTES = 65_535;

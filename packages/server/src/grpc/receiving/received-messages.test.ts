@@ -3,10 +3,10 @@ import { gzipSync } from 'node:zlib';
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { ErrorInfo, limits, Status, TaskMasterServiceService } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { fakeEngine } from './testing/fake-engine.ts';
-import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
-import { anEnqueue, anUpdate } from './testing/requests.ts';
-import { startServer, type TestServer } from './testing/start-server.ts';
+import { fakeEngine } from '../testing/fake-engine.ts';
+import { errorInfoOf, grpcClient } from '../testing/grpc-client.ts';
+import { anEnqueue, anUpdate } from '../testing/requests.ts';
+import { startServer, type TestServer } from '../testing/start-server.ts';
 
 const MIB = 1024 * 1024;
 const engine = fakeEngine();

@@ -1,0 +1,79 @@
+import type { ServiceError } from '@grpc/grpc-js';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { CallContext } from '../domain/commands.ts';
+import { Refusal } from '../domain/refusal.ts';
+import { fakeEngine } from './testing/fake-engine.ts';
+import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
+import { aLease } from './testing/requests.ts';
+import { startServer } from './testing/start-server.ts';
+
+const waitForEver = (_command: unknown, context?: CallContext) =>
+  new Promise<never>((_resolve, reject) => {
+    context?.signal?.addEventListener('abort', () => reject(new Refusal('CANCELLED', 'given up')));
+  });
+
+/** A lease request that waits for a hundred queues with names of 100 bytes: 30,000 bytes. */
+const large = () =>
+  aLease({ waitMs: 60_000, queues: Array.from({ length: 100 }, (_, number) => String(number).padStart(100, 'q')) });
+const BYTES = 30_000;
+
+async function start() {
+  const engine = fakeEngine({ leaseTasks: waitForEver });
+  const server = await startServer(engine, { maxWaitingBytes: 6 * BYTES });
+  onTestFinished(() => server[Symbol.asyncDispose]());
+  const client = () => {
+    const made = grpcClient(server.port, { 'grpc.use_local_subchannel_pool': 1 });
+    onTestFinished(() => made[Symbol.dispose]());
+    return made;
+  };
+  return { engine, server: server.server, client };
+}
+
+type Client = Awaited<ReturnType<typeof start>>['client'] extends () => infer C ? C : never;
+
+async function refusal({ leaseTasks }: Client) {
+  const error = (await leaseTasks(large()).catch((thrown: unknown) => thrown)) as ServiceError;
+  return errorInfoOf(error);
+}
+
+describe('names of queues for which calls wait', () => {
+  test('are limited for a connection and in all, until the calls end', async () => {
+    const { engine, server, client } = await start();
+    const [first, second, third] = [client(), client(), client()];
+    const polls = [first, first, first, second, second].map(({ raw }) => raw.leaseTasks(large(), () => {}));
+    await expect.poll(() => server.waitingBytes).toBe(5 * BYTES);
+    const reason = 'TOO_MANY_WAITERS';
+    expect(await refusal(first)).toMatchObject({ reason, metadata: { limit: String(3 * BYTES) } });
+    polls.push(third.raw.leaseTasks(large(), () => {}));
+    await expect.poll(() => server.waitingBytes).toBe(6 * BYTES);
+    expect(await refusal(third)).toMatchObject({ reason, metadata: { limit: String(6 * BYTES) } });
+
+    for (const poll of polls) poll.cancel();
+    await expect.poll(() => server.waitingBytes).toBe(0);
+    expect(engine.asked).toHaveLength(6);
+  });
+
+  test('of a batch count together', async () => {
+    const { server, client } = await start();
+    const batch = client().raw.batchLeaseTasks({ requests: [large(), large(), large(), large()] }, () => {});
+    await expect.poll(() => server.waitingBytes).toBe(3 * BYTES);
+    batch.cancel();
+    await expect.poll(() => server.waitingBytes).toBe(0);
+  });
+
+  test('of a stream count, too', async () => {
+    const { server, client } = await start();
+    const stream = client().raw.stream();
+    const answers: unknown[] = [];
+    stream.on('data', (message) => answers.push(message)).on('error', () => {});
+    const calls = [1, 2, 3, 4].map((id) => ({ id, call: { $case: 'lease' as const, value: large() } }));
+    stream.write({ calls });
+    await expect.poll(() => answers.length).toBe(1);
+    expect(answers[0]).toMatchObject({
+      results: [{ id: 4, result: { $case: 'error', value: { reason: 'TOO_MANY_WAITERS' } } }],
+    });
+    expect(server.waitingBytes).toBe(3 * BYTES);
+    stream.cancel();
+    await expect.poll(() => server.waitingBytes).toBe(0);
+  });
+});
