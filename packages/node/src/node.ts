@@ -17,7 +17,7 @@ import {
   secureChannels,
 } from '@taskmaster/server/grpc';
 import { explainHealth, HttpServer, httpOptions, isReady, type NodeHealth } from '@taskmaster/server/http';
-import { isPeerAt, type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { type Audit, isPeerAt, type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import { createLogger, logMemory, openTls, readClusterKeys } from '@taskmaster/server/program';
 import {
   createHandlers,
@@ -125,9 +125,9 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const tls = openTls(config.tls, log);
   if (tls !== undefined) opened.use(tls);
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
-  const http = createHttp(config, { parts, metrics, tls, log });
   const clock = new SystemClock();
   const audit = opened.use(openAudit(config.audit.file, clock, log));
+  const http = createHttp(config, { parts, metrics, tls, audit, log });
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
@@ -352,10 +352,11 @@ interface HttpParts {
   readonly parts: Parts;
   readonly metrics: NodeMetrics;
   readonly tls: Tls | undefined;
+  readonly audit: Audit;
   readonly log: Log;
 }
 
-function createHttp(config: NodeConfig, { parts, metrics, tls, log }: HttpParts): HttpServer {
+function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: HttpParts): HttpServer {
   const began = performance.now();
   const handlers = (): Handlers => {
     if (parts.engine === undefined) throw new Refusal('STARTING', 'the node is opening its data');
@@ -375,5 +376,5 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, log }: HttpParts)
   const { host, httpPort: port, name } = config;
   const names = [host, name, hostname(), config.cluster.advertiseHost];
   const options = { host, port, ...httpOptions(config.http, names) };
-  return new HttpServer(options, { routes, toWireError: toWireErrorLogged, tls });
+  return new HttpServer(options, { routes, toWireError: toWireErrorLogged, tls, audit });
 }
