@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { nodeSettings } from '../../packages/node/src/cli/node-settings.ts';
@@ -51,6 +52,30 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     ]);
   });
 
+  test('makes a certificate with all names by which members and clients call, and gives its key only to members', async () => {
+    const { objects } = await render(['--set=tls.enabled=true,load.enabled=true,backup.enabled=true']);
+    const secret = objects.find(({ metadata }) => metadata.name === 'tm-taskmaster-tls');
+    const fileOf = (key: string): X509Certificate =>
+      new X509Certificate(Buffer.from(secret?.data?.[key] ?? '', 'base64'));
+    const certificate = fileOf('tls.crt');
+    expect(certificate.checkIssued(fileOf('ca.crt'))).toBe(true);
+    for (const host of [
+      ...['localhost', 'tm-taskmaster', 'tm-taskmaster.queues.svc', 'tm-taskmaster.queues.svc.cluster.local'],
+      ...['tm-taskmaster-nodes', 'tm-taskmaster-0.tm-taskmaster-nodes.queues.svc.cluster.local'],
+    ]) {
+      expect(certificate.checkHost(host), host).toBeDefined();
+    }
+    expect(certificate.checkIP('127.0.0.1')).toBe('127.0.0.1');
+    const config = objects.find(({ metadata, data }) => metadata.name.endsWith('-nodes') && data?.['config.yaml']);
+    const { tls } = parse(config?.data?.['config.yaml'] ?? '') as { readonly tls: { readonly peerName: string } };
+    expect(certificate.checkHost(tls.peerName)).toBeDefined();
+    const mounting = objects.filter(({ kind, spec }) => {
+      const text = JSON.stringify(spec ?? {});
+      return kind !== 'Secret' && text.includes('tm-taskmaster-tls') && !text.includes('"key":"ca.crt"');
+    });
+    expect(mounting.map(({ kind }) => kind).sort()).toEqual(['Deployment', 'StatefulSet']);
+  });
+
   test('lets HTTP be asked under the names of its Services, and under those of the settings', async () => {
     const { objects } = await render(['--set=node.config.http.allowedHosts={queues.example}']);
     const config = objects.find(({ metadata, data }) => metadata.name.endsWith('-nodes') && data?.['config.yaml']);
@@ -80,7 +105,7 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     ['replicas that are no number', ['--set-string=replicaCount=three'], /replicaCount/],
     ['a size that is no quantity', ['--set=node.persistence.size=ten'], /size/],
     ['an unknown pull policy', ['--set=image.pullPolicy=Sometimes'], /pullPolicy/],
-    ['TLS, which does not exist yet', ['--set=tls.enabled=true'], /tls/],
+    ['a certificate at two places', ['--set=node.config.tls.certFile=/x'], /node\.config\.tls\.certFile is made by/],
     ['a setting that the chart makes', ['--set=node.config.dataDir=/x'], /node\.config\.dataDir is made by the chart/],
     ['one in a section', ['--set=proxy.config.cluster.keyFile=/x'], /proxy\.config\.cluster\.keyFile is made by/],
     [

@@ -11,6 +11,8 @@ export const valueSets: readonly (readonly [what: string, values: readonly strin
   ['backups in S3', ['--set=backup.enabled=true,backup.s3=s3://bucket/tm']],
   ['a load test', ['--set=load.enabled=true,load.args={--rate,2000}']],
   ['metrics', ['--set=metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true']],
+  ['TLS', ['--set=tls.enabled=true,metrics.serviceMonitor.enabled=true,load.enabled=true,backup.enabled=true']],
+  ['TLS with a Secret of its own', ['--set=tls.enabled=true,tls.existingSecret=certificate']],
   ['autoscaled proxies', ['--set=proxy.autoscaling.enabled=true']],
   ['no proxies and no key', ['--set=proxy.enabled=false,clusterKey.enabled=false,networkPolicy.enabled=false']],
   ['settings of its own', ['--set=node.config.engine.cacheBytes=64MiB,proxy.config.logLevel=debug']],

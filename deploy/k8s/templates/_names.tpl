@@ -38,6 +38,32 @@
 {{ default (printf "%s-key" (include "taskmaster.fullname" .)) .Values.clusterKey.existingSecret }}
 {{- end }}
 
+{{- define "taskmaster.tlsSecret" -}}
+{{ default (printf "%s-tls" (include "taskmaster.fullname" .)) .Values.tls.existingSecret }}
+{{- end }}
+
+{{/* The name of the Service for clients. It is in the certificate of every member. */}}
+{{- define "taskmaster.tlsName" -}}
+{{ include "taskmaster.fullname" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}
+{{- end }}
+
+{{/* The names in a certificate that the chart makes, as JSON. */}}
+{{- define "taskmaster.tlsNames" -}}
+{{- $names := list (include "taskmaster.tlsName" .) "localhost" -}}
+{{- range $service := list (include "taskmaster.fullname" .) (include "taskmaster.nodes" .) (printf "%s-http" (include "taskmaster.proxy" .)) -}}
+{{- $inNamespace := printf "%s.%s" $service $.Release.Namespace -}}
+{{- $names = concat $names (list $service $inNamespace (printf "%s.svc" $inNamespace) (printf "%s.svc.%s" $inNamespace $.Values.clusterDomain)) -}}
+{{- end -}}
+{{- $names = append $names (printf "*.%s.%s.svc.%s" (include "taskmaster.nodes" .) .Release.Namespace .Values.clusterDomain) -}}
+{{- $names | uniq | toJson }}
+{{- end }}
+
+{{/* The settings of TLS, as JSON. */}}
+{{- define "taskmaster.tlsConfig" -}}
+{{- $at := "/etc/taskmaster/tls" -}}
+{{- dict "certFile" (printf "%s/tls.crt" $at) "keyFile" (printf "%s/tls.key" $at) "caFile" (printf "%s/ca.crt" $at) "peerName" (include "taskmaster.tlsName" .) | toJson }}
+{{- end }}
+
 {{- define "taskmaster.backupClaim" -}}
 {{ default (printf "%s-backup" (include "taskmaster.fullname" .)) .Values.backup.existingClaim }}
 {{- end }}

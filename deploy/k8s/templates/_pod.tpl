@@ -61,6 +61,33 @@ resources:
   valueFrom: { fieldRef: { fieldPath: status.podIP } }
 {{- end }}
 
+{{/* The command line of a pod that is a client. */}}
+{{- define "taskmaster.clientEnv" -}}
+- { name: TASKMASTER_ENDPOINTS, value: "{{ include "taskmaster.fullname" . }}:{{ .Values.service.port }}" }
+{{- if .Values.tls.enabled }}
+- { name: TASKMASTER_TLS_CA, value: /etc/taskmaster/tls/ca.crt }
+- { name: TASKMASTER_TLS_SERVER_NAME, value: {{ include "taskmaster.tlsName" . }} }
+{{- end }}
+{{- end }}
+
+{{/* The certificate of members. */}}
+{{- define "taskmaster.tlsVolume" -}}
+- name: tls
+  secret: { secretName: {{ include "taskmaster.tlsSecret" . }}, defaultMode: 0440 }
+{{- end }}
+
+{{/* The CA for clients. They must not have the key. */}}
+{{- define "taskmaster.caVolume" -}}
+- name: tls
+  secret:
+    secretName: {{ include "taskmaster.tlsSecret" . }}
+    items: [{ key: ca.crt, path: ca.crt }]
+{{- end }}
+
+{{- define "taskmaster.probe" -}}
+{ path: {{ .path }}, port: http{{ if .root.Values.tls.enabled }}, scheme: HTTPS{{ end }} }
+{{- end }}
+
 {{- define "taskmaster.ports" -}}
 ports:
   - { name: grpc, containerPort: 7400 }

@@ -4,14 +4,15 @@
 {{- if or (gt (len $name) 40) (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) }}
 {{- fail (printf "the name %q must be a DNS label of at most 40 characters, because names of pods and Services begin with it: choose a shorter release name, or set fullnameOverride" $name) }}
 {{- end }}
-{{- include "taskmaster.validateConfig" (dict "of" "node" "config" .Values.node.config "made" (list "dataDir" "host" "grpcPort" "httpPort" "gossipPort" "name" "bootstrap" "join" "drainOnShutdown" "shutdownTimeoutMs" "kubernetes" "cluster.keyFile" "cluster.advertiseHost" "cluster.drainTimeoutMs")) }}
-{{- include "taskmaster.validateConfig" (dict "of" "proxy" "config" .Values.proxy.config "made" (list "host" "grpcPort" "httpPort" "gossipPort" "name" "join" "shutdownTimeoutMs" "cluster.keyFile" "cluster.advertiseHost")) }}
+{{- include "taskmaster.validateConfig" (dict "of" "node" "config" .Values.node.config "made" (list "dataDir" "host" "grpcPort" "httpPort" "gossipPort" "name" "bootstrap" "join" "drainOnShutdown" "shutdownTimeoutMs" "kubernetes" "cluster.keyFile" "cluster.advertiseHost" "cluster.drainTimeoutMs" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName")) }}
+{{- include "taskmaster.validateConfig" (dict "of" "proxy" "config" .Values.proxy.config "made" (list "host" "grpcPort" "httpPort" "gossipPort" "name" "join" "shutdownTimeoutMs" "cluster.keyFile" "cluster.advertiseHost" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName")) }}
 {{- with .Values.proxy.autoscaling }}
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) }}
 {{- fail "proxy.autoscaling.minReplicas must not be more than maxReplicas" }}
 {{- end }}
 {{- end }}
 {{- include "taskmaster.validateSecret" . }}
+{{- include "taskmaster.validateCertificate" . }}
 {{- include "taskmaster.validateStorageClass" . }}
 {{- end }}
 
@@ -40,6 +41,21 @@
 {{- end }}
 {{- else if lookup "v1" "Namespace" "" .Release.Namespace }}
 {{- fail (printf "there is no Secret %s in the namespace %s (clusterKey.existingSecret)" .Values.clusterKey.existingSecret .Release.Namespace) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "taskmaster.validateCertificate" -}}
+{{- if and .Values.tls.enabled .Values.tls.existingSecret }}
+{{- $secret := lookup "v1" "Secret" .Release.Namespace .Values.tls.existingSecret -}}
+{{- if $secret }}
+{{- range list "tls.crt" "tls.key" "ca.crt" }}
+{{- if not (get (default dict $secret.data) .) }}
+{{- fail (printf "the Secret %s has no %s" $.Values.tls.existingSecret .) }}
+{{- end }}
+{{- end }}
+{{- else if lookup "v1" "Namespace" "" .Release.Namespace }}
+{{- fail (printf "there is no Secret %s in the namespace %s (tls.existingSecret)" .Values.tls.existingSecret .Release.Namespace) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -18,7 +18,7 @@ import {
   secureChannels,
 } from '@taskmaster/server/grpc';
 import { explainHealth, HttpServer, httpOptions, isReady, type NodeHealth } from '@taskmaster/server/http';
-import { isPeerAt, type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
+import { type Audit, isPeerAt, type Log, SystemClock, systemRandom } from '@taskmaster/server/ports';
 import {
   assertSecure,
   createLogger,
@@ -142,9 +142,9 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   if (tls !== undefined) opened.use(tls);
   parts.tls = tls;
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
-  const http = createHttp(config, { parts, metrics, tls, log });
   const clock = new SystemClock();
   const audit = opened.use(openAudit(config.audit.file, clock, log));
+  const http = createHttp(config, { parts, metrics, tls, audit, log });
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 
@@ -381,10 +381,11 @@ interface HttpParts {
   readonly parts: Parts;
   readonly metrics: NodeMetrics;
   readonly tls: Tls | undefined;
+  readonly audit: Audit;
   readonly log: Log;
 }
 
-function createHttp(config: NodeConfig, { parts, metrics, tls, log }: HttpParts): HttpServer {
+function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: HttpParts): HttpServer {
   const began = performance.now();
   const handlers = (): Handlers => {
     if (parts.engine === undefined) throw new Refusal('STARTING', 'the node is opening its data');
@@ -404,5 +405,5 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, log }: HttpParts)
   const { host, httpPort: port, name } = config;
   const names = [host, name, hostname(), config.cluster.advertiseHost];
   const options = { host, port, ...httpOptions(config.http, names) };
-  return new HttpServer(options, { routes, toWireError: toWireErrorLogged, tls });
+  return new HttpServer(options, { routes, toWireError: toWireErrorLogged, tls, audit });
 }

@@ -19,7 +19,7 @@ import {
   RpcMetrics,
   type RpcMetricsSources,
 } from '@taskmaster/server/http';
-import type { Log, MembershipFigures } from '@taskmaster/server/ports';
+import type { Audit, Log, MembershipFigures } from '@taskmaster/server/ports';
 import { type RawService, refusalOf, toWireError, type UnaryCaller } from '@taskmaster/server/service';
 import type { Tls } from '@taskmaster/server/tls';
 import type { RouterFigures } from './router/routing/router.ts';
@@ -29,6 +29,7 @@ export interface ProxyHttpDeps {
   readonly version: string;
   readonly memory: RpcMetricsSources['memory'];
   readonly tls: Tls | undefined;
+  readonly audit: Audit;
   readonly grpc: RpcMetricsSources['grpc'];
   readonly routes: () => Routes | undefined;
   readonly figures: () => RouterFigures | undefined;
@@ -56,10 +57,10 @@ export function createProxyHttp(
     ['/livez', livez],
     ['/readyz', () => readyz(deps)],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
-    ['/api/queues', (query) => queuesApi(readsOf(deps), query)],
+    ['/api/queues', (query, access) => queuesApi(readsOf(deps), query, access)],
   ]);
   const http = new HttpServer(options, {
-    ...{ routes, tls: deps.tls },
+    ...{ routes, tls: deps.tls, audit: deps.audit },
     toWireError: (thrown) => toWireError(refusalOf(thrown, deps.log)),
   });
   return { http, metrics };

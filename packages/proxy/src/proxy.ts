@@ -76,6 +76,8 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   const identities = new IdentitySeal(readClusterKeys(config.cluster.keyFile));
   const parts: Parts = {};
   const isReady = (): boolean => parts.reachability?.isReachable ?? false;
+  const clock = new SystemClock();
+  const audit = opened.use(openAudit(config.audit.file, clock, log));
   const tls = openTls(config.tls, log);
   if (tls !== undefined) opened.use(tls);
   const channels = tls === undefined ? plainChannels : secureChannels(tls);
@@ -85,7 +87,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       ...httpOptions(config.http, [config.host, config.name, hostname(), config.cluster.advertiseHost]),
     },
     {
-      ...{ version, memory, tls },
+      ...{ version, memory, tls, audit },
       routes: () => parts.routes,
       figures: () => parts.router?.figures,
       service: () => parts.service,
@@ -100,8 +102,6 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
     },
   );
 
-  const clock = new SystemClock();
-  const audit = opened.use(openAudit(config.audit.file, clock, log));
   const httpPort = await http.start();
   opened.defer(() => http.stop());
 

@@ -28,12 +28,14 @@ export function nodeRoutes({
   metrics,
   toWireError,
 }: NodeRoutesDeps): ReadonlyMap<string, Route> {
+  const page: Route = (query, access) =>
+    queuesPage({ reads: queues, access, query, health: health(), facts: facts(), toWireError });
   return new Map<string, Route>([
     ['/livez', livez],
     ['/readyz', () => readyz(health())],
     ['/startupz', () => startupz(health())],
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
-    ['/api/queues', (query) => queuesApi(queues, query)],
-    ['/', (query) => queuesPage({ reads: queues, query, health: health(), facts: facts(), toWireError })],
+    ['/api/queues', (query, access) => queuesApi(queues, query, access)],
+    ['/', page],
   ]);
 }

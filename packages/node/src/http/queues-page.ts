@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { limits, parseQueueName, type QueueStats, type QueueTotals, type Error as WireError } from '@taskmaster/proto';
+import type { CallerAccess } from '@taskmaster/server/access';
 import {
   explainHealth,
   filterOf,
@@ -22,6 +23,7 @@ export interface NodeFacts {
 
 export interface QueuesPageOptions {
   readonly reads: QueueReads;
+  readonly access: CallerAccess;
   readonly query: URLSearchParams;
   readonly health: NodeHealth;
   readonly facts: NodeFacts;
@@ -127,10 +129,10 @@ interface Live {
   readonly queues: Html;
 }
 
-async function read({ reads, query, facts, toWireError }: QueuesPageOptions): Promise<Live> {
+async function read({ reads, access, query, facts, toWireError }: QueuesPageOptions): Promise<Live> {
   const filter = { ...filterOf(query), group: query.get('group') || undefined };
   try {
-    const { queues, totals } = await reads.getQueueStats({ queues: [], filter });
+    const { queues, totals } = await reads.getQueueStats({ queues: [], filter }, access);
     const filtered = filter.nameRegex !== '' || filter.group !== undefined;
     const content = queues.length > 0 ? table(queues, totals, query) : filtered ? nothingFound() : nothingYet(facts);
     return { status: 200, summary: totals && totalsList(totals, queues), queues: content };

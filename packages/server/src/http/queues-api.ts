@@ -5,12 +5,13 @@ import type {
   ListQueuesResponse,
   QueueFilter,
 } from '@taskmaster/proto';
+import type { CallerAccess } from '../access/caller-access.ts';
 import { errorReply, jsonReply, type Reply } from './reply.ts';
 
 /** Operations that HTTP offers. They are validated like calls over gRPC. */
 export interface QueueReads {
-  listQueues(request: ListQueuesRequest): Promise<ListQueuesResponse>;
-  getQueueStats(request: GetQueueStatsRequest): Promise<GetQueueStatsResponse>;
+  listQueues(request: ListQueuesRequest, access: CallerAccess): Promise<ListQueuesResponse>;
+  getQueueStats(request: GetQueueStatsRequest, access: CallerAccess): Promise<GetQueueStatsResponse>;
 }
 
 type NumberField = Exclude<keyof QueueFilter, 'nameRegex' | 'group'>;
@@ -40,14 +41,15 @@ export function filterOf(query: URLSearchParams): QueueFilter {
 const parameters: ReadonlySet<string> = new Set(['regex', 'group', 'limit', 'page_token', ...numberFields.keys()]);
 
 /** `GET /api/queues`: a page of queues with their statistics. Rates are per second, times in ms. */
-export async function queuesApi(reads: QueueReads, query: URLSearchParams): Promise<Reply> {
+export async function queuesApi(reads: QueueReads, query: URLSearchParams, access: CallerAccess): Promise<Reply> {
   for (const name of new Set(query.keys())) {
     if (!parameters.has(name)) return badParameter(name, `is unknown; known parameters: ${[...parameters].join(', ')}`);
     if (query.getAll(name).length > 1) return badParameter(name, 'is given more than once');
   }
   const limit = toNumber(query.get('limit') ?? '0');
   const pageToken = query.get('page_token') ?? '';
-  const { queues, nextPageToken, unreachable } = await reads.listQueues({ filter: filterOf(query), limit, pageToken });
+  const request = { filter: filterOf(query), limit, pageToken };
+  const { queues, nextPageToken, unreachable } = await reads.listQueues(request, access);
   return jsonReply({ queues, nextPageToken, ...(unreachable.length > 0 && { unreachable }) });
 }
 

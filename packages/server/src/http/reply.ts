@@ -19,6 +19,8 @@ export function errorReply(code: number, reason: string, message: string, header
 
 const httpStatusOf: Readonly<Record<number, number>> = {
   [status.INVALID_ARGUMENT]: 400,
+  [status.UNAUTHENTICATED]: 401,
+  [status.PERMISSION_DENIED]: 403,
   [status.NOT_FOUND]: 404,
   [status.ALREADY_EXISTS]: 409,
   [status.FAILED_PRECONDITION]: 409,
@@ -31,9 +33,13 @@ export function httpStatus(error: WireError): number {
   return httpStatusOf[error.code] ?? 500;
 }
 
+/** Browsers ask their users for a name and a password. */
+const ASK_FOR_TOKEN = { 'www-authenticate': 'Basic realm="TaskMaster", charset="UTF-8", Bearer' } as const;
+
 /** A refusal, with the same reason, message and metadata as over gRPC. */
 export function refusalReply(error: WireError): Reply {
   const { reason, message, metadata, retryDelayMs } = error;
   const retry: Reply['headers'] = retryDelayMs > 0 ? { 'retry-after': String(Math.ceil(retryDelayMs / 1000)) } : {};
-  return jsonReply({ error: { reason, message, metadata } }, httpStatus(error), retry);
+  const code = httpStatus(error);
+  return jsonReply({ error: { reason, message, metadata } }, code, { ...retry, ...(code === 401 && ASK_FOR_TOKEN) });
 }

@@ -11,9 +11,13 @@ import {
 import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Error as WireError } from '@taskmaster/proto';
+import type { Access } from '../access/access.ts';
+import { type CallerAccess, unlimitedAccess } from '../access/caller-access.ts';
+import { type Audit, noAudit } from '../ports/audit.ts';
 import { onFirstByte } from '../tls/first-byte.ts';
 import type { Tls } from '../tls/tls.ts';
 import { HttpConnections } from './connections.ts';
+import { callerOf } from './http-callers.ts';
 import { errorReply, type Reply, refusalReply } from './reply.ts';
 import { ReplyGate, type ReplyLimits } from './reply-gate.ts';
 import { isAllowedHost, isCrossSite } from './sites.ts';
@@ -59,7 +63,7 @@ export function httpOptions(
 }
 
 /** Answers requests for one path. */
-export type Route = (query: URLSearchParams) => Reply | Promise<Reply>;
+export type Route = (query: URLSearchParams, access: CallerAccess) => Reply | Promise<Reply>;
 
 export interface HttpServerDeps {
   /** Handlers by path. */
@@ -68,6 +72,12 @@ export interface HttpServerDeps {
   readonly tls?: Tls | undefined;
   /** Turns an exception of a route into the error that the caller sees. */
   readonly toWireError: (thrown: unknown) => WireError;
+  /** The rules of access. Probes need no credential. Undefined: every caller may do everything. */
+  readonly access?: Access | undefined;
+  /** False: metrics need no credential either. Default: true. */
+  readonly guardsMetrics?: boolean;
+  /** Default: none. */
+  readonly audit?: Audit;
 }
 
 const securityHeaders: Readonly<Record<string, string>> = {
@@ -177,8 +187,30 @@ export class HttpServer {
     try {
       return this.#refusalOf(request) ?? (await this.#routed(request));
     } catch (thrown) {
-      return refusalReply(this.#deps.toWireError(thrown));
+      const error = this.#deps.toWireError(thrown);
+      if (error.reason === 'UNAUTHENTICATED' || error.reason === 'PERMISSION_DENIED')
+        this.#record(request, error.reason);
+      return refusalReply(error);
     }
+  }
+
+  /** Throws a `Refusal` if the path needs a credential and the request has none that is valid. */
+  async #admitted(request: IncomingMessage, path: string): Promise<CallerAccess> {
+    const { access, guardsMetrics = true } = this.#deps;
+    if (PROBES.has(path) || (path === '/metrics' && !guardsMetrics)) return unlimitedAccess;
+    const caller = await callerOf(request, access);
+    caller.requireIdentity();
+    return caller;
+  }
+
+  #record({ method, url, socket }: IncomingMessage, result: string): void {
+    const { audit = noAudit } = this.#deps;
+    // Queries are left out: a caller may put a token there by mistake.
+    const action = `${method} ${url?.split('?')[0]}`;
+    audit.record({
+      ...{ kind: 'refusal', action, target: '', result },
+      address: `${socket.remoteAddress}:${socket.remotePort}`,
+    });
   }
 
   /** The reply to a request that no route should see. */
@@ -201,7 +233,7 @@ export class HttpServer {
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return errorReply(405, 'METHOD_NOT_ALLOWED', 'only GET and HEAD are allowed', { allow: 'GET, HEAD' });
     }
-    return route(url.searchParams);
+    return route(url.searchParams, await this.#admitted(request, url.pathname));
   }
 }
 

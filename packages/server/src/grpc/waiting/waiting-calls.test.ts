@@ -1,11 +1,11 @@
 import type { ServiceError } from '@grpc/grpc-js';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { CallContext } from '../domain/commands.ts';
-import { Refusal } from '../domain/refusal.ts';
-import { fakeEngine } from './testing/fake-engine.ts';
-import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
-import { aLease } from './testing/requests.ts';
-import { startServer } from './testing/start-server.ts';
+import type { CallContext } from '../../domain/commands.ts';
+import { Refusal } from '../../domain/refusal.ts';
+import { fakeEngine } from '../testing/fake-engine.ts';
+import { errorInfoOf, grpcClient } from '../testing/grpc-client.ts';
+import { aLease } from '../testing/requests.ts';
+import { startServer } from '../testing/start-server.ts';
 
 const waitForEver = (_command: unknown, context?: CallContext) =>
   new Promise<never>((_resolve, reject) => {
