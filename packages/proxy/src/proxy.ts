@@ -95,6 +95,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       reachable: () => parts.reachability?.nodes.length ?? 0,
       problem: () => parts.observed?.problem(),
       access,
+      guardsMetrics: config.access.metrics,
       scalerStreams: () => parts.scaler?.streams ?? 0,
       gossip: () => parts.observed?.gossip(),
       grpc: () => parts.grpc,
