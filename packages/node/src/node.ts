@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { DEFAULT_ROUTER_LIMITS } from '@taskmaster/proxy/router';
-import { type Access, unlimitedAccess } from '@taskmaster/server/access';
+import type { Access, CallerAccess } from '@taskmaster/server/access';
 import { openAudit } from '@taskmaster/server/audit';
 import { LateRoutes, releaseOf } from '@taskmaster/server/cluster-view';
 import { Refusal, type TaskEngine } from '@taskmaster/server/domain';
@@ -372,10 +372,8 @@ function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): No
   });
 }
 
-/** The caller of a page. Requests over HTTP have no credential, so they have the rights of anonymous callers. */
-function httpCaller({ access }: Parts): Caller {
-  return { address: 'http', access: access?.identified('') ?? unlimitedAccess, gone: false, signal: undefined };
-}
+/** The caller of a page. */
+const httpCaller = (access: CallerAccess): Caller => ({ address: 'http', access, gone: false, signal: undefined });
 
 interface HttpParts {
   readonly parts: Parts;
@@ -396,8 +394,8 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
     health: () => healthOf(parts),
     facts: () => ({ version, grpcAddress: parts.grpcAddress, uptimeMs: performance.now() - began }),
     queues: {
-      listQueues: async (request) => handlers().listQueues(request, httpCaller(parts)),
-      getQueueStats: async (request) => handlers().getQueueStats(request, httpCaller(parts)),
+      listQueues: async (request, access) => handlers().listQueues(request, httpCaller(access)),
+      getQueueStats: async (request, access) => handlers().getQueueStats(request, httpCaller(access)),
     },
     metrics,
     toWireError: toWireErrorLogged,
@@ -405,5 +403,9 @@ function createHttp(config: NodeConfig, { parts, metrics, tls, audit, log }: Htt
   const { host, httpPort: port, name } = config;
   const names = [host, name, hostname(), config.cluster.advertiseHost];
   const options = { host, port, ...httpOptions(config.http, names) };
-  return new HttpServer(options, { routes, toWireError: toWireErrorLogged, tls, audit });
+  return new HttpServer(options, {
+    ...{ routes, toWireError: toWireErrorLogged, tls, audit },
+    access: parts.access,
+    guardsMetrics: config.access.metrics,
+  });
 }

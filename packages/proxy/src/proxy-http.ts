@@ -5,7 +5,7 @@ import {
   ListQueuesRequest,
   ListQueuesResponse,
 } from '@taskmaster/proto';
-import { type Access, unlimitedAccess } from '@taskmaster/server/access';
+import type { Access, CallerAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
 import {
   addGossipMetrics,
@@ -44,6 +44,8 @@ export interface ProxyHttpDeps {
   readonly gossip: () => MembershipFigures | undefined;
   /** The rules of access. Undefined: every caller may do everything. */
   readonly access: Access | undefined;
+  /** Whether metrics need a credential. */
+  readonly guardsMetrics: boolean;
   readonly log: Log;
 }
 
@@ -60,7 +62,7 @@ export function createProxyHttp(
     ['/api/queues', (query, access) => queuesApi(readsOf(deps), query, access)],
   ]);
   const http = new HttpServer(options, {
-    ...{ routes, tls: deps.tls, audit: deps.audit },
+    ...{ routes, tls: deps.tls, audit: deps.audit, access: deps.access, guardsMetrics: deps.guardsMetrics },
     toWireError: (thrown) => toWireError(refusalOf(thrown, deps.log)),
   });
   return { http, metrics };
@@ -115,29 +117,26 @@ function createMetrics({
   return metrics;
 }
 
-/**
- * The caller of calls over HTTP. It is unknown whether the browser still waits. Requests have no credential, so they have the
- * rights of anonymous callers.
- */
-const httpCaller = (access: Access | undefined): UnaryCaller => ({
+/** The caller of calls over HTTP. It is unknown whether the browser still waits. */
+const httpCaller = (access: CallerAccess): UnaryCaller => ({
   address: 'http',
-  access: access?.identified('') ?? unlimitedAccess,
+  access,
   gone: false,
   signal: undefined,
   routed: false,
   deadline: Number.POSITIVE_INFINITY,
 });
 
-function readsOf({ service, access }: ProxyHttpDeps): QueueReads {
-  const ask = async (method: string, request: Buffer): Promise<Uint8Array> => {
+function readsOf({ service }: ProxyHttpDeps): QueueReads {
+  const ask = async (method: string, request: Buffer, access: CallerAccess): Promise<Uint8Array> => {
     const handler = service()?.unary[method];
     if (handler === undefined) throw new Refusal('STARTING', 'the proxy is starting');
     return handler(request, httpCaller(access));
   };
   return {
-    listQueues: async (request) =>
-      ListQueuesResponse.decode(await ask('ListQueues', encodeToBuffer(ListQueuesRequest, request))),
-    getQueueStats: async (request) =>
-      GetQueueStatsResponse.decode(await ask('GetQueueStats', encodeToBuffer(GetQueueStatsRequest, request))),
+    listQueues: async (request, access) =>
+      ListQueuesResponse.decode(await ask('ListQueues', encodeToBuffer(ListQueuesRequest, request), access)),
+    getQueueStats: async (request, access) =>
+      GetQueueStatsResponse.decode(await ask('GetQueueStats', encodeToBuffer(GetQueueStatsRequest, request), access)),
   };
 }
