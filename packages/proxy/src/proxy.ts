@@ -87,7 +87,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
       ...httpOptions(config.http, [config.host, config.name, hostname(), config.cluster.advertiseHost]),
     },
     {
-      ...{ version, memory, tls, audit },
+      ...{ version, memory, tls, audit, guardsMetrics: config.access.metrics },
       routes: () => parts.routes,
       figures: () => parts.router?.figures,
       service: () => parts.service,
