@@ -1,5 +1,5 @@
 import { ServerInterceptingCall } from '@grpc/grpc-js';
-import { type CallerAccess, unlimitedAccess } from '../access/caller-access.ts';
+import { unlimitedAccess } from '../access/caller-access.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Audit } from '../ports/audit.ts';
 import type { Log } from '../ports/log.ts';
@@ -13,7 +13,8 @@ import type { NextCall } from './receiving/received-messages.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 import type { RevocableCalls } from './waiting/revocable-calls.ts';
-import { tooManyWait, type WaitingCalls } from './waiting/waiting-calls.ts';
+import { type Places, StreamLease } from './waiting/stream-lease.ts';
+import type { WaitingCalls } from './waiting/waiting-calls.ts';
 
 export interface RequestStreamLimits {
   /**
@@ -373,94 +374,3 @@ export class RequestStream extends ServerInterceptingCall {
 
 /** The caller until the headers of the stream are read. No call is served before. */
 const UNKNOWN: Origin = { address: '', routed: false, access: unlimitedAccess };
-
-/** How many leases of one stream may wait for tasks, and how many do. */
-interface Places {
-  readonly most: number;
-  taken: number;
-  /** Counts their memory. */
-  readonly waiting: WaitingCalls;
-  readonly connection: string;
-}
-
-/** The caller of one lease on a stream. */
-class StreamLease implements Caller {
-  readonly #origin: Origin;
-  readonly #places: Places;
-  #recheck: (() => void) | undefined;
-  /** Why the lease was ended: its caller has lost a right. */
-  revoked: unknown;
-  #waits = false;
-  #waitingBytes = 0;
-  #gone = false;
-  #waitsNoLonger = false;
-  #abort: AbortController | undefined;
-
-  constructor(origin: Origin, places: Places) {
-    this.#origin = origin;
-    this.#places = places;
-  }
-
-  get address(): string {
-    return this.#origin.address;
-  }
-
-  get access(): CallerAccess {
-    return this.#origin.access;
-  }
-
-  beginWaiting(bytes: number, recheck?: () => void): void {
-    this.#recheck = recheck;
-    const { most, taken, waiting, connection } = this.#places;
-    if (taken >= most) throw tooManyWait(most, 'stream');
-    waiting.addBytes(connection, bytes);
-    this.#waitingBytes = bytes;
-    this.#places.taken++;
-    this.#waits = true;
-  }
-
-  /** Call this when the lease is answered. */
-  ended(): void {
-    if (!this.#waits) return;
-    this.#waits = false;
-    this.#places.taken--;
-    this.#places.waiting.removeBytes(this.#places.connection, this.#waitingBytes);
-  }
-
-  get gone(): boolean {
-    return this.#gone;
-  }
-
-  get signal(): AbortSignal {
-    this.#abort ??= new AbortController();
-    if (this.#gone || this.#waitsNoLonger) this.#abort.abort();
-    return this.#abort.signal;
-  }
-
-  /** Ends the lease if its caller has lost a right that the wait needs. */
-  recheck(): void {
-    try {
-      this.#recheck?.();
-    } catch (thrown) {
-      this.revoked ??= thrown;
-      this.cancel();
-    }
-  }
-
-  /** Cancels the lease for the client. */
-  cancel(): void {
-    this.#gone = true;
-    this.#abort?.abort();
-  }
-
-  /** Ends the wait: the client gets its answer now. */
-  endWaiting(): void {
-    this.#waitsNoLonger = true;
-    this.#abort?.abort();
-  }
-
-  /** Whether the lease failed only because `endWaiting` ended its wait. */
-  endedWaiting(thrown: unknown): boolean {
-    return this.#waitsNoLonger && !this.#gone && thrown instanceof Refusal && thrown.reason === 'CANCELLED';
-  }
-}
