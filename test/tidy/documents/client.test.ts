@@ -58,6 +58,7 @@ describe("the client's reference", () => {
       '`connect(endpoints)` or',
       [
         ['values/options.ts', 'GrpcOptions'],
+        ['values/options.ts', 'TokenOptions'],
         ['values/options.ts', 'ClientOptions'],
       ],
     ],

@@ -38,6 +38,8 @@ Environment:
   TASKMASTER_ENDPOINTS  default of --endpoint
   TASKMASTER_TLS_CA     default of --tls-ca; TASKMASTER_TLS_CERT, TASKMASTER_TLS_KEY and
                         TASKMASTER_TLS_SERVER_NAME likewise
+  TASKMASTER_TOKEN      token or JWT that proves who you are
+  TASKMASTER_TOKEN_FILE file with the token, default of --token-file
   NO_COLOR              turns colours off`;
 
 /** Runs the command line and reports errors. Returns the exit code. */

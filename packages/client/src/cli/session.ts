@@ -23,6 +23,9 @@ export interface Reach {
   readonly connectTimeoutMs: number;
   /** Undefined: plain text. */
   readonly tls: TlsOptions | undefined;
+  /** Undefined: the environment has the token, or there is none. */
+  readonly tokenFile: string | undefined;
+  readonly insecure: boolean;
 }
 
 interface GlobalFlags {
@@ -34,6 +37,8 @@ interface GlobalFlags {
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly tlsServerName?: string;
+  readonly tokenFile?: string;
+  readonly insecure?: true;
 }
 
 /** Runs commands and keeps their exit code. */
@@ -54,9 +59,9 @@ export class Runner {
   /** For commands that connect by themselves. */
   get reach(): Reach {
     const flags = this.#program.opts<GlobalFlags>();
-    const { endpoint, timeout, connectTimeout } = flags;
+    const { endpoint, timeout, connectTimeout, tokenFile, insecure = false } = flags;
     const connectTimeoutMs = Math.min(timeout, connectTimeout);
-    return { endpoints: endpoint, timeoutMs: timeout, connectTimeoutMs, tls: tlsOf(flags) };
+    return { endpoints: endpoint, timeoutMs: timeout, connectTimeoutMs, tls: tlsOf(flags), tokenFile, insecure };
   }
 
   /** Runs a command that needs no node, or connects by itself. Rejects with the error of the command. */
@@ -69,12 +74,15 @@ export class Runner {
    * @param queues of the command, for messages about their holders.
    */
   async connected(run: (session: Session) => Promise<ExitCode>, queues: readonly string[] = []): Promise<void> {
-    const { endpoints, timeoutMs, connectTimeoutMs, tls } = this.reach;
+    const { endpoints, timeoutMs, connectTimeoutMs, tls, tokenFile, insecure } = this.reach;
     const { shell } = this;
     const notice = new WaitNotice({ shell, queues, timeoutMs });
     const { onRetry } = notice;
     await using client = await connect(
-      { endpoints, tls, timeout: timeoutMs, connectTimeout: connectTimeoutMs, onCallRetried: onRetry },
+      {
+        ...{ endpoints, tls, timeout: timeoutMs, connectTimeout: connectTimeoutMs, onCallRetried: onRetry },
+        ...{ tokenFile, insecure },
+      },
       { signal: shell.signal },
     );
     this.#exitCode = await notice.run(client, () => run({ ...shell, client, timeoutMs }));
@@ -123,6 +131,8 @@ export function addGlobalOptions(program: Command): void {
         'name in the certificates of nodes (default: the host of the endpoint)',
       ).env('TASKMASTER_TLS_SERVER_NAME'),
     )
+    .option('--token-file <file>', 'file with a token or JWT (default: TASKMASTER_TOKEN or TASKMASTER_TOKEN_FILE)')
+    .option('--insecure', 'send the token in plain text to other machines, too')
     .option('--json', 'for programs: print one JSON object per line; errors too, on stderr')
     .option('--debug', 'show stack traces of errors');
 }

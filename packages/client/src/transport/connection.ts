@@ -2,6 +2,7 @@ import { type ChannelCredentials, type ChannelOptions, Metadata, status } from '
 import { isReason, TaskMasterServiceClient } from '@taskmaster/proto';
 import { isOfGroup, NOT_HOLDER, type TaskMasterError } from '../values/errors.ts';
 import { backoffBound } from '../values/retry.ts';
+import type { Bearer } from './credentials/bearer.ts';
 import { openStreamPipe } from './grpc-stream-pipe.ts';
 import { RequestStream } from './request-stream.ts';
 import type { CancelTimer, Timing } from './timing.ts';
@@ -15,6 +16,8 @@ export interface ConnectionParts {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly maxCallsInFlight: number;
+  /** Undefined: calls have no token. */
+  readonly bearer: Bearer | undefined;
   /** The endpoint is a node that was chosen as a holder. It answers itself or refuses with NOT_HOLDER. */
   readonly isRouted: boolean;
   /** Called when the connection is up, and with an error when it is lost. */
@@ -47,9 +50,8 @@ export class Connection {
   readonly endpoint: string;
   readonly client: TaskMasterServiceClient;
   readonly stream: RequestStream;
-  /** Sent with every call. */
-  readonly metadata = new Metadata();
   readonly #parts: ConnectionParts;
+  readonly #metadata = new Metadata();
   #state: ConnectionState = { kind: 'connecting', failures: 0 };
   #cancelTimer: CancelTimer | undefined;
   readonly #unaryCalls = new Set<() => void>();
@@ -59,7 +61,7 @@ export class Connection {
   constructor(parts: ConnectionParts) {
     this.#parts = parts;
     this.endpoint = parts.endpoint;
-    if (parts.isRouted) this.metadata.set(ROUTED_HEADER, '1');
+    if (parts.isRouted) this.#metadata.set(ROUTED_HEADER, '1');
     this.client = new TaskMasterServiceClient(parts.endpoint, parts.credentials, parts.channelOptions);
     this.stream = new RequestStream({
       open: (listener) => openStreamPipe(this.client, this.metadata, listener),
@@ -76,6 +78,13 @@ export class Connection {
       resolve();
     };
     this.#probe();
+  }
+
+  /** Sent with every call. Throws if the token cannot be read. */
+  get metadata(): Metadata {
+    const { bearer } = this.#parts;
+    if (bearer !== undefined) this.#metadata.set('authorization', bearer());
+    return this.#metadata;
   }
 
   get isLive(): boolean {

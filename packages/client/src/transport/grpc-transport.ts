@@ -29,6 +29,7 @@ import { callHook, endpointList, type GrpcOptions, type Routing, type TlsOptions
 import { answerStream } from './answer-stream.ts';
 import { channelCredentials } from './channels/channel-security.ts';
 import { Connection } from './connection.ts';
+import { bearerOf } from './credentials/bearer.ts';
 import { EndpointPool } from './endpoint-pool.ts';
 import { HolderRoutes, type QueueNames } from './holder-routes.ts';
 import { assertUpdateFits, updateSizeBound } from './request-size.ts';
@@ -66,12 +67,18 @@ export class GrpcTransport implements Transport {
     const random = parts.random ?? Math.random;
     const routing = routingOf(options.routing);
     this.#useStream = options.useStream ?? true;
-    this.reachableFrom = options.credentials === undefined ? { endpoints, tls: options.tls, routing } : undefined;
+    const { token, tokenFile, insecure, tls } = options;
+    const isEncrypted = tls !== undefined || options.credentials !== undefined;
+    this.reachableFrom =
+      options.credentials === undefined && typeof token !== 'function'
+        ? { endpoints, tls, routing, token, tokenFile, insecure }
+        : undefined;
     const common = {
       credentials: options.credentials ?? channelCredentials(options.tls),
       channelOptions: channelOptions(options.tls),
       timing,
       random,
+      bearer: bearerOf(options, endpoints, isEncrypted),
       maxCallsInFlight: callsInFlight(options.maxCallsInFlight),
     };
     const open = (endpoint: string, isRouted: boolean): Connection =>

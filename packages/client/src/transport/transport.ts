@@ -45,6 +45,9 @@ export interface TransportCallOptions {
 export interface Reachable {
   readonly endpoints: readonly string[];
   readonly tls: TlsOptions | undefined;
+  readonly token?: string | undefined;
+  readonly tokenFile?: string | undefined;
+  readonly insecure?: boolean | undefined;
   /** Default `any`. */
   readonly routing?: Routing;
 }

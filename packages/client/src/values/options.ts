@@ -85,8 +85,18 @@ export interface TlsOptions {
  */
 export type Routing = 'any' | 'direct';
 
+/** The token of a client. Default: TASKMASTER_TOKEN, or the file that TASKMASTER_TOKEN_FILE names. */
+export interface TokenOptions {
+  /** A token or JWT, or a function that is called for each call and returns one. A function must not take long. */
+  readonly token?: string | (() => string) | undefined;
+  /** File with the token, instead of `token`. It is read again when it changes. */
+  readonly tokenFile?: string | undefined;
+  /** Allows to send the token in plain text to other machines. Default false. */
+  readonly insecure?: boolean | undefined;
+}
+
 /** How to reach nodes or proxies. */
-export interface GrpcOptions {
+export interface GrpcOptions extends TokenOptions {
   /** `host:port` of one or several nodes or proxies. Calls go to those that are up, in turn. */
   readonly endpoints: string | readonly string[];
   /** Where calls go. Default `any`. */
