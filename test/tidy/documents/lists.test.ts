@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
+import { unlimitedAccess } from '@taskmaster/server/access';
 import { describe, expect, test } from 'vitest';
 import { exitCodesHelp } from '../../../packages/client/src/cli/output/exit-codes.ts';
 import { DEFAULT_MIX } from '../../../packages/client/src/load/workload/operations.ts';
@@ -85,7 +86,7 @@ describe('the page on HTTP', () => {
   });
 
   test('has the parameters of /api/queues', async () => {
-    const { body } = await queuesApi({} as QueueReads, new URLSearchParams('unknown'));
+    const { body } = await queuesApi({} as QueueReads, new URLSearchParams('unknown'), unlimitedAccess);
     const known = /known parameters: ([\w, ]+)/.exec(body)?.[1]?.split(', ');
     expect(namesIn(path, 'parameter').toSorted()).toEqual(known?.toSorted());
   });

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { NodeMetrics } from '../../../packages/node/src/http/metrics.ts';
 import { createProxyHttp } from '../../../packages/proxy/src/proxy-http.ts';
+import { noAudit } from '../../../packages/server/src/ports/audit.ts';
 import { root } from '../../support/paths.ts';
 import { documents } from './documents.ts';
 
@@ -30,6 +31,8 @@ const proxy = createProxyHttp(
     tls: undefined,
     problem: () => undefined,
     access: undefined,
+    audit: noAudit,
+    guardsMetrics: false,
     log: { debug() {}, info() {}, warn() {}, error() {} },
   },
 ).metrics.registry;

@@ -5,7 +5,7 @@ import { hashOfToken } from '../access/tokens.ts';
 import type { AuditEvent } from '../ports/audit.ts';
 import { refusalOf, toWireError } from '../service/index.ts';
 import { jsonReply } from './reply.ts';
-import { HttpServer, type HttpServerDeps } from './server.ts';
+import { HttpServer, type HttpServerDeps, type Route } from './server.ts';
 
 const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const TOKEN = 'a-token-of-billing';
@@ -27,7 +27,7 @@ describe('with rules of access', () => {
 
   const start = async (change: Partial<HttpServerDeps> = {}): Promise<void> => {
     const ok = () => jsonReply({ status: 'ok' });
-    const routes: HttpServerDeps['routes'] = new Map([
+    const routes: HttpServerDeps['routes'] = new Map<string, Route>([
       ['/livez', ok],
       ['/metrics', ok],
       [
