@@ -32,13 +32,15 @@ export interface Way {
   readonly proxyPids?: readonly number[];
   /** Group of the queues. */
   readonly group: string;
+  /** The node speaks TLS. This authority has signed its certificate. */
+  readonly caFile?: string;
 }
 
 /** Runs a load against a node, each run on a new queue. */
 export function onNode(bench: Bench, node: ServerProcess, load: Load, way?: Way): Contestant {
   const { name = 'node', endpoint = node.endpoint, serverPids = [node.pid], proxyPids = [], group } = way ?? {};
-  const generator = bench.processes.generator();
-  const queues = new FreshQueues(node, group === undefined ? 'bench' : `${group}#${name}`);
+  const generator = bench.processes.generator(way?.caFile);
+  const queues = new FreshQueues(node, group === undefined ? 'bench' : `${group}#${name}`, way?.caFile);
   let prepared = 0;
   return {
     name,
@@ -183,9 +185,11 @@ function runLoad(
 class FreshQueues {
   readonly #node: ServerProcess;
   readonly #name: string;
+  readonly #caFile: string | undefined;
   #number = 0;
 
-  constructor(node: ServerProcess, name: string) {
+  constructor(node: ServerProcess, name: string, caFile: string | undefined) {
+    this.#caFile = caFile;
     this.#node = node;
     this.#name = name;
   }
@@ -195,7 +199,8 @@ class FreshQueues {
   }
 
   async renew(): Promise<void> {
-    await using client = await connect(this.#node.endpoint);
+    const tls = this.#caFile === undefined ? undefined : { caFile: this.#caFile };
+    await using client = await connect({ endpoints: this.#node.endpoint, tls });
     await client.queue(this.current).delete();
     this.#number++;
   }

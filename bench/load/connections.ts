@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { credentials } from '@grpc/grpc-js';
 import { connect, type Routing, type TaskMasterClient } from '@taskmaster/client';
@@ -5,6 +6,9 @@ import { limits, TaskMasterServiceClient } from '@taskmaster/proto';
 
 /** Time limit for a server to accept a connection, in ms. */
 const CONNECT_MS = 30_000;
+
+/** Environment variable with the file of the authority that signs the certificates of servers. Empty: plain text. */
+export const CA_FILE = 'TASKMASTER_BENCH_CA';
 
 /** Options of plain stubs: replies may be as large as the protocol allows, and each stub has its own connection. */
 const STUB_OPTIONS = {
@@ -14,6 +18,7 @@ const STUB_OPTIONS = {
 
 /** Connections of this process, one of each kind for each endpoint and purpose. */
 export class Connections implements AsyncDisposable {
+  readonly #caFile = process.env[CA_FILE] ?? '';
   readonly #stubs = new Map<string, Promise<TaskMasterServiceClient>>();
   readonly #clients = new Map<string, Promise<TaskMasterClient>>();
 
@@ -22,7 +27,7 @@ export class Connections implements AsyncDisposable {
     const key = `${endpoint} ${purpose}`;
     let stub = this.#stubs.get(key);
     if (stub === undefined) {
-      stub = connectStub(endpoint);
+      stub = connectStub(endpoint, this.#caFile);
       this.#stubs.set(key, stub);
     }
     return stub;
@@ -33,7 +38,8 @@ export class Connections implements AsyncDisposable {
     let client = this.#clients.get(key);
     if (client === undefined) {
       // Calls to an overloaded server must be slow, not fail.
-      client = connect({ endpoints: endpoint, routing, timeout: '60s', connectTimeout: CONNECT_MS });
+      const tls = this.#caFile === '' ? undefined : { caFile: this.#caFile };
+      client = connect({ endpoints: endpoint, tls, routing, timeout: '60s', connectTimeout: CONNECT_MS });
       this.#clients.set(key, client);
     }
     return client;
@@ -45,8 +51,9 @@ export class Connections implements AsyncDisposable {
   }
 }
 
-async function connectStub(endpoint: string): Promise<TaskMasterServiceClient> {
-  const stub = new TaskMasterServiceClient(endpoint, credentials.createInsecure(), STUB_OPTIONS);
+async function connectStub(endpoint: string, caFile: string): Promise<TaskMasterServiceClient> {
+  const channel = caFile === '' ? credentials.createInsecure() : credentials.createSsl(readFileSync(caFile));
+  const stub = new TaskMasterServiceClient(endpoint, channel, STUB_OPTIONS);
   await promisify(stub.waitForReady.bind(stub))(Date.now() + CONNECT_MS);
   return stub;
 }

@@ -15,6 +15,7 @@ import { manyQueues } from './many-queues.ts';
 import { takenHead } from './taken-head.ts';
 import { taskSizes } from './task-sizes.ts';
 import { throughputRows } from './throughput.ts';
+import { tlsCost } from './tls-cost.ts';
 
 /** Every row, in the order of the report: B1 to B16, then backups and clusters. */
 export const rows: readonly Row[] = [
@@ -29,6 +30,7 @@ export const rows: readonly Row[] = [
   idlePolls,
   taskSizes,
   backup,
+  tlsCost,
   clusterCpu,
   handOff,
   membership,

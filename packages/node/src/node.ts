@@ -168,7 +168,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const memberStore = new MemberStore(store);
   const { host, grpcPort } = config;
   const service = new LateService(() => new Refusal('STARTING', explainHealth(healthOf(parts))));
-  const grpc = new GrpcServer(
+  const grpc: GrpcServer = new GrpcServer(
     {
       ...{ ...config.grpc, host, port: grpcPort },
       maxReceivingBytes: config.engine.maxInFlightBytes,
@@ -178,7 +178,10 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
       ...{ service, access, identities },
       others: [
         createClusterService(() => parts.member?.administration ?? joiningOf(parts), log),
-        createPeerService(() => parts.member?.handlers, seal),
+        createPeerService(() => parts.member?.handlers, seal, {
+          name: tls?.settings.peerName ?? '',
+          namesOf: (connection) => grpc.certificateNames(connection),
+        }),
       ],
       streaming: [createBackupService(lateBackup(parts))],
       isServing: () => isReady(healthOf(parts)),

@@ -184,6 +184,11 @@ export class GrpcServer {
     return this.#connections.refused;
   }
 
+  /** The names in the certificate of the client of a connection, which is `host:port`. */
+  certificateNames(connection: string): readonly string[] {
+    return this.#connections.certificateNames(connection);
+  }
+
   /** Size of the replies that peers have not read yet, in bytes. */
   get unreadReplyBytes(): number {
     return this.#unread.totalBytes;

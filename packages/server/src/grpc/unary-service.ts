@@ -31,8 +31,11 @@ export interface UnaryService {
   readonly name: string;
   /** Handlers by the name of the method. */
   readonly unary: Readonly<Record<string, UnaryHandler>>;
-  /** Decides whether a call is served. Default: the caller needs a valid credential, if rules of access are configured. */
-  readonly admit?: (method: string, request: Buffer, metadata: Metadata) => Admission;
+  /**
+   * Decides whether a call is served. `connection`: its peer, `host:port`. Default: the caller needs a valid credential, if rules
+   * of access are configured.
+   */
+  readonly admit?: (method: string, request: Buffer, metadata: Metadata, connection: string) => Admission;
 }
 
 /** The decision about a call. */
@@ -69,7 +72,8 @@ export function createUnaryService({ name, unary, admit }: UnaryService, deps: U
     const served: ServedMethod = { ...deps, method };
     definition[method] = rawMethod(`/${name}/${method}`, false);
     const serve = (call: Call, callback: sendUnaryData<Buffer>, origin: Origin): void => {
-      const { refusal, sign } = admit?.(method, call.request, call.metadata) ?? problemOf(origin.access);
+      const { refusal, sign } =
+        admit?.(method, call.request, call.metadata, call.getPeer()) ?? problemOf(origin.access);
       const one = new UnaryCall(served, call, callback, sign, origin);
       if (refusal === undefined) one.answerWith(handler(call.request, one));
       else one.refuse(refusal);

@@ -119,7 +119,7 @@ export const tlsFields = {
       ),
       minVersion: choice('Oldest version of TLS that clients may use.', ['1.2', '1.3'], '1.3'),
       peerName: optionalText(
-        'DNS name in the certificates of all members. Empty: the certificate of a member has the name or address at which members call it.',
+        'DNS name in the certificates of all members and proxies. Calls between members are refused without it. Empty: the certificate of a member has the name or address at which members call it.',
       ),
     })
     .prefault({}),

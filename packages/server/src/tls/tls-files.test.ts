@@ -39,6 +39,12 @@ test.each<[string, Partial<TlsSettings> | (() => Promise<void>), string]>([
   ['no certificate', { certFile: '' }, 'tls.certFile: is needed beside tls.keyFile'],
   ['a missing file', { certFile: '/nowhere/tls.crt' }, 'tls.certFile: ENOENT'],
   ['no CA for required certificates', { caFile: '', clientCertificates: 'required' }, 'tls.caFile: is needed'],
+  ['a name of members without a CA', { caFile: '', peerName: 'members' }, 'tls.peerName: needs tls.caFile'],
+  [
+    'a name of members that show no certificates',
+    { clientCertificates: 'none', peerName: 'members' },
+    'tls.peerName: needs tls.caFile',
+  ],
   ['a certificate that is none', () => files.write({ cert: 'nothing' }), 'is not valid PEM'],
   ['a key that is none', () => files.write({ key: 'nothing' }), 'is not valid PEM'],
   ['a CA that is none', () => writeFile(files.caFile, 'nothing'), 'tls.caFile'],
@@ -57,7 +63,7 @@ test.each<[string, Partial<TlsSettings> | (() => Promise<void>), string]>([
   if (typeof change === 'function') await change();
   const found = problems(typeof change === 'function' ? {} : change);
   expect(found.join('; ')).toContain(message);
-  expect(found.join('; ')).toMatch(/^tls\.(certFile|keyFile|caFile): /);
+  expect(found.join('; ')).toMatch(/^tls\.(certFile|keyFile|caFile|peerName): /);
 });
 
 test('changed files are taken over, and bad ones are not', async () => {

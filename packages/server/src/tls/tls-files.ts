@@ -13,7 +13,7 @@ export interface TlsSettings {
   /** Whether clients show certificates. Those that they show must be signed by a CA of `caFile`. */
   readonly clientCertificates: 'none' | 'optional' | 'required';
   readonly minVersion: '1.2' | '1.3';
-  /** A DNS name in the certificate of every member. Empty: the name or address at which a member is called. */
+  /** A DNS name in the certificate of every member, called or calling. Empty: the name or address at which a member is called. */
   readonly peerName: string;
 }
 
@@ -63,6 +63,11 @@ export function readTlsFiles(settings: TlsSettings, now: number): TlsMaterial {
   const ca = settings.caFile === '' ? undefined : read('caFile', plain);
   if (settings.caFile === '' && settings.clientCertificates === 'required') {
     problems.push('tls.caFile: is needed to check the certificates of clients (tls.clientCertificates: required)');
+  }
+  if (settings.peerName !== '' && (settings.caFile === '' || settings.clientCertificates === 'none')) {
+    problems.push(
+      'tls.peerName: needs tls.caFile, and tls.clientCertificates optional or required, to check the members that call',
+    );
   }
   const certificate =
     cert === undefined ? undefined : parsed('certFile', settings, problems, () => new X509Certificate(cert));

@@ -12,17 +12,41 @@ const peerMethods = Object.entries(PeerServiceService).map(([method, { path }]) 
   return { method: method as PeerMethod, service, name };
 });
 
+/** How members prove with certificates that they are members. */
+export interface MemberCertificates {
+  /** The name in the certificates of all members. Empty: every certificate, and none, will do. */
+  readonly name: string;
+  /** The names in the certificate of the client of a connection. */
+  readonly namesOf: (connection: string) => readonly string[];
+}
+
+const ANY_CERTIFICATE: MemberCertificates = { name: '', namesOf: () => [] };
+
 /** The service for calls of other nodes. `handlers` returns undefined until this node is a member. */
-export function createPeerService(handlers: () => PeerHandlers | undefined, seal: PeerSeal): UnaryService {
+export function createPeerService(
+  handlers: () => PeerHandlers | undefined,
+  seal: PeerSeal,
+  certificates: MemberCertificates = ANY_CERTIFICATE,
+): UnaryService {
   const unary: Record<string, UnaryHandler> = {};
   for (const { method, name } of peerMethods) unary[name] = answerWith(method, handlers);
   const [first] = peerMethods;
   return {
     name: first?.service ?? '',
     unary,
-    admit: (method, request, metadata) => seal.admit(method, request, metadata),
+    admit: (method, request, metadata, connection) => {
+      const admission = seal.admit(method, request, metadata);
+      if (admission.refusal !== undefined || isMember(certificates, connection)) return admission;
+      return { ...admission, refusal: notCertified(certificates.name) };
+    },
   };
 }
+
+const isMember = ({ name, namesOf }: MemberCertificates, connection: string): boolean =>
+  name === '' || namesOf(connection).includes(name);
+
+const notCertified = (name: string): Refusal =>
+  new Refusal('UNAUTHENTICATED', `the caller shows no certificate with the name of members, ${name} (tls.peerName)`);
 
 function answerWith<M extends PeerMethod>(method: M, handlers: () => PeerHandlers | undefined): UnaryHandler {
   return unaryMethod(
