@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { nodeSettings } from '../../packages/node/src/cli/node-settings.ts';
 import { proxySettings } from '../../packages/proxy/src/config.ts';
+import { parseAccessFile } from '../../packages/server/src/access/access-file.ts';
 import { type KubernetesObject, lint, render, whyNoHelm } from './helm.ts';
 import { valueSets } from './value-sets.ts';
 
@@ -76,6 +77,23 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     expect(mounting.map(({ kind }) => kind).sort()).toEqual(['Deployment', 'StatefulSet']);
   });
 
+  test('makes rules with the token of an operator, which its pods use, and is not insecure then', async () => {
+    const values = 'tls.enabled=true,auth.enabled=true,load.enabled=true,backup.enabled=true';
+    const { objects } = await render([`--set=${values},auth.principals[0].name=billing`]);
+    const secret = objects.find(({ metadata }) => metadata.name === 'tm-taskmaster-access');
+    const fileOf = (key: string): string => Buffer.from(secret?.data?.[key] ?? '', 'base64').toString();
+    const table = parseAccessFile(fileOf('access.yaml'));
+    expect(table.ofToken(fileOf('token'))?.name).toBe('operator');
+    expect(table.named('billing')?.has('read', 'q')).toBe(false);
+    for (const name of ['tm-taskmaster-nodes', 'tm-taskmaster-proxy']) {
+      const config = objects.find(({ metadata, data }) => metadata.name === name && data?.['config.yaml']);
+      const file = '/etc/taskmaster/access/access.yaml';
+      expect(parse(config?.data?.['config.yaml'] ?? '')).toMatchObject({ insecure: false, access: { file } });
+    }
+    const using = objects.filter(({ spec }) => JSON.stringify(spec ?? {}).includes('TASKMASTER_TOKEN'));
+    expect(using.map(({ kind }) => kind).sort()).toEqual(['CronJob', 'Deployment', 'Job', 'Pod', 'StatefulSet']);
+  });
+
   test('lets HTTP be asked under the names of its Services, and under those of the settings', async () => {
     const { objects } = await render(['--set=node.config.http.allowedHosts={queues.example}']);
     const config = objects.find(({ metadata, data }) => metadata.name.endsWith('-nodes') && data?.['config.yaml']);
@@ -105,6 +123,7 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     ['replicas that are no number', ['--set-string=replicaCount=three'], /replicaCount/],
     ['a size that is no quantity', ['--set=node.persistence.size=ten'], /size/],
     ['an unknown pull policy', ['--set=image.pullPolicy=Sometimes'], /pullPolicy/],
+    ['rules without TLS', ['--set=auth.enabled=true'], /auth\.enabled needs tls\.enabled/],
     ['a certificate at two places', ['--set=node.config.tls.certFile=/x'], /node\.config\.tls\.certFile is made by/],
     ['a setting that the chart makes', ['--set=node.config.dataDir=/x'], /node\.config\.dataDir is made by the chart/],
     ['one in a section', ['--set=proxy.config.cluster.keyFile=/x'], /proxy\.config\.cluster\.keyFile is made by/],

@@ -12,6 +12,10 @@ export const valueSets: readonly (readonly [what: string, values: readonly strin
   ['a load test', ['--set=load.enabled=true,load.args={--rate,2000}']],
   ['metrics', ['--set=metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true']],
   ['TLS', ['--set=tls.enabled=true,metrics.serviceMonitor.enabled=true,load.enabled=true,backup.enabled=true']],
+  [
+    'TLS and rules',
+    ['--set=tls.enabled=true,auth.enabled=true,load.enabled=true,backup.enabled=true,auth.principals[0].name=billing'],
+  ],
   ['TLS with a Secret of its own', ['--set=tls.enabled=true,tls.existingSecret=certificate']],
   ['autoscaled proxies', ['--set=proxy.autoscaling.enabled=true']],
   ['no proxies and no key', ['--set=proxy.enabled=false,clusterKey.enabled=false,networkPolicy.enabled=false']],

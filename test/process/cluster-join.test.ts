@@ -43,7 +43,7 @@ describe('a node that joins a cluster with 16 partitions and a key', { timeout: 
       ['gRPC has no port', ({ grpcPort }: { grpcPort: number }) => [`--grpc-port=${grpcPort}`], /in use.*--grpc-port/],
       [
         'its advertised name does not resolve',
-        () => ['--cluster-advertise-host=does-not-resolve.invalid'],
+        () => ['--cluster-advertise-host=does-not-resolve.invalid', '--insecure'],
         /"does-not-resolve\.invalid" does not resolve.*--cluster-advertise-host/,
       ],
       ['it has too many partitions', () => [], /created with 8 partitions, the cluster has 16/],

@@ -103,7 +103,7 @@ describe('a node that starts in a cluster', { timeout: 120_000 }, () => {
     await using dir = await temporaryDirectory();
     await using joining = await startProcess(process.execPath, [
       ...[nodeCli, '--json', '--name=x', '--join=does-not-resolve.invalid:7400', `--data-dir=${dir.path}`],
-      ...['--grpc-port=0', '--http-port=0', ...MODEST],
+      ...['--grpc-port=0', '--http-port=0', '--insecure', ...MODEST],
     ]);
     await eventually(() => expect(joining.stderr).toContain('no member of the cluster answers'));
     const { code } = await joining.kill('SIGTERM');

@@ -50,7 +50,7 @@ describe.skipIf(problem !== undefined)(
       nodes = new Map();
       for (const name of NAMES) {
         const place = nodes.size === 0 ? '--bootstrap' : `--join=${addresses.get('a')}:${GRPC}`;
-        const flags = ['--store-reserve-bytes=1MiB', '--engine-partitions=32', `--gossip-port=${GOSSIP}`];
+        const flags = ['--store-reserve-bytes=1MiB', '--engine-partitions=32', `--gossip-port=${GOSSIP}`, '--insecure'];
         const node = await startNode({
           dir: join(dir.path, name),
           grpcPort: GRPC,

@@ -38,6 +38,15 @@
 {{ default (printf "%s-key" (include "taskmaster.fullname" .)) .Values.clusterKey.existingSecret }}
 {{- end }}
 
+{{- define "taskmaster.accessSecret" -}}
+{{ default (printf "%s-access" (include "taskmaster.fullname" .)) .Values.auth.existingSecret }}
+{{- end }}
+
+{{/* Whether other machines may reach ports without TLS, rules and a cluster key. */}}
+{{- define "taskmaster.insecure" -}}
+{{- if not (and .Values.tls.enabled .Values.auth.enabled .Values.clusterKey.enabled) }}true{{ end }}
+{{- end }}
+
 {{- define "taskmaster.tlsSecret" -}}
 {{ default (printf "%s-tls" (include "taskmaster.fullname" .)) .Values.tls.existingSecret }}
 {{- end }}

@@ -64,10 +64,28 @@ resources:
 {{/* The command line of a pod that is a client. */}}
 {{- define "taskmaster.clientEnv" -}}
 - { name: TASKMASTER_ENDPOINTS, value: "{{ include "taskmaster.fullname" . }}:{{ .Values.service.port }}" }
+{{- include "taskmaster.credentialEnv" . }}
+{{- end }}
+
+{{/* How the command line in a pod of the chart proves who it is. */}}
+{{- define "taskmaster.credentialEnv" -}}
 {{- if .Values.tls.enabled }}
 - { name: TASKMASTER_TLS_CA, value: /etc/taskmaster/tls/ca.crt }
 - { name: TASKMASTER_TLS_SERVER_NAME, value: {{ include "taskmaster.tlsName" . }} }
 {{- end }}
+{{- if .Values.auth.enabled }}
+- name: TASKMASTER_TOKEN
+  valueFrom: { secretKeyRef: { name: {{ include "taskmaster.accessSecret" . }}, key: token } }
+{{- end }}
+{{- end }}
+
+{{/* The rules of access. */}}
+{{- define "taskmaster.accessVolume" -}}
+- name: access
+  secret:
+    secretName: {{ include "taskmaster.accessSecret" . }}
+    defaultMode: 0440
+    items: [{ key: access.yaml, path: access.yaml }]
 {{- end }}
 
 {{/* The certificate of members. */}}

@@ -4,15 +4,19 @@
 {{- if or (gt (len $name) 40) (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) }}
 {{- fail (printf "the name %q must be a DNS label of at most 40 characters, because names of pods and Services begin with it: choose a shorter release name, or set fullnameOverride" $name) }}
 {{- end }}
-{{- include "taskmaster.validateConfig" (dict "of" "node" "config" .Values.node.config "made" (list "dataDir" "host" "grpcPort" "httpPort" "gossipPort" "name" "bootstrap" "join" "drainOnShutdown" "shutdownTimeoutMs" "kubernetes" "cluster.keyFile" "cluster.advertiseHost" "cluster.drainTimeoutMs" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName")) }}
-{{- include "taskmaster.validateConfig" (dict "of" "proxy" "config" .Values.proxy.config "made" (list "host" "grpcPort" "httpPort" "gossipPort" "name" "join" "shutdownTimeoutMs" "cluster.keyFile" "cluster.advertiseHost" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName")) }}
+{{- include "taskmaster.validateConfig" (dict "of" "node" "config" .Values.node.config "made" (list "dataDir" "host" "grpcPort" "httpPort" "gossipPort" "name" "bootstrap" "join" "drainOnShutdown" "shutdownTimeoutMs" "kubernetes" "cluster.keyFile" "cluster.advertiseHost" "cluster.drainTimeoutMs" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName" "access.file" "insecure")) }}
+{{- include "taskmaster.validateConfig" (dict "of" "proxy" "config" .Values.proxy.config "made" (list "host" "grpcPort" "httpPort" "gossipPort" "name" "join" "shutdownTimeoutMs" "cluster.keyFile" "cluster.advertiseHost" "tls.certFile" "tls.keyFile" "tls.caFile" "tls.peerName" "access.file" "insecure")) }}
 {{- with .Values.proxy.autoscaling }}
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) }}
 {{- fail "proxy.autoscaling.minReplicas must not be more than maxReplicas" }}
 {{- end }}
 {{- end }}
+{{- if and .Values.auth.enabled (not (and .Values.tls.enabled .Values.clusterKey.enabled)) }}
+{{- fail "auth.enabled needs tls.enabled, so that nobody reads the tokens, and clusterKey.enabled, so that nobody names another caller" }}
+{{- end }}
 {{- include "taskmaster.validateSecret" . }}
 {{- include "taskmaster.validateCertificate" . }}
+{{- include "taskmaster.validateRules" . }}
 {{- include "taskmaster.validateStorageClass" . }}
 {{- end }}
 
@@ -56,6 +60,21 @@
 {{- end }}
 {{- else if lookup "v1" "Namespace" "" .Release.Namespace }}
 {{- fail (printf "there is no Secret %s in the namespace %s (tls.existingSecret)" .Values.tls.existingSecret .Release.Namespace) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "taskmaster.validateRules" -}}
+{{- if and .Values.auth.enabled .Values.auth.existingSecret }}
+{{- $secret := lookup "v1" "Secret" .Release.Namespace .Values.auth.existingSecret -}}
+{{- if $secret }}
+{{- range list "access.yaml" "token" }}
+{{- if not (get (default dict $secret.data) .) }}
+{{- fail (printf "the Secret %s has no %s" $.Values.auth.existingSecret .) }}
+{{- end }}
+{{- end }}
+{{- else if lookup "v1" "Namespace" "" .Release.Namespace }}
+{{- fail (printf "there is no Secret %s in the namespace %s (auth.existingSecret)" .Values.auth.existingSecret .Release.Namespace) }}
 {{- end }}
 {{- end }}
 {{- end }}
