@@ -104,6 +104,11 @@ export class Kubelet implements AsyncDisposable {
     return this.#workerOf(name).exec(command);
   }
 
+  /** Writes changed Secrets and ConfigMaps into the volumes of all pods. A real kubelet does it within a minute. */
+  async refreshVolumes(): Promise<void> {
+    await Promise.all([...this.#workers.values()].map(({ worker }) => worker.refreshVolumes()));
+  }
+
   /** What the first container of a pod has written to standard output. */
   outputOf(name: string): string {
     return this.#workerOf(name).output;

@@ -139,6 +139,13 @@ test.each([
   if (status === 421) expect(answer).toContain('UNKNOWN_HOST');
 });
 
+test('a probe may ask under any name', async () => {
+  await using server = await start();
+  expect((await get(server.port, '/livez', { 'sec-fetch-site': 'cross-site' })).status).toBe(200);
+  const socket = await unread(server.port, 'GET /livez HTTP/1.1\r\nhost: pod\r\nconnection: close\r\n\r\n');
+  expect(await text(socket.resume())).toMatch(/^HTTP\/1.1 200 /);
+});
+
 test.each([
   [{}, 200],
   [{ 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors' }, 200],

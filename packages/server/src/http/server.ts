@@ -214,7 +214,9 @@ export class HttpServer {
   }
 
   /** The reply to a request that no route should see. */
-  #refusalOf({ headers }: IncomingMessage): Reply | undefined {
+  #refusalOf({ headers, url = '' }: IncomingMessage): Reply | undefined {
+    // Their replies have no secrets, and probes may send any name.
+    if (PROBES.has(url)) return undefined;
     if (!isAllowedHost(headers.host, this.#allowedHosts)) {
       const message = `this server has no name ${JSON.stringify(headers.host)}: add it to the setting http.allowedHosts`;
       return errorReply(421, 'UNKNOWN_HOST', message);

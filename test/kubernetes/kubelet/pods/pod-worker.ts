@@ -14,7 +14,7 @@ import type { PodLink, PodNetwork } from '../network/pod-network.ts';
 import type { Switch } from '../network/switch.ts';
 import { type PodView, podStatus } from './pod-status.ts';
 import { StatusWriter } from './status-writer.ts';
-import { type MountedVolume, writeVolumes } from './volumes.ts';
+import { type MountedVolume, refreshVolumes, type VolumeSources, writeVolumes } from './volumes.ts';
 
 const AGAIN_MS = 300;
 const DEFAULT_GRACE_SECONDS = 30;
@@ -172,15 +172,9 @@ export class PodWorker {
 
   /** Waits for missing ConfigMaps, Secrets and volumes. */
   async #writeVolumes(): Promise<void> {
-    const directory = join(this.#deps.directory, 'volumes');
     for (let told = ''; !this.isTerminating; ) {
       try {
-        this.#volumes = await writeVolumes(this.#pod, directory, {
-          ...this.#fields,
-          contentsOf: (kind, name) => this.#deps.objects[kind](this.#namespace, name),
-          serviceAccountToken: (audience, seconds) => this.#newToken(audience, seconds),
-          directoryOfClaim: (name) => this.#deps.directoryOfClaim(this.#namespace, name),
-        });
+        this.#volumes = await writeVolumes(this.#pod, this.#volumesDirectory, this.#volumeSources);
         return;
       } catch (error) {
         if (error instanceof TypeError) throw error;
@@ -189,6 +183,24 @@ export class PodWorker {
         await Promise.race([this.#deletion.promise, delay(AGAIN_MS)]);
       }
     }
+  }
+
+  /** Writes changed Secrets and ConfigMaps into the volumes of the pod. */
+  refreshVolumes(): Promise<void> {
+    return refreshVolumes(this.#pod, this.#volumesDirectory, this.#volumeSources);
+  }
+
+  get #volumesDirectory(): string {
+    return join(this.#deps.directory, 'volumes');
+  }
+
+  get #volumeSources(): VolumeSources {
+    return {
+      ...this.#fields,
+      contentsOf: (kind, name) => this.#deps.objects[kind](this.#namespace, name),
+      serviceAccountToken: (audience, seconds) => this.#newToken(audience, seconds),
+      directoryOfClaim: (name) => this.#deps.directoryOfClaim(this.#namespace, name),
+    };
   }
 
   get #namespace(): string {

@@ -1,4 +1,4 @@
-import { chmod, chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type {
   V1DownwardAPIVolumeFile,
@@ -47,7 +47,7 @@ async function writeVolume(
   sources: VolumeSources,
   group: number | undefined,
 ): Promise<MountedVolume> {
-  const { emptyDir, persistentVolumeClaim, configMap, secret, projected, downwardAPI } = volume;
+  const { emptyDir, persistentVolumeClaim } = volume;
   if (emptyDir) {
     await chmod(directory, 0o777);
     return { directory, isReadOnly: false };
@@ -58,26 +58,46 @@ async function writeVolume(
     if (group !== undefined) await giveToGroup(claimed, group);
     return { directory: claimed, isReadOnly: persistentVolumeClaim.readOnly ?? false };
   }
-  const parts: V1VolumeProjection[] = projected?.sources ?? [];
+  await rm(directory, { recursive: true });
+  await mkdir(directory);
+  await writeFiles(volume, directory, sources, group);
+  return { directory, isReadOnly: true };
+}
+
+/** Writes the files of Secrets and ConfigMaps again, as a kubelet does within a minute. Each file is replaced as a whole. */
+export async function refreshVolumes(pod: V1Pod, parent: string, sources: VolumeSources): Promise<void> {
+  const group = pod.spec?.securityContext?.fsGroup;
+  for (const volume of pod.spec?.volumes ?? []) {
+    if (volume.secret || volume.configMap) await writeFiles(volume, join(parent, volume.name), sources, group);
+  }
+}
+
+async function writeFiles(
+  volume: V1Volume,
+  directory: string,
+  sources: VolumeSources,
+  group: number | undefined,
+): Promise<void> {
+  const { configMap, secret, projected, downwardAPI } = volume;
+  const parts: V1VolumeProjection[] = [...(projected?.sources ?? [])];
   if (configMap) parts.push({ configMap });
   if (secret) parts.push({ secret: { ...secret, name: secret.secretName } });
   if (downwardAPI) parts.push({ downwardAPI });
   if (parts.length === 0) throw new TypeError(`volume ${volume.name} has an unknown kind`);
   const mode = (projected ?? configMap ?? secret ?? downwardAPI)?.defaultMode ?? 0o644;
-  await rm(directory, { recursive: true });
-  await mkdir(directory);
   for (const part of parts) {
     for (const { path, bytes, mode: ownMode } of await filesOf(part, sources)) {
       const file = join(directory, path);
+      const draft = `${file}.draft`;
       await mkdir(dirname(file), { recursive: true });
       // A group that may use the volume may read its files.
       const bits = (ownMode ?? mode) | (group === undefined ? 0 : 0o440);
-      await writeFile(file, bytes, { mode: bits });
-      await chmod(file, bits);
-      if (group !== undefined) await chown(file, 0, group);
+      await writeFile(draft, bytes, { mode: bits });
+      await chmod(draft, bits);
+      if (group !== undefined) await chown(draft, 0, group);
+      await rename(draft, file);
     }
   }
-  return { directory, isReadOnly: true };
 }
 
 interface VolumeFile {

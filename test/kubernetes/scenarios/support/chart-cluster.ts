@@ -148,9 +148,25 @@ export class ChartCluster implements AsyncDisposable {
       .toSorted();
   }
 
+  /** A part of a Secret. */
+  async secret(name: string, key: string): Promise<string> {
+    const path = `--output=jsonpath={.data.${key.replaceAll('.', '\\.')}}`;
+    return Buffer.from(await this.kubectl('get', 'secret', name, path), 'base64').toString();
+  }
+
+  /** `host:port` of the cluster for clients of this process. */
+  reachClients(): Promise<string> {
+    return this.kubelet.reachService(NAME, PORT, NAMESPACE);
+  }
+
   /** Runs something under a load and prints how the load fared. Nothing acknowledged may be lost. */
-  async underLoad(what: string, run: (load: PodLoad) => Promise<void>): Promise<LoadReport> {
-    await using load = await PodLoad.start(this.#users, `${this.kubelet.serviceAddress(NAME, NAMESPACE)}:${PORT}`);
+  async underLoad(
+    what: string,
+    run: (load: PodLoad) => Promise<void>,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<LoadReport> {
+    const endpoint = `${this.kubelet.serviceAddress(NAME, NAMESPACE)}:${PORT}`;
+    await using load = await PodLoad.start(this.#users, endpoint, env);
     const begun = performance.now();
     await run(load);
     await load.goOn();

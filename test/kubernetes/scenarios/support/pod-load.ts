@@ -45,10 +45,14 @@ export class PodLoad implements AsyncDisposable {
   #calls = 0;
 
   /** `behind`: the words that run a command in the network of the users. Resolves when the load goes on. */
-  static async start(behind: readonly string[], endpoint: string): Promise<PodLoad> {
+  static async start(
+    behind: readonly string[],
+    endpoint: string,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<PodLoad> {
     const own = [process.execPath, clientCli, 'load', '--endpoint', endpoint, '--group', `load${++loads}`, ...OPTIONS];
     const [command = '', ...args] = [...behind, ...own];
-    const load = new PodLoad(await startProcess(command, args));
+    const load = new PodLoad(await startProcess(command, args, { env: { ...process.env, ...env } }));
     await load.goOn();
     return load;
   }
