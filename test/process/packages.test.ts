@@ -55,7 +55,8 @@ describe('each packed package', () => {
 
   test('has a licence, a README, and all files that it needs', () => {
     const more: Readonly<Record<string, RegExp>> = {
-      '@taskmaster/proto': /^(descriptor\.binpb|(externalscaler|taskmaster\/v1|google\/rpc|grpc\/health\/v1)\/\w+\.proto)$/,
+      '@taskmaster/proto':
+        /^(descriptor\.binpb|(externalscaler|taskmaster\/v1|google\/rpc|grpc\/health\/v1)\/\w+\.proto)$/,
       '@taskmaster/server': /^THIRD-PARTY-NOTICES$/,
     };
     for (const { name, files } of packed) {
