@@ -16,7 +16,6 @@ export class AccessFileError extends Error {
 }
 
 const isOfGroups = (right: string): boolean => (groupRights as readonly string[]).includes(right);
-const limit = z.number().int().min(0).optional();
 const NAME = /^[^()\s][^()]*$/;
 const name = z.string().min(1).max(256).regex(NAME, { error: 'must not begin with a space or contain parentheses' });
 
@@ -45,19 +44,8 @@ const accessSchema = z.strictObject({
       certificates: z.array(name).default([]),
       jwtSubjects: z.array(name).default([]),
       rights: z.array(grant).default([]),
-      quotas: z
-        .strictObject({ connections: limit, requestsPerSecond: limit, bytesInFlight: limit, waiters: limit })
-        .default({}),
     }),
   ),
-  groups: z
-    .array(
-      z.strictObject({
-        groups: z.array(z.string().max(512)).min(1),
-        quotas: z.strictObject({ tasks: limit, bytes: limit, queues: limit }),
-      }),
-    )
-    .default([]),
 });
 
 /** Reads the text of an access file. @throws AccessFileError */

@@ -1,5 +1,4 @@
-import { groupPattern } from './group-pattern.ts';
-import { type Grant, type GroupQuotas, Principal, type PrincipalQuotas } from './principal.ts';
+import { type Grant, Principal } from './principal.ts';
 import { hashOfToken } from './tokens.ts';
 
 /** Callers without a credential have the rights of the principal with this name, if there is one. */
@@ -11,12 +10,10 @@ interface PrincipalRules {
   readonly certificates?: readonly string[];
   readonly jwtSubjects?: readonly string[];
   readonly rights?: readonly Grant[];
-  readonly quotas?: PrincipalQuotas | undefined;
 }
 
 export interface AccessRules {
   readonly principals: readonly PrincipalRules[];
-  readonly groups?: readonly { readonly groups: readonly string[]; readonly quotas: GroupQuotas }[];
 }
 
 /** Finds principals by their credentials. Everything that has no rule is denied. */
@@ -25,20 +22,16 @@ export class AccessTable {
   readonly #byToken = new Map<string, Principal>();
   readonly #byCertificate = new Map<string, Principal>();
   readonly #bySubject = new Map<string, Principal>();
-  readonly #groups: readonly { readonly matches: (group: string) => boolean; readonly quotas: GroupQuotas }[];
 
   /** Throws a RangeError if two principals share a name or a credential. */
-  constructor({ principals, groups = [] }: AccessRules) {
-    for (const { name, tokens = [], certificates = [], jwtSubjects = [], rights = [], quotas } of principals) {
-      const principal = new Principal(name, rights, quotas);
+  constructor({ principals }: AccessRules) {
+    for (const { name, tokens = [], certificates = [], jwtSubjects = [], rights = [] } of principals) {
+      const principal = new Principal(name, rights);
       addOnce(this.#principals, name, principal, 'name');
       for (const hash of tokens) addOnce(this.#byToken, hash, principal, 'token');
       for (const certificate of certificates) addOnce(this.#byCertificate, certificate, principal, 'certificate');
       for (const subject of jwtSubjects) addOnce(this.#bySubject, subject, principal, 'jwtSubject');
     }
-    this.#groups = groups.flatMap((of) =>
-      of.groups.map((pattern) => ({ matches: groupPattern(pattern), quotas: of.quotas })),
-    );
   }
 
   /** Number of principals. */
@@ -65,11 +58,6 @@ export class AccessTable {
 
   ofSubject(subject: string): Principal | undefined {
     return this.#bySubject.get(subject);
-  }
-
-  /** The quotas of the first pattern that matches. */
-  quotasOfGroup(group: string): GroupQuotas {
-    return this.#groups.find(({ matches }) => matches(group))?.quotas ?? {};
   }
 }
 

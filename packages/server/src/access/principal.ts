@@ -1,21 +1,6 @@
 import { groupPattern } from './group-pattern.ts';
 import { bitOf, type Right } from './rights.ts';
 
-/** Upper limits of what a principal uses at a time. Undefined: no limit. */
-export interface PrincipalQuotas {
-  readonly connections?: number | undefined;
-  readonly requestsPerSecond?: number | undefined;
-  readonly bytesInFlight?: number | undefined;
-  readonly waiters?: number | undefined;
-}
-
-/** Upper limits of what the queues of a group use together, at the node that holds the group. Undefined: no limit. */
-export interface GroupQuotas {
-  readonly tasks?: number | undefined;
-  readonly bytes?: number | undefined;
-  readonly queues?: number | undefined;
-}
-
 export interface Grant {
   /** Patterns of groups. Undefined: rights about the whole cluster. */
   readonly groups?: readonly string[] | undefined;
@@ -28,15 +13,13 @@ const MOST_KNOWN_GROUPS = 4_096;
 /** A person or program with rights. */
 export class Principal {
   readonly name: string;
-  readonly quotas: PrincipalQuotas;
   readonly #byPattern: { readonly matches: (group: string) => boolean; readonly bits: number }[] = [];
   readonly #cluster: number = 0;
   /** The rights on groups that were asked for. */
   readonly #known = new Map<string, number>();
 
-  constructor(name: string, grants: readonly Grant[], quotas: PrincipalQuotas = {}) {
+  constructor(name: string, grants: readonly Grant[]) {
     this.name = name;
-    this.quotas = quotas;
     for (const { groups, allow } of grants) {
       const bits = allow.reduce((sum, right) => sum | bitOf(right), 0);
       if (groups === undefined) this.#cluster |= bits;
