@@ -50,6 +50,7 @@ import { memberSettings, startingRoleSettings } from './cluster-settings.ts';
 import { type Colocated, colocate } from './colocated.ts';
 import { completeConfig, engineConfigOf, type NodeConfig, type NodeConfigInput } from './config.ts';
 import { DEFAULT_ENGINE_CONFIG } from './engine/config.ts';
+import type { Engine } from './engine/engine.ts';
 import { openEngine } from './engine/open-engine.ts';
 import { inspectStore } from './engine/open-state.ts';
 import { NodeMetrics } from './http/metrics.ts';
@@ -110,7 +111,7 @@ interface Parts {
   tls?: Tls | undefined;
   readonly access: Access | undefined;
   store?: Store;
-  engine?: TaskEngine;
+  engine?: Engine;
   backup?: StreamingHandler;
   grpc?: GrpcServer;
   grpcAddress?: string;
@@ -222,6 +223,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   const engineConfig = engineConfigOf(config, clustered ? role.partitions : undefined);
   const engine = await openEngine({
     ...{ store, clock, random: systemRandom, config: engineConfig, clustered, log },
+    groupLimits: (group) => parts.access?.table.limitsOfGroup(group),
     onReplay: (atoms) => {
       parts.replayedAtoms = atoms;
     },
@@ -371,6 +373,8 @@ function createMetrics(config: NodeConfig, memory: NodeMemory, parts: Parts): No
     cluster: () => parts.member?.figures(),
     grpc: () => parts.grpc,
     tls: () => parts.tls,
+    access: () => parts.access,
+    limitedGroups: () => parts.engine?.limitedGroups() ?? [],
     maxQueues: config.http.maxQueueMetrics,
   });
 }

@@ -135,6 +135,12 @@ export const statusOfReason = {
    */
   TOO_MANY_QUEUES: status.RESOURCE_EXHAUSTED,
   /**
+   * The caller or the group has reached a quota of the access file. The metadata has the `quota` (`connections`,
+   * `requestsPerSecond`, `bytesInFlight`, `waiters`, `tasks`, `bytes` or `queues`), its `limit`, and the `principal` or the
+   * `group`. Do: Wait for the retry delay, use less, or ask an operator for more.
+   */
+  QUOTA_EXCEEDED: status.RESOURCE_EXHAUSTED,
+  /**
    * The disk has no space. Updates that enqueue are refused; all other calls go on. Do: Free some space. The node
    * then recovers by itself.
    */

@@ -9,6 +9,7 @@ import type { Access, CallerAccess } from '@taskmaster/server/access';
 import { Refusal } from '@taskmaster/server/domain';
 import {
   addGossipMetrics,
+  addPrincipalQuotaMetrics,
   HttpServer,
   type HttpServerOptions,
   jsonReply,
@@ -87,6 +88,7 @@ function createMetrics({
   gossip,
   grpc,
   tls,
+  access,
 }: ProxyHttpDeps): RpcMetrics {
   const metrics = new RpcMetrics({ version, memory, grpc, tls: () => tls });
   metrics.gauge(
@@ -114,6 +116,7 @@ function createMetrics({
   metrics.counter('proxy_repeated_total', 'Calls repeated after a delay.', () => figures()?.repeated);
   metrics.gauge('proxy_scaler_streams', 'Open streams of autoscalers.', [], (gauge) => gauge.set(scalerStreams()));
   addGossipMetrics(metrics, gossip);
+  addPrincipalQuotaMetrics(metrics, () => access);
   return metrics;
 }
 

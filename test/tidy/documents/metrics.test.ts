@@ -14,6 +14,8 @@ const node = new NodeMetrics({
   health: () => ({ kind: 'starting' }),
   storeSize: () => undefined,
   cluster: () => undefined,
+  access: () => undefined,
+  limitedGroups: () => [],
   maxQueues: 1,
 }).registry;
 

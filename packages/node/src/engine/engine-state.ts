@@ -18,6 +18,7 @@ import { atomOf, type PlannedAtom, type PlannedChange, stateAfter, stateBefore }
 import { TaskCache } from './queues/cache/task-cache.ts';
 import { type Counts, countChange } from './queues/counts.ts';
 import { EmptyQueues } from './queues/empty-queues.ts';
+import type { GroupLimitsOf } from './queues/group-usage.ts';
 import { Groups } from './queues/groups.ts';
 import { NameMatching } from './queues/name-matching.ts';
 import { Queue } from './queues/queue.ts';
@@ -33,6 +34,7 @@ export interface EngineStateDeps {
   readonly counts: Counts;
   readonly admission: Admission;
   readonly holdings: Holdings;
+  readonly groupLimits: GroupLimitsOf;
   /** Called after a failed write: this state is ahead of the disk and cannot be used any more. */
   readonly onFailed: (cause: Error) => void;
 }
@@ -89,6 +91,7 @@ export class EngineState {
   readonly counts: Counts;
   readonly admission: Admission;
   readonly holdings: Holdings;
+  readonly groupLimits: GroupLimitsOf;
   readonly groups: Groups;
   readonly table = new QueueTable();
   readonly names: NameMatching;
@@ -120,6 +123,7 @@ export class EngineState {
     this.counts = deps.counts;
     this.admission = deps.admission;
     this.holdings = deps.holdings;
+    this.groupLimits = deps.groupLimits;
     const { clock } = deps;
     this.names = new NameMatching({ clock, pause: (ms) => sleep(clock, ms) });
     this.groups = new Groups(deps.config.partitions);

@@ -42,6 +42,7 @@ import { updateTasks } from './operations/update-tasks.ts';
 import { Backups } from './partitions/backup/backups.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
+import type { GroupLimitsOf, LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
 import { refusalOf } from './store-refusal.ts';
 
@@ -61,6 +62,7 @@ export interface OpenedEngineDeps {
   /** Called while the commit log is replayed, with the number of its entries so far. */
   readonly onReplay: (atoms: number) => void;
   readonly config: EngineConfig;
+  readonly groupLimits: GroupLimitsOf;
   readonly holdings: Holdings;
 }
 
@@ -231,6 +233,16 @@ export class Engine implements TaskEngine {
     };
   }
 
+  /** The groups here that have quotas. */
+  limitedGroups(): LimitedGroup[] {
+    const limited: LimitedGroup[] = [];
+    for (const { group, usage } of this.#memory?.table.groups() ?? []) {
+      const limits = this.#deps.groupLimits(group);
+      if (limits !== undefined) limited.push({ group, limits, usage });
+    }
+    return limited;
+  }
+
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -328,9 +340,10 @@ export class Engine implements TaskEngine {
   }
 
   #memoryDeps(): EngineStateDeps {
-    const { store, clock, random, config, holdings } = this.#deps;
+    const { store, clock, random, config, holdings, groupLimits } = this.#deps;
     const onFailed = (cause: Error): void => void this.#onWriteFailed(cause);
-    return { store, clock, random, config, holdings, counts: this.#counts, admission: this.#admission, onFailed };
+    const own = { counts: this.#counts, admission: this.#admission, onFailed };
+    return { store, clock, random, config, holdings, groupLimits, ...own };
   }
 
   #onStoreState(state: StoreState): void {

@@ -88,9 +88,18 @@ describe('metrics of a node', () => {
       storeSize: () => ({ disk: 1_000, memory: 500 }),
       tls: () => undefined,
       grpc: () => ({ connections: 3, refusedConnections: 2, unreadReplyBytes: 0, receivingBytes: 7, waitingBytes: 8 }),
+      access: () => undefined,
+      limitedGroups: () => [{ group: 'shop', limits: { tasks: 9 }, usage: { tasks: 4, bytes: 1, queues: 1 } }],
       maxQueues: 10,
     });
   }
+
+  test('have the quotas of groups', async () => {
+    const text = await setUp(undefined).text();
+    expect(text).toContain('taskmaster_group_quota{group="shop",quota="tasks"} 9');
+    expect(text).toContain('taskmaster_group_quota_used{group="shop",quota="tasks"} 4');
+    expect(text).not.toContain('quota="bytes"');
+  });
 
   test('can be read before the engine is open', async () => {
     const text = await setUp(undefined).text();

@@ -1,10 +1,13 @@
 import type { Reason } from '@taskmaster/proto';
+import type { Access } from '@taskmaster/server/access';
 import { type EngineFigures, type QueueOperations, Refusal, type TaskEngine } from '@taskmaster/server/domain';
-import { type NodeHealth, RpcMetrics, type RpcMetricsSources } from '@taskmaster/server/http';
+import { addPrincipalQuotaMetrics, type NodeHealth, RpcMetrics, type RpcMetricsSources } from '@taskmaster/server/http';
 import { Histogram, type Registry } from 'prom-client';
 import type { MemberFigures } from '../cluster/open-member.ts';
+import type { LimitedGroup } from '../engine/queues/group-usage.ts';
 import type { StoreSize } from '../ports/store.ts';
 import { ClusterMetrics } from './cluster-metrics.ts';
+import { addGroupQuotaMetrics } from './group-quota-metrics.ts';
 import { type QueueFigures, QueueMetrics } from './queue-metrics.ts';
 
 /** Where the metrics come from. A part that is not open yet is undefined. */
@@ -13,7 +16,11 @@ export interface MetricsSources extends RpcMetricsSources {
   readonly health: () => NodeHealth;
   readonly storeSize: () => StoreSize | undefined;
   readonly cluster: () => MemberFigures | undefined;
-  /** Limit of the queues with series of their own. */
+  /** The rules of access. Undefined: none. */
+  readonly access: () => Access | undefined;
+  /** The groups here that have quotas. */
+  readonly limitedGroups: () => readonly LimitedGroup[];
+  /** Limit of the queues, and of the groups, with series of their own. */
   readonly maxQueues: number;
 }
 
@@ -98,6 +105,8 @@ export class NodeMetrics {
     this.#addNode(sources);
     this.#addEngine(sources);
     this.#addQueues(sources);
+    addPrincipalQuotaMetrics(this.#rpcs, sources.access);
+    addGroupQuotaMetrics(this.#rpcs, sources.limitedGroups, sources.maxQueues);
     this.#cluster = new ClusterMetrics(this.#rpcs, sources.cluster);
   }
 

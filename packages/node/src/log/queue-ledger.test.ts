@@ -26,10 +26,10 @@ const hidden = (until: number, leased: boolean): Visibility => {
   return { kind: 'hidden', until: until as Instant, lease: leased ? lease : undefined };
 };
 
-const stateOf = (visibility: Visibility, enqueuedAt = 0, dueAt = enqueuedAt): TaskState => ({
+const stateOf = (visibility: Visibility, enqueuedAt = 0, dueAt = enqueuedAt, dataBytes = 0): TaskState => ({
   enqueuedAt: enqueuedAt as Instant,
   dueAt: dueAt as Instant,
-  dataBytes: 0,
+  dataBytes,
   attempts: 0,
   token: 0 as LeaseToken,
   retry: undefined,
@@ -72,7 +72,7 @@ function play(all: readonly Step[]): { changes: TaskChange[]; tasks: Map<Pid, Ta
     }
     const enqueuedAt = before?.enqueuedAt ?? i * 1000;
     const isDelayed = becomes.kind === 'hidden' && becomes.lease === undefined;
-    const after = stateOf(becomes, enqueuedAt, isDelayed ? becomes.until : (before?.dueAt ?? enqueuedAt));
+    const after = stateOf(becomes, enqueuedAt, isDelayed ? becomes.until : (before?.dueAt ?? enqueuedAt), i % 5);
     changes.push(
       before ? { kind: 'change', queueId: QUEUE, pid, before, after, data: undefined } : enqueue(pid, after),
     );
@@ -99,6 +99,7 @@ describe('a ledger', () => {
         const available = states.filter(({ visibility }) => visibility.kind === 'available').length;
         expect(ledger).toMatchObject({ available, leased, delayed: states.length - leased - available, completed });
         expect(ledger.size).toBe(states.length);
+        expect(ledger.bytes).toBe(states.reduce((sum, { dataBytes }) => sum + dataBytes, 0));
         const due = states.flatMap((state) => dueSince(state) ?? []);
         const { oldest } = ledger;
         expect(oldest === undefined).toBe(due.length === 0);
@@ -160,6 +161,17 @@ describe('raised floors', () => {
     loaded.apply(5 as Ticket, enqueue('d', stateOf(hidden(400, false))));
     expect(loaded).toMatchObject({ readyFloor: 'c', dueFloor: 400 });
   });
+});
+
+test('a row of an earlier release has no bytes, and their sum does not fall below zero', () => {
+  const ledger = newLedger();
+  const before = stateOf(AVAILABLE, 0, 0, 100);
+  ledger.apply(1 as Ticket, enqueue('a', before));
+  const row = Buffer.from(ledger.encode());
+  const loaded = QueueLedger.decode(row.subarray(0, -1));
+  expect([ledger.bytes, loaded.bytes]).toEqual([100, 0]);
+  loaded.apply(2 as Ticket, { kind: 'dequeue', queueId: QUEUE, pid: 'a' as Pid, before, completed: true });
+  expect([loaded.size, loaded.bytes]).toEqual([0, 0]);
 });
 
 test('a row of a newer version is refused', () => {

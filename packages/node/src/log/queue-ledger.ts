@@ -40,6 +40,11 @@ export class QueueLedger {
   available = 0;
   leased = 0;
   delayed = 0;
+  /**
+   * Payload of its tasks, in bytes. Rows of earlier releases do not have it: their tasks do not count, and the sum does not fall
+   * below zero when they go.
+   */
+  bytes = 0;
   /** Number of tasks completed since the queue was created. */
   completed = 0;
   largestPid: Pid | undefined;
@@ -110,6 +115,7 @@ export class QueueLedger {
     if (state.visibility.kind === 'available') this.available += by;
     else if (isLeased(state)) this.leased += by;
     else this.delayed += by;
+    this.bytes = Math.max(0, this.bytes + by * state.dataBytes);
   }
 
   /** Encodes the queue's row as a view into a buffer that the next call reuses. */
@@ -128,6 +134,7 @@ export class QueueLedger {
     writer.latin1(this.readyFloor);
     writer.number(this.dueFloor);
     this.#ages.write(writer);
+    writer.number(this.bytes);
     return writer.view();
   }
 
@@ -147,6 +154,7 @@ export class QueueLedger {
     ledger.readyFloor = floor === ledger.largestPid ? ledger.largestPid : floor;
     ledger.dueFloor = from.number() as Instant;
     ledger.#ages = AgeHistogram.read(from);
+    ledger.bytes = from.atEnd ? 0 : from.number();
     return ledger;
   }
 }

@@ -32,6 +32,8 @@ export interface HarnessOptions {
   /** Default: a log that keeps nothing. */
   readonly log?: EngineDeps['log'];
   readonly onReplay?: EngineDeps['onReplay'];
+  /** Default: no quotas. */
+  readonly groupLimits?: EngineDeps['groupLimits'];
 }
 
 /** An item of an update in the short form of tests: `pid` and `data` as text. */
@@ -80,15 +82,15 @@ export class EngineHarness implements AsyncDisposable {
   readonly #config: Partial<EngineConfig>;
   readonly #clustered: boolean;
   readonly #jitter: number | undefined;
-  readonly #observers: Pick<EngineDeps, 'log' | 'onReplay'>;
+  readonly #observers: Pick<EngineDeps, 'log' | 'onReplay' | 'groupLimits'>;
   #engine: Engine | undefined;
 
   constructor(options: HarnessOptions) {
     this.random = new SeededRandom(options.seed ?? 1);
     this.clock = options.clock ?? new VirtualClock();
     this.#jitter = options.jitter;
-    const { log, onReplay } = options;
-    this.#observers = { ...(log && { log }), ...(onReplay && { onReplay }) };
+    const { log, onReplay, groupLimits } = options;
+    this.#observers = { ...(log && { log }), ...(onReplay && { onReplay }), ...(groupLimits && { groupLimits }) };
     this.#clustered = options.clustered ?? false;
     this.disk = new SimDisk({ ...options, random: this.random, clock: this.clock.outside });
     this.#config = options.config ?? {};

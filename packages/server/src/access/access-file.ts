@@ -34,6 +34,11 @@ const grant = z
     }
   });
 
+const count = z.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional();
+const NO_LIMITS = { error: 'name a quota, or leave the entry out' };
+const limits = <T extends z.ZodRawShape>(shape: T) =>
+  z.strictObject(shape).refine((given) => Object.keys(given).length > 0, NO_LIMITS);
+
 const accessSchema = z.strictObject({
   principals: z.array(
     z.strictObject({
@@ -44,8 +49,22 @@ const accessSchema = z.strictObject({
       certificates: z.array(name).default([]),
       jwtSubjects: z.array(name).default([]),
       rights: z.array(grant).default([]),
+      limits: limits({
+        connections: count,
+        requestsPerSecond: z.number().min(0.001).max(1_000_000).optional(),
+        bytesInFlight: count,
+        waiters: count,
+      }).optional(),
     }),
   ),
+  groups: z
+    .array(
+      z.strictObject({
+        groups: z.array(z.string().max(512)).min(1),
+        limits: limits({ tasks: count, bytes: count, queues: count }),
+      }),
+    )
+    .default([]),
 });
 
 /** Reads the text of an access file. @throws AccessFileError */

@@ -1,8 +1,14 @@
+import type { GroupLimits } from '../domain/group-limits.ts';
+import { groupPattern } from './group-pattern.ts';
 import { type Grant, Principal } from './principal.ts';
+import type { PrincipalLimits } from './principal-usage.ts';
 import { hashOfToken } from './tokens.ts';
 
 /** Callers without a credential have the rights of the principal with this name, if there is one. */
 export const ANONYMOUS = 'anonymous';
+
+/** Quotas of more groups are looked up again. */
+const MOST_KNOWN_GROUPS = 4_096;
 
 interface PrincipalRules {
   readonly name: string;
@@ -10,10 +16,19 @@ interface PrincipalRules {
   readonly certificates?: readonly string[];
   readonly jwtSubjects?: readonly string[];
   readonly rights?: readonly Grant[];
+  readonly limits?: PrincipalLimits | undefined;
+}
+
+/** The quotas of each group that matches one of the patterns. */
+interface GroupRules {
+  readonly groups: readonly string[];
+  readonly limits: GroupLimits;
 }
 
 export interface AccessRules {
   readonly principals: readonly PrincipalRules[];
+  /** The first entry that matches a group counts. */
+  readonly groups?: readonly GroupRules[];
 }
 
 /** Finds principals by their credentials. Everything that has no rule is denied. */
@@ -22,12 +37,21 @@ export class AccessTable {
   readonly #byToken = new Map<string, Principal>();
   readonly #byCertificate = new Map<string, Principal>();
   readonly #bySubject = new Map<string, Principal>();
+  /** Quotas of principals, by name. */
+  readonly limits = new Map<string, PrincipalLimits>();
+  readonly #groups: readonly { readonly matches: (group: string) => boolean; readonly limits: GroupLimits }[];
+  /** The quotas that were asked for. */
+  readonly #knownGroups = new Map<string, GroupLimits | undefined>();
 
   /** Throws a RangeError if two principals share a name or a credential. */
-  constructor({ principals }: AccessRules) {
-    for (const { name, tokens = [], certificates = [], jwtSubjects = [], rights = [] } of principals) {
+  constructor({ principals, groups = [] }: AccessRules) {
+    this.#groups = groups.flatMap(({ groups: patterns, limits }) =>
+      patterns.map((pattern) => ({ matches: groupPattern(pattern), limits })),
+    );
+    for (const { name, tokens = [], certificates = [], jwtSubjects = [], rights = [], limits } of principals) {
       const principal = new Principal(name, rights);
       addOnce(this.#principals, name, principal, 'name');
+      if (limits !== undefined) this.limits.set(name, limits);
       for (const hash of tokens) addOnce(this.#byToken, hash, principal, 'token');
       for (const certificate of certificates) addOnce(this.#byCertificate, certificate, principal, 'certificate');
       for (const subject of jwtSubjects) addOnce(this.#bySubject, subject, principal, 'jwtSubject');
@@ -37,6 +61,17 @@ export class AccessTable {
   /** Number of principals. */
   get size(): number {
     return this.#principals.size;
+  }
+
+  /** The quotas of a group. Undefined: none. */
+  limitsOfGroup(group: string): GroupLimits | undefined {
+    if (this.#groups.length === 0) return undefined;
+    const known = this.#knownGroups.get(group);
+    if (known !== undefined || this.#knownGroups.has(group)) return known;
+    const found = this.#groups.find(({ matches }) => matches(group))?.limits;
+    if (this.#knownGroups.size >= MOST_KNOWN_GROUPS) this.#knownGroups.clear();
+    this.#knownGroups.set(group, found);
+    return found;
   }
 
   named(name: string): Principal | undefined {

@@ -177,3 +177,23 @@ describe('JWTs', () => {
     expect(() => readKeySet('{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}')).toThrow(/secret key/);
   });
 });
+
+describe('quotas of a principal', () => {
+  const limited = (waiters?: number) => ({
+    table: new AccessTable({
+      principals: [{ name: 'shop', tokens: [hashOfToken('tm_one')], ...(waiters && { limits: { waiters } }) }],
+    }),
+  });
+
+  test('change with the rules, and what is used stays', async () => {
+    const access = new Access(limited(1));
+    const caller = await access.identify({ kind: 'bearer', token: 'tm_one' });
+    caller.usage?.beginWaiting();
+    expect(() => caller.usage?.beginWaiting()).toThrow(/quota of 1 waiters/);
+    access.replace(limited());
+    expect(caller.usage).toBeUndefined();
+    access.replace(limited(2));
+    caller.usage?.beginWaiting();
+    expect(caller.usage?.used('waiters')).toBe(2);
+  });
+});

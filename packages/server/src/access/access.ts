@@ -5,7 +5,9 @@ import { type CallerAccess, CLUSTER_ITSELF, clusterAccess } from './caller-acces
 import { type Credential, isJwt } from './credential.ts';
 import { type JwtKeys, type JwtRules, verifyJwt } from './jwt.ts';
 import type { Principal } from './principal.ts';
+import type { PrincipalUsage } from './principal-usage.ts';
 import type { GroupRight, Right } from './rights.ts';
+import { Usages } from './usages.ts';
 
 /** The rules in force. They are replaced as a whole. */
 export interface AccessState {
@@ -25,11 +27,15 @@ export class Access {
   readonly #now: () => number;
   readonly #listeners = new Set<() => void>();
   readonly #bearers = new Map<string, CallerAccess>();
+  /** What the principals use of their quotas. */
+  readonly usages: Usages;
 
-  /** `now`: the system clock, in ms since 1970. */
-  constructor(state: AccessState, now: () => number = Date.now) {
+  /** `now`: the system clock, in ms since 1970. `elapsed`: in ms, of a clock that does not go back. */
+  constructor(state: AccessState, now: () => number = Date.now, elapsed: () => number = () => performance.now()) {
     this.#state = state;
     this.#now = now;
+    this.usages = new Usages(elapsed);
+    this.usages.follow(state.table);
   }
 
   get table(): AccessTable {
@@ -40,6 +46,7 @@ export class Access {
   replace(state: AccessState): void {
     this.#state = state;
     this.#version++;
+    this.usages.follow(state.table);
     this.#bearers.clear();
     for (const listener of this.#listeners) listener();
   }
@@ -106,13 +113,18 @@ export class Access {
   }
 
   #caller(find: () => Principal | undefined, problem: string, expiresAt = Number.POSITIVE_INFINITY): CallerAccess {
-    return new TableAccess({ find, version: () => this.#version, now: this.#now }, problem, expiresAt);
+    return new TableAccess(
+      { find, version: () => this.#version, now: this.#now, usageOf: (principal) => this.usages.of(principal) },
+      problem,
+      expiresAt,
+    );
   }
 }
 
 interface Lookup {
   readonly find: () => Principal | undefined;
   readonly version: () => number;
+  readonly usageOf: (principal: string) => PrincipalUsage | undefined;
   readonly now: () => number;
 }
 
@@ -123,6 +135,7 @@ class TableAccess implements CallerAccess {
   readonly #problem: string;
   readonly #expiresAt: number;
   #found: Principal | undefined;
+  #usage: PrincipalUsage | undefined;
   #foundIn = -1;
 
   constructor(lookup: Lookup, problem: string, expiresAt: number) {
@@ -133,6 +146,11 @@ class TableAccess implements CallerAccess {
 
   get principal(): string {
     return this.#current()?.name ?? '';
+  }
+
+  get usage(): PrincipalUsage | undefined {
+    this.#current();
+    return this.#usage;
   }
 
   requireIdentity(): void {
@@ -166,6 +184,7 @@ class TableAccess implements CallerAccess {
     const version = this.#lookup.version();
     if (version !== this.#foundIn) {
       this.#found = this.#lookup.find();
+      this.#usage = this.#found && this.#lookup.usageOf(this.#found.name);
       this.#foundIn = version;
     }
     return this.#expiresAt > this.#lookup.now() ? this.#found : undefined;

@@ -1,3 +1,4 @@
+import type { PrincipalUsage } from './principal-usage.ts';
 import type { GroupRight, Right } from './rights.ts';
 
 /**
@@ -9,6 +10,8 @@ export interface CallerAccess {
   readonly principal: string;
   /** True if nothing is ever refused, because no rules are configured. Callers may then skip work for a question. */
   readonly isUnlimited: boolean;
+  /** What the principal uses of its quotas. Undefined: it has none. */
+  readonly usage: PrincipalUsage | undefined;
   /** Throws a `Refusal` UNAUTHENTICATED unless the credential is valid now. */
   requireIdentity(): void;
   /** Throws a `Refusal` UNAUTHENTICATED or PERMISSION_DENIED unless the caller has the right on this group now. */
@@ -26,6 +29,7 @@ export const CLUSTER_ITSELF = '(cluster)';
 export const unlimitedAccess: CallerAccess = {
   principal: '',
   isUnlimited: true,
+  usage: undefined,
   requireIdentity() {},
   require() {},
   requireCluster() {},

@@ -33,6 +33,10 @@ test.each([
     /whole cluster/,
   ],
   ['a right without groups', 'principals: [{name: a, rights: [{allow: [read]}]}]', /needs groups/],
+  ['a quota of nothing', 'principals: [{name: a, limits: {}}]', /name a quota/],
+  ['a quota of zero', 'principals: [{name: a, limits: {waiters: 0}}]', /waiters/],
+  ['an unknown quota', 'principals: []\ngroups: [{groups: [a], limits: {size: 1}}]', /size/],
+  ['a quota of no group', 'principals: []\ngroups: [{groups: [], limits: {tasks: 1}}]', /groups/],
   ['one name twice', 'principals: [{name: a}, {name: a}]', /same name/],
   [
     'an alias bomb',
@@ -42,6 +46,17 @@ test.each([
 ])('a file with %s is refused', (_name, text, problem) => {
   expect(() => parseAccessFile(text)).toThrow(AccessFileError);
   expect(() => parseAccessFile(text)).toThrow(problem);
+});
+
+test('the first entry that matches a group has its quotas', () => {
+  const table = parseAccessFile(`principals: []
+groups:
+  - groups: [eu-*, us-*]
+    limits: {tasks: 5}
+  - groups: ["*"]
+    limits: {bytes: 7, queues: 2}`);
+  const found = ['us-1', 'other', ''].map((group) => table.limitsOfGroup(group));
+  expect(found).toEqual([{ tasks: 5 }, { bytes: 7, queues: 2 }, { bytes: 7, queues: 2 }]);
 });
 
 test('a file that every user can read is refused', () => {

@@ -99,6 +99,11 @@ export class ByteReader {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
+  /** True if everything was read. Fields at the end that only later releases write are then missing. */
+  get atEnd(): boolean {
+    return this.#at >= this.#bytes.length;
+  }
+
   byte(): number {
     const value = this.#bytes[this.#at++];
     if (value === undefined) throw new UnreadableBytesError(`ends at byte ${this.#bytes.length}`);

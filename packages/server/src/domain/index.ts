@@ -26,6 +26,7 @@ export type {
   UpdateCommand,
   UpdateOutcome,
 } from './commands.ts';
+export { type GroupLimits, groupQuotas } from './group-limits.ts';
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';
 export { Refusal, type RefusedItem, UpdateRefusal } from './refusal.ts';
 export {

@@ -1,5 +1,6 @@
 import { ServerInterceptingCall } from '@grpc/grpc-js';
 import { unlimitedAccess } from '../access/caller-access.ts';
+import type { PrincipalUsage } from '../access/principal-usage.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Audit } from '../ports/audit.ts';
 import type { Log } from '../ports/log.ts';
@@ -9,6 +10,7 @@ import type { Origins } from '../service/origins.ts';
 import type { Origin, RawService, StreamOperation, StreamReply, StreamSession } from '../service/raw-service.ts';
 import { refusalOf, toCallStatus, toWireError } from '../service/wire-errors.ts';
 import { auditCall } from './audited-calls.ts';
+import { countConnection } from './count-connection.ts';
 import type { NextCall } from './receiving/received-messages.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
@@ -64,6 +66,8 @@ export interface RequestStreamDeps {
 interface Kept {
   readonly bytes: number;
   unanswered: number;
+  /** Where the bytes count, too. Undefined: the principal has no quotas, or has reached one. */
+  usage?: PrincipalUsage;
 }
 
 /** The work for a call: it is served, or it was refused when it was read. Both count alike (S1). */
@@ -157,6 +161,7 @@ export class RequestStream extends ServerInterceptingCall {
     this.#origin = origin;
     try {
       origin.access.requireIdentity();
+      countConnection(origin, this.#connection);
     } catch (thrown) {
       this.#end(refusalOf(thrown, this.#deps.log));
       return;
@@ -203,10 +208,35 @@ export class RequestStream extends ServerInterceptingCall {
       } else {
         const kept = call.kind === 'lease' ? { bytes: call.bytes, unanswered: 0 } : updates;
         if (kept.unanswered++ === 0) this.#requestBytes += kept.bytes;
-        this.#parked.push({ id: call.id, work: this.#workOf(call), kept, began });
+        const refusal = this.#quotaRefusal(kept);
+        const work: Work = refusal === undefined ? this.#workOf(call) : { kind: 'refused', refusal };
+        this.#parked.push({ id: call.id, work, kept, began });
       }
     }
     this.#pump();
+  }
+
+  /** Counts a call for its principal. Returns a refusal if the principal has reached a quota. */
+  #quotaRefusal(kept: Kept): Refusal | undefined {
+    const { usage } = this.#origin.access;
+    if (usage === undefined) return undefined;
+    try {
+      if (kept.usage === undefined) {
+        usage.begin(kept.bytes);
+        kept.usage = usage;
+      } else {
+        usage.request();
+      }
+      return undefined;
+    } catch (thrown) {
+      return refusalOf(thrown, this.#deps.log);
+    }
+  }
+
+  #release(kept: Kept): void {
+    if (--kept.unanswered > 0) return;
+    this.#requestBytes -= kept.bytes;
+    kept.usage?.end(kept.bytes);
   }
 
   #workOf(operation: Exclude<StreamOperation, { readonly kind: 'cancel' }>): Work {
@@ -303,7 +333,7 @@ export class RequestStream extends ServerInterceptingCall {
   #answer(call: StreamedCall, reply: StreamReply, refusal: Refusal | undefined): void {
     this.#inFlight--;
     const { work, kept, began, id } = call;
-    if (--kept.unanswered === 0) this.#requestBytes -= kept.bytes;
+    this.#release(kept);
     // A call that was refused when it was read has the id of another lease, or no method.
     if (work.kind === 'lease') {
       this.#leases.get(id)?.ended();
@@ -367,6 +397,7 @@ export class RequestStream extends ServerInterceptingCall {
   #giveUp(): void {
     this.#ended = true;
     for (const lease of this.#leases.values()) lease.cancel();
+    for (const { kept } of this.#parked.slice(this.#next)) this.#release(kept);
     this.#parked = [];
     this.#ready = [];
   }

@@ -154,6 +154,7 @@ export class GrpcServer {
         serve: (socket) => this.#inject?.(socket),
         isMember: deps.isMember ?? (() => false),
         tls: deps.tls,
+        onClosed: (connection) => deps.access?.usages.disconnected(connection),
       },
     );
     const { log, observer, access, identities: seal } = deps;

@@ -8,6 +8,7 @@ import {
 } from '@grpc/grpc-js';
 import type { Reason } from '@taskmaster/proto';
 import type { CallerAccess } from '../access/caller-access.ts';
+import type { PrincipalUsage } from '../access/principal-usage.ts';
 import type { CallSignal } from '../domain/call-signal.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Audit } from '../ports/audit.ts';
@@ -18,6 +19,7 @@ import { rawMethod } from '../service/parse/codec.ts';
 import type { Origin, UnaryCaller, UnaryHandler } from '../service/raw-service.ts';
 import { detailsIn, refusalOf, toCallStatus } from '../service/wire-errors.ts';
 import { auditCall, type EndedCall } from './audited-calls.ts';
+import { countConnection } from './count-connection.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 import type { RevocableCalls } from './waiting/revocable-calls.ts';
 import type { WaitingCalls } from './waiting/waiting-calls.ts';
@@ -75,7 +77,7 @@ export function createUnaryService({ name, unary, admit }: UnaryService, deps: U
       const { refusal, sign } =
         admit?.(method, call.request, call.metadata, call.getPeer()) ?? problemOf(origin.access);
       const one = new UnaryCall(served, call, callback, sign, origin);
-      if (refusal === undefined) one.answerWith(handler(call.request, one));
+      if (refusal === undefined) one.serve(handler);
       else one.refuse(refusal);
     };
     implementation[method] = (call, callback) => {
@@ -137,6 +139,8 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   #isAnswered = false;
   #recheck: (() => void) | undefined;
   #waitingBytes = 0;
+  /** Where the call counts. Undefined: its principal has no quotas. */
+  #usage: PrincipalUsage | undefined;
 
   constructor(
     served: ServedMethod,
@@ -152,12 +156,26 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
     this.#sign = sign;
   }
 
-  /** Answers the call with the result. Call this or `refuse` once. */
-  answerWith(answer: Promise<Uint8Array>): void {
-    answer.then(
+  /** Answers the call with the result of the handler. Call this or `refuse` once. */
+  serve(handler: UnaryHandler): void {
+    if (this.#origin.access.usage !== undefined && !this.#isWithinQuotas(this.#origin.access.usage)) return;
+    handler(this.#call.request, this).then(
       (bytes) => this.#answer(bytes),
       (thrown: unknown) => this.refuse(thrown),
     );
+  }
+
+  /** Refuses the call if the principal has reached a quota. */
+  #isWithinQuotas(usage: PrincipalUsage): boolean {
+    try {
+      countConnection(this.#origin, this.peer);
+      usage.begin(this.#call.request.length);
+    } catch (thrown) {
+      this.refuse(thrown);
+      return false;
+    }
+    this.#usage = usage;
+    return true;
   }
 
   refuse(thrown: unknown): void {
@@ -180,6 +198,7 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   }
 
   #ended(reason: Reason | undefined): void {
+    this.#usage?.end(this.#call.request.length);
     const { observer, audit, method } = this.#served;
     observer.callEnded(method, reason, performance.now() - this.#began);
     // A sealed call that is refused comes from a member that does not know the run of this node yet.
@@ -242,10 +261,11 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
       this.#waitingBytes += bytes;
       return;
     }
-    waiting.add(connection, bytes);
+    const usage = this.#usage;
+    waiting.add(connection, bytes, usage);
     this.#waits = true;
     this.#waitingBytes = bytes;
-    this.#call.on('cancelled', () => waiting.remove(connection, this.#waitingBytes));
+    this.#call.on('cancelled', () => waiting.remove(connection, this.#waitingBytes, usage));
   }
 
   /** Refuses a waiting call whose caller has lost its rights. Its handler then sees that the caller is gone. */

@@ -200,6 +200,7 @@ export class HttpServer {
     if (PROBES.has(path) || (path === '/metrics' && !guardsMetrics)) return unlimitedAccess;
     const caller = await callerOf(request, access);
     caller.requireIdentity();
+    caller.usage?.request();
     return caller;
   }
 

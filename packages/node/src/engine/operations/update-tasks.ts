@@ -15,6 +15,7 @@ import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { tryShowDue } from './expire.ts';
+import { refusalByLimit } from './limits.ts';
 import { planUpdate, type UpdatePlan } from './plan-update.ts';
 
 /** The decision on an update. A success is committed but not durable yet. */
@@ -123,28 +124,11 @@ function attempt(
   const plan = planUpdate(command, new EngineView(memory, now, reads, notShown));
   if (plan.kind === 'needs' || plan.kind === 'due') return plan;
   if (plan.kind === 'refused') return { kind: 'refused', refusal: new UpdateRefusal(plan.items) };
-  if (plan.created.length > 0 && isBeyondQueues(memory, command, plan.created)) {
-    return { kind: 'refused', refusal: tooManyQueues(memory.config.maxQueues) };
-  }
+  const refusal = refusalByLimit(memory, command, plan);
+  if (refusal !== undefined) return { kind: 'refused', refusal };
   commit(memory, partition, command, requestName, plan, now);
   return { kind: 'done', outcome: plan.outcome, deadLettered: plan.deadLettered };
 }
-
-/** Whether enqueues would create too many queues. Dead-letter queues are always created: they end work. */
-function isBeyondQueues(memory: EngineState, { enqueue }: UpdateCommand, created: readonly Queue[]): boolean {
-  if (memory.table.size + created.length <= memory.config.maxQueues) return false;
-  const names = new Set(created.map(({ ledger }) => ledger.name.name));
-  return enqueue.some(({ queue }) => names.has(queue.name));
-}
-
-const tooManyQueues = (limit: number): Refusal =>
-  new Refusal('TOO_MANY_QUEUES', `this node holds ${limit} queues or more: delete some, or use existing ones`, {
-    retryDelayMs: RETRY_MS,
-    metadata: { limit: String(limit) },
-  });
-
-/** A queue goes a minute after its last task. */
-const RETRY_MS = 10_000;
 
 const NO_QUEUES: Queue[] = [];
 

@@ -1,5 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { QueueFilter } from '@taskmaster/server/domain';
+import type { GroupUsage } from './group-usage.ts';
 import type { Queue } from './queue.ts';
 
 const utf8AsLatin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
@@ -28,6 +29,7 @@ interface Group {
   readonly group: string;
   /** By their names within the group. */
   readonly queues: Map<string, Queue>;
+  readonly usage: GroupUsage;
 }
 
 /** Chooses queues by group and full name. All queues match an empty filter. */
@@ -55,16 +57,31 @@ export class QueueTable {
     return this.#byGroup.get(group)?.queues.get(name);
   }
 
+  /** What the queues of a group hold. Undefined: it has none. */
+  usageOf(group: string): Readonly<GroupUsage> | undefined {
+    return this.#byGroup.get(group)?.usage;
+  }
+
+  /** The groups that have queues. */
+  groups(): Iterable<{ readonly group: string; readonly usage: Readonly<GroupUsage> }> {
+    return this.#byGroup.values();
+  }
+
   add(queue: Queue): void {
     const { name } = queue.ledger.name;
     let group = this.#byGroup.get(queue.ledger.name.group);
     if (!group) {
-      group = { group: queue.ledger.name.group, queues: new Map() };
+      group = {
+        ...{ group: queue.ledger.name.group, queues: new Map() },
+        usage: { queues: 0, tasks: 0, bytes: 0 },
+      };
       this.#byGroup.set(group.group, group);
     }
     // Share one copy of the group's name among its queues.
     queue.ledger.name = { group: group.group, name };
     group.queues.set(name, queue);
+    group.usage.queues++;
+    queue.countIn(group.usage);
     this.#size++;
     this.#added.push(queue);
     if (this.#added.length >= ADDED_AT_MOST) this.#orderAdded();
@@ -73,7 +90,8 @@ export class QueueTable {
   remove(queue: Queue): void {
     const { name } = queue.ledger;
     const group = this.#byGroup.get(name.group);
-    group?.queues.delete(name.name);
+    if (group?.queues.delete(name.name)) group.usage.queues--;
+    queue.countIn(undefined);
     if (group?.queues.size === 0) this.#byGroup.delete(name.group);
     this.#size--;
     this.#removed.add(queue);

@@ -8,6 +8,7 @@ import type { RecoveredTask } from '../../log/replay.ts';
 import type { CachedTask } from './cache/places.ts';
 import { QueueCache } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
+import type { GroupUsage } from './group-usage.ts';
 import type { QueueRates } from './rates.ts';
 
 /** The latest change of a task, while the store may not show it yet. */
@@ -85,6 +86,8 @@ export class Queue implements CacheOwner {
   dropped = false;
   /** When the last task was removed; undefined while there are tasks. */
   emptySince: Instant | undefined;
+  /** Where its tasks are counted, while it is in the table of queues. */
+  #usage: GroupUsage | undefined;
   #prefix: string | undefined;
   #cache: QueueCache | undefined;
   #recent: Map<Pid, RecentChange> | undefined;
@@ -126,6 +129,19 @@ export class Queue implements CacheOwner {
     this.#cache = undefined;
   }
 
+  /** Counts its tasks there from now on, and no longer where they were counted. Undefined: nowhere. */
+  countIn(usage: GroupUsage | undefined): void {
+    const { size, bytes } = this.ledger;
+    if (this.#usage !== undefined) {
+      this.#usage.tasks -= size;
+      this.#usage.bytes -= bytes;
+    }
+    this.#usage = usage;
+    if (usage === undefined) return;
+    usage.tasks += size;
+    usage.bytes += bytes;
+  }
+
   /** Sets the ledger's floor to the head of the queue (L2). */
   raiseFloor(): void {
     const cache = this.#cache;
@@ -156,7 +172,12 @@ export class Queue implements CacheOwner {
   apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined): RecentChange {
     // Create the cache before the ledger counts the change: only the cache of an empty queue starts complete.
     const cache = this.warmCache;
+    const { size, bytes } = this.ledger;
     this.ledger.apply(ticket, change);
+    if (this.#usage !== undefined) {
+      this.#usage.tasks += this.ledger.size - size;
+      this.#usage.bytes += this.ledger.bytes - bytes;
+    }
     const after = change.kind === 'dequeue' ? undefined : change.after;
     const data = change.kind === 'dequeue' ? undefined : (change.data ?? known?.data);
     const task = after && { state: after, data };

@@ -34,6 +34,8 @@ export interface ConnectionsDeps {
   readonly tls?: Tls | undefined;
   /** Whether members of the cluster have this address. */
   readonly isMember: (address: string) => boolean;
+  /** Called with the name of each connection that was closed. */
+  readonly onClosed?: (connection: string) => void;
 }
 
 /** Accepts the connections of a server, up to its limits, and knows them. */
@@ -163,6 +165,7 @@ export class Connections {
 
   #closed(connection: string, address: string, socket: Socket): void {
     this.#open.delete(connection);
+    this.#deps.onClosed?.(connection);
     this.#silent.delete(socket);
     this.#names.delete(connection);
     const left = (this.#perAddress.get(address) ?? 1) - 1;

@@ -8,6 +8,7 @@ import type { CallObserver } from '../../service/call-observer.ts';
 import type { Origin, UnaryCaller } from '../../service/raw-service.ts';
 import { refusalOf, toCallStatus } from '../../service/wire-errors.ts';
 import { auditCall } from '../audited-calls.ts';
+import { countConnection } from '../count-connection.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
 import type { WaitingCalls } from '../waiting/waiting-calls.ts';
 
@@ -91,9 +92,21 @@ export class StreamedCall implements UnaryCaller {
     this.#recheck = recheck;
     if (this.#waits || this.gone) return;
     const { waiting } = this.#deps;
-    waiting.add(this.#connection, bytes);
-    this.#call.once('cancelled', () => waiting.remove(this.#connection, bytes));
+    const { usage } = this.access;
+    waiting.add(this.#connection, bytes, usage);
+    this.#call.once('cancelled', () => waiting.remove(this.#connection, bytes, usage));
     this.#waits = true;
+  }
+
+  /** Ends the call if its caller may not make it, or has reached a quota. */
+  admit(): void {
+    this.recheck();
+    try {
+      countConnection(this, this.#connection);
+      this.access.usage?.request();
+    } catch (thrown) {
+      this.stop(refusalOf(thrown, this.#deps.log));
+    }
   }
 
   /** Ends the call if its caller may not make it any more. */

@@ -70,7 +70,7 @@ export class StreamingCalls {
         this.#calls.set(streamed, endsComplete);
         this.#deps.revocable.add(streamed);
         if (this.#ending !== undefined) streamed.stop(endsComplete ? 'complete' : this.#ending);
-        else streamed.recheck();
+        else streamed.admit();
         await streamed.send(handler(call.request, streamed));
         this.#calls.delete(streamed);
         this.#deps.revocable.delete(streamed);

@@ -1,4 +1,5 @@
 import type { CallerAccess } from '../../access/caller-access.ts';
+import type { PrincipalUsage } from '../../access/principal-usage.ts';
 import { Refusal } from '../../domain/refusal.ts';
 import type { Caller } from '../../service/caller.ts';
 import type { Origin } from '../../service/raw-service.ts';
@@ -22,6 +23,7 @@ export class StreamLease implements Caller {
   revoked: unknown;
   #waits = false;
   #waitingBytes = 0;
+  #usage: PrincipalUsage | undefined;
   #gone = false;
   #waitsNoLonger = false;
   #abort: AbortController | undefined;
@@ -43,7 +45,8 @@ export class StreamLease implements Caller {
     this.#recheck = recheck;
     const { most, taken, waiting, connection } = this.#places;
     if (taken >= most) throw tooManyWait(most, 'stream');
-    waiting.addBytes(connection, bytes);
+    this.#usage = this.#origin.access.usage;
+    waiting.addBytes(connection, bytes, this.#usage);
     this.#waitingBytes = bytes;
     this.#places.taken++;
     this.#waits = true;
@@ -54,7 +57,7 @@ export class StreamLease implements Caller {
     if (!this.#waits) return;
     this.#waits = false;
     this.#places.taken--;
-    this.#places.waiting.removeBytes(this.#places.connection, this.#waitingBytes);
+    this.#places.waiting.removeBytes(this.#places.connection, this.#waitingBytes, this.#usage);
   }
 
   get gone(): boolean {

@@ -1,3 +1,4 @@
+import type { PrincipalUsage } from '../../access/principal-usage.ts';
 import { Refusal } from '../../domain/refusal.ts';
 
 const RETRY_MS = 1_000;
@@ -34,32 +35,37 @@ export class WaitingCalls {
     return this.#bytes;
   }
 
-  /** Counts a call. Throws a `Refusal` if too many wait already. */
-  add(connection: string, bytes = 0): void {
+  /** Counts a call, for its principal, too. Throws a `Refusal` if too many wait already. */
+  add(connection: string, bytes = 0, usage?: PrincipalUsage): void {
     const { calls } = this.#limits;
     if ((this.#byConnection.get(connection)?.calls ?? 0) >= calls) throw tooManyWait(calls, 'connection');
-    this.addBytes(connection, bytes);
+    this.addBytes(connection, bytes, usage);
     this.#of(connection).calls++;
   }
 
-  /** Counts memory of a call that is counted, or that is limited elsewhere. Throws a `Refusal` if there is no room. */
-  addBytes(connection: string, bytes: number): void {
+  /**
+   * Counts memory of a call that is counted, or that is limited elsewhere. Throws a `Refusal` if there is no room. `usage` counts
+   * the call for its principal, if it does not count there yet.
+   */
+  addBytes(connection: string, bytes: number, usage?: PrincipalUsage): void {
     const { totalBytes, connectionBytes } = this.#limits;
     const ofConnection = (this.#byConnection.get(connection)?.bytes ?? 0) + bytes;
     if (ofConnection > connectionBytes) throw tooMuchWaits(connectionBytes, 'of this connection ');
     if (this.#bytes + bytes > totalBytes) throw tooMuchWaits(totalBytes, '');
+    usage?.beginWaiting();
     if (bytes === 0) return;
     this.#of(connection).bytes = ofConnection;
     this.#bytes += bytes;
   }
 
   /** Call this when a counted call is over. */
-  remove(connection: string, bytes = 0): void {
+  remove(connection: string, bytes = 0, usage?: PrincipalUsage): void {
     this.#of(connection).calls--;
-    this.removeBytes(connection, bytes);
+    this.removeBytes(connection, bytes, usage);
   }
 
-  removeBytes(connection: string, bytes: number): void {
+  removeBytes(connection: string, bytes: number, usage?: PrincipalUsage): void {
+    usage?.endWaiting();
     const waiting = this.#of(connection);
     waiting.bytes -= bytes;
     this.#bytes -= bytes;

@@ -1,0 +1,68 @@
+import { type GroupLimits, groupQuotas, Refusal, type UpdateCommand } from '@taskmaster/server/domain';
+import type { EngineState } from '../engine-state.ts';
+import { stateAfter, stateBefore } from '../planned-atom.ts';
+import type { Queue } from '../queues/queue.ts';
+import type { UpdatePlan } from './plan-update.ts';
+
+/** A queue goes a minute after its last task. */
+const QUEUES_RETRY_MS = 10_000;
+const QUOTA_RETRY_MS = 1_000;
+
+type Planned = Pick<Extract<UpdatePlan, { readonly kind: 'planned' }>, 'changes' | 'created'>;
+
+/**
+ * The refusal of an update whose enqueues would go beyond the queues of the node, or beyond a quota of the group. An update that
+ * ends as much as it begins is never refused, so that pipelines go on at a limit.
+ */
+export function refusalByLimit(memory: EngineState, command: UpdateCommand, plan: Planned): Refusal | undefined {
+  if (command.enqueue.length === 0) return undefined;
+  const created = plan.created.length === 0 ? 0 : queuesOfEnqueues(command, plan.created);
+  const { maxQueues } = memory.config;
+  if (created > 0 && memory.table.size + plan.created.length > maxQueues) return tooManyQueues(maxQueues);
+  const limits = memory.groupLimits(command.group);
+  return limits && refusalByQuota(memory, command.group, limits, plan, created);
+}
+
+/** Number of queues that enqueues create. Dead-letter queues do not count: they end work. */
+function queuesOfEnqueues({ enqueue }: UpdateCommand, created: readonly Queue[]): number {
+  const names = new Set(enqueue.map(({ queue }) => queue.name));
+  return created.reduce((count, { ledger }) => (names.has(ledger.name.name) ? count + 1 : count), 0);
+}
+
+function refusalByQuota(
+  memory: EngineState,
+  group: string,
+  limits: GroupLimits,
+  { changes }: Planned,
+  queues: number,
+): Refusal | undefined {
+  const more = { tasks: 0, bytes: 0, queues };
+  for (const { change } of changes) {
+    const before = stateBefore(change);
+    const after = stateAfter(change);
+    more.tasks += (after === undefined ? 0 : 1) - (before === undefined ? 0 : 1);
+    more.bytes += (after?.dataBytes ?? 0) - (before?.dataBytes ?? 0);
+  }
+  const used = memory.table.usageOf(group);
+  for (const quota of groupQuotas) {
+    const limit = limits[quota];
+    if (limit === undefined || more[quota] <= 0) continue;
+    const now = used?.[quota] ?? 0;
+    if (now + more[quota] > limit) return beyondQuota(group, quota, limit, now);
+  }
+  return undefined;
+}
+
+const tooManyQueues = (limit: number): Refusal =>
+  new Refusal('TOO_MANY_QUEUES', `this node holds ${limit} queues or more: delete some, or use existing ones`, {
+    retryDelayMs: QUEUES_RETRY_MS,
+    metadata: { limit: String(limit) },
+  });
+
+function beyondQuota(group: string, quota: string, limit: number, used: number): Refusal {
+  const name = group === '' ? 'the default group' : `the group ${group}`;
+  return new Refusal('QUOTA_EXCEEDED', `${name} may hold ${limit} ${quota} and holds ${used}`, {
+    retryDelayMs: QUOTA_RETRY_MS,
+    metadata: { quota, limit: String(limit), used: String(used), group },
+  });
+}

@@ -1,0 +1,19 @@
+import type { GroupLimits } from '@taskmaster/server/domain';
+
+/** What all queues of a group hold. */
+export interface GroupUsage {
+  queues: number;
+  tasks: number;
+  /** Payload, in bytes. */
+  bytes: number;
+}
+
+/** The quotas of a group. Undefined: none. Asked at each enqueue, because they may change. */
+export type GroupLimitsOf = (group: string) => GroupLimits | undefined;
+
+/** A group with quotas, and what it uses of them. */
+export interface LimitedGroup {
+  readonly group: string;
+  readonly limits: GroupLimits;
+  readonly usage: Readonly<GroupUsage>;
+}

@@ -1,0 +1,28 @@
+import { connect } from '@taskmaster/client';
+
+/*
+ * A tenant that always has work, with the client library, which waits after a refusal as the server asks:
+ * `busy-tenant.ts ENDPOINT TOKEN`. Prints a JSON line with the outcomes so far each second.
+ */
+
+const [endpoint = '', token = ''] = process.argv.slice(2);
+const LOOPS = 50;
+const outcomes: Record<string, number> = {};
+const count = (outcome: string): void => {
+  outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+};
+
+const client = await connect({
+  ...{ endpoints: endpoint, token },
+  onCallRetried: ({ error }) => count(error.metadata.quota ?? error.reason),
+});
+const queue = client.queue<number>('busy#work');
+
+async function work(): Promise<void> {
+  for (;;) {
+    const result = await queue.enqueue(1).catch((error: { readonly reason: string }) => error);
+    count('reason' in result ? result.reason : 'served');
+  }
+}
+setInterval(() => console.log(JSON.stringify(outcomes)), 1_000);
+await Promise.all(Array.from({ length: LOOPS }, work));
