@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, credentials, Metadata, type MethodDefinition, type ServiceError } from '@grpc/grpc-js';
 import {
+  AccessServiceService,
   BackupServiceService,
   BatchLeaseTasksResponse,
   BatchUpdateTasksResponse,
@@ -57,6 +58,7 @@ const ASKED: Readonly<Record<string, Asked>> = {
   '/taskmaster.v1.TaskMasterService/GetTasks': { need: 'right', request: aGet({ queue: QUEUE }) },
   '/taskmaster.v1.TaskMasterService/DeleteQueue': { need: 'right', request: { queue: 'shop#other' } },
   '/taskmaster.v1.TaskMasterService/ResetLeases': { need: 'right', request: { queue: 'shop#other' } },
+  '/taskmaster.v1.AccessService/WhoAmI': { need: 'identity', request: { principal: '', questions: [] } },
   '/taskmaster.v1.ClusterService/ListMembers': { need: 'identity', request: {} },
   '/taskmaster.v1.ClusterService/ListPartitions': { need: 'identity', request: {} },
   '/taskmaster.v1.ClusterService/DrainMember': { need: 'right', request: { name: 'no such member' } },
@@ -80,6 +82,7 @@ const ASKED: Readonly<Record<string, Asked>> = {
 
 const OF_NODE = [
   TaskMasterServiceService,
+  AccessServiceService,
   ClusterServiceService,
   BackupServiceService,
   HealthService,
@@ -87,6 +90,7 @@ const OF_NODE = [
 ];
 const OF_PROXY = [
   TaskMasterServiceService,
+  AccessServiceService,
   ClusterServiceService,
   BackupServiceService,
   HealthService,

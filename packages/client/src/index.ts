@@ -37,6 +37,7 @@ export {
 } from './api/cluster.ts';
 export { connect } from './api/connect.ts';
 export { type EnqueueOptions, type GetOptions, type PeekOptions, Queue } from './api/queue.ts';
+export type { Identity, Right, RightQuestion, WhoAmIOptions } from './api/who-am-i.ts';
 export type { BackupPart } from './calls/backup-parts.ts';
 export type { Leased } from './leases/lease.ts';
 export type { ListOptions, QueueFilterOptions, StatsOptions, StatsReport } from './tasks/introspection.ts';
@@ -70,10 +71,12 @@ export {
   NoClusterError,
   NotLeasedError,
   OverloadedError,
+  PermissionDeniedError,
   type RefusedItem,
   TaskExistsError,
   TaskMasterError,
   TaskNotFoundError,
+  UnauthenticatedError,
   UnavailableError,
   UnknownMemberError,
 } from './values/errors.ts';

@@ -1,3 +1,4 @@
+export * from './access-tokens.ts';
 export * from './bytes-text.ts';
 export * from './data-formats.ts';
 export * from './decode-whole.ts';
@@ -9,6 +10,7 @@ export * from './gen/google/protobuf/any.ts';
 export * from './gen/google/rpc/error_details.ts';
 export * from './gen/google/rpc/status.ts';
 export * from './gen/grpc/health/v1/health.ts';
+export * from './gen/taskmaster/v1/access.ts';
 export * from './gen/taskmaster/v1/backup.ts';
 export * from './gen/taskmaster/v1/cluster.ts';
 export * from './gen/taskmaster/v1/peer.ts';

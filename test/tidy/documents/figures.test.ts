@@ -171,7 +171,7 @@ const sentences: readonly (readonly [document: string, ...told: string[]])[] = [
     `up to ${count(limits.peekTasks)}; fewer come`,
     `a batch also ends at ${constant('client/src/cli/input/enqueue-lines.ts', 'BATCH_BYTES') / KIB} KiB`,
     `SIGKILL after ${constant('client/src/cli/run-command.ts', 'GRACE_MS') / SECOND} s`,
-    `at most ${constant('client/src/cli/commands/partitions.ts', 'SHOWN_MOVING')} of them`,
+    `at most ${constant('client/src/cli/commands/cluster/partitions.ts', 'SHOWN_MOVING')} of them`,
   ],
   [
     'docs/reference/client.md',

@@ -27,6 +27,7 @@ import type { Handler, WorkerOptions } from '../worker/worker-options.ts';
 import { Cluster } from './cluster.ts';
 import { Queue } from './queue.ts';
 import { assertRuntime } from './runtime.ts';
+import { type Identity, type WhoAmIOptions, whoAmI } from './who-am-i.ts';
 
 /** How the data of a queue is encoded. */
 export interface QueueOptions<T> {
@@ -118,6 +119,15 @@ export class TaskMasterClient implements AsyncDisposable {
   /** Statistics of named queues, of queues that match a filter, or of all queues, and their sums. */
   stats(options: StatsOptions = {}): Promise<StatsReport> {
     return queueStats(this.#context, options);
+  }
+
+  /**
+   * Who this client is to the node or proxy that answers, what it may do, and its quotas.
+   * @throws UnauthenticatedError if its credential is not valid; PermissionDeniedError if it asks about another principal without
+   * the right `manage-cluster`; InvalidRequestError; UnavailableError, ...
+   */
+  whoAmI(options: WhoAmIOptions = {}): Promise<Identity> {
+    return whoAmI(this.#context, options);
   }
 
   /** The queues that hold tasks, with their statistics, by name. */

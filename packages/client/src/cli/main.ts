@@ -1,13 +1,14 @@
 import { Command, CommanderError } from 'commander';
+import { addAccess } from './commands/access.ts';
 import { addAdministration } from './commands/administer.ts';
 import { addBackup } from './commands/backup.ts';
+import { addMembers } from './commands/cluster/members.ts';
+import { addPartitions } from './commands/cluster/partitions.ts';
 import { addCompletion } from './commands/completion.ts';
 import { addEnqueue } from './commands/enqueue.ts';
 import { addInspection } from './commands/inspect.ts';
 import { addLease } from './commands/lease.ts';
 import { addLoad } from './commands/load.ts';
-import { addMembers } from './commands/members.ts';
-import { addPartitions } from './commands/partitions.ts';
 import { addQueues } from './commands/queues.ts';
 import { addSettling } from './commands/settle.ts';
 import { addWatch } from './commands/watch.ts';
@@ -132,6 +133,7 @@ function addCommands(program: Command, runner: Runner): void {
   addBackup(program, runner);
   addLoad(program, runner);
   program.commandsGroup('Other:');
+  addAccess(program, runner);
   addCompletion(program, runner);
   program.helpCommand('help [command]', 'show help of a command');
 }

@@ -1,5 +1,6 @@
 import type { ChannelOptions } from '@grpc/grpc-js';
 import {
+  AccessServiceService as accessService,
   type BackupPartitionRequest,
   type BackupPartitionResponse,
   BackupServiceService as backupService,
@@ -22,6 +23,8 @@ import {
   TaskMasterServiceService as service,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
+  type WhoAmIRequest,
+  type WhoAmIResponse,
 } from '@taskmaster/proto';
 import { durationMs } from '../values/duration.ts';
 import { cancelled } from '../values/errors.ts';
@@ -157,6 +160,10 @@ export class GrpcTransport implements Transport {
 
   resetLeases(request: ResetLeasesRequest, options = NO_OPTIONS): Promise<ResetLeasesResponse> {
     return this.#unary(service.resetLeases, request, options, request.queue);
+  }
+
+  whoAmI(request: WhoAmIRequest, options = NO_OPTIONS): Promise<WhoAmIResponse> {
+    return this.#unary(accessService.whoAmI, request, options);
   }
 
   async *backupPartition(

@@ -25,6 +25,8 @@ import type {
   ResetLeasesResponse,
   UpdateTasksRequest,
   UpdateTasksResponse,
+  WhoAmIRequest,
+  WhoAmIResponse,
 } from '@taskmaster/proto';
 import type { Routing, TlsOptions } from '../values/options.ts';
 
@@ -82,6 +84,8 @@ export interface Transport extends AsyncDisposable {
   ): AsyncIterableIterator<BackupPartitionResponse, undefined>;
   /** Undefined: there is no cluster, because the engine is in this process. */
   readonly cluster?: ClusterCalls;
+  /** Undefined: no rules of access are possible, because the engine is in this process. */
+  whoAmI?(request: WhoAmIRequest, options?: TransportCallOptions): Promise<WhoAmIResponse>;
   /** For the thread that renews leases. Undefined: only this thread can reach the engine. */
   readonly reachableFrom: Reachable | undefined;
   /**

@@ -132,6 +132,16 @@ export class OverloadedError extends TaskMasterError {
   override readonly name = 'OverloadedError';
 }
 
+/** The credential of the caller is missing or not valid. */
+export class UnauthenticatedError extends TaskMasterError {
+  override readonly name = 'UnauthenticatedError';
+}
+
+/** The caller has no right to do this. The metadata has the `principal`, the `right` and the `group`. */
+export class PermissionDeniedError extends TaskMasterError {
+  override readonly name = 'PermissionDeniedError';
+}
+
 /** The disk of the node is full. It refuses updates that enqueue; all other requests go on. */
 export class DiskFullError extends TaskMasterError {
   override readonly name = 'DiskFullError';
@@ -198,6 +208,8 @@ export class InvalidDataError extends TaskMasterError {
 type ErrorClass = new (message: string, details: TaskMasterErrorDetails) => TaskMasterError;
 
 const classOfReason: Readonly<Record<string, ErrorClass>> = {
+  UNAUTHENTICATED: UnauthenticatedError,
+  PERMISSION_DENIED: PermissionDeniedError,
   LEASE_LOST: LeaseLostError,
   LEASE_EXPIRED: LeaseExpiredError,
   TASK_NOT_FOUND: TaskNotFoundError,

@@ -1,8 +1,8 @@
+import { TOKEN_HASH } from '@taskmaster/proto';
 import { parseDocument } from 'yaml';
 import { z } from 'zod';
 import { AccessTable } from './access-table.ts';
 import { groupRights, rights } from './rights.ts';
-import { TOKEN_HASH } from './tokens.ts';
 
 /** Thrown for a file that cannot be used. `problems`: all of them, for the operator. */
 export class AccessFileError extends Error {

@@ -1,8 +1,8 @@
+import { hashOfToken } from '@taskmaster/proto';
 import type { GroupLimits } from '../domain/group-limits.ts';
 import { groupPattern } from './group-pattern.ts';
 import { type Grant, Principal } from './principal.ts';
 import type { PrincipalLimits } from './principal-usage.ts';
-import { hashOfToken } from './tokens.ts';
 
 /** Callers without a credential have the rights of the principal with this name, if there is one. */
 export const ANONYMOUS = 'anonymous';

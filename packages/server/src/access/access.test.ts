@@ -1,11 +1,11 @@
 import { generateKeyPairSync } from 'node:crypto';
+import { hashOfToken, newToken } from '@taskmaster/proto';
 import { exportJWK, SignJWT } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { Access } from './access.ts';
 import { AccessTable } from './access-table.ts';
 import { credentialOf } from './credential.ts';
 import { type JwtKeys, readKeySet, readPublicKey } from './jwt.ts';
-import { hashOfToken, newToken } from './tokens.ts';
 
 const NOW = Date.UTC(2030, 0, 1);
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');

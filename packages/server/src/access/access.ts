@@ -2,9 +2,9 @@ import { Refusal } from '../domain/refusal.ts';
 import type { AccessTable } from './access-table.ts';
 import { ANONYMOUS } from './access-table.ts';
 import { type CallerAccess, CLUSTER_ITSELF, clusterAccess } from './caller-access.ts';
-import { type Credential, isJwt } from './credential.ts';
+import { type Credential, type CredentialKind, isJwt } from './credential.ts';
 import { type JwtKeys, type JwtRules, verifyJwt } from './jwt.ts';
-import type { Principal } from './principal.ts';
+import type { Grant, Principal } from './principal.ts';
 import type { PrincipalUsage } from './principal-usage.ts';
 import type { GroupRight, Right } from './rights.ts';
 import { Usages } from './usages.ts';
@@ -61,11 +61,12 @@ export class Access {
   identify(credential: Credential): CallerAccess | Promise<CallerAccess> {
     switch (credential.kind) {
       case 'none':
-        return this.#caller(() => this.table.named(ANONYMOUS), 'the call has no credential');
+        return this.#caller('none', () => this.table.named(ANONYMOUS), 'the call has no credential');
       case 'malformed':
-        return this.#caller(() => undefined, 'the header "authorization" is not "Bearer" and a token');
+        return this.#caller('none', () => undefined, 'the header "authorization" is not "Bearer" and a token');
       case 'certificate':
         return this.#caller(
+          'certificate',
           () => this.table.ofCertificate(credential.names),
           `no principal has a certificate of the name ${credential.names.slice(0, 4).join(', ')}`,
         );
@@ -78,6 +79,7 @@ export class Access {
   identified(principal: string): CallerAccess {
     if (principal === CLUSTER_ITSELF) return clusterAccess;
     return this.#caller(
+      'forwarded',
       () => this.table.named(principal === '' ? ANONYMOUS : principal),
       principal === '' ? 'the call has no credential' : `no principal has the name ${principal}`,
     );
@@ -85,25 +87,26 @@ export class Access {
 
   #bearer(token: string): CallerAccess | Promise<CallerAccess> {
     if (isJwt(token)) return this.#verify(token);
-    const caller = this.#caller(() => this.table.ofToken(token), 'the token is not valid');
+    const caller = this.#caller('token', () => this.table.ofToken(token), 'the token is not valid');
     if (this.table.ofToken(token) !== undefined) this.#remember(token, caller);
     return caller;
   }
 
   async #verify(token: string): Promise<CallerAccess> {
     const { jwt } = this.#state;
-    if (jwt === undefined) return this.#caller(() => undefined, 'the server accepts no JWT: it has no key for them');
+    if (jwt === undefined)
+      return this.#caller('jwt', () => undefined, 'the server accepts no JWT: it has no key for them');
     try {
       const { subject, expiresAt } = await verifyJwt(token, jwt.keys, jwt.rules, this.#now());
       // After a change of the keys the JWT must be verified again, and only a new call brings it.
       const find = () => (this.#state.jwt?.keys.text === jwt.keys.text ? this.table.ofSubject(subject) : undefined);
       const problem = `the JWT of ${subject} has expired, or no principal has this subject`;
-      const caller = this.#caller(find, problem, expiresAt);
+      const caller = this.#caller('jwt', find, problem, expiresAt);
       if (this.#state.jwt === jwt) this.#remember(token, caller);
       return caller;
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
-      return this.#caller(() => undefined, `the JWT is not valid: ${problem}`);
+      return this.#caller('jwt', () => undefined, `the JWT is not valid: ${problem}`);
     }
   }
 
@@ -112,8 +115,14 @@ export class Access {
     this.#bearers.set(token, caller);
   }
 
-  #caller(find: () => Principal | undefined, problem: string, expiresAt = Number.POSITIVE_INFINITY): CallerAccess {
+  #caller(
+    credential: CredentialKind,
+    find: () => Principal | undefined,
+    problem: string,
+    expiresAt = Number.POSITIVE_INFINITY,
+  ): CallerAccess {
     return new TableAccess(
+      credential,
       { find, version: () => this.#version, now: this.#now, usageOf: (principal) => this.usages.of(principal) },
       problem,
       expiresAt,
@@ -132,20 +141,26 @@ interface Lookup {
 class TableAccess implements CallerAccess {
   readonly isUnlimited = false;
   readonly #lookup: Lookup;
+  readonly credential: CredentialKind;
+  readonly expiresAt: number;
   readonly #problem: string;
-  readonly #expiresAt: number;
   #found: Principal | undefined;
   #usage: PrincipalUsage | undefined;
   #foundIn = -1;
 
-  constructor(lookup: Lookup, problem: string, expiresAt: number) {
+  constructor(credential: CredentialKind, lookup: Lookup, problem: string, expiresAt: number) {
     this.#lookup = lookup;
     this.#problem = problem;
-    this.#expiresAt = expiresAt;
+    this.credential = credential;
+    this.expiresAt = expiresAt;
   }
 
   get principal(): string {
     return this.#current()?.name ?? '';
+  }
+
+  get grants(): readonly Grant[] {
+    return this.#current()?.grants ?? [];
   }
 
   get usage(): PrincipalUsage | undefined {
@@ -174,6 +189,10 @@ class TableAccess implements CallerAccess {
     return this.#known().has(right, group);
   }
 
+  allowsCluster(right: Exclude<Right, GroupRight>): boolean {
+    return this.#known().has(right, undefined);
+  }
+
   #known(): Principal {
     const found = this.#current();
     if (found === undefined) throw new Refusal('UNAUTHENTICATED', this.#problem);
@@ -187,7 +206,7 @@ class TableAccess implements CallerAccess {
       this.#usage = this.#found && this.#lookup.usageOf(this.#found.name);
       this.#foundIn = version;
     }
-    return this.#expiresAt > this.#lookup.now() ? this.#found : undefined;
+    return this.expiresAt > this.#lookup.now() ? this.#found : undefined;
   }
 }
 

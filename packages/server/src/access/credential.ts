@@ -1,3 +1,6 @@
+/** What a caller was known by. `forwarded`: a node or proxy names it. */
+export type CredentialKind = 'none' | 'token' | 'jwt' | 'certificate' | 'forwarded';
+
 /** What a caller shows to prove who it is. */
 export type Credential =
   | { readonly kind: 'none' }

@@ -1,10 +1,10 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { hashOfToken } from '@taskmaster/proto';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { AccessFileError, parseAccessFile } from './access-file.ts';
 import { openAccess, readAccessState } from './open-access.ts';
-import { hashOfToken } from './tokens.ts';
 
 const NO_JWT = { keyFile: '', jwksFile: '', issuer: '', audience: '' };
 const rulesFor = (token: string): string => `principals:\n  - name: one\n    tokens: ["${hashOfToken(token)}"]\n`;

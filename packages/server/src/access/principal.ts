@@ -13,6 +13,7 @@ const MOST_KNOWN_GROUPS = 4_096;
 /** A person or program with rights. */
 export class Principal {
   readonly name: string;
+  readonly grants: readonly Grant[];
   readonly #byPattern: { readonly matches: (group: string) => boolean; readonly bits: number }[] = [];
   readonly #cluster: number = 0;
   /** The rights on groups that were asked for. */
@@ -20,6 +21,7 @@ export class Principal {
 
   constructor(name: string, grants: readonly Grant[]) {
     this.name = name;
+    this.grants = grants;
     for (const { groups, allow } of grants) {
       const bits = allow.reduce((sum, right) => sum | bitOf(right), 0);
       if (groups === undefined) this.#cluster |= bits;

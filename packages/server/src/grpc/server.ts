@@ -20,6 +20,7 @@ import { rawMethod } from '../service/parse/codec.ts';
 import type { RawService } from '../service/raw-service.ts';
 import { refusalOf } from '../service/wire-errors.ts';
 import type { Tls } from '../tls/tls.ts';
+import { createAccessService } from './access-service.ts';
 import { Connections } from './connections/connections.ts';
 import { HealthService } from './health/health.ts';
 import { ReceiveWindows } from './receiving/receive-windows.ts';
@@ -279,7 +280,7 @@ export class GrpcServer {
       { ...definition, Stream: stream },
       { ...implementation, Stream: () => {} }, // Never called: the interceptor serves these calls.
     );
-    for (const other of this.#deps.others ?? []) {
+    for (const other of [createAccessService(this.#deps.access), ...(this.#deps.others ?? [])]) {
       const service = createUnaryService(other, deps);
       server.addService(service.definition, service.implementation);
     }

@@ -1,7 +1,7 @@
+import { hashOfToken } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Access } from '../access/access.ts';
 import { parseAccessFile } from '../access/access-file.ts';
-import { hashOfToken } from '../access/tokens.ts';
 import type { AuditEvent } from '../ports/audit.ts';
 import { refusalOf, toWireError } from '../service/index.ts';
 import { jsonReply } from './reply.ts';

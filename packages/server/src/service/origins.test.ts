@@ -1,9 +1,9 @@
 import { Metadata } from '@grpc/grpc-js';
+import { hashOfToken } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
 import { Access } from '../access/access.ts';
 import { AccessTable } from '../access/access-table.ts';
 import { unlimitedAccess } from '../access/caller-access.ts';
-import { hashOfToken } from '../access/tokens.ts';
 import { IdentitySeal } from './identity-seal.ts';
 import { IDENTITY_HEADER, Origins, ROUTED_HEADER } from './origins.ts';
 

@@ -1,15 +1,15 @@
 import type { Command } from 'commander';
-import type { RemoveOutcome } from '../../api/cluster.ts';
-import { assertCanAsk, isConfirmed } from '../confirm.ts';
-import { escapeControls } from '../input/bytes-text.ts';
-import { CommandFailedError } from '../output/cli-errors.ts';
-import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
-import { countOf } from '../output/format.ts';
-import { notesOf } from '../output/help.ts';
-import { lossColumns, lossMemberColumn, lossText, removalObject } from '../output/member-view.ts';
-import { Progress } from '../output/progress.ts';
-import { tableOf } from '../output/table.ts';
-import type { Runner, Session } from '../session.ts';
+import type { RemoveOutcome } from '../../../api/cluster.ts';
+import { assertCanAsk, isConfirmed } from '../../confirm.ts';
+import { escapeControls } from '../../input/bytes-text.ts';
+import { CommandFailedError } from '../../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
+import { countOf } from '../../output/format.ts';
+import { notesOf } from '../../output/help.ts';
+import { lossColumns, lossMemberColumn, lossText, removalObject } from '../../output/member-view.ts';
+import { Progress } from '../../output/progress.ts';
+import { tableOf } from '../../output/table.ts';
+import type { Runner, Session } from '../../session.ts';
 
 const notes = `
 Remove members whose disks are lost. The tasks that only they held are lost. After some seconds their partitions begin anew,

@@ -1,13 +1,13 @@
 import type { Command } from 'commander';
-import type { ClusterMember } from '../../api/cluster.ts';
-import { escapeControls } from '../input/bytes-text.ts';
-import { CommandFailedError } from '../output/cli-errors.ts';
-import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
-import { countOf } from '../output/format.ts';
-import { notesOf } from '../output/help.ts';
-import { memberColumns, memberObject, membersRow } from '../output/member-view.ts';
-import { tableOf } from '../output/table.ts';
-import type { Runner, Session } from '../session.ts';
+import type { ClusterMember } from '../../../api/cluster.ts';
+import { escapeControls } from '../../input/bytes-text.ts';
+import { CommandFailedError } from '../../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
+import { countOf } from '../../output/format.ts';
+import { notesOf } from '../../output/help.ts';
+import { memberColumns, memberObject, membersRow } from '../../output/member-view.ts';
+import { tableOf } from '../../output/table.ts';
+import type { Runner, Session } from '../../session.ts';
 import { addDrain } from './drain-member.ts';
 import { addRemoval } from './remove-member.ts';
 

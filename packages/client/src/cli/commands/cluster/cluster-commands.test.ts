@@ -1,8 +1,8 @@
 import { MemberRole, MemberState, PartitionState } from '@taskmaster/proto';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type CliEnded, runCli, startCli } from '../../testing/cli-shell.ts';
-import { type FakeCluster, fakeMember, fakePartition } from '../../testing/fake-cluster.ts';
-import { FakeServer } from '../../testing/fake-server.ts';
+import { type CliEnded, runCli, startCli } from '../../../testing/cli-shell.ts';
+import { type FakeCluster, fakeMember, fakePartition } from '../../../testing/fake-cluster.ts';
+import { FakeServer } from '../../../testing/fake-server.ts';
 
 /** The default of one second is too short on a busy machine. */
 const PATIENCE = { timeout: 30_000 };

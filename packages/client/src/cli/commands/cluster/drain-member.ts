@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import type { TaskMasterClient } from '../../api/client.ts';
-import type { ClusterMember, ClusterMembers, ClusterNode } from '../../api/cluster.ts';
-import { connect } from '../../api/connect.ts';
-import { isTaskMasterError, type TaskMasterError } from '../../values/errors.ts';
-import { escapeControls } from '../input/bytes-text.ts';
-import { CommandFailedError } from '../output/cli-errors.ts';
-import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
-import { count, countOf, duration } from '../output/format.ts';
-import { notesOf } from '../output/help.ts';
-import { Progress } from '../output/progress.ts';
-import { isTemporary } from '../output/report-error.ts';
-import type { Runner, Session } from '../session.ts';
+import type { TaskMasterClient } from '../../../api/client.ts';
+import type { ClusterMember, ClusterMembers, ClusterNode } from '../../../api/cluster.ts';
+import { connect } from '../../../api/connect.ts';
+import { isTaskMasterError, type TaskMasterError } from '../../../values/errors.ts';
+import { escapeControls } from '../../input/bytes-text.ts';
+import { CommandFailedError } from '../../output/cli-errors.ts';
+import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
+import { count, countOf, duration } from '../../output/format.ts';
+import { notesOf } from '../../output/help.ts';
+import { Progress } from '../../output/progress.ts';
+import { isTemporary } from '../../output/report-error.ts';
+import type { Runner, Session } from '../../session.ts';
 
 const notes = `
 The member moves its partitions to other members, one by one, and leaves the cluster when it holds none. Then its process

@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
-import type { ClusterPartition } from '../../api/cluster.ts';
-import { escapeControls } from '../input/bytes-text.ts';
-import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
-import { notesOf } from '../output/help.ts';
+import type { ClusterPartition } from '../../../api/cluster.ts';
+import { escapeControls } from '../../input/bytes-text.ts';
+import { type ExitCode, exitCodes } from '../../output/exit-codes.ts';
+import { notesOf } from '../../output/help.ts';
 import {
   groupColumns,
   groupObject,
@@ -11,9 +11,9 @@ import {
   isMoving,
   partitionColumns,
   partitionObject,
-} from '../output/partition-view.ts';
-import { tableOf } from '../output/table.ts';
-import type { Runner, Session } from '../session.ts';
+} from '../../output/partition-view.ts';
+import { tableOf } from '../../output/table.ts';
+import type { Runner, Session } from '../../session.ts';
 
 const notes = `
 Without options it shows the number of partitions by node and state, then the partitions that move or wait to move. With --json

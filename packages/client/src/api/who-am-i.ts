@@ -1,0 +1,70 @@
+import { type WhoAmIResponse, CredentialKind as WireCredentialKind } from '@taskmaster/proto';
+import type { ClientContext } from '../tasks/context.ts';
+import type { CallOptions } from '../values/options.ts';
+
+/** Something that a principal may be allowed to do. */
+export type Right = 'enqueue' | 'lease' | 'read' | 'manage-queues' | 'manage-cluster';
+
+export interface RightQuestion {
+  readonly right: Right;
+  /** Default: the default group. Ignored for `manage-cluster`. */
+  readonly group?: string | undefined;
+}
+
+export interface WhoAmIOptions extends CallOptions {
+  /** Name of another principal to ask about, which needs the right `manage-cluster`. Default: the caller. */
+  readonly principal?: string | undefined;
+  /** At most 100. */
+  readonly questions?: readonly RightQuestion[] | undefined;
+}
+
+/** Who a caller is and what it may do. */
+export interface Identity {
+  /** Name of the principal. Undefined: no rules of access are configured. */
+  readonly principal: string | undefined;
+  /** How the caller proves who it is. */
+  readonly credential: 'none' | 'token' | 'jwt' | 'certificate';
+  /** Address of the caller as the server sees it, `host:port`. Undefined in the same process. */
+  readonly address: string | undefined;
+  /** When the credential expires. Undefined: never, or unknown. */
+  readonly expiresAt: Date | undefined;
+  /** Whether rules of access are configured. False: every caller may do everything. */
+  readonly hasRules: boolean;
+  /** What the principal may do. An entry without groups is about the whole cluster. */
+  readonly grants: readonly { readonly groups: readonly string[]; readonly rights: readonly string[] }[];
+  /** The answers to the questions, in their order. */
+  readonly allowed: readonly boolean[];
+  /** Quotas of the principal at the node or proxy that answered. */
+  readonly quotas: readonly { readonly quota: string; readonly limit: number; readonly used: number }[];
+}
+
+const credentials: Readonly<Record<number, Identity['credential']>> = {
+  [WireCredentialKind.CREDENTIAL_KIND_TOKEN]: 'token',
+  [WireCredentialKind.CREDENTIAL_KIND_JWT]: 'jwt',
+  [WireCredentialKind.CREDENTIAL_KIND_CERTIFICATE]: 'certificate',
+};
+
+/** Asks who the caller is; see `TaskMasterClient.whoAmI`. */
+export async function whoAmI({ calls }: ClientContext, options: WhoAmIOptions): Promise<Identity> {
+  const { principal = '', questions = [], ...call } = options;
+  const ask = calls.transport.whoAmI?.bind(calls.transport);
+  if (ask === undefined) return inThisProcess(questions.length);
+  const request = { principal, questions: questions.map(({ right, group = '' }) => ({ right, group })) };
+  const reply = await calls.run('whoAmI', 'read', call, (attempt) => ask(request, attempt));
+  return identityFrom(reply);
+}
+
+const inThisProcess = (questions: number): Identity => ({
+  ...{ principal: undefined, credential: 'none', address: undefined, expiresAt: undefined, hasRules: false },
+  ...{ grants: [], allowed: Array.from({ length: questions }, () => true), quotas: [] },
+});
+
+function identityFrom({ principal, credential, address, expiresAtMs, ...rest }: WhoAmIResponse): Identity {
+  return {
+    ...rest,
+    principal: principal === '' ? undefined : principal,
+    credential: credentials[credential] ?? 'none',
+    address,
+    expiresAt: expiresAtMs === 0 ? undefined : new Date(expiresAtMs),
+  };
+}
