@@ -49,12 +49,14 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     expect(kept.map(nameOf).sort()).toEqual([
       'ConfigMap/tm-taskmaster-cluster',
       'PersistentVolumeClaim/tm-taskmaster-backup',
+      'Secret/tm-taskmaster-access',
       'Secret/tm-taskmaster-key',
+      'Secret/tm-taskmaster-tls',
     ]);
   });
 
   test('makes a certificate with all names by which members and clients call, and gives its key only to members', async () => {
-    const { objects } = await render(['--set=tls.enabled=true,load.enabled=true,backup.enabled=true']);
+    const { objects } = await render(['--set=load.enabled=true,backup.enabled=true']);
     const secret = objects.find(({ metadata }) => metadata.name === 'tm-taskmaster-tls');
     const fileOf = (key: string): X509Certificate =>
       new X509Certificate(Buffer.from(secret?.data?.[key] ?? '', 'base64'));
@@ -78,13 +80,16 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
   });
 
   test('makes rules with the token of an operator, which its pods use, and is not insecure then', async () => {
-    const values = 'tls.enabled=true,auth.enabled=true,load.enabled=true,backup.enabled=true';
-    const { objects } = await render([`--set=${values},auth.principals[0].name=billing`]);
+    const quota = 'auth.groups[0].groups={billing-*},auth.groups[0].limits.tasks=7';
+    const { objects } = await render([
+      `--set=load.enabled=true,backup.enabled=true,auth.principals[0].name=billing,${quota}`,
+    ]);
     const secret = objects.find(({ metadata }) => metadata.name === 'tm-taskmaster-access');
     const fileOf = (key: string): string => Buffer.from(secret?.data?.[key] ?? '', 'base64').toString();
     const table = parseAccessFile(fileOf('access.yaml'));
     expect(table.ofToken(fileOf('token'))?.name).toBe('operator');
     expect(table.named('billing')?.has('read', 'q')).toBe(false);
+    expect(table.limitsOfGroup('billing-eu')).toEqual({ tasks: 7 });
     for (const name of ['tm-taskmaster-nodes', 'tm-taskmaster-proxy']) {
       const config = objects.find(({ metadata, data }) => metadata.name === name && data?.['config.yaml']);
       const file = '/etc/taskmaster/access/access.yaml';
@@ -123,7 +128,7 @@ describe.skipIf(whyNoHelm !== undefined)(`the chart, rendered by helm${skipped}`
     ['replicas that are no number', ['--set-string=replicaCount=three'], /replicaCount/],
     ['a size that is no quantity', ['--set=node.persistence.size=ten'], /size/],
     ['an unknown pull policy', ['--set=image.pullPolicy=Sometimes'], /pullPolicy/],
-    ['rules without TLS', ['--set=auth.enabled=true'], /auth\.enabled needs tls\.enabled/],
+    ['rules without TLS', ['--set=tls.enabled=false'], /auth\.enabled needs tls\.enabled/],
     ['a certificate at two places', ['--set=node.config.tls.certFile=/x'], /node\.config\.tls\.certFile is made by/],
     ['a setting that the chart makes', ['--set=node.config.dataDir=/x'], /node\.config\.dataDir is made by the chart/],
     ['one in a section', ['--set=proxy.config.cluster.keyFile=/x'], /proxy\.config\.cluster\.keyFile is made by/],

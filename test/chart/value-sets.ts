@@ -11,14 +11,18 @@ export const valueSets: readonly (readonly [what: string, values: readonly strin
   ['backups in S3', ['--set=backup.enabled=true,backup.s3=s3://bucket/tm']],
   ['a load test', ['--set=load.enabled=true,load.args={--rate,2000}']],
   ['metrics', ['--set=metrics.serviceMonitor.enabled=true,metrics.alerts.enabled=true']],
-  ['TLS', ['--set=tls.enabled=true,metrics.serviceMonitor.enabled=true,load.enabled=true,backup.enabled=true']],
+  ['neither TLS nor rules', ['--set=tls.enabled=false,auth.enabled=false,load.enabled=true,backup.enabled=true']],
+  ['TLS without rules', ['--set=auth.enabled=false,metrics.serviceMonitor.enabled=true']],
   [
-    'TLS and rules',
-    ['--set=tls.enabled=true,auth.enabled=true,load.enabled=true,backup.enabled=true,auth.principals[0].name=billing'],
+    'rules of its own',
+    ['--set=auth.principals[0].name=billing,auth.groups[0].groups={billing-*},auth.groups[0].limits.tasks=1000'],
   ],
-  ['TLS with a Secret of its own', ['--set=tls.enabled=true,tls.existingSecret=certificate']],
+  ['TLS and rules with Secrets of its own', ['--set=tls.existingSecret=certificate,auth.existingSecret=rules']],
   ['autoscaled proxies', ['--set=proxy.autoscaling.enabled=true']],
-  ['no proxies and no key', ['--set=proxy.enabled=false,clusterKey.enabled=false,networkPolicy.enabled=false']],
+  [
+    'no proxies and no key',
+    ['--set=proxy.enabled=false,clusterKey.enabled=false,auth.enabled=false,networkPolicy.enabled=false'],
+  ],
   ['settings of its own', ['--set=node.config.engine.cacheBytes=64MiB,proxy.config.logLevel=debug']],
   ['a digest and a registry', [`--set=image.registry=registry.example,image.digest=sha256:${'a'.repeat(64)}`]],
 ];

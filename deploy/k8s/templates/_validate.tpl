@@ -12,7 +12,7 @@
 {{- end }}
 {{- end }}
 {{- if and .Values.auth.enabled (not (and .Values.tls.enabled .Values.clusterKey.enabled)) }}
-{{- fail "auth.enabled needs tls.enabled, so that nobody reads the tokens, and clusterKey.enabled, so that nobody names another caller" }}
+{{- fail "auth.enabled needs tls.enabled, so that nobody reads the tokens, and clusterKey.enabled, so that nobody names another caller: set auth.enabled=false, too, to go without" }}
 {{- end }}
 {{- include "taskmaster.validateSecret" . }}
 {{- include "taskmaster.validateCertificate" . }}

@@ -8,6 +8,8 @@ const OTHERS = 'others';
 const POD = `${NAME}-0`;
 const CLAIM = `data-${POD}`;
 const TASKS = 20;
+/** The other cluster shows that the chart also works without TLS and rules. */
+const PLAIN = ['--set=tls.enabled=false,auth.enabled=false'];
 
 describe.skipIf(problem !== undefined)(`a volume of another cluster${skipped(problem)}`, () => {
   let cluster: ChartCluster;
@@ -15,7 +17,7 @@ describe.skipIf(problem !== undefined)(`a volume of another cluster${skipped(pro
   beforeAll(async () => {
     cluster = await ChartCluster.start();
     await cluster.install();
-    await cluster.installIn(OTHERS, '--set=replicaCount=1,proxy.enabled=false');
+    await cluster.installIn(OTHERS, '--set=replicaCount=1,proxy.enabled=false', ...PLAIN);
     await cluster.rolledOut();
     await others('rollout', 'status', `statefulset/${NAME}`, '--timeout=300s');
   });

@@ -188,8 +188,9 @@ export class HttpServer {
       return this.#refusalOf(request) ?? (await this.#routed(request));
     } catch (thrown) {
       const error = this.#deps.toWireError(thrown);
-      if (error.reason === 'UNAUTHENTICATED' || error.reason === 'PERMISSION_DENIED')
-        this.#record(request, error.reason);
+      if (error.reason === 'UNAUTHENTICATED' || error.reason === 'PERMISSION_DENIED') {
+        await this.#record(request, error.reason);
+      }
       return refusalReply(error);
     }
   }
@@ -204,12 +205,14 @@ export class HttpServer {
     return caller;
   }
 
-  #record({ method, url, socket }: IncomingMessage, result: string): void {
-    const { audit = noAudit } = this.#deps;
+  async #record(request: IncomingMessage, result: string): Promise<void> {
+    const { audit = noAudit, access } = this.#deps;
+    const { method, url, socket } = request;
+    const { principal } = await callerOf(request, access);
     // Queries are left out: a caller may put a token there by mistake.
     const action = `${method} ${url?.split('?')[0]}`;
     audit.record({
-      ...{ kind: 'refusal', action, target: '', result },
+      ...{ kind: 'refusal', action, target: '', result, ...(principal !== '' && { principal }) },
       address: `${socket.remoteAddress}:${socket.remotePort}`,
     });
   }

@@ -1,7 +1,8 @@
+import { X509Certificate } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CoreV1Api } from '@kubernetes/client-node';
-import { connect, type TaskMasterClient } from '@taskmaster/client';
+import { connect, type GrpcOptions, type TaskMasterClient } from '@taskmaster/client';
 import { partitionOf } from '@taskmaster/proto';
 import { expect } from 'vitest';
 import { root } from '../../../support/paths.ts';
@@ -103,9 +104,20 @@ export class ChartCluster implements AsyncDisposable {
     }
   }
 
+  /** How an operator calls a cluster: with its CA and token, if the chart has made them. */
+  async credentials(namespace = NAMESPACE): Promise<Pick<GrpcOptions, 'tls' | 'token'>> {
+    const token = await this.secret(`${NAME}-access`, 'token', namespace);
+    if (token === '') return {};
+    const certificate = new X509Certificate(await this.secret(`${NAME}-tls`, 'tls.crt', namespace));
+    const caFile = join(this.#directory.path, `${namespace}.ca.crt`);
+    await writeFile(caFile, await this.secret(`${NAME}-tls`, 'ca.crt', namespace));
+    return { token, tls: { caFile, serverName: certificate.subject.replace('CN=', '') } };
+  }
+
   /** Connects to the cluster's address for clients. */
   async connect(namespace = NAMESPACE): Promise<TaskMasterClient> {
-    return connect({ endpoints: await this.kubelet.reachService(NAME, PORT, namespace), timeout: '60s' });
+    const endpoints = await this.kubelet.reachService(NAME, PORT, namespace);
+    return connect({ endpoints, timeout: '60s', ...(await this.credentials(namespace)) });
   }
 
   /** Names of the members that are alive. */
@@ -148,10 +160,11 @@ export class ChartCluster implements AsyncDisposable {
       .toSorted();
   }
 
-  /** A part of a Secret. */
-  async secret(name: string, key: string): Promise<string> {
+  /** A part of a Secret. Empty if there is no such Secret. */
+  async secret(name: string, key: string, namespace = NAMESPACE): Promise<string> {
     const path = `--output=jsonpath={.data.${key.replaceAll('.', '\\.')}}`;
-    return Buffer.from(await this.kubectl('get', 'secret', name, path), 'base64').toString();
+    const get = ['get', 'secret', name, path, '--ignore-not-found', `--namespace=${namespace}`] as const;
+    return Buffer.from(await this.plane.kubectl(...get), 'base64').toString();
   }
 
   /** `host:port` of the cluster for clients of this process. */
@@ -160,11 +173,13 @@ export class ChartCluster implements AsyncDisposable {
   }
 
   /** Runs something under a load and prints how the load fared. Nothing acknowledged may be lost. */
-  async underLoad(
-    what: string,
-    run: (load: PodLoad) => Promise<void>,
-    env: Readonly<Record<string, string>> = {},
-  ): Promise<LoadReport> {
+  async underLoad(what: string, run: (load: PodLoad) => Promise<void>): Promise<LoadReport> {
+    const { tls, token } = await this.credentials();
+    const env = {
+      ...(token !== undefined && { TASKMASTER_TOKEN: String(token) }),
+      ...(tls?.caFile !== undefined && { TASKMASTER_TLS_CA: tls.caFile }),
+      ...(tls?.serverName !== undefined && { TASKMASTER_TLS_SERVER_NAME: tls.serverName }),
+    };
     const endpoint = `${this.kubelet.serviceAddress(NAME, NAMESPACE)}:${PORT}`;
     await using load = await PodLoad.start(this.#users, endpoint, env);
     const begun = performance.now();
