@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import * as files from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,4 +44,22 @@ test('the error of a directory that cannot be written has the reason', async () 
     reason: 'BACKUP_PLACE_FAILED',
     message: expect.stringContaining('cannot write x in /proc/nowhere'),
   });
+});
+
+test('only the owner may read files and directories, whatever the umask is', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'taskmaster-places-'));
+  const umask = process.umask(0);
+  try {
+    const first = new Directory(join(root, 'backups', 'first'));
+    const bytes = Buffer.from('1');
+    await first.write('part', bytes);
+    await first.finish('manifest', bytes);
+    const modes = ['backups', 'backups/first', 'backups/first/part', 'backups/first/manifest'].map(
+      (name) => statSync(join(root, name)).mode & 0o777,
+    );
+    expect(modes).toEqual([0o700, 0o700, 0o600, 0o600]);
+  } finally {
+    process.umask(umask);
+    rmSync(root, { recursive: true });
+  }
 });

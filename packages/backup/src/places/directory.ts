@@ -14,6 +14,10 @@ export type Files = Pick<
 /** Files with this ending are not complete. A later write of the same object replaces them. */
 const UNFINISHED = '.unfinished';
 
+/** Backups have payloads: only their owner may read them, whatever the umask is. */
+const OWNER_FILE = 0o600;
+const OWNER_DIRECTORY = 0o700;
+
 /** A backup in a directory: one file for each object. A file gets its name when it is complete and synced. */
 export class Directory implements BackupStore {
   readonly title: string;
@@ -38,7 +42,7 @@ export class Directory implements BackupStore {
     await this.#doing(`cannot write ${name}`, async () => {
       await this.#make();
       try {
-        await using file = await this.#files.open(draft, 'w');
+        await using file = await this.#files.open(draft, 'w', OWNER_FILE);
         await file.writeFile(bytes);
         await file.sync();
       } catch (error) {
@@ -100,6 +104,7 @@ export class Directory implements BackupStore {
       } catch {
         await this.#files.copyFile(earlier, draft, constants.COPYFILE_FICLONE);
         await using file = await this.#files.open(draft, 'r+');
+        await file.chmod(OWNER_FILE);
         await file.sync();
       }
       await this.#files.rename(draft, this.#pathOf(part.name));
@@ -121,7 +126,7 @@ export class Directory implements BackupStore {
   /** Node's `recursive` option loops forever if a parent exists but accepts no directory, as in `/proc`. */
   async #makeWithParents(path: string): Promise<void> {
     try {
-      await this.#files.mkdir(path);
+      await this.#files.mkdir(path, { mode: OWNER_DIRECTORY });
     } catch (error) {
       if (isCode(error, 'EEXIST')) return;
       const parent = dirname(path);

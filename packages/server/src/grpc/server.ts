@@ -186,6 +186,11 @@ export class GrpcServer {
     return this.#connections.refused;
   }
 
+  /** Number of TLS handshakes since the start. Undefined: the server speaks plain text. */
+  get handshakes(): { readonly completed: number; readonly failed: number } | undefined {
+    return this.#connections.handshakes;
+  }
+
   /** The names in the certificate of the client of a connection, which is `host:port`. */
   certificateNames(connection: string): readonly string[] {
     return this.#connections.certificateNames(connection);

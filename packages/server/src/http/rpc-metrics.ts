@@ -16,6 +16,7 @@ interface GrpcFigures {
   readonly unreadReplyBytes: number;
   readonly receivingBytes: number;
   readonly waitingBytes: number;
+  readonly handshakes?: { readonly completed: number; readonly failed: number } | undefined;
 }
 
 export interface RpcMetricsSources {
@@ -85,6 +86,12 @@ export class RpcMetrics {
       },
     );
     this.counter('tls_reloads_total', 'How often changed files of TLS were taken over.', () => tls()?.reloads);
+    this.labelledCounter(
+      'tls_handshakes_total',
+      'TLS handshakes of gRPC connections. Label result: completed or failed. No value without TLS.',
+      ['result'],
+      async () => Object.entries(grpc()?.handshakes ?? {}).map(([result, count]) => ({ labels: { result }, count })),
+    );
     this.gauge('connections', 'Open gRPC connections.', [], (gauge) => gauge.set(grpc()?.connections ?? 0));
     this.counter(
       'refused_connections_total',

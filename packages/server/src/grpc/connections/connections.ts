@@ -86,6 +86,11 @@ export class Connections {
     return this.#refused;
   }
 
+  /** Number of TLS handshakes since the start. Undefined: the connections are plain text. */
+  get handshakes(): { readonly completed: number; readonly failed: number } | undefined {
+    return this.#secure?.handshakes;
+  }
+
   /** The names in the certificate of the client of a connection. */
   certificateNames(connection: string): readonly string[] {
     return this.#names.get(connection) ?? [];

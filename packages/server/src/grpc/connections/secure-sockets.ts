@@ -6,6 +6,12 @@ import { onFirstByte } from '../../tls/first-byte.ts';
 import type { Tls } from '../../tls/tls.ts';
 import { refuseCalls } from './refuse-calls.ts';
 
+/**
+ * Handshakes that begin in one turn of the event loop. Each takes about a millisecond of it, so a flood of them would delay all calls.
+ * They have no places that an unfinished handshake could keep.
+ */
+const BEGUN_PER_TURN = 4;
+
 export interface SecureSocketsDeps {
   readonly tls: Tls;
   readonly log: Log;
@@ -16,26 +22,49 @@ export interface SecureSocketsDeps {
 /** Makes TLS connections of accepted ones. A client that speaks plain text gets an error that says so. */
 export class SecureSockets implements Disposable {
   readonly #server: Server;
+  /** Connections whose handshake has not begun. Connections are limited, so this is, too. */
+  #waiting: Socket[] = [];
+  #completed = 0;
+  #failed = 0;
   readonly #endFollowing: () => void;
 
   constructor({ tls, log, serve }: SecureSocketsDeps) {
     // It never listens: accepted connections are handed to it.
     this.#server = createServer({ ...tls.serverOptions(), ALPNProtocols: ['h2'] }, (socket) => {
+      this.#completed++;
       socket.on('error', (err) => log.debug({ err, address: socket.remoteAddress }, 'connection broke'));
       serve(socket, certificateNames(socket));
     });
     this.#server.on('tlsClientError', (err, socket) => {
+      this.#failed++;
       log.debug({ err, address: socket.remoteAddress }, 'TLS handshake failed');
       socket.destroy();
     });
     this.#endFollowing = tls.onChange(() => this.#server.setSecureContext(tls.serverOptions()));
   }
 
+  /** Number of handshakes since the start. */
+  get handshakes(): { readonly completed: number; readonly failed: number } {
+    return { completed: this.#completed, failed: this.#failed };
+  }
+
   take(socket: Socket): void {
     onFirstByte(socket, (speaksTls) => {
-      if (speaksTls) this.#server.emit('connection', socket);
+      if (speaksTls) this.#beginSoon(socket);
       else refuseCalls(socket, 'TLS_REQUIRED', 'this port speaks TLS: connect with TLS');
     });
+  }
+
+  #beginSoon(socket: Socket): void {
+    this.#waiting.push(socket);
+    if (this.#waiting.length === 1) setImmediate(() => this.#beginSome());
+  }
+
+  #beginSome(): void {
+    const open = this.#waiting.filter((socket) => !socket.destroyed);
+    for (const socket of open.splice(0, BEGUN_PER_TURN)) this.#server.emit('connection', socket);
+    this.#waiting = open;
+    if (open.length > 0) setImmediate(() => this.#beginSome());
   }
 
   [Symbol.dispose](): void {
