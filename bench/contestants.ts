@@ -1,5 +1,6 @@
 import { connect } from '@taskmaster/client';
 import type { Contestant } from './contest.ts';
+import type { LoadCredentials } from './load/connections.ts';
 import type { Operation, Via } from './load/jobs.ts';
 import type { LoadGenerator, ServerProcess } from './processes.ts';
 import type { Bench } from './row.ts';
@@ -32,15 +33,14 @@ export interface Way {
   readonly proxyPids?: readonly number[];
   /** Group of the queues. */
   readonly group: string;
-  /** The node speaks TLS. This authority has signed its certificate. */
-  readonly caFile?: string;
+  readonly credentials?: LoadCredentials;
 }
 
 /** Runs a load against a node, each run on a new queue. */
 export function onNode(bench: Bench, node: ServerProcess, load: Load, way?: Way): Contestant {
   const { name = 'node', endpoint = node.endpoint, serverPids = [node.pid], proxyPids = [], group } = way ?? {};
-  const generator = bench.processes.generator(way?.caFile);
-  const queues = new FreshQueues(node, group === undefined ? 'bench' : `${group}#${name}`, way?.caFile);
+  const generator = bench.processes.generator(way?.credentials);
+  const queues = new FreshQueues(node, group === undefined ? 'bench' : `${group}#${name}`, way?.credentials);
   let prepared = 0;
   return {
     name,
@@ -185,11 +185,11 @@ function runLoad(
 class FreshQueues {
   readonly #node: ServerProcess;
   readonly #name: string;
-  readonly #caFile: string | undefined;
+  readonly #credentials: LoadCredentials;
   #number = 0;
 
-  constructor(node: ServerProcess, name: string, caFile: string | undefined) {
-    this.#caFile = caFile;
+  constructor(node: ServerProcess, name: string, credentials: LoadCredentials = {}) {
+    this.#credentials = credentials;
     this.#node = node;
     this.#name = name;
   }
@@ -199,8 +199,9 @@ class FreshQueues {
   }
 
   async renew(): Promise<void> {
-    const tls = this.#caFile === undefined ? undefined : { caFile: this.#caFile };
-    await using client = await connect({ endpoints: this.#node.endpoint, tls });
+    const { caFile, token } = this.#credentials;
+    const tls = caFile === undefined ? undefined : { caFile };
+    await using client = await connect({ endpoints: this.#node.endpoint, tls, token });
     await client.queue(this.current).delete();
     this.#number++;
   }

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Child, killAll, type ReadyLine } from './child.ts';
-import { CA_FILE } from './load/connections.ts';
+import { environmentOf, type LoadCredentials } from './load/connections.ts';
 import type { Job, JobReply, JobRequest, JobResults } from './load/jobs.ts';
 import { LOAD_FLAGS } from './load-flags.ts';
 
@@ -93,10 +93,9 @@ export class Processes implements AsyncDisposable {
     return this.#server('no-op server', [sibling('baselines/noop-server')]);
   }
 
-  /** `caFile`: it connects with TLS, and trusts this authority. */
-  generator(caFile?: string): LoadGenerator {
+  generator(credentials: LoadCredentials = {}): LoadGenerator {
     const child = fork(sibling('load/generator'), {
-      env: { ...process.env, [CA_FILE]: caFile ?? '' },
+      env: { ...process.env, ...environmentOf(credentials) },
       // In its own process group: Ctrl-C must not end it before this process has stopped the run.
       detached: true,
       serialization: 'advanced',

@@ -1,14 +1,26 @@
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { credentials } from '@grpc/grpc-js';
+import { type CallCredentials, credentials, Metadata } from '@grpc/grpc-js';
 import { connect, type Routing, type TaskMasterClient } from '@taskmaster/client';
 import { limits, TaskMasterServiceClient } from '@taskmaster/proto';
 
 /** Time limit for a server to accept a connection, in ms. */
 const CONNECT_MS = 30_000;
 
-/** Environment variable with the file of the authority that signs the certificates of servers. Empty: plain text. */
-export const CA_FILE = 'TASKMASTER_BENCH_CA';
+/** How a load proves who it is, and whom it trusts. */
+export interface LoadCredentials {
+  /** The authority that signs the certificates of servers. Undefined: plain text. */
+  readonly caFile?: string | undefined;
+  /** Only with TLS. */
+  readonly token?: string | undefined;
+}
+
+const CA_FILE = 'TASKMASTER_BENCH_CA';
+
+/** The environment of a load generator with these credentials. */
+export const environmentOf = ({ caFile = '', token = '' }: LoadCredentials): NodeJS.ProcessEnv => ({
+  ...{ [CA_FILE]: caFile, TASKMASTER_TOKEN: token },
+});
 
 /** Options of plain stubs: replies may be as large as the protocol allows, and each stub has its own connection. */
 const STUB_OPTIONS = {
@@ -19,6 +31,7 @@ const STUB_OPTIONS = {
 /** Connections of this process, one of each kind for each endpoint and purpose. */
 export class Connections implements AsyncDisposable {
   readonly #caFile = process.env[CA_FILE] ?? '';
+  readonly #token = process.env.TASKMASTER_TOKEN ?? '';
   readonly #stubs = new Map<string, Promise<TaskMasterServiceClient>>();
   readonly #clients = new Map<string, Promise<TaskMasterClient>>();
 
@@ -27,7 +40,7 @@ export class Connections implements AsyncDisposable {
     const key = `${endpoint} ${purpose}`;
     let stub = this.#stubs.get(key);
     if (stub === undefined) {
-      stub = connectStub(endpoint, this.#caFile);
+      stub = connectStub(endpoint, this.#caFile, this.#token);
       this.#stubs.set(key, stub);
     }
     return stub;
@@ -51,9 +64,22 @@ export class Connections implements AsyncDisposable {
   }
 }
 
-async function connectStub(endpoint: string, caFile: string): Promise<TaskMasterServiceClient> {
-  const channel = caFile === '' ? credentials.createInsecure() : credentials.createSsl(readFileSync(caFile));
+async function connectStub(endpoint: string, caFile: string, token: string): Promise<TaskMasterServiceClient> {
+  const secure = () => credentials.createSsl(readFileSync(caFile));
+  const channel =
+    caFile === ''
+      ? credentials.createInsecure()
+      : token === ''
+        ? secure()
+        : credentials.combineChannelCredentials(secure(), bearer(token));
   const stub = new TaskMasterServiceClient(endpoint, channel, STUB_OPTIONS);
   await promisify(stub.waitForReady.bind(stub))(Date.now() + CONNECT_MS);
   return stub;
+}
+
+/** Sends the token with each call. */
+function bearer(token: string): CallCredentials {
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${token}`);
+  return credentials.createFromMetadataGenerator((_options, done) => done(null, metadata));
 }

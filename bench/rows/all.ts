@@ -12,10 +12,10 @@ import { enqueueToWaiting } from './enqueue-to-waiting.ts';
 import { idlePolls } from './idle-polls.ts';
 import { isolation } from './isolation.ts';
 import { manyQueues } from './many-queues.ts';
+import { securityCost } from './security-cost.ts';
 import { takenHead } from './taken-head.ts';
 import { taskSizes } from './task-sizes.ts';
 import { throughputRows } from './throughput.ts';
-import { tlsCost } from './tls-cost.ts';
 
 /** Every row, in the order of the report: B1 to B16, then backups and clusters. */
 export const rows: readonly Row[] = [
@@ -30,7 +30,7 @@ export const rows: readonly Row[] = [
   idlePolls,
   taskSizes,
   backup,
-  tlsCost,
+  securityCost,
   clusterCpu,
   handOff,
   membership,

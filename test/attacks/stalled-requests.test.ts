@@ -3,15 +3,24 @@ import { bytesCodec, connect } from '@taskmaster/client';
 import { TaskMasterServiceService } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { figuresOf, hasFigures } from '../support/processes/process-figures.ts';
-import { type RunningNode, startNode } from '../support/processes/start-node.ts';
+import { startNode } from '../support/processes/start-node.ts';
+import { startProxy } from '../support/processes/start-proxy.ts';
 
 const MIB = 1024 * 1024;
 const MEMORY = 512;
 const CALLS = 400;
 const REQUEST_BYTES = 4 * MIB;
 
+/** A node or a proxy. */
+interface Attacked {
+  readonly pid: number;
+  readonly endpoint: string;
+  /** `host:port`. */
+  readonly http: string;
+}
+
 /** Calls on one connection that each send all of a request but its last 100 bytes. */
-function stallCalls(node: RunningNode): Disposable {
+function stallCalls(node: Attacked): Disposable {
   const session = connectHttp2(`http://${node.endpoint}`).on('error', () => {});
   const head = Buffer.alloc(5);
   head.writeUInt32BE(REQUEST_BYTES, 1);
@@ -29,13 +38,15 @@ function stallCalls(node: RunningNode): Disposable {
   return { [Symbol.dispose]: () => session.destroy() };
 }
 
-async function inFlightBytes(node: RunningNode): Promise<number> {
-  const metrics = await (await fetch(`http://127.0.0.1:${node.httpPort}/metrics`)).text();
-  return Number(/^taskmaster_in_flight_bytes (\S+)/m.exec(metrics)?.[1]);
+async function inFlightBytes(node: Attacked): Promise<number> {
+  const metrics = await (await fetch(`http://${node.http}/metrics`)).text();
+  // A node counts them among the bytes in flight.
+  const [, bytes] = /^taskmaster_(?:in_flight|receiving)_bytes (\S+)/m.exec(metrics) ?? [];
+  return Number(bytes);
 }
 
 /** Times of small updates one after the other, in ms, sorted. */
-async function timesOf(node: RunningNode, updates: number): Promise<number[]> {
+async function timesOf(node: Attacked, updates: number): Promise<number[]> {
   await using client = await connect(node.endpoint);
   const queue = client.queue('others', { codec: bytesCodec });
   const times: number[] = [];
@@ -49,10 +60,13 @@ async function timesOf(node: RunningNode, updates: number): Promise<number[]> {
 
 const p99 = (times: readonly number[]): string => (times[Math.floor(times.length * 0.99)] ?? 0).toFixed(0);
 
-test.skipIf(!hasFigures)(
-  'requests that stall use little memory, count in the metrics, and end with their connection',
-  async () => {
-    await using node = await startNode({ flags: [`--memory=${MEMORY}MiB`] });
+test.skipIf(!hasFigures).each(['node', 'proxy'])(
+  'requests that stall at a %s use little memory, count in the metrics, and end with their connection',
+  async (where) => {
+    await using cluster = await startNode({ flags: [`--memory=${MEMORY}MiB`, '--bootstrap', '--gossip-port=0'] });
+    await using proxy = await startProxy([cluster.endpoint], [`--memory=${MEMORY}MiB`]);
+    const node: Attacked =
+      where === 'node' ? { ...cluster, http: `127.0.0.1:${cluster.httpPort}` } : { ...proxy, pid: proxy.process.pid };
     const quiet = await timesOf(node, 300);
     const before = figuresOf(node.pid).rssBytes;
     let most = 0;
@@ -64,7 +78,7 @@ test.skipIf(!hasFigures)(
       const times = await timesOf(node, 1_000);
       await expect.poll(() => inFlightBytes(node)).toBeGreaterThan(REQUEST_BYTES);
       console.log(
-        `memory ${(before / MIB).toFixed(0)} → ${(most / MIB).toFixed(0)} MiB, p99 of others ${p99(quiet)} → ${p99(times)} ms, ` +
+        `${where}: memory ${(before / MIB).toFixed(0)} → ${(most / MIB).toFixed(0)} MiB, p99 of others ${p99(quiet)} → ${p99(times)} ms, ` +
           `in flight ${((await inFlightBytes(node)) / MIB).toFixed(0)} MiB`,
       );
     }

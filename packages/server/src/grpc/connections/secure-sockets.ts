@@ -7,7 +7,7 @@ import type { Tls } from '../../tls/tls.ts';
 import { refuseCalls } from './refuse-calls.ts';
 
 /**
- * Handshakes that begin in one turn of the event loop. Each takes about a millisecond of it, so a flood of them would delay all calls.
+ * Handshakes that begin in one turn of the event loop. Each takes about a millisecond, so a flood of them would delay all calls.
  * They have no places that an unfinished handshake could keep.
  */
 const BEGUN_PER_TURN = 4;
