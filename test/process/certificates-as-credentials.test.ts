@@ -18,7 +18,7 @@ const NAME = 'members.example';
 const read = { groups: ['shop'], allow: ['read'] };
 const rules = {
   principals: [
-    { name: 'shop', certificates: ['shop.example'], rights: [read, { groups: ['shop'], allow: ['enqueue'] }] },
+    { name: 'shop', certificates: ['shop.example'], rights: [read, { groups: ['shop'], allow: ['enqueue', 'lease'] }] },
     { name: 'keda', certificates: ['keda.example'], rights: [read] },
   ],
 };
@@ -86,6 +86,25 @@ describe('a client certificate', () => {
       await client.queue('shop#mail').enqueue('x');
       await expect(client.queue('other#mail').enqueue('x')).rejects.toMatchObject({ name: 'PermissionDeniedError' });
     }
+  });
+
+  test('is shown by the thread that renews leases while a handler blocks its own thread', async () => {
+    await using client = await connect({ endpoints: proxy.endpoint, tls: { ...tlsOf(shop), serverName: NAME } });
+    const queue = client.queue<string>('shop#long');
+    await queue.enqueue('x');
+    const handled = Promise.withResolvers<number>();
+    await using worker = client.worker(
+      queue,
+      async (task) => {
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3_000);
+        handled.resolve(task.attempt);
+      },
+      { leaseDuration: '1s' },
+    );
+    worker.start();
+    expect(await handled.promise).toBe(1);
+    await worker.stop();
+    expect(await queue.stats()).toMatchObject({ available: 0, leased: 0 });
   });
 
   test('lets KEDA read at a proxy, and no one without it', async () => {
