@@ -298,14 +298,11 @@ export class EngineState {
     for (const queue of this.#empty.over(this.clock.now(), this.config.emptyQueueRetentionMs)) {
       // The rows of its last tasks may not be deleted yet.
       if (queue.hasRecent) continue;
-      if (this.holdings.canCommit(queue.partition)) this.dropQueue(queue, false);
+      const { partition, ledger } = queue;
+      if (!this.holdings.canCommit(partition)) continue;
+      const dropped = [{ queueId: ledger.queueId, reap: false, queue }];
+      this.commit({ partition, at: this.clock.now(), changes: [], dropped });
     }
-  }
-
-  /** Ends a generation of a queue. `reap`: true if it still has rows. */
-  dropQueue(queue: Queue, reap: boolean): void {
-    const dropped = [{ queueId: queue.ledger.queueId, reap, queue }];
-    this.commit({ partition: queue.partition, at: this.clock.now(), changes: [], dropped });
   }
 
   /** Partitions with changes since the last call. */

@@ -1,5 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { EngineState } from '../engine-state.ts';
+import { decide } from './decide.ts';
 import { deadFor, showAllDue } from './expire.ts';
 import type { Reaper } from './reaper.ts';
 
@@ -7,13 +8,17 @@ import type { Reaper } from './reaper.ts';
 export async function deleteQueue(memory: EngineState, name: QueueName, reaper: Pick<Reaper, 'reap'>): Promise<number> {
   // Move dead tasks first: they belong into another queue, and dead tasks of other queues may belong into this one.
   await showAllDue(memory, deadFor(memory, name));
-  const id = memory.partitionOf(name.group);
-  for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
-  memory.assertCurrent();
-  const queue = memory.table.get(name);
-  const deleted = queue?.ledger.size ?? 0;
-  if (queue) memory.dropQueue(queue, true);
+  const queue = await decide(memory, memory.partitionOf(name.group), () => {
+    const found = memory.table.get(name);
+    const dropped = found && [{ queueId: found.ledger.queueId, reap: true, queue: found }];
+    return {
+      kind: 'decided',
+      result: found && { found, size: found.ledger.size },
+      changes: dropped && { changes: [], dropped },
+    };
+  });
   await memory.durable();
-  if (queue) reaper.reap(memory.log, queue);
-  return deleted;
+  if (queue === undefined) return 0;
+  reaper.reap(memory.log, queue.found);
+  return queue.size;
 }

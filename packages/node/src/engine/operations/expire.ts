@@ -7,6 +7,7 @@ import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
 import { afterFailedAttempt } from './attempts.ts';
+import { type Attempt, decide } from './decide.ts';
 import { type DeadTask, TaskDraft } from './task-draft.ts';
 
 /** Tasks changed by one atom: enough to be fast, few enough not to delay other requests. */
@@ -127,36 +128,34 @@ async function show(memory: EngineState, queue: Queue, pids: readonly Pid[], now
 
 /** Commits one atom. Returns how many of the PIDs are finished. */
 async function showSome(memory: EngineState, queue: Queue, pids: readonly Pid[], now: Instant): Promise<number> {
-  using reads = new Reads(memory);
-  for (;;) {
-    memory.assertCurrent();
-    const gate = memory.holdings.gate(queue.partition);
-    if (gate) {
-      await gate;
-      continue;
-    }
-    if (queue.dropped) return pids.length;
+  const { expired, deadLettered, done } = await decide(memory, queue.partition, (_now, reads): Attempt<Shown> => {
+    if (queue.dropped) return { kind: 'decided', result: { expired: 0, deadLettered: 0, done: pids.length } };
     const draft = new TaskDraft(new EngineView(memory, now, reads));
-    const { expired, done } = decide(memory, queue, pids, now, draft);
-    if (draft.needs.length > 0) {
-      await reads.fetch(draft.needs);
-      continue;
-    }
-    if (draft.changes.length === 0) return done;
-    memory.commit({ partition: queue.partition, at: now, changes: draft.changes, created: draft.created });
-    memory.counts.leasesExpired += expired;
-    memory.counts.tasksDeadLettered += draft.deadLettered;
-    return done;
-  }
+    const shown = showIn(draft, memory, queue, pids, now);
+    if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
+    const { changes, created, deadLettered: dead } = draft;
+    const result = { ...shown, deadLettered: dead };
+    return { kind: 'decided', result, changes: changes.length === 0 ? undefined : { changes, created } };
+  });
+  memory.counts.leasesExpired += expired;
+  memory.counts.tasksDeadLettered += deadLettered;
+  return done;
 }
 
-function decide(
+interface Shown {
+  readonly expired: number;
+  readonly deadLettered: number;
+  /** Number of PIDs that are finished. */
+  readonly done: number;
+}
+
+function showIn(
+  draft: TaskDraft,
   memory: EngineState,
   queue: Queue,
   pids: readonly Pid[],
   now: Instant,
-  draft: TaskDraft,
-): { expired: number; done: number } {
+): Omit<Shown, 'deadLettered'> {
   const dead: DeadTask[] = [];
   let deadBytes = 0;
   let expired = 0;

@@ -14,6 +14,7 @@ import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import { Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
+import { decide } from './decide.ts';
 import { dueFor, showAllDue } from './expire.ts';
 import { TaskDraft } from './task-draft.ts';
 
@@ -28,10 +29,7 @@ export async function resetLeases(memory: EngineState, name: QueueName): Promise
   // Leases that have ended are not reset: their tasks get a backoff or go to the dead-letter queue.
   await showAllDue(memory, dueFor(memory, [name]));
   const id = memory.partitionOf(name.group);
-  // Check again after every wait: the node may have given up the partition and its queues meanwhile.
-  for (let gate = memory.holdings.gate(id); gate; gate = memory.holdings.gate(id)) await gate;
-  memory.assertCurrent();
-  const queue = memory.table.get(name);
+  const queue = await decide(memory, id, () => ({ kind: 'decided', result: memory.table.get(name) }));
   if (!queue) {
     await memory.durable();
     return 0;
@@ -43,14 +41,14 @@ export async function resetLeases(memory: EngineState, name: QueueName): Promise
   for (const [pid, { task }] of queue.recentChanges()) if (task && isLeased(task.state)) recent.push(pid);
   let reset = 0;
   for (let at = 0; at < recent.length; at += TASKS_PER_ATOM) {
-    reset += await resetSome(memory, queue, recent.slice(at, at + TASKS_PER_ATOM), reads);
+    reset += await resetSome(memory, queue, recent.slice(at, at + TASKS_PER_ATOM));
   }
   let gte = dueKey(queue.prefix, FIRST, '' as Pid);
   for (;;) {
     const limit = { rows: TASKS_PER_ATOM, bytes: Number.MAX_SAFE_INTEGER };
     const rows = await memory.store.scan(Family.due, { gte, lt: afterPrefix(queue.prefix) }, limit);
     const pids = rows.map(({ key }) => pidOfDueKey(key));
-    reset += await resetSome(memory, queue, pids, reads);
+    reset += await resetSome(memory, queue, pids);
     const last = rows.at(-1);
     if (!last || rows.length < TASKS_PER_ATOM) break;
     gte = `${last.key}\0` as Key;
@@ -59,16 +57,9 @@ export async function resetLeases(memory: EngineState, name: QueueName): Promise
   return reset;
 }
 
-async function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[], reads: Reads): Promise<number> {
-  for (;;) {
-    memory.assertCurrent();
-    const gate = memory.holdings.gate(queue.partition);
-    if (gate) {
-      await gate;
-      continue;
-    }
-    if (queue.dropped) return 0;
-    const now = memory.clock.now();
+function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[]): Promise<number> {
+  return decide(memory, queue.partition, (now, reads) => {
+    if (queue.dropped) return { kind: 'decided', result: 0 };
     const draft = new TaskDraft(new EngineView(memory, now, reads));
     const token = memory.nextTicket(queue.partition) as number as LeaseToken;
     for (const pid of pids) {
@@ -77,13 +68,8 @@ async function resetSome(memory: EngineState, queue: Queue, pids: readonly Pid[]
         draft.change(queue, pid, task, { ...task.state, token, visibility: AVAILABLE });
       }
     }
-    if (draft.needs.length > 0) {
-      await reads.fetch(draft.needs);
-      continue;
-    }
-    if (draft.changes.length > 0) {
-      memory.commit({ partition: queue.partition, at: now, changes: draft.changes });
-    }
-    return draft.changes.length;
-  }
+    const { needs, changes } = draft;
+    if (needs.length > 0) return { kind: 'needs', needs };
+    return { kind: 'decided', result: changes.length, changes: changes.length === 0 ? undefined : { changes } };
+  });
 }

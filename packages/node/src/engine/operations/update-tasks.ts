@@ -9,11 +9,12 @@ import {
 import type { RecordedRequest } from '../../domain/atom.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
-import { type Need, Reads } from '../pending/reads.ts';
+import type { Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
 import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
+import { type Attempt, type Changes, decide, decideNow } from './decide.ts';
 import { tryShowDue } from './expire.ts';
 import { refusalByLimit } from './limits.ts';
 import { planUpdate, type UpdatePlan } from './plan-update.ts';
@@ -23,20 +24,25 @@ type Decision =
   | { readonly kind: 'done'; readonly outcome: UpdateOutcome; readonly deadLettered: number }
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
-/** A decision, or what must happen before the next attempt. */
-type Attempt =
-  | Decision
-  | { readonly kind: 'needs'; readonly needs: readonly Need[] }
-  | { readonly kind: 'due'; readonly queues: Iterable<Queue> }
-  /** The store must be asked whether it has the request id. */
-  | { readonly kind: 'request-unknown' };
+/** What an update has learnt between its attempts, beside its reads. */
+interface Learnt {
+  /** Queues that were asked for dead tasks. */
+  readonly asked: Set<Queue>;
+  /** Queues whose due tasks could not be shown. */
+  readonly notShown: Set<Queue>;
+  /** What the store knows of the request id. Undefined: it was not asked. */
+  request: RequestKnowledge | undefined;
+}
 
-/**
- * UpdateTasks (the paper, 4): reads what is not in memory, decides, commits. Decision and commit happen in one turn, so no
- * state changes in between. Operations wait for their own reads only, never for each other.
- */
+const nothing = (): Learnt => ({ asked: new Set(), notShown: new Set(), request: undefined });
+const NOTHING: Readonly<Learnt> = nothing();
+
+/** UpdateTasks (the paper, 4). Nearly all updates are decided by the first attempt, because they need no read and no wait. */
 export async function updateTasks(memory: EngineState, command: UpdateCommand): Promise<UpdateOutcome> {
-  const decision = decideNow(memory, command) ?? (await decide(memory, command));
+  const { partition, latin1 } = memory.groups.get(command.group);
+  const request = nameOfRequest(latin1, command);
+  const update: Update = { memory, command, partition, request };
+  const decision = decideNow(memory, partition, (now) => attempt(update, now, NOTHING))?.result ?? (await later(update));
   // A refusal also waits: a task that it reports as missing must not reappear after a crash.
   await memory.durable();
   if (decision.kind === 'refused') throw decision.refusal;
@@ -44,46 +50,11 @@ export async function updateTasks(memory: EngineState, command: UpdateCommand): 
   return decision.outcome;
 }
 
-/** The fast path, taken by nearly all updates: decides at once if no read and no wait is needed. Otherwise undefined. */
-function decideNow(memory: EngineState, command: UpdateCommand): Decision | undefined {
-  memory.assertCurrent();
-  const { partition, latin1 } = memory.groups.get(command.group);
-  if (!memory.holdings.canCommit(partition)) return undefined;
-  if (sourcesOf(memory, command).length > 0) return undefined;
-  const attempted = attempt(memory, command, partition, nameOfRequest(latin1, command));
-  return attempted.kind === 'done' || attempted.kind === 'refused' ? attempted : undefined;
-}
-
-async function decide(memory: EngineState, command: UpdateCommand): Promise<Decision> {
-  const { partition, latin1 } = memory.groups.get(command.group);
-  const requestName = nameOfRequest(latin1, command);
-  using reads = new Reads(memory);
-  using _held = requestName === undefined ? undefined : memory.requests.hold(requestName);
-  let readRequest: RequestKnowledge | undefined;
-  const asked = new Set<Queue>();
-  const notShown = new Set<Queue>();
-  for (;;) {
-    memory.assertCurrent();
-    const gate = memory.holdings.gate(partition);
-    if (gate) {
-      await gate;
-      continue;
-    }
-    const sources = sourcesOf(memory, command).filter((queue) => !asked.has(queue));
-    for (const queue of sources) asked.add(queue);
-    if (sources.length > 0) {
-      for (const queue of sources) await tryShowDue(memory, queue);
-      continue;
-    }
-    const attempted = attempt(memory, command, partition, requestName, readRequest, reads, notShown);
-    if (attempted.kind === 'due') {
-      for (const queue of attempted.queues) if (!(await tryShowDue(memory, queue))) notShown.add(queue);
-    } else if (attempted.kind === 'needs') await reads.fetch(attempted.needs);
-    else if (attempted.kind !== 'request-unknown') return attempted;
-    else if (requestName !== undefined) {
-      readRequest = await memory.requests.read(partition, requestName, memory.clock.now());
-    }
-  }
+async function later(update: Update): Promise<Decision> {
+  const { memory, partition, request } = update;
+  using _held = request === undefined ? undefined : memory.requests.hold(request);
+  const learnt = nothing();
+  return decide(memory, partition, (now, reads) => attempt(update, now, learnt, reads));
 }
 
 /** Queues whose dead tasks may belong into queues of the update. They must be moved before the update is decided. */
@@ -104,53 +75,60 @@ function sourcesOf(memory: EngineState, { group, enqueue, dequeue, renew, releas
   return [...sources];
 }
 
-/** Decides and commits, if memory and the reads so far are sufficient. */
-function attempt(
-  memory: EngineState,
-  command: UpdateCommand,
-  partition: PartitionId,
-  requestName: string | undefined,
-  readRequest?: RequestKnowledge,
-  reads?: Reads,
-  notShown?: ReadonlySet<Queue>,
-): Attempt {
-  const now = memory.clock.now();
-  if (requestName !== undefined) {
-    const known = memory.requests.lookUp(requestName, now);
-    const seen = known.kind === 'unknown' ? readRequest : known;
-    if (seen === undefined) return { kind: 'request-unknown' };
-    if (seen.kind === 'seen') return repeat(command, seen.outcome);
+interface Update {
+  readonly memory: EngineState;
+  readonly command: UpdateCommand;
+  readonly partition: PartitionId;
+  /** The request id with its group, because a partition holds many groups. */
+  readonly request: string | undefined;
+}
+
+function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): Attempt<Decision> {
+  const { memory, command, request } = update;
+  const sources = sourcesOf(memory, command).filter((queue) => !learnt.asked.has(queue));
+  if (sources.length > 0) return { kind: 'waits', wait: () => askForDead(memory, sources, learnt) };
+  if (request !== undefined) {
+    const known = memory.requests.lookUp(request, now);
+    const seen = known.kind === 'unknown' ? learnt.request : known;
+    if (seen === undefined) return { kind: 'waits', wait: () => askForRequest(update, request, learnt) };
+    if (seen.kind === 'seen') return { kind: 'decided', result: repeat(command, seen.outcome) };
   }
-  const plan = planUpdate(command, new EngineView(memory, now, reads, notShown));
-  if (plan.kind === 'needs' || plan.kind === 'due') return plan;
-  if (plan.kind === 'refused') return { kind: 'refused', refusal: new UpdateRefusal(plan.items) };
+  const plan = planUpdate(command, new EngineView(memory, now, reads, learnt.notShown));
+  if (plan.kind === 'needs') return plan;
+  if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(memory, plan.queues, learnt) };
+  if (plan.kind === 'refused') return refused(new UpdateRefusal(plan.items));
   const refusal = refusalByLimit(memory, command, plan);
-  if (refusal !== undefined) return { kind: 'refused', refusal };
-  commit(memory, partition, command, requestName, plan, now);
-  return { kind: 'done', outcome: plan.outcome, deadLettered: plan.deadLettered };
+  if (refusal !== undefined) return refused(refusal);
+  const { outcome, deadLettered } = plan;
+  return { kind: 'decided', result: { kind: 'done', outcome, deadLettered }, changes: changesOf(update, plan) };
+}
+
+const refused = (refusal: Refusal): Attempt<Decision> => ({ kind: 'decided', result: { kind: 'refused', refusal } });
+
+async function askForDead(memory: EngineState, sources: readonly Queue[], { asked }: Learnt): Promise<void> {
+  for (const queue of sources) asked.add(queue);
+  for (const queue of sources) await tryShowDue(memory, queue);
+}
+
+async function showDueOf(memory: EngineState, queues: Iterable<Queue>, { notShown }: Learnt): Promise<void> {
+  for (const queue of queues) if (!(await tryShowDue(memory, queue))) notShown.add(queue);
+}
+
+async function askForRequest({ memory, partition }: Update, request: string, learnt: Learnt): Promise<void> {
+  learnt.request = await memory.requests.read(partition, request, memory.clock.now());
 }
 
 const NO_QUEUES: Queue[] = [];
 
-/** The request id with its group, because a partition holds many groups. */
 const nameOfRequest = (group: string, { requestId }: UpdateCommand): string | undefined =>
   requestId === undefined ? undefined : `${group}\0${requestId}`;
 
-function commit(
-  memory: EngineState,
-  partition: PartitionId,
-  command: UpdateCommand,
-  requestName: string | undefined,
-  plan: Extract<UpdatePlan, { kind: 'planned' }>,
-  at: Instant,
-): void {
-  // An update whose enqueues all collapsed changes no task. Its request id, if any, is recorded nevertheless.
-  if (plan.changes.length === 0 && requestName === undefined) return;
-  const request: RecordedRequest | undefined =
-    requestName === undefined
-      ? undefined
-      : { id: requestName, outcome: encodeOutcome(fingerprintOf(command), plan.outcome) };
-  memory.commit({ partition, at, changes: plan.changes, created: plan.created, request });
+/** Undefined: nothing changes. The request id of an update whose enqueues all collapsed is recorded nevertheless. */
+function changesOf({ command, request: id }: Update, plan: Extract<UpdatePlan, { kind: 'planned' }>): Changes | undefined {
+  const { changes, created } = plan;
+  if (id === undefined) return changes.length === 0 ? undefined : { changes, created };
+  const request: RecordedRequest = { id, outcome: encodeOutcome(fingerprintOf(command), plan.outcome) };
+  return { changes, created, request };
 }
 
 function repeat(command: UpdateCommand, recorded: string): Decision {

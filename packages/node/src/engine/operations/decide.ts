@@ -1,0 +1,63 @@
+import type { Instant, PartitionId } from '@taskmaster/server/domain';
+import type { EngineState } from '../engine-state.ts';
+import { type Need, Reads } from '../pending/reads.ts';
+import type { PlannedAtom } from '../planned-atom.ts';
+
+/** The changes of a decision. */
+export type Changes = Omit<PlannedAtom, 'partition' | 'at'>;
+
+/** What an attempt has come to. */
+export type Attempt<T> =
+  /** It is decided. `changes` are committed in the same turn. Undefined: nothing changes. */
+  | { readonly kind: 'decided'; readonly result: T; readonly changes?: Changes | undefined }
+  /** Attempt it again after these have been read. */
+  | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  /** Attempt it again after this has ended. */
+  | { readonly kind: 'waits'; readonly wait: () => Promise<unknown> };
+
+/** Decides by the present state, and changes nothing. `reads`: what earlier attempts asked for. */
+type Attempts<T> = (now: Instant, reads: Reads) => Attempt<T>;
+
+/**
+ * Decides and commits in one turn, so that no state changes in between. Before that it waits until the partition may be changed,
+ * and until everything that the attempts need is in memory. Operations wait for their own reads only, never for each other.
+ */
+export async function decide<T>(memory: EngineState, partition: PartitionId, attempt: Attempts<T>): Promise<T> {
+  using reads = new Reads(memory);
+  for (;;) {
+    memory.assertCurrent();
+    const gate = memory.holdings.gate(partition);
+    if (gate !== undefined) {
+      await gate;
+      continue;
+    }
+    const now = memory.clock.now();
+    const attempted = attempt(now, reads);
+    if (attempted.kind === 'needs') await reads.fetch(attempted.needs);
+    else if (attempted.kind === 'waits') await attempted.wait();
+    else return committed(memory, partition, now, attempted);
+  }
+}
+
+/** As `decide`, if the first attempt decides. Otherwise undefined, and nothing has changed. */
+export function decideNow<T>(
+  memory: EngineState,
+  partition: PartitionId,
+  attempt: (now: Instant) => Attempt<T>,
+): { readonly result: T } | undefined {
+  memory.assertCurrent();
+  if (!memory.holdings.canCommit(partition)) return undefined;
+  const now = memory.clock.now();
+  const attempted = attempt(now);
+  return attempted.kind === 'decided' ? { result: committed(memory, partition, now, attempted) } : undefined;
+}
+
+function committed<T>(
+  memory: EngineState,
+  partition: PartitionId,
+  at: Instant,
+  { result, changes }: Extract<Attempt<T>, { readonly kind: 'decided' }>,
+): T {
+  if (changes !== undefined) memory.commit({ partition, at, ...changes });
+  return result;
+}
