@@ -22,7 +22,12 @@ const principal = (name: string, limits?: object) => ({
   rights: [{ groups: [name], allow: ['enqueue', 'lease', 'read'] }],
 });
 const RULES = {
-  principals: [principal('noisy', LIMITS), principal('busy', { ...LIMITS, requestsPerSecond: 20 }), principal('other', LIMITS), principal('quiet')],
+  principals: [
+    principal('noisy', LIMITS),
+    principal('busy', { ...LIMITS, requestsPerSecond: 20 }),
+    principal('other', LIMITS),
+    principal('quiet'),
+  ],
   groups: [{ groups: ['noisy'], limits: GROUP_LIMITS }],
 };
 

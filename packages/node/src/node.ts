@@ -135,7 +135,7 @@ export async function startNode(settings: NodeConfigInput = {}, options: StartNo
   logMemory(memory, log);
   warnOfExposure(config, log);
   await using opened = new AsyncDisposableStack();
-  const { access } = opened.use(openConfiguredAccess(config.access, log));
+  const { access } = opened.use(await openConfiguredAccess(config.access, log));
   const identities = new IdentitySeal(keys);
   const parts: Parts = { access };
   const metrics = createMetrics(config, memory, parts);

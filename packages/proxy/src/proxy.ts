@@ -72,7 +72,7 @@ export async function startProxy(settings: ProxyConfigInput, options: StartProxy
   logMemory(memory, log);
   warnOfExposure(config, log);
   await using opened = new AsyncDisposableStack();
-  const { access } = opened.use(openConfiguredAccess(config.access, log));
+  const { access } = opened.use(await openConfiguredAccess(config.access, log));
   const identities = new IdentitySeal(readClusterKeys(config.cluster.keyFile));
   const parts: Parts = {};
   const isReady = (): boolean => parts.reachability?.isReachable ?? false;

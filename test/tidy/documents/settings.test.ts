@@ -1,4 +1,4 @@
-import { globSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { HELP } from '../../../bench/arguments.ts';
@@ -6,10 +6,12 @@ import { createProgram } from '../../../packages/client/src/cli/main.ts';
 import { Runner } from '../../../packages/client/src/cli/session.ts';
 import { nodeSettings } from '../../../packages/node/src/cli/node-settings.ts';
 import { proxySettings } from '../../../packages/proxy/src/config.ts';
+import { type ConfigSources, loadConfig } from '../../../packages/server/src/program/load-config.ts';
 import { configAsYaml } from '../../../packages/server/src/program/print-config.ts';
 import type { Setting, SettingsTable } from '../../../packages/server/src/program/settings.ts';
 import { entriesOf, valuesSchema } from '../../chart/schema.ts';
 import { root } from '../../support/paths.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { documents, inlineCodeOf, rowsOf } from './documents.ts';
 import { noShell } from './no-shell.ts';
 
@@ -33,6 +35,19 @@ describe('settings in documents', () => {
       sectionOf('A proxy', proxySettings),
     ].join('\n');
     await expect(text.trimEnd().concat('\n')).toMatchFileSnapshot(join(root, 'docs/reference/settings.md'));
+  });
+
+  test('are printed as a file that gives the same settings', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'node.yaml');
+    const load = (sources: Partial<ConfigSources>) =>
+      loadConfig(nodeSettings, { env: {}, flags: new Map(), ...sources });
+    const config = load({ flags: new Map([['durability', 'relaxed']]) });
+    const yaml = configAsYaml(nodeSettings, config);
+    writeFileSync(file, yaml);
+    expect(load({ file })).toEqual(config);
+    const comments = yaml.replaceAll(/\s*\n\s*# /g, ' ');
+    for (const { about } of nodeSettings.all) expect(comments).toContain(about);
   });
 
   test('have names that exist', () => {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ConfigSources, configAsYaml, InvalidConfigError, loadConfig } from '@taskmaster/server/program';
+import { type ConfigSources, InvalidConfigError, loadConfig } from '@taskmaster/server/program';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { completeConfig, engineConfigOf } from '../config.ts';
 import { nodeSettings } from './node-settings.ts';
@@ -53,14 +53,6 @@ describe('settings', () => {
       env: 'TASKMASTER_ENGINE_CACHE_BYTES',
       flag: '--engine-cache-bytes',
     });
-  });
-
-  test('are printed as a file that gives the same settings', () => {
-    const config = from({ flags: new Map([['durability', 'relaxed']]) });
-    const yaml = configAsYaml(nodeSettings, config);
-    expect(from({ file: fileOf(yaml) })).toEqual(config);
-    const comments = yaml.replaceAll(/\s*\n\s*# /g, ' ');
-    for (const { about } of nodeSettings.all) expect(comments).toContain(about);
   });
 
   test.each([

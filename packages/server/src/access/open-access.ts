@@ -4,27 +4,12 @@ import type { Log } from '../ports/log.ts';
 import { readPrivateFile } from '../ports/private-file.ts';
 import { Access, type AccessState } from './access.ts';
 import { AccessFileError, parseAccessFile } from './access-file.ts';
+import type { AccessSettings } from './access-settings.ts';
 import { AccessTable } from './access-table.ts';
 import { type JwtKeys, readKeySet, readPublicKey } from './jwt.ts';
 
-/** Settings of access. Empty texts: not set. */
-export interface AccessSettings {
-  readonly file: string;
-  readonly jwt: {
-    readonly keyFile: string;
-    readonly jwksFile: string;
-    readonly issuer: string;
-    readonly audience: string;
-  };
-}
-
 /** How often the files are checked for changes, in ms. */
 const CHECK_MS = 500;
-
-/** Whether rules are configured: then everything that they do not allow is denied. */
-export function hasAccessRules({ file, jwt }: AccessSettings): boolean {
-  return file !== '' || jwt.keyFile !== '' || jwt.jwksFile !== '';
-}
 
 /** Reads the files that the settings name. @throws AccessFileError with all problems. */
 export function readAccessState({ file, jwt }: AccessSettings): AccessState {

@@ -6,7 +6,6 @@ import { InvalidConfigError } from './config-sections.ts';
 import { checkTlsFiles } from './files/open-tls.ts';
 import type { MemoryDivision } from './memory/divide-memory.ts';
 import { memoryLines } from './memory/report-memory.ts';
-import { configAsYaml } from './print-config.ts';
 import { configOf, type Flags, withSettings } from './setting-flags.ts';
 import { isRecord, type SettingsTable, valueAt } from './settings.ts';
 
@@ -17,24 +16,28 @@ export function withConfigCommands<C extends ExposureSettings>(program: Command,
   withSettings(config.command('print'), table)
     .description(`Print the settings of ${whose}, as a file with descriptions.`)
     .option('--json', 'print JSON, with the sizes in effect instead of auto')
-    .action((options: Flags) => {
+    .action(async (options: Flags) => {
       const decided = configOf(table, options);
       const memory = divided(table, decided);
       const inEffect = (): string => JSON.stringify(withSizes(table, decided, memory), undefined, 2);
       const notes = new Map([['memory', memoryLines(memory)]]);
-      process.stdout.write(options.json ? `${inEffect()}\n` : configAsYaml(table, decided, notes));
+      const inYaml = async (): Promise<string> => {
+        const { configAsYaml } = await import('./print-config.ts');
+        return configAsYaml(table, decided, notes);
+      };
+      process.stdout.write(options.json ? `${inEffect()}\n` : await inYaml());
     });
   withSettings(config.command('check'), table)
     .description(
       `Check the settings of ${whose} and the files that they name, without a start. Exit code 2: wrong settings.`,
     )
-    .action((options: Flags) => {
+    .action(async (options: Flags) => {
       const decided = configOf(table, options);
       const missing = table.missing(decided);
       if (missing !== undefined) throw new InvalidConfigError([missing]);
       readClusterKeys(decided.cluster.keyFile);
       checkTlsFiles(decided.tls);
-      checkAccess(decided.access);
+      await checkAccess(decided.access);
       assertSecure(decided);
       const memory = memoryLines(divided(table, decided)).join('\n');
       const insecure = exposureOf(decided).map((problem) => `Insecure: ${problem}.\n`);

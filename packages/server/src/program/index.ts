@@ -32,7 +32,6 @@ export { openTls } from './files/open-tls.ts';
 export { type ConfigSources, loadConfig } from './load-config.ts';
 export { createLogger } from './logging.ts';
 export { logMemory } from './memory/report-memory.ts';
-export { configAsYaml } from './print-config.ts';
 export { runProgram } from './run-program.ts';
 export { configOf, type Flags, withSettings } from './setting-flags.ts';
 export { type SettingsTable, settingsTable } from './settings.ts';

@@ -1,9 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { type Document, parseDocument } from 'yaml';
+import { createRequire } from 'node:module';
+import type { Document } from 'yaml';
 import type { z } from 'zod';
 import { InvalidConfigError } from './config-sections.ts';
 import { nearestSetting, nearestVariable } from './nearest-setting.ts';
 import { isRecord, type Setting, type SettingsTable, settingAt, valueAt } from './settings.ts';
+
+const require = createRequire(import.meta.url);
 
 /** Sources of settings. Each source overrides the sources before it. The environment and flags have text values. */
 export interface ConfigSources {
@@ -63,6 +66,8 @@ function readFile(path: string): Record<string, unknown> {
       `${path}: cannot be read: ${error instanceof Error ? error.message : String(error)}`,
     ]);
   }
+  // Loaded only for a file: most programs of a test, and many of users, have none.
+  const { parseDocument } = require('yaml') as typeof import('yaml');
   const document = parseDocument(text);
   const [first] = document.errors;
   if (first !== undefined) throw new InvalidConfigError(document.errors.map(({ message }) => `${path}: ${message}`));

@@ -42,7 +42,8 @@ export async function updateTasks(memory: EngineState, command: UpdateCommand): 
   const { partition, latin1 } = memory.groups.get(command.group);
   const request = nameOfRequest(latin1, command);
   const update: Update = { memory, command, partition, request };
-  const decision = decideNow(memory, partition, (now) => attempt(update, now, NOTHING))?.result ?? (await later(update));
+  const decision =
+    decideNow(memory, partition, (now) => attempt(update, now, NOTHING))?.result ?? (await later(update));
   // A refusal also waits: a task that it reports as missing must not reappear after a crash.
   await memory.durable();
   if (decision.kind === 'refused') throw decision.refusal;
@@ -124,7 +125,10 @@ const nameOfRequest = (group: string, { requestId }: UpdateCommand): string | un
   requestId === undefined ? undefined : `${group}\0${requestId}`;
 
 /** Undefined: nothing changes. The request id of an update whose enqueues all collapsed is recorded nevertheless. */
-function changesOf({ command, request: id }: Update, plan: Extract<UpdatePlan, { kind: 'planned' }>): Changes | undefined {
+function changesOf(
+  { command, request: id }: Update,
+  plan: Extract<UpdatePlan, { kind: 'planned' }>,
+): Changes | undefined {
   const { changes, created } = plan;
   if (id === undefined) return changes.length === 0 ? undefined : { changes, created };
   const request: RecordedRequest = { id, outcome: encodeOutcome(fingerprintOf(command), plan.outcome) };

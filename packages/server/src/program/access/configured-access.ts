@@ -1,6 +1,5 @@
 import type { Access } from '../../access/access.ts';
-import { AccessFileError } from '../../access/access-file.ts';
-import { type AccessSettings, hasAccessRules, openAccess, readAccessState } from '../../access/open-access.ts';
+import { type AccessSettings, hasAccessRules } from '../../access/access-settings.ts';
 import type { Log } from '../../ports/log.ts';
 import { InvalidConfigError } from '../config-sections.ts';
 
@@ -9,20 +8,22 @@ export interface ConfiguredAccess extends Disposable {
   readonly access: Access | undefined;
 }
 
-/** Reads the rules and follows their changes. @throws InvalidConfigError */
-export function openConfiguredAccess(settings: AccessSettings, log: Log): ConfiguredAccess {
+/** Reads the rules and follows their changes. Rejects with an `InvalidConfigError`. */
+export async function openConfiguredAccess(settings: AccessSettings, log: Log): Promise<ConfiguredAccess> {
   if (!hasAccessRules(settings)) return { access: undefined, [Symbol.dispose]() {} };
-  return asConfigError(() => openAccess(settings, log));
+  return withRules(({ openAccess }) => openAccess(settings, log));
 }
 
-/** Checks the files of the rules. @throws InvalidConfigError */
-export function checkAccess(settings: AccessSettings): void {
-  if (hasAccessRules(settings)) asConfigError(() => readAccessState(settings));
+/** Checks the files of the rules. Rejects with an `InvalidConfigError`. */
+export async function checkAccess(settings: AccessSettings): Promise<void> {
+  if (hasAccessRules(settings)) await withRules(({ readAccessState }) => readAccessState(settings));
 }
 
-function asConfigError<T>(read: () => T): T {
+/** Loads the libraries for rules only when there are some: they are an eighth of all modules of a node. */
+async function withRules<T>(read: (rules: typeof import('../../access/open-access.ts')) => T): Promise<T> {
+  const { AccessFileError } = await import('../../access/access-file.ts');
   try {
-    return read();
+    return read(await import('../../access/open-access.ts'));
   } catch (error) {
     if (error instanceof AccessFileError) throw new InvalidConfigError(error.problems);
     throw error;

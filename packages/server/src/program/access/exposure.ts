@@ -1,4 +1,4 @@
-import { type AccessSettings, hasAccessRules } from '../../access/open-access.ts';
+import { type AccessSettings, hasAccessRules } from '../../access/access-settings.ts';
 import type { Log } from '../../ports/log.ts';
 import { isLoopbackHost } from '../../service/parse/host-port.ts';
 import { hasTls, type TlsSettings } from '../../tls/tls-files.ts';
