@@ -64,6 +64,12 @@ describe('the guide of the command line', () => {
     }
   });
 
+  test.each(commands)('knows that the help of %s has examples', (_heading, command) => {
+    let help = '';
+    command.configureOutput({ writeOut: (text) => void (help += text) }).outputHelp();
+    expect(help).toContain('Examples:\n');
+  });
+
   test('has the options of all commands', () => {
     const told = [...optionsIn('For all commands').keys()];
     expect(told.toSorted()).toEqual([...program.options.map(({ long }) => long ?? ''), '--help'].toSorted());
