@@ -66,7 +66,13 @@ describe('the guide of the command line', () => {
 
   test.each(commands)('knows that the help of %s has examples', (_heading, command) => {
     let help = '';
-    command.configureOutput({ writeOut: (text) => void (help += text) }).outputHelp();
+    command
+      .configureOutput({
+        writeOut: (text) => {
+          help += text;
+        },
+      })
+      .outputHelp();
     expect(help).toContain('Examples:\n');
   });
 
