@@ -311,6 +311,7 @@ export class FakeEngine {
   }
 
   #serveWaiters(): void {
+    this.#servedAt = this.#timing.now();
     for (const waiter of [...this.#waiters]) {
       const tasks = this.#leaseNow(waiter.request);
       if (tasks.length === 0) continue;
@@ -328,10 +329,14 @@ export class FakeEngine {
     const waitedFor = new Set(this.#waiters.flatMap(({ request }) => request.queues));
     const hidden = [...waitedFor]
       .flatMap((queue) => this.#sorted(queue).map(({ hiddenUntil }) => hiddenUntil))
-      .filter((until) => until > now);
-    this.#cancelWake = hidden.length === 0 ? () => {} : this.#timing.after(Math.min(...hidden) - now, this.#wake);
+      // Not `now`: what has become due since the waiting requests were served last would be missed.
+      .filter((until) => until > this.#servedAt);
+    const delayMs = Math.max(0, Math.min(...hidden) - now);
+    this.#cancelWake = hidden.length === 0 ? () => {} : this.#timing.after(delayMs, this.#wake);
   }
 
+  /** When the waiting requests were served last. */
+  #servedAt = Number.NEGATIVE_INFINITY;
   readonly #wake = (): void => this.#serveWaiters();
 
   #stateOf(task: FakeTask): TaskState {

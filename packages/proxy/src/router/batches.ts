@@ -36,7 +36,7 @@ export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedC
   const requests = requestsOf(BatchUpdateTasksRequest, bytes, entryBounds.batchUpdate);
   if (requests.length === 0) return refusedByAny(router, 'BatchUpdateTasks', bytes, caller);
   // The call itself counts already.
-  caller.access.usage?.request(requests.length - 1);
+  caller.access.usage?.alsoRequests(requests.length - 1);
   const update = async (request: Uint8Array): Promise<Uint8Array> => {
     try {
       return writeField(RESPONSE_FIELD, await updateTasks(router, request, caller));
@@ -51,7 +51,7 @@ export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedC
 export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
   const requests = requestsOf(BatchLeaseTasksRequest, bytes, entryBounds.batchLease);
   if (requests.length === 0) return refusedByAny(router, 'BatchLeaseTasks', bytes, caller);
-  caller.access.usage?.request(requests.length - 1);
+  caller.access.usage?.alsoRequests(requests.length - 1);
   const share = Math.floor(limits.replyDataBytes / requests.length);
   const lease = async (request: Uint8Array): Promise<Uint8Array | Error> => {
     try {

@@ -71,15 +71,20 @@ export class PrincipalUsage {
     this.#connections.delete(connection);
   }
 
-  /** Counts requests that begin. Throws a `Refusal` QUOTA_EXCEEDED. `count` may exceed a burst: later ones then wait longer. */
-  request(count = 1): void {
+  /** Counts a request that begins. Throws a `Refusal` QUOTA_EXCEEDED. */
+  request(): void {
     const { requestsPerSecond: limit } = this.limits;
-    if (limit === undefined || count === 0) return;
+    if (limit === undefined) return;
     this.#fill();
     if (this.#tokens < 1) {
       throw this.#beyond('requestsPerSecond', limit, Math.ceil(((1 - this.#tokens) * SECOND_MS) / limit));
     }
-    this.#tokens -= count;
+    this.#tokens--;
+  }
+
+  /** Counts the further items of a batch whose call has begun. There may be more than a burst: later requests then wait longer. */
+  alsoRequests(count: number): void {
+    if (this.limits.requestsPerSecond !== undefined) this.#tokens -= count;
   }
 
   /** Counts a request of this size until `end`. Throws a `Refusal` QUOTA_EXCEEDED. One request is served whatever its size is. */

@@ -34,7 +34,7 @@ export async function batchUpdate(
 ): Promise<BatchUpdateTasksResponse> {
   checkCount(requests.length);
   // The call itself counts already.
-  access.usage?.request(requests.length - 1);
+  access.usage?.alsoRequests(requests.length - 1);
   const items = requests.reduce((sum, request) => sum + countItems(request), 0);
   countAtMost(items, { field: 'requests' }, limits.batchItems);
   const update = async (request: UpdateTasksRequest): Promise<UpdateResult> => {
@@ -61,7 +61,7 @@ export async function batchLease(
   caller: Caller,
 ): Promise<BatchLeaseTasksResponse> {
   checkCount(requests.length);
-  caller.access.usage?.request(requests.length - 1);
+  caller.access.usage?.alsoRequests(requests.length - 1);
   const share = Math.floor(limits.replyDataBytes / requests.length);
   const lease = async (request: LeaseTasksRequest): Promise<readonly LeasedTask[] | WireError> => {
     try {
