@@ -82,7 +82,7 @@ export class PrincipalUsage {
     this.#tokens--;
   }
 
-  /** Counts the further items of a batch whose call has begun. There may be more than a burst: later requests then wait longer. */
+  /** Counts the further items of a batch whose call has begun. If they exceed a burst, later requests wait longer. */
   alsoRequests(count: number): void {
     if (this.limits.requestsPerSecond !== undefined) this.#tokens -= count;
   }

@@ -1,7 +1,13 @@
 import type { Origin } from '../service/raw-service.ts';
+import type { Connections } from './connections/connections.ts';
 
-/** Counts the connection for the caller's principal. Throws a `Refusal` QUOTA_EXCEEDED. */
-export function countConnection({ routed, access }: Origin, connection: string): void {
-  // The connection of a router serves many principals.
-  if (!routed) access.usage?.connect(connection);
+/** Counts the connection of a call for its caller's principal. Throws a `Refusal` QUOTA_EXCEEDED. */
+export type CountConnection = (origin: Origin, connection: string) => void;
+
+/** Counts connections while they are open: a caller may be identified after its connection was closed. */
+export function countOpen(connections: Pick<Connections, 'isOpen'>): CountConnection {
+  return ({ routed, access }, connection) => {
+    // The connection of a router serves many principals.
+    if (!routed && connections.isOpen(connection)) access.usage?.connect(connection);
+  };
 }

@@ -10,7 +10,7 @@ import type { Origins } from '../service/origins.ts';
 import type { Origin, RawService, StreamOperation, StreamReply, StreamSession } from '../service/raw-service.ts';
 import { refusalOf, toCallStatus, toWireError } from '../service/wire-errors.ts';
 import { auditCall } from './audited-calls.ts';
-import { countConnection } from './count-connection.ts';
+import type { CountConnection } from './count-connection.ts';
 import type { NextCall } from './receiving/received-messages.ts';
 import { encodeAnswers, type StreamAnswer, toMessages } from './stream-results.ts';
 import type { UnreadReplies } from './unread-replies.ts';
@@ -52,6 +52,7 @@ export interface RequestStreamDeps {
   readonly unread: UnreadReplies;
   readonly origins: Origins;
   readonly revocable: RevocableCalls;
+  readonly countConnection: CountConnection;
   readonly waiting: WaitingCalls;
   readonly limits: RequestStreamLimits;
   readonly onOpen: (stream: RequestStream) => void;
@@ -161,7 +162,7 @@ export class RequestStream extends ServerInterceptingCall {
     this.#origin = origin;
     try {
       origin.access.requireIdentity();
-      countConnection(origin, this.#connection);
+      this.#deps.countConnection(origin, this.#connection);
     } catch (thrown) {
       this.#end(refusalOf(thrown, this.#deps.log));
       return;

@@ -22,6 +22,7 @@ import { refusalOf } from '../service/wire-errors.ts';
 import type { Tls } from '../tls/tls.ts';
 import { createAccessService } from './access-service.ts';
 import { Connections } from './connections/connections.ts';
+import { type CountConnection, countOpen } from './count-connection.ts';
 import { HealthService } from './health/health.ts';
 import { ReceiveWindows } from './receiving/receive-windows.ts';
 import { countReceived } from './receiving/received-call.ts';
@@ -127,6 +128,7 @@ export class GrpcServer {
   readonly #server: Server;
   #windows: ReceiveWindows | undefined;
   readonly #connections: Connections;
+  readonly #countConnection: CountConnection;
   /** Open streams, with the timers that end them. */
   readonly #streams = new Map<RequestStream, NodeJS.Timeout | undefined>();
   #inject: ((socket: Socket) => void) | undefined;
@@ -158,6 +160,7 @@ export class GrpcServer {
         onClosed: (connection) => deps.access?.usages.disconnected(connection),
       },
     );
+    this.#countConnection = countOpen(this.#connections);
     const { log, observer, access, identities: seal } = deps;
     this.#endless = new EndlessCalls((thrown) => refusalOf(thrown, log));
     this.#origins = new Origins({
@@ -339,7 +342,7 @@ export class GrpcServer {
 
   get #callDeps() {
     const { audit = noAudit } = this.#deps;
-    const calls = { unread: this.#unread, waiting: this.#waiting };
+    const calls = { unread: this.#unread, waiting: this.#waiting, countConnection: this.#countConnection };
     return { ...calls, audit, origins: this.#origins, revocable: this.#revocable };
   }
 

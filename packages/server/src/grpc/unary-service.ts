@@ -19,7 +19,7 @@ import { rawMethod } from '../service/parse/codec.ts';
 import type { Origin, UnaryCaller, UnaryHandler } from '../service/raw-service.ts';
 import { detailsIn, refusalOf, toCallStatus } from '../service/wire-errors.ts';
 import { auditCall, type EndedCall } from './audited-calls.ts';
-import { countConnection } from './count-connection.ts';
+import type { CountConnection } from './count-connection.ts';
 import type { UnreadReplies } from './unread-replies.ts';
 import type { RevocableCalls } from './waiting/revocable-calls.ts';
 import type { WaitingCalls } from './waiting/waiting-calls.ts';
@@ -59,6 +59,7 @@ export interface UnaryServiceDeps {
   readonly waiting: WaitingCalls;
   readonly origins: Origins;
   readonly revocable: RevocableCalls;
+  readonly countConnection: CountConnection;
 }
 
 /** A service in the format of grpc-js. */
@@ -168,7 +169,7 @@ class UnaryCall implements UnaryCaller, CallSignal, EndedCall {
   /** Refuses the call if the principal has reached a quota. */
   #isWithinQuotas(usage: PrincipalUsage): boolean {
     try {
-      countConnection(this.#origin, this.peer);
+      this.#served.countConnection(this.#origin, this.peer);
       usage.begin(this.#call.request.length);
     } catch (thrown) {
       this.refuse(thrown);

@@ -81,6 +81,10 @@ export class Connections {
     return this.#open.size;
   }
 
+  isOpen(connection: string): boolean {
+    return this.#open.has(connection);
+  }
+
   /** Number of connections that were refused because of the limits. */
   get refused(): number {
     return this.#refused;

@@ -8,7 +8,7 @@ import type { CallObserver } from '../../service/call-observer.ts';
 import type { Origin, UnaryCaller } from '../../service/raw-service.ts';
 import { refusalOf, toCallStatus } from '../../service/wire-errors.ts';
 import { auditCall } from '../audited-calls.ts';
-import { countConnection } from '../count-connection.ts';
+import type { CountConnection } from '../count-connection.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
 import type { WaitingCalls } from '../waiting/waiting-calls.ts';
 
@@ -29,6 +29,7 @@ export interface StreamedCallDeps {
   readonly readTimeoutMs: number;
   /** The refusal for such a client. */
   readonly tooSlow: () => Refusal;
+  readonly countConnection: CountConnection;
 }
 
 /**
@@ -102,7 +103,7 @@ export class StreamedCall implements UnaryCaller {
   admit(): void {
     this.recheck();
     try {
-      countConnection(this, this.#connection);
+      this.#deps.countConnection(this, this.#connection);
       this.access.usage?.request();
     } catch (thrown) {
       this.stop(refusalOf(thrown, this.#deps.log));

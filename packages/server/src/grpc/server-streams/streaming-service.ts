@@ -6,6 +6,7 @@ import type { CallObserver } from '../../service/call-observer.ts';
 import type { Origins } from '../../service/origins.ts';
 import { rawMethod } from '../../service/parse/codec.ts';
 import type { Origin, StreamingHandler } from '../../service/raw-service.ts';
+import type { CountConnection } from '../count-connection.ts';
 import type { UnreadReplies } from '../unread-replies.ts';
 import type { RevocableCalls } from '../waiting/revocable-calls.ts';
 import type { WaitingCalls } from '../waiting/waiting-calls.ts';
@@ -31,6 +32,7 @@ export interface StreamingDeps {
   readonly waiting: WaitingCalls;
   readonly origins: Origins;
   readonly revocable: RevocableCalls;
+  readonly countConnection: CountConnection;
   /** A client that reads nothing for this time is refused, in ms. */
   readonly readTimeoutMs: number;
 }
