@@ -234,13 +234,11 @@ export class Engine implements TaskEngine {
   }
 
   /** The groups here that have quotas. */
-  limitedGroups(): LimitedGroup[] {
-    const limited: LimitedGroup[] = [];
+  *limitedGroups(): Generator<LimitedGroup> {
     for (const { group, usage } of this.#memory?.table.groups() ?? []) {
       const limits = this.#deps.groupLimits(group);
-      if (limits !== undefined) limited.push({ group, limits, usage });
+      if (limits !== undefined) yield { group, limits, usage };
     }
-    return limited;
   }
 
   stop(): Promise<void> {

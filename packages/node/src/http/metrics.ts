@@ -19,7 +19,7 @@ export interface MetricsSources extends RpcMetricsSources {
   /** The rules of access. Undefined: none. */
   readonly access: () => Access | undefined;
   /** The groups here that have quotas. */
-  readonly limitedGroups: () => readonly LimitedGroup[];
+  readonly limitedGroups: () => Iterable<LimitedGroup>;
   /** Limit of the queues, and of the groups, with series of their own. */
   readonly maxQueues: number;
 }

@@ -188,9 +188,7 @@ export class HttpServer {
       return this.#refusalOf(request) ?? (await this.#routed(request));
     } catch (thrown) {
       const error = this.#deps.toWireError(thrown);
-      if (error.reason === 'UNAUTHENTICATED' || error.reason === 'PERMISSION_DENIED') {
-        await this.#record(request, error.reason);
-      }
+      if (error.reason === 'UNAUTHENTICATED' || error.reason === 'PERMISSION_DENIED') this.#record(request, error);
       return refusalReply(error);
     }
   }
@@ -205,14 +203,14 @@ export class HttpServer {
     return caller;
   }
 
-  async #record(request: IncomingMessage, result: string): Promise<void> {
-    const { audit = noAudit, access } = this.#deps;
-    const { method, url, socket } = request;
-    const { principal } = await callerOf(request, access);
+  #record({ method, url, socket }: IncomingMessage, { reason: result, metadata }: WireError): void {
+    const { audit = noAudit } = this.#deps;
+    // A refusal of rights names the principal. A caller without a valid credential has none.
+    const { principal } = metadata;
     // Queries are left out: a caller may put a token there by mistake.
     const action = `${method} ${url?.split('?')[0]}`;
     audit.record({
-      ...{ kind: 'refusal', action, target: '', result, ...(principal !== '' && { principal }) },
+      ...{ kind: 'refusal', action, target: '', result, ...(principal !== undefined && { principal }) },
       address: `${socket.remoteAddress}:${socket.remotePort}`,
     });
   }

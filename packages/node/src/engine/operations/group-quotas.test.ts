@@ -46,7 +46,7 @@ describe('a group with a quota', () => {
 
   test('counts the same after a restart and after the deletion of a queue', async () => {
     await using h = await setUp({ tasks: 1_000 });
-    const usage = () => h.engine.limitedGroups().map(({ usage: used }) => ({ ...used }));
+    const usage = () => Array.from(h.engine.limitedGroups(), ({ usage: used }) => ({ ...used }));
     await h.update({ enqueue: ['1', '2', '3'].map((pid) => ({ queue: 'small#a', pid, data: pid })) });
     await h.update({ enqueue: [{ queue: 'small#b', pid: '1', data: '12345' }] });
     await h.update({ dequeue: [{ queue: 'small#a', pid: '2' }] });

@@ -58,19 +58,26 @@ async function later(update: Update): Promise<Decision> {
   return decide(memory, partition, (now, reads) => attempt(update, now, learnt, reads));
 }
 
-/** Queues whose dead tasks may belong into queues of the update. They must be moved before the update is decided. */
-function sourcesOf(memory: EngineState, { group, enqueue, dequeue, renew, release }: UpdateCommand): Queue[] {
+/**
+ * Queues whose dead tasks may belong into queues of the update, except those that were asked for them. They must be moved before
+ * the update is decided.
+ */
+function sourcesOf(
+  memory: EngineState,
+  { group, enqueue, dequeue, renew, release }: UpdateCommand,
+  asked: ReadonlySet<Queue>,
+): readonly Queue[] {
   const { lastAttempts } = memory;
   if (!lastAttempts.anyInto(group)) return NO_QUEUES;
   const now = memory.clock.now();
   const sources = new Set<Queue>();
   for (const items of [enqueue, dequeue, renew, release]) {
-    let asked: string | undefined;
+    let last: string | undefined;
     for (const { queue } of items) {
       // Most items in a row name the same queue.
-      if (queue.name === asked) continue;
-      asked = queue.name;
-      for (const source of lastAttempts.into(queue, now)) sources.add(source);
+      if (queue.name === last) continue;
+      last = queue.name;
+      for (const source of lastAttempts.into(queue, now)) if (!asked.has(source)) sources.add(source);
     }
   }
   return [...sources];
@@ -86,7 +93,7 @@ interface Update {
 
 function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): Attempt<Decision> {
   const { memory, command, request } = update;
-  const sources = sourcesOf(memory, command).filter((queue) => !learnt.asked.has(queue));
+  const sources = sourcesOf(memory, command, learnt.asked);
   if (sources.length > 0) return { kind: 'waits', wait: () => askForDead(memory, sources, learnt) };
   if (request !== undefined) {
     const known = memory.requests.lookUp(request, now);
@@ -119,7 +126,7 @@ async function askForRequest({ memory, partition }: Update, request: string, lea
   learnt.request = await memory.requests.read(partition, request, memory.clock.now());
 }
 
-const NO_QUEUES: Queue[] = [];
+const NO_QUEUES: readonly Queue[] = [];
 
 const nameOfRequest = (group: string, { requestId }: UpdateCommand): string | undefined =>
   requestId === undefined ? undefined : `${group}\0${requestId}`;

@@ -23,7 +23,7 @@ export interface SecureSocketsDeps {
 export class SecureSockets implements Disposable {
   readonly #server: Server;
   /** Connections whose handshake has not begun. Connections are limited, so this is, too. */
-  #waiting: Socket[] = [];
+  readonly #waiting: Socket[] = [];
   #completed = 0;
   #failed = 0;
   readonly #endFollowing: () => void;
@@ -61,10 +61,10 @@ export class SecureSockets implements Disposable {
   }
 
   #beginSome(): void {
-    const open = this.#waiting.filter((socket) => !socket.destroyed);
-    for (const socket of open.splice(0, BEGUN_PER_TURN)) this.#server.emit('connection', socket);
-    this.#waiting = open;
-    if (open.length > 0) setImmediate(() => this.#beginSome());
+    for (const socket of this.#waiting.splice(0, BEGUN_PER_TURN)) {
+      if (!socket.destroyed) this.#server.emit('connection', socket);
+    }
+    if (this.#waiting.length > 0) setImmediate(() => this.#beginSome());
   }
 
   [Symbol.dispose](): void {
