@@ -4,7 +4,7 @@ import { ANONYMOUS } from './access-table.ts';
 import { type CallerAccess, CLUSTER_ITSELF, clusterAccess } from './caller-access.ts';
 import { type Credential, type CredentialKind, isJwt } from './credential.ts';
 import { type JwtKeys, type JwtRules, verifyJwt } from './jwt.ts';
-import type { Grant, Principal } from './principal.ts';
+import type { Principal } from './principal.ts';
 import type { PrincipalUsage } from './principal-usage.ts';
 import type { GroupRight, Right } from './rights.ts';
 import { Usages } from './usages.ts';
@@ -79,7 +79,7 @@ export class Access {
   identified(principal: string): CallerAccess {
     if (principal === CLUSTER_ITSELF) return clusterAccess;
     return this.#caller(
-      'forwarded',
+      'none',
       () => this.table.named(principal === '' ? ANONYMOUS : principal),
       principal === '' ? 'the call has no credential' : `no principal has the name ${principal}`,
     );
@@ -159,10 +159,6 @@ class TableAccess implements CallerAccess {
     return this.#current()?.name ?? '';
   }
 
-  get grants(): readonly Grant[] {
-    return this.#current()?.grants ?? [];
-  }
-
   get usage(): PrincipalUsage | undefined {
     this.#current();
     return this.#usage;
@@ -187,10 +183,6 @@ class TableAccess implements CallerAccess {
 
   allows(right: GroupRight, group: string): boolean {
     return this.#known().has(right, group);
-  }
-
-  allowsCluster(right: Exclude<Right, GroupRight>): boolean {
-    return this.#known().has(right, undefined);
   }
 
   #known(): Principal {

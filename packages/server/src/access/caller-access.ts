@@ -1,5 +1,4 @@
 import type { CredentialKind } from './credential.ts';
-import type { Grant } from './principal.ts';
 import type { PrincipalUsage } from './principal-usage.ts';
 import type { GroupRight, Right } from './rights.ts';
 
@@ -17,8 +16,6 @@ export interface CallerAccess {
   readonly credential: CredentialKind;
   /** When the credential expires, in ms since 1970. Infinity: never. */
   readonly expiresAt: number;
-  /** The rights of the principal. Empty: it has none, or nothing is ever refused. */
-  readonly grants: readonly Grant[];
   /** Throws a `Refusal` UNAUTHENTICATED unless the credential is valid now. */
   requireIdentity(): void;
   /** Throws a `Refusal` UNAUTHENTICATED or PERMISSION_DENIED unless the caller has the right on this group now. */
@@ -27,8 +24,6 @@ export interface CallerAccess {
   requireCluster(right: Exclude<Right, GroupRight>): void;
   /** Whether the caller has the right on this group. Throws a `Refusal` UNAUTHENTICATED if its credential is not valid. */
   allows(right: GroupRight, group: string): boolean;
-  /** The same for rights about the whole cluster. */
-  allowsCluster(right: Exclude<Right, GroupRight>): boolean;
 }
 
 /** The principal of calls that a node or a proxy makes for itself. No file can name it, and only a sealed header proves it. */
@@ -41,12 +36,10 @@ export const unlimitedAccess: CallerAccess = {
   usage: undefined,
   credential: 'none',
   expiresAt: Number.POSITIVE_INFINITY,
-  grants: [],
   requireIdentity() {},
   require() {},
   requireCluster() {},
   allows: () => true,
-  allowsCluster: () => true,
 };
 
 /** For calls that a node or a proxy makes for itself: to give tasks back, or to read figures for several callers. */

@@ -1,5 +1,5 @@
-/** What a caller was known by. `forwarded`: a node or proxy names it. */
-export type CredentialKind = 'none' | 'token' | 'jwt' | 'certificate' | 'forwarded';
+/** What a caller was known by. `none` also if a node or proxy names it. */
+export type CredentialKind = 'none' | 'token' | 'jwt' | 'certificate';
 
 /** What a caller shows to prove who it is. */
 export type Credential =

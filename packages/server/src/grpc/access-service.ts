@@ -12,9 +12,8 @@ import type { CallerAccess } from '../access/caller-access.ts';
 import type { CredentialKind } from '../access/credential.ts';
 import type { Grant, Principal } from '../access/principal.ts';
 import { type PrincipalUsage, principalQuotas } from '../access/principal-usage.ts';
-import { type GroupRight, groupRights, type Right, rights } from '../access/rights.ts';
-import { Refusal } from '../domain/refusal.ts';
-import { countAtMost } from '../service/parse/checks.ts';
+import { groupRights, type Right, rights } from '../access/rights.ts';
+import { countAtMost, refuse } from '../service/parse/checks.ts';
 import type { UnaryCaller } from '../service/raw-service.ts';
 import { unaryMethod } from '../service/unary-method.ts';
 import type { UnaryService } from './unary-service.ts';
@@ -26,7 +25,6 @@ const wireKinds: Readonly<Record<CredentialKind, WireCredentialKind>> = {
   token: WireCredentialKind.CREDENTIAL_KIND_TOKEN,
   jwt: WireCredentialKind.CREDENTIAL_KIND_JWT,
   certificate: WireCredentialKind.CREDENTIAL_KIND_CERTIFICATE,
-  forwarded: WireCredentialKind.CREDENTIAL_KIND_UNSPECIFIED,
 };
 
 /** Tells callers who they are; see access.proto. `access` is undefined if no rules are configured. */
@@ -36,18 +34,16 @@ export function createAccessService(access: Access | undefined): UnaryService {
     const { access: own, address } = caller;
     if (access === undefined) return openTo(address, request.questions);
     own.requireIdentity();
-    const other = request.principal === '' ? undefined : principalOf(access, own, request.principal);
-    const allows = (right: Right, group: string): boolean => has(other ?? own, right, group);
-    const name = other?.name ?? own.principal;
+    const principal = principalOf(access, own, request.principal);
     return {
-      principal: name,
+      principal: principal.name,
       credential: wireKinds[own.credential],
       address,
       expiresAtMs: Number.isFinite(own.expiresAt) ? own.expiresAt : 0,
       hasRules: true,
-      grants: (other ?? own).grants.map(grantOf),
-      allowed: request.questions.map((question) => allows(rightOf(question), question.group)),
-      quotas: quotasOf(access.usages.of(name)),
+      grants: principal.grants.map(grantOf),
+      allowed: request.questions.map((question) => has(principal, question)),
+      quotas: quotasOf(access.usages.of(principal.name)),
     };
   };
   return { name: 'taskmaster.v1.AccessService', unary: { WhoAmI: unaryMethod(AccessServiceService.whoAmI, whoAmI) } };
@@ -61,27 +57,22 @@ const openTo = (address: string, questions: readonly RightQuestion[]): WhoAmIRes
   }),
 });
 
+/** The principal with this name, or that of the caller if it is empty. */
 function principalOf(access: Access, asking: CallerAccess, name: string): Principal {
-  asking.requireCluster('manage-cluster');
-  const found = access.table.named(name);
-  if (found === undefined) throw invalid('principal', `no principal has the name ${name}`);
-  return found;
+  if (name !== '') asking.requireCluster('manage-cluster');
+  const found = access.table.named(name === '' ? asking.principal : name);
+  return found ?? refuse('INVALID_ARGUMENT', { field: 'principal' }, `${name} is not one of the principals`);
 }
 
 function rightOf({ right }: RightQuestion): Right {
   const found = rights.find((known) => known === right);
-  if (found === undefined) throw invalid('questions', `${right} is not a right: ${rights.join(', ')}`);
-  return found;
+  return found ?? refuse('INVALID_ARGUMENT', { field: 'questions' }, `has ${right}: rights are ${rights.join(', ')}`);
 }
 
-const invalid = (field: string, problem: string): Refusal =>
-  new Refusal('INVALID_ARGUMENT', problem, { metadata: { field } });
-
-const isOfGroups = (right: Right): right is GroupRight => (groupRights as readonly Right[]).includes(right);
-
-function has(who: CallerAccess | Principal, right: Right, group: string): boolean {
-  if ('has' in who) return who.has(right, isOfGroups(right) ? group : undefined);
-  return isOfGroups(right) ? who.allows(right, group) : who.allowsCluster(right);
+function has(principal: Principal, question: RightQuestion): boolean {
+  const right = rightOf(question);
+  const isOfGroups = (groupRights as readonly Right[]).includes(right);
+  return principal.has(right, isOfGroups ? question.group : undefined);
 }
 
 const grantOf = ({ groups = [], allow }: Grant): RightsGrant => ({ groups: [...groups], rights: [...allow] });

@@ -66,7 +66,7 @@ function readFile(path: string): Record<string, unknown> {
       `${path}: cannot be read: ${error instanceof Error ? error.message : String(error)}`,
     ]);
   }
-  // Loaded only for a file: most programs of a test, and many of users, have none.
+  // Loaded only for a file: a program without one starts sooner.
   const { parseDocument } = require('yaml') as typeof import('yaml');
   const document = parseDocument(text);
   const [first] = document.errors;

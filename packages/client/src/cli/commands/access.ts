@@ -2,6 +2,7 @@ import { hashOfToken, newToken } from '@taskmaster/proto';
 import { Argument, type Command } from 'commander';
 import type { Identity, Right } from '../../api/who-am-i.ts';
 import { escapeControls } from '../input/bytes-text.ts';
+import { openInput } from '../input/read-input.ts';
 import { CommandFailedError } from '../output/cli-errors.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { notesOf } from '../output/help.ts';
@@ -125,9 +126,11 @@ async function makeToken({ out, err }: Shell): Promise<ExitCode> {
   return exitCodes.ok;
 }
 
-async function hashInput({ stdin, out }: Shell): Promise<ExitCode> {
+async function hashInput(shell: Shell): Promise<ExitCode> {
+  const { out } = shell;
+  const { stream } = await openInput('-', shell);
   let text = '';
-  for await (const part of stdin) {
+  for await (const part of stream) {
     text += String(part);
     if (text.length > TOKEN_MOST_CHARACTERS) break;
   }
