@@ -1,4 +1,4 @@
-import { createHash, generateKeyPairSync, sign } from 'node:crypto';
+import { generateKeyPairSync, sign } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, credentials, Metadata, type MethodDefinition, type ServiceError } from '@grpc/grpc-js';
@@ -10,6 +10,7 @@ import {
   ClusterServiceService,
   ExternalScalerService,
   HealthService,
+  hashOfToken,
   ListQueuesResponse,
   PeerServiceService,
   StreamRequest,
@@ -112,19 +113,17 @@ function jwt(expiresInS: number, sub = 'owner'): string {
   return `${text}.${sign(null, Buffer.from(text), privateKey).toString('base64url')}`;
 }
 
-const hash = (token: string): string => `sha256:${createHash('sha256').update(token).digest('hex')}`;
-
 function rules(tokens: readonly string[]): string {
   const all = ['enqueue', 'lease', 'read', 'manage-queues'];
   return JSON.stringify({
     principals: [
       {
         name: 'owner',
-        tokens: tokens.map(hash),
+        tokens: tokens.map(hashOfToken),
         jwtSubjects: ['owner'],
         rights: [{ groups: ['shop'], allow: all }, { allow: ['manage-cluster'] }],
       },
-      { name: 'stranger', tokens: [hash('tm_stranger')], rights: [{ groups: ['other-*'], allow: all }] },
+      { name: 'stranger', tokens: [hashOfToken('tm_stranger')], rights: [{ groups: ['other-*'], allow: all }] },
     ],
   });
 }
@@ -133,7 +132,7 @@ const CREDENTIALS: Readonly<Record<string, string | undefined>> = {
   none: undefined,
   malformed: 'Basic b3duZXI6cGFzc3dvcmQ=',
   wrong: 'Bearer tm_wrong',
-  'the hash of a token': `Bearer ${hash('tm_owner')}`,
+  'the hash of a token': `Bearer ${hashOfToken('tm_owner')}`,
   expired: `Bearer ${jwt(-60)}`,
   insufficient: 'Bearer tm_stranger',
   right: 'Bearer tm_owner',

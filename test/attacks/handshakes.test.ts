@@ -3,6 +3,7 @@ import { connect } from '@taskmaster/client';
 import { certificateFiles, TestAuthority } from '@taskmaster/server/testing/certificates';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
+import { latenciesOf, shownLatencies } from '../support/latencies.ts';
 import { startProcess } from '../support/processes/child-process.ts';
 import { startNode } from '../support/processes/start-node.ts';
 
@@ -18,19 +19,7 @@ test('a flood of TLS handshakes does not keep a connected client from its calls'
   await using client = await connect({ endpoints: node.endpoint, tls: { caFile: files.caFile } });
   const queue = client.queue<number>('others');
 
-  /** The p50 and p99 of one enqueue after the other, in ms. */
-  async function latencies(): Promise<{ readonly p50: number; readonly p99: number; readonly calls: number }> {
-    const taken: number[] = [];
-    for (const began = performance.now(); performance.now() - began < MEASURED_MS; ) {
-      const at = performance.now();
-      await queue.enqueue(taken.length);
-      taken.push(performance.now() - at);
-    }
-    taken.sort((a, b) => a - b);
-    const quantile = (part: number): number => taken[Math.floor(taken.length * part)] ?? 0;
-    return { p50: quantile(0.5), p99: quantile(0.99), calls: taken.length };
-  }
-
+  const latencies = () => latenciesOf((number) => queue.enqueue(number), MEASURED_MS);
   const alone = await latencies();
   const script = join(import.meta.dirname, 'tenants', 'handshakes.ts');
   await using flood = await startProcess('nice', [
@@ -46,8 +35,6 @@ test('a flood of TLS handshakes does not keep a connected client from its calls'
   const [from, at] = [completed(), performance.now()];
   const beside = await latencies();
   const perSecond = ((completed() - from) * 1_000) / (performance.now() - at);
-  const shown = ({ p50, p99, calls }: typeof alone) =>
-    `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${calls} calls`;
-  console.log(`${perSecond.toFixed(0)} handshakes/s; alone ${shown(alone)}; beside ${shown(beside)}`);
+  console.log(`${perSecond.toFixed(0)} handshakes/s; alone ${shownLatencies(alone)}; beside ${shownLatencies(beside)}`);
   expect(beside.calls).toBeGreaterThan(0);
 });

@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, credentials, Metadata, type MethodDefinition, type ServiceError } from '@grpc/grpc-js';
 import { connect } from '@taskmaster/client';
-import { ClusterServiceService, MemberState, PeerServiceService } from '@taskmaster/proto';
+import { ClusterServiceService, hashOfToken, MemberState, PeerServiceService } from '@taskmaster/proto';
 import { errorInfoOf } from '@taskmaster/server/testing';
 import { expect, test } from 'vitest';
 import { TestCluster } from '../support/processes/start-cluster.ts';
@@ -18,12 +17,12 @@ const rules = {
   principals: [
     {
       name: 'operator',
-      tokens: [`sha256:${createHash('sha256').update(OPERATOR).digest('hex')}`],
+      tokens: [hashOfToken(OPERATOR)],
       rights: [{ groups: ['*'], allow: ['enqueue', 'read'] }, { allow: ['manage-cluster'] }],
     },
     {
       name: 'service',
-      tokens: [`sha256:${createHash('sha256').update('tm_service').digest('hex')}`],
+      tokens: [hashOfToken('tm_service')],
       rights: [{ groups: ['*'], allow: ['enqueue'] }],
     },
   ],

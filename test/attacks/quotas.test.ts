@@ -1,9 +1,10 @@
-import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConnectOptions, connect, type TaskMasterClient } from '@taskmaster/client';
+import { hashOfToken } from '@taskmaster/proto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
+import { type Latencies, latenciesOf, shownLatencies } from '../support/latencies.ts';
 import { startProcess } from '../support/processes/child-process.ts';
 import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { startProxy } from '../support/processes/start-proxy.ts';
@@ -16,9 +17,8 @@ const GROUP_LIMITS = { tasks: 2_000, bytes: 1_048_576, queues: 3 };
 /** How long the calls of the quiet tenant are measured, in ms. Figures that mean something need 4000, and a quiet machine. */
 const MEASURED_MS = Number(process.env.TASKMASTER_MEASURED_MS ?? 300);
 
-const hash = (token: string): string => `sha256:${createHash('sha256').update(token).digest('hex')}`;
 const principal = (name: string, limits?: object) => ({
-  ...{ name, tokens: [hash(`tm_${name}`)], ...(limits && { limits }) },
+  ...{ name, tokens: [hashOfToken(`tm_${name}`)], ...(limits && { limits }) },
   rights: [{ groups: [name], allow: ['enqueue', 'lease', 'read'] }],
 });
 const RULES = {
@@ -48,21 +48,10 @@ afterAll(() => opened.disposeAsync());
 const clientOf = (name: string, endpoint: string, more: Partial<ConnectOptions> = {}): Promise<TaskMasterClient> =>
   connect({ endpoints: endpoint, token: `tm_${name}`, ...more });
 
-/** The p50 and p99 of one enqueue after the other, in ms. */
-async function latencies(
-  client: TaskMasterClient,
-): Promise<{ readonly p50: number; readonly p99: number; readonly calls: number }> {
+const latencies = (client: TaskMasterClient): Promise<Latencies> => {
   const queue = client.queue<number>('quiet#work');
-  const taken: number[] = [];
-  for (const began = performance.now(); performance.now() - began < MEASURED_MS; ) {
-    const at = performance.now();
-    await queue.enqueue(taken.length);
-    taken.push(performance.now() - at);
-  }
-  taken.sort((a, b) => a - b);
-  const quantile = (part: number): number => taken[Math.floor(taken.length * part)] ?? 0;
-  return { p50: quantile(0.5), p99: quantile(0.99), calls: taken.length };
-}
+  return latenciesOf((number) => queue.enqueue(number), MEASURED_MS);
+};
 
 async function metricsOf(httpPort: number): Promise<string> {
   return (await fetch(`http://127.0.0.1:${httpPort}/metrics`)).text();
@@ -86,10 +75,8 @@ describe('a tenant that asks for more than its quotas', () => {
     await eventually(() => expect(outcomesOf()).toMatchObject(refused));
     const beside = await latencies(quiet);
     const outcomes = outcomesOf();
-    const shown = ({ p50, p99, calls }: typeof alone) =>
-      `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${calls} calls`;
     console.log(
-      `${tenant} at a ${where}: alone ${shown(alone)}; beside ${shown(beside)}; p99 ${(beside.p99 / alone.p99).toFixed(2)} ×; ${JSON.stringify(outcomes)}`,
+      `${tenant} at a ${where}: alone ${shownLatencies(alone)}; beside ${shownLatencies(beside)}; p99 ${(beside.p99 / alone.p99).toFixed(2)} ×; ${JSON.stringify(outcomes)}`,
     );
     expect(beside.calls).toBeGreaterThan(0);
   });

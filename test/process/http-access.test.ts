@@ -1,11 +1,9 @@
-import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { hashOfToken } from '@taskmaster/proto';
 import { expect, test } from 'vitest';
 import { startNode } from '../support/processes/start-node.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-
-const hashOfToken = (token: string): string => `sha256:${createHash('sha256').update(token).digest('hex')}`;
 
 test('pages and statistics over HTTP are for callers with rights, and health is for all', async () => {
   await using dir = await temporaryDirectory();
