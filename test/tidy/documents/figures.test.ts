@@ -69,8 +69,8 @@ const stopped = constant('client/src/worker/worker.ts', 'ABORTED_MS');
 const givenBack = constant('client/src/tasks/lease-tasks.ts', 'GIVE_BACK_MS');
 const joined = constant('client/src/calls/update-joiner.ts', 'SMALL_ITEMS');
 const joinedBytes = constant('client/src/calls/update-joiner.ts', 'MOST_BYTES') / 4;
-const unwritten = constant('node/src/engine/pending/unwritten-tasks.ts', 'MOST_TASKS');
-const unwrittenBytes = constant('node/src/engine/pending/unwritten-tasks.ts', 'MOST_BYTES');
+const unwritten = constant('node/src/engine/pending/pending-changes.ts', 'MOST_TASKS');
+const unwrittenBytes = constant('node/src/engine/pending/pending-changes.ts', 'MOST_BYTES');
 const many = constant('client/src/api/queue.ts', 'MANY_TASKS');
 const ahead = constant('client/src/worker/prefetch.ts', 'AHEAD_MS');
 

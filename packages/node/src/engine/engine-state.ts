@@ -1,7 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import type { Instant, PartitionId, QueueId, Refusal, Ticket } from '@taskmaster/server/domain';
 import { type Clock, type Random, sleep } from '@taskmaster/server/ports';
-import type { ApplyAtom } from '../domain/atom.ts';
 import type { CheckpointedPartition } from '../log/checkpoint.ts';
 import { CommitLog, localDisk } from '../log/commit-log.ts';
 import type { LogTail } from '../log/log-tail.ts';
@@ -13,7 +12,7 @@ import type { Admission } from './admission.ts';
 import type { EngineConfig } from './config.ts';
 import type { Holdings } from './holdings.ts';
 import { LastAttempts } from './last-attempts.ts';
-import { type ChangedTask, UnwrittenTasks } from './pending/unwritten-tasks.ts';
+import { PendingChanges } from './pending/pending-changes.ts';
 import { atomOf, type PlannedAtom, type PlannedChange, stateAfter, stateBefore } from './planned-atom.ts';
 import { TaskCache } from './queues/cache/task-cache.ts';
 import { type Counts, countChange } from './queues/counts.ts';
@@ -106,13 +105,8 @@ export class EngineState {
   /** Partitions with new tickets since the last checkpoint, but without changes of queues that still exist. */
   readonly #movedOn = new Set<Partition>();
   readonly #empty = new EmptyQueues();
-  readonly #unwritten = new UnwrittenTasks();
-  /** The new tasks of each atom that is not applied yet, in order. Their rows are written with the atom. */
-  readonly #unapplied: { readonly ticket: Ticket; readonly added: readonly ChangedTask[] }[] = [];
+  readonly #pending = new PendingChanges();
   readonly #tails = new LogTails();
-  /** Numbers of atoms since the start: committed ones, and those that the store shows, except for unwritten tasks. */
-  #committed = 0;
-  #applied = 0;
   #failure: Error | undefined;
 
   constructor(deps: EngineStateDeps, recovered: Recovered) {
@@ -128,18 +122,21 @@ export class EngineState {
     this.names = new NameMatching({ clock, pause: (ms) => sleep(clock, ms) });
     this.groups = new Groups(deps.config.partitions);
     this.cache = new TaskCache(deps.config.cacheBytes);
-    this.requests = new RequestIds(deps.store, deps.config, deps.clock.now());
+    this.requests = new RequestIds(deps.store, deps.config, this.#pending, deps.clock.now());
     this.log = new CommitLog({
       store: deps.store,
       sync: deps.config.durability.kind === 'synced',
       durability: localDisk,
       requestWindowMs: deps.config.requestIdWindowMs,
-      onApplied: (atoms) => this.#onApplied(atoms),
+      onApplied: (atoms) => {
+        this.#pending.atomsApplied(atoms);
+        this.#tails.shown(this.#pending.shown);
+      },
       writeTasks: (rows, most) => {
-        const written = this.#unwritten.write(rows, most);
+        const written = this.#pending.write(rows, most);
         return () => {
           written();
-          this.#tellTails();
+          this.#tails.shown(this.#pending.shown);
         };
       },
       told: writeRefusal,
@@ -228,7 +225,7 @@ export class EngineState {
       this.#add(partition, queue);
       this.lastAttempts.adopt(queue, lastTicket);
       if (changed.has(ledger)) partition.changed.add(queue);
-      for (const [pid, task] of behind.get(ledger.queueId) ?? []) this.#unwritten.note(queue, queue.restore(pid, task));
+      for (const [pid, task] of behind.get(ledger.queueId) ?? []) this.#pending.note(queue.restore(pid, task), false);
     }
   }
 
@@ -257,6 +254,7 @@ export class EngineState {
     const ticket = (partition.lastTicket + 1) as Ticket;
     const atom = atomOf(plan, ticket);
     this.log.append(atom);
+    this.#pending.begin();
     // After `append`, which may throw: a remembered request is answered as done.
     if (plan.request) this.requests.remember(plan.request.id, plan.at, plan.request.outcome);
     partition.lastTicket = ticket;
@@ -264,19 +262,14 @@ export class EngineState {
       partition.nextQueueId = Math.max(partition.nextQueueId, queue.ledger.queueId + 1) as QueueId;
       this.#add(partition, queue);
     }
-    const added: ChangedTask[] = [];
     for (const { queue, change, known } of plan.changes) {
-      const recent = queue.apply(ticket, change, known);
-      if (change.kind === 'enqueue' && !recent.isUnwritten) added.push({ queue, recent });
-      else this.#unwritten.note(queue, recent);
+      this.#pending.note(queue.apply(ticket, change, known), change.kind === 'enqueue');
       this.lastAttempts.changed(queue, stateBefore(change), stateAfter(change));
       countChange(this.counts, queue, change, plan.at);
     }
-    // Rows of new tasks that the same atom has changed again are stale.
-    this.#unapplied.push({ ticket, added: added.filter(({ recent }) => !recent.isUnwritten) });
     for (const { queue } of plan.dropped ?? NONE) this.#drop(partition, queue);
-    this.#tails.committed(atom, { atoms: ++this.#committed, tasks: this.#unwritten.noted });
-    const { excess } = this.#unwritten;
+    this.#tails.committed(atom, this.#pending.last);
+    const { excess } = this.#pending;
     if (excess > 0) void this.log.writeTasks(excess);
     let noted: Queue | undefined;
     for (const { queue } of plan.changes) {
@@ -290,14 +283,14 @@ export class EngineState {
 
   /** Writes all stale rows, a part with each group: one large write would delay the callers that wait for its group. */
   async writeTasks(): Promise<void> {
-    for (let left = this.#unwritten.size; left > 0; left -= TASKS_PER_GROUP) await this.log.writeTasks(TASKS_PER_GROUP);
+    for (let left = this.#pending.stale; left > 0; left -= TASKS_PER_GROUP) await this.log.writeTasks(TASKS_PER_GROUP);
   }
 
   /** Ends queues that have been empty for a while: a queue exists while it has tasks (the paper, 2). */
   dropEmpty(): void {
     for (const queue of this.#empty.over(this.clock.now(), this.config.emptyQueueRetentionMs)) {
       // The rows of its last tasks may not be deleted yet.
-      if (queue.hasRecent) continue;
+      if (queue.pendingCount > 0) continue;
       const { partition, ledger } = queue;
       if (!this.holdings.canCommit(partition)) continue;
       const dropped = [{ queueId: ledger.queueId, reap: false, queue }];
@@ -372,18 +365,5 @@ export class EngineState {
         this.listener.available(queue);
       }
     }
-  }
-
-  #onApplied(atoms: readonly ApplyAtom[]): void {
-    this.#applied += atoms.length;
-    for (const { ticket, added } of this.#unapplied.splice(0, atoms.length)) {
-      for (const { queue, recent } of added) queue.applied(recent, ticket);
-    }
-    for (const { request } of atoms) if (request) this.requests.applied(request.id);
-    this.#tellTails();
-  }
-
-  #tellTails(): void {
-    this.#tails.applied({ atoms: this.#applied, tasks: this.#unwritten.shown });
   }
 }

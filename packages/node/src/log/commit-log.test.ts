@@ -48,7 +48,7 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
   const time = new VirtualTime();
   const disk = new SimDisk({ random: new SeededRandom(1), clock: time, ...options });
   const store = disk.open();
-  const applied: number[] = [];
+  const applied = { count: 0 };
   const onFailed = vi.fn();
   const log = new CommitLog({
     told: (cause) => cause,
@@ -57,7 +57,9 @@ function setUp(options: Partial<CommitLogOptions> & Partial<SimDiskOptions> = {}
     durability: localDisk,
     requestWindowMs: 60_000,
     writeTasks: () => () => {},
-    onApplied: (atoms) => applied.push(...atoms.map(({ ticket }) => ticket)),
+    onApplied: (atoms) => {
+      applied.count += atoms;
+    },
     onFailed,
     ...options,
   });
@@ -72,7 +74,7 @@ describe('the commit log', () => {
     await log.durable();
     await settle();
     expect(log.figures).toMatchObject({ groups: 1, atoms: 3 });
-    expect(applied).toEqual([1, 2, 3]);
+    expect(applied.count).toBe(3);
   });
 
   test('collects atoms in one group while the disk is busy', async () => {
@@ -84,7 +86,7 @@ describe('the commit log', () => {
     await time.run(log.durable());
     await settle();
     expect(log.figures.groups).toBe(2);
-    expect(applied).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
+    expect(applied.count).toBe(20);
   });
 
   test('reports atoms as durable in the order of the appends, and only if they survive a crash', async () => {
@@ -113,10 +115,10 @@ describe('the commit log', () => {
     log.append(atom(2));
     void log.durable().then(durable);
     await settle();
-    expect([durable.mock.calls.length, applied]).toEqual([0, []]);
+    expect([durable.mock.calls.length, applied.count]).toEqual([0, 0]);
     standby.resolve();
     await settle();
-    expect([durable.mock.calls.length, applied]).toEqual([1, [1, 2]]);
+    expect([durable.mock.calls.length, applied.count]).toEqual([1, 2]);
   });
 
   test('rejects all waiting callers after a failed fsync and accepts no more atoms', async () => {
@@ -135,7 +137,7 @@ describe('the commit log', () => {
     expect(() => log.append(atom(4))).toThrow(StoreFailedError);
     await expect(log.appendRows(() => {})).rejects.toBeInstanceOf(StoreFailedError);
     await expect(log.durable()).rejects.toBeInstanceOf(StoreFailedError);
-    expect(applied).toEqual([1]);
+    expect(applied.count).toBe(1);
     expect(onFailed).toHaveBeenCalledOnce();
   });
 

@@ -20,8 +20,8 @@ export interface CommitLogOptions {
   readonly sync: boolean;
   readonly durability: DurabilityPolicy;
   readonly requestWindowMs: number;
-  /** Called when these atoms are durable and the rows written with them can be read. */
-  readonly onApplied: (atoms: readonly ApplyAtom[]) => void;
+  /** Called when the next `atoms` atoms are durable and the rows written with them can be read. */
+  readonly onApplied: (atoms: number) => void;
   /**
    * Writes rows of at most `most` tasks that earlier atoms have changed, longest stale first. Returns a function to call when
    * the rows can be read.
@@ -185,7 +185,7 @@ export class CommitLog {
     this.#writing = undefined;
     // Start the next write before callers are answered, so that the disk works meanwhile.
     this.#flush();
-    this.#options.onApplied(group.atoms);
+    this.#options.onApplied(group.atoms.length);
     for (const written of group.tasksWritten) written();
     group.durable.resolve();
     group.applied.resolve();

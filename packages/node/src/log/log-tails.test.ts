@@ -15,30 +15,30 @@ const atom = (ticket: number): ApplyAtom => ({
   request: undefined,
 });
 
-test('a follower gets atoms in order, when they and the rows of their tasks can be read', () => {
+test('a follower gets atoms in order, when the store shows all their changes', () => {
   const tails = new LogTails();
   const tail = tails.follow(PARTITION, 4 as Ticket);
   const told = () => tail.take(1_000_000).map(({ ticket }) => ticket);
-  tails.committed(atom(5), { atoms: 1, tasks: 2 });
-  tails.committed(atom(6), { atoms: 2, tasks: 2 });
-  tails.committed(atom(7), { atoms: 3, tasks: 5 });
+  tails.committed(atom(5), 1);
+  tails.committed(atom(6), 2);
+  tails.committed(atom(7), 5);
 
-  tails.applied({ atoms: 3, tasks: 1 });
+  tails.shown(0);
   expect(told()).toEqual([]);
-  tails.applied({ atoms: 1, tasks: 4 });
+  tails.shown(1);
   expect(told()).toEqual([5]);
-  tails.applied({ atoms: 3, tasks: 4 });
+  tails.shown(4);
   expect(told()).toEqual([6]);
-  tails.applied({ atoms: 3, tasks: 5 });
+  tails.shown(5);
   expect(told()).toEqual([7]);
 });
 
 test('a later follower gets no earlier atoms', () => {
   const tails = new LogTails();
   tails.follow(PARTITION, 0 as Ticket);
-  tails.committed(atom(1), { atoms: 1, tasks: 0 });
+  tails.committed(atom(1), 1);
   const later = tails.follow(PARTITION, 1 as Ticket);
-  tails.committed(atom(2), { atoms: 2, tasks: 0 });
-  tails.applied({ atoms: 2, tasks: 0 });
+  tails.committed(atom(2), 2);
+  tails.shown(2);
   expect(later.take(1_000_000).map(({ ticket }) => ticket)).toEqual([2]);
 });

@@ -4,16 +4,9 @@ import type { ApplyAtom } from '../domain/atom.ts';
 import { takeFirst } from '../domain/deques.ts';
 import { LogTail } from './log-tail.ts';
 
-/** Progress of the store: the numbers of atoms and of changed tasks, since the start, whose rows can be read. */
-export interface Shown {
-  readonly atoms: number;
-  readonly tasks: number;
-}
-
 interface Untold {
   readonly atom: ApplyAtom;
-  /** The store shows all of this atom when it has come this far. */
-  readonly shown: Shown;
+  readonly number: number;
 }
 
 /**
@@ -36,18 +29,20 @@ export class LogTails {
     if (this.#tails.size === 0) this.#untold.clear();
   }
 
-  committed(atom: ApplyAtom, shown: Shown): void {
+  /** `number`: see `PendingChanges`. */
+  committed(atom: ApplyAtom, number: number): void {
     for (const tail of this.#tails) {
       if (!tail.isOf(atom)) continue;
-      this.#untold.pushBack({ atom, shown });
+      this.#untold.pushBack({ atom, number });
       return;
     }
   }
 
-  applied({ atoms, tasks }: Shown): void {
+  /** Called when the store shows all changes of the atoms up to this number. */
+  shown(number: number): void {
     for (;;) {
       const first = this.#untold.front();
-      if (first === undefined || first.shown.atoms > atoms || first.shown.tasks > tasks) return;
+      if (first === undefined || first.number > number) return;
       takeFirst(this.#untold);
       for (const tail of this.#tails) tail.push(first.atom);
     }

@@ -18,10 +18,9 @@ import { QueueLedger } from './queue-ledger.ts';
 import { scanAll, WHOLE_FAMILY } from './scan-all.ts';
 
 /** A task that atoms behind the checkpoint have changed. Its rows may have any of its states since then. */
-export interface RecoveredTask extends BehindRows {
+interface RecoveredTask extends BehindRows {
   readonly earlier: TaskState[];
   now: TaskState | undefined;
-  ticket: Ticket;
 }
 
 /** A partition as recovered from disk. */
@@ -152,17 +151,16 @@ async function replayLog(
  * Notes the existing tasks that an atom has changed: the next checkpoint writes their rows. The rows of new tasks were written
  * with the atom.
  */
-function noteBehind({ behind }: RecoveredPartition, { ticket, changes }: ApplyAtom): void {
+function noteBehind({ behind }: RecoveredPartition, { changes }: ApplyAtom): void {
   for (const change of changes) {
     const now = change.kind === 'dequeue' ? undefined : change.after;
     let task = behind.get(change.queueId)?.get(change.pid);
     if (!task) {
       if (change.kind === 'enqueue') continue;
-      task = { ticket, now, earlier: [change.before] };
+      task = { now, earlier: [change.before] };
       const tasks = behind.get(change.queueId) ?? new Map<Pid, RecoveredTask>();
       behind.set(change.queueId, tasks.set(change.pid, task));
     }
-    task.ticket = ticket;
     task.now = now;
     if (now) task.earlier.push(now);
   }

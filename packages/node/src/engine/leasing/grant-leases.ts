@@ -174,24 +174,21 @@ function asLeased({ queue, pid, state, until }: LeasedPick, data: Uint8Array): L
 async function readPayloads(memory: EngineState, missing: readonly LeasedPick[]): Promise<Map<LeasedPick, Uint8Array>> {
   memory.counts.coldReads += missing.length;
   const keys = missing.map(({ queue, pid }) => taskKey(queue.prefix, pid));
-  const holds = [...new Set(missing.map(({ queue }) => queue))].map((queue) => ({ queue, hold: queue.hold() }));
-  try {
-    const rows = await memory.store.get(Family.data, keys);
-    const payloads = new Map<LeasedPick, Uint8Array>();
-    for (const [i, pick] of missing.entries()) {
-      const row = rows[i];
-      if (row && !isTakenAway(pick)) payloads.set(pick, row);
-    }
-    return payloads;
-  } finally {
-    for (const { queue, hold } of holds) queue.release(hold);
+  using holds = new DisposableStack();
+  for (const queue of new Set(missing.map(({ queue }) => queue))) holds.use(queue.hold());
+  const rows = await memory.store.get(Family.data, keys);
+  const payloads = new Map<LeasedPick, Uint8Array>();
+  for (const [i, pick] of missing.entries()) {
+    const row = rows[i];
+    if (row && !isTakenAway(pick)) payloads.set(pick, row);
   }
+  return payloads;
 }
 
 /** True if the payload that was read may belong to a later task with the same PID. Needs a hold on the queue since the lease. */
 function isTakenAway({ queue, pid, state }: LeasedPick): boolean {
-  const recent = queue.recent(pid);
-  return recent !== undefined && recent.task?.state.token !== state.token;
+  const pending = queue.pendingOf(pid);
+  return pending !== undefined && pending.task?.state.token !== state.token;
 }
 
 function stillLeased({ queue, pid, state }: LeasedPick): boolean {

@@ -114,7 +114,7 @@ async function sweep(memory: EngineState, queue: Queue): Promise<void> {
 }
 
 function* recentlyHidden(queue: Queue, now: Instant): Generator<Pid> {
-  for (const [pid, { task }] of queue.recentChanges()) {
+  for (const { pid, task } of queue.pendingChanges()) {
     const visibility = task?.state.visibility;
     if (visibility?.kind === 'hidden' && visibility.until <= now) yield pid;
   }
@@ -190,7 +190,7 @@ async function raiseDueFloor(memory: EngineState, queue: Queue, now: Instant): P
   const range = { gte: dueKey(prefix, (now + 1) as Instant, NO_PID), lt: afterPrefix(prefix) };
   const [next] = await memory.store.scan(Family.due, range, { rows: 1, bytes: Number.MAX_SAFE_INTEGER });
   let floor = next ? instantOfDueKey(next.key) : NEVER;
-  for (const [, { task }] of queue.recentChanges()) {
+  for (const { task } of queue.pendingChanges()) {
     const visibility = task?.state.visibility;
     if (visibility?.kind === 'hidden' && visibility.until < floor) floor = visibility.until;
   }

@@ -54,21 +54,17 @@ const shownAt = ({ state }: TaskView): number => (state?.visibility.kind === 'hi
 async function headPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
   const { firstMissing, readyCount } = queue.warmCache;
   if (firstMissing === undefined || readyCount >= limit) return firstOf(queue, limit);
-  const hold = queue.hold();
-  try {
-    const range = { gte: taskKey(queue.prefix, queue.ledger.readyFloor), lt: afterPrefix(queue.prefix) };
-    // Each recent change may make one row stale. Read one more row for each.
-    const rows = limit + [...queue.recentChanges()].length;
-    const read = await memory.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
-    const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
-    for (const [pid, { task }] of queue.recentChanges()) {
-      if (task?.state.visibility.kind === 'available') pids.add(pid);
-      else pids.delete(pid);
-    }
-    return [...pids].sort((a, b) => (a < b ? -1 : 1)).slice(0, limit);
-  } finally {
-    queue.release(hold);
+  using _hold = queue.hold();
+  const range = { gte: taskKey(queue.prefix, queue.ledger.readyFloor), lt: afterPrefix(queue.prefix) };
+  // Each pending change may make one row stale. Read one more row for each.
+  const rows = limit + queue.pendingCount;
+  const read = await memory.store.scan(Family.ready, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+  const pids = new Set(read.map(({ key }) => pidOfTaskKey(key)));
+  for (const { pid, task } of queue.pendingChanges()) {
+    if (task?.state.visibility.kind === 'available') pids.add(pid);
+    else pids.delete(pid);
   }
+  return [...pids].sort((a, b) => (a < b ? -1 : 1)).slice(0, limit);
 }
 
 function firstOf(queue: Queue, limit: number): Pid[] {
@@ -82,24 +78,20 @@ function firstOf(queue: Queue, limit: number): Pid[] {
 
 async function hiddenPids(memory: EngineState, queue: Queue, limit: number): Promise<Pid[]> {
   const { prefix } = queue;
-  const hold = queue.hold();
-  try {
-    const range = { gte: dueKey(prefix, FIRST, '' as Pid), lt: afterPrefix(prefix) };
-    // As above, but a changed task may have a row for each of its earlier states.
-    let rows = limit;
-    for (const [, { earlier }] of queue.recentChanges()) rows += 1 + earlier.length;
-    const read = await memory.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
-    const shown = new Map(read.map(({ key }) => [pidOfDueKey(key), instantOfDueKey(key)]));
-    for (const [pid, { task }] of queue.recentChanges()) {
-      const visibility = task?.state.visibility;
-      if (visibility?.kind === 'hidden') shown.set(pid, visibility.until);
-      else shown.delete(pid);
-    }
-    const first = [...shown].sort(([, a], [, b]) => a - b).slice(0, limit);
-    return first.map(([pid]) => pid);
-  } finally {
-    queue.release(hold);
+  using _hold = queue.hold();
+  const range = { gte: dueKey(prefix, FIRST, '' as Pid), lt: afterPrefix(prefix) };
+  // As above, but a changed task may have a row for each of its earlier states.
+  let rows = limit;
+  for (const { earlier } of queue.pendingChanges()) rows += 1 + earlier.length;
+  const read = await memory.store.scan(Family.due, range, { rows, bytes: Number.MAX_SAFE_INTEGER });
+  const shown = new Map(read.map(({ key }) => [pidOfDueKey(key), instantOfDueKey(key)]));
+  for (const { pid, task } of queue.pendingChanges()) {
+    const visibility = task?.state.visibility;
+    if (visibility?.kind === 'hidden') shown.set(pid, visibility.until);
+    else shown.delete(pid);
   }
+  const first = [...shown].sort(([, a], [, b]) => a - b).slice(0, limit);
+  return first.map(([pid]) => pid);
 }
 
 async function view(

@@ -37,11 +37,11 @@ export async function resetLeases(memory: EngineState, name: QueueName): Promise
   using reads = new Reads(memory);
   reads.hold(queue);
   // First the leases that are not in the store yet, then those in the store.
-  const recent: Pid[] = [];
-  for (const [pid, { task }] of queue.recentChanges()) if (task && isLeased(task.state)) recent.push(pid);
+  const pending: Pid[] = [];
+  for (const { pid, task } of queue.pendingChanges()) if (task && isLeased(task.state)) pending.push(pid);
   let reset = 0;
-  for (let at = 0; at < recent.length; at += TASKS_PER_ATOM) {
-    reset += await resetSome(memory, queue, recent.slice(at, at + TASKS_PER_ATOM));
+  for (let at = 0; at < pending.length; at += TASKS_PER_ATOM) {
+    reset += await resetSome(memory, queue, pending.slice(at, at + TASKS_PER_ATOM));
   }
   let gte = dueKey(queue.prefix, FIRST, '' as Pid);
   for (;;) {

@@ -7,7 +7,7 @@ import { Family, type Store, StoreCorruptError } from '../../ports/store.ts';
 import type { Admission, AnswerRoom } from '../admission.ts';
 import type { EngineState } from '../engine-state.ts';
 import type { Counts } from '../queues/counts.ts';
-import type { Hold, Knowledge, Queue } from '../queues/queue.ts';
+import type { Knowledge, Queue } from '../queues/queue.ts';
 
 /** A task that an operation must read from the store before it can decide. */
 export interface Need {
@@ -25,15 +25,15 @@ export function decodeTaskRow(row: Uint8Array): TaskState {
 }
 
 /**
- * The rows that one operation has read from the store. Until it is disposed of, the queues it read keep their recent changes
- * (Q2). Corrected by these, the rows give the present state at any time. Until then the payloads count as bytes in flight.
+ * The rows that one operation has read from the store. Until it is disposed of, changes of the queues it read stay
+ * pending (Q2). Corrected by these, the rows give the present state at any time. Until then the payloads count as bytes in flight.
  */
 export class Reads implements Disposable {
   readonly #store: Store;
   readonly #counts: Counts;
   readonly #admission: Admission;
   readonly #states = new Map<Queue, Map<Pid, TaskState | undefined>>();
-  readonly #holds = new Map<Queue, Hold>();
+  readonly #holds = new DisposableStack();
   readonly #payloads = new Map<Queue, Map<Pid, Uint8Array | undefined>>();
   #room: AnswerRoom | undefined;
   /** Size of all payloads that were read or are about to be read. */
@@ -87,10 +87,10 @@ export class Reads implements Disposable {
     );
   }
 
-  /** Keeps the queue's recent changes from now on (Q2). */
+  /** Changes of the queue stay pending from now on (Q2). */
   hold(queue: Queue): void {
     if (this.#states.has(queue)) return;
-    this.#holds.set(queue, queue.hold());
+    this.#holds.use(queue.hold());
     this.#states.set(queue, new Map());
     this.#payloads.set(queue, new Map());
   }
@@ -114,8 +114,7 @@ export class Reads implements Disposable {
   [Symbol.dispose](): void {
     this.#room?.[Symbol.dispose]();
     this.#room = undefined;
-    for (const [queue, hold] of this.#holds) queue.release(hold);
-    this.#holds.clear();
+    this.#holds.dispose();
     this.#states.clear();
   }
 }

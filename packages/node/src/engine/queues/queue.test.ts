@@ -27,38 +27,38 @@ function setUp() {
   let ticket = 0;
   return {
     queue,
-    /** Commits and applies an enqueue. */
+    /** Commits an enqueue that the store shows at once. */
     enqueue(pid: string): void {
       ticket++;
       const change = { kind: 'enqueue', queueId, pid: pid as Pid, after, data: undefined } as const;
-      queue.applied(queue.apply(ticket as Ticket, change, undefined), ticket as Ticket);
+      queue.shown(queue.apply(ticket as Ticket, change, undefined));
     },
-    recent: () => [...queue.recentChanges()].map(([pid]) => pid),
+    pending: () => [...queue.pendingChanges()].map(({ pid }) => pid),
   };
 }
 
 test('a read keeps the changes that are applied after it began, and no earlier ones', () => {
-  const { queue, enqueue, recent } = setUp();
+  const { queue, enqueue, pending } = setUp();
   enqueue('a');
   const first = queue.hold();
   enqueue('b');
   const second = queue.hold();
   enqueue('c');
-  expect(recent()).toEqual(['b', 'c']);
-  queue.release(first);
-  expect(recent()).toEqual(['c']);
-  queue.release(second);
-  expect(recent()).toEqual([]);
+  expect(pending()).toEqual(['b', 'c']);
+  first[Symbol.dispose]();
+  expect(pending()).toEqual(['c']);
+  second[Symbol.dispose]();
+  expect(pending()).toEqual([]);
 });
 
 test('an endless sequence of overlapping reads keeps few changes', () => {
-  const { queue, enqueue, recent } = setUp();
+  const { queue, enqueue, pending } = setUp();
   let hold = queue.hold();
   for (let i = 0; i < 1000; i++) {
     enqueue(`p${i}`);
     const next = queue.hold();
-    queue.release(hold);
+    hold[Symbol.dispose]();
     hold = next;
   }
-  expect(recent().length).toBeLessThanOrEqual(1);
+  expect(pending().length).toBeLessThanOrEqual(1);
 });

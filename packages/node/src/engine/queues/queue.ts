@@ -4,42 +4,12 @@ import type { TaskChange } from '../../domain/atom.ts';
 import { pidAfter, queuePrefix } from '../../domain/keys.ts';
 import type { BehindRows } from '../../log/atom-rows.ts';
 import type { QueueLedger } from '../../log/queue-ledger.ts';
-import type { RecoveredTask } from '../../log/replay.ts';
+import { type ChangedQueue, type PendingChange, QueueChanges } from '../pending/queue-changes.ts';
 import type { CachedTask } from './cache/places.ts';
 import { QueueCache } from './cache/queue-cache.ts';
 import type { CacheOwner } from './cache/task-cache.ts';
 import type { GroupUsage } from './group-usage.ts';
 import type { QueueRates } from './rates.ts';
-
-/** The latest change of a task, while the store may not show it yet. */
-export class RecentChange implements BehindRows {
-  readonly pid: Pid;
-  /** Ticket of the latest atom that changed the task. */
-  ticket: Ticket;
-  /** The task after the change; undefined if it was removed. */
-  task: CachedTask | undefined;
-  readonly earlier: TaskState[];
-  /** Set by `UnwrittenTasks`: true while its rows are not written; and the payload bytes that it keeps in memory until then. */
-  isUnwritten = false;
-  unwrittenBytes = 0;
-
-  constructor(pid: Pid, ticket: Ticket, task: CachedTask | undefined, earlier: readonly TaskState[]) {
-    this.pid = pid;
-    this.ticket = ticket;
-    this.task = task;
-    this.earlier = [...earlier];
-  }
-
-  get now(): TaskState | undefined {
-    return this.task?.state;
-  }
-
-  /** Called when its rows have been put into a group. */
-  wrote(): void {
-    this.earlier.length = 0;
-    if (this.task) this.earlier.push(this.task.state);
-  }
-}
 
 const NONE: readonly never[] = [];
 
@@ -47,11 +17,6 @@ const NONE: readonly never[] = [];
 function inOnePiece(name: QueueName): string {
   const full = formatQueueName(name);
   return full === name.name ? full : Buffer.from(full).toString();
-}
-
-/** A read of the store in progress. It shows at least the first `since` changes that were applied to the queue. */
-export interface Hold {
-  readonly since: number;
 }
 
 /** A task as far as memory knows it. `unknown`: the store must be read. */
@@ -63,17 +28,8 @@ export type Knowledge =
 const ABSENT: Knowledge = { kind: 'absent' };
 const UNKNOWN: Knowledge = { kind: 'unknown' };
 
-/**
- * One generation of a queue in memory: its ledger, its cached tasks, and the changes that the store may not show yet.
- * A change is applied when the store shows it.
- *
- *  Q1  `recent` holds every task whose last change the store may not show yet, so memory and store together always give
- *      the present state.
- *  Q2  During a read of the store, a change that is applied after the read began stays in `recent`: it corrects the result
- *      of the read. The read itself shows all changes that were applied before it began.
- * This replaces the paper's locks (5.5): operations do not wait for each other, and reads are corrected when they arrive.
- */
-export class Queue implements CacheOwner {
+/** One generation of a queue in memory: its ledger, its cached tasks, and its pending changes. */
+export class Queue implements CacheOwner, ChangedQueue {
   readonly partition: PartitionId;
   readonly ledger: QueueLedger;
   readonly fullName: string;
@@ -90,13 +46,7 @@ export class Queue implements CacheOwner {
   #usage: GroupUsage | undefined;
   #prefix: string | undefined;
   #cache: QueueCache | undefined;
-  #recent: Map<Pid, RecentChange> | undefined;
-  /** Reads in progress, oldest first. The oldest one shows the fewest changes. */
-  #holds: Set<Hold> | undefined;
-  /** Applied changes that reads in progress may still need (Q2), in the order in which they were applied. */
-  #kept: { readonly at: number; readonly change: RecentChange; readonly ticket: Ticket }[] | undefined;
-  /** Number of changes applied so far. */
-  #applied = 0;
+  #changes: QueueChanges | undefined;
 
   constructor(partition: PartitionId, ledger: QueueLedger) {
     this.partition = partition;
@@ -104,7 +54,7 @@ export class Queue implements CacheOwner {
     this.fullName = inOnePiece(ledger.name);
   }
 
-  /** Prefix of the keys of its rows. Cached while the queue has recent changes. */
+  /** Prefix of the keys of its rows. Cached while the queue has pending changes. */
   get prefix(): string {
     this.#prefix ??= queuePrefix(this.partition, this.ledger.queueId);
     return this.#prefix;
@@ -154,8 +104,8 @@ export class Queue implements CacheOwner {
 
   /** Looks a task up in memory, without a read of the store. */
   lookUp(pid: Pid): Knowledge {
-    const recent = this.#recent?.get(pid);
-    if (recent) return recent.task ? { kind: 'task', task: recent.task } : ABSENT;
+    const pending = this.#changes?.get(pid);
+    if (pending) return pending.task ? { kind: 'task', task: pending.task } : ABSENT;
     const { ledger } = this;
     if (ledger.largestPid === undefined || pid > ledger.largestPid || ledger.size === 0) return ABSENT;
     const cache = this.warmCache;
@@ -169,7 +119,7 @@ export class Queue implements CacheOwner {
   }
 
   /** Applies a committed change to everything in memory. `known`: the task before the change, as far as it was in memory. */
-  apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined): RecentChange {
+  apply(ticket: Ticket, change: TaskChange, known: CachedTask | undefined): PendingChange {
     // Create the cache before the ledger counts the change: only the cache of an empty queue starts complete.
     const cache = this.warmCache;
     const { size, bytes } = this.ledger;
@@ -193,81 +143,55 @@ export class Queue implements CacheOwner {
       cache.removeHidden(change.pid);
     }
     if (this.ledger.available === cache.readyCount) cache.extendTo(undefined);
-    const recent = this.#noteRecent(change.pid, ticket, task, change.kind === 'enqueue' ? NONE : [change.before]);
+    const pending = this.#change(change.pid, task, change.kind === 'enqueue' ? NONE : [change.before]);
     // The row of a new task is written with the atom.
-    if (change.kind === 'enqueue') recent.earlier.push(change.after);
-    return recent;
+    if (change.kind === 'enqueue') pending.earlier.push(change.after);
+    return pending;
   }
 
   /** As `apply`, during recovery: a task that the ledger already counts, but whose rows may be stale after the crash. */
-  restore(pid: Pid, { ticket, earlier, now }: RecoveredTask): RecentChange {
-    return this.#noteRecent(pid, ticket, now && { state: now, data: undefined }, earlier);
+  restore(pid: Pid, { earlier, now }: BehindRows): PendingChange {
+    return this.#change(pid, now && { state: now, data: undefined }, earlier);
   }
 
-  /** Called when the store shows the task as the atom with this ticket left it. */
-  applied(change: RecentChange, ticket: Ticket): void {
-    this.#applied++;
-    if (!this.#holds) {
-      this.#forgetRecent(change, ticket);
-      return;
-    }
-    this.#kept ??= [];
-    this.#kept.push({ at: this.#applied, change, ticket });
+  shown(change: PendingChange): void {
+    this.#changes?.shown(change);
+    this.#forgetChanges();
   }
 
-  /** The latest change of a task; undefined if the store shows it. */
-  recent(pid: Pid): RecentChange | undefined {
-    return this.#recent?.get(pid);
+  /** The last change of a task; undefined if the store shows it. */
+  pendingOf(pid: Pid): PendingChange | undefined {
+    return this.#changes?.get(pid);
   }
 
-  get hasRecent(): boolean {
-    return this.#recent !== undefined;
+  get pendingCount(): number {
+    return this.#changes?.size ?? 0;
   }
 
-  recentChanges(): Iterable<[Pid, RecentChange]> {
-    return this.#recent ?? [];
+  pendingChanges(): Iterable<PendingChange> {
+    return this.#changes?.values() ?? NONE;
   }
 
-  /** Keeps all changes that are not applied yet, until the hold is released (Q2). */
-  hold(): Hold {
-    const hold = { since: this.#applied };
-    this.#holds ??= new Set();
-    this.#holds.add(hold);
-    return hold;
+  /** Begins a read of the store: changes stay pending from now on, until it is disposed of (Q2). */
+  hold(): Disposable {
+    this.#changes ??= new QueueChanges();
+    const hold = this.#changes.hold();
+    return {
+      [Symbol.dispose]: () => {
+        this.#changes?.release(hold);
+        this.#forgetChanges();
+      },
+    };
   }
 
-  release(hold: Hold): void {
-    this.#holds?.delete(hold);
-    if (this.#holds?.size === 0) this.#holds = undefined;
-    const [oldest] = this.#holds ?? [];
-    const kept = this.#kept ?? [];
-    let free = 0;
-    for (const { at, change, ticket } of kept) {
-      if (oldest && at > oldest.since) break;
-      this.#forgetRecent(change, ticket);
-      free++;
-    }
-    this.#kept = free < kept.length ? kept.slice(free) : undefined;
+  #change(pid: Pid, task: CachedTask | undefined, earlier: readonly TaskState[]): PendingChange {
+    this.#changes ??= new QueueChanges();
+    return this.#changes.change(this, pid, task, earlier);
   }
 
-  #noteRecent(pid: Pid, ticket: Ticket, task: CachedTask | undefined, earlier: readonly TaskState[]): RecentChange {
-    this.#recent ??= new Map();
-    const known = this.#recent.get(pid);
-    if (known) {
-      known.ticket = ticket;
-      known.task = task;
-      return known;
-    }
-    const recent = new RecentChange(pid, ticket, task, earlier);
-    this.#recent.set(pid, recent);
-    return recent;
-  }
-
-  #forgetRecent(change: RecentChange, applied: Ticket): void {
-    if (change.ticket > applied || this.#recent?.get(change.pid) !== change) return;
-    this.#recent.delete(change.pid);
-    if (this.#recent.size > 0) return;
-    this.#recent = undefined;
+  #forgetChanges(): void {
+    if (!this.#changes?.isEmpty) return;
+    this.#changes = undefined;
     this.#prefix = undefined;
   }
 }

@@ -8,6 +8,8 @@ import { SimDisk } from '../../testing/sim-store.ts';
 import { DEFAULT_ENGINE_CONFIG } from '../config.ts';
 import { RequestIds } from './request-ids.ts';
 
+const NOTHING_PENDING = { last: 0, applied: 0 };
+
 /** With this configuration memory forgets an id as soon as I2 permits. */
 const FORGETFUL = { requestIdCacheBytes: 1 };
 const mail = { enqueue: [{ queue: 'mail', data: 'hello' }], id: 'once' };
@@ -104,7 +106,8 @@ describe('request ids that arrived with a partition', () => {
   const at = (ms: number) => ms as Instant;
   const arrived = (ms: number, outcome: string, ...ids: readonly string[]) =>
     new Map(ids.map((id) => [id, { id, at: at(ms), outcome }]));
-  const open = () => new RequestIds(new SimDisk({ random: new SeededRandom(1) }).open(), DEFAULT_ENGINE_CONFIG, at(0));
+  const store = () => new SimDisk({ random: new SeededRandom(1) }).open();
+  const open = () => new RequestIds(store(), DEFAULT_ENGINE_CONFIG, NOTHING_PENDING, at(0));
 
   test('are known at once and during their merge with later requests', () => {
     const requests = open();
@@ -136,7 +139,7 @@ describe('request ids that arrived with a partition and find no room in memory',
   test('are looked up in the store', async () => {
     const disk = new SimDisk({ random: new SeededRandom(1) });
     const config = { ...DEFAULT_ENGINE_CONFIG, requestIdCacheBytes: 10_000 };
-    const requests = new RequestIds(disk.open(), config, 0 as Instant);
+    const requests = new RequestIds(disk.open(), config, NOTHING_PENDING, 0 as Instant);
     await requests.load(0 as Instant);
     const now = (config.requestIdWindowMs + 1) as Instant;
     expect(requests.lookUp('id', now)).toEqual({ kind: 'new' });

@@ -13,14 +13,15 @@ import { windowOf } from '../../log/atom-rows.ts';
 import { WHOLE_FAMILY } from '../../log/scan-all.ts';
 import { Family, type Store } from '../../ports/store.ts';
 import type { EngineConfig } from '../config.ts';
+import type { PendingChanges } from '../pending/pending-changes.ts';
 import { ForgottenIds } from './forgotten-ids.ts';
 
 interface Remembered {
   readonly id: string;
   readonly at: Instant;
   readonly outcome: string;
-  /** Number of its commits that the store may not show yet (I2). */
-  unapplied: number;
+  /** Number of its atom. The store shows the request when the atom is applied (I2). */
+  readonly atom: number;
 }
 
 /** A request that arrived with a partition. */
@@ -73,12 +74,14 @@ export class RequestIds {
   /** By id: number of requests in progress that keep it in memory (I2). */
   readonly #holds = new Map<string, number>();
   readonly #forgotten: ForgottenIds;
+  readonly #pending: Pick<PendingChanges, 'last' | 'applied'>;
   #completeSince: Instant;
   #bytes = 0;
   #trimmedWindow = 0;
 
-  constructor(store: Store, config: EngineConfig, now: Instant) {
+  constructor(store: Store, config: EngineConfig, pending: Pick<PendingChanges, 'last' | 'applied'>, now: Instant) {
     this.#store = store;
+    this.#pending = pending;
     this.#windowMs = config.requestIdWindowMs;
     this.#budget = config.requestIdCacheBytes;
     this.#forgotten = new ForgottenIds(config.requestIdWindowMs);
@@ -102,16 +105,10 @@ export class RequestIds {
     return outcome ? { kind: 'seen', outcome: latin1Of(outcome) } : NEW;
   }
 
-  /** Remembers a request that is being committed; `applied` must follow. */
+  /** Remembers the request of the atom that is being committed. */
   remember(id: string, at: Instant, outcome: string): void {
-    this.#add(id, at, outcome, 1);
+    this.#add(id, at, outcome, this.#pending.last);
     this.#mergeArrived(MERGED_WITH_REQUEST);
-  }
-
-  /** Called when the store shows the request. */
-  applied(id: string): void {
-    const known = this.#remembered.get(id);
-    if (known && known.unapplied > 0) known.unapplied--;
   }
 
   /** For a request in progress: the outcome of another request with its id stays in memory until this is disposed of. */
@@ -205,10 +202,10 @@ export class RequestIds {
     }
   }
 
-  #add(id: string, at: Instant, outcome: string, unapplied: number): void {
+  #add(id: string, at: Instant, outcome: string, atom: number): void {
     const known = this.#remembered.get(id);
     if (known) this.#bytes -= costOf(id, known.outcome);
-    const remembered = { id, at, outcome, unapplied: unapplied + (known?.unapplied ?? 0) };
+    const remembered = { id, at, outcome, atom: Math.max(atom, known?.atom ?? 0) };
     this.#remembered.set(id, remembered);
     this.#oldest.pushBack(remembered);
     this.#bytes += costOf(id, outcome);
@@ -219,12 +216,12 @@ export class RequestIds {
     for (let left = this.#oldest.size(); left > 0; left--) {
       const oldest = this.#oldest.front();
       if (oldest === undefined) return;
-      const { id, at, outcome, unapplied } = oldest;
+      const { id, at, outcome, atom } = oldest;
       const expired = now - at > this.#windowMs;
       if (!expired && this.#bytes <= this.#budget) return;
       takeFirst(this.#oldest);
       if (this.#remembered.get(id) !== oldest) continue;
-      if (unapplied > 0 || this.#holds.has(id)) {
+      if (atom > this.#pending.applied || this.#holds.has(id)) {
         this.#oldest.pushBack(oldest);
         continue;
       }

@@ -3,7 +3,7 @@ import { afterPrefix, pidAfter, pidOfTaskKey, taskKey } from '../../../domain/ke
 import { Family } from '../../../ports/store.ts';
 import type { EngineState } from '../../engine-state.ts';
 import { decodeTaskRow } from '../../pending/reads.ts';
-import type { Hold, Queue } from '../queue.ts';
+import type { Queue } from '../queue.ts';
 
 /** Largest size of the state rows that one refill reads. */
 const STATE_BYTES = 16 * 1024 * 1024;
@@ -56,8 +56,8 @@ async function readHead(memory: EngineState, queue: Queue, tasks: number): Promi
   if (!queue.dropped) memory.cache.touch(queue);
 }
 
-function endRefill(queue: Queue, hold: Hold): void {
-  queue.release(hold);
+function endRefill(queue: Queue, hold: Disposable): void {
+  hold[Symbol.dispose]();
   queue.refilling = undefined;
 }
 
@@ -82,7 +82,7 @@ async function readPayloads(memory: EngineState, queue: Queue, states: States): 
   const pids: Pid[] = [];
   const keys: Key[] = [];
   for (const [pid, { dataBytes }] of states) {
-    if (dataBytes === 0 || dataBytes > LARGE_PAYLOAD_BYTES || queue.recent(pid)) continue;
+    if (dataBytes === 0 || dataBytes > LARGE_PAYLOAD_BYTES || queue.pendingOf(pid)) continue;
     if (bytes + dataBytes > most) break;
     bytes += dataBytes;
     pids.push(pid);
@@ -110,10 +110,10 @@ function merge(queue: Queue, from: Pid, states: States, payloads: Map<Pid, Uint8
   const last = states.at(-1);
   cache.extendTo(ended || !last ? undefined : pidAfter(last[0]));
   for (const [pid, state] of states) {
-    if (queue.recent(pid)) continue;
+    if (queue.pendingOf(pid)) continue;
     cache.putReady(pid, { state, data: state.dataBytes === 0 ? EMPTY : payloads.get(pid) });
   }
-  for (const [pid, { task }] of queue.recentChanges()) {
+  for (const { pid, task } of queue.pendingChanges()) {
     if (task?.state.visibility.kind === 'available' && pid >= from) cache.putReady(pid, task);
   }
 }
