@@ -25,8 +25,8 @@ export function decodeTaskRow(row: Uint8Array): TaskState {
 }
 
 /**
- * The rows that one operation has read from the store. Until it is disposed of, changes of the queues it read stay
- * pending (Q2). Corrected by these, the rows give the present state at any time. Until then the payloads count as bytes in flight.
+ * The rows that one operation has read from the store. Until it is disposed of, changes of the queues it read stay pending (Q2).
+ * Corrected by these, the rows give the present state at any time. Until then the payloads count as bytes in flight.
  */
 export class Reads implements Disposable {
   readonly #store: Store;
