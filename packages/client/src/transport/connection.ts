@@ -1,6 +1,6 @@
 import { type ChannelCredentials, type ChannelOptions, Metadata, status } from '@grpc/grpc-js';
 import { isReason, TaskMasterServiceClient } from '@taskmaster/proto';
-import { isOfGroup, NOT_HOLDER, type TaskMasterError } from '../values/errors.ts';
+import { isOfGroup, makeError, NOT_HOLDER, type TaskMasterError } from '../values/errors.ts';
 import { backoffBound } from '../values/retry.ts';
 import type { Bearer } from './credentials/bearer.ts';
 import { openStreamPipe } from './grpc-stream-pipe.ts';
@@ -80,10 +80,16 @@ export class Connection {
     this.#probe();
   }
 
-  /** Sent with every call. Throws if the token cannot be read. */
+  /** Sent with every call. @throws UnauthenticatedError if the token cannot be read. */
   get metadata(): Metadata {
     const { bearer } = this.#parts;
-    if (bearer !== undefined) this.#metadata.set('authorization', bearer());
+    if (bearer === undefined) return this.#metadata;
+    try {
+      this.#metadata.set('authorization', bearer());
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw makeError(`the token cannot be read: ${why}`, { reason: 'UNAUTHENTICATED', cause });
+    }
     return this.#metadata;
   }
 

@@ -1,19 +1,23 @@
 import { type Metadata, type StatusObject, status } from '@grpc/grpc-js';
-import { StreamResponse, type TaskMasterServiceClient, TaskMasterServiceService } from '@taskmaster/proto';
+import {
+  type CallPipe,
+  type CallPipeListener,
+  type TaskMasterServiceClient,
+  TaskMasterServiceService,
+} from '@taskmaster/proto';
 import { type TaskMasterError, UnavailableError } from '../values/errors.ts';
-import type { StreamListener, StreamPipe } from './request-stream.ts';
 import { errorFromService } from './wire-errors.ts';
 
-/** Opens the bidirectional stream of a channel. The caller encodes the messages, because it divides them by size. */
+/** Opens the bidirectional stream of a channel. Messages are encoded. */
 export function openStreamPipe(
   client: TaskMasterServiceClient,
   metadata: Metadata,
-  listener: StreamListener,
-): StreamPipe {
+  listener: CallPipeListener<TaskMasterError>,
+): CallPipe {
   const call = client.makeBidiStreamRequest(
     TaskMasterServiceService.stream.path,
     (message: Buffer) => message,
-    (bytes: Buffer) => StreamResponse.decode(bytes),
+    (bytes: Buffer) => bytes,
     metadata,
   );
   let over = false;
@@ -22,7 +26,7 @@ export function openStreamPipe(
     over = true;
     listener.onEnd(error);
   };
-  call.on('data', (message: StreamResponse) => listener.onMessage(message));
+  call.on('data', (message: Buffer) => listener.onMessage(message));
   call.on('drain', () => listener.onDrain());
   call.on('error', (error: Error & StatusObject) => end(errorFromService(error)));
   call.on('status', (ended: StatusObject) => {
@@ -31,7 +35,11 @@ export function openStreamPipe(
   });
   return {
     write: (message) => call.write(message),
-    close() {
+    end() {
+      over = true;
+      call.end();
+    },
+    abort() {
       over = true;
       call.end();
       call.cancel();

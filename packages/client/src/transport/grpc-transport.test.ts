@@ -235,6 +235,29 @@ describe('when a connection is lost', () => {
   });
 });
 
+test.each([true, false])(
+  'a token that cannot be read fails the call, and the process goes on (stream: %s)',
+  async (useStream) => {
+    await using server = await FakeServer.start();
+    let isReadable = false;
+    const token = (): string => {
+      if (isReadable) return 'abc';
+      throw new Error('no such file');
+    };
+    await using client = await connect({ endpoints: server.endpoint, token, useStream });
+    const queue = client.queue<number>('q');
+    const refused = {
+      name: 'UnauthenticatedError',
+      message: 'the token cannot be read: no such file',
+      maybeApplied: false,
+    };
+    await expect(queue.enqueue(1)).rejects.toMatchObject(refused);
+    await expect(queue.stats()).rejects.toMatchObject(refused);
+    isReadable = true;
+    expect(await queue.enqueue(1)).toMatchObject({ result: 'created' });
+  },
+);
+
 describe('connect', () => {
   test('needs only one running endpoint', async () => {
     await using server = await FakeServer.start();

@@ -115,8 +115,7 @@ export class GrpcTransport implements Transport {
   }
 
   updateTasks(request: UpdateTasksRequest, options = NO_OPTIONS): Promise<UpdateTasksResponse> {
-    const sizeBound = updateSizeBound(request);
-    if (sizeBound > limits.requestBytes) {
+    if (updateSizeBound(request) > limits.requestBytes) {
       try {
         assertUpdateFits(request);
       } catch (error) {
@@ -126,8 +125,8 @@ export class GrpcTransport implements Transport {
     const queue = queueOf(request);
     if (!this.#useStream) return this.#unary(service.updateTasks, request, options, queue);
     const connection = this.#routes.pick(queue);
-    if (connection !== undefined) return connection.stream.update(request, sizeBound, options);
-    return this.#whenLive(options, queue, (live, left) => live.stream.update(request, sizeBound, left));
+    if (connection !== undefined) return connection.stream.update(request, options);
+    return this.#whenLive(options, queue, (live, left) => live.stream.update(request, left));
   }
 
   leaseTasks(request: LeaseTasksRequest, options = NO_OPTIONS): Promise<LeaseTasksResponse> {

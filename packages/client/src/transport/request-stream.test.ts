@@ -1,8 +1,12 @@
 import {
+  type CallPipeListener,
   EnqueueResult,
-  limits,
+  encodeStreamEntries,
+  encodeToBuffer,
   NOTHING_CHANGED,
+  ResultField,
   StreamRequest,
+  StreamResponse,
   type StreamResult,
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
@@ -15,10 +19,10 @@ import {
   InvalidRequestError,
   LeaseLostError,
   makeError,
+  type TaskMasterError,
   UnavailableError,
 } from '../values/errors.ts';
-import { updateSizeBound } from './request-size.ts';
-import { RequestStream, type StreamListener } from './request-stream.ts';
+import { RequestStream } from './request-stream.ts';
 
 type Sent = { readonly ids: number[]; readonly cancels: number[]; readonly bytes: number };
 
@@ -26,14 +30,15 @@ type Sent = { readonly ids: number[]; readonly cancels: number[]; readonly bytes
 function setUp({ maxCallsInFlight = 100 } = {}) {
   const timing = new ManualTiming();
   const sent: Sent[] = [];
-  const listeners: StreamListener[] = [];
+  const listeners: CallPipeListener<TaskMasterError>[] = [];
   const broken: string[] = [];
-  const state = { takes: true, closed: 0 };
+  const state = { takes: true, isReadable: true, closed: 0 };
   const stream = new RequestStream({
     timing,
     maxCallsInFlight,
     onFailure: ({ reason }) => broken.push(reason),
     open(listener) {
+      if (!state.isReadable) throw makeError('the token cannot be read', { reason: 'UNAUTHENTICATED' });
       listeners.push(listener);
       return {
         write(message) {
@@ -43,19 +48,21 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
           sent.push({ ids, cancels, bytes: message.byteLength });
           return state.takes;
         },
-        close: () => state.closed++,
+        end: () => {},
+        abort: () => state.closed++,
       };
     },
   });
   const update = (fields: Partial<UpdateTasksRequest> = {}, timeoutMs?: number, signal?: AbortSignal) => {
     const request = { ...emptyRequest(), ...fields };
-    return stream.update(request, updateSizeBound(request), { timeoutMs, signal });
+    return stream.update(request, { timeoutMs, signal });
   };
   const lease = (waitMs: number, options: { signal?: AbortSignal; timeoutMs?: number } = {}) => {
     const request = { queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, waitMs, workerLabel: '', maxBytes: 0 };
     return stream.lease({ ...request, maxPid: Buffer.alloc(0) }, options);
   };
-  const answer = (...results: StreamResult[]): void => listeners.at(-1)?.onMessage({ results });
+  const answer = (...results: StreamResult[]): void =>
+    listeners.at(-1)?.onMessage(encodeToBuffer(StreamResponse, { results }));
   return { timing, stream, sent, listeners, broken, state, update, lease, answer };
 }
 
@@ -73,10 +80,6 @@ const leased = (id: number, ...pids: string[]): StreamResult => {
   const tasks = pids.map((pid) => ({ ...rest, ...instants, pid: Buffer.from(pid) }));
   return { id, result: { $case: 'lease', value: { tasks } } };
 };
-const bigUpdate = (bytes: number): Partial<UpdateTasksRequest> => ({
-  enqueue: [{ queue: 'q', pid: Buffer.alloc(0), data: Buffer.alloc(bytes), mode: 1, delayMs: 0, retry: undefined }],
-});
-
 test('calls of one turn go out in one message, and answers come in any order', async () => {
   const { update, lease, sent, answer } = setUp();
   const first = update();
@@ -91,39 +94,6 @@ test('calls of one turn go out in one message, and answers come in any order', a
   expect((await first).enqueued).toHaveLength(1);
 });
 
-test('large payloads are divided over several messages', async () => {
-  const { update, sent } = setUp();
-  for (const bytes of [160_000, 160_000, 3_000_000, 10]) void update(bigUpdate(bytes));
-  await settled();
-  expect(sent.map(({ ids }) => ids)).toEqual([[1], [2], [3], [4]]);
-});
-
-test('no more calls are in flight than allowed; waiting leases do not count', async () => {
-  const { update, lease, sent, answer } = setUp({ maxCallsInFlight: 2 });
-  for (let i = 0; i < 3; i++) void lease(10_000);
-  for (let i = 0; i < 4; i++) void update();
-  await settled();
-  expect(sent.map(({ ids }) => ids)).toEqual([[1, 2, 3, 4, 5]]);
-  answer(done(4));
-  await settled();
-  expect(sent.at(-1)?.ids).toEqual([6]);
-});
-
-test('a peer that reads no messages is sent no more, and waiting calls then share a message', async () => {
-  const { update, sent, state, listeners } = setUp();
-  state.takes = false;
-  void update();
-  await settled();
-  for (let i = 0; i < 10; i++) {
-    void update();
-    await settled();
-  }
-  expect(sent).toHaveLength(1);
-  state.takes = true;
-  listeners[0]?.onDrain();
-  expect(sent.map(({ ids }) => ids.length)).toEqual([1, 10]);
-});
-
 test('a call that cannot be encoded does not fail the other calls of its message', async () => {
   const { update, sent, answer } = setUp();
   const good = update();
@@ -131,9 +101,34 @@ test('a call that cannot be encoded does not fail the other calls of its message
     release: [{ queue: 'q', pid: Buffer.from('a'), leaseToken: 1.5, delayMs: 0, refundAttempt: false }],
   });
   await expect(bad).rejects.toBeInstanceOf(InvalidRequestError);
+  await settled();
   expect(sent.map(({ ids }) => ids)).toEqual([[1]]);
   answer(done(1));
   await good;
+});
+
+test('a stream that cannot be opened fails the call, and the next call tries again', async () => {
+  const { update, state, sent } = setUp();
+  state.isReadable = false;
+  await expect(update()).rejects.toMatchObject({ name: 'UnauthenticatedError', maybeApplied: false });
+  state.isReadable = true;
+  update().catch(() => {});
+  await settled();
+  expect(sent.map(({ ids }) => ids)).toEqual([[1]]);
+});
+
+test('an answer that cannot be read fails its call only', async () => {
+  const { update, listeners } = setUp();
+  const [damaged, good] = [update(), update()];
+  await settled();
+  const results = [
+    { id: 1, field: ResultField.update, bytes: Buffer.from([0x0a, 0x7f]) },
+    { id: 2, field: ResultField.update, bytes: Buffer.alloc(0) },
+  ];
+  const lost = expect(damaged).rejects.toMatchObject({ reason: 'INTERNAL', maybeApplied: true });
+  listeners[0]?.onMessage(encodeStreamEntries(results));
+  await lost;
+  expect(await good).toMatchObject({ enqueued: [] });
 });
 
 describe('a deadline', () => {
@@ -204,17 +199,6 @@ describe('a cancelled lease', () => {
   });
 });
 
-test('leases that are cancelled together are sent in messages with at most as many calls as a node accepts', async () => {
-  const { lease, sent } = setUp();
-  const givingUp = Array.from({ length: limits.streamCalls + 1 }, () => new AbortController());
-  for (const { signal } of givingUp) lease(60_000, { signal }).catch(() => {});
-  await settled();
-  sent.length = 0;
-  for (const one of givingUp) one.abort();
-  await settled();
-  expect(sent.map(({ cancels }) => cancels.length)).toEqual([limits.streamCalls, 1]);
-});
-
 describe('when the stream breaks', () => {
   const broke = makeError('socket closed', { reason: 'UNAVAILABLE', code: 14, retryable: true, maybeApplied: true });
 
@@ -237,9 +221,9 @@ describe('when the stream breaks', () => {
     const call = update();
     await settled();
     expect(listeners).toHaveLength(2);
-    listeners[0]?.onMessage({ results: [done(2)] });
-    expect(stream.unanswered).toBe(1);
-    answer(done(2));
+    listeners[0]?.onMessage(encodeToBuffer(StreamResponse, { results: [done(1)] }));
+    expect(stream.isIdle).toBe(false);
+    answer(done(1));
     await call;
   });
 

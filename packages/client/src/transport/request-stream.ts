@@ -1,49 +1,36 @@
 import { status } from '@grpc/grpc-js';
 import {
+  CallField,
+  type CallOutcome,
+  type CallPipe,
+  type CallPipeListener,
+  CallStream,
   encodeToBuffer,
-  type LeaseTasksRequest,
-  type LeaseTasksResponse,
-  limits,
-  type StreamCall,
-  StreamRequest,
-  type StreamResponse,
-  type StreamResult,
-  type UpdateTasksRequest,
-  type UpdateTasksResponse,
+  LeaseTasksRequest,
+  LeaseTasksResponse,
+  ResultField,
+  type StreamEnd,
+  UpdateTasksRequest,
+  UpdateTasksResponse,
+  Error as WireError,
 } from '@taskmaster/proto';
 import {
+  CancelledError,
   cancelled,
   DeadlineExceededError,
   InvalidRequestError,
+  makeError,
   NOT_HOLDER,
   type TaskMasterError,
   withMaybeApplied,
 } from '../values/errors.ts';
-import { DeadlineWheel } from './deadline-wheel.ts';
-import { leaseSizeBound } from './request-size.ts';
-import { closedError, newCall, type StreamedCall, streamLoss, unsentLoss } from './streamed-call.ts';
 import type { Timing } from './timing.ts';
 import type { TransportCallOptions } from './transport.ts';
-import { brokenReply, errorFromWire } from './wire-errors.ts';
-
-/** The two directions of one gRPC stream. Listeners are set before anything is written. */
-export interface StreamPipe {
-  /** False: wait for `onDrain` before the next message. */
-  write(message: Buffer): boolean;
-  /** Ends the stream. The listener is not called any more. */
-  close(): void;
-}
-
-export interface StreamListener {
-  onMessage(message: StreamResponse): void;
-  onDrain(): void;
-  /** Called once, when the stream ends without `close`. */
-  onEnd(error: TaskMasterError): void;
-}
+import { asTaskMasterError, brokenReply, errorFromWire } from './wire-errors.ts';
 
 export interface RequestStreamParts {
-  /** Opens the stream without waiting for it. */
-  readonly open: (listener: StreamListener) => StreamPipe;
+  /** Opens the stream without waiting for it. Throws if the credential cannot be read. */
+  readonly open: (listener: CallPipeListener<TaskMasterError>) => CallPipe;
   readonly timing: Timing;
   /** Largest number of unanswered calls, without waiting leases. */
   readonly maxCallsInFlight: number;
@@ -54,60 +41,50 @@ export interface RequestStreamParts {
   readonly onFailure: (error: TaskMasterError) => void;
 }
 
-/**
- * Calls are joined into messages of about this size. It is large enough to make the cost of a message per call small, and far
- * below the limits of nodes.
- */
+/** Large enough to make the cost of a message per call small, and far below the limits of nodes. */
 const MESSAGE_BYTES = 256 * 1024;
-/** How long a cancelled lease waits for the answer that says whether it was served before, in ms. */
-const CANCEL_MS = 1_000;
 
-/**
- * Updates and leases over one stream. Calls of one turn of the event loop go out in as few messages as possible. Answers come in
- * any order.
- *  S1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered, cancelled or lost.
- *  S2  A call settles once. From then on it is not in the wheel.
- *  S3  At most `maxCallsInFlight` counted calls are unanswered. Other calls wait in `#queue` in their order.
- */
+type Encodable<T> = Parameters<typeof encodeToBuffer<T>>[0];
+
+/** The two kinds of calls: their fields, and their messages. */
+interface Method<Request, Reply> {
+  readonly field: typeof CallField.update | typeof CallField.lease;
+  readonly result: number;
+  readonly request: Encodable<Request>;
+  readonly reply: { decode(bytes: Uint8Array): Reply };
+}
+
+const UPDATE: Method<UpdateTasksRequest, UpdateTasksResponse> = {
+  field: CallField.update,
+  result: ResultField.update,
+  request: UpdateTasksRequest,
+  reply: UpdateTasksResponse,
+};
+const LEASE: Method<LeaseTasksRequest, LeaseTasksResponse> = {
+  field: CallField.lease,
+  result: ResultField.lease,
+  request: LeaseTasksRequest,
+  reply: LeaseTasksResponse,
+};
+
+/** Updates and leases to one endpoint, over one `Stream` call at a time. */
 export class RequestStream {
   readonly #parts: RequestStreamParts;
-  readonly #sent = new Map<number, StreamedCall>();
-  readonly #wheel: DeadlineWheel<StreamedCall>;
-  #queue: StreamedCall[] = [];
-  #queueHead = 0;
-  #cancels: number[] = [];
-  #pipe: StreamPipe | undefined;
-  #blocked = false;
-  #flushing = false;
-  #inFlight = 0;
-  #lastId = 0;
+  #stream: CallStream<TaskMasterError> | undefined;
   #closed = false;
 
   constructor(parts: RequestStreamParts) {
     this.#parts = parts;
-    this.#wheel = new DeadlineWheel(parts.timing, (call) => this.#overdue(call));
-  }
-
-  /** Number of unanswered calls. */
-  get unanswered(): number {
-    return this.#sent.size;
   }
 
   /** No call is unsent or unanswered. */
   get isIdle(): boolean {
-    return this.#sent.size === 0 && this.#queueHead === this.#queue.length;
+    return this.#stream?.isIdle ?? true;
   }
 
   /** Sends an update. It must fit into a message: see `assertUpdateFits`. */
-  update(
-    request: UpdateTasksRequest,
-    sizeBound: number,
-    { signal, timeoutMs }: TransportCallOptions,
-  ): Promise<UpdateTasksResponse> {
-    return new Promise((resolve, reject) => {
-      const call = { ...newCall(sizeBound, true, signal, reject), $case: 'update' as const, value: request, resolve };
-      this.#submit(call, timeoutMs);
-    });
+  update(request: UpdateTasksRequest, options: TransportCallOptions): Promise<UpdateTasksResponse> {
+    return this.#call(UPDATE, request, true, options);
   }
 
   /**
@@ -115,230 +92,128 @@ export class RequestStream {
    */
   lease(request: LeaseTasksRequest, { signal, timeoutMs }: TransportCallOptions): Promise<LeaseTasksResponse> {
     const { waitMs } = request;
-    return new Promise((resolve, reject) => {
-      const common = newCall(leaseSizeBound(request), waitMs === 0, signal, reject);
-      this.#submit(
-        { ...common, $case: 'lease' as const, value: request, resolve },
-        timeoutMs === undefined ? undefined : timeoutMs + waitMs,
-      );
-    });
+    const dueMs = timeoutMs === undefined ? undefined : timeoutMs + waitMs;
+    return this.#call(LEASE, request, waitMs === 0, { signal, timeoutMs: dueMs });
   }
 
   /** Rejects unanswered calls with `CancelledError`. */
   close(): void {
     this.#closed = true;
-    this.#pipe?.close();
-    this.#pipe = undefined;
-    const waiting = this.#takeAll();
-    for (const call of waiting) this.#reject(call, closedError(call));
-    this.#wheel.clear();
+    this.#stream?.close();
   }
 
-  #submit(call: StreamedCall, timeoutMs: number | undefined): void {
-    const { signal } = call;
-    if (this.#closed || signal?.aborted) {
-      call.reject(this.#closed ? closedError(call) : cancelled(signal));
-      return;
-    }
-    if (timeoutMs !== undefined) call.dueSlot = this.#wheel.add(call, this.#parts.timing.now() + timeoutMs);
-    if (signal !== undefined) {
-      call.onAbort = () => {
-        const mayBeApplied = call.$case === 'update' && call.id !== 0;
-        this.#giveUp(call, withMaybeApplied(cancelled(signal), mayBeApplied));
-      };
-      signal.addEventListener('abort', call.onAbort, { once: true });
-    }
-    this.#queue.push(call);
-    this.#flushSoon();
-  }
-
-  /** Sends at the end of the turn, so that all calls of the turn go out together. */
-  #flushSoon(): void {
-    if (this.#flushing || this.#blocked) return;
-    this.#flushing = true;
-    setImmediate(() => {
-      this.#flushing = false;
-      this.#flush();
+  #call<Request, Reply>(
+    method: Method<Request, Reply>,
+    request: Request,
+    counted: boolean,
+    { signal, timeoutMs }: TransportCallOptions,
+  ): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) throw closedError(false);
+      if (signal?.aborted) throw cancelled(signal);
+      const bytes = encoded(method.request, request);
+      this.#stream ??= this.#open();
+      this.#stream.send({ field: method.field, bytes, counted, signal, timeoutMs }, (outcome) => {
+        try {
+          resolve(this.#replyOf(method, outcome, signal));
+        } catch (error) {
+          reject(error);
+        }
+      });
     });
   }
 
-  #flush(): void {
-    while (!this.#blocked && !this.#closed) {
-      const batch = this.#nextBatch();
-      const cancels = this.#cancels.splice(0, limits.streamCalls - batch.length);
-      if (batch.length === 0 && cancels.length === 0) return;
-      const calls: StreamCall[] = batch.map((call) => ({ id: call.id, call }));
-      for (const id of cancels) calls.push({ id, call: { $case: 'cancel', value: {} } });
-      const message = this.#encode(batch, calls);
-      if (message === undefined) continue;
-      this.#pipe ??= this.#open();
-      this.#blocked = !this.#pipe.write(message);
-    }
-  }
-
-  /** Takes calls for one message off the queue, as many as may be in flight, and gives them ids. */
-  #nextBatch(): StreamedCall[] {
-    const batch: StreamedCall[] = [];
-    const { maxCallsInFlight } = this.#parts;
-    let bytes = 0;
-    while (this.#queueHead < this.#queue.length) {
-      const call = this.#queue[this.#queueHead];
-      if (call === undefined) break;
-      if (!call.settled) {
-        if (call.counted && this.#inFlight >= maxCallsInFlight) break;
-        if (bytes > 0 && bytes + call.sizeBound > MESSAGE_BYTES) break;
-        bytes += call.sizeBound;
-        call.id = ++this.#lastId;
-        this.#sent.set(call.id, call);
-        if (call.counted) this.#inFlight++;
-        batch.push(call);
-      }
-      this.#queueHead++;
-    }
-    if (this.#queueHead === this.#queue.length) {
-      this.#queue = [];
-      this.#queueHead = 0;
-    } else if (this.#queueHead > 1024 && this.#queueHead * 2 > this.#queue.length) {
-      // Frees sent calls if the queue is never empty.
-      this.#queue = this.#queue.slice(this.#queueHead);
-      this.#queueHead = 0;
-    }
-    return batch;
-  }
-
-  /** Encodes a message. Rejects calls that cannot be encoded, such as one with a fraction as a number, and keeps the others. */
-  #encode(batch: readonly StreamedCall[], calls: StreamCall[]): Buffer | undefined {
-    try {
-      return encodeToBuffer(StreamRequest, { calls });
-    } catch (cause) {
-      if (batch.length <= 1 && calls.length === batch.length) {
-        for (const call of batch) this.#refuseUnencodable(call, cause);
-        return undefined;
-      }
-    }
-    const encodable = calls.filter((call, at) => {
-      try {
-        encodeToBuffer(StreamRequest, { calls: [call] });
-        return true;
-      } catch (cause) {
-        const refused = batch[at];
-        if (refused !== undefined) this.#refuseUnencodable(refused, cause);
-        return false;
-      }
-    });
-    return encodable.length === 0 ? undefined : encodeToBuffer(StreamRequest, { calls: encodable });
-  }
-
-  #refuseUnencodable(call: StreamedCall, cause: unknown): void {
-    this.#forgetSent(call);
-    const why = cause instanceof Error ? cause.message : String(cause);
-    this.#reject(
-      call,
-      new InvalidRequestError(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause }),
-    );
-  }
-
-  #open(): StreamPipe {
-    const pipe: StreamPipe = this.#parts.open({
-      onMessage: (message) => {
-        if (this.#pipe === pipe) for (const result of message.results) this.#answer(result);
-      },
-      onDrain: () => {
-        if (this.#pipe !== pipe) return;
-        this.#blocked = false;
-        this.#flush();
-      },
-      onEnd: (error) => {
-        if (this.#pipe === pipe) this.#break(error);
+  #open(): CallStream<TaskMasterError> {
+    const { open, timing, maxCallsInFlight } = this.#parts;
+    return new CallStream({
+      open,
+      timing,
+      soon: setImmediate,
+      messageBytes: MESSAGE_BYTES,
+      mostInFlight: maxCallsInFlight,
+      onOver: (end) => {
+        this.#stream = undefined;
+        if (end.kind !== 'closed') this.#parts.onFailure(lossOf(end));
       },
     });
-    return pipe;
   }
 
-  #answer({ id, result }: StreamResult): void {
-    const call = this.#sent.get(id);
-    // The call was cancelled.
-    if (call === undefined) return;
-    this.#forgetSent(call);
-    if (this.#queueHead < this.#queue.length) this.#flushSoon();
-    if (result?.$case === 'error') {
-      const error = errorFromWire(result.value);
-      if (error.code === status.UNAVAILABLE || error.reason === NOT_HOLDER) this.#parts.onFailure(error);
-      this.#reject(call, call.givenUp === undefined ? error : withMaybeApplied(call.givenUp, error.maybeApplied));
-    } else if (call.$case === 'update' && result?.$case === 'update') {
-      this.#settle(call);
-      call.resolve(result.value);
-    } else if (call.$case === 'lease' && result?.$case === 'lease') {
-      // The lease was served before its cancellation: the caller releases the tasks.
-      if (call.givenUp !== undefined && result.value.tasks.length === 0) {
-        this.#reject(call, withMaybeApplied(call.givenUp, false));
-      } else {
-        this.#settle(call);
-        call.resolve(result.value);
-      }
-    } else {
-      this.#reject(call, brokenReply('answered a call with the result of another kind'));
+  #replyOf<Request, Reply>(
+    method: Method<Request, Reply>,
+    outcome: CallOutcome<TaskMasterError>,
+    signal: AbortSignal | undefined,
+  ): Reply {
+    if (outcome.kind === 'lost') {
+      if (outcome.end.kind === 'closed') throw closedError(outcome.sent);
+      throw withMaybeApplied(lossOf(outcome.end), outcome.sent);
     }
-  }
-
-  #overdue(call: StreamedCall): void {
-    this.#giveUp(
-      call,
-      new DeadlineExceededError('no answer came in time', {
-        reason: 'DEADLINE_EXCEEDED',
-        maybeApplied: call.id !== 0,
-      }),
-    );
-  }
-
-  #giveUp(call: StreamedCall, error: TaskMasterError): void {
-    if (call.settled) return;
-    if (call.$case === 'lease' && call.id !== 0 && call.givenUp === undefined) {
-      call.givenUp = error;
-      this.#wheel.remove(call, call.dueSlot);
-      call.dueSlot = this.#wheel.add(call, this.#parts.timing.now() + CANCEL_MS);
-      this.#cancels.push(call.id);
-      this.#flushSoon();
-      return;
+    if (outcome.kind === 'givenUp') {
+      const { why, sent } = outcome;
+      throw withMaybeApplied(givenUpError(why, signal), sent && (why === 'deadline' || method === UPDATE));
     }
-    if (call.id !== 0) this.#forgetSent(call);
-    this.#reject(call, call.givenUp ?? error);
-  }
-
-  #break(error: TaskMasterError): void {
-    this.#pipe = undefined;
-    this.#blocked = false;
-    this.#cancels = [];
-    const loss = streamLoss(error);
-    // Unsent calls are rejected too: their callers repeat them, perhaps over another endpoint.
-    for (const call of this.#takeAll()) {
-      this.#reject(call, call.givenUp ?? (call.id === 0 ? unsentLoss(loss) : loss));
+    const { field, bytes, givenUp } = outcome;
+    if (field === method.result) {
+      const reply = decoded(method.reply, bytes);
+      // A lease that was given up may have been served before: then the caller releases its tasks.
+      if (givenUp === undefined || hasTasks(reply)) return reply;
+      throw withMaybeApplied(givenUpError(givenUp, signal), false);
     }
-    this.#parts.onFailure(loss);
+    if (field !== ResultField.error) throw brokenReply('answered a call with the result of another kind');
+    const error = errorFromWire(decoded(WireError, bytes));
+    if (error.code === status.UNAVAILABLE || error.reason === NOT_HOLDER) this.#parts.onFailure(error);
+    throw givenUp === undefined ? error : withMaybeApplied(givenUpError(givenUp, signal), error.maybeApplied);
   }
+}
 
-  #takeAll(): StreamedCall[] {
-    const calls = [...this.#sent.values(), ...this.#queue.slice(this.#queueHead)];
-    this.#sent.clear();
-    this.#queue = [];
-    this.#queueHead = 0;
-    this.#inFlight = 0;
-    return calls;
+/** Encodes alone, so that a request which cannot be encoded, such as one with a fraction as a number, fails alone. */
+function encoded<Request>(type: Encodable<Request>, request: Request): Buffer {
+  try {
+    return encodeToBuffer(type, request);
+  } catch (cause) {
+    const { message } = asTaskMasterError(cause);
+    throw new InvalidRequestError(`the request cannot be encoded: ${message}`, { reason: 'INVALID_ARGUMENT', cause });
   }
+}
 
-  #forgetSent(call: StreamedCall): void {
-    if (this.#sent.delete(call.id) && call.counted) this.#inFlight--;
+function decoded<Reply>(type: { decode(bytes: Uint8Array): Reply }, bytes: Uint8Array): Reply {
+  try {
+    return type.decode(bytes);
+  } catch (cause) {
+    throw brokenReply('sent an answer that cannot be read', cause);
   }
+}
 
-  #settle(call: StreamedCall): void {
-    call.settled = true;
-    this.#wheel.remove(call, call.dueSlot);
-    if (call.onAbort !== undefined) call.signal?.removeEventListener('abort', call.onAbort);
-  }
+/** Only leases are answered after they were given up. */
+const hasTasks = (reply: unknown): boolean => (reply as LeaseTasksResponse).tasks.length > 0;
 
-  #reject(call: StreamedCall, error: TaskMasterError): void {
-    if (call.settled) return;
-    this.#settle(call);
-    call.reject(error);
-  }
+function givenUpError(why: 'deadline' | 'cancelled', signal: AbortSignal | undefined): TaskMasterError {
+  if (why === 'cancelled') return cancelled(signal);
+  return new DeadlineExceededError('no answer came in time', { reason: 'DEADLINE_EXCEEDED' });
+}
+
+const closedError = (maybeApplied: boolean): CancelledError =>
+  new CancelledError('the client is closed', { reason: 'CANCELLED', maybeApplied });
+
+/** Status codes of connections that broke by accident. */
+const accidentalCodes: ReadonlySet<number> = new Set([
+  status.CANCELLED,
+  status.UNKNOWN,
+  status.INTERNAL,
+  status.ABORTED,
+]);
+
+/** The error of the sent calls of a broken stream. They may be repeated if the stream broke by accident. */
+function lossOf(end: Exclude<StreamEnd<TaskMasterError>, { readonly kind: 'closed' }>): TaskMasterError {
+  const error = end.kind === 'ended' ? end.error : brokenReply('sent an answer that cannot be read', end.cause);
+  const accidental = !error.retryable && accidentalCodes.has(error.code);
+  return makeError(`the stream broke: ${error.message}`, {
+    reason: accidental ? 'UNAVAILABLE' : error.reason,
+    code: accidental ? status.UNAVAILABLE : error.code,
+    metadata: error.metadata,
+    retryDelayMs: error.retryDelayMs,
+    retryable: accidental || error.retryable,
+    // The end of a stream does not say whether a sent call was applied.
+    maybeApplied: true,
+    cause: error,
+  });
 }

@@ -28,6 +28,8 @@ export function unaryCall<Request, Reply>(
       reject(new InvalidRequestError(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause }));
       return;
     }
+    // Throws before the call begins if the token cannot be read.
+    const { metadata } = connection;
     let isClosed = false;
     const settled = connection.began(() => {
       isClosed = true;
@@ -38,7 +40,7 @@ export function unaryCall<Request, Reply>(
       (bytes: Buffer) => bytes,
       method.responseDeserialize,
       requestBytes,
-      connection.metadata,
+      metadata,
       timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs + extraMs },
       (failure: ServiceError | null, reply?: Reply) => {
         signal?.removeEventListener('abort', onAbort);

@@ -73,8 +73,8 @@ export function errorOfCall(failure: ServiceError): TaskMasterError {
 }
 
 /** The error of a reply that breaks the protocol. */
-export function brokenReply(message: string): TaskMasterError {
-  return new TaskMasterError(`the node ${message}`, { reason: 'INTERNAL', maybeApplied: true });
+export function brokenReply(message: string, cause?: unknown): TaskMasterError {
+  return new TaskMasterError(`the node ${message}`, { reason: 'INTERNAL', maybeApplied: true, cause });
 }
 
 /** A thrown value as an error of this library. */

@@ -26,7 +26,7 @@ function setUp() {
       new StreamSender({
         upstream,
         peer,
-        after: () => () => {},
+        timing: { now: () => 0, after: () => () => {} },
         soon: (callback) => callback(),
         giveBack: () => {},
       }),

@@ -4,6 +4,7 @@ import {
   limits,
   parseQueueName,
   ResultField,
+  readStreamEntries,
   type StreamEntry,
   StreamRequest,
   UpdateTasksRequest,
@@ -26,7 +27,7 @@ import {
   type UnaryCaller,
   type UnaryHandler,
 } from '@taskmaster/server/service';
-import { readEntries, readQueue, readStream, readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
+import { readEntries, readQueue, readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
 import { type Sender, sharedSender, unarySender } from '../upstream/sender.ts';
 import { StreamSender } from '../upstream/stream-sender.ts';
 import type { ClusterMethod, RoutedPeer, UnaryMethod } from '../upstream/upstream.ts';
@@ -174,7 +175,10 @@ function streamSender(router: Router, peer: RoutedPeer): StreamSender {
   return new StreamSender({
     upstream,
     peer,
-    after: (ms, callback) => clock.at((clock.now() + ms) as ReturnType<typeof clock.now>, callback),
+    timing: {
+      now: () => clock.now(),
+      after: (ms, callback) => clock.at((clock.now() + ms) as ReturnType<typeof clock.now>, callback),
+    },
     soon: (callback) => void setImmediate(callback),
     giveBack: (reply) => giveBack(router, readEntries(reply)),
   });
@@ -195,7 +199,7 @@ function readCalls(message: Buffer): readonly RoutedEntry[] {
   if (calls !== undefined) return calls;
   decodeRequest(StreamRequest, message, entryBounds.stream);
   // The decoder may stop early in one of the calls.
-  return readRequest(() => readStream(message));
+  return readRequest(() => readStreamEntries(message));
 }
 
 /** Reads the calls without decoding them. Undefined if that cannot tell whether they are valid. */
@@ -203,7 +207,7 @@ function soundCalls(message: Buffer): RoutedEntry[] | undefined {
   checkEntries(message, entryBounds.stream);
   try {
     const calls: RoutedEntry[] = [];
-    for (const entry of readStream(message)) {
+    for (const entry of readStreamEntries(message)) {
       const { id, field, bytes } = entry;
       if (field === CallField.lease) LeaseTasksRequest.decode(bytes);
       const route = field === CallField.update ? readUpdate(bytes) : undefined;

@@ -1,5 +1,5 @@
 import {
-  Client,
+  type Client,
   type ClientDuplexStream,
   connectivityState,
   Metadata,
@@ -8,7 +8,13 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { BackupServiceService, TaskMasterServiceService, wireErrorOf } from '@taskmaster/proto';
-import { type ChannelSecurity, CLUSTER_SERVICE, plainChannels } from '@taskmaster/server/grpc';
+import {
+  type Channel,
+  ChannelPool,
+  type ChannelSecurity,
+  CLUSTER_SERVICE,
+  plainChannels,
+} from '@taskmaster/server/grpc';
 import { IDENTITY_HEADER, IdentitySeal, ROUTED_HEADER } from '@taskmaster/server/service';
 import {
   type BackupUpstream,
@@ -28,8 +34,6 @@ const TIMEOUT_HEADER = 'grpc-timeout';
 const MOST_TIMEOUT_MS = 99_999_999;
 /** Timeout for opening a connection, in ms. */
 const CONNECT_MS = 1_000;
-/** A channel is closed when it has been idle for this long, in ms. */
-const IDLE_MS = 10 * 60 * 1000;
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 const { path: anyPath } = TaskMasterServiceService.updateTasks;
@@ -38,36 +42,21 @@ const ofCluster: ReadonlySet<string> = new Set(clusterMethods);
 const pathOf = (method: UnaryMethod): string =>
   ofCluster.has(method) ? `/${CLUSTER_SERVICE}/${method}` : `${SERVICE_PATH}${method}`;
 
-/**
- * Maximum number of calls at the same time over one connection. A stream counts as one call. It is what servers usually allow:
- * HTTP/2 lets further calls wait silently until others end, and streams do not end.
- */
-const CALLS_PER_CHANNEL = 100;
-
-interface Channel {
-  readonly client: Client;
-  calls: number;
-  usedAt: number;
-}
-
 interface NodePoolOptions {
   readonly security?: ChannelSecurity | undefined;
   readonly seal?: IdentitySeal | undefined;
 }
 
-/** gRPC channels to nodes. An address has one channel for each use, opened for the first call, and more when it is full. */
+/** Calls to nodes over gRPC. */
 export class NodePool implements Upstream, BackupUpstream, Disposable {
-  readonly #security: ChannelSecurity;
   readonly #seal: IdentitySeal;
-  readonly #channels = new Map<string, Channel[]>();
-  readonly #sweeper: NodeJS.Timeout;
+  readonly #channels: ChannelPool<undefined>;
   #closed = false;
 
   /** `security`: default plain text. `seal`: seals the callers that nodes are told. Default: nothing proves them. */
   constructor({ security = plainChannels, seal = new IdentitySeal([]) }: NodePoolOptions = {}) {
-    this.#security = security;
     this.#seal = seal;
-    this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS).unref();
+    this.#channels = new ChannelPool(security, () => undefined);
   }
 
   async unary(
@@ -81,10 +70,12 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
       if (!isConnected(channel.client)) await connected(channel.client, address, options);
       if (options.signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
     } catch (thrown) {
-      release(channel);
+      this.#channels.release(channel);
       throw thrown;
     }
-    return call(channel.client, method, request, options, this.#metadataFor(options.peer), () => release(channel));
+    return call(channel.client, method, request, options, this.#metadataFor(options.peer), () =>
+      this.#channels.release(channel),
+    );
   }
 
   stream(address: string, { peer }: { readonly peer: RoutedPeer }, listener: UpstreamListener): UpstreamPipe {
@@ -94,7 +85,7 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
       address,
       () => this.#metadataFor(peer),
       listener,
-      () => release(channel),
+      () => this.#channels.release(channel),
     );
   }
 
@@ -110,7 +101,7 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
       if (options.signal?.aborted) throw new LostError('the call was cancelled', 'cancelled', false);
       yield* backup(channel.client, request, options, this.#metadataFor(options.peer));
     } finally {
-      release(channel);
+      this.#channels.release(channel);
     }
   }
 
@@ -122,30 +113,17 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
         () => true,
         () => false,
       )
-      .finally(() => release(channel));
+      .finally(() => this.#channels.release(channel));
   }
 
   [Symbol.dispose](): void {
     this.#closed = true;
-    clearInterval(this.#sweeper);
-    for (const { client } of [...this.#channels.values()].flat()) client.close();
-    this.#channels.clear();
+    this.#channels[Symbol.dispose]();
   }
 
-  /** Takes a place in a channel. Release it when the call is over. `use`: only calls of the same use share a channel. */
-  #take(address: string, use = ''): Channel {
+  #take(address: string, use?: string): Channel<undefined> {
     if (this.#closed) throw new LostError('the proxy is closed', 'cancelled', false);
-    const key = `${address} ${use}`;
-    const channels = this.#channels.get(key) ?? [];
-    this.#channels.set(key, channels);
-    let channel = channels.find(({ calls }) => calls < CALLS_PER_CHANNEL);
-    if (channel === undefined) {
-      const { credentials, options } = this.#security;
-      channel = { client: new Client(address, credentials, options), calls: 0, usedAt: 0 };
-      channels.push(channel);
-    }
-    channel.calls++;
-    return channel;
+    return this.#channels.take(address, use);
   }
 
   #metadataFor({ address, principal }: RoutedPeer): Metadata {
@@ -154,21 +132,6 @@ export class NodePool implements Upstream, BackupUpstream, Disposable {
     if (address !== '' || principal !== '') metadata.set(IDENTITY_HEADER, this.#seal.write({ address, principal }));
     return metadata;
   }
-
-  #sweep(): void {
-    for (const [key, channels] of this.#channels) {
-      const isUsed = ({ calls, usedAt }: Channel): boolean => calls > 0 || performance.now() - usedAt < IDLE_MS;
-      for (const channel of channels) if (!isUsed(channel)) channel.client.close();
-      const used = channels.filter(isUsed);
-      if (used.length > 0) this.#channels.set(key, used);
-      else this.#channels.delete(key);
-    }
-  }
-}
-
-function release(channel: Channel): void {
-  channel.calls--;
-  channel.usedAt = performance.now();
 }
 
 function isConnected(client: Client): boolean {
@@ -260,7 +223,7 @@ class GrpcPipe implements UpstreamPipe {
   readonly #listener: UpstreamListener;
   readonly #release: () => void;
   #call: ClientDuplexStream<Buffer, Buffer> | undefined;
-  #waiting: Uint8Array[] = [];
+  #waiting: Buffer[] = [];
   #held = false;
   #over = false;
 
@@ -280,9 +243,9 @@ class GrpcPipe implements UpstreamPipe {
     );
   }
 
-  write(message: Uint8Array): boolean {
+  write(message: Buffer): boolean {
     if (this.#over) return true;
-    if (this.#call !== undefined) return this.#call.write(asBuffer(message));
+    if (this.#call !== undefined) return this.#call.write(message);
     this.#waiting.push(message);
     return false;
   }
@@ -324,7 +287,7 @@ class GrpcPipe implements UpstreamPipe {
     });
     if (this.#held) made.pause();
     let mayGoOn = true;
-    for (const message of this.#waiting) mayGoOn = made.write(asBuffer(message));
+    for (const message of this.#waiting) mayGoOn = made.write(message);
     this.#waiting = [];
     if (mayGoOn) this.#listener.onDrain();
   }

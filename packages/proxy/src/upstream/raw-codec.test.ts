@@ -1,16 +1,7 @@
-import {
-  CallField,
-  encodeStreamEntries,
-  encodeToBuffer,
-  LeasedTask,
-  LeaseTasksRequest,
-  StreamRequest,
-  StreamResponse,
-  UpdateTasksRequest,
-} from '@taskmaster/proto';
+import { encodeToBuffer, LeasedTask, LeaseTasksRequest, UpdateTasksRequest } from '@taskmaster/proto';
 import { aDequeue, aLease, anEnqueue, anUpdate, aRetry, bytes } from '@taskmaster/server/testing';
 import { describe, expect, test } from 'vitest';
-import { readEntries, readLeased, readQueue, readStream, readUpdate, withNumbers, writeEntries } from './raw-codec.ts';
+import { readEntries, readLeased, readQueue, readUpdate, withNumbers, writeEntries } from './raw-codec.ts';
 
 const update = (change: Parameters<typeof anUpdate>[0]) => encodeToBuffer(UpdateTasksRequest, anUpdate(change));
 
@@ -46,35 +37,6 @@ describe('the route of an update', () => {
     const whole = update({ enqueue: [anEnqueue()] });
     expect(() => readUpdate(whole.subarray(0, whole.length - less))).toThrow();
   });
-});
-
-test('calls of a stream and their messages are the same after writing and reading', () => {
-  const request: StreamRequest = {
-    calls: [
-      { id: 7, call: { $case: 'update', value: anUpdate({ enqueue: [anEnqueue()] }) } },
-      { id: 2 ** 40, call: { $case: 'lease', value: aLease() } },
-      { id: 9, call: { $case: 'cancel', value: {} } },
-      { id: 10, call: undefined },
-    ],
-  };
-  const calls = readStream(encodeToBuffer(StreamRequest, request));
-  expect(calls.map(({ id, field }) => [id, field])).toEqual([
-    [7, CallField.update],
-    [2 ** 40, CallField.lease],
-    [9, CallField.cancel],
-    [10, 0],
-  ]);
-  const written = StreamRequest.decode(encodeStreamEntries(calls.slice(0, 3)));
-  expect(encodeToBuffer(StreamRequest, written)).toEqual(
-    encodeToBuffer(StreamRequest, { calls: request.calls.slice(0, 3) }),
-  );
-});
-
-test('the results of a stream are read like its calls', () => {
-  const message = encodeToBuffer(StreamResponse, {
-    results: [{ id: 3, result: { $case: 'lease', value: { tasks: [] } } }],
-  });
-  expect(readStream(message)).toEqual([{ id: 3, field: 3, bytes: Buffer.alloc(0) }]);
 });
 
 test('entries are the same after writing and reading', () => {

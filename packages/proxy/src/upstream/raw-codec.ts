@@ -1,5 +1,4 @@
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import type { StreamEntry } from '@taskmaster/proto';
 
 // Reads messages only as deep as routing needs. Payloads stay encoded.
 
@@ -92,39 +91,6 @@ export function writeEntries(entries: readonly Uint8Array[]): Uint8Array {
 }
 
 const NOTHING = new Uint8Array(0);
-
-/** The calls of a StreamRequest or the results of a StreamResponse. Throws if it is not valid protobuf. */
-export function readStream(message: Uint8Array): StreamEntry[] {
-  const reader = new BinaryReader(message);
-  const entries: StreamEntry[] = [];
-  while (reader.pos < reader.len) {
-    const [field, type] = reader.tag();
-    if (field === 1 && type === WireType.LengthDelimited) entries.push(readStreamEntry(reader));
-    else reader.skip(type, field);
-  }
-  return entries;
-}
-
-function readStreamEntry(reader: BinaryReader): StreamEntry {
-  const end = entryEnd(reader);
-  let id = 0;
-  let inside = 0;
-  let bytes: Uint8Array = NOTHING;
-  while (reader.pos < end) {
-    const [field, type] = reader.tag();
-    if (field === 1 && type === WireType.Varint) {
-      id = Number(reader.uint64());
-      if (!Number.isSafeInteger(id)) throw new RangeError('an id is beyond MAX_SAFE_INTEGER');
-    } else if (field >= 2 && field <= 4 && type === WireType.LengthDelimited) {
-      inside = field;
-      bytes = reader.bytes();
-    } else {
-      reader.skip(type, field);
-    }
-  }
-  if (reader.pos !== end) throw new RangeError('an entry is truncated');
-  return { id, field: inside, bytes };
-}
 
 /** Encodes one field of a message. */
 export function writeField(field: number, bytes: Uint8Array): Uint8Array {

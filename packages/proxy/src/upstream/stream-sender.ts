@@ -1,20 +1,50 @@
-import { limits } from '@taskmaster/proto';
-import type { Sender, SendOptions } from './sender.ts';
-import { ENTRY_BYTES, StreamLink, type StreamLinkDeps } from './stream-link.ts';
-import { LostError, type UnaryMethod } from './upstream.ts';
+import {
+  CallField,
+  type CallOutcome,
+  CallStream,
+  ENTRY_BYTES,
+  limits,
+  ResultField,
+  type StreamEnd,
+  Error as WireErrorType,
+} from '@taskmaster/proto';
+import type { Sender, SendFailure, SendOptions } from './sender.ts';
+import {
+  LostError,
+  RefusedError,
+  type RoutedPeer,
+  type UnaryMethod,
+  type Upstream,
+  type UpstreamPipe,
+} from './upstream.ts';
+
+/** Small, because the calls of a message wait for each other on the wire, and may have several callers. */
+const MESSAGE_BYTES = 64 * 1024;
+
+export interface StreamSenderDeps {
+  readonly upstream: Upstream;
+  readonly peer: RoutedPeer;
+  readonly timing: ConstructorParameters<typeof CallStream>[0]['timing'];
+  /** Calls back at the end of this turn of the event loop. */
+  readonly soon: (callback: () => void) => void;
+  /** Called with the answer to a lease whose caller no longer waits. */
+  readonly giveBack: (reply: Uint8Array) => void;
+}
+
+type NodeStream = CallStream<SendFailure, UpstreamPipe>;
 
 /**
- * Sends the calls of one caller over a stream to each node, or over several if it has very many calls. Calls of one turn of the
- * event loop share a message. A stream that breaks fails only its own calls.
+ * Sends the calls of one caller over a stream to each node, or over several if it has very many calls. A stream that breaks fails
+ * only its own calls.
  */
 export class StreamSender implements Sender {
-  readonly #deps: StreamLinkDeps;
+  readonly #deps: StreamSenderDeps;
   /** By address. No list is empty. */
-  readonly #links = new Map<string, StreamLink[]>();
+  readonly #streams = new Map<string, NodeStream[]>();
   #held = false;
   #closed = false;
 
-  constructor(deps: StreamLinkDeps) {
+  constructor(deps: StreamSenderDeps) {
     this.#deps = deps;
   }
 
@@ -25,19 +55,25 @@ export class StreamSender implements Sender {
     if (!streamed || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
       return upstream.unary(address, method, request, { ...options, peer });
     }
-    if (this.#closed) return Promise.reject(new LostError('the caller is gone', 'cancelled', false));
-    try {
-      return this.#linkTo(address).send(method, request, options);
-    } catch (thrown) {
-      return Promise.reject(thrown);
-    }
+    return new Promise((resolve, reject) => {
+      if (this.#closed) throw new LostError('the caller is gone', 'cancelled', false);
+      const field = method === 'UpdateTasks' ? CallField.update : CallField.lease;
+      const expected = method === 'UpdateTasks' ? ResultField.update : ResultField.lease;
+      const stream = this.#streamTo(address);
+      stream.send({ field, bytes: request, ...options }, (outcome) => {
+        if (outcome.kind === 'answered' && outcome.field === expected) resolve(outcome.bytes);
+        else reject(failureOf(outcome));
+      });
+      // Only the first one stays open when its calls are answered.
+      if (stream !== this.#streams.get(address)?.[0]) stream.end();
+    });
   }
 
   /** Starts or stops holding answers back at the nodes. */
   hold(held: boolean): void {
     if (this.#held === held) return;
     this.#held = held;
-    for (const link of [...this.#links.values()].flat()) link.hold(held);
+    for (const { pipe } of [...this.#streams.values()].flat()) pipe.hold(held);
   }
 
   /**
@@ -47,23 +83,63 @@ export class StreamSender implements Sender {
   end(): void {
     this.hold(false);
     this.#closed = true;
-    for (const link of [...this.#links.values()].flat()) link.end();
+    for (const stream of [...this.#streams.values()].flat()) stream.end();
   }
 
-  #linkTo(address: string): StreamLink {
-    const links = this.#links.get(address);
-    const known = links?.find(({ hasRoom }) => hasRoom);
+  #streamTo(address: string): NodeStream {
+    const streams = this.#streams.get(address);
+    const known = streams?.find(({ hasRoom }) => hasRoom);
     if (known !== undefined) return known;
-    const link = new StreamLink(address, this.#deps, links !== undefined, (ended) => this.#drop(address, ended));
-    if (this.#held) link.hold(true);
-    if (links === undefined) this.#links.set(address, [link]);
-    else links.push(link);
-    return link;
+    const { upstream, peer, timing, soon, giveBack } = this.#deps;
+    const stream: NodeStream = new CallStream({
+      open: (listener) => upstream.stream(address, { peer }, listener),
+      ...{ timing, soon, messageBytes: MESSAGE_BYTES, onLateLease: giveBack },
+      onOver: () => this.#drop(address, stream),
+    });
+    if (this.#held) stream.pipe.hold(true);
+    if (streams === undefined) this.#streams.set(address, [stream]);
+    else streams.push(stream);
+    return stream;
   }
 
-  #drop(address: string, ended: StreamLink): void {
-    const left = this.#links.get(address)?.filter((link) => link !== ended) ?? [];
-    if (left.length > 0) this.#links.set(address, left);
-    else this.#links.delete(address);
+  #drop(address: string, ended: NodeStream): void {
+    const left = this.#streams.get(address)?.filter((stream) => stream !== ended) ?? [];
+    if (left.length > 0) this.#streams.set(address, left);
+    else this.#streams.delete(address);
   }
+}
+
+function failureOf(outcome: CallOutcome<SendFailure>): SendFailure {
+  switch (outcome.kind) {
+    case 'answered':
+      if (outcome.field === ResultField.error) return refusedFrom(outcome.bytes);
+      return new LostError('the node answered with a result of another kind', 'broken', true);
+    case 'givenUp':
+      return outcome.why === 'deadline'
+        ? new LostError('no answer came in time', 'deadline', outcome.sent)
+        : new LostError('the call was cancelled', 'cancelled', outcome.sent);
+    case 'lost': {
+      const { message, kind, maybeApplied, cause } = lossOf(outcome.end);
+      return new LostError(message, kind, outcome.sent && maybeApplied, cause);
+    }
+  }
+}
+
+function refusedFrom(bytes: Uint8Array): SendFailure {
+  try {
+    return new RefusedError(WireErrorType.decode(bytes));
+  } catch (cause) {
+    return new LostError('the node sent a damaged refusal', 'broken', true, cause);
+  }
+}
+
+/** The failure of the sent calls of a stream that is over. */
+function lossOf(end: StreamEnd<SendFailure>): LostError {
+  if (end.kind === 'damaged') return new LostError('the node sent a damaged answer', 'broken', true, end.cause);
+  if (end.kind === 'closed') return new LostError('the stream was closed', 'cancelled', true);
+  const { error } = end;
+  if (error instanceof LostError) return error;
+  // A node that stops answers every call that it has read before it ends the stream. It has not read the unanswered calls.
+  const unread = error.error.reason === 'SHUTTING_DOWN';
+  return new LostError(`the node ended the stream: ${error.message}`, 'connection', !unread, error);
 }

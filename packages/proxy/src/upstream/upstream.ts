@@ -1,4 +1,4 @@
-import type { Error as WireError } from '@taskmaster/proto';
+import type { CallPipe, CallPipeListener, Error as WireError } from '@taskmaster/proto';
 import type { CallerAccess } from '@taskmaster/server/access';
 import type { CallSignal } from '@taskmaster/server/domain';
 
@@ -40,23 +40,12 @@ export interface UpstreamCallOptions {
 }
 
 /** The two directions of a `Stream` call to a node. Messages are encoded. */
-export interface UpstreamPipe {
-  /** Returns false if the next message should wait for `onDrain`. */
-  write(message: Uint8Array): boolean;
+export interface UpstreamPipe extends CallPipe {
   /** Starts or stops holding messages back at the node. Messages on their way may still arrive. */
   hold(held: boolean): void;
-  /** Ends a stream whose calls are all answered. The listener is not called any more. */
-  end(): void;
-  /** Resets the stream, which cancels its calls at the node. The listener is not called any more. */
-  abort(): void;
 }
 
-export interface UpstreamListener {
-  onMessage(message: Uint8Array): void;
-  onDrain(): void;
-  /** Called once when the stream ends, unless this side ended it. */
-  onEnd(error: RefusedError | LostError): void;
-}
+export type UpstreamListener = CallPipeListener<RefusedError | LostError>;
 
 /** Calls of a router for backups. Never retries. */
 export interface BackupUpstream {

@@ -1,5 +1,6 @@
 export { createBackupService, encodedBackup } from './backup-service.ts';
 export { type ChannelSecurity, plainChannels, secureChannels } from './channels/channel-credentials.ts';
+export { type Channel, ChannelPool } from './channels/channel-pool.ts';
 export { CLUSTER_SERVICE, type ClusterHandlers, createClusterService } from './cluster-service.ts';
 export { PeerNetwork } from './peers/peer-network.ts';
 export { PeerSeal } from './peers/peer-seal.ts';

@@ -1,4 +1,4 @@
-import { Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { PeerServiceService, wireErrorOf } from '@taskmaster/proto';
 import {
   type CallPeer,
@@ -11,17 +11,9 @@ import {
 import { systemRandom } from '../../ports/system-random.ts';
 import { detailsIn, RelayedRefusal } from '../../service/wire-errors.ts';
 import { type ChannelSecurity, plainChannels } from '../channels/channel-credentials.ts';
+import { ChannelPool } from '../channels/channel-pool.ts';
 import { addressesBehind, type LookUp, systemLookUp } from './any-node.ts';
 import { type PeerSeal, type SealedChannel, wrongKey } from './peer-seal.ts';
-
-/** A channel is closed when it has been idle for this long, in ms. */
-const IDLE_MS = 10 * 60 * 1000;
-
-interface Channel {
-  readonly client: Client;
-  readonly sealed: SealedChannel;
-  usedAt: number;
-}
 
 /** The end of a call, as gRPC reports it. */
 interface Ended {
@@ -38,30 +30,23 @@ interface Method<Q, R> {
   readonly responseDeserialize: (bytes: Buffer) => R;
 }
 
-/** Calls to other nodes over gRPC: one channel for each address. */
+/** Calls to other nodes over gRPC. */
 export class PeerNetwork implements Disposable {
   readonly call: CallPeer;
-  readonly #seal: PeerSeal;
   readonly #lookUp: LookUp;
-  readonly #security: ChannelSecurity;
-  readonly #channels = new Map<string, Channel>();
-  readonly #sweeper: NodeJS.Timeout;
+  readonly #channels: ChannelPool<SealedChannel>;
 
   constructor(seal: PeerSeal, lookUp: LookUp = systemLookUp, security: ChannelSecurity = plainChannels) {
-    this.#seal = seal;
-    this.#security = security;
+    this.#channels = new ChannelPool(security, () => seal.channel());
     this.#lookUp = lookUp;
     this.call = (address, method, request, options) =>
       options.anyNode
         ? this.#callAny(address, method, request, options)
         : this.#call(address, method, request, options);
-    this.#sweeper = setInterval(() => this.#sweep(), IDLE_MS).unref();
   }
 
   [Symbol.dispose](): void {
-    clearInterval(this.#sweeper);
-    for (const { client } of this.#channels.values()) client.close();
-    this.#channels.clear();
+    this.#channels[Symbol.dispose]();
   }
 
   /** Calls the first node of a name that answers, in a random order. */
@@ -97,10 +82,12 @@ export class PeerNetwork implements Disposable {
     const deadline = Date.now() + timeoutMs;
     for (;;) {
       signal?.throwIfAborted();
-      const { client, sealed } = this.#channelOf(address);
+      const channel = this.#channels.take(address);
+      const { client, own: sealed } = channel;
       const metadata = new Metadata({ waitForReady: waitForConnection });
       const call = sealed.seal(path.slice(path.lastIndexOf('/') + 1), bytes, metadata);
-      const { error, message, trailers } = await send(client, path, bytes, metadata, deadline, signal);
+      const sent = send(client, path, bytes, metadata, deadline, signal);
+      const { error, message, trailers } = await sent.finally(() => this.#channels.release(channel));
       const refusal = error && wireErrorOf(error);
       const body = message ?? (refusal ? detailsIn(trailers) : undefined);
       // This refusal comes before the message is read, so it has no seal.
@@ -112,25 +99,6 @@ export class PeerNetwork implements Disposable {
       // The node at this address has restarted since its last answer. It did not serve the call.
       if (refusal.reason === 'WRONG_KEY' && proof.run !== call.run) continue;
       throw new RelayedRefusal(refusal);
-    }
-  }
-
-  #channelOf(address: string): Channel {
-    let channel = this.#channels.get(address);
-    if (!channel) {
-      const client = new Client(address, this.#security.credentials, this.#security.options);
-      channel = { client, sealed: this.#seal.channel(), usedAt: 0 };
-      this.#channels.set(address, channel);
-    }
-    channel.usedAt = performance.now();
-    return channel;
-  }
-
-  #sweep(): void {
-    for (const [address, { client, usedAt }] of this.#channels) {
-      if (performance.now() - usedAt < IDLE_MS) continue;
-      client.close();
-      this.#channels.delete(address);
     }
   }
 }

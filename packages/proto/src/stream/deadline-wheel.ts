@@ -1,4 +1,10 @@
-import type { CancelTimer, Timing } from './timing.ts';
+/** A monotonic clock with timers. */
+export interface WheelTiming {
+  /** In ms. */
+  now(): number;
+  /** Calls back after `ms`. Returns a function that cancels the timer. */
+  after(ms: number, callback: () => void): () => void;
+}
 
 /** Precision of deadlines, in ms. */
 const TICK_MS = 20;
@@ -8,13 +14,13 @@ const TICK_MS = 20;
  * was in use when it last fired. Items are usually removed long before they are due, so the timer fires about once per timeout.
  */
 export class DeadlineWheel<Item> {
-  readonly #timing: Timing;
+  readonly #timing: WheelTiming;
   readonly #onDue: (item: Item) => void;
   readonly #slots = new Map<number, Set<Item>>();
-  #cancelTimer: CancelTimer | undefined;
+  #cancelTimer: (() => void) | undefined;
   #wakeSlot = Number.POSITIVE_INFINITY;
 
-  constructor(timing: Timing, onDue: (item: Item) => void) {
+  constructor(timing: WheelTiming, onDue: (item: Item) => void) {
     this.#timing = timing;
     this.#onDue = onDue;
   }

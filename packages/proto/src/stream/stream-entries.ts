@@ -1,3 +1,5 @@
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
+
 /** One call of a StreamRequest or one result of a StreamResponse, with the number of the field that it contains. */
 export interface StreamEntry {
   readonly id: number;
@@ -60,4 +62,40 @@ function writeVarint(to: Buffer, from: number, value: number): number {
   for (; left >= 0x80; left = Math.floor(left / 0x80)) to[at++] = (left % 0x80) | 0x80;
   to[at++] = left;
   return at;
+}
+
+const NOTHING = new Uint8Array(0);
+
+/** The calls of a StreamRequest or the results of a StreamResponse. Throws if it is not valid protobuf. */
+export function readStreamEntries(message: Uint8Array): StreamEntry[] {
+  const reader = new BinaryReader(message);
+  const entries: StreamEntry[] = [];
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag();
+    if (field === 1 && type === WireType.LengthDelimited) entries.push(readStreamEntry(reader));
+    else reader.skip(type, field);
+  }
+  return entries;
+}
+
+function readStreamEntry(reader: BinaryReader): StreamEntry {
+  const end = reader.uint32() + reader.pos;
+  if (end > reader.len) throw new RangeError('an entry is truncated');
+  let id = 0;
+  let inside = 0;
+  let bytes: Uint8Array = NOTHING;
+  while (reader.pos < end) {
+    const [field, type] = reader.tag();
+    if (field === 1 && type === WireType.Varint) {
+      id = Number(reader.uint64());
+      if (!Number.isSafeInteger(id)) throw new RangeError('an id is beyond MAX_SAFE_INTEGER');
+    } else if (field >= 2 && field <= 4 && type === WireType.LengthDelimited) {
+      inside = field;
+      bytes = reader.bytes();
+    } else {
+      reader.skip(type, field);
+    }
+  }
+  if (reader.pos !== end) throw new RangeError('an entry is truncated');
+  return { id, field: inside, bytes };
 }

@@ -1,0 +1,274 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { limits } from '../limits.ts';
+import {
+  type CallOutcome,
+  type CallPipe,
+  type CallPipeListener,
+  CallStream,
+  type CallStreamParts,
+  type StreamEnd,
+  type StreamedRequest,
+} from './call-stream.ts';
+import { CallField, encodeStreamEntries, ResultField, readStreamEntries } from './stream-entries.ts';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+type Ids = { readonly calls: number[]; readonly cancels: number[] };
+
+/** The node's end of a stream, which the test plays. */
+class FakePipe implements CallPipe {
+  readonly messages: Ids[] = [];
+  takes = true;
+  state: 'open' | 'ended' | 'aborted' = 'open';
+  readonly node: CallPipeListener<string>;
+
+  constructor(node: CallPipeListener<string>) {
+    this.node = node;
+  }
+
+  write(message: Uint8Array): boolean {
+    const ids = (cancels: boolean) =>
+      readStreamEntries(message)
+        .filter(({ field }) => (field === CallField.cancel) === cancels)
+        .map(({ id }) => id);
+    this.messages.push({ calls: ids(false), cancels: ids(true) });
+    return this.takes;
+  }
+
+  end(): void {
+    this.state = 'ended';
+  }
+
+  abort(): void {
+    this.state = 'aborted';
+  }
+
+  answer(...results: readonly (readonly [id: number, field: number])[]): void {
+    this.node.onMessage(
+      encodeStreamEntries(results.map(([id, field]) => ({ id, field, bytes: Buffer.from(`${id}`) }))),
+    );
+  }
+}
+
+function setUp(options: Partial<CallStreamParts<string>> = {}) {
+  const turn: (() => void)[] = [];
+  const late: string[] = [];
+  const over: StreamEnd<string>[] = [];
+  const stream = new CallStream<string, FakePipe>({
+    timing: {
+      now: () => Date.now(),
+      after(ms, callback) {
+        const timer = setTimeout(callback, ms);
+        return () => clearTimeout(timer);
+      },
+    },
+    soon: (callback) => void turn.push(callback),
+    messageBytes: 1_000,
+    onLateLease: (reply) => late.push(Buffer.from(reply).toString()),
+    onOver: (end) => over.push(end),
+    ...options,
+    open: (listener) => new FakePipe(listener),
+  });
+  const send = (field: StreamedRequest['field'], options: Partial<StreamedRequest>) => {
+    const outcomes: CallOutcome<string>[] = [];
+    stream.send({ field, bytes: Buffer.alloc(10), ...options }, (outcome) => outcomes.push(outcome));
+    return outcomes;
+  };
+  return {
+    stream,
+    pipe: stream.pipe,
+    late,
+    over,
+    update: (options: Partial<StreamedRequest> = {}) => send(CallField.update, options),
+    lease: (options: Partial<StreamedRequest> = {}) => send(CallField.lease, options),
+    /** Ends the turn of the event loop. */
+    endTurn: () => {
+      for (const callback of turn.splice(0)) callback();
+    },
+    sent: () => stream.pipe.messages.map(({ calls }) => calls),
+  };
+}
+
+const answered = (id: number, field: number, givenUp?: string) => [
+  { kind: 'answered', field, bytes: Buffer.from(`${id}`), givenUp },
+];
+
+describe('calls', () => {
+  test('of one turn go out in one message, and are answered in any order', () => {
+    const { pipe, update, lease, endTurn, sent, stream } = setUp();
+    const [first, second, third] = [update(), lease(), update()];
+    endTurn();
+    expect(sent()).toEqual([[1, 2, 3]]);
+    pipe.answer([3, ResultField.error], [2, ResultField.lease]);
+    pipe.answer([1, ResultField.update]);
+    expect(first).toEqual(answered(1, ResultField.update));
+    expect(second).toEqual(answered(2, ResultField.lease));
+    expect(third).toEqual(answered(3, ResultField.error));
+    expect(stream.isIdle).toBe(true);
+  });
+
+  test('are divided over messages of the size, and a larger one has a message of its own', () => {
+    const { update, endTurn, sent } = setUp();
+    for (const size of [400, 400, 3_000, 10]) update({ bytes: Buffer.alloc(size) });
+    endTurn();
+    expect(sent()).toEqual([[1, 2], [3], [4]]);
+  });
+
+  test('wait if more would be in flight than allowed; those that do not count go out', () => {
+    const { pipe, update, lease, endTurn, sent } = setUp({ mostInFlight: 2 });
+    for (let i = 0; i < 3; i++) lease({ counted: false });
+    for (let i = 0; i < 4; i++) update();
+    endTurn();
+    expect(sent()).toEqual([[1, 2, 3, 4, 5]]);
+    pipe.answer([4, ResultField.update]);
+    endTurn();
+    expect(sent().at(-1)).toEqual([6]);
+  });
+
+  test('wait for a peer that reads no messages, and then share one', () => {
+    const { pipe, update, endTurn, sent } = setUp();
+    pipe.takes = false;
+    update();
+    endTurn();
+    for (let i = 0; i < 10; i++) {
+      update();
+      endTurn();
+    }
+    expect(sent()).toHaveLength(1);
+    pipe.takes = true;
+    pipe.node.onDrain();
+    expect(sent().map((calls) => calls.length)).toEqual([1, 10]);
+  });
+
+  test('find no room beside more calls, or more bytes, than a node reads', () => {
+    const many = setUp();
+    for (let i = 0; i < 8_191; i++) many.update();
+    expect(many.stream.hasRoom).toBe(true);
+    many.update();
+    expect(many.stream.hasRoom).toBe(false);
+    const large = setUp();
+    large.update({ bytes: Buffer.alloc(4 * 1024 * 1024) });
+    expect(large.stream.hasRoom).toBe(false);
+    large.endTurn();
+    large.pipe.answer([1, ResultField.update]);
+    expect(large.stream.hasRoom).toBe(true);
+  });
+});
+
+describe('an update that is given up', () => {
+  test.each([true, false])('settles at once, and says whether it was sent (%s)', async (isSent) => {
+    const { pipe, update, endTurn, stream } = setUp();
+    const giveUp = new AbortController();
+    const calls = [update({ signal: giveUp.signal }), update({ timeoutMs: 50 })];
+    if (isSent) endTurn();
+    giveUp.abort();
+    await vi.advanceTimersByTimeAsync(100);
+    const [cancelled, overdue] = calls;
+    expect(cancelled).toEqual([{ kind: 'givenUp', why: 'cancelled', sent: isSent }]);
+    expect(overdue).toEqual([{ kind: 'givenUp', why: 'deadline', sent: isSent }]);
+    endTurn();
+    expect(pipe.messages).toHaveLength(isSent ? 1 : 0);
+    expect(stream.isIdle).toBe(true);
+    pipe.answer([1, ResultField.update]);
+    expect(cancelled).toHaveLength(1);
+  });
+
+  test('before it is made is not sent', () => {
+    const { update, endTurn, sent } = setUp();
+    expect(update({ signal: AbortSignal.abort() })).toEqual([{ kind: 'givenUp', why: 'cancelled', sent: false }]);
+    endTurn();
+    expect(sent()).toEqual([]);
+  });
+});
+
+describe('a lease that is given up', () => {
+  test.each(['cancelled', 'deadline'] as const)(
+    'is cancelled at the node, and settles with its answer (%s)',
+    async (why) => {
+      const { pipe, lease, endTurn } = setUp();
+      const giveUp = new AbortController();
+      const call = lease(why === 'deadline' ? { timeoutMs: 50 } : { signal: giveUp.signal });
+      endTurn();
+      if (why === 'deadline') await vi.advanceTimersByTimeAsync(100);
+      else giveUp.abort();
+      endTurn();
+      expect(pipe.messages[1]).toEqual({ calls: [], cancels: [1] });
+      expect(call).toEqual([]);
+      pipe.answer([1, ResultField.lease]);
+      expect(call).toEqual(answered(1, ResultField.lease, why));
+      expect(vi.getTimerCount()).toBeLessThanOrEqual(1);
+    },
+  );
+
+  test('does not wait long for a silent node; a late answer says which tasks to release', async () => {
+    const { pipe, lease, endTurn, late, stream } = setUp();
+    const giveUp = new AbortController();
+    const call = lease({ signal: giveUp.signal });
+    endTurn();
+    giveUp.abort();
+    await vi.advanceTimersByTimeAsync(1_100);
+    expect(call).toEqual([{ kind: 'givenUp', why: 'cancelled', sent: true }]);
+    expect(stream.isIdle).toBe(false);
+    pipe.answer([1, ResultField.lease]);
+    expect(late).toEqual(['1']);
+    expect(call).toHaveLength(1);
+    expect(stream.isIdle).toBe(true);
+  });
+
+  test('together with many others goes out in messages of at most as many calls as a node accepts', () => {
+    const { pipe, lease, endTurn } = setUp({ messageBytes: 1_000_000 });
+    const giveUp = new AbortController();
+    for (let i = 0; i <= limits.streamCalls; i++) lease({ signal: giveUp.signal });
+    endTurn();
+    giveUp.abort();
+    endTurn();
+    expect(pipe.messages.map(({ calls }) => calls.length)).toEqual([limits.streamCalls, 1, 0, 0]);
+    expect(pipe.messages.map(({ cancels }) => cancels.length)).toEqual([0, 0, limits.streamCalls, 1]);
+  });
+});
+
+describe('when the stream is over', () => {
+  test('because it broke, all its calls are lost, and unsent ones are known to be unsent', () => {
+    const { pipe, update, endTurn, over } = setUp({ mostInFlight: 1 });
+    const [sent, unsent] = [update({ timeoutMs: 1_000 }), update()];
+    endTurn();
+    pipe.node.onEnd('reset');
+    const end = { kind: 'ended', error: 'reset' };
+    expect(sent).toEqual([{ kind: 'lost', end, sent: true }]);
+    expect(unsent).toEqual([{ kind: 'lost', end, sent: false }]);
+    expect(over).toEqual([end]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('because an answer cannot be read, it is reset', () => {
+    const { pipe, update, endTurn, over } = setUp();
+    const call = update();
+    endTurn();
+    pipe.node.onMessage(Buffer.from([0x0a, 0x7f]));
+    expect(call).toMatchObject([{ kind: 'lost', end: { kind: 'damaged' }, sent: true }]);
+    expect(pipe.state).toBe('aborted');
+    expect(over).toHaveLength(1);
+  });
+
+  test('because it was closed, it is reset', () => {
+    const { pipe, update, endTurn, stream } = setUp();
+    const call = update();
+    endTurn();
+    stream.close();
+    expect(call).toEqual([{ kind: 'lost', end: { kind: 'closed' }, sent: true }]);
+    expect(pipe.state).toBe('aborted');
+  });
+
+  test('after its last answer, it ends without a reset', () => {
+    const { pipe, update, endTurn, stream, over } = setUp();
+    const call = update();
+    endTurn();
+    stream.end();
+    expect(pipe.state).toBe('open');
+    pipe.answer([1, ResultField.update]);
+    expect(call).toHaveLength(1);
+    expect(pipe.state).toBe('ended');
+    expect(over).toEqual([{ kind: 'closed' }]);
+  });
+});

@@ -1,0 +1,310 @@
+import { limits } from '../limits.ts';
+import { DeadlineWheel, type WheelTiming } from './deadline-wheel.ts';
+import { CallField, encodeStreamEntries, ResultField, readStreamEntries, type StreamEntry } from './stream-entries.ts';
+
+/** The two directions of one `Stream` call. Messages are encoded. */
+export interface CallPipe {
+  /** Returns false if the next message should wait for `onDrain`. */
+  write(message: Buffer): boolean;
+  /** Ends the call when all its calls are answered. The listener is not called any more. */
+  end(): void;
+  /** Resets the call, which cancels its calls at the node. The listener is not called any more. */
+  abort(): void;
+}
+
+export interface CallPipeListener<E> {
+  onMessage(message: Uint8Array): void;
+  onDrain(): void;
+  /** Called once when the call ends, unless this side ended it. */
+  onEnd(error: E): void;
+}
+
+export interface CallStreamParts<E, Pipe extends CallPipe = CallPipe> {
+  /** Opens the stream without waiting for the connection. The listener is called in a later turn. */
+  readonly open: (listener: CallPipeListener<E>) => Pipe;
+  readonly timing: WheelTiming;
+  /** Calls back at the end of this turn of the event loop. */
+  readonly soon: (callback: () => void) => void;
+  /** Calls are joined into messages of about this size, in bytes. */
+  readonly messageBytes: number;
+  /** Largest number of counted calls that are sent and unanswered. Others wait in their order. Default: no limit. */
+  readonly mostInFlight?: number;
+  /** Called with the answer to a lease whose caller no longer waits: its tasks should be released. */
+  readonly onLateLease?: (reply: Uint8Array) => void;
+  /** Called once, when the stream is over and all its calls are settled. */
+  readonly onOver: (end: StreamEnd<E>) => void;
+}
+
+/** How a stream ended: by the other side, by an answer that cannot be read, or by this side. */
+export type StreamEnd<E> =
+  | { readonly kind: 'ended'; readonly error: E }
+  | { readonly kind: 'damaged'; readonly cause: unknown }
+  | { readonly kind: 'closed' };
+
+type GivenUp = 'deadline' | 'cancelled';
+
+/** What became of a call. `sent`: the node may have carried it out. */
+export type CallOutcome<E> =
+  /** `field`: see `ResultField`. `givenUp`: set if the caller had given up before the answer came. */
+  | {
+      readonly kind: 'answered';
+      readonly field: number;
+      readonly bytes: Uint8Array;
+      readonly givenUp?: GivenUp | undefined;
+    }
+  | { readonly kind: 'givenUp'; readonly why: GivenUp; readonly sent: boolean }
+  | { readonly kind: 'lost'; readonly end: StreamEnd<E>; readonly sent: boolean };
+
+/** What the stream needs of an `AbortSignal`. */
+interface Signal {
+  readonly aborted: boolean;
+  addEventListener(type: 'abort', listener: () => void): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
+}
+
+export interface StreamedRequest {
+  readonly field: typeof CallField.update | typeof CallField.lease;
+  /** The encoded request. */
+  readonly bytes: Uint8Array;
+  /** Counts for `mostInFlight`. Default true. */
+  readonly counted?: boolean;
+  readonly signal?: Signal | undefined;
+  /** From now. Default: no deadline. */
+  readonly timeoutMs?: number | undefined;
+}
+
+interface Call<E> extends Pick<StreamedRequest, 'field' | 'bytes' | 'signal'> {
+  readonly counted: boolean;
+  readonly settle: (outcome: CallOutcome<E>) => void;
+  /** 0: not sent yet. */
+  id: number;
+  settled: boolean;
+  givenUp: GivenUp | undefined;
+  dueSlot: number;
+  onAbort: (() => void) | undefined;
+}
+
+/** Size of an entry without the call in it, in bytes: an upper bound. */
+export const ENTRY_BYTES = 32;
+/** How long a lease that was given up waits for its answer, in ms: it may have been granted before. */
+const GIVE_UP_MS = 1_000;
+/**
+ * Limits for the unanswered calls of one stream and their bytes. They are half of what a node accepts before it stops reading,
+ * because the node must still read later messages, such as the cancellation of a lease.
+ */
+const MOST_CALLS = 8_192;
+const MOST_BYTES = 4 * 1024 * 1024;
+
+const NOTHING = new Uint8Array(0);
+
+/**
+ * The caller's side of one `Stream` call to a node: many concurrent updates and leases, answered in any order. Calls of one turn
+ * of the event loop share messages.
+ *
+ *  S1  A call is in `#queue` until it is sent, then in `#sent` under its id until it is answered. A lease that was given up stays
+ *      there: only its answer tells which tasks to release.
+ *  S2  A call settles once. From then on it is not in the wheel.
+ *  S3  When the stream ends, all its calls are settled and it is over. The next call needs another stream.
+ *  S4  The stream is not reset while the node keeps the protocol. Servers close a connection on which streams are reset too
+ *      often, and the connection carries other calls.
+ */
+export class CallStream<E, Pipe extends CallPipe = CallPipe> {
+  readonly pipe: Pipe;
+  readonly #parts: CallStreamParts<E, Pipe>;
+  readonly #wheel: DeadlineWheel<Call<E>>;
+  readonly #sent = new Map<number, Call<E>>();
+  #queue: Call<E>[] = [];
+  /** Calls of `#queue` before this one are sent or settled. */
+  #head = 0;
+  #cancels: number[] = [];
+  /** Number and bytes of the calls that are unsent or unanswered. */
+  #calls = 0;
+  #bytes = 0;
+  #inFlight = 0;
+  #lastId = 0;
+  #flushing = false;
+  #blocked = false;
+  #ending = false;
+  #over = false;
+
+  constructor(parts: CallStreamParts<E, Pipe>) {
+    this.#parts = parts;
+    this.#wheel = new DeadlineWheel(parts.timing, (call) => this.#giveUp(call, 'deadline'));
+    this.pipe = parts.open({
+      onMessage: (message) => this.#receive(message),
+      onDrain: () => {
+        this.#blocked = false;
+        this.#flush();
+      },
+      onEnd: (error) => this.#end({ kind: 'ended', error }),
+    });
+  }
+
+  /** No call is unsent or unanswered. */
+  get isIdle(): boolean {
+    return this.#calls === 0;
+  }
+
+  /** False: a node would soon stop reading this stream. */
+  get hasRoom(): boolean {
+    return this.#calls < MOST_CALLS && this.#bytes < MOST_BYTES;
+  }
+
+  /** `settle` is called once. It may be called at once, but not after the stream is over. */
+  send(request: StreamedRequest, settle: (outcome: CallOutcome<E>) => void): void {
+    const { signal, timeoutMs } = request;
+    if (signal?.aborted) {
+      settle({ kind: 'givenUp', why: 'cancelled', sent: false });
+      return;
+    }
+    const call: Call<E> = {
+      field: request.field,
+      bytes: request.bytes,
+      counted: request.counted ?? true,
+      signal,
+      settle,
+      id: 0,
+      settled: false,
+      givenUp: undefined,
+      dueSlot: 0,
+      onAbort: undefined,
+    };
+    if (timeoutMs !== undefined) call.dueSlot = this.#wheel.add(call, this.#parts.timing.now() + timeoutMs);
+    if (signal !== undefined) {
+      call.onAbort = () => {
+        if (call.givenUp === undefined) this.#giveUp(call, 'cancelled');
+      };
+      signal.addEventListener('abort', call.onAbort);
+    }
+    this.#calls++;
+    this.#bytes += request.bytes.length;
+    this.#queue.push(call);
+    this.#flushSoon();
+  }
+
+  /** Ends the stream when all calls are answered. */
+  end(): void {
+    this.#ending = true;
+    this.#endWhenDone();
+  }
+
+  /** Resets the stream. Its calls are lost. */
+  close(): void {
+    if (this.#over) return;
+    this.pipe.abort();
+    this.#end({ kind: 'closed' });
+  }
+
+  #endWhenDone(): void {
+    if (!this.#ending || this.#over || this.#calls > 0) return;
+    this.pipe.end();
+    this.#end({ kind: 'closed' });
+  }
+
+  #flushSoon(): void {
+    if (this.#flushing || this.#blocked || this.#over) return;
+    this.#flushing = true;
+    this.#parts.soon(() => {
+      this.#flushing = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    while (!this.#blocked && !this.#over) {
+      const entries = this.#nextEntries();
+      if (entries.length === 0) return;
+      this.#blocked = !this.pipe.write(encodeStreamEntries(entries));
+    }
+  }
+
+  /** Takes calls for one message off the queue, as many as may be in flight, and gives them ids. */
+  #nextEntries(): StreamEntry[] {
+    const entries: StreamEntry[] = [];
+    const { messageBytes, mostInFlight = Number.POSITIVE_INFINITY } = this.#parts;
+    let size = 0;
+    for (; this.#head < this.#queue.length; this.#head++) {
+      const call = this.#queue[this.#head];
+      if (call === undefined || call.settled) continue;
+      const { field, bytes, counted } = call;
+      if (counted && this.#inFlight >= mostInFlight) break;
+      size += bytes.length + ENTRY_BYTES;
+      if (entries.length > 0 && (size > messageBytes || entries.length >= limits.streamCalls)) break;
+      call.id = ++this.#lastId;
+      this.#sent.set(call.id, call);
+      if (counted) this.#inFlight++;
+      entries.push({ id: call.id, field, bytes });
+    }
+    // Also frees sent calls if the queue is never empty.
+    if (this.#head === this.#queue.length || (this.#head > 1024 && this.#head * 2 > this.#queue.length)) {
+      this.#queue = this.#queue.slice(this.#head);
+      this.#head = 0;
+    }
+    for (const id of this.#cancels.splice(0, limits.streamCalls - entries.length)) {
+      entries.push({ id, field: CallField.cancel, bytes: NOTHING });
+    }
+    return entries;
+  }
+
+  #receive(message: Uint8Array): void {
+    let results: readonly StreamEntry[];
+    try {
+      results = readStreamEntries(message);
+    } catch (cause) {
+      this.pipe.abort();
+      this.#end({ kind: 'damaged', cause });
+      return;
+    }
+    for (const { id, field, bytes } of results) {
+      const call = this.#sent.get(id);
+      // An update that was given up.
+      if (call === undefined) continue;
+      this.#forget(call);
+      if (!call.settled) this.#settle(call, { kind: 'answered', field, bytes, givenUp: call.givenUp });
+      else if (field === ResultField.lease) this.#parts.onLateLease?.(bytes);
+    }
+    if (this.#head < this.#queue.length) this.#flushSoon();
+    this.#endWhenDone();
+  }
+
+  #giveUp(call: Call<E>, why: GivenUp): void {
+    const sent = call.id !== 0;
+    if (sent && call.field === CallField.lease && call.givenUp === undefined) {
+      // The node answers with CANCELLED, or with the tasks that were leased before.
+      call.givenUp = why;
+      this.#wheel.remove(call, call.dueSlot);
+      call.dueSlot = this.#wheel.add(call, this.#parts.timing.now() + GIVE_UP_MS);
+      this.#cancels.push(call.id);
+      this.#flushSoon();
+      return;
+    }
+    this.#settle(call, { kind: 'givenUp', why: call.givenUp ?? why, sent });
+    if (!sent || call.field === CallField.update) this.#forget(call);
+    this.#endWhenDone();
+  }
+
+  #forget(call: Call<E>): void {
+    if (this.#sent.delete(call.id) && call.counted) this.#inFlight--;
+    this.#calls--;
+    this.#bytes -= call.bytes.length;
+  }
+
+  #settle(call: Call<E>, outcome: CallOutcome<E>): void {
+    call.settled = true;
+    this.#wheel.remove(call, call.dueSlot);
+    if (call.onAbort !== undefined) call.signal?.removeEventListener('abort', call.onAbort);
+    call.settle(outcome);
+  }
+
+  #end(end: StreamEnd<E>): void {
+    if (this.#over) return;
+    this.#over = true;
+    const calls = [...this.#sent.values(), ...this.#queue.slice(this.#head)];
+    this.#sent.clear();
+    this.#queue = [];
+    this.#calls = 0;
+    this.#wheel.clear();
+    for (const call of calls) if (!call.settled) this.#settle(call, { kind: 'lost', end, sent: call.id !== 0 });
+    this.#parts.onOver(end);
+  }
+}
