@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import SlowestFirst from './test/support/slowest-first.ts';
 
 // Workers of Vitest and the programs that tests start read compiled code from here. A node starts with 10 % less work, a program
 // that runs from its sources with 40 % less.
@@ -9,7 +10,7 @@ process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/co
 const processes = ['test/{attacks,process,cli,e2e}/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts'];
 
 /** These tests have time bounds that other tests would break, so they run after all others. */
-const alone = ['test/process/kill.test.ts'];
+const alone = ['test/process/recovery-time.test.ts'];
 
 /** Pods on a real control plane: `npm run test:kubernetes`. It takes minutes, and builds Kubernetes first. */
 const kubernetes = ['test/kubernetes/scenarios/*.test.ts'];
@@ -38,6 +39,7 @@ export default defineConfig({
     // Hooks start processes, too.
     hookTimeout: 60_000,
     reporters: ['default', './test/support/closing-line.ts'],
+    sequence: { sequencer: SlowestFirst },
     execArgv: ['--conditions=source'],
     projects: [
       {
@@ -58,6 +60,8 @@ export default defineConfig({
           name: 'processes',
           include: processes,
           exclude: alone,
+          // As above. A process for each file would cost a second of both cores.
+          isolate: false,
           // More than two, because these tests wait for a third of their time. Not beside the deterministic tests, which never
           // wait.
           maxWorkers: 3,

@@ -15,8 +15,8 @@ import { type TemporaryDirectory, temporaryDirectory } from '../support/temporar
  * No byte may be wrong, no task may be missing without a refusal, and no completed task may reappear.
  */
 
-/** Number of damages. 200 for a long run. */
-const RUNS = Number(process.env.TASKMASTER_DAMAGES ?? 24);
+/** Number of damages: by default each kind of file twice. 200 for a long run. */
+const RUNS = Number(process.env.TASKMASTER_DAMAGES ?? 16);
 const TASKS = 4_000;
 const IN_TABLES = 3_800;
 const COMPLETED = 500;
@@ -75,7 +75,7 @@ async function damage(dir: string, run: number): Promise<Damage> {
     files.current,
     files.table,
   ];
-  const pattern = run % 24 === 23 ? files.other : (kinds[run % kinds.length] ?? files.table);
+  const pattern = run % 16 === 15 ? files.other : (kinds[run % kinds.length] ?? files.table);
   const names = (await readdir(dir)).filter((name) => pattern.test(name)).sort();
   const file = random.pick(names);
   const path = join(dir, file);

@@ -4,7 +4,7 @@ import { pidsOf } from '../testing/engine-harness.ts';
 import { SimCluster, type SimNode } from '../testing/sim-cluster.ts';
 
 /** CLUSTER_SEEDS: number of seeds. CLUSTER_FIRST_SEED: the first one. */
-const SEEDS = Number(process.env.CLUSTER_SEEDS ?? 25);
+const SEEDS = Number(process.env.CLUSTER_SEEDS ?? 12);
 const FIRST = Number(process.env.CLUSTER_FIRST_SEED ?? 1);
 const STEPS = 40;
 const GROUPS = Array.from({ length: 12 }, (_, i) => `group-${i}`);
