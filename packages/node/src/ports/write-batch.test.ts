@@ -60,17 +60,6 @@ describe('a write batch', () => {
     );
   });
 
-  test('has its own changes first and then those of an appended batch', () => {
-    fc.assert(
-      fc.property(fc.array(change), fc.array(change), (first, second) => {
-        const batch = batchOf(first);
-        batch.append(batchOf(second));
-        expect(batch.count).toBe(first.length + second.length);
-        expect(asPlain(changesOf((visitor) => batch.visit(visitor)))).toEqual(asPlain([...first, ...second]));
-      }),
-    );
-  });
-
   test('copies its arguments: the caller may reuse their memory', () => {
     const value = Buffer.from('before');
     const batch = new WriteBatch();

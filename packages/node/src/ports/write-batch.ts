@@ -92,16 +92,6 @@ export class WriteBatch {
     writeLatin1(this.#bytes, key, at);
   }
 
-  /** Adds all changes of another batch behind its own. The other batch is empty afterwards. */
-  append(other: WriteBatch): void {
-    this.#reserve(other.#length);
-    this.#count += other.#count;
-    const records = other.take();
-    this.#bytes.set(records, this.#length);
-    this.#length += records.length;
-    reuseMemory(records.buffer);
-  }
-
   /** Returns the records for transfer to another thread. The batch must not be used afterwards. */
   take(): Uint8Array<ArrayBuffer> {
     const taken = this.#bytes.subarray(0, this.#length);

@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { decodeAcceptedLoss } from '../domain/accepted-loss.ts';
 import { metaKeys } from '../domain/keys.ts';
 import { Family, StoreCorruptError } from '../ports/store.ts';
+import { WriteBatch } from '../ports/write-batch.ts';
 import { ACCEPT_LOSS_FILE } from './open-database.ts';
 import { SYNC_MARK_FILE } from './sync-mark.ts';
 import { KEPT_LOGS, SYNCED_FILES } from './synced-files.ts';
@@ -43,7 +44,9 @@ async function write(path: string, from: number, to: number, beforeClose = async
   await using store = await openSmall(path);
   for (let first = from; first < to; first += 10) {
     const few = [...values].slice(first, Math.min(first + 10, to));
-    await Promise.all(few.map(([name, value]) => store.write(put(name, value), SYNC)));
+    const batch = new WriteBatch();
+    for (const [name, value] of few) batch.put(Family.ready, name as Key, value);
+    await store.write(batch, SYNC);
   }
   await beforeClose();
 }

@@ -22,13 +22,20 @@ const ALL: KeyRange = { gte: key(''), lt: key('\xff\xff\xff') };
 const NO_LIMIT = { rows: 1_000_000, bytes: 1_000_000_000 };
 
 /** A batch that puts these rows; it deletes rows whose value is undefined. Default family: `ready`. */
-function batchOf(rows: Readonly<Record<string, string | undefined>>, family: Family = Family.ready): WriteBatch {
+type Rows = Readonly<Record<string, string | undefined>>;
+
+function batchOf(rows: Rows, family: Family = Family.ready): WriteBatch {
   const batch = new WriteBatch();
+  change(batch, rows, family);
+  return batch;
+}
+
+/** Adds changes. Undefined: the row is deleted. */
+function change(batch: WriteBatch, rows: Rows, family: Family = Family.ready): void {
   for (const [name, value] of Object.entries(rows)) {
     if (value === undefined) batch.delete(family, key(name));
     else batch.put(family, key(name), bytes(value));
   }
-  return batch;
 }
 
 async function rowsOf(store: Store, family: Family = Family.ready, range = ALL): Promise<Record<string, string>> {
@@ -166,7 +173,7 @@ export function storeContract(name: string, open: () => Promise<CrashableStore>)
       const { store } = subject;
       await store.write(batchOf({ 'put, delete': 'old' }), SYNC);
       const batch = batchOf({ 'put, put': '1', 'delete, put': undefined, 'put, delete': '1' });
-      batch.append(batchOf({ 'put, put': '2', 'delete, put': '2', 'put, delete': undefined }));
+      change(batch, { 'put, put': '2', 'delete, put': '2', 'put, delete': undefined });
       await store.write(batch, SYNC);
       expect(await rowsOf(store)).toEqual({ 'put, put': '2', 'delete, put': '2' });
     });
