@@ -62,9 +62,9 @@ export default defineConfig({
           exclude: alone,
           // As above. A process for each file would cost a second of both cores.
           isolate: false,
-          // More than two, because these tests wait for a third of their time. Not beside the deterministic tests, which never
+          // More than processors, because these tests wait for half of their time. Not beside the deterministic tests, which never
           // wait.
-          maxWorkers: 3,
+          maxWorkers: 4,
           sequence: { groupOrder: 1 },
           testTimeout: 60_000,
           ...processTests,

@@ -9,10 +9,10 @@ import { type Scenario, scenarios } from './scenario.ts';
 
 /** MODEL_SEED and MODEL_RUNS: the first seed and the number of runs of a longer test. */
 const seed = Number(process.env.MODEL_SEED ?? 20_260_101);
-const numRuns = Number(process.env.MODEL_RUNS ?? 1500);
+const numRuns = Number(process.env.MODEL_RUNS ?? 750);
 
 /** Only a few, because a real disk is slow. */
-const onRocksDb = Number(process.env.MODEL_ROCKS_RUNS ?? 15);
+const onRocksDb = Number(process.env.MODEL_ROCKS_RUNS ?? 8);
 /** The time that RocksDB may take for a step, in the model. */
 const REAL_DISK = { atomicBatches: true, writeMs: 10, syncMs: 10, readMs: 10 };
 
