@@ -23,5 +23,6 @@ export * from './protocol-versions.ts';
 export * from './queue-name.ts';
 export * from './reasons.ts';
 export * from './stream/call-stream.ts';
+export type { WheelTiming } from './stream/deadline-wheel.ts';
 export * from './stream/stream-entries.ts';
 export * from './wire-error-of.ts';

@@ -115,7 +115,8 @@ export class GrpcTransport implements Transport {
   }
 
   updateTasks(request: UpdateTasksRequest, options = NO_OPTIONS): Promise<UpdateTasksResponse> {
-    if (updateSizeBound(request) > limits.requestBytes) {
+    const size = updateSizeBound(request);
+    if (size > limits.requestBytes) {
       try {
         assertUpdateFits(request);
       } catch (error) {
@@ -125,8 +126,8 @@ export class GrpcTransport implements Transport {
     const queue = queueOf(request);
     if (!this.#useStream) return this.#unary(service.updateTasks, request, options, queue);
     const connection = this.#routes.pick(queue);
-    if (connection !== undefined) return connection.stream.update(request, options);
-    return this.#whenLive(options, queue, (live, left) => live.stream.update(request, left));
+    if (connection !== undefined) return connection.stream.update(request, size, options);
+    return this.#whenLive(options, queue, (live, left) => live.stream.update(request, size, left));
   }
 
   leaseTasks(request: LeaseTasksRequest, options = NO_OPTIONS): Promise<LeaseTasksResponse> {

@@ -1,4 +1,4 @@
-import { limits, UpdateTasksRequest } from '@taskmaster/proto';
+import { type LeaseTasksRequest, limits, UpdateTasksRequest } from '@taskmaster/proto';
 import { InvalidRequestError } from '../values/errors.ts';
 
 /** Upper bound of numbers, tags and lengths of one item or call. */
@@ -14,6 +14,13 @@ export function updateSizeBound(request: UpdateTasksRequest): number {
     if (retry !== undefined) bytes += ITEM_BYTES + retry.deadLetterQueue.length * UTF8_BYTES;
   }
   bytes += itemsSizeBound(request.dequeue) + itemsSizeBound(request.renew) + itemsSizeBound(request.release);
+  return bytes;
+}
+
+/** Upper bound of the size of an encoded lease request. */
+export function leaseSizeBound(request: LeaseTasksRequest): number {
+  let bytes = 2 * ITEM_BYTES + request.maxPid.byteLength + request.workerLabel.length * UTF8_BYTES;
+  for (const queue of request.queues) bytes += ITEM_BYTES + queue.length * UTF8_BYTES;
   return bytes;
 }
 

@@ -1,10 +1,8 @@
 import {
   type CallPipeListener,
   EnqueueResult,
-  encodeStreamEntries,
   encodeToBuffer,
   NOTHING_CHANGED,
-  ResultField,
   StreamRequest,
   StreamResponse,
   type StreamResult,
@@ -55,7 +53,7 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
   });
   const update = (fields: Partial<UpdateTasksRequest> = {}, timeoutMs?: number, signal?: AbortSignal) => {
     const request = { ...emptyRequest(), ...fields };
-    return stream.update(request, { timeoutMs, signal });
+    return stream.update(request, 100, { timeoutMs, signal });
   };
   const lease = (waitMs: number, options: { signal?: AbortSignal; timeoutMs?: number } = {}) => {
     const request = { queues: ['q'], maxTasks: 1, leaseDurationMs: 1_000, waitMs, workerLabel: '', maxBytes: 0 };
@@ -117,18 +115,13 @@ test('a stream that cannot be opened fails the call, and the next call tries aga
   expect(sent.map(({ ids }) => ids)).toEqual([[1]]);
 });
 
-test('an answer that cannot be read fails its call only', async () => {
-  const { update, listeners } = setUp();
-  const [damaged, good] = [update(), update()];
+test('an answer that cannot be read breaks the stream, and its calls can be repeated', async () => {
+  const { update, listeners, broken } = setUp();
+  const call = expect(update()).rejects.toMatchObject({ reason: 'UNAVAILABLE', retryable: true, maybeApplied: true });
   await settled();
-  const results = [
-    { id: 1, field: ResultField.update, bytes: Buffer.from([0x0a, 0x7f]) },
-    { id: 2, field: ResultField.update, bytes: Buffer.alloc(0) },
-  ];
-  const lost = expect(damaged).rejects.toMatchObject({ reason: 'INTERNAL', maybeApplied: true });
-  listeners[0]?.onMessage(encodeStreamEntries(results));
-  await lost;
-  expect(await good).toMatchObject({ enqueued: [] });
+  listeners[0]?.onMessage(Buffer.from([0x0a, 0x7f]));
+  await call;
+  expect(broken).toEqual(['UNAVAILABLE']);
 });
 
 describe('a deadline', () => {

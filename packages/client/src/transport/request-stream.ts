@@ -1,18 +1,20 @@
 import { status } from '@grpc/grpc-js';
 import {
-  CallField,
+  type CallCodec,
   type CallOutcome,
   type CallPipe,
   type CallPipeListener,
   CallStream,
   encodeToBuffer,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  ResultField,
+  type LeaseTasksRequest,
+  type LeaseTasksResponse,
+  type StreamCall,
   type StreamEnd,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-  Error as WireError,
+  StreamRequest,
+  StreamResponse,
+  type StreamResult,
+  type UpdateTasksRequest,
+  type UpdateTasksResponse,
 } from '@taskmaster/proto';
 import {
   CancelledError,
@@ -24,6 +26,7 @@ import {
   type TaskMasterError,
   withMaybeApplied,
 } from '../values/errors.ts';
+import { leaseSizeBound } from './request-size.ts';
 import type { Timing } from './timing.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { asTaskMasterError, brokenReply, errorFromWire } from './wire-errors.ts';
@@ -44,33 +47,24 @@ export interface RequestStreamParts {
 /** Large enough to make the cost of a message per call small, and far below the limits of nodes. */
 const MESSAGE_BYTES = 256 * 1024;
 
-type Encodable<T> = Parameters<typeof encodeToBuffer<T>>[0];
+type StreamedRequest = Exclude<NonNullable<StreamCall['call']>, { readonly $case: 'cancel' }>;
+type ReplyTo<Request extends StreamedRequest> = Request['$case'] extends 'update'
+  ? UpdateTasksResponse
+  : LeaseTasksResponse;
+type Outcome = CallOutcome<StreamResult, TaskMasterError>;
 
-/** The two kinds of calls: their fields, and their messages. */
-interface Method<Request, Reply> {
-  readonly field: typeof CallField.update | typeof CallField.lease;
-  readonly result: number;
-  readonly request: Encodable<Request>;
-  readonly reply: { decode(bytes: Uint8Array): Reply };
-}
+const CANCEL = { $case: 'cancel' as const, value: {} };
 
-const UPDATE: Method<UpdateTasksRequest, UpdateTasksResponse> = {
-  field: CallField.update,
-  result: ResultField.update,
-  request: UpdateTasksRequest,
-  reply: UpdateTasksResponse,
-};
-const LEASE: Method<LeaseTasksRequest, LeaseTasksResponse> = {
-  field: CallField.lease,
-  result: ResultField.lease,
-  request: LeaseTasksRequest,
-  reply: LeaseTasksResponse,
+const codec: CallCodec<StreamedRequest, StreamResult> = {
+  encode: (calls) =>
+    encodeToBuffer(StreamRequest, { calls: calls.map(({ id, request }) => ({ id, call: request ?? CANCEL })) }),
+  decode: (message) => StreamResponse.decode(message).results,
 };
 
 /** Updates and leases to one endpoint, over one `Stream` call at a time. */
 export class RequestStream {
   readonly #parts: RequestStreamParts;
-  #stream: CallStream<TaskMasterError> | undefined;
+  #stream: CallStream<StreamedRequest, StreamResult, TaskMasterError> | undefined;
   #closed = false;
 
   constructor(parts: RequestStreamParts) {
@@ -83,8 +77,8 @@ export class RequestStream {
   }
 
   /** Sends an update. It must fit into a message: see `assertUpdateFits`. */
-  update(request: UpdateTasksRequest, options: TransportCallOptions): Promise<UpdateTasksResponse> {
-    return this.#call(UPDATE, request, true, options);
+  update(request: UpdateTasksRequest, size: number, options: TransportCallOptions): Promise<UpdateTasksResponse> {
+    return this.#call({ $case: 'update', value: request }, size, true, options);
   }
 
   /**
@@ -93,7 +87,8 @@ export class RequestStream {
   lease(request: LeaseTasksRequest, { signal, timeoutMs }: TransportCallOptions): Promise<LeaseTasksResponse> {
     const { waitMs } = request;
     const dueMs = timeoutMs === undefined ? undefined : timeoutMs + waitMs;
-    return this.#call(LEASE, request, waitMs === 0, { signal, timeoutMs: dueMs });
+    const call = { $case: 'lease' as const, value: request };
+    return this.#call(call, leaseSizeBound(request), waitMs === 0, { signal, timeoutMs: dueMs });
   }
 
   /** Rejects unanswered calls with `CancelledError`. */
@@ -102,31 +97,30 @@ export class RequestStream {
     this.#stream?.close();
   }
 
-  #call<Request, Reply>(
-    method: Method<Request, Reply>,
+  #call<Request extends StreamedRequest>(
     request: Request,
+    size: number,
     counted: boolean,
     { signal, timeoutMs }: TransportCallOptions,
-  ): Promise<Reply> {
+  ): Promise<ReplyTo<Request>> {
     return new Promise((resolve, reject) => {
       if (this.#closed) throw closedError(false);
       if (signal?.aborted) throw cancelled(signal);
-      const bytes = encoded(method.request, request);
       this.#stream ??= this.#open();
-      this.#stream.send({ field: method.field, bytes, counted, signal, timeoutMs }, (outcome) => {
-        try {
-          resolve(this.#replyOf(method, outcome, signal));
-        } catch (error) {
-          reject(error);
-        }
+      const isLease = request.$case === 'lease';
+      this.#stream.send({ request, isLease, size, counted, signal, timeoutMs }, (outcome) => {
+        const reply = replyOf(request, outcome);
+        if (reply !== undefined) resolve(reply);
+        else reject(this.#errorOf(outcome, isLease, signal));
       });
     });
   }
 
-  #open(): CallStream<TaskMasterError> {
+  #open(): CallStream<StreamedRequest, StreamResult, TaskMasterError> {
     const { open, timing, maxCallsInFlight } = this.#parts;
     return new CallStream({
       open,
+      codec,
       timing,
       soon: setImmediate,
       messageBytes: MESSAGE_BYTES,
@@ -138,53 +132,45 @@ export class RequestStream {
     });
   }
 
-  #replyOf<Request, Reply>(
-    method: Method<Request, Reply>,
-    outcome: CallOutcome<TaskMasterError>,
-    signal: AbortSignal | undefined,
-  ): Reply {
-    if (outcome.kind === 'lost') {
-      if (outcome.end.kind === 'closed') throw closedError(outcome.sent);
-      throw withMaybeApplied(lossOf(outcome.end), outcome.sent);
+  #errorOf(outcome: Outcome, isLease: boolean, signal: AbortSignal | undefined): TaskMasterError {
+    switch (outcome.kind) {
+      case 'unencodable':
+        return unencodable(outcome.cause);
+      case 'lost':
+        if (outcome.end.kind === 'closed') return closedError(outcome.sent);
+        return withMaybeApplied(lossOf(outcome.end), outcome.sent);
+      case 'givenUp': {
+        const { why, sent } = outcome;
+        return withMaybeApplied(givenUpError(why, signal), sent && (why === 'deadline' || !isLease));
+      }
+      case 'answered': {
+        const { result, givenUp } = outcome;
+        if (result.result?.$case === 'error') {
+          const error = errorFromWire(result.result.value);
+          if (error.code === status.UNAVAILABLE || error.reason === NOT_HOLDER) this.#parts.onFailure(error);
+          return givenUp === undefined ? error : withMaybeApplied(givenUpError(givenUp, signal), error.maybeApplied);
+        }
+        // A lease without tasks.
+        if (givenUp !== undefined) return withMaybeApplied(givenUpError(givenUp, signal), false);
+        return brokenReply('answered a call with the result of another kind');
+      }
     }
-    if (outcome.kind === 'givenUp') {
-      const { why, sent } = outcome;
-      throw withMaybeApplied(givenUpError(why, signal), sent && (why === 'deadline' || method === UPDATE));
-    }
-    const { field, bytes, givenUp } = outcome;
-    if (field === method.result) {
-      const reply = decoded(method.reply, bytes);
-      // A lease that was given up may have been served before: then the caller releases its tasks.
-      if (givenUp === undefined || hasTasks(reply)) return reply;
-      throw withMaybeApplied(givenUpError(givenUp, signal), false);
-    }
-    if (field !== ResultField.error) throw brokenReply('answered a call with the result of another kind');
-    const error = errorFromWire(decoded(WireError, bytes));
-    if (error.code === status.UNAVAILABLE || error.reason === NOT_HOLDER) this.#parts.onFailure(error);
-    throw givenUp === undefined ? error : withMaybeApplied(givenUpError(givenUp, signal), error.maybeApplied);
   }
 }
 
-/** Encodes alone, so that a request which cannot be encoded, such as one with a fraction as a number, fails alone. */
-function encoded<Request>(type: Encodable<Request>, request: Request): Buffer {
-  try {
-    return encodeToBuffer(type, request);
-  } catch (cause) {
-    const { message } = asTaskMasterError(cause);
-    throw new InvalidRequestError(`the request cannot be encoded: ${message}`, { reason: 'INVALID_ARGUMENT', cause });
-  }
+/** Undefined: the call has failed. A lease that was given up may have been served before: then the caller releases its tasks. */
+function replyOf<Request extends StreamedRequest>(request: Request, outcome: Outcome): ReplyTo<Request> | undefined {
+  if (outcome.kind !== 'answered') return undefined;
+  const { result } = outcome.result;
+  if (result?.$case !== request.$case) return undefined;
+  if (result.$case === 'lease' && outcome.givenUp !== undefined && result.value.tasks.length === 0) return undefined;
+  return result.value as ReplyTo<Request>;
 }
 
-function decoded<Reply>(type: { decode(bytes: Uint8Array): Reply }, bytes: Uint8Array): Reply {
-  try {
-    return type.decode(bytes);
-  } catch (cause) {
-    throw brokenReply('sent an answer that cannot be read', cause);
-  }
+function unencodable(cause: unknown): InvalidRequestError {
+  const { message } = asTaskMasterError(cause);
+  return new InvalidRequestError(`the request cannot be encoded: ${message}`, { reason: 'INVALID_ARGUMENT', cause });
 }
-
-/** Only leases are answered after they were given up. */
-const hasTasks = (reply: unknown): boolean => (reply as LeaseTasksResponse).tasks.length > 0;
 
 function givenUpError(why: 'deadline' | 'cancelled', signal: AbortSignal | undefined): TaskMasterError {
   if (why === 'cancelled') return cancelled(signal);

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { limits } from '../limits.ts';
 import {
+  type CallCodec,
   type CallOutcome,
   type CallPipe,
   type CallPipeListener,
@@ -9,7 +10,6 @@ import {
   type StreamEnd,
   type StreamedRequest,
 } from './call-stream.ts';
-import { CallField, encodeStreamEntries, ResultField, readStreamEntries } from './stream-entries.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -27,12 +27,8 @@ class FakePipe implements CallPipe {
     this.node = node;
   }
 
-  write(message: Uint8Array): boolean {
-    const ids = (cancels: boolean) =>
-      readStreamEntries(message)
-        .filter(({ field }) => (field === CallField.cancel) === cancels)
-        .map(({ id }) => id);
-    this.messages.push({ calls: ids(false), cancels: ids(true) });
+  write(message: Buffer): boolean {
+    this.messages.push(JSON.parse(message.toString()) as Ids);
     return this.takes;
   }
 
@@ -44,18 +40,34 @@ class FakePipe implements CallPipe {
     this.state = 'aborted';
   }
 
-  answer(...results: readonly (readonly [id: number, field: number])[]): void {
-    this.node.onMessage(
-      encodeStreamEntries(results.map(([id, field]) => ({ id, field, bytes: Buffer.from(`${id}`) }))),
-    );
+  /** Answers the calls with these ids. */
+  answer(...ids: readonly number[]): void {
+    this.node.onMessage(Buffer.from(JSON.stringify(ids.map((id) => ({ id })))));
   }
 }
 
-function setUp(options: Partial<CallStreamParts<string>> = {}) {
+interface Result {
+  readonly id: number;
+}
+type Outcome = CallOutcome<Result, string>;
+type Request = StreamedRequest<string>;
+
+const codec: CallCodec<string, Result> = {
+  encode(calls) {
+    if (calls.some(({ request }) => request === 'unencodable')) throw new Error('a fraction');
+    const ids = (cancels: boolean) =>
+      calls.filter(({ request }) => (request === undefined) === cancels).map(({ id }) => id);
+    return Buffer.from(JSON.stringify({ calls: ids(false), cancels: ids(true) }));
+  },
+  decode: (message) => JSON.parse(Buffer.from(message).toString()) as Result[],
+};
+
+function setUp(options: Partial<CallStreamParts<string, Result, string>> = {}) {
   const turn: (() => void)[] = [];
-  const late: string[] = [];
+  const late: Result[] = [];
   const over: StreamEnd<string>[] = [];
-  const stream = new CallStream<string, FakePipe>({
+  const stream = new CallStream<string, Result, string, FakePipe>({
+    codec,
     timing: {
       now: () => Date.now(),
       after(ms, callback) {
@@ -65,14 +77,14 @@ function setUp(options: Partial<CallStreamParts<string>> = {}) {
     },
     soon: (callback) => void turn.push(callback),
     messageBytes: 1_000,
-    onLateLease: (reply) => late.push(Buffer.from(reply).toString()),
+    onLateLease: (result) => late.push(result),
     onOver: (end) => over.push(end),
     ...options,
     open: (listener) => new FakePipe(listener),
   });
-  const send = (field: StreamedRequest['field'], options: Partial<StreamedRequest>) => {
-    const outcomes: CallOutcome<string>[] = [];
-    stream.send({ field, bytes: Buffer.alloc(10), ...options }, (outcome) => outcomes.push(outcome));
+  const send = (isLease: boolean, options: Partial<Request>) => {
+    const outcomes: Outcome[] = [];
+    stream.send({ request: '', isLease, size: 10, ...options }, (outcome) => outcomes.push(outcome));
     return outcomes;
   };
   return {
@@ -80,8 +92,8 @@ function setUp(options: Partial<CallStreamParts<string>> = {}) {
     pipe: stream.pipe,
     late,
     over,
-    update: (options: Partial<StreamedRequest> = {}) => send(CallField.update, options),
-    lease: (options: Partial<StreamedRequest> = {}) => send(CallField.lease, options),
+    update: (options: Partial<Request> = {}) => send(false, options),
+    lease: (options: Partial<Request> = {}) => send(true, options),
     /** Ends the turn of the event loop. */
     endTurn: () => {
       for (const callback of turn.splice(0)) callback();
@@ -90,9 +102,7 @@ function setUp(options: Partial<CallStreamParts<string>> = {}) {
   };
 }
 
-const answered = (id: number, field: number, givenUp?: string) => [
-  { kind: 'answered', field, bytes: Buffer.from(`${id}`), givenUp },
-];
+const answered = (id: number, givenUp?: string) => [{ kind: 'answered', result: { id }, givenUp }];
 
 describe('calls', () => {
   test('of one turn go out in one message, and are answered in any order', () => {
@@ -100,19 +110,29 @@ describe('calls', () => {
     const [first, second, third] = [update(), lease(), update()];
     endTurn();
     expect(sent()).toEqual([[1, 2, 3]]);
-    pipe.answer([3, ResultField.error], [2, ResultField.lease]);
-    pipe.answer([1, ResultField.update]);
-    expect(first).toEqual(answered(1, ResultField.update));
-    expect(second).toEqual(answered(2, ResultField.lease));
-    expect(third).toEqual(answered(3, ResultField.error));
+    pipe.answer(3, 2);
+    pipe.answer(1);
+    expect(first).toEqual(answered(1));
+    expect(second).toEqual(answered(2));
+    expect(third).toEqual(answered(3));
     expect(stream.isIdle).toBe(true);
   });
 
   test('are divided over messages of the size, and a larger one has a message of its own', () => {
     const { update, endTurn, sent } = setUp();
-    for (const size of [400, 400, 3_000, 10]) update({ bytes: Buffer.alloc(size) });
+    for (const size of [400, 400, 3_000, 10]) update({ size });
     endTurn();
     expect(sent()).toEqual([[1, 2], [3], [4]]);
+  });
+
+  test('that cannot be encoded fail, and the others of their message are sent alone', () => {
+    const { pipe, update, endTurn, sent } = setUp();
+    const [good, bad, other] = [update(), update({ request: 'unencodable' }), update()];
+    endTurn();
+    expect(bad).toMatchObject([{ kind: 'unencodable', cause: { message: 'a fraction' } }]);
+    expect(sent()).toEqual([[1], [3]]);
+    pipe.answer(1, 3);
+    expect([good, other]).toEqual([answered(1), answered(3)]);
   });
 
   test('wait if more would be in flight than allowed; those that do not count go out', () => {
@@ -121,7 +141,7 @@ describe('calls', () => {
     for (let i = 0; i < 4; i++) update();
     endTurn();
     expect(sent()).toEqual([[1, 2, 3, 4, 5]]);
-    pipe.answer([4, ResultField.update]);
+    pipe.answer(4);
     endTurn();
     expect(sent().at(-1)).toEqual([6]);
   });
@@ -148,10 +168,10 @@ describe('calls', () => {
     many.update();
     expect(many.stream.hasRoom).toBe(false);
     const large = setUp();
-    large.update({ bytes: Buffer.alloc(4 * 1024 * 1024) });
+    large.update({ size: 4 * 1024 * 1024 });
     expect(large.stream.hasRoom).toBe(false);
     large.endTurn();
-    large.pipe.answer([1, ResultField.update]);
+    large.pipe.answer(1);
     expect(large.stream.hasRoom).toBe(true);
   });
 });
@@ -170,7 +190,7 @@ describe('an update that is given up', () => {
     endTurn();
     expect(pipe.messages).toHaveLength(isSent ? 1 : 0);
     expect(stream.isIdle).toBe(true);
-    pipe.answer([1, ResultField.update]);
+    pipe.answer(1);
     expect(cancelled).toHaveLength(1);
   });
 
@@ -195,8 +215,8 @@ describe('a lease that is given up', () => {
       endTurn();
       expect(pipe.messages[1]).toEqual({ calls: [], cancels: [1] });
       expect(call).toEqual([]);
-      pipe.answer([1, ResultField.lease]);
-      expect(call).toEqual(answered(1, ResultField.lease, why));
+      pipe.answer(1);
+      expect(call).toEqual(answered(1, why));
       expect(vi.getTimerCount()).toBeLessThanOrEqual(1);
     },
   );
@@ -210,8 +230,8 @@ describe('a lease that is given up', () => {
     await vi.advanceTimersByTimeAsync(1_100);
     expect(call).toEqual([{ kind: 'givenUp', why: 'cancelled', sent: true }]);
     expect(stream.isIdle).toBe(false);
-    pipe.answer([1, ResultField.lease]);
-    expect(late).toEqual(['1']);
+    pipe.answer(1);
+    expect(late).toEqual([{ id: 1 }]);
     expect(call).toHaveLength(1);
     expect(stream.isIdle).toBe(true);
   });
@@ -245,7 +265,7 @@ describe('when the stream is over', () => {
     const { pipe, update, endTurn, over } = setUp();
     const call = update();
     endTurn();
-    pipe.node.onMessage(Buffer.from([0x0a, 0x7f]));
+    pipe.node.onMessage(Buffer.from('?'));
     expect(call).toMatchObject([{ kind: 'lost', end: { kind: 'damaged' }, sent: true }]);
     expect(pipe.state).toBe('aborted');
     expect(over).toHaveLength(1);
@@ -266,7 +286,7 @@ describe('when the stream is over', () => {
     endTurn();
     stream.end();
     expect(pipe.state).toBe('open');
-    pipe.answer([1, ResultField.update]);
+    pipe.answer(1);
     expect(call).toHaveLength(1);
     expect(pipe.state).toBe('ended');
     expect(over).toEqual([{ kind: 'closed' }]);

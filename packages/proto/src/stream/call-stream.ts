@@ -1,6 +1,5 @@
 import { limits } from '../limits.ts';
 import { DeadlineWheel, type WheelTiming } from './deadline-wheel.ts';
-import { CallField, encodeStreamEntries, ResultField, readStreamEntries, type StreamEntry } from './stream-entries.ts';
 
 /** The two directions of one `Stream` call. Messages are encoded. */
 export interface CallPipe {
@@ -19,9 +18,29 @@ export interface CallPipeListener<E> {
   onEnd(error: E): void;
 }
 
-export interface CallStreamParts<E, Pipe extends CallPipe = CallPipe> {
+/** A call in a message. `request`: undefined to cancel the call with this id. */
+export interface SentCall<Request> {
+  readonly id: number;
+  readonly request: Request | undefined;
+}
+
+/** What a node answers to one call. */
+interface Answer {
+  readonly id: number;
+}
+
+/** Translates messages: a client has requests as objects, a proxy as bytes. */
+export interface CallCodec<Request, Result extends Answer> {
+  /** Throws if a request cannot be encoded. */
+  encode(calls: readonly SentCall<Request>[]): Buffer;
+  /** Throws if the message is damaged. */
+  decode(message: Uint8Array): readonly Result[];
+}
+
+export interface CallStreamParts<Request, Result extends Answer, E, Pipe extends CallPipe = CallPipe> {
   /** Opens the stream without waiting for the connection. The listener is called in a later turn. */
   readonly open: (listener: CallPipeListener<E>) => Pipe;
+  readonly codec: CallCodec<Request, Result>;
   readonly timing: WheelTiming;
   /** Calls back at the end of this turn of the event loop. */
   readonly soon: (callback: () => void) => void;
@@ -30,7 +49,7 @@ export interface CallStreamParts<E, Pipe extends CallPipe = CallPipe> {
   /** Largest number of counted calls that are sent and unanswered. Others wait in their order. Default: no limit. */
   readonly mostInFlight?: number;
   /** Called with the answer to a lease whose caller no longer waits: its tasks should be released. */
-  readonly onLateLease?: (reply: Uint8Array) => void;
+  readonly onLateLease?: (result: Result) => void;
   /** Called once, when the stream is over and all its calls are settled. */
   readonly onOver: (end: StreamEnd<E>) => void;
 }
@@ -44,14 +63,10 @@ export type StreamEnd<E> =
 type GivenUp = 'deadline' | 'cancelled';
 
 /** What became of a call. `sent`: the node may have carried it out. */
-export type CallOutcome<E> =
-  /** `field`: see `ResultField`. `givenUp`: set if the caller had given up before the answer came. */
-  | {
-      readonly kind: 'answered';
-      readonly field: number;
-      readonly bytes: Uint8Array;
-      readonly givenUp?: GivenUp | undefined;
-    }
+export type CallOutcome<Result, E> =
+  /** `givenUp`: set if the caller had given up before the answer came. */
+  | { readonly kind: 'answered'; readonly result: Result; readonly givenUp: GivenUp | undefined }
+  | { readonly kind: 'unencodable'; readonly cause: unknown }
   | { readonly kind: 'givenUp'; readonly why: GivenUp; readonly sent: boolean }
   | { readonly kind: 'lost'; readonly end: StreamEnd<E>; readonly sent: boolean };
 
@@ -62,10 +77,11 @@ interface Signal {
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
-export interface StreamedRequest {
-  readonly field: typeof CallField.update | typeof CallField.lease;
-  /** The encoded request. */
-  readonly bytes: Uint8Array;
+export interface StreamedRequest<Request> {
+  readonly request: Request;
+  readonly isLease: boolean;
+  /** Upper bound of the size of the encoded request, in bytes. */
+  readonly size: number;
   /** Counts for `mostInFlight`. Default true. */
   readonly counted?: boolean;
   readonly signal?: Signal | undefined;
@@ -73,9 +89,9 @@ export interface StreamedRequest {
   readonly timeoutMs?: number | undefined;
 }
 
-interface Call<E> extends Pick<StreamedRequest, 'field' | 'bytes' | 'signal'> {
+interface Call<Request, Result, E> extends Pick<StreamedRequest<Request>, 'request' | 'isLease' | 'size' | 'signal'> {
   readonly counted: boolean;
-  readonly settle: (outcome: CallOutcome<E>) => void;
+  readonly settle: (outcome: CallOutcome<Result, E>) => void;
   /** 0: not sent yet. */
   id: number;
   settled: boolean;
@@ -95,8 +111,6 @@ const GIVE_UP_MS = 1_000;
 const MOST_CALLS = 8_192;
 const MOST_BYTES = 4 * 1024 * 1024;
 
-const NOTHING = new Uint8Array(0);
-
 /**
  * The caller's side of one `Stream` call to a node: many concurrent updates and leases, answered in any order. Calls of one turn
  * of the event loop share messages.
@@ -108,12 +122,12 @@ const NOTHING = new Uint8Array(0);
  *  S4  The stream is not reset while the node keeps the protocol. Servers close a connection on which streams are reset too
  *      often, and the connection carries other calls.
  */
-export class CallStream<E, Pipe extends CallPipe = CallPipe> {
+export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe = CallPipe> {
   readonly pipe: Pipe;
-  readonly #parts: CallStreamParts<E, Pipe>;
-  readonly #wheel: DeadlineWheel<Call<E>>;
-  readonly #sent = new Map<number, Call<E>>();
-  #queue: Call<E>[] = [];
+  readonly #parts: CallStreamParts<Request, Result, E, Pipe>;
+  readonly #wheel: DeadlineWheel<Call<Request, Result, E>>;
+  readonly #sent = new Map<number, Call<Request, Result, E>>();
+  #queue: Call<Request, Result, E>[] = [];
   /** Calls of `#queue` before this one are sent or settled. */
   #head = 0;
   #cancels: number[] = [];
@@ -127,7 +141,7 @@ export class CallStream<E, Pipe extends CallPipe = CallPipe> {
   #ending = false;
   #over = false;
 
-  constructor(parts: CallStreamParts<E, Pipe>) {
+  constructor(parts: CallStreamParts<Request, Result, E, Pipe>) {
     this.#parts = parts;
     this.#wheel = new DeadlineWheel(parts.timing, (call) => this.#giveUp(call, 'deadline'));
     this.pipe = parts.open({
@@ -151,16 +165,17 @@ export class CallStream<E, Pipe extends CallPipe = CallPipe> {
   }
 
   /** `settle` is called once. It may be called at once, but not after the stream is over. */
-  send(request: StreamedRequest, settle: (outcome: CallOutcome<E>) => void): void {
-    const { signal, timeoutMs } = request;
+  send(streamed: StreamedRequest<Request>, settle: (outcome: CallOutcome<Result, E>) => void): void {
+    const { request, isLease, size, counted = true, signal, timeoutMs } = streamed;
     if (signal?.aborted) {
       settle({ kind: 'givenUp', why: 'cancelled', sent: false });
       return;
     }
-    const call: Call<E> = {
-      field: request.field,
-      bytes: request.bytes,
-      counted: request.counted ?? true,
+    const call: Call<Request, Result, E> = {
+      request,
+      isLease,
+      size,
+      counted,
       signal,
       settle,
       id: 0,
@@ -177,7 +192,7 @@ export class CallStream<E, Pipe extends CallPipe = CallPipe> {
       signal.addEventListener('abort', call.onAbort);
     }
     this.#calls++;
-    this.#bytes += request.bytes.length;
+    this.#bytes += size;
     this.#queue.push(call);
     this.#flushSoon();
   }
@@ -212,64 +227,75 @@ export class CallStream<E, Pipe extends CallPipe = CallPipe> {
 
   #flush(): void {
     while (!this.#blocked && !this.#over) {
-      const entries = this.#nextEntries();
-      if (entries.length === 0) return;
-      this.#blocked = !this.pipe.write(encodeStreamEntries(entries));
+      const calls = this.#nextCalls();
+      if (calls.length === 0) return;
+      for (const message of this.#encode(calls)) this.#blocked = !this.pipe.write(message);
     }
   }
 
   /** Takes calls for one message off the queue, as many as may be in flight, and gives them ids. */
-  #nextEntries(): StreamEntry[] {
-    const entries: StreamEntry[] = [];
+  #nextCalls(): SentCall<Request>[] {
+    const calls: SentCall<Request>[] = [];
     const { messageBytes, mostInFlight = Number.POSITIVE_INFINITY } = this.#parts;
-    let size = 0;
+    let bytes = 0;
     for (; this.#head < this.#queue.length; this.#head++) {
       const call = this.#queue[this.#head];
       if (call === undefined || call.settled) continue;
-      const { field, bytes, counted } = call;
-      if (counted && this.#inFlight >= mostInFlight) break;
-      size += bytes.length + ENTRY_BYTES;
-      if (entries.length > 0 && (size > messageBytes || entries.length >= limits.streamCalls)) break;
+      if (call.counted && this.#inFlight >= mostInFlight) break;
+      bytes += call.size + ENTRY_BYTES;
+      if (calls.length > 0 && (bytes > messageBytes || calls.length >= limits.streamCalls)) break;
       call.id = ++this.#lastId;
       this.#sent.set(call.id, call);
-      if (counted) this.#inFlight++;
-      entries.push({ id: call.id, field, bytes });
+      if (call.counted) this.#inFlight++;
+      calls.push(call);
     }
     // Also frees sent calls if the queue is never empty.
     if (this.#head === this.#queue.length || (this.#head > 1024 && this.#head * 2 > this.#queue.length)) {
       this.#queue = this.#queue.slice(this.#head);
       this.#head = 0;
     }
-    for (const id of this.#cancels.splice(0, limits.streamCalls - entries.length)) {
-      entries.push({ id, field: CallField.cancel, bytes: NOTHING });
+    for (const id of this.#cancels.splice(0, limits.streamCalls - calls.length)) calls.push({ id, request: undefined });
+    return calls;
+  }
+
+  /** One message. If a call cannot be encoded, such as one with a fraction as a number, it fails, and the others go alone. */
+  #encode(calls: readonly SentCall<Request>[]): Buffer[] {
+    try {
+      return [this.#parts.codec.encode(calls)];
+    } catch (cause) {
+      if (calls.length > 1) return calls.flatMap((call) => this.#encode([call]));
+      const failed = this.#sent.get(calls[0]?.id ?? 0);
+      if (failed === undefined) throw cause;
+      this.#forget(failed);
+      this.#settle(failed, { kind: 'unencodable', cause });
+      return [];
     }
-    return entries;
   }
 
   #receive(message: Uint8Array): void {
-    let results: readonly StreamEntry[];
+    let results: readonly Result[];
     try {
-      results = readStreamEntries(message);
+      results = this.#parts.codec.decode(message);
     } catch (cause) {
       this.pipe.abort();
       this.#end({ kind: 'damaged', cause });
       return;
     }
-    for (const { id, field, bytes } of results) {
-      const call = this.#sent.get(id);
+    for (const result of results) {
+      const call = this.#sent.get(result.id);
       // An update that was given up.
       if (call === undefined) continue;
       this.#forget(call);
-      if (!call.settled) this.#settle(call, { kind: 'answered', field, bytes, givenUp: call.givenUp });
-      else if (field === ResultField.lease) this.#parts.onLateLease?.(bytes);
+      if (!call.settled) this.#settle(call, { kind: 'answered', result, givenUp: call.givenUp });
+      else this.#parts.onLateLease?.(result);
     }
     if (this.#head < this.#queue.length) this.#flushSoon();
     this.#endWhenDone();
   }
 
-  #giveUp(call: Call<E>, why: GivenUp): void {
+  #giveUp(call: Call<Request, Result, E>, why: GivenUp): void {
     const sent = call.id !== 0;
-    if (sent && call.field === CallField.lease && call.givenUp === undefined) {
+    if (sent && call.isLease && call.givenUp === undefined) {
       // The node answers with CANCELLED, or with the tasks that were leased before.
       call.givenUp = why;
       this.#wheel.remove(call, call.dueSlot);
@@ -279,17 +305,17 @@ export class CallStream<E, Pipe extends CallPipe = CallPipe> {
       return;
     }
     this.#settle(call, { kind: 'givenUp', why: call.givenUp ?? why, sent });
-    if (!sent || call.field === CallField.update) this.#forget(call);
+    if (!sent || !call.isLease) this.#forget(call);
     this.#endWhenDone();
   }
 
-  #forget(call: Call<E>): void {
+  #forget(call: Call<Request, Result, E>): void {
     if (this.#sent.delete(call.id) && call.counted) this.#inFlight--;
     this.#calls--;
-    this.#bytes -= call.bytes.length;
+    this.#bytes -= call.size;
   }
 
-  #settle(call: Call<E>, outcome: CallOutcome<E>): void {
+  #settle(call: Call<Request, Result, E>, outcome: CallOutcome<Result, E>): void {
     call.settled = true;
     this.#wheel.remove(call, call.dueSlot);
     if (call.onAbort !== undefined) call.signal?.removeEventListener('abort', call.onAbort);

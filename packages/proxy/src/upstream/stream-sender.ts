@@ -1,11 +1,16 @@
 import {
+  type CallCodec,
   CallField,
   type CallOutcome,
   CallStream,
   ENTRY_BYTES,
+  encodeStreamEntries,
   limits,
   ResultField,
+  readStreamEntries,
   type StreamEnd,
+  type StreamEntry,
+  type WheelTiming,
   Error as WireErrorType,
 } from '@taskmaster/proto';
 import type { Sender, SendFailure, SendOptions } from './sender.ts';
@@ -24,14 +29,23 @@ const MESSAGE_BYTES = 64 * 1024;
 export interface StreamSenderDeps {
   readonly upstream: Upstream;
   readonly peer: RoutedPeer;
-  readonly timing: ConstructorParameters<typeof CallStream>[0]['timing'];
+  readonly timing: WheelTiming;
   /** Calls back at the end of this turn of the event loop. */
   readonly soon: (callback: () => void) => void;
   /** Called with the answer to a lease whose caller no longer waits. */
   readonly giveBack: (reply: Uint8Array) => void;
 }
 
-type NodeStream = CallStream<SendFailure, UpstreamPipe>;
+/** An encoded request, with the number of the field that it goes into. */
+type StreamedRequest = Omit<StreamEntry, 'id'>;
+type NodeStream = CallStream<StreamedRequest, StreamEntry, SendFailure, UpstreamPipe>;
+
+const CANCEL: StreamedRequest = { field: CallField.cancel, bytes: new Uint8Array(0) };
+
+const codec: CallCodec<StreamedRequest, StreamEntry> = {
+  encode: (calls) => encodeStreamEntries(calls.map(({ id, request = CANCEL }) => ({ id, ...request }))),
+  decode: readStreamEntries,
+};
 
 /**
  * Sends the calls of one caller over a stream to each node, or over several if it has very many calls. A stream that breaks fails
@@ -57,11 +71,14 @@ export class StreamSender implements Sender {
     }
     return new Promise((resolve, reject) => {
       if (this.#closed) throw new LostError('the caller is gone', 'cancelled', false);
-      const field = method === 'UpdateTasks' ? CallField.update : CallField.lease;
-      const expected = method === 'UpdateTasks' ? ResultField.update : ResultField.lease;
+      const isLease = method === 'LeaseTasks';
+      const field = isLease ? CallField.lease : CallField.update;
+      const expected = isLease ? ResultField.lease : ResultField.update;
+      const { signal, timeoutMs } = options;
       const stream = this.#streamTo(address);
-      stream.send({ field, bytes: request, ...options }, (outcome) => {
-        if (outcome.kind === 'answered' && outcome.field === expected) resolve(outcome.bytes);
+      const streamed = { request: { field, bytes: request }, isLease, size: request.length, signal, timeoutMs };
+      stream.send(streamed, (outcome) => {
+        if (outcome.kind === 'answered' && outcome.result.field === expected) resolve(outcome.result.bytes);
         else reject(failureOf(outcome));
       });
       // Only the first one stays open when its calls are answered.
@@ -93,7 +110,10 @@ export class StreamSender implements Sender {
     const { upstream, peer, timing, soon, giveBack } = this.#deps;
     const stream: NodeStream = new CallStream({
       open: (listener) => upstream.stream(address, { peer }, listener),
-      ...{ timing, soon, messageBytes: MESSAGE_BYTES, onLateLease: giveBack },
+      ...{ codec, timing, soon, messageBytes: MESSAGE_BYTES },
+      onLateLease: ({ field, bytes }) => {
+        if (field === ResultField.lease) giveBack(bytes);
+      },
       onOver: () => this.#drop(address, stream),
     });
     if (this.#held) stream.pipe.hold(true);
@@ -109,11 +129,13 @@ export class StreamSender implements Sender {
   }
 }
 
-function failureOf(outcome: CallOutcome<SendFailure>): SendFailure {
+function failureOf(outcome: CallOutcome<StreamEntry, SendFailure>): SendFailure {
   switch (outcome.kind) {
     case 'answered':
-      if (outcome.field === ResultField.error) return refusedFrom(outcome.bytes);
+      if (outcome.result.field === ResultField.error) return refusedFrom(outcome.result.bytes);
       return new LostError('the node answered with a result of another kind', 'broken', true);
+    case 'unencodable':
+      throw outcome.cause;
     case 'givenUp':
       return outcome.why === 'deadline'
         ? new LostError('no answer came in time', 'deadline', outcome.sent)
