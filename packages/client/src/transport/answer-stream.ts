@@ -17,6 +17,8 @@ export async function* answerStream<Request, Reply>(
   request: Request,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Reply, undefined> {
+  // Throws before the call begins if the token cannot be read.
+  const { metadata } = connection;
   let isClosed = false;
   const settled = connection.began(() => {
     isClosed = true;
@@ -27,7 +29,7 @@ export async function* answerStream<Request, Reply>(
     method.requestSerialize,
     method.responseDeserialize,
     request,
-    connection.metadata,
+    metadata,
   );
   // In the turn of the call itself grpc-js would not tell the server of the cancellation.
   const onAbort = (): void => void setImmediate(() => call.cancel());

@@ -280,6 +280,14 @@ describe('when the stream is over', () => {
     expect(pipe.state).toBe('aborted');
   });
 
+  test('because a caller closed it when its call was overdue, other overdue calls settle once', async () => {
+    const { update, stream } = setUp();
+    stream.send({ request: '', isLease: false, size: 10, timeoutMs: 50 }, () => stream.close());
+    const other = update({ timeoutMs: 50 });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(other).toEqual([{ kind: 'lost', end: { kind: 'closed' }, sent: false }]);
+  });
+
   test('after its last answer, it ends without a reset', () => {
     const { pipe, update, endTurn, stream, over } = setUp();
     const call = update();

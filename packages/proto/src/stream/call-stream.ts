@@ -294,6 +294,8 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
   }
 
   #giveUp(call: Call<Request, Result, E>, why: GivenUp): void {
+    // Another call that was due in the same turn has ended the stream.
+    if (call.settled) return;
     const sent = call.id !== 0;
     if (sent && call.isLease && call.givenUp === undefined) {
       // The node answers with CANCELLED, or with the tasks that were leased before.

@@ -135,7 +135,7 @@ function failureOf(outcome: CallOutcome<StreamEntry, SendFailure>): SendFailure 
       if (outcome.result.field === ResultField.error) return refusedFrom(outcome.result.bytes);
       return new LostError('the node answered with a result of another kind', 'broken', true);
     case 'unencodable':
-      throw outcome.cause;
+      return new LostError('the call cannot be encoded', 'broken', false, outcome.cause);
     case 'givenUp':
       return outcome.why === 'deadline'
         ? new LostError('no answer came in time', 'deadline', outcome.sent)
