@@ -22,7 +22,7 @@ import {
 } from '../values/errors.ts';
 import { RequestStream } from './request-stream.ts';
 
-type Sent = { readonly ids: number[]; readonly cancels: number[]; readonly bytes: number };
+type Sent = { readonly ids: number[]; readonly cancels: number[]; readonly updates: UpdateTasksRequest[] };
 
 /** A stream whose other end the test plays. */
 function setUp({ maxCallsInFlight = 100 } = {}) {
@@ -43,7 +43,8 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
           const { calls } = StreamRequest.decode(message);
           const cancels = calls.filter(({ call }) => call?.$case === 'cancel').map(({ id }) => id);
           const ids = calls.filter(({ call }) => call?.$case !== 'cancel').map(({ id }) => id);
-          sent.push({ ids, cancels, bytes: message.byteLength });
+          const updates = calls.flatMap(({ call }) => (call?.$case === 'update' ? [call.value] : []));
+          sent.push({ ids, cancels, updates });
           return state.takes;
         },
         end: () => {},
@@ -179,6 +180,24 @@ describe('a cancelled lease', () => {
     giveUp.abort();
     await timing.advance(1_100);
     await call;
+  });
+
+  test('gives back the tasks of an answer that comes when nobody waits for it', async () => {
+    const { lease, timing, sent, answer } = setUp();
+    const giveUp = new AbortController();
+    const call = expect(lease(60_000, { signal: giveUp.signal })).rejects.toBeInstanceOf(CancelledError);
+    await settled();
+    giveUp.abort();
+    await timing.advance(1_100);
+    await call;
+    answer(leased(1, 'a', 'b'));
+    await settled();
+    expect(sent.at(-1)?.ids).toEqual([2, 3]);
+    const released = sent.flatMap(({ updates }) => updates.flatMap(({ release }) => release));
+    expect(released.map(({ pid, leaseToken, refundAttempt }) => [`${pid}`, leaseToken, refundAttempt])).toEqual([
+      ['a', 1, true],
+      ['b', 1, true],
+    ]);
   });
 
   test('before it was sent is never sent', async () => {

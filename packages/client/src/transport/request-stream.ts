@@ -6,6 +6,7 @@ import {
   type CallPipeListener,
   CallStream,
   encodeToBuffer,
+  type LeasedTask,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
   type StreamCall,
@@ -26,7 +27,7 @@ import {
   type TaskMasterError,
   withMaybeApplied,
 } from '../values/errors.ts';
-import { leaseSizeBound } from './request-size.ts';
+import { leaseSizeBound, updateSizeBound } from './request-size.ts';
 import type { Timing } from './timing.ts';
 import type { TransportCallOptions } from './transport.ts';
 import { asTaskMasterError, brokenReply, errorFromWire } from './wire-errors.ts';
@@ -46,6 +47,8 @@ export interface RequestStreamParts {
 
 /** Large enough to make the cost of a message per call small, and far below the limits of nodes. */
 const MESSAGE_BYTES = 256 * 1024;
+/** Timeout of a release of tasks that nobody waits for, in ms. */
+const GIVE_BACK_MS = 10_000;
 
 type StreamedRequest = Exclude<NonNullable<StreamCall['call']>, { readonly $case: 'cancel' }>;
 type ReplyTo<Request extends StreamedRequest> = Request['$case'] extends 'update'
@@ -125,11 +128,23 @@ export class RequestStream {
       soon: setImmediate,
       messageBytes: MESSAGE_BYTES,
       mostInFlight: maxCallsInFlight,
+      onLateLease: ({ result }) => {
+        if (result?.$case === 'lease') this.#giveBack(result.value.tasks);
+      },
       onOver: (end) => {
         this.#stream = undefined;
         if (end.kind !== 'closed') this.#parts.onFailure(lossOf(end));
       },
     });
+  }
+
+  /** Releases tasks that nobody waits for any more. A task whose release fails is available when its lease ends. */
+  #giveBack(tasks: readonly LeasedTask[]): void {
+    for (const { queue, pid, leaseToken } of tasks) {
+      const release = [{ queue, pid, leaseToken, delayMs: 0, refundAttempt: true }];
+      const request = { enqueue: [], dequeue: [], renew: [], release, requestId: new Uint8Array(0) };
+      this.update(request, updateSizeBound(request), { timeoutMs: GIVE_BACK_MS }).catch(() => {});
+    }
   }
 
   #errorOf(outcome: Outcome, isLease: boolean, signal: AbortSignal | undefined): TaskMasterError {
