@@ -94,10 +94,10 @@ describe('the demo', () => {
   test('indexes every page exactly once in a cluster whose nodes are killed, join and leave', {
     timeout: 150_000,
   }, async () => {
-    await using run = await demo(['--json', '--max-pages', '80', '--workers', '2', '--query', QUERY]);
+    await using run = await demo(['--json', '--max-pages', '150', '--workers', '2', '--query', QUERY]);
     const summary = await run.summary();
 
-    expectComplete(summary, 80);
+    expectComplete(summary, 150);
     expect(summary.events.map(({ kind }) => kind)).toEqual([
       'worker-killed',
       'node-killed',
@@ -121,17 +121,17 @@ describe('the demo', () => {
   test('indexes every page exactly once on one node, although it and a worker are killed', {
     timeout: 90_000,
   }, async () => {
-    await using run = await demo(['--single', '--json', '--max-pages', '60', '--workers', '2', '--query', QUERY]);
+    await using run = await demo(['--single', '--json', '--max-pages', '100', '--workers', '2', '--query', QUERY]);
     const summary = await run.summary();
 
-    expectComplete(summary, 60);
+    expectComplete(summary, 100);
     expect(summary.events.map(({ kind }) => kind)).toEqual(['worker-killed', 'node-killed']);
     expect(summary.cluster).toBeUndefined();
     expect(await run.leftOver()).toEqual([]);
   });
 
   test('continues when a user kills the proxy and a node', { timeout: 120_000 }, async () => {
-    await using run = await demo(['--no-kill', '--max-pages', '60', '--workers', '2']);
+    await using run = await demo(['--no-kill', '--max-pages', '100', '--workers', '2']);
     const { running } = run;
     await eventually(() => expect(running.stdout).toMatch(/[1-9]\d*\/\d+ indexed/), { withinMs: 60_000 });
     for (const name of ['proxy', 'node-2']) {
@@ -150,7 +150,7 @@ describe('the demo', () => {
   test.each([
     ['one node', ['--single', '--no-kill'], /\d+ indexed/],
     ['a cluster that is starting', [], /is served at/],
-    ['a cluster that a node is leaving', ['--max-pages', '60'], /is drained/],
+    ['a cluster that a node is leaving', ['--max-pages', '100'], /is drained/],
   ])(
     'leaves neither processes nor files behind when it is interrupted: %s',
     {
