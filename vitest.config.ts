@@ -60,6 +60,7 @@ export default defineConfig({
           name: 'processes',
           include: processes,
           exclude: alone,
+          globalSetup: './test/support/warm-up.ts',
           // As above. A process for each file would cost a second of both cores.
           isolate: false,
           // More than processors, because these tests wait for half of their time. Not beside the deterministic tests, which never
