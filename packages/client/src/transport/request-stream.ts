@@ -21,7 +21,6 @@ import {
   CancelledError,
   cancelled,
   DeadlineExceededError,
-  InvalidRequestError,
   makeError,
   NOT_HOLDER,
   type TaskMasterError,
@@ -30,7 +29,7 @@ import {
 import { leaseSizeBound, updateSizeBound } from './request-size.ts';
 import type { Timing } from './timing.ts';
 import type { TransportCallOptions } from './transport.ts';
-import { asTaskMasterError, brokenReply, errorFromWire } from './wire-errors.ts';
+import { brokenReply, errorFromWire, unencodable } from './wire-errors.ts';
 
 export interface RequestStreamParts {
   /** Opens the stream without waiting for it. Throws if the credential cannot be read. */
@@ -47,7 +46,7 @@ export interface RequestStreamParts {
 
 /** Large enough to make the cost of a message per call small, and far below the limits of nodes. */
 const MESSAGE_BYTES = 256 * 1024;
-/** Timeout of a release of tasks that nobody waits for, in ms. */
+/** Timeout of the release of a task, in ms. */
 const GIVE_BACK_MS = 10_000;
 
 type StreamedRequest = Exclude<NonNullable<StreamCall['call']>, { readonly $case: 'cancel' }>;
@@ -138,7 +137,7 @@ export class RequestStream {
     });
   }
 
-  /** Releases tasks that nobody waits for any more. A task whose release fails is available when its lease ends. */
+  /** Releases the tasks of a late answer. If a release fails, the task is available when its lease ends. */
   #giveBack(tasks: readonly LeasedTask[]): void {
     for (const { queue, pid, leaseToken } of tasks) {
       const release = [{ queue, pid, leaseToken, delayMs: 0, refundAttempt: true }];
@@ -180,11 +179,6 @@ function replyOf<Request extends StreamedRequest>(request: Request, outcome: Out
   if (result?.$case !== request.$case) return undefined;
   if (result.$case === 'lease' && outcome.givenUp !== undefined && result.value.tasks.length === 0) return undefined;
   return result.value as ReplyTo<Request>;
-}
-
-function unencodable(cause: unknown): InvalidRequestError {
-  const { message } = asTaskMasterError(cause);
-  return new InvalidRequestError(`the request cannot be encoded: ${message}`, { reason: 'INVALID_ARGUMENT', cause });
 }
 
 function givenUpError(why: 'deadline' | 'cancelled', signal: AbortSignal | undefined): TaskMasterError {

@@ -1,8 +1,8 @@
 import type { ServiceError } from '@grpc/grpc-js';
-import { CancelledError, cancelled, InvalidRequestError } from '../values/errors.ts';
+import { CancelledError, cancelled } from '../values/errors.ts';
 import type { Connection } from './connection.ts';
 import type { TransportCallOptions } from './transport.ts';
-import { brokenReply, errorOfCall } from './wire-errors.ts';
+import { brokenReply, errorOfCall, unencodable } from './wire-errors.ts';
 
 /** The parts of a generated method definition that a unary call needs. */
 export interface UnaryMethod<Request, Reply> {
@@ -24,8 +24,7 @@ export function unaryCall<Request, Reply>(
     try {
       requestBytes = method.requestSerialize(request);
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
-      reject(new InvalidRequestError(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause }));
+      reject(unencodable(cause));
       return;
     }
     // Throws before the call begins if the token cannot be read.

@@ -77,6 +77,12 @@ export function brokenReply(message: string, cause?: unknown): TaskMasterError {
   return new TaskMasterError(`the node ${message}`, { reason: 'INTERNAL', maybeApplied: true, cause });
 }
 
+/** The error of a request that cannot be encoded, such as one with a fraction as a number. */
+export function unencodable(cause: unknown): TaskMasterError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return makeError(`the request cannot be encoded: ${why}`, { reason: 'INVALID_ARGUMENT', cause });
+}
+
 /** A thrown value as an error of this library. */
 export function asTaskMasterError(thrown: unknown): TaskMasterError {
   if (isTaskMasterError(thrown)) return thrown;

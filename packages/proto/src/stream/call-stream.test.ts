@@ -146,6 +146,20 @@ describe('calls', () => {
     expect(sent().at(-1)).toEqual([6]);
   });
 
+  test.each(['an update', 'a lease'])('that wait get the place of a call that is given up: %s', async (kind) => {
+    const { lease, update, endTurn, sent } = setUp({ mostInFlight: 1 });
+    if (kind === 'an update') update({ timeoutMs: 50 });
+    else lease({ timeoutMs: 50 });
+    update();
+    endTurn();
+    expect(sent()).toEqual([[1]]);
+    await vi.advanceTimersByTimeAsync(100);
+    endTurn();
+    await vi.advanceTimersByTimeAsync(1_100);
+    endTurn();
+    expect(sent().flat()).toEqual([1, 2]);
+  });
+
   test('wait for a peer that reads no messages, and then share one', () => {
     const { pipe, update, endTurn, sent } = setUp();
     pipe.takes = false;

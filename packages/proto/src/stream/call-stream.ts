@@ -46,10 +46,10 @@ export interface CallStreamParts<Request, Result extends Answer, E, Pipe extends
   readonly soon: (callback: () => void) => void;
   /** Calls are joined into messages of about this size, in bytes. */
   readonly messageBytes: number;
-  /** Largest number of counted calls that are sent and unanswered. Others wait in their order. Default: no limit. */
+  /** Largest number of counted calls that are sent and not settled. Others wait in their order. Default: no limit. */
   readonly mostInFlight?: number;
   /** Called with the answer to a lease whose caller no longer waits: its tasks should be released. */
-  readonly onLateLease?: (result: Result) => void;
+  readonly onLateLease: (result: Result) => void;
   /** Called once, when the stream is over and all its calls are settled. */
   readonly onOver: (end: StreamEnd<E>) => void;
 }
@@ -134,6 +134,7 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
   /** Number and bytes of the calls that are unsent or unanswered. */
   #calls = 0;
   #bytes = 0;
+  /** Number of counted calls that are sent and not settled. */
   #inFlight = 0;
   #lastId = 0;
   #flushing = false;
@@ -287,9 +288,8 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
       if (call === undefined) continue;
       this.#forget(call);
       if (!call.settled) this.#settle(call, { kind: 'answered', result, givenUp: call.givenUp });
-      else this.#parts.onLateLease?.(result);
+      else this.#parts.onLateLease(result);
     }
-    if (this.#head < this.#queue.length) this.#flushSoon();
     this.#endWhenDone();
   }
 
@@ -312,16 +312,19 @@ export class CallStream<Request, Result extends Answer, E, Pipe extends CallPipe
   }
 
   #forget(call: Call<Request, Result, E>): void {
-    if (this.#sent.delete(call.id) && call.counted) this.#inFlight--;
+    this.#sent.delete(call.id);
     this.#calls--;
     this.#bytes -= call.size;
   }
 
   #settle(call: Call<Request, Result, E>, outcome: CallOutcome<Result, E>): void {
     call.settled = true;
+    if (call.id !== 0 && call.counted) this.#inFlight--;
     this.#wheel.remove(call, call.dueSlot);
     if (call.onAbort !== undefined) call.signal?.removeEventListener('abort', call.onAbort);
     call.settle(outcome);
+    // Its place is free.
+    if (this.#head < this.#queue.length) this.#flushSoon();
   }
 
   #end(end: StreamEnd<E>): void {
