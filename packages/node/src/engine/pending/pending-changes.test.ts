@@ -1,28 +1,10 @@
-import {
-  AVAILABLE,
-  type Instant,
-  type LeaseToken,
-  type PartitionId,
-  type Pid,
-  type QueueId,
-  type TaskState,
-  type Ticket,
-} from '@taskmaster/server/domain';
+import type { PartitionId, Pid, QueueId, Ticket } from '@taskmaster/server/domain';
 import { expect, test } from 'vitest';
 import { QueueLedger } from '../../log/queue-ledger.ts';
 import { WriteBatch } from '../../ports/write-batch.ts';
+import { availableState } from '../queues/cache/test-support.ts';
 import { Queue } from '../queues/queue.ts';
 import { PendingChanges } from './pending-changes.ts';
-
-const available: TaskState = {
-  enqueuedAt: 1 as Instant,
-  dueAt: 1 as Instant,
-  dataBytes: 0,
-  attempts: 0,
-  token: 0 as LeaseToken,
-  retry: undefined,
-  visibility: AVAILABLE,
-};
 
 function setUp() {
   const queueId = 1 as QueueId;
@@ -30,7 +12,7 @@ function setUp() {
   const pending = new PendingChanges();
   const atom = (pid: string, kind: 'enqueue' | 'change'): void => {
     pending.begin();
-    const states = kind === 'enqueue' ? { after: available } : { before: available, after: available };
+    const states = kind === 'enqueue' ? { after: availableState } : { before: availableState, after: availableState };
     const change = { kind, queueId, pid: pid as Pid, data: undefined, ...states } as Parameters<Queue['apply']>[1];
     pending.note(queue.apply(pending.last as Ticket, change, undefined), kind === 'enqueue');
   };
@@ -103,6 +85,36 @@ test('an empty write in progress hides no stale rows behind it', () => {
   expect(pending.shown).toBe(1);
   nothing();
   expect(pending.shown).toBe(1);
+});
+
+test('a read keeps the changes that the store shows after it began, and no earlier ones', () => {
+  const { queue, pending, enqueue, pids } = setUp();
+  enqueue('a');
+  pending.atomsApplied(1);
+  const first = queue.hold();
+  enqueue('b');
+  pending.atomsApplied(1);
+  const second = queue.hold();
+  enqueue('c');
+  pending.atomsApplied(1);
+  expect(pids()).toEqual(['b', 'c']);
+  first[Symbol.dispose]();
+  expect(pids()).toEqual(['c']);
+  second[Symbol.dispose]();
+  expect(pids()).toEqual([]);
+});
+
+test('an endless sequence of overlapping reads keeps few changes', () => {
+  const { queue, pending, enqueue, pids } = setUp();
+  let hold = queue.hold();
+  for (let i = 0; i < 1000; i++) {
+    enqueue(`p${i}`);
+    pending.atomsApplied(1);
+    const next = queue.hold();
+    hold[Symbol.dispose]();
+    hold = next;
+  }
+  expect(pids().length).toBeLessThanOrEqual(1);
 });
 
 test('a read that began between two showings of a task keeps the second', () => {
