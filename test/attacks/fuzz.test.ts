@@ -19,6 +19,7 @@ import {
   UpdateTasksRequest,
 } from '@taskmaster/proto';
 import {
+  aBatch,
   aDequeue,
   aLease,
   anEnqueue,
@@ -64,7 +65,7 @@ const VALID: Readonly<Record<string, Buffer>> = {
   [TaskMasterServiceService.updateTasks.path]: Buffer.from(UpdateTasksRequest.encode(everything).finish()),
   [TaskMasterServiceService.leaseTasks.path]: Buffer.from(LeaseTasksRequest.encode(lease).finish()),
   [TaskMasterServiceService.batchUpdateTasks.path]: Buffer.from(
-    BatchUpdateTasksRequest.encode({ requests: [everything, anUpdate({ enqueue: [anEnqueue()] })] }).finish(),
+    BatchUpdateTasksRequest.encode(aBatch([everything, anUpdate({ enqueue: [anEnqueue()] })])).finish(),
   ),
   [TaskMasterServiceService.batchLeaseTasks.path]: Buffer.from(
     BatchLeaseTasksRequest.encode({ requests: [lease, lease] }).finish(),

@@ -32,6 +32,7 @@ async function openRealEngine(): Promise<RealEngine> {
     backups: engine.backups,
     engine: {
       updateTasks: (command) => (isStalled ? new Promise(() => {}) : engine.updateTasks(command)),
+      updateBatch: (batch) => (isStalled ? new Promise(() => {}) : engine.updateBatch(batch)),
       leaseTasks: (command, context) => engine.leaseTasks(command, context),
       listQueues: (command) => engine.listQueues(command),
       queueStats: (command) => engine.queueStats(command),

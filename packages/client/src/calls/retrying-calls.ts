@@ -1,5 +1,12 @@
 import { status } from '@grpc/grpc-js';
-import type { LeasedTask, LeaseTasksRequest, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
+import type {
+  BatchUpdateTasksRequest,
+  BatchUpdateTasksResponse,
+  LeasedTask,
+  LeaseTasksRequest,
+  UpdateTasksRequest,
+  UpdateTasksResponse,
+} from '@taskmaster/proto';
 import { sleep, type Timing } from '../transport/timing.ts';
 import type { Transport, TransportCallOptions } from '../transport/transport.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
@@ -31,12 +38,23 @@ export class RetryingCalls {
     return this.#parts.transport;
   }
 
-  /** Applies an update. Without a request id it is repeated only if the failed attempt changed nothing. */
-  update(request: UpdateTasksRequest, options: CallOptions): Promise<UpdateTasksResponse> {
+  /**
+   * Applies an update. Without a request id it is repeated only if the failed attempt changed nothing.
+   * @param failed why the first attempt failed, which was part of a batch. Undefined: there was none.
+   */
+  update(request: UpdateTasksRequest, options: CallOptions, failed?: TaskMasterError): Promise<UpdateTasksResponse> {
     const repetition = request.requestId.byteLength > 0 ? 'once' : 'unsafe';
-    return this.run('updateTasks', repetition, options, (attempt) =>
-      this.#parts.transport.updateTasks(request, attempt),
-    );
+    let first = failed;
+    return this.run('updateTasks', repetition, options, (attempt) => {
+      const before = first;
+      first = undefined;
+      return before === undefined ? this.#parts.transport.updateTasks(request, attempt) : Promise.reject(before);
+    });
+  }
+
+  /** Applies updates of one group under one request id. */
+  batch(request: BatchUpdateTasksRequest): Promise<BatchUpdateTasksResponse> {
+    return this.run('updateTasks', 'once', {}, (attempt) => this.#parts.transport.batchUpdateTasks(request, attempt));
   }
 
   /**

@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   type BackupPartitionRequest,
   type BackupPartitionResponse,
+  type BatchUpdateTasksRequest,
+  type BatchUpdateTasksResponse,
   EnqueueMode,
   EnqueueResult,
   type GetQueueStatsRequest,
@@ -21,13 +23,15 @@ import {
   type RetryPolicy,
   type TaskInfo,
   TaskState,
+  type UpdateResult,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
   type Error as WireError,
 } from '@taskmaster/proto';
 import type { CancelTimer, Timing } from '../transport/timing.ts';
-import { errorFromWire } from '../transport/wire-errors.ts';
+import { asTaskMasterError, errorFromWire } from '../transport/wire-errors.ts';
 import { makeError, type TaskMasterError } from '../values/errors.ts';
+import { wireError } from './wire-error.ts';
 
 /** Number of partitions, as of a node by default. */
 const PARTITIONS = 1024;
@@ -65,9 +69,15 @@ export class FakeEngine {
   readonly updates: UpdateTasksRequest[] = [];
   /** All lease requests. */
   readonly leases: LeaseTasksRequest[] = [];
+  /** Refuses an update with the returned error. */
+  refusal: ((request: UpdateTasksRequest) => TaskMasterError | undefined) | undefined;
   readonly #timing: Timing;
   readonly #queues = new Map<string, Map<string, FakeTask>>();
   readonly #outcomes = new Map<string, { readonly of: UpdateTasksRequest; readonly outcome: UpdateTasksResponse }>();
+  readonly #batches = new Map<
+    string,
+    { readonly of: BatchUpdateTasksRequest; readonly outcome: BatchUpdateTasksResponse }
+  >();
   readonly #completed = new Map<string, number>();
   #waiters: Waiter[] = [];
   #cancelWake: CancelTimer = () => {};
@@ -104,6 +114,8 @@ export class FakeEngine {
       if (isDeepStrictEqual(before.of, request)) return before.outcome;
       throw makeError('the id was used for a different request', { reason: 'REQUEST_ID_REUSED' });
     }
+    const refusal = this.refusal?.(request);
+    if (refusal !== undefined) throw refusal;
     const refused = this.#refusedItems(request);
     const [first] = refused;
     if (first !== undefined) throw updateRefused(first, refused);
@@ -111,6 +123,25 @@ export class FakeEngine {
     if (requestId !== '') this.#outcomes.set(requestId, { of: request, outcome });
     this.#serveWaiters();
     return outcome;
+  }
+
+  /** Applies updates of one group in order. All results are final. @throws TaskMasterError */
+  batch(request: BatchUpdateTasksRequest): BatchUpdateTasksResponse {
+    const requestId = Buffer.from(request.requestId).toString('latin1');
+    const before = this.#batches.get(requestId);
+    if (before !== undefined) {
+      if (isDeepStrictEqual(before.of, request)) return before.outcome;
+      throw makeError('the id was used for a different request', { reason: 'REQUEST_ID_REUSED' });
+    }
+    const results = request.requests.map((update): UpdateResult => {
+      try {
+        return { result: { $case: 'response', value: this.update(update) } };
+      } catch (thrown) {
+        return { result: { $case: 'error', value: wireError(asTaskMasterError(thrown)) } };
+      }
+    });
+    if (requestId !== '') this.#batches.set(requestId, { of: request, outcome: { results } });
+    return { results };
   }
 
   lease(request: LeaseTasksRequest, signal?: AbortSignal): Promise<LeaseTasksResponse> {

@@ -14,7 +14,6 @@ import {
   ClusterServiceService,
   ERROR_DOMAIN,
   ErrorInfo,
-  ItemKind,
   RetryInfo,
   Status,
   type StreamRequest,
@@ -22,13 +21,13 @@ import {
   type StreamResult,
   TaskMasterServiceService,
   UpdateRefused,
-  type Error as WireError,
 } from '@taskmaster/proto';
 import { systemTiming } from '../transport/timing.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
 import { isTaskMasterError, type TaskMasterError } from '../values/errors.ts';
 import { FakeCluster } from './fake-cluster.ts';
 import { FakeEngine } from './fake-engine.ts';
+import { wireError } from './wire-error.ts';
 
 type StreamCallHandle = ServerDuplexStream<StreamRequest, StreamResponse>;
 
@@ -106,7 +105,10 @@ export class FakeServer implements AsyncDisposable {
         await this.hold;
         return engine.lease(request, signal);
       }),
-      batchUpdateTasks: unary('batchUpdateTasks', () => ({ results: [] })),
+      batchUpdateTasks: unary('batchUpdateTasks', async (request: Parameters<FakeEngine['batch']>[0]) => {
+        await this.hold;
+        return engine.batch(request);
+      }),
       batchLeaseTasks: unary('batchLeaseTasks', () => ({ results: [] })),
       listQueues: unary('listQueues', () => ({
         queues: engine.stats({ queues: [], filter: undefined }).queues,
@@ -174,6 +176,7 @@ export class FakeServer implements AsyncDisposable {
         void this.#guarded(asked?.value, async (): Promise<StreamResult['result']> => {
           await this.hold;
           if (asked?.$case === 'update') return { $case: 'update', value: this.engine.update(asked.value) };
+          if (asked?.$case === 'batch') return { $case: 'batch', value: this.engine.batch(asked.value) };
           if (asked?.$case === 'lease') {
             return { $case: 'lease', value: await this.engine.lease(asked.value, given.signal) };
           }
@@ -218,25 +221,6 @@ function queuesIn(request: unknown): readonly string[] {
     if (!Array.isArray(value)) return [];
     return value.flatMap((item: unknown) => (name === 'queues' && typeof item === 'string' ? [item] : queuesIn(item)));
   });
-}
-
-const itemKinds = {
-  enqueue: ItemKind.ITEM_KIND_ENQUEUE,
-  dequeue: ItemKind.ITEM_KIND_DEQUEUE,
-  renew: ItemKind.ITEM_KIND_RENEW,
-  release: ItemKind.ITEM_KIND_RELEASE,
-  unknown: ItemKind.ITEM_KIND_UNSPECIFIED,
-} as const;
-
-function wireError(error: TaskMasterError): WireError {
-  return {
-    code: error.code,
-    reason: error.reason,
-    message: error.message,
-    metadata: { ...error.metadata },
-    retryDelayMs: error.retryDelayMs ?? 0,
-    items: error.items.map((item) => ({ ...item, kind: itemKinds[item.kind] })),
-  };
 }
 
 /** An error as a node sends it: google.rpc.Status in the trailer. */

@@ -1,5 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import {
+  type BatchUpdateTasksRequest,
+  type BatchUpdateTasksResponse,
   type CallCodec,
   type CallOutcome,
   type CallPipe,
@@ -50,9 +52,12 @@ const MESSAGE_BYTES = 256 * 1024;
 const GIVE_BACK_MS = 10_000;
 
 type StreamedRequest = Exclude<NonNullable<StreamCall['call']>, { readonly $case: 'cancel' }>;
-type ReplyTo<Request extends StreamedRequest> = Request['$case'] extends 'update'
-  ? UpdateTasksResponse
-  : LeaseTasksResponse;
+interface Replies {
+  readonly update: UpdateTasksResponse;
+  readonly batch: BatchUpdateTasksResponse;
+  readonly lease: LeaseTasksResponse;
+}
+type ReplyTo<Request extends StreamedRequest> = Replies[Request['$case']];
 type Outcome = CallOutcome<StreamResult, TaskMasterError>;
 
 const CANCEL = { $case: 'cancel' as const, value: {} };
@@ -81,6 +86,15 @@ export class RequestStream {
   /** Sends an update. It must fit into a message: see `assertUpdateFits`. */
   update(request: UpdateTasksRequest, size: number, options: TransportCallOptions): Promise<UpdateTasksResponse> {
     return this.#call({ $case: 'update', value: request }, size, true, options);
+  }
+
+  /** Sends a batch of updates, which must fit into a message. */
+  batch(
+    request: BatchUpdateTasksRequest,
+    size: number,
+    options: TransportCallOptions,
+  ): Promise<BatchUpdateTasksResponse> {
+    return this.#call({ $case: 'batch', value: request }, size, true, options);
   }
 
   /**

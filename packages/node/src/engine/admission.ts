@@ -73,6 +73,29 @@ export class Admission {
     this.#bytes += bytes;
   }
 
+  /**
+   * As `enter`, for updates. If there is no room for new tasks, the updates that enqueue are refused and the others have entered.
+   * @param full refuses new tasks. Undefined: there is space for them.
+   */
+  enterUpdates(
+    updates: readonly UpdateCommand[],
+    full: Refusal | undefined,
+  ): { readonly bytes: number; readonly noNewTasks: Refusal | undefined } {
+    const ending = updates.filter(({ enqueue }) => enqueue.length === 0);
+    const adds = ending.length < updates.length;
+    const bytes = weightOf(updates);
+    try {
+      if (adds && full !== undefined) throw full;
+      this.enter(adds ? 'new' : 'ending', bytes);
+      return { bytes, noNewTasks: undefined };
+    } catch (error) {
+      if (!adds || ending.length === 0 || !(error instanceof Refusal)) throw error;
+      const bytes = weightOf(ending);
+      this.enter('ending', bytes);
+      return { bytes, noNewTasks: error };
+    }
+  }
+
   leave(bytes: number): void {
     this.#release(bytes);
     this.#requests.leave();
@@ -143,9 +166,12 @@ export class Admission {
   }
 }
 
-/** Approximate memory of a request until it is answered, in bytes. */
-export function weightOf({ enqueue, dequeue, renew, release }: UpdateCommand): number {
-  let bytes = 64 * (dequeue.length + renew.length + release.length);
-  for (const { pid, data } of enqueue) bytes += 64 + (pid?.length ?? 0) + data.byteLength;
+/** Approximate memory of updates until they are answered, in bytes. */
+export function weightOf(updates: readonly UpdateCommand[]): number {
+  let bytes = 0;
+  for (const { enqueue, dequeue, renew, release } of updates) {
+    bytes += 64 * (dequeue.length + renew.length + release.length);
+    for (const { pid, data } of enqueue) bytes += 64 + (pid?.length ?? 0) + data.byteLength;
+  }
   return bytes;
 }

@@ -1,5 +1,6 @@
 import type { QueueName } from '@taskmaster/proto';
 import {
+  type BatchCommand,
   type CallContext,
   type CallSignal,
   type EngineFigures,
@@ -19,11 +20,12 @@ import {
   type TaskView,
   type UpdateCommand,
   type UpdateOutcome,
+  type UpdateResult,
 } from '@taskmaster/server/domain';
 import { type CancelTimer, type Clock, type Random, repeat } from '@taskmaster/server/ports';
 import { giveBack } from '@taskmaster/server/service';
 import { type Store, StoreFullError, type StoreState } from '../ports/store.ts';
-import { Admission, weightOf } from './admission.ts';
+import { Admission } from './admission.ts';
 import { Checkpoints } from './checkpoints.ts';
 import type { EngineConfig } from './config.ts';
 import { DamageLog } from './damage-log.ts';
@@ -38,13 +40,13 @@ import { getTasks, peekTasks } from './operations/get-and-peek.ts';
 import { listQueues, queueStats } from './operations/queue-stats.ts';
 import { Reaper } from './operations/reaper.ts';
 import { resetLeases } from './operations/reset-leases.ts';
-import { updateTasks } from './operations/update-tasks.ts';
+import { batchOf, onlyOutcome, updateTasks } from './operations/update-tasks.ts';
 import { Backups } from './partitions/backup/backups.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
 import type { GroupLimitsOf, LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
-import { refusalOf } from './store-refusal.ts';
+import { diskFull, refusalOf } from './store-refusal.ts';
 
 /** The log of an engine, with methods like pino's. */
 export interface EngineLog {
@@ -140,13 +142,25 @@ export class Engine implements TaskEngine {
   }
 
   updateTasks(command: UpdateCommand, _context?: CallContext): Promise<UpdateOutcome> {
-    const adds = command.enqueue.length > 0;
-    return this.#serve(adds ? 'new' : 'ending', weightOf(command), (memory) => {
-      if (adds && this.#health.kind === 'full') {
-        throw new Refusal('DISK_FULL', 'the disk is full: no new tasks until there is space', { retryDelayMs: 1000 });
+    return this.updateBatch(batchOf(command)).then(onlyOutcome);
+  }
+
+  /** One frame only, because this is the hottest path. */
+  async updateBatch(batch: BatchCommand): Promise<readonly UpdateResult[]> {
+    try {
+      const memory = this.#writable();
+      const full = this.#health.kind === 'full' ? diskFull() : undefined;
+      const { bytes, noNewTasks } = this.#admission.enterUpdates(batch.updates, full);
+      try {
+        const results = await updateTasks(memory, batch, noNewTasks);
+        for (const result of results) if (result.kind === 'refused') this.#refused(result.refusal);
+        return results;
+      } finally {
+        this.#admission.leave(bytes);
       }
-      return updateTasks(memory, command);
-    });
+    } catch (error) {
+      throw this.#refused(error);
+    }
   }
 
   /** Not an async function: 10,000 waiting requests would each keep its frame in memory. */
@@ -182,7 +196,7 @@ export class Engine implements TaskEngine {
   async #takeBack(leased: readonly LeasedTask[]): Promise<never> {
     try {
       const memory = this.#memory;
-      if (memory) await giveBack((release) => updateTasks(memory, release), leased);
+      if (memory) await giveBack(async (release) => onlyOutcome(await updateTasks(memory, batchOf(release))), leased);
       throw new Refusal('CANCELLED', 'the call was cancelled');
     } catch (error) {
       throw this.#refused(error);
@@ -209,11 +223,11 @@ export class Engine implements TaskEngine {
   }
 
   deleteQueue(name: QueueName): Promise<number> {
-    return this.#serve('ending', 0, (memory) => deleteQueue(memory, name, this.#reaper));
+    return this.#change((memory) => deleteQueue(memory, name, this.#reaper));
   }
 
   resetLeases(name: QueueName): Promise<number> {
-    return this.#serve('ending', 0, (memory) => resetLeases(memory, name));
+    return this.#change((memory) => resetLeases(memory, name));
   }
 
   figures(): EngineFigures {
@@ -268,19 +282,12 @@ export class Engine implements TaskEngine {
     }
   }
 
-  /** Runs a request that may write. One frame and one promise only, because this is the hottest path. */
-  async #serve<T>(kind: 'new' | 'ending', bytes: number, work: (memory: EngineState) => Promise<T>): Promise<T> {
-    try {
+  /** Runs a request that changes a whole queue. */
+  #change<T>(work: (memory: EngineState) => Promise<T>): Promise<T> {
+    return this.#translated(() => {
       const memory = this.#writable();
-      this.#admission.enter(kind, bytes);
-      try {
-        return await work(memory);
-      } finally {
-        this.#admission.leave(bytes);
-      }
-    } catch (error) {
-      throw this.#refused(error);
-    }
+      return this.#admission.run('ending', 0, () => work(memory));
+    });
   }
 
   /** Runs a request that only reads. It is served even if the engine cannot write any more. */

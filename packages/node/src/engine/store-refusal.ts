@@ -28,3 +28,7 @@ export function writeRefusal(cause: Error): Refusal {
 
 const failedWrite = (cause: Error): Refusal =>
   new Refusal('STORE_FAILED', 'a write to the store failed; this node takes no more writes', { cause });
+
+/** The refusal of new tasks while the disk is full. */
+export const diskFull = (): Refusal =>
+  new Refusal('DISK_FULL', 'the disk is full: no new tasks until there is space', { retryDelayMs: 1000 });

@@ -7,6 +7,7 @@ import type {
   RetryPolicy,
   UpdateCommand,
   UpdateOutcome,
+  UpdateResult,
 } from '@taskmaster/server/domain';
 import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { EngineConfig } from '../engine/config.ts';
@@ -156,6 +157,12 @@ export class EngineHarness implements AsyncDisposable {
 
   update(spec: UpdateSpec): Promise<UpdateOutcome> {
     return this.engine.updateTasks(updateCommand(spec));
+  }
+
+  /** Updates of one group in one request. */
+  batch(specs: readonly UpdateSpec[], id?: string): Promise<readonly UpdateResult[]> {
+    const updates = specs.map(updateCommand);
+    return this.engine.updateBatch({ group: updates[0]?.group ?? '', updates, requestId: id });
   }
 
   enqueue(queue: string, pids: readonly string[]): Promise<UpdateOutcome> {

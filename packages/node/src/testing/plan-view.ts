@@ -10,7 +10,8 @@ import {
   type TaskState,
   type Visibility,
 } from '@taskmaster/server/domain';
-import { planUpdate, type UpdatePlan, type UpdateView } from '../engine/operations/plan-update.ts';
+import { UpdatePlanner, type UpdateView } from '../engine/operations/plan-update.ts';
+import { TaskDraft } from '../engine/operations/task-draft.ts';
 import { Queue } from '../engine/queues/queue.ts';
 import { QueueLedger } from '../log/queue-ledger.ts';
 import { type ItemSpec, type UpdateSpec, updateCommand } from './engine-harness.ts';
@@ -73,7 +74,13 @@ export function planView({ payloads = true, canShowDue = true }: PlanViewOptions
   };
 }
 
-export const plan = (spec: UpdateSpec, view = planView()): UpdatePlan => planUpdate(updateCommand(spec), view);
+/** The plan of an update alone. */
+export function plan(spec: UpdateSpec, view = planView()) {
+  const draft = new TaskDraft(view);
+  const made = new UpdatePlanner(view, draft).plan(updateCommand(spec));
+  const { needs, changes, created, deadLettered } = draft;
+  return { ...made, needs, changes, created, deadLettered };
+}
 
 /** The result of a plan as text: one line for each refused item or change. */
 export function told(spec: UpdateSpec, view = planView()): string[] {

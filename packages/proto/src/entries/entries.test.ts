@@ -22,7 +22,7 @@ describe('the entries of a message', () => {
     const dequeue = Array.from({ length: 10 }, () => item);
     const renew = Array.from({ length: 10 }, () => ({ ...item, leaseDurationMs: 0 }));
     const requests = [{ ...update, dequeue }, update, { ...update, renew }];
-    const batch = encodeToBuffer(BatchUpdateTasksRequest, { requests });
+    const batch = encodeToBuffer(BatchUpdateTasksRequest, { requests, requestId: Buffer.alloc(0) });
     const items = { 1: { 1: 'each', 2: 'each', 3: 'each', 4: 'each' } } as const;
     expect(hasMoreEntries(batch, items, 20)).toBe(false);
     expect(hasMoreEntries(batch, items, 19)).toBe(true);

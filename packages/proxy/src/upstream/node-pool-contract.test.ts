@@ -35,7 +35,7 @@ streamContract('NodePool', async (): Promise<StreamWorld> => {
     received.push(Buffer.from(message));
     const { promise, resolve } = Promise.withResolvers<StreamReply>();
     answers.push(() => resolve({ $case: 'update', value: { enqueued: [], renewed: [], released: [] } }));
-    return [{ kind: 'update', id: received.length, run: () => promise }];
+    return [{ kind: 'update', method: 'UpdateTasks', id: received.length, run: () => promise }];
   };
   const service = scriptedService(
     async () => Buffer.alloc(0),

@@ -139,11 +139,12 @@ export class ByteReader {
     return this.#bytes.subarray(from, to);
   }
 
-  /** Reads the version byte with which every row begins. Throws if it is not `known`. */
-  version(known: number, what: string): void {
+  /** Reads the version byte with which every row begins. Throws if it is none of the `known` ones. */
+  version(known: number | readonly number[], what: string): number {
     const version = this.byte();
-    if (version !== known)
+    if (version !== known && !(Array.isArray(known) && known.includes(version)))
       throw new UnreadableBytesError(`${what} has version ${version}; this release reads ${known}`);
+    return version;
   }
 
   #span(): [number, number] {

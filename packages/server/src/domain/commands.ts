@@ -1,6 +1,7 @@
 import type { EnqueueMode, EnqueueResult, QueueName } from '@taskmaster/proto';
 import type { CallSignal } from './call-signal.ts';
 import type { Instant, LeaseToken, Pid } from './ids.ts';
+import type { Refusal } from './refusal.ts';
 import type { RetryPolicy, TaskState } from './task.ts';
 
 // Commands of the engine and their outcomes. Commands are always valid: `service/parse` validates requests.
@@ -56,6 +57,20 @@ export interface UpdateOutcome {
   readonly renewed: readonly { readonly until: Instant }[];
   readonly released: readonly { readonly until: Instant | undefined; readonly deadLetterQueue: string | undefined }[];
 }
+
+/** Independent updates of one group. They are decided in order, and each sees the effects of those before it. */
+export interface BatchCommand {
+  readonly group: string;
+  /** At least one. None has a request id of its own. */
+  readonly updates: readonly UpdateCommand[];
+  /** Of the whole batch; as that of an update. */
+  readonly requestId: string | undefined;
+}
+
+/** What became of one update of a batch. A refused one has changed nothing. */
+export type UpdateResult =
+  | { readonly kind: 'done'; readonly outcome: UpdateOutcome }
+  | { readonly kind: 'refused'; readonly refusal: Refusal };
 
 export interface LeaseCommand {
   readonly queues: readonly QueueName[];
@@ -206,6 +221,11 @@ export interface EngineFigures {
  */
 export interface TaskEngine {
   updateTasks(command: UpdateCommand, context?: CallContext): Promise<UpdateOutcome>;
+  /**
+   * The results are in the order of the updates. With a request id those of several updates are final: a repetition gets the
+   * same, also the refusals.
+   */
+  updateBatch(command: BatchCommand): Promise<readonly UpdateResult[]>;
   leaseTasks(command: LeaseCommand, context?: CallContext): Promise<readonly LeasedTask[]>;
   listQueues(command: ListCommand): Promise<QueuePage>;
   queueStats(command: StatsCommand): Promise<StatsReport>;

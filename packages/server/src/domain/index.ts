@@ -1,6 +1,7 @@
 export { ByteReader, ByteWriter, latin1Of, UnreadableBytesError, writeLatin1 } from './bytes.ts';
 export type { CallSignal } from './call-signal.ts';
 export type {
+  BatchCommand,
   CallContext,
   DequeueItem,
   EngineFigures,
@@ -25,6 +26,7 @@ export type {
   TaskView,
   UpdateCommand,
   UpdateOutcome,
+  UpdateResult,
 } from './commands.ts';
 export { type GroupLimits, groupQuotas } from './group-limits.ts';
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';

@@ -13,7 +13,7 @@ import { rawMethod } from '../service/parse/codec.ts';
 import { checkHealth, listServices, watchHealth } from './testing/check-health.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
 import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
-import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aPeek, bytes } from './testing/requests.ts';
+import { aBatch, aDequeue, aGet, aLease, anEnqueue, anUpdate, aPeek, bytes } from './testing/requests.ts';
 import { startServer } from './testing/start-server.ts';
 
 const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
@@ -312,7 +312,7 @@ describe('a reply', () => {
   test('to a batch of updates has one result for each, also for refused ones', async () => {
     await using server = await startServer(fakeEngine({ updateTasks: noOutcome }));
     using client = grpcClient(server.port);
-    const { results } = await client.batchUpdateTasks({ requests: [anUpdate(), anUpdate({ dequeue: [aDequeue()] })] });
+    const { results } = await client.batchUpdateTasks(aBatch([anUpdate(), anUpdate({ dequeue: [aDequeue()] })]));
     expect(results).toMatchObject([
       { result: { $case: 'error', value: { reason: 'EMPTY_REQUEST' } } },
       { result: { $case: 'response' } },

@@ -7,17 +7,16 @@ import {
   type LeaseTasksRequest,
   limits,
   type UpdateResult,
-  type UpdateTasksRequest,
   type Error as WireError,
 } from '@taskmaster/proto';
-import type { LeasedTask, TaskEngine } from '../domain/commands.ts';
+import type { LeasedTask, TaskEngine, UpdateCommand } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
 import { type Caller, waitingBytes } from './caller.ts';
 import { recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
 import { countAtMost, refuse } from './parse/checks.ts';
 import { parseLease } from './parse/parse-lease.ts';
-import { countItems, parseUpdate } from './parse/parse-update.ts';
+import { countItems, parseRequestId, parseUpdate } from './parse/parse-update.ts';
 import { fittingTasks, leaseReply, REPLY_BYTES, updateReply } from './reply/build-reply.ts';
 import { giveBack, leaseWithin } from './turns/lease-within.ts';
 import { refusalOf, toWireError } from './wire-errors.ts';
@@ -25,11 +24,17 @@ import { refusalOf, toWireError } from './wire-errors.ts';
 /** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
 const BATCH_ITEMS_BYTES = 1024 * 1024;
 
+/** An update of a batch that the engine can take, and its place among the requests. */
+interface Accepted {
+  readonly index: number;
+  readonly command: UpdateCommand;
+}
+
 /** Applies independent updates. A refused update does not affect the others. */
 export async function batchUpdate(
   engine: TaskEngine,
   log: Log,
-  { requests }: BatchUpdateTasksRequest,
+  { requests, requestId: id }: BatchUpdateTasksRequest,
   { access }: Caller,
 ): Promise<BatchUpdateTasksResponse> {
   checkCount(requests.length);
@@ -37,17 +42,80 @@ export async function batchUpdate(
   access.usage?.alsoRequests(requests.length - 1);
   const items = requests.reduce((sum, request) => sum + countItems(request), 0);
   countAtMost(items, { field: 'requests' }, limits.batchItems);
-  const update = async (request: UpdateTasksRequest): Promise<UpdateResult> => {
+  const requestId = parseRequestId(id);
+
+  const results = new Array<UpdateResult>(requests.length);
+  const refuseOne = (index: number, error: unknown): void => {
+    results[index] = { result: { $case: 'error', value: errorIn(requests.length, error, log) } };
+  };
+  const accepted: Accepted[] = [];
+  for (const [index, request] of requests.entries()) {
     try {
       const command = parseUpdate(request);
-      requireUpdate(access, command);
-      const outcome = await engine.updateTasks(command);
-      return { result: { $case: 'response', value: updateReply(outcome) } };
+      if (requestId === undefined) requireUpdate(access, command);
+      accepted.push({ index, command });
     } catch (error) {
-      return { result: { $case: 'error', value: errorIn(requests.length, error, log) } };
+      refuseOne(index, error);
+    }
+  }
+  if (requestId !== undefined) {
+    requireTogether(accepted);
+    // For the whole batch: its repetition must not have other updates because the rules have changed.
+    for (const { command } of accepted) requireUpdate(access, command);
+  }
+
+  const apply = async (updates: readonly Accepted[]): Promise<void> => {
+    const [first] = updates;
+    if (first === undefined) return;
+    const { group, requestId: ownId } = first.command;
+    try {
+      const batch = { group, updates: updates.map(({ command }) => command), requestId: requestId ?? ownId };
+      for (const [at, result] of (await engine.updateBatch(batch)).entries()) {
+        const index = updates[at]?.index ?? 0;
+        if (result.kind === 'refused') refuseOne(index, result.refusal);
+        else results[index] = { result: { $case: 'response', value: updateReply(result.outcome) } };
+      }
+    } catch (error) {
+      // Without an id of the batch the updates of other groups go on.
+      if (requestId !== undefined) throw error;
+      for (const { index } of updates) refuseOne(index, error);
     }
   };
-  return { results: await Promise.all(requests.map(update)) };
+  await Promise.all((requestId === undefined ? writtenTogether(accepted) : [accepted]).map(apply));
+  return { results };
+}
+
+/** The updates of each group; those with a request id of their own alone. */
+function writtenTogether(accepted: readonly Accepted[]): readonly (readonly Accepted[])[] {
+  const together = new Map<string | Accepted, Accepted[]>();
+  for (const update of accepted) {
+    const { group, requestId } = update.command;
+    const key = requestId === undefined ? group : update;
+    const others = together.get(key);
+    if (others === undefined) together.set(key, [update]);
+    else others.push(update);
+  }
+  return [...together.values()];
+}
+
+/** Checks that the updates can share the request id of their batch. */
+function requireTogether(accepted: readonly Accepted[]): void {
+  const group = accepted[0]?.command.group;
+  for (const { index, command } of accepted) {
+    const list = 'requests';
+    if (command.requestId !== undefined) {
+      refuse('INVALID_ARGUMENT', { list, index, field: 'request_id' }, 'is set, and the batch has a request id');
+    }
+    if (command.group !== group) {
+      const metadata = { group: command.group, otherGroup: group ?? '' };
+      refuse(
+        'MIXED_GROUPS',
+        { list, index, field: 'update' },
+        'is of another group: the batch has a request id',
+        metadata,
+      );
+    }
+  }
 }
 
 /**

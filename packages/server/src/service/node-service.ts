@@ -117,10 +117,14 @@ const all = (sizes: readonly Size[]): Size => ({
 });
 
 function inTurns(handlers: Handlers, turns: FairTurns): Work {
-  const updated = (request: UpdateTasksRequest): Size => {
+  const updated = (requests: readonly UpdateTasksRequest[]): Size => {
     let bytes = 0;
-    for (const { data } of request.enqueue) bytes += data.length;
-    return { tasks: countItems(request), kib: Math.floor(bytes / 1024) };
+    let tasks = 0;
+    for (const request of requests) {
+      tasks += Math.max(1, countItems(request));
+      for (const { data } of request.enqueue) bytes += data.length;
+    }
+    return { tasks, kib: Math.floor(bytes / 1024) };
   };
   const leased = ({ maxTasks }: LeaseTasksRequest): Size => ({
     tasks: Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks)),
@@ -131,10 +135,10 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
   const lease = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
     turns.run(caller.address, { ...size, commits: false, start });
   return {
-    updateTasks: (request, caller) => update(caller, updated(request), () => handlers.updateTasks(request, caller)),
+    updateTasks: (request, caller) => update(caller, updated([request]), () => handlers.updateTasks(request, caller)),
     leaseTasks: (request, caller) => lease(caller, leased(request), () => handlers.leaseTasks(request, caller)),
     batchUpdateTasks: (request, caller) =>
-      update(caller, all(request.requests.map(updated)), () => handlers.batchUpdateTasks(request, caller)),
+      update(caller, updated(request.requests), () => handlers.batchUpdateTasks(request, caller)),
     batchLeaseTasks: (request, caller) =>
       lease(caller, all(request.requests.map(leased)), () => handlers.batchLeaseTasks(request, caller)),
   };
@@ -160,7 +164,9 @@ class NodeStreamSession implements StreamSession {
   #operationOf({ id, call }: StreamCall, memory: ArrayBufferLike): StreamOperation {
     switch (call?.$case) {
       case 'update':
-        return { kind: 'update', id, run: (caller) => this.#update(call.value, caller) };
+        return { kind: 'update', method: 'UpdateTasks', id, run: (caller) => this.#update(call.value, caller) };
+      case 'batch':
+        return { kind: 'update', method: 'BatchUpdateTasks', id, run: (caller) => this.#batch(call.value, caller) };
       case 'lease':
         return this.#leaseOf(id, apartFrom(memory, call.value));
       case 'cancel':
@@ -177,6 +183,10 @@ class NodeStreamSession implements StreamSession {
 
   async #update(request: UpdateTasksRequest, caller: Caller) {
     return { $case: 'update' as const, value: await this.#handlers.updateTasks(request, caller) };
+  }
+
+  async #batch(request: BatchUpdateTasksRequest, caller: Caller) {
+    return { $case: 'batch' as const, value: await this.#handlers.batchUpdateTasks(request, caller) };
   }
 
   async #lease(request: LeaseTasksRequest, caller: Caller) {

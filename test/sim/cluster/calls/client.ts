@@ -90,17 +90,28 @@ export class SimClient {
     }
   }
 
-  /** Updates of any groups in one request, which is sent once. */
-  async batch(calls: readonly UpdateCall[]): Promise<readonly Outcome[]> {
-    const { history, now, way } = this.#deps;
+  /**
+   * Several updates in one request. With a request id they are of one group, and the request is repeated until its outcome is
+   * known, each time on a new way. Without one it is sent once.
+   */
+  async batch(calls: readonly UpdateCall[], requestId = ''): Promise<readonly Outcome[]> {
+    const { history, now, sleep, way } = this.#deps;
     const calledAt = now();
     const recordings = calls.map((call) => history.begin(call, calledAt));
-    const request = encodeToBuffer(BatchUpdateTasksRequest, { requests: calls.map(updateRequest) });
-    const sent = await this.#send(way(), 'BatchUpdateTasks', request);
+    const request = { requests: calls.map(updateRequest), requestId: Buffer.from(requestId, 'latin1') };
+    const encoded = encodeToBuffer(BatchUpdateTasksRequest, request);
+    let sent = await this.#send(way(), 'BatchUpdateTasks', encoded);
+    let open = false;
+    for (let attempt = 2; 'failure' in sent; attempt++) {
+      open ||= sent.failure.kind === 'open';
+      if (sent.failure.kind === 'refused' || requestId === '' || attempt > ATTEMPTS) break;
+      await sleep(Math.min(LONGEST_PAUSE_MS, 10 * 2 ** attempt));
+      sent = await this.#send(way(), 'BatchUpdateTasks', encoded);
+    }
     const results = 'failure' in sent ? [] : BatchUpdateTasksResponse.decode(sent.reply).results;
     return calls.map((call, index) => {
       const outcome = (): Outcome => {
-        if ('failure' in sent) return refused(sent.failure);
+        if ('failure' in sent) return open ? { kind: 'unknown' } : refused(sent.failure);
         const result = results[index]?.result;
         if (result?.$case === 'response') return outcomeOf(result.value, call, calledAt);
         return result === undefined ? { kind: 'unknown' } : refused(this.#failureOf(result.value));

@@ -66,14 +66,24 @@ export class Workload {
     await this.#options.client.update(this.#newTasks(random));
   }
 
-  #newTasks(random: SeededRandom): UpdateCall {
-    const group = random.pick(GROUPS);
+  #newTasks(random: SeededRandom, group = random.pick(GROUPS)): UpdateCall {
     const enqueue = Array.from({ length: 1 + random.int(3) }, () => this.#newTask(random, group, random.pick(STAGES)));
     return this.#update({ enqueue }, random);
   }
 
   async #batch(random: SeededRandom): Promise<void> {
-    await this.#options.client.batch(Array.from({ length: 2 + random.int(2) }, () => this.#newTasks(random)));
+    const { client } = this.#options;
+    const calls = 2 + random.int(3);
+    if (random.chance(0.5)) {
+      await client.batch(Array.from({ length: calls }, () => this.#newTasks(random)));
+      return;
+    }
+    const group = random.pick(GROUPS);
+    const updates = Array.from({ length: calls }, () => this.#newTasks(random, group));
+    await client.batch(
+      updates.map((update) => ({ ...update, requestId: undefined })),
+      `batch ${++this.#named}`,
+    );
   }
 
   #newTask(random: SeededRandom, group: string, stage: string): EnqueueCall {

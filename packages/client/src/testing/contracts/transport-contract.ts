@@ -137,6 +137,25 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       await expect(transport.updateTasks(other)).rejects.toMatchObject({ reason: 'REQUEST_ID_REUSED' });
     });
 
+    test('a batch has a result for each update, and the same ones when it is repeated', async () => {
+      await using world = await start();
+      const { transport } = world;
+      const fails = enqueue('a', { mode: EnqueueMode.ENQUEUE_MODE_FAIL });
+      const request = { requests: [enqueue('a'), fails, enqueue('')], requestId: bytes('sixteen bytes id') };
+      const first = await transport.batchUpdateTasks(request);
+      expect(first.results).toMatchObject([
+        { result: { $case: 'response', value: { enqueued: [{ pid: bytes('a') }] } } },
+        { result: { $case: 'error', value: { reason: 'TASK_EXISTS', items: [{ index: 0 }] } } },
+        { result: { $case: 'response' } },
+      ]);
+      expect(await transport.batchUpdateTasks(request)).toEqual(first);
+      const other = { ...request, requests: [enqueue('b')] };
+      await expect(transport.batchUpdateTasks(other)).rejects.toMatchObject({ reason: 'REQUEST_ID_REUSED' });
+      expect(await transport.getQueueStats({ queues: [QUEUE], filter: undefined })).toMatchObject({
+        queues: [{ available: 2 }],
+      });
+    });
+
     test('a lease with no task returns at once, or after its wait, which is added to the timeout', async () => {
       await using world = await start();
       const { transport, settle } = world;

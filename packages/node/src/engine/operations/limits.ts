@@ -1,26 +1,34 @@
 import { type GroupLimits, groupQuotas, Refusal, type UpdateCommand } from '@taskmaster/server/domain';
 import type { EngineState } from '../engine-state.ts';
-import { stateAfter, stateBefore } from '../planned-atom.ts';
+import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
+import type { GroupUsage } from '../queues/group-usage.ts';
 import type { Queue } from '../queues/queue.ts';
-import type { UpdatePlan } from './plan-update.ts';
+import type { DraftMark, TaskDraft } from './task-draft.ts';
 
 /** A queue goes a minute after its last task. */
 const QUEUES_RETRY_MS = 10_000;
 const QUOTA_RETRY_MS = 1_000;
 
-type Planned = Pick<Extract<UpdatePlan, { readonly kind: 'planned' }>, 'changes' | 'created'>;
-
 /**
  * The refusal of an update whose enqueues would go beyond the queues of the node, or beyond a quota of the group. An update that
  * ends as much as it begins is never refused, so that pipelines go on at a limit.
+ * @param draft has the changes of the update behind those of the updates before it.
  */
-export function refusalByLimit(memory: EngineState, command: UpdateCommand, plan: Planned): Refusal | undefined {
-  if (command.enqueue.length === 0) return undefined;
-  const created = plan.created.length === 0 ? 0 : queuesOfEnqueues(command, plan.created);
+export function refusalByLimit(
+  memory: EngineState,
+  command: UpdateCommand,
+  draft: TaskDraft,
+  from: DraftMark,
+): Refusal | undefined {
+  const created =
+    draft.created.length === from.created ? 0 : queuesOfEnqueues(command, draft.created.slice(from.created));
   const { maxQueues } = memory.config;
-  if (created > 0 && memory.table.size + plan.created.length > maxQueues) return tooManyQueues(maxQueues);
+  if (created > 0 && memory.table.size + draft.created.length > maxQueues) return tooManyQueues(maxQueues);
   const limits = memory.groupLimits(command.group);
-  return limits && refusalByQuota(memory, command.group, limits, plan, created);
+  if (limits === undefined) return undefined;
+  const before = { ...usageOf(draft.changes.slice(0, from.changes)), queues: from.created };
+  const more = { ...usageOf(draft.changes.slice(from.changes)), queues: created };
+  return refusalByQuota(memory, command.group, limits, before, more);
 }
 
 /** Number of queues that enqueues create. Dead-letter queues do not count: they end work. */
@@ -29,25 +37,30 @@ function queuesOfEnqueues({ enqueue }: UpdateCommand, created: readonly Queue[])
   return created.reduce((count, { ledger }) => (names.has(ledger.name.name) ? count + 1 : count), 0);
 }
 
-function refusalByQuota(
-  memory: EngineState,
-  group: string,
-  limits: GroupLimits,
-  { changes }: Planned,
-  queues: number,
-): Refusal | undefined {
-  const more = { tasks: 0, bytes: 0, queues };
+/** What the changes add to the tasks and bytes of a group. */
+function usageOf(changes: readonly PlannedChange[]): { tasks: number; bytes: number } {
+  const more = { tasks: 0, bytes: 0 };
   for (const { change } of changes) {
     const before = stateBefore(change);
     const after = stateAfter(change);
     more.tasks += (after === undefined ? 0 : 1) - (before === undefined ? 0 : 1);
     more.bytes += (after?.dataBytes ?? 0) - (before?.dataBytes ?? 0);
   }
+  return more;
+}
+
+function refusalByQuota(
+  memory: EngineState,
+  group: string,
+  limits: GroupLimits,
+  before: GroupUsage,
+  more: GroupUsage,
+): Refusal | undefined {
   const used = memory.table.usageOf(group);
   for (const quota of groupQuotas) {
     const limit = limits[quota];
     if (limit === undefined || more[quota] <= 0) continue;
-    const now = used?.[quota] ?? 0;
+    const now = (used?.[quota] ?? 0) + before[quota];
     if (now + more[quota] > limit) return beyondQuota(group, quota, limit, now);
   }
   return undefined;

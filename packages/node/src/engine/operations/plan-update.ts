@@ -16,12 +16,10 @@ import {
 } from '@taskmaster/server/domain';
 import type { Random } from '@taskmaster/server/ports';
 import { nextFifoPid } from '../../domain/fifo-pid.ts';
-import type { Need } from '../pending/reads.ts';
-import type { PlannedChange } from '../planned-atom.ts';
 import type { CachedTask } from '../queues/cache/places.ts';
 import type { Queue } from '../queues/queue.ts';
 import { afterFailedAttempt, afterWait, deadLetterQueueOf, hiddenUntil, isLastAttempt } from './attempts.ts';
-import { type DeadTask, type DraftView, TaskDraft } from './task-draft.ts';
+import type { DeadTask, DraftView, TaskDraft } from './task-draft.ts';
 
 /** The state that a plan may read. */
 export interface UpdateView extends DraftView {
@@ -32,44 +30,40 @@ export interface UpdateView extends DraftView {
 }
 
 export type UpdatePlan =
-  /** Plan again after these have been read. */
-  | { readonly kind: 'needs'; readonly needs: readonly Need[] }
+  /** Plan again after what the draft needs has been read. */
+  | { readonly kind: 'needs' }
   /** Plan again after the due tasks of these queues are shown: last attempts have ended there. */
   | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
+  /** The draft must be rolled back. */
   | { readonly kind: 'refused'; readonly items: readonly [RefusedItem, ...RefusedItem[]] }
-  | {
-      readonly kind: 'planned';
-      readonly changes: readonly PlannedChange[];
-      readonly created: readonly Queue[];
-      readonly outcome: UpdateOutcome;
-      /** Tasks that went to their dead-letter queues. */
-      readonly deadLettered: number;
-    };
+  /** The changes are in the draft. */
+  | { readonly kind: 'planned'; readonly outcome: UpdateOutcome };
 
 /**
- * Decides an update by the contract's rules for updates and enqueues, without changing any state. Dequeues, renewals and
- * releases refer to the tasks before the update; enqueues come last, in order. A lease is over at its end, even if no search
- * has found it yet.
+ * Decides updates one after another by the contract's rules for updates and enqueues. Changes no state but the draft, which has
+ * the changes of the updates before. Dequeues, renewals and releases refer to the tasks before their update; enqueues come last,
+ * in order. A lease is over at its end, even if no search has found it yet.
  */
-export function planUpdate(command: UpdateCommand, view: UpdateView): UpdatePlan {
-  return new UpdatePlanner(view).plan(command);
-}
-
-class UpdatePlanner {
+export class UpdatePlanner {
   readonly #view: UpdateView;
   readonly #draft: TaskDraft;
-  readonly #refused: RefusedItem[] = [];
+  /** True if the draft had changes before this update. */
+  #follows = false;
+  #refused: RefusedItem[] = [];
   /** Tasks to dead-letter. They are moved last, so that all other items find their tasks unchanged. */
-  readonly #dead: DeadTask[] = [];
+  #dead: DeadTask[] = [];
   /** Queues in which tasks of this update must first be moved to their dead-letter queues. */
   readonly #due = new Set<Queue>();
 
-  constructor(view: UpdateView) {
+  constructor(view: UpdateView, draft: TaskDraft) {
     this.#view = view;
-    this.#draft = new TaskDraft(view);
+    this.#draft = draft;
   }
 
   plan(command: UpdateCommand): UpdatePlan {
+    this.#follows = this.#draft.changes.length > 0;
+    if (this.#refused.length > 0) this.#refused = [];
+    if (this.#dead.length > 0) this.#dead = [];
     command.dequeue.forEach((item, index) => {
       this.#dequeue(item, index);
     });
@@ -78,12 +72,11 @@ class UpdatePlanner {
     this.#draft.deadLetter(this.#dead);
     const enqueued = command.enqueue.map((item, index) => this.#enqueue(item, index));
 
-    const { needs, changes, created, deadLettered } = this.#draft;
-    if (needs.length > 0) return { kind: 'needs', needs };
+    if (this.#draft.needs.length > 0) return { kind: 'needs' };
     if (this.#due.size > 0) return { kind: 'due', queues: this.#due };
     const [first, ...more] = this.#refused;
     if (first) return { kind: 'refused', items: [first, ...more] };
-    return { kind: 'planned', changes, created, outcome: { enqueued, renewed, released }, deadLettered };
+    return { kind: 'planned', outcome: { enqueued, renewed, released } };
   }
 
   #dequeue(item: DequeueItem, index: number): void {
@@ -171,12 +164,13 @@ class UpdatePlanner {
 
   /** The task of an item. Refuses the item if there is no such task or the item's token is stale. */
   #find(kind: ItemKind, item: DequeueItem, index: number): { queue: Queue; task: CachedTask } | undefined {
-    const queue = this.#view.queue(item.queue);
+    const queue = this.#draft.queue(item.queue);
     if (!queue) {
       this.#refuse(kind, index, item, 'TASK_NOT_FOUND');
       return undefined;
     }
-    const knowledge = this.#view.known(queue, item.pid);
+    // These items name different tasks, so what the draft knows is what was before the update. An index of its changes costs.
+    const knowledge = (this.#follows ? this.#draft : this.#view).known(queue, item.pid);
     if (knowledge.kind === 'unknown') {
       this.#draft.need(queue, item.pid, 0);
       return undefined;

@@ -23,6 +23,13 @@ export interface DeadTask {
   readonly task: CachedTask;
 }
 
+/** How far a draft has come. */
+export interface DraftMark {
+  readonly changes: number;
+  readonly created: number;
+  readonly deadLettered: number;
+}
+
 /** The changes of one atom before it is committed. Each change sees the effects of the earlier ones. */
 export class TaskDraft {
   readonly changes: PlannedChange[] = [];
@@ -43,11 +50,34 @@ export class TaskDraft {
     this.#view = view;
   }
 
+  get mark(): DraftMark {
+    return { changes: this.changes.length, created: this.created.length, deadLettered: this.deadLettered };
+  }
+
+  /** Drops what came after the mark, except the needs. */
+  rollBack({ changes, created, deadLettered }: DraftMark): void {
+    this.deadLettered = deadLettered;
+    this.created.length = created;
+    if (this.changes.length === changes) return;
+    this.changes.length = changes;
+    this.#tasks = undefined;
+    this.#indexed = 0;
+    this.#latest = undefined;
+    this.#largest = undefined;
+    for (const { queue, change } of this.changes) if (change.kind === 'enqueue') this.#noteLargest(queue, change.pid);
+  }
+
+  /** The queue of that name, perhaps one that the atom creates. */
+  queue(name: QueueName): Queue | undefined {
+    return (
+      this.#view.queue(name) ??
+      this.created.find(({ ledger }) => ledger.name.name === name.name && ledger.name.group === name.group)
+    );
+  }
+
   /** The queue of that name. If there is none, the atom creates it. */
   queueFor(name: QueueName): Queue {
-    const existing =
-      this.#view.queue(name) ??
-      this.created.find(({ ledger }) => ledger.name.name === name.name && ledger.name.group === name.group);
+    const existing = this.queue(name);
     if (existing) return existing;
     const queue = this.#view.draftQueue(name, this.created.length);
     this.created.push(queue);
@@ -59,11 +89,17 @@ export class TaskDraft {
     return this.#largest?.get(queue) ?? queue.ledger.largestPid;
   }
 
+  /** What is known of the task after the changes so far. */
+  known(queue: Queue, pid: Pid): Knowledge {
+    const tasks = this.#changed(queue);
+    if (!tasks?.has(pid)) return this.#view.known(queue, pid);
+    const task = tasks.get(pid);
+    return task ? { kind: 'task', task } : ABSENT;
+  }
+
   /** The task after the changes so far. Undefined if there is none, or if it must be read first: see `needs`. */
   find(queue: Queue, pid: Pid): CachedTask | undefined {
-    const tasks = this.#changed(queue);
-    if (tasks?.has(pid)) return tasks.get(pid);
-    const knowledge = this.#view.known(queue, pid);
+    const knowledge = this.known(queue, pid);
     if (knowledge.kind === 'unknown') this.need(queue, pid, 0);
     return knowledge.kind === 'task' ? knowledge.task : undefined;
   }
@@ -75,6 +111,10 @@ export class TaskDraft {
   add(queue: Queue, pid: Pid, after: TaskState, data: Uint8Array): void {
     const { queueId } = queue.ledger;
     this.changes.push({ queue, change: { kind: 'enqueue', queueId, pid, after, data }, known: undefined });
+    this.#noteLargest(queue, pid);
+  }
+
+  #noteLargest(queue: Queue, pid: Pid): void {
     const largest = this.largestPid(queue);
     if (largest !== undefined && pid <= largest) return;
     if (this.#latest && this.#latest.queue !== queue) {
@@ -147,5 +187,6 @@ export class TaskDraft {
   }
 }
 
+const ABSENT: Knowledge = { kind: 'absent' };
 const EMPTY = new Uint8Array(0);
 const NO_TOKEN = 0 as LeaseToken;

@@ -1,30 +1,31 @@
 import {
+  type BatchCommand,
   type Instant,
   type PartitionId,
   Refusal,
   type UpdateCommand,
   type UpdateOutcome,
-  UpdateRefusal,
+  type UpdateResult,
 } from '@taskmaster/server/domain';
 import type { RecordedRequest } from '../../domain/atom.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import type { Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
-import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
+import { decodeResults, encodeResults } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { type Attempt, type Changes, decide, decideNow } from './decide.ts';
 import { tryShowDue } from './expire.ts';
 import { refusalByLimit } from './limits.ts';
-import { planUpdate, type UpdatePlan } from './plan-update.ts';
+import { type BatchPlan, planBatch } from './plan-batch.ts';
 
-/** The decision on an update. A success is committed but not durable yet. */
+/** The decision on a batch. It is committed but not durable yet. */
 type Decision =
-  | { readonly kind: 'done'; readonly outcome: UpdateOutcome; readonly deadLettered: number }
-  | { readonly kind: 'refused'; readonly refusal: Refusal };
+  | { readonly kind: 'decided'; readonly results: readonly UpdateResult[]; readonly deadLettered: number }
+  | { readonly kind: 'reused' };
 
-/** What an update has learnt between its attempts, beside its reads. */
+/** What a batch has learnt between its attempts, beside its reads. */
 interface Learnt {
   /** Queues that were asked for dead tasks. */
   readonly asked: Set<Queue>;
@@ -37,18 +38,28 @@ interface Learnt {
 const nothing = (): Learnt => ({ asked: new Set(), notShown: new Set(), request: undefined });
 const NOTHING: Readonly<Learnt> = nothing();
 
-/** UpdateTasks (the paper, 4). Nearly all updates are decided by the first attempt, because they need no read and no wait. */
-export async function updateTasks(memory: EngineState, command: UpdateCommand): Promise<UpdateOutcome> {
-  const { partition, latin1 } = memory.groups.get(command.group);
-  const request = nameOfRequest(latin1, command);
-  const update: Update = { memory, command, partition, request };
+/**
+ * UpdateTasks (the paper, 4) for independent updates of one group: one atom for all that are not refused, and one record of the
+ * request id. Nearly all batches are decided by the first attempt, because they need no read and no wait.
+ * @param noNewTasks refuses the updates that enqueue. Undefined: there is room for new tasks.
+ */
+export async function updateTasks(
+  memory: EngineState,
+  batch: BatchCommand,
+  noNewTasks?: Refusal,
+): Promise<readonly UpdateResult[]> {
+  const { partition, latin1 } = memory.groups.get(batch.group);
+  const request = batch.requestId === undefined ? undefined : `${latin1}\0${batch.requestId}`;
+  const update: Update = { memory, batch, partition, request, noNewTasks };
   const decision =
     decideNow(memory, partition, (now) => attempt(update, now, NOTHING))?.result ?? (await later(update));
   // A refusal also waits: a task that it reports as missing must not reappear after a crash.
   await memory.durable();
-  if (decision.kind === 'refused') throw decision.refusal;
+  if (decision.kind === 'reused') {
+    throw new Refusal('REQUEST_ID_REUSED', 'the request id was used for a different request before');
+  }
   memory.counts.tasksDeadLettered += decision.deadLettered;
-  return decision.outcome;
+  return decision.results;
 }
 
 async function later(update: Update): Promise<Decision> {
@@ -59,19 +70,18 @@ async function later(update: Update): Promise<Decision> {
 }
 
 /**
- * Queues whose dead tasks may belong into queues of the update, except those that were asked for them. They must be moved before
- * the update is decided.
+ * Queues whose dead tasks may belong into queues of the batch, except those that were asked for them. They must be moved before
+ * the batch is decided.
  */
 function sourcesOf(
-  memory: EngineState,
-  { group, enqueue, dequeue, renew, release }: UpdateCommand,
+  { lastAttempts, clock }: EngineState,
+  { group, updates }: BatchCommand,
   asked: ReadonlySet<Queue>,
 ): readonly Queue[] {
-  const { lastAttempts } = memory;
   if (!lastAttempts.anyInto(group)) return NO_QUEUES;
-  const now = memory.clock.now();
+  const now = clock.now();
   const sources = new Set<Queue>();
-  for (const items of [enqueue, dequeue, renew, release]) {
+  for (const items of updates.flatMap(({ enqueue, dequeue, renew, release }) => [enqueue, dequeue, renew, release])) {
     let last: string | undefined;
     for (const { queue } of items) {
       // Most items in a row name the same queue.
@@ -85,33 +95,33 @@ function sourcesOf(
 
 interface Update {
   readonly memory: EngineState;
-  readonly command: UpdateCommand;
+  readonly batch: BatchCommand;
   readonly partition: PartitionId;
   /** The request id with its group, because a partition holds many groups. */
   readonly request: string | undefined;
+  readonly noNewTasks: Refusal | undefined;
 }
 
 function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): Attempt<Decision> {
-  const { memory, command, request } = update;
-  const sources = sourcesOf(memory, command, learnt.asked);
+  const { memory, batch, request } = update;
+  const sources = sourcesOf(memory, batch, learnt.asked);
   if (sources.length > 0) return { kind: 'waits', wait: () => askForDead(memory, sources, learnt) };
   if (request !== undefined) {
     const known = memory.requests.lookUp(request, now);
     const seen = known.kind === 'unknown' ? learnt.request : known;
     if (seen === undefined) return { kind: 'waits', wait: () => askForRequest(update, request, learnt) };
-    if (seen.kind === 'seen') return { kind: 'decided', result: repeat(command, seen.outcome) };
+    if (seen.kind === 'seen') return { kind: 'decided', result: repeat(batch, seen.outcome) };
   }
-  const plan = planUpdate(command, new EngineView(memory, now, reads, learnt.notShown));
+  const view = new EngineView(memory, now, reads, learnt.notShown);
+  const plan = planBatch(batch.updates, view, (command, draft, from) =>
+    command.enqueue.length === 0 ? undefined : (update.noNewTasks ?? refusalByLimit(memory, command, draft, from)),
+  );
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(memory, plan.queues, learnt) };
-  if (plan.kind === 'refused') return refused(new UpdateRefusal(plan.items));
-  const refusal = refusalByLimit(memory, command, plan);
-  if (refusal !== undefined) return refused(refusal);
-  const { outcome, deadLettered } = plan;
-  return { kind: 'decided', result: { kind: 'done', outcome, deadLettered }, changes: changesOf(update, plan) };
+  const { results, draft } = plan;
+  const result: Decision = { kind: 'decided', results, deadLettered: draft.deadLettered };
+  return { kind: 'decided', result, changes: changesOf(update, plan) };
 }
-
-const refused = (refusal: Refusal): Attempt<Decision> => ({ kind: 'decided', result: { kind: 'refused', refusal } });
 
 async function askForDead(memory: EngineState, sources: readonly Queue[], { asked }: Learnt): Promise<void> {
   for (const queue of sources) asked.add(queue);
@@ -128,23 +138,34 @@ async function askForRequest({ memory, partition }: Update, request: string, lea
 
 const NO_QUEUES: readonly Queue[] = [];
 
-const nameOfRequest = (group: string, { requestId }: UpdateCommand): string | undefined =>
-  requestId === undefined ? undefined : `${group}\0${requestId}`;
-
-/** Undefined: nothing changes. The request id of an update whose enqueues all collapsed is recorded nevertheless. */
+/**
+ * Undefined: nothing changes. The request id of an update whose enqueues all collapsed is recorded nevertheless. The refusal of
+ * a single update is not, because a repetition may succeed. Refusals among several updates are, so that all results are final.
+ */
 function changesOf(
-  { command, request: id }: Update,
-  plan: Extract<UpdatePlan, { kind: 'planned' }>,
+  { batch, request: id }: Update,
+  { results, draft }: Extract<BatchPlan, { kind: 'planned' }>,
 ): Changes | undefined {
-  const { changes, created } = plan;
+  const { changes, created } = draft;
   if (id === undefined) return changes.length === 0 ? undefined : { changes, created };
-  const request: RecordedRequest = { id, outcome: encodeOutcome(fingerprintOf(command), plan.outcome) };
+  if (results.length === 1 && results[0]?.kind === 'refused') return undefined;
+  const request: RecordedRequest = { id, outcome: encodeResults(fingerprintOf(batch.updates), results) };
   return { changes, created, request };
 }
 
-function repeat(command: UpdateCommand, recorded: string): Decision {
-  const { fingerprint, outcome } = decodeOutcome(recorded);
-  if (fingerprint === fingerprintOf(command)) return { kind: 'done', outcome, deadLettered: 0 };
-  const message = 'the request id was used for a different request before';
-  return { kind: 'refused', refusal: new Refusal('REQUEST_ID_REUSED', message) };
+function repeat({ updates }: BatchCommand, recorded: string): Decision {
+  const results = decodeResults(recorded, fingerprintOf(updates), updates);
+  return results === undefined ? { kind: 'reused' } : { kind: 'decided', results, deadLettered: 0 };
+}
+
+/** A batch of this update alone. */
+export const batchOf = (command: UpdateCommand): BatchCommand => {
+  const { group, requestId } = command;
+  return { group, updates: [command], requestId };
+};
+
+/** The outcome of a batch of one update. @throws the `Refusal` of a refused one. */
+export function onlyOutcome([result]: readonly UpdateResult[]): UpdateOutcome {
+  if (result?.kind !== 'done') throw result?.refusal ?? new TypeError('a batch without updates');
+  return result.outcome;
 }

@@ -9,14 +9,27 @@ import {
 
 /** Payloads up to this size are copied and summed with the rest, which is cheaper than a call for each. */
 const SMALL_BYTES = 4096;
+/** Updates are summed together up to about this size. */
+const GATHERED_BYTES = 64 * 1024;
 const writer = new ByteWriter();
 
 /**
- * A 32-bit checksum over the whole request. It tells a repeated request from a different one with the same id. It finds
- * mistakes and does not stop attacks: a client that knows the id may send the request anyway.
+ * A 32-bit checksum over a whole request, of one update or several. It tells a repeated request from a different one with the
+ * same id. It finds mistakes and does not stop attacks: a client that knows the id may send the request anyway.
  */
-export function fingerprintOf({ group, enqueue, dequeue, renew, release }: UpdateCommand): number {
+export function fingerprintOf(updates: readonly UpdateCommand[]): number {
   let sum = 0;
+  for (const update of updates) {
+    // A call of `crc32` costs more than the bytes of a small update.
+    if (writer.length > GATHERED_BYTES) sum = crc32(writer.view(), sum);
+    sum = writeUpdate(update, sum);
+  }
+  return crc32(writer.view(), sum);
+}
+
+/** Writes an update. Returns the checksum of what is not in the writer any more. */
+function writeUpdate({ group, enqueue, dequeue, renew, release }: UpdateCommand, before: number): number {
+  let sum = before;
   writer.utf8(group);
   for (const list of [enqueue, dequeue, renew, release]) writer.number(list.length);
   for (const item of enqueue) {
@@ -34,7 +47,7 @@ export function fingerprintOf({ group, enqueue, dequeue, renew, release }: Updat
     writeOptional(item.delayMs);
     writer.byte(item.refundAttempt ? 1 : 0);
   }
-  return crc32(writer.view(), sum);
+  return sum;
 }
 
 function writeEnqueue({ queue, pid, data, mode, delayMs, retry }: EnqueueItem): void {

@@ -1,4 +1,5 @@
 import type { EngineFigures, EngineHealth, TaskEngine } from '../../domain/commands.ts';
+import { Refusal } from '../../domain/refusal.ts';
 
 const NO_FIGURES: EngineFigures = {
   queues: 0,
@@ -40,6 +41,7 @@ export function fakeEngine(does: Partial<TaskEngine> = {}): FakeEngine {
     asked,
     health: { kind: 'serving' },
     updateTasks: ask('updateTasks', does.updateTasks),
+    updateBatch: ask('updateBatch', does.updateBatch ?? (does.updateTasks && eachOf(does.updateTasks))),
     leaseTasks: ask('leaseTasks', does.leaseTasks),
     listQueues: ask('listQueues', does.listQueues),
     queueStats: ask('queueStats', does.queueStats),
@@ -51,3 +53,18 @@ export function fakeEngine(does: Partial<TaskEngine> = {}): FakeEngine {
     stop: does.stop ?? (async () => {}),
   };
 }
+
+/** Updates a batch one by one. */
+const eachOf =
+  (updateTasks: TaskEngine['updateTasks']): TaskEngine['updateBatch'] =>
+  ({ updates }) =>
+    Promise.all(
+      updates.map(async (command) => {
+        try {
+          return { kind: 'done' as const, outcome: await updateTasks(command) };
+        } catch (thrown) {
+          if (thrown instanceof Refusal) return { kind: 'refused' as const, refusal: thrown };
+          throw thrown;
+        }
+      }),
+    );

@@ -1,4 +1,5 @@
 import {
+  type BatchUpdateTasksRequest,
   type Dequeue,
   type Enqueue,
   EnqueueMode,
@@ -60,6 +61,11 @@ export const anUpdate = (change: Partial<UpdateTasksRequest> = {}): UpdateTasksR
   release: [],
   requestId: bytes(''),
   ...change,
+});
+
+export const aBatch = (requests: UpdateTasksRequest[], requestId = ''): BatchUpdateTasksRequest => ({
+  requests,
+  requestId: bytes(requestId),
 });
 
 export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksRequest => ({

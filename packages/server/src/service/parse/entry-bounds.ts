@@ -28,7 +28,12 @@ const batchQueues: EntryBound = {
   most: limits.batchRequests * limits.leaseQueues,
 };
 const calls: EntryBound = { field: 'calls', counted: { 1: 'each' }, most: limits.streamCalls };
-const callItems: EntryBound = { field: 'calls', counted: { 1: { 2: items, 3: queues } }, most: limits.streamItems };
+const callItems: EntryBound = {
+  field: 'calls',
+  counted: { 1: { 2: items, 3: queues, 5: { 1: items } } },
+  most: limits.streamItems,
+};
+const callUpdates: EntryBound = { field: 'calls', counted: { 1: { 5: { 1: 'each' } } }, most: limits.streamItems };
 
 export const entryBounds = {
   update: [update],
@@ -37,7 +42,7 @@ export const entryBounds = {
   batchLease: [batchRequests, batchQueues],
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
   get: [{ field: 'pids', counted: { 2: 'each' }, most: limits.peekTasks }],
-  stream: [calls, callItems],
+  stream: [calls, callItems, callUpdates],
 } satisfies Record<string, readonly EntryBound[]>;
 
 /** Throws a `Refusal` if an encoded request has too many entries. */

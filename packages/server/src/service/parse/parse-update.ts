@@ -86,7 +86,7 @@ class OneGroup {
   }
 }
 
-function parseRequestId(id: Uint8Array): string | undefined {
+export function parseRequestId(id: Uint8Array): string | undefined {
   if (id.length > limits.requestIdBytes) {
     refuse('INVALID_ARGUMENT', { field: 'request_id' }, `has ${id.length} bytes: at most ${limits.requestIdBytes}`, {
       value: id.length,

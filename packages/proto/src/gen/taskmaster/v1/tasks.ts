@@ -322,10 +322,20 @@ export interface LeasedTask {
   maxAttempts: number;
 }
 
-/** Several independent updates. */
+/**
+ * Several independent updates. The updates of one group are decided in order and written together: each sees the effects of those
+ * before it, and a refused one changes nothing. Updates with a request id of their own are written one by one.
+ */
 export interface BatchUpdateTasksRequest {
-  /** 1 to 1,000 updates. Each may be of another group. */
+  /** 1 to 1,000 updates. Without a request id of the batch each may be of another group. */
   requests: UpdateTasksRequest[];
+  /**
+   * Request id of the whole batch, chosen as that of an update. Empty: none. All updates must be of one group (MIXED_GROUPS), and
+   * none may have a request id of its own (INVALID_ARGUMENT). The caller needs the rights for all of them (PERMISSION_DENIED). A
+   * repetition within the window gets the same results, also the refusals of several updates. So repeat a refused update with a
+   * new request id.
+   */
+  requestId: Uint8Array;
 }
 
 /** The outcomes of a batch of updates. */
@@ -1532,13 +1542,16 @@ export const LeasedTask: MessageFns<LeasedTask> = {
 };
 
 function createBaseBatchUpdateTasksRequest(): BatchUpdateTasksRequest {
-  return { requests: [] };
+  return { requests: [], requestId: NO_BYTES };
 }
 
 export const BatchUpdateTasksRequest: MessageFns<BatchUpdateTasksRequest> = {
   encode(message: BatchUpdateTasksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.requests) {
       UpdateTasksRequest.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.requestId.length !== 0) {
+      writer.uint32(18).bytes(message.requestId);
     }
     return writer;
   },
@@ -1562,6 +1575,14 @@ export const BatchUpdateTasksRequest: MessageFns<BatchUpdateTasksRequest> = {
             }
 
             message.requests.push(UpdateTasksRequest.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.requestId = reader.bytes();
             continue;
           }
         }
