@@ -6,6 +6,8 @@ import {
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import {
+  type BatchUpdateTasksRequest,
+  type BatchUpdateTasksResponse,
   type LeasedTask,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
@@ -35,6 +37,10 @@ function update({ enqueue, renew, release }: UpdateTasksRequest): UpdateTasksRes
   };
 }
 
+const batch = ({ requests }: BatchUpdateTasksRequest): BatchUpdateTasksResponse => ({
+  results: requests.map((request) => ({ result: { $case: 'response', value: update(request) } })),
+});
+
 function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRequest): LeaseTasksResponse {
   const now = Date.now();
   const task = (): LeasedTask => ({
@@ -60,6 +66,7 @@ function stream(call: ServerDuplexStream<StreamRequest, StreamResponse>): void {
     const results: StreamResult[] = [];
     for (const { id, call: asked } of calls) {
       if (asked?.$case === 'update') results.push({ id, result: { $case: 'update', value: update(asked.value) } });
+      if (asked?.$case === 'batch') results.push({ id, result: { $case: 'batch', value: batch(asked.value) } });
       if (asked?.$case === 'lease') results.push({ id, result: { $case: 'lease', value: lease(asked.value) } });
     }
     if (results.length > 0) call.write({ results });
@@ -74,6 +81,12 @@ server.addService(TaskMasterServiceService, {
     reply: sendUnaryData<UpdateTasksResponse>,
   ) {
     reply(null, update(call.request));
+  },
+  batchUpdateTasks(
+    call: ServerUnaryCall<BatchUpdateTasksRequest, BatchUpdateTasksResponse>,
+    reply: sendUnaryData<BatchUpdateTasksResponse>,
+  ) {
+    reply(null, batch(call.request));
   },
   leaseTasks(call: ServerUnaryCall<LeaseTasksRequest, LeaseTasksResponse>, reply: sendUnaryData<LeaseTasksResponse>) {
     reply(null, lease(call.request));
