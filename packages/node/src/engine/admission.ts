@@ -1,4 +1,4 @@
-import { Refusal, type UpdateCommand } from '@taskmaster/server/domain';
+import { type BatchCommand, Refusal, type UpdateCommand, type UpdateEnd } from '@taskmaster/server/domain';
 import { Tally } from './queues/tally.ts';
 
 /** Part of the bounds that is reserved for requests that end work or keep leases alive. */
@@ -78,19 +78,18 @@ export class Admission {
    * @param full refuses new tasks. Undefined: there is space for them.
    */
   enterUpdates(
-    updates: readonly UpdateCommand[],
+    batch: BatchCommand,
     full: Refusal | undefined,
   ): { readonly bytes: number; readonly noNewTasks: Refusal | undefined } {
-    const ending = updates.filter(({ enqueue }) => enqueue.length === 0);
-    const adds = ending.length < updates.length;
-    const bytes = weightOf(updates);
+    const adds = batch.enqueue.length > 0;
+    const bytes = weightOf(batch);
     try {
       if (adds && full !== undefined) throw full;
       this.enter(adds ? 'new' : 'ending', bytes);
       return { bytes, noNewTasks: undefined };
     } catch (error) {
-      if (!adds || ending.length === 0 || !(error instanceof Refusal)) throw error;
-      const bytes = weightOf(ending);
+      if (!adds || !(error instanceof Refusal) || batch.updates.every(addsTo)) throw error;
+      const bytes = weightOf({ ...batch, enqueue: [] });
       this.enter('ending', bytes);
       return { bytes, noNewTasks: error };
     }
@@ -166,12 +165,13 @@ export class Admission {
   }
 }
 
+/** Whether an update enqueues. */
+const addsTo = ({ enqueue }: UpdateEnd, index: number, updates: readonly UpdateEnd[]): boolean =>
+  enqueue > (updates[index - 1]?.enqueue ?? 0);
+
 /** Approximate memory of updates until they are answered, in bytes. */
-export function weightOf(updates: readonly UpdateCommand[]): number {
-  let bytes = 0;
-  for (const { enqueue, dequeue, renew, release } of updates) {
-    bytes += 64 * (dequeue.length + renew.length + release.length);
-    for (const { pid, data } of enqueue) bytes += 64 + (pid?.length ?? 0) + data.byteLength;
-  }
+export function weightOf({ enqueue, dequeue, renew, release }: UpdateCommand): number {
+  let bytes = 64 * (dequeue.length + renew.length + release.length);
+  for (const { pid, data } of enqueue) bytes += 64 + (pid?.length ?? 0) + data.byteLength;
   return bytes;
 }

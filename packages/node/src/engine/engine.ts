@@ -1,6 +1,8 @@
 import type { QueueName } from '@taskmaster/proto';
 import {
   type BatchCommand,
+  type BatchOutcome,
+  batchOf,
   type CallContext,
   type CallSignal,
   type EngineFigures,
@@ -10,6 +12,7 @@ import {
   type LeaseCommand,
   type LeasedTask,
   type ListCommand,
+  onlyOutcome,
   type PeekCommand,
   type QueueFilter,
   type QueuePage,
@@ -20,7 +23,6 @@ import {
   type TaskView,
   type UpdateCommand,
   type UpdateOutcome,
-  type UpdateResult,
 } from '@taskmaster/server/domain';
 import { type CancelTimer, type Clock, type Random, repeat } from '@taskmaster/server/ports';
 import { giveBack } from '@taskmaster/server/service';
@@ -40,7 +42,7 @@ import { getTasks, peekTasks } from './operations/get-and-peek.ts';
 import { listQueues, queueStats } from './operations/queue-stats.ts';
 import { Reaper } from './operations/reaper.ts';
 import { resetLeases } from './operations/reset-leases.ts';
-import { batchOf, onlyOutcome, updateTasks } from './operations/update-tasks.ts';
+import { updateTasks } from './operations/update-tasks.ts';
 import { Backups } from './partitions/backup/backups.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
@@ -142,19 +144,19 @@ export class Engine implements TaskEngine {
   }
 
   updateTasks(command: UpdateCommand, _context?: CallContext): Promise<UpdateOutcome> {
-    return this.updateBatch(batchOf(command)).then(onlyOutcome);
+    return this.updateBatch(batchOf([command], command.requestId)).then(onlyOutcome);
   }
 
   /** One frame only, because this is the hottest path. */
-  async updateBatch(batch: BatchCommand): Promise<readonly UpdateResult[]> {
+  async updateBatch(batch: BatchCommand): Promise<BatchOutcome> {
     try {
       const memory = this.#writable();
       const full = this.#health.kind === 'full' ? diskFull() : undefined;
-      const { bytes, noNewTasks } = this.#admission.enterUpdates(batch.updates, full);
+      const { bytes, noNewTasks } = this.#admission.enterUpdates(batch, full);
       try {
-        const results = await updateTasks(memory, batch, noNewTasks);
-        for (const result of results) if (result.kind === 'refused') this.#refused(result.refusal);
-        return results;
+        const outcome = await updateTasks(memory, batch, noNewTasks);
+        for (const refusal of outcome.refusals.values()) this.#refused(refusal);
+        return outcome;
       } finally {
         this.#admission.leave(bytes);
       }
@@ -196,7 +198,11 @@ export class Engine implements TaskEngine {
   async #takeBack(leased: readonly LeasedTask[]): Promise<never> {
     try {
       const memory = this.#memory;
-      if (memory) await giveBack(async (release) => onlyOutcome(await updateTasks(memory, batchOf(release))), leased);
+      if (memory)
+        await giveBack(
+          async (release) => onlyOutcome(await updateTasks(memory, batchOf([release], undefined))),
+          leased,
+        );
       throw new Refusal('CANCELLED', 'the call was cancelled');
     } catch (error) {
       throw this.#refused(error);

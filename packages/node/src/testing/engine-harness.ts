@@ -1,13 +1,15 @@
 import { EnqueueMode, parseQueueName } from '@taskmaster/proto';
-import type {
-  CallContext,
-  LeasedTask,
-  LeaseToken,
-  Pid,
-  RetryPolicy,
-  UpdateCommand,
-  UpdateOutcome,
-  UpdateResult,
+import {
+  batchOf,
+  type CallContext,
+  eachResult,
+  type LeasedTask,
+  type LeaseToken,
+  type Pid,
+  type Refusal,
+  type RetryPolicy,
+  type UpdateCommand,
+  type UpdateOutcome,
 } from '@taskmaster/server/domain';
 import { SeededRandom, VirtualClock } from '@taskmaster/server/testing';
 import type { EngineConfig } from '../engine/config.ts';
@@ -160,9 +162,23 @@ export class EngineHarness implements AsyncDisposable {
   }
 
   /** Updates of one group in one request. */
-  batch(specs: readonly UpdateSpec[], id?: string): Promise<readonly UpdateResult[]> {
-    const updates = specs.map(updateCommand);
-    return this.engine.updateBatch({ group: updates[0]?.group ?? '', updates, requestId: id });
+  async batch(specs: readonly UpdateSpec[], id?: string): Promise<readonly (UpdateOutcome | Refusal)[]> {
+    const batch = batchOf(specs.map(updateCommand), id);
+    const outcome = await this.engine.updateBatch(batch);
+    const { enqueued, renewed, released } = outcome;
+    const results: (UpdateOutcome | Refusal)[] = [];
+    eachResult(
+      batch,
+      outcome,
+      (_index, from, to) =>
+        results.push({
+          enqueued: enqueued.slice(from.enqueue, to.enqueue),
+          renewed: renewed.slice(from.renew, to.renew),
+          released: released.slice(from.release, to.release),
+        }),
+      (_index, refusal) => results.push(refusal),
+    );
+    return results;
   }
 
   enqueue(queue: string, pids: readonly string[]): Promise<UpdateOutcome> {

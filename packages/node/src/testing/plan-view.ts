@@ -1,6 +1,8 @@
 import type { QueueName } from '@taskmaster/proto';
 import {
   AVAILABLE,
+  BATCH_START,
+  batchOf,
   type Instant,
   type LeaseToken,
   type PartitionId,
@@ -77,9 +79,12 @@ export function planView({ payloads = true, canShowDue = true }: PlanViewOptions
 /** The plan of an update alone. */
 export function plan(spec: UpdateSpec, view = planView()) {
   const draft = new TaskDraft(view);
-  const made = new UpdatePlanner(view, draft).plan(updateCommand(spec));
+  const batch = batchOf([updateCommand(spec)], undefined);
+  const planner = new UpdatePlanner(view, draft, batch);
+  const made = planner.plan(BATCH_START, batch.updates[0] ?? BATCH_START);
+  const { enqueued, renewed, released } = planner;
   const { needs, changes, created, deadLettered } = draft;
-  return { ...made, needs, changes, created, deadLettered };
+  return { ...made, outcome: { enqueued, renewed, released }, needs, changes, created, deadLettered };
 }
 
 /** The result of a plan as text: one line for each refused item or change. */

@@ -58,19 +58,28 @@ export interface UpdateOutcome {
   readonly released: readonly { readonly until: Instant | undefined; readonly deadLetterQueue: string | undefined }[];
 }
 
-/** Independent updates of one group. They are decided in order, and each sees the effects of those before it. */
-export interface BatchCommand {
-  readonly group: string;
-  /** At least one. None has a request id of its own. */
-  readonly updates: readonly UpdateCommand[];
-  /** Of the whole batch; as that of an update. */
-  readonly requestId: string | undefined;
+/** Where the items of an update end in the lists of its batch. They begin where those of the update before end. */
+export interface UpdateEnd {
+  readonly enqueue: number;
+  readonly dequeue: number;
+  readonly renew: number;
+  readonly release: number;
 }
 
-/** What became of one update of a batch. A refused one has changed nothing. */
-export type UpdateResult =
-  | { readonly kind: 'done'; readonly outcome: UpdateOutcome }
-  | { readonly kind: 'refused'; readonly refusal: Refusal };
+/**
+ * Independent updates of one group, one behind the other in the same lists. They are decided in order, and each sees the effects
+ * of those before it. The request id is that of the whole batch.
+ */
+export interface BatchCommand extends UpdateCommand {
+  /** At least one. */
+  readonly updates: readonly UpdateEnd[];
+}
+
+/** The outcomes of the updates that were applied, one behind the other. A refused update has changed nothing. */
+export interface BatchOutcome extends UpdateOutcome {
+  /** By the index of the update. */
+  readonly refusals: ReadonlyMap<number, Refusal>;
+}
 
 export interface LeaseCommand {
   readonly queues: readonly QueueName[];
@@ -221,11 +230,8 @@ export interface EngineFigures {
  */
 export interface TaskEngine {
   updateTasks(command: UpdateCommand, context?: CallContext): Promise<UpdateOutcome>;
-  /**
-   * The results are in the order of the updates. With a request id those of several updates are final: a repetition gets the
-   * same, also the refusals.
-   */
-  updateBatch(command: BatchCommand): Promise<readonly UpdateResult[]>;
+  /** The outcome of several updates with a request id is final: a repetition gets the same, also the refusals. */
+  updateBatch(command: BatchCommand): Promise<BatchOutcome>;
   leaseTasks(command: LeaseCommand, context?: CallContext): Promise<readonly LeasedTask[]>;
   listQueues(command: ListCommand): Promise<QueuePage>;
   queueStats(command: StatsCommand): Promise<StatsReport>;

@@ -1,7 +1,9 @@
+export { BATCH_START, batchOf, eachResult, onlyOutcome } from './batches.ts';
 export { ByteReader, ByteWriter, latin1Of, UnreadableBytesError, writeLatin1 } from './bytes.ts';
 export type { CallSignal } from './call-signal.ts';
 export type {
   BatchCommand,
+  BatchOutcome,
   CallContext,
   DequeueItem,
   EngineFigures,
@@ -25,8 +27,8 @@ export type {
   TaskEngine,
   TaskView,
   UpdateCommand,
+  UpdateEnd,
   UpdateOutcome,
-  UpdateResult,
 } from './commands.ts';
 export { type GroupLimits, groupQuotas } from './group-limits.ts';
 export type { Instant, Key, LeaseToken, PartitionId, Pid, QueueId, Ticket } from './ids.ts';

@@ -7,9 +7,12 @@ import {
   type LeaseTasksRequest,
   limits,
   type UpdateResult,
+  type UpdateTasksRequest,
   type Error as WireError,
 } from '@taskmaster/proto';
-import type { LeasedTask, TaskEngine, UpdateCommand } from '../domain/commands.ts';
+import type { CallerAccess } from '../access/caller-access.ts';
+import { batchOf, eachResult } from '../domain/batches.ts';
+import type { BatchCommand, LeasedTask, TaskEngine, UpdateCommand } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
 import { type Caller, waitingBytes } from './caller.ts';
@@ -24,84 +27,107 @@ import { refusalOf, toWireError } from './wire-errors.ts';
 /** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
 const BATCH_ITEMS_BYTES = 1024 * 1024;
 
-/** An update of a batch that the engine can take, and its place among the requests. */
-interface Accepted {
-  readonly index: number;
-  readonly command: UpdateCommand;
+/** Updates that the engine decides together, and their places among the requests. */
+interface Together {
+  readonly indexes: readonly number[];
+  readonly batch: BatchCommand;
 }
 
-/** Applies independent updates. A refused update does not affect the others. */
-export async function batchUpdate(
+interface Accepted {
+  readonly indexes: number[];
+  readonly commands: UpdateCommand[];
+}
+
+/**
+ * Applies independent updates. A refused update does not affect the others. This is not an async function: its frame would keep
+ * the request in memory while the updates are written.
+ */
+export function batchUpdate(
   engine: TaskEngine,
   log: Log,
   { requests, requestId: id }: BatchUpdateTasksRequest,
   { access }: Caller,
 ): Promise<BatchUpdateTasksResponse> {
-  checkCount(requests.length);
-  // The call itself counts already.
-  access.usage?.alsoRequests(requests.length - 1);
-  const items = requests.reduce((sum, request) => sum + countItems(request), 0);
-  countAtMost(items, { field: 'requests' }, limits.batchItems);
-  const requestId = parseRequestId(id);
-
-  const results = new Array<UpdateResult>(requests.length);
+  const count = requests.length;
+  const results = new Array<UpdateResult>(count);
   const refuseOne = (index: number, error: unknown): void => {
-    results[index] = { result: { $case: 'error', value: errorIn(requests.length, error, log) } };
+    results[index] = { result: { $case: 'error', value: errorIn(count, error, log) } };
   };
-  const accepted: Accepted[] = [];
+  const apply = async ({ indexes, batch }: Together, hasId: boolean): Promise<void> => {
+    try {
+      const outcome = await engine.updateBatch(batch);
+      eachResult(
+        batch,
+        outcome,
+        (nth, from, to) => {
+          results[indexes[nth] ?? nth] = { result: { $case: 'response', value: updateReply(outcome, from, to) } };
+        },
+        (nth, refusal) => refuseOne(indexes[nth] ?? nth, refusal),
+      );
+    } catch (error) {
+      // Without an id of the batch the updates of other groups go on.
+      if (hasId) throw error;
+      for (const index of indexes) refuseOne(index, error);
+    }
+  };
+  try {
+    checkCount(count);
+    // The call itself counts already.
+    access.usage?.alsoRequests(count - 1);
+    const items = requests.reduce((sum, request) => sum + countItems(request), 0);
+    countAtMost(items, { field: 'requests' }, limits.batchItems);
+    const requestId = parseRequestId(id);
+    const together = decidedTogether(requests, requestId, access, refuseOne);
+    const [only] = together;
+    const applied =
+      only !== undefined && together.length === 1
+        ? apply(only, requestId !== undefined)
+        : Promise.all(together.map((each) => apply(each, requestId !== undefined)));
+    return applied.then(() => ({ results }));
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+/** The valid updates: all of a batch with a request id, otherwise those of each group. Those with ids of their own are alone. */
+function decidedTogether(
+  requests: readonly UpdateTasksRequest[],
+  requestId: string | undefined,
+  access: CallerAccess,
+  refuseOne: (index: number, error: unknown) => void,
+): Together[] {
+  const accepted = new Map<string | number, Accepted>();
   for (const [index, request] of requests.entries()) {
     try {
       const command = parseUpdate(request);
       if (requestId === undefined) requireUpdate(access, command);
-      accepted.push({ index, command });
+      const key = requestId ?? (command.requestId === undefined ? command.group : index);
+      let together = accepted.get(key);
+      if (together === undefined) {
+        together = { indexes: [], commands: [] };
+        accepted.set(key, together);
+      }
+      together.indexes.push(index);
+      together.commands.push(command);
     } catch (error) {
       refuseOne(index, error);
     }
   }
-  if (requestId !== undefined) {
-    requireTogether(accepted);
-    // For the whole batch: its repetition must not have other updates because the rules have changed.
-    for (const { command } of accepted) requireUpdate(access, command);
-  }
-
-  const apply = async (updates: readonly Accepted[]): Promise<void> => {
-    const [first] = updates;
-    if (first === undefined) return;
-    const { group, requestId: ownId } = first.command;
-    try {
-      const batch = { group, updates: updates.map(({ command }) => command), requestId: requestId ?? ownId };
-      for (const [at, result] of (await engine.updateBatch(batch)).entries()) {
-        const index = updates[at]?.index ?? 0;
-        if (result.kind === 'refused') refuseOne(index, result.refusal);
-        else results[index] = { result: { $case: 'response', value: updateReply(result.outcome) } };
-      }
-    } catch (error) {
-      // Without an id of the batch the updates of other groups go on.
-      if (requestId !== undefined) throw error;
-      for (const { index } of updates) refuseOne(index, error);
+  return Array.from(accepted.values(), ({ indexes, commands }) => {
+    if (requestId !== undefined) {
+      requireTogether(indexes, commands);
+      // For the whole batch: its repetition must not have other updates because the rules have changed.
+      for (const command of commands) requireUpdate(access, command);
     }
-  };
-  await Promise.all((requestId === undefined ? writtenTogether(accepted) : [accepted]).map(apply));
-  return { results };
-}
-
-/** The updates of each group; those with a request id of their own alone. */
-function writtenTogether(accepted: readonly Accepted[]): readonly (readonly Accepted[])[] {
-  const together = new Map<string | Accepted, Accepted[]>();
-  for (const update of accepted) {
-    const { group, requestId } = update.command;
-    const key = requestId === undefined ? group : update;
-    const others = together.get(key);
-    if (others === undefined) together.set(key, [update]);
-    else others.push(update);
-  }
-  return [...together.values()];
+    return { indexes, batch: batchOf(commands, requestId ?? commands[0]?.requestId) };
+  });
 }
 
 /** Checks that the updates can share the request id of their batch. */
-function requireTogether(accepted: readonly Accepted[]): void {
-  const group = accepted[0]?.command.group;
-  for (const { index, command } of accepted) {
+function requireTogether(indexes: readonly number[], commands: readonly UpdateCommand[]): void {
+  const group = commands[0]?.group;
+  for (const [nth, command] of commands.entries()) {
+    const index = indexes[nth] ?? nth;
     const list = 'requests';
     if (command.requestId !== undefined) {
       refuse('INVALID_ARGUMENT', { list, index, field: 'request_id' }, 'is set, and the batch has a request id');

@@ -29,7 +29,7 @@ import type { Handlers } from './handlers.ts';
 import { decodeRequest, type MessageType } from './parse/codec.ts';
 import { type EntryBound, entryBounds } from './parse/entry-bounds.ts';
 import { countItems } from './parse/parse-update.ts';
-import type { RawService, StreamOperation, StreamSession, UnaryHandler } from './raw-service.ts';
+import type { RawService, StreamOperation, StreamReply, StreamSession, UnaryHandler } from './raw-service.ts';
 import type { FairTurns, Size } from './turns/fair-turns.ts';
 import { Turnstile } from './turns/turnstile.ts';
 
@@ -144,6 +144,8 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
   };
 }
 
+const NO_BATCH: BatchUpdateTasksRequest = { requests: [], requestId: new Uint8Array(0) };
+
 class NodeStreamSession implements StreamSession {
   readonly #handlers: Work;
 
@@ -166,7 +168,7 @@ class NodeStreamSession implements StreamSession {
       case 'update':
         return { kind: 'update', method: 'UpdateTasks', id, run: (caller) => this.#update(call.value, caller) };
       case 'batch':
-        return { kind: 'update', method: 'BatchUpdateTasks', id, run: (caller) => this.#batch(call.value, caller) };
+        return this.#batchOf(id, call.value);
       case 'lease':
         return this.#leaseOf(id, apartFrom(memory, call.value));
       case 'cancel':
@@ -185,8 +187,14 @@ class NodeStreamSession implements StreamSession {
     return { $case: 'update' as const, value: await this.#handlers.updateTasks(request, caller) };
   }
 
-  async #batch(request: BatchUpdateTasksRequest, caller: Caller) {
-    return { $case: 'batch' as const, value: await this.#handlers.batchUpdateTasks(request, caller) };
+  /** A separate function without an async frame: the many objects of a decoded batch must not stay until it is written. */
+  #batchOf(id: number, request: BatchUpdateTasksRequest): StreamOperation {
+    const unread = [request];
+    const run = (caller: Caller): Promise<StreamReply> => {
+      const [batch = NO_BATCH] = unread.splice(0);
+      return this.#handlers.batchUpdateTasks(batch, caller).then((value) => ({ $case: 'batch', value }));
+    };
+    return { kind: 'update', method: 'BatchUpdateTasks', id, run };
   }
 
   async #lease(request: LeaseTasksRequest, caller: Caller) {

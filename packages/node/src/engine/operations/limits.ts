@@ -1,9 +1,15 @@
-import { type GroupLimits, groupQuotas, Refusal, type UpdateCommand } from '@taskmaster/server/domain';
+import {
+  type EnqueueItem,
+  type GroupLimits,
+  groupQuotas,
+  Refusal,
+  type UpdateCommand,
+} from '@taskmaster/server/domain';
 import type { EngineState } from '../engine-state.ts';
 import { type PlannedChange, stateAfter, stateBefore } from '../planned-atom.ts';
 import type { GroupUsage } from '../queues/group-usage.ts';
 import type { Queue } from '../queues/queue.ts';
-import type { DraftMark, TaskDraft } from './task-draft.ts';
+import type { PlannedUpdate } from './plan-batch.ts';
 
 /** A queue goes a minute after its last task. */
 const QUEUES_RETRY_MS = 10_000;
@@ -12,27 +18,25 @@ const QUOTA_RETRY_MS = 1_000;
 /**
  * The refusal of an update whose enqueues would go beyond the queues of the node, or beyond a quota of the group. An update that
  * ends as much as it begins is never refused, so that pipelines go on at a limit.
- * @param draft has the changes of the update behind those of the updates before it.
  */
 export function refusalByLimit(
   memory: EngineState,
   command: UpdateCommand,
-  draft: TaskDraft,
-  from: DraftMark,
+  { start, end, draft, mark }: PlannedUpdate,
 ): Refusal | undefined {
-  const created =
-    draft.created.length === from.created ? 0 : queuesOfEnqueues(command, draft.created.slice(from.created));
+  const created = draft.created.slice(mark.created);
+  const queues = created.length === 0 ? 0 : queuesOf(command.enqueue.slice(start.enqueue, end.enqueue), created);
   const { maxQueues } = memory.config;
-  if (created > 0 && memory.table.size + draft.created.length > maxQueues) return tooManyQueues(maxQueues);
+  if (queues > 0 && memory.table.size + draft.created.length > maxQueues) return tooManyQueues(maxQueues);
   const limits = memory.groupLimits(command.group);
   if (limits === undefined) return undefined;
-  const before = { ...usageOf(draft.changes.slice(0, from.changes)), queues: from.created };
-  const more = { ...usageOf(draft.changes.slice(from.changes)), queues: created };
+  const before = { ...usageOf(draft.changes.slice(0, mark.changes)), queues: mark.created };
+  const more = { ...usageOf(draft.changes.slice(mark.changes)), queues };
   return refusalByQuota(memory, command.group, limits, before, more);
 }
 
 /** Number of queues that enqueues create. Dead-letter queues do not count: they end work. */
-function queuesOfEnqueues({ enqueue }: UpdateCommand, created: readonly Queue[]): number {
+function queuesOf(enqueue: readonly EnqueueItem[], created: readonly Queue[]): number {
   const names = new Set(enqueue.map(({ queue }) => queue.name));
   return created.reduce((count, { ledger }) => (names.has(ledger.name.name) ? count + 1 : count), 0);
 }

@@ -1,4 +1,11 @@
-import { type Refusal, type UpdateCommand, UpdateRefusal, type UpdateResult } from '@taskmaster/server/domain';
+import {
+  BATCH_START,
+  type BatchCommand,
+  type BatchOutcome,
+  type Refusal,
+  type UpdateEnd,
+  UpdateRefusal,
+} from '@taskmaster/server/domain';
 import type { Need } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
 import { UpdatePlanner, type UpdateView } from './plan-update.ts';
@@ -11,33 +18,53 @@ export type BatchPlan =
   | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
   | {
       readonly kind: 'planned';
-      /** In the order of the updates. */
-      readonly results: readonly UpdateResult[];
+      readonly outcome: BatchOutcome;
       /** The changes of the updates that are not refused. */
       readonly draft: TaskDraft;
     };
 
-/** The refusal of an update for another reason than its items. `from`: where its changes begin in the draft. */
-export type Objection = (command: UpdateCommand, draft: TaskDraft, from: DraftMark) => Refusal | undefined;
-
-/** Decides updates in order on one draft. Refused ones leave nothing in it. */
-export function planBatch(updates: readonly UpdateCommand[], view: UpdateView, objection: Objection): BatchPlan {
-  const draft = new TaskDraft(view);
-  const planner = new UpdatePlanner(view, draft);
-  const results: UpdateResult[] = [];
-  for (const command of updates) {
-    const from = draft.mark;
-    const plan = planner.plan(command);
-    if (plan.kind === 'due') return plan;
-    // Go on, so that one read fetches what all updates need.
-    if (plan.kind === 'needs') continue;
-    const refusal = plan.kind === 'refused' ? new UpdateRefusal(plan.items) : objection(command, draft, from);
-    if (refusal !== undefined) {
-      draft.rollBack(from);
-      results.push({ kind: 'refused', refusal });
-    } else if (plan.kind === 'planned') {
-      results.push({ kind: 'done', outcome: plan.outcome });
-    }
-  }
-  return draft.needs.length > 0 ? { kind: 'needs', needs: draft.needs } : { kind: 'planned', results, draft };
+/** An update of a batch that is being planned. */
+export interface PlannedUpdate {
+  readonly start: UpdateEnd;
+  readonly end: UpdateEnd;
+  readonly draft: TaskDraft;
+  /** Where its changes begin in the draft. */
+  readonly mark: DraftMark;
 }
+
+/**
+ * Decides updates in order on one draft. Refused ones leave nothing in it.
+ * @param objection the refusal of an update for another reason than its items.
+ */
+export function planBatch(
+  command: BatchCommand,
+  view: UpdateView,
+  objection: (update: PlannedUpdate) => Refusal | undefined,
+): BatchPlan {
+  const draft = new TaskDraft(view);
+  const planner = new UpdatePlanner(view, draft, command);
+  let refusals: Map<number, Refusal> | undefined;
+  let start = BATCH_START;
+  for (const [index, end] of command.updates.entries()) {
+    const { mark } = draft;
+    const outcomes = planner.mark;
+    const plan = planner.plan(start, end);
+    if (plan.kind === 'due') return plan;
+    // Goes on, so that one read fetches what all updates need.
+    if (plan.kind !== 'needs') {
+      const refused = plan.kind === 'refused' ? new UpdateRefusal(plan.items) : objection({ start, end, draft, mark });
+      if (refused !== undefined) {
+        draft.rollBack(mark);
+        planner.rollBack(outcomes);
+        refusals ??= new Map();
+        refusals.set(index, refused);
+      }
+    }
+    start = end;
+  }
+  if (draft.needs.length > 0) return { kind: 'needs', needs: draft.needs };
+  const { enqueued, renewed, released } = planner;
+  return { kind: 'planned', outcome: { enqueued, renewed, released, refusals: refusals ?? NO_REFUSALS }, draft };
+}
+
+const NO_REFUSALS: ReadonlyMap<number, Refusal> = new Map();

@@ -12,6 +12,7 @@ import {
   type RenewItem,
   type TaskState,
   type UpdateCommand,
+  type UpdateEnd,
   type UpdateOutcome,
 } from '@taskmaster/server/domain';
 import type { Random } from '@taskmaster/server/ports';
@@ -36,8 +37,8 @@ export type UpdatePlan =
   | { readonly kind: 'due'; readonly queues: ReadonlySet<Queue> }
   /** The draft must be rolled back. */
   | { readonly kind: 'refused'; readonly items: readonly [RefusedItem, ...RefusedItem[]] }
-  /** The changes are in the draft. */
-  | { readonly kind: 'planned'; readonly outcome: UpdateOutcome };
+  /** The changes are in the draft, the outcome in the lists of the planner. */
+  | { readonly kind: 'planned' };
 
 /**
  * Decides updates one after another by the contract's rules for updates and enqueues. Changes no state but the draft, which has
@@ -45,8 +46,12 @@ export type UpdatePlan =
  * in order. A lease is over at its end, even if no search has found it yet.
  */
 export class UpdatePlanner {
+  readonly enqueued: UpdateOutcome['enqueued'][number][] = [];
+  readonly renewed: UpdateOutcome['renewed'][number][] = [];
+  readonly released: UpdateOutcome['released'][number][] = [];
   readonly #view: UpdateView;
   readonly #draft: TaskDraft;
+  readonly #command: UpdateCommand;
   /** True if the draft had changes before this update. */
   #follows = false;
   #refused: RefusedItem[] = [];
@@ -55,28 +60,40 @@ export class UpdatePlanner {
   /** Queues in which tasks of this update must first be moved to their dead-letter queues. */
   readonly #due = new Set<Queue>();
 
-  constructor(view: UpdateView, draft: TaskDraft) {
+  constructor(view: UpdateView, draft: TaskDraft, command: UpdateCommand) {
     this.#view = view;
     this.#draft = draft;
+    this.#command = command;
   }
 
-  plan(command: UpdateCommand): UpdatePlan {
+  /** The lengths of the outcomes. */
+  get mark(): readonly [number, number, number] {
+    return [this.enqueued.length, this.renewed.length, this.released.length];
+  }
+
+  /** Drops the outcomes after the mark. */
+  rollBack([enqueued, renewed, released]: readonly [number, number, number]): void {
+    this.enqueued.length = enqueued;
+    this.renewed.length = renewed;
+    this.released.length = released;
+  }
+
+  /** Plans the update between these ends. */
+  plan(start: UpdateEnd, end: UpdateEnd): UpdatePlan {
     this.#follows = this.#draft.changes.length > 0;
     if (this.#refused.length > 0) this.#refused = [];
     if (this.#dead.length > 0) this.#dead = [];
-    command.dequeue.forEach((item, index) => {
-      this.#dequeue(item, index);
-    });
-    const renewed = command.renew.map((item, index) => this.#renew(item, index));
-    const released = command.release.map((item, index) => this.#release(item, index));
+    const { enqueue, dequeue, renew, release } = this.#command;
+    forEach(dequeue, start.dequeue, end.dequeue, (item, index) => this.#dequeue(item, index));
+    forEach(renew, start.renew, end.renew, (item, index) => this.renewed.push(this.#renew(item, index)));
+    forEach(release, start.release, end.release, (item, index) => this.released.push(this.#release(item, index)));
     this.#draft.deadLetter(this.#dead);
-    const enqueued = command.enqueue.map((item, index) => this.#enqueue(item, index));
+    forEach(enqueue, start.enqueue, end.enqueue, (item, index) => this.enqueued.push(this.#enqueue(item, index)));
 
-    if (this.#draft.needs.length > 0) return { kind: 'needs' };
+    if (this.#draft.needs.length > 0) return NEEDS;
     if (this.#due.size > 0) return { kind: 'due', queues: this.#due };
     const [first, ...more] = this.#refused;
-    if (first) return { kind: 'refused', items: [first, ...more] };
-    return { kind: 'planned', outcome: { enqueued, renewed, released } };
+    return first ? { kind: 'refused', items: [first, ...more] } : PLANNED;
   }
 
   #dequeue(item: DequeueItem, index: number): void {
@@ -225,4 +242,12 @@ function sentence(reason: Reason): string {
     default:
       return reason;
   }
+}
+
+const NEEDS: UpdatePlan = { kind: 'needs' };
+const PLANNED: UpdatePlan = { kind: 'planned' };
+
+/** `index` counts from `from`. */
+function forEach<T>(items: readonly T[], from: number, to: number, act: (item: T, index: number) => void): void {
+  for (let at = from; at < to; at++) act(items[at] as T, at - from);
 }

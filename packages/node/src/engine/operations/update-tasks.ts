@@ -1,18 +1,16 @@
 import {
   type BatchCommand,
+  type BatchOutcome,
   type Instant,
   type PartitionId,
   Refusal,
-  type UpdateCommand,
-  type UpdateOutcome,
-  type UpdateResult,
 } from '@taskmaster/server/domain';
 import type { RecordedRequest } from '../../domain/atom.ts';
 import type { EngineState } from '../engine-state.ts';
 import { EngineView } from '../pending/engine-view.ts';
 import type { Reads } from '../pending/reads.ts';
 import type { Queue } from '../queues/queue.ts';
-import { decodeResults, encodeResults } from '../requests/outcome-codec.ts';
+import { decodeOutcome, encodeOutcome } from '../requests/outcome-codec.ts';
 import { fingerprintOf } from '../requests/request-fingerprint.ts';
 import type { RequestKnowledge } from '../requests/request-ids.ts';
 import { type Attempt, type Changes, decide, decideNow } from './decide.ts';
@@ -22,7 +20,7 @@ import { type BatchPlan, planBatch } from './plan-batch.ts';
 
 /** The decision on a batch. It is committed but not durable yet. */
 type Decision =
-  | { readonly kind: 'decided'; readonly results: readonly UpdateResult[]; readonly deadLettered: number }
+  | { readonly kind: 'decided'; readonly outcome: BatchOutcome; readonly deadLettered: number }
   | { readonly kind: 'reused' };
 
 /** What a batch has learnt between its attempts, beside its reads. */
@@ -47,7 +45,7 @@ export async function updateTasks(
   memory: EngineState,
   batch: BatchCommand,
   noNewTasks?: Refusal,
-): Promise<readonly UpdateResult[]> {
+): Promise<BatchOutcome> {
   const { partition, latin1 } = memory.groups.get(batch.group);
   const request = batch.requestId === undefined ? undefined : `${latin1}\0${batch.requestId}`;
   const update: Update = { memory, batch, partition, request, noNewTasks };
@@ -59,7 +57,7 @@ export async function updateTasks(
     throw new Refusal('REQUEST_ID_REUSED', 'the request id was used for a different request before');
   }
   memory.counts.tasksDeadLettered += decision.deadLettered;
-  return decision.results;
+  return decision.outcome;
 }
 
 async function later(update: Update): Promise<Decision> {
@@ -75,13 +73,13 @@ async function later(update: Update): Promise<Decision> {
  */
 function sourcesOf(
   { lastAttempts, clock }: EngineState,
-  { group, updates }: BatchCommand,
+  { group, enqueue, dequeue, renew, release }: BatchCommand,
   asked: ReadonlySet<Queue>,
 ): readonly Queue[] {
   if (!lastAttempts.anyInto(group)) return NO_QUEUES;
   const now = clock.now();
   const sources = new Set<Queue>();
-  for (const items of updates.flatMap(({ enqueue, dequeue, renew, release }) => [enqueue, dequeue, renew, release])) {
+  for (const items of [enqueue, dequeue, renew, release]) {
     let last: string | undefined;
     for (const { queue } of items) {
       // Most items in a row name the same queue.
@@ -113,13 +111,14 @@ function attempt(update: Update, now: Instant, learnt: Learnt, reads?: Reads): A
     if (seen.kind === 'seen') return { kind: 'decided', result: repeat(batch, seen.outcome) };
   }
   const view = new EngineView(memory, now, reads, learnt.notShown);
-  const plan = planBatch(batch.updates, view, (command, draft, from) =>
-    command.enqueue.length === 0 ? undefined : (update.noNewTasks ?? refusalByLimit(memory, command, draft, from)),
-  );
+  const plan = planBatch(batch, view, (planned) => {
+    if (planned.end.enqueue === planned.start.enqueue) return undefined;
+    return update.noNewTasks ?? refusalByLimit(memory, batch, planned);
+  });
   if (plan.kind === 'needs') return plan;
   if (plan.kind === 'due') return { kind: 'waits', wait: () => showDueOf(memory, plan.queues, learnt) };
-  const { results, draft } = plan;
-  const result: Decision = { kind: 'decided', results, deadLettered: draft.deadLettered };
+  const { outcome, draft } = plan;
+  const result: Decision = { kind: 'decided', outcome, deadLettered: draft.deadLettered };
   return { kind: 'decided', result, changes: changesOf(update, plan) };
 }
 
@@ -144,28 +143,16 @@ const NO_QUEUES: readonly Queue[] = [];
  */
 function changesOf(
   { batch, request: id }: Update,
-  { results, draft }: Extract<BatchPlan, { kind: 'planned' }>,
+  { outcome, draft }: Extract<BatchPlan, { kind: 'planned' }>,
 ): Changes | undefined {
   const { changes, created } = draft;
   if (id === undefined) return changes.length === 0 ? undefined : { changes, created };
-  if (results.length === 1 && results[0]?.kind === 'refused') return undefined;
-  const request: RecordedRequest = { id, outcome: encodeResults(fingerprintOf(batch.updates), results) };
+  if (batch.updates.length === 1 && outcome.refusals.size > 0) return undefined;
+  const request: RecordedRequest = { id, outcome: encodeOutcome(fingerprintOf(batch), outcome) };
   return { changes, created, request };
 }
 
-function repeat({ updates }: BatchCommand, recorded: string): Decision {
-  const results = decodeResults(recorded, fingerprintOf(updates), updates);
-  return results === undefined ? { kind: 'reused' } : { kind: 'decided', results, deadLettered: 0 };
-}
-
-/** A batch of this update alone. */
-export const batchOf = (command: UpdateCommand): BatchCommand => {
-  const { group, requestId } = command;
-  return { group, updates: [command], requestId };
-};
-
-/** The outcome of a batch of one update. @throws the `Refusal` of a refused one. */
-export function onlyOutcome([result]: readonly UpdateResult[]): UpdateOutcome {
-  if (result?.kind !== 'done') throw result?.refusal ?? new TypeError('a batch without updates');
-  return result.outcome;
+function repeat(batch: BatchCommand, recorded: string): Decision {
+  const outcome = decodeOutcome(recorded, fingerprintOf(batch), batch);
+  return outcome === undefined ? { kind: 'reused' } : { kind: 'decided', outcome, deadLettered: 0 };
 }

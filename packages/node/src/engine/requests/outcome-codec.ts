@@ -1,5 +1,8 @@
 import { type EnqueueResult, ItemKind, type QueueName, type Reason } from '@taskmaster/proto';
 import {
+  BATCH_START,
+  type BatchCommand,
+  type BatchOutcome,
   ByteReader,
   ByteWriter,
   type EnqueueOutcome,
@@ -9,59 +12,52 @@ import {
   Refusal,
   type RefusedItem,
   UnreadableBytesError,
-  type UpdateCommand,
+  type UpdateEnd,
   type UpdateOutcome,
   UpdateRefusal,
-  type UpdateResult,
 } from '@taskmaster/server/domain';
 
-/** One update that was applied. */
-const ONE = 1;
-/** Several updates, each applied or refused. */
-const SEVERAL = 2;
-const VERSIONS = [ONE, SEVERAL];
-const APPLIED = 0;
-const REFUSED = 1;
+/** All updates were applied. */
+const APPLIED = 1;
+/** Some updates were refused. */
+const PARTLY_REFUSED = 2;
+const VERSIONS = [APPLIED, PARTLY_REFUSED];
 const NONE = 0;
 /** Flag in the byte of an enqueue's result: the task was leased. */
 const LEASED = 0x80;
 const writer = new ByteWriter();
 
 /**
- * Encodes the fingerprint of a request and the results that a repetition of it gets, as a latin1 string of bytes. A single result
- * is of an update that was applied. Instants are never 0, so 0 means undefined.
+ * Encodes the fingerprint of a request and the outcome that a repetition of it gets, as a latin1 string of bytes. Instants are
+ * never 0, so 0 means undefined.
  */
-export function encodeResults(fingerprint: number, results: readonly UpdateResult[]): string {
-  const [first] = results;
-  if (results.length === 1 && first?.kind === 'done') {
-    writer.byte(ONE);
-    writer.number(fingerprint);
-    writeOutcome(first.outcome);
-  } else {
-    writer.byte(SEVERAL);
-    writer.number(fingerprint);
-    for (const result of results) {
-      writer.byte(result.kind === 'done' ? APPLIED : REFUSED);
-      if (result.kind === 'done') writeOutcome(result.outcome);
-      else writeRefusal(result.refusal);
+export function encodeOutcome(fingerprint: number, outcome: BatchOutcome): string {
+  const { refusals } = outcome;
+  writer.byte(refusals.size === 0 ? APPLIED : PARTLY_REFUSED);
+  writer.number(fingerprint);
+  writeOutcome(outcome);
+  if (refusals.size > 0) {
+    writer.number(refusals.size);
+    for (const [index, refusal] of refusals) {
+      writer.number(index);
+      writeRefusal(refusal);
     }
   }
   return latin1Of(writer.view());
 }
 
-/** The results of these updates. Undefined: they were recorded for a request with another fingerprint. */
-export function decodeResults(
-  latin1: string,
-  fingerprint: number,
-  updates: readonly UpdateCommand[],
-): readonly UpdateResult[] | undefined {
+/** The recorded outcome of this batch. Undefined: it was recorded for a request with another fingerprint. */
+export function decodeOutcome(latin1: string, fingerprint: number, batch: BatchCommand): BatchOutcome | undefined {
   const from = new ByteReader(Buffer.from(latin1, 'latin1'));
   const version = from.version(VERSIONS, 'recorded outcome');
   if (from.number() !== fingerprint) return undefined;
-  return updates.map((command): UpdateResult => {
-    if (version === ONE || from.byte() === APPLIED) return { kind: 'done', outcome: readOutcome(from) };
-    return { kind: 'refused', refusal: readRefusal(from, command) };
-  });
+  const outcome = readOutcome(from);
+  const refusals = new Map<number, Refusal>();
+  for (let n = version === APPLIED ? 0 : from.number(); n > 0; n--) {
+    const index = from.number();
+    refusals.set(index, readRefusal(from, batch, batch.updates[index - 1] ?? BATCH_START));
+  }
+  return { ...outcome, refusals };
 }
 
 function writeOutcome({ enqueued, renewed, released }: UpdateOutcome): void {
@@ -114,12 +110,12 @@ function writeRefusal(refusal: Refusal): void {
   if (items.length === 0) writer.utf8(JSON.stringify({ reason, message, metadata, retryDelayMs }));
 }
 
-function readRefusal(from: ByteReader, command: UpdateCommand): Refusal {
+function readRefusal(from: ByteReader, batch: BatchCommand, start: UpdateEnd): Refusal {
   const items: RefusedItem[] = [];
   for (let n = from.number(); n > 0; n--) {
     const kind = from.byte() as ItemKind;
     const index = from.number();
-    const named = itemsOf(command, kind)[index];
+    const named = itemAt(batch, start, kind, index);
     if (named === undefined)
       throw new UnreadableBytesError('a recorded refusal names an item that the request does not have');
     const { queue, pid = '' as Pid } = named;
@@ -131,11 +127,13 @@ function readRefusal(from: ByteReader, command: UpdateCommand): Refusal {
   return new Refusal(reason, message, options);
 }
 
-function itemsOf(
-  { enqueue, dequeue, renew, release }: UpdateCommand,
+function itemAt(
+  { enqueue, dequeue, renew, release }: BatchCommand,
+  start: UpdateEnd,
   kind: ItemKind,
-): readonly { readonly queue: QueueName; readonly pid: Pid | undefined }[] {
-  if (kind === ItemKind.ITEM_KIND_ENQUEUE) return enqueue;
-  if (kind === ItemKind.ITEM_KIND_DEQUEUE) return dequeue;
-  return kind === ItemKind.ITEM_KIND_RENEW ? renew : release;
+  index: number,
+): { readonly queue: QueueName; readonly pid: Pid | undefined } | undefined {
+  if (kind === ItemKind.ITEM_KIND_ENQUEUE) return enqueue[start.enqueue + index];
+  if (kind === ItemKind.ITEM_KIND_DEQUEUE) return dequeue[start.dequeue + index];
+  return kind === ItemKind.ITEM_KIND_RENEW ? renew[start.renew + index] : release[start.release + index];
 }

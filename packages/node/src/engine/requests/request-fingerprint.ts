@@ -1,35 +1,23 @@
 import { crc32 } from 'node:zlib';
 import {
+  type BatchCommand,
   ByteWriter,
   type DequeueItem,
   type EnqueueItem,
   type RetryPolicy,
-  type UpdateCommand,
+  type UpdateEnd,
 } from '@taskmaster/server/domain';
 
 /** Payloads up to this size are copied and summed with the rest, which is cheaper than a call for each. */
 const SMALL_BYTES = 4096;
-/** Updates are summed together up to about this size. */
-const GATHERED_BYTES = 64 * 1024;
 const writer = new ByteWriter();
 
 /**
  * A 32-bit checksum over a whole request, of one update or several. It tells a repeated request from a different one with the
  * same id. It finds mistakes and does not stop attacks: a client that knows the id may send the request anyway.
  */
-export function fingerprintOf(updates: readonly UpdateCommand[]): number {
+export function fingerprintOf({ group, enqueue, dequeue, renew, release, updates }: BatchCommand): number {
   let sum = 0;
-  for (const update of updates) {
-    // A call of `crc32` costs more than the bytes of a small update.
-    if (writer.length > GATHERED_BYTES) sum = crc32(writer.view(), sum);
-    sum = writeUpdate(update, sum);
-  }
-  return crc32(writer.view(), sum);
-}
-
-/** Writes an update. Returns the checksum of what is not in the writer any more. */
-function writeUpdate({ group, enqueue, dequeue, renew, release }: UpdateCommand, before: number): number {
-  let sum = before;
   writer.utf8(group);
   for (const list of [enqueue, dequeue, renew, release]) writer.number(list.length);
   for (const item of enqueue) {
@@ -47,7 +35,20 @@ function writeUpdate({ group, enqueue, dequeue, renew, release }: UpdateCommand,
     writeOptional(item.delayMs);
     writer.byte(item.refundAttempt ? 1 : 0);
   }
-  return sum;
+  if (updates.length > 1) writer.number(divisionOf(updates));
+  return crc32(writer.view(), sum);
+}
+
+/** A 32-bit hash of where the updates of a batch end. */
+function divisionOf(updates: readonly UpdateEnd[]): number {
+  let hash = updates.length;
+  for (const { enqueue, dequeue, renew, release } of updates) {
+    hash = Math.imul(hash ^ enqueue, 0x01000193);
+    hash = Math.imul(hash ^ dequeue, 0x01000193);
+    hash = Math.imul(hash ^ renew, 0x01000193);
+    hash = Math.imul(hash ^ release, 0x01000193);
+  }
+  return hash >>> 0;
 }
 
 function writeEnqueue({ queue, pid, data, mode, delayMs, retry }: EnqueueItem): void {

@@ -1,3 +1,4 @@
+import { BATCH_START } from '../../domain/batches.ts';
 import type { EngineFigures, EngineHealth, TaskEngine } from '../../domain/commands.ts';
 import { Refusal } from '../../domain/refusal.ts';
 
@@ -57,14 +58,29 @@ export function fakeEngine(does: Partial<TaskEngine> = {}): FakeEngine {
 /** Updates a batch one by one. */
 const eachOf =
   (updateTasks: TaskEngine['updateTasks']): TaskEngine['updateBatch'] =>
-  ({ updates }) =>
-    Promise.all(
-      updates.map(async (command) => {
-        try {
-          return { kind: 'done' as const, outcome: await updateTasks(command) };
-        } catch (thrown) {
-          if (thrown instanceof Refusal) return { kind: 'refused' as const, refusal: thrown };
-          throw thrown;
-        }
-      }),
-    );
+  async (batch) => {
+    const refusals = new Map<number, Refusal>();
+    const outcomes = batch.updates.map(async (end, index) => {
+      const start = batch.updates[index - 1] ?? BATCH_START;
+      try {
+        return await updateTasks({
+          ...batch,
+          enqueue: batch.enqueue.slice(start.enqueue, end.enqueue),
+          dequeue: batch.dequeue.slice(start.dequeue, end.dequeue),
+          renew: batch.renew.slice(start.renew, end.renew),
+          release: batch.release.slice(start.release, end.release),
+        });
+      } catch (thrown) {
+        if (!(thrown instanceof Refusal)) throw thrown;
+        refusals.set(index, thrown);
+        return { enqueued: [], renewed: [], released: [] };
+      }
+    });
+    const applied = await Promise.all(outcomes);
+    return {
+      enqueued: applied.flatMap(({ enqueued }) => enqueued),
+      renewed: applied.flatMap(({ renewed }) => renewed),
+      released: applied.flatMap(({ released }) => released),
+      refusals,
+    };
+  };

@@ -10,7 +10,16 @@ import {
   TaskState as TaskStateMessage,
   type UpdateTasksResponse,
 } from '@taskmaster/proto';
-import type { LeasedTask, QueuePage, QueueStats, StatsReport, TaskView, UpdateOutcome } from '../../domain/commands.ts';
+import { BATCH_START } from '../../domain/batches.ts';
+import type {
+  LeasedTask,
+  QueuePage,
+  QueueStats,
+  StatsReport,
+  TaskView,
+  UpdateEnd,
+  UpdateOutcome,
+} from '../../domain/commands.ts';
 import type { Pid } from '../../domain/ids.ts';
 import { Refusal } from '../../domain/refusal.ts';
 import type { RetryPolicy, TaskState } from '../../domain/task.ts';
@@ -27,15 +36,31 @@ const NO_DATA = Buffer.alloc(0);
 
 const bytesOf = (pid: Pid): Buffer => Buffer.from(pid, 'latin1');
 
-export function updateReply(outcome: UpdateOutcome): UpdateTasksResponse {
-  return {
-    enqueued: outcome.enqueued.map(({ pid, result, leased }) => ({ pid: bytesOf(pid), result, leased })),
-    renewed: outcome.renewed.map(({ until }) => ({ leaseUntilUnixMs: until })),
-    released: outcome.released.map(({ until, deadLetterQueue }) => ({
-      hiddenUntilUnixMs: until ?? 0,
-      deadLetterQueue: deadLetterQueue ?? '',
-    })),
-  };
+/** The reply to an update, or to one of a batch: to the outcomes between these places. */
+export function updateReply(
+  { enqueued, renewed, released }: UpdateOutcome,
+  from: OutcomeEnd = BATCH_START,
+  to: OutcomeEnd = { enqueue: enqueued.length, renew: renewed.length, release: released.length },
+): UpdateTasksResponse {
+  const reply: UpdateTasksResponse = { enqueued: [], renewed: [], released: [] };
+  for (let at = from.enqueue; at < to.enqueue; at++) {
+    const { pid, result, leased } = enqueued[at] ?? noOutcome(at);
+    reply.enqueued.push({ pid: bytesOf(pid), result, leased });
+  }
+  for (let at = from.renew; at < to.renew; at++) {
+    reply.renewed.push({ leaseUntilUnixMs: (renewed[at] ?? noOutcome(at)).until });
+  }
+  for (let at = from.release; at < to.release; at++) {
+    const { until, deadLetterQueue } = released[at] ?? noOutcome(at);
+    reply.released.push({ hiddenUntilUnixMs: until ?? 0, deadLetterQueue: deadLetterQueue ?? '' });
+  }
+  return reply;
+}
+
+type OutcomeEnd = Omit<UpdateEnd, 'dequeue'>;
+
+function noOutcome(at: number): never {
+  throw new RangeError(`the engine left out outcome ${at}`);
 }
 
 export function leaseReply(tasks: readonly LeasedTask[]): LeaseTasksResponse {
