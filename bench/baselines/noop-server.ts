@@ -6,8 +6,6 @@ import {
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import {
-  type BatchUpdateTasksRequest,
-  type BatchUpdateTasksResponse,
   type LeasedTask,
   type LeaseTasksRequest,
   type LeaseTasksResponse,
@@ -34,12 +32,9 @@ function update({ enqueue, renew, release }: UpdateTasksRequest): UpdateTasksRes
     enqueued: enqueue.map(({ pid }) => ({ pid: pid.byteLength > 0 ? pid : nextPid(), result: 1, leased: false })),
     renewed: renew.map(({ leaseDurationMs }) => ({ leaseUntilUnixMs: Date.now() + leaseDurationMs })),
     released: release.map(() => ({ hiddenUntilUnixMs: 0, deadLetterQueue: '' })),
+    refused: [],
   };
 }
-
-const batch = ({ requests }: BatchUpdateTasksRequest): BatchUpdateTasksResponse => ({
-  results: requests.map((request) => ({ result: { $case: 'response', value: update(request) } })),
-});
 
 function lease({ queues: [queue = ''], maxTasks, leaseDurationMs }: LeaseTasksRequest): LeaseTasksResponse {
   const now = Date.now();
@@ -66,7 +61,6 @@ function stream(call: ServerDuplexStream<StreamRequest, StreamResponse>): void {
     const results: StreamResult[] = [];
     for (const { id, call: asked } of calls) {
       if (asked?.$case === 'update') results.push({ id, result: { $case: 'update', value: update(asked.value) } });
-      if (asked?.$case === 'batch') results.push({ id, result: { $case: 'batch', value: batch(asked.value) } });
       if (asked?.$case === 'lease') results.push({ id, result: { $case: 'lease', value: lease(asked.value) } });
     }
     if (results.length > 0) call.write({ results });
@@ -81,12 +75,6 @@ server.addService(TaskMasterServiceService, {
     reply: sendUnaryData<UpdateTasksResponse>,
   ) {
     reply(null, update(call.request));
-  },
-  batchUpdateTasks(
-    call: ServerUnaryCall<BatchUpdateTasksRequest, BatchUpdateTasksResponse>,
-    reply: sendUnaryData<BatchUpdateTasksResponse>,
-  ) {
-    reply(null, batch(call.request));
   },
   leaseTasks(call: ServerUnaryCall<LeaseTasksRequest, LeaseTasksResponse>, reply: sendUnaryData<LeaseTasksResponse>) {
     reply(null, lease(call.request));

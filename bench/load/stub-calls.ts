@@ -25,6 +25,7 @@ export function updateTasks(
     renew: [],
     release: [],
     requestId: NO_BYTES,
+    parts: [],
   };
   return new Promise((resolve, reject) => {
     stub.updateTasks(request, (error: ServiceError | null, reply: UpdateTasksResponse) => {

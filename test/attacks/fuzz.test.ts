@@ -19,7 +19,6 @@ import {
   UpdateTasksRequest,
 } from '@taskmaster/proto';
 import {
-  aBatch,
   aDequeue,
   aLease,
   anEnqueue,
@@ -65,7 +64,7 @@ const VALID: Readonly<Record<string, Buffer>> = {
   [TaskMasterServiceService.updateTasks.path]: Buffer.from(UpdateTasksRequest.encode(everything).finish()),
   [TaskMasterServiceService.leaseTasks.path]: Buffer.from(LeaseTasksRequest.encode(lease).finish()),
   [TaskMasterServiceService.batchUpdateTasks.path]: Buffer.from(
-    BatchUpdateTasksRequest.encode(aBatch([everything, anUpdate({ enqueue: [anEnqueue()] })])).finish(),
+    BatchUpdateTasksRequest.encode({ requests: [everything, anUpdate({ enqueue: [anEnqueue()] })] }).finish(),
   ),
   [TaskMasterServiceService.batchLeaseTasks.path]: Buffer.from(
     BatchLeaseTasksRequest.encode({ requests: [lease, lease] }).finish(),

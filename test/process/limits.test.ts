@@ -1,6 +1,5 @@
 import { status } from '@grpc/grpc-js';
 import { limits } from '@taskmaster/proto';
-import { aBatch } from '@taskmaster/server/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type RunningNode, startNode } from '../support/processes/start-node.ts';
 import { aDequeue, anEnqueue, anUpdate, refusalOf, WireClient } from '../support/wire-client.ts';
@@ -195,7 +194,7 @@ describe('a batch', () => {
   const batch = (count: number) =>
     new Promise<number>((resolve, reject) => {
       const requests = list(count, () => anUpdate({ enqueue: [anEnqueue({ queue })] }));
-      client.raw.batchUpdateTasks(aBatch(requests), (error, reply) =>
+      client.raw.batchUpdateTasks({ requests }, (error, reply) =>
         error === null ? resolve(reply.results.length) : reject(error),
       );
     });

@@ -1,8 +1,6 @@
-import type { ServiceError } from '@grpc/grpc-js';
 import { connect, type TaskMasterClient } from '@taskmaster/client';
 import type { LeasedTask } from '@taskmaster/proto';
 import {
-  aBatch,
   aLease,
   anEnqueue,
   anUpdate,
@@ -109,49 +107,17 @@ describe('a batch', () => {
   test('of updates of several groups has each outcome in its place', async () => {
     const [a, b, c] = queues as [string, string, string];
     await enqueue(b, 'taken');
-    const { results } = await client.batchUpdateTasks(
-      aBatch([
+    const { results } = await client.batchUpdateTasks({
+      requests: [
         anUpdate({ enqueue: [anEnqueue({ queue: c })] }),
         anUpdate({ enqueue: [anEnqueue({ queue: b, pid: bytes('taken'), mode: 2 })] }),
         anUpdate({}),
         anUpdate({ enqueue: [anEnqueue({ queue: a, pid: bytes('') })] }),
-      ]),
-    );
+      ],
+    });
     const reasons = results.map(({ result }) => (result?.$case === 'error' ? result.value.reason : 'OK'));
     expect(reasons).toEqual(['OK', 'TASK_EXISTS', 'EMPTY_REQUEST', 'OK']);
     expect(await counts()).toMatchObject({ available: 3 });
-  });
-
-  test('of updates of one group with a request id has the same results when it is repeated', async () => {
-    const [a] = queues as [string];
-    const once = `once ${run}`;
-    const batch = aBatch(
-      [
-        anUpdate({ enqueue: [anEnqueue({ queue: a })] }),
-        anUpdate({ enqueue: [anEnqueue({ queue: a, mode: 2 })] }),
-        anUpdate({}),
-        anUpdate({ enqueue: [anEnqueue({ queue: a, pid: bytes('') })] }),
-      ],
-      once,
-    );
-    const first = await client.batchUpdateTasks(batch);
-    const reasons = first.results.map(({ result }) => (result?.$case === 'error' ? result.value.reason : 'OK'));
-    expect(reasons).toEqual(['OK', 'TASK_EXISTS', 'EMPTY_REQUEST', 'OK']);
-    expect(await client.batchUpdateTasks(batch)).toEqual(first);
-    expect(await counts()).toMatchObject({ available: 2 });
-  });
-
-  test.each([
-    ['of several groups', 'MIXED_GROUPS', (a: string, b: string) => [a, b].map((queue) => ({ queue, requestId: '' }))],
-    ['with ids of their own', 'INVALID_ARGUMENT', (a: string) => [{ queue: a, requestId: 'own' }]],
-  ])('of updates %s is refused if it has a request id', async (_of, reason, updates) => {
-    const [a, b] = queues as [string, string];
-    const requests = updates(a, b).map(({ queue, requestId }) =>
-      anUpdate({ enqueue: [anEnqueue({ queue })], requestId: bytes(requestId) }),
-    );
-    const error = await client.batchUpdateTasks(aBatch(requests, `id ${run}`)).catch((thrown: unknown) => thrown);
-    expect(errorInfoOf(error as ServiceError)).toMatchObject({ reason });
-    expect(await counts()).toMatchObject({ available: 0 });
   });
 
   test('of leases has each outcome in its place', async () => {
@@ -167,7 +133,7 @@ describe('a batch', () => {
   });
 
   test('without requests is refused as at a node', async () => {
-    const error = await client.batchUpdateTasks(aBatch([])).catch((thrown: unknown) => thrown);
+    const error = await client.batchUpdateTasks({ requests: [] }).catch((thrown: unknown) => thrown);
     expect(errorInfoOf(error as Parameters<typeof errorInfoOf>[0])).toMatchObject({ reason: 'EMPTY_REQUEST' });
   });
 });

@@ -38,6 +38,7 @@ export const anUpdate = (change: Partial<UpdateTasksRequest> = {}): UpdateTasksR
   renew: [],
   release: [],
   requestId: NO_BYTES,
+  parts: [],
   ...change,
 });
 

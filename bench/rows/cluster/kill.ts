@@ -84,7 +84,7 @@ class Caller implements Disposable {
       delayMs: 0,
       retry: undefined,
     };
-    this.#request = { enqueue: [task], dequeue: [], renew: [], release: [], requestId: NOTHING };
+    this.#request = { enqueue: [task], dequeue: [], renew: [], release: [], requestId: NOTHING, parts: [] };
   }
 
   [Symbol.dispose](): void {

@@ -7,8 +7,6 @@ import {
 import type {
   BackupPartitionRequest,
   BackupPartitionResponse,
-  BatchUpdateTasksRequest,
-  BatchUpdateTasksResponse,
   DeleteQueueRequest,
   DeleteQueueResponse,
   GetQueueStatsRequest,
@@ -55,15 +53,8 @@ export class InProcessTransport implements Transport {
   }
 
   updateTasks(request: UpdateTasksRequest, options?: TransportCallOptions): Promise<UpdateTasksResponse> {
-    return this.#run(options, 0, ({ updateTasks }, call) => updateTasks(withCopies(request), call));
-  }
-
-  batchUpdateTasks(
-    request: BatchUpdateTasksRequest,
-    options?: TransportCallOptions,
-  ): Promise<BatchUpdateTasksResponse> {
-    const requests = request.requests.map(withCopies);
-    return this.#run(options, 0, ({ batchUpdateTasks }, call) => batchUpdateTasks({ ...request, requests }, call));
+    const enqueue = request.enqueue.map((item) => ({ ...item, data: new Uint8Array(item.data) }));
+    return this.#run(options, 0, ({ updateTasks }, call) => updateTasks({ ...request, enqueue }, call));
   }
 
   async leaseTasks(request: LeaseTasksRequest, options?: TransportCallOptions): Promise<LeaseTasksResponse> {
@@ -208,8 +199,3 @@ function closed(): Refusal {
 function withOwnData<T extends { readonly data: Uint8Array }, R extends { readonly tasks: readonly T[] }>(reply: R): R {
   return { ...reply, tasks: reply.tasks.map((task) => ({ ...task, data: new Uint8Array(task.data) })) };
 }
-
-const withCopies = (request: UpdateTasksRequest): UpdateTasksRequest => ({
-  ...request,
-  enqueue: request.enqueue.map((item) => ({ ...item, data: new Uint8Array(item.data) })),
-});

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { BatchUpdateTasksRequest, encodeToBuffer, UpdateTasksRequest } from '@taskmaster/proto';
-import { aBatch, anEnqueue, anUpdate, errorInfoOf } from '@taskmaster/server/testing';
+import { anEnqueue, anUpdate, errorInfoOf } from '@taskmaster/server/testing';
 
 /*
  * A tenant that asks for as much as it can and never waits after a refusal: `noisy-tenant.ts ENDPOINT TOKEN`.
@@ -24,7 +24,7 @@ const batch = (): Buffer => {
   const requests = Array.from({ length: BATCH }, () =>
     anUpdate({ enqueue: [anEnqueue({ queue: 'noisy#work', pid: pid(), data: Buffer.alloc(1024) })] }),
   );
-  return encodeToBuffer(BatchUpdateTasksRequest, aBatch(requests));
+  return encodeToBuffer(BatchUpdateTasksRequest, { requests });
 };
 const pid = (): Buffer => Buffer.from(randomUUID());
 

@@ -1,12 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import type {
-  BatchUpdateTasksRequest,
-  BatchUpdateTasksResponse,
-  LeasedTask,
-  LeaseTasksRequest,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-} from '@taskmaster/proto';
+import type { LeasedTask, LeaseTasksRequest, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
 import { sleep, type Timing } from '../transport/timing.ts';
 import type { Transport, TransportCallOptions } from '../transport/transport.ts';
 import { asTaskMasterError } from '../transport/wire-errors.ts';
@@ -40,7 +33,7 @@ export class RetryingCalls {
 
   /**
    * Applies an update. Without a request id it is repeated only if the failed attempt changed nothing.
-   * @param failed why the first attempt failed, which was part of a batch. Undefined: there was none.
+   * @param failed why the first attempt failed, which was a part of another request. Undefined: there was none.
    */
   update(request: UpdateTasksRequest, options: CallOptions, failed?: TaskMasterError): Promise<UpdateTasksResponse> {
     const repetition = request.requestId.byteLength > 0 ? 'once' : 'unsafe';
@@ -50,11 +43,6 @@ export class RetryingCalls {
       first = undefined;
       return before === undefined ? this.#parts.transport.updateTasks(request, attempt) : Promise.reject(before);
     });
-  }
-
-  /** Applies updates of one group under one request id. */
-  batch(request: BatchUpdateTasksRequest): Promise<BatchUpdateTasksResponse> {
-    return this.run('updateTasks', 'once', {}, (attempt) => this.#parts.transport.batchUpdateTasks(request, attempt));
   }
 
   /**

@@ -1,30 +1,30 @@
 import { describe, expect, test } from 'vitest';
 import { clientSetUp } from '../testing/client-set-up.ts';
-import { connectionLost, type FakeTransport, overloaded } from '../testing/fake-transport.ts';
+import type { FakeEngine } from '../testing/fake-engine.ts';
+import { connectionLost, overloaded } from '../testing/fake-transport.ts';
 import { makeError } from '../values/errors.ts';
 
 /** How many updates each request had. */
-const sizes = ({ updates }: FakeTransport): number[] =>
-  updates.map((request) => ('requests' in request ? request.requests.length : 1));
+const sizes = ({ updates }: FakeEngine): number[] => updates.map(({ parts }) => Math.max(1, parts.length));
 
 const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 
-/** A batch goes out at the end of the turn. */
+/** A joined request goes out at the end of the turn. */
 const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('updates of one turn', () => {
   test('are one request with one request id', async () => {
-    const { client, transport } = clientSetUp();
+    const { client, engine } = clientSetUp();
     const queue = client.queue<number>('q');
     const outcomes = await Promise.all(times(90, (i) => queue.enqueue(i, { pid: `${i % 60}` })));
-    expect(sizes(transport)).toEqual([90]);
+    expect(sizes(engine)).toEqual([90]);
     expect(outcomes.map(({ pid }) => pid.toString())).toEqual(times(90, (i) => `${i % 60}`));
     expect(outcomes.map(({ result }) => result)).toEqual(times(90, (i) => (i < 60 ? 'created' : 'collapsed')));
-    expect(transport.updates.map(({ requestId }) => requestId.byteLength)).toEqual([16]);
+    expect(engine.updates.map(({ requestId }) => requestId.byteLength)).toEqual([16]);
   });
 
   test('are joined for any queues of a group and all kinds of items', async () => {
-    const { client, engine, transport } = clientSetUp();
+    const { client, engine } = clientSetUp();
     const [first, second] = [client.queue<number>('g#first'), client.queue<number>('g#second')];
     for (let i = 0; i < 5; i++) await first.enqueue(i);
     const tasks = await first.lease({ max: 5 });
@@ -36,27 +36,27 @@ describe('updates of one turn', () => {
       released?.release(),
       first.enqueue(9),
     ]);
-    expect(sizes(transport).slice(5)).toEqual([6]);
+    expect(sizes(engine).slice(5)).toEqual([6]);
     expect(outcomes.map(({ enqueued }) => enqueued.map(({ result }) => result))).toEqual(times(3, () => ['created']));
     expect((await second.lease({ max: 9 })).map(({ data }) => data)).toEqual([12, 13, 14]);
     expect(engine.pids('g#first')).toHaveLength(3);
   });
 
   test('are divided if one request would be too large', async () => {
-    const { client, transport } = clientSetUp();
+    const { client, engine } = clientSetUp();
     await Promise.all(times(301, (i) => client.queue<number>('q').enqueue(i)));
-    expect(sizes(transport)).toEqual([100, 100, 100, 1]);
+    expect(sizes(engine)).toEqual([100, 100, 100, 1]);
     await Promise.all(times(11, () => client.queue('q').enqueue('x'.repeat(10_000))));
-    expect(sizes(transport).slice(4)).toEqual([6, 5]);
+    expect(sizes(engine).slice(4)).toEqual([6, 5]);
   });
 
   test('are decided in order', async () => {
-    const { client, engine, transport } = clientSetUp();
+    const { client, engine } = clientSetUp();
     const queue = client.queue<number>('q');
     await queue.enqueue(1, { pid: 'k' });
     const [task] = await queue.lease();
     const [, , outcome] = await Promise.all([queue.enqueue(2), task?.complete(), queue.enqueue(3, { pid: 'k' })]);
-    expect(sizes(transport)).toEqual([1, 3]);
+    expect(sizes(engine)).toEqual([1, 3]);
     expect(outcome.result).toBe('created');
     expect(engine.pids('q')).toContain('k');
   });
@@ -77,15 +77,15 @@ describe('updates of one turn', () => {
 
 describe('are not joined', () => {
   test('updates with many items', async () => {
-    const { client, transport } = clientSetUp();
+    const { client, engine } = clientSetUp();
     const queue = client.queue<number>('q');
     const many = (count: number) => queue.enqueueMany(times(count, (data) => ({ data })));
     await Promise.all([many(16), many(16), many(17), many(17)]);
-    expect(sizes(transport)).toEqual([2, 1, 1]);
+    expect(sizes(engine)).toEqual([2, 1, 1]);
   });
 
   test('calls with their own signal, deadline or request id', async () => {
-    const { client, transport } = clientSetUp();
+    const { client, engine } = clientSetUp();
     const queue = client.queue('q');
     const { signal } = new AbortController();
     await Promise.all([
@@ -94,25 +94,25 @@ describe('are not joined', () => {
       queue.enqueue(1),
       queue.enqueue(2),
     ]);
-    expect(sizes(transport)).toEqual([1, 1, 1, 1, 2]);
+    expect(sizes(engine)).toEqual([1, 1, 1, 1, 2]);
   });
 
   test('updates of different groups, and large ones, which keep their place', async () => {
-    const { client, engine, transport } = clientSetUp();
+    const { client, engine } = clientSetUp();
     const [a, b] = [client.queue('a#q'), client.queue('b#q')];
     await Promise.all([
       ...[a.enqueue(0), b.enqueue(1), a.enqueue(2), a.enqueue('x'.repeat(20_000))],
       ...[a.enqueue(4), b.enqueue(5)],
     ]);
-    expect(sizes(transport)).toEqual([2, 1, 2, 1]);
-    const lengths = engine.updates.map(({ enqueue }) => enqueue[0]?.data.byteLength);
-    expect(lengths).toEqual([1, 1, 20_002, 1, 1, 1]);
+    expect(sizes(engine)).toEqual([2, 1, 2, 1]);
+    const lengths = engine.updates.map(({ enqueue }) => enqueue.map(({ data }) => data.byteLength));
+    expect(lengths).toEqual([[1, 1], [20_002], [1, 1], [1]]);
   });
 });
 
-describe('a batch', () => {
+describe('a joined request', () => {
   test('fails only for the updates that are refused', async () => {
-    const { client, engine, transport } = clientSetUp();
+    const { client, engine } = clientSetUp();
     const queue = client.queue<number>('q');
     await queue.enqueue(0, { pid: 'there' });
     const outcomes = await Promise.allSettled(
@@ -125,7 +125,7 @@ describe('a batch', () => {
       reason: { name: 'TaskExistsError', items: [{ kind: 'enqueue', index: 0, queue: 'q' }], maybeApplied: false },
     });
     expect(engine.pids('q').sort()).toEqual(['0', '1', '2', '4', 'there']);
-    expect(sizes(transport)).toEqual([1, 5]);
+    expect(sizes(engine)).toEqual([1, 5]);
   });
 
   test('fails only for the update of a lost lease', async () => {
@@ -151,8 +151,8 @@ describe('a batch', () => {
     await endOfTurn();
     await timing.advance(1_000);
     expect((await enqueuing).map(({ result }) => result)).toEqual(times(10, () => 'created'));
-    expect(sizes(transport)).toEqual([10, 10]);
-    expect(transport.updates[0]).toEqual(transport.updates[1]);
+    expect(sizes(engine)).toEqual([10, 10]);
+    expect(engine.updates[0]).toEqual(engine.updates[1]);
     expect(engine.pids('q')).toHaveLength(10);
   });
 
@@ -182,12 +182,12 @@ describe('a batch', () => {
     transport.faults.updateTasks.push({ when: 'after', error });
     const settled = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
     expect(settled).toMatchObject(times(3, () => ({ reason: { name: 'DeadlineExceededError' } })));
-    expect(sizes(transport)).toEqual([3]);
+    expect(sizes(engine)).toEqual([3]);
     expect(engine.pids('q')).toHaveLength(3);
   });
 
   test('that fails as a whole fails for all callers, and the error says whether it may have taken effect', async () => {
-    const { client, transport } = clientSetUp({ retry: { maxAttempts: 1 } });
+    const { client, engine, transport } = clientSetUp({ retry: { maxAttempts: 1 } });
     const queue = client.queue<number>('q');
     transport.faults.updateTasks.push({ when: 'after', error: connectionLost() });
     const lost = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
@@ -195,7 +195,7 @@ describe('a batch', () => {
     transport.faults.updateTasks.push({ when: 'before', error: overloaded() });
     const refused = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
     expect(refused).toMatchObject(times(3, () => ({ reason: { name: 'OverloadedError', maybeApplied: false } })));
-    expect(sizes(transport)).toEqual([3, 3]);
+    expect(sizes(engine)).toEqual([3]);
   });
 
   test.each(['INVALID_ARGUMENT', 'PERMISSION_DENIED'])(
@@ -209,7 +209,7 @@ describe('a batch', () => {
       });
       const settled = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
       expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
-      expect(sizes(transport)).toEqual([3, 1, 1, 1]);
+      expect(sizes(engine)).toEqual([1, 1]);
       expect(engine.pids('q')).toHaveLength(2);
     },
   );
@@ -223,19 +223,19 @@ describe('a batch', () => {
     expect(engine.pids('q')).toHaveLength(1);
     engine.refusal = undefined;
     await timing.advance(3_900);
-    expect(sizes(transport)).toEqual([2]);
+    expect(sizes(engine)).toEqual([2]);
     await timing.advance(2_000);
     await settling;
-    expect(sizes(transport)).toEqual([2, 1]);
-    expect(transport.updates[0]?.requestId).not.toEqual(transport.updates[1]?.requestId);
+    expect(sizes(engine)).toEqual([2, 1]);
+    expect(engine.updates[0]?.requestId).not.toEqual(engine.updates[1]?.requestId);
     expect(transport.updateOptions[1]?.timeoutMs).toBeLessThanOrEqual(6_000);
   });
 });
 
 test('a task that cannot be encoded fails before it is joined', async () => {
-  const { client, transport } = clientSetUp();
+  const { client, engine } = clientSetUp();
   const queue = client.queue<unknown>('q');
   const settled = await Promise.allSettled([queue.enqueue(0), queue.enqueue(1n), queue.enqueue(2), queue.enqueue(3)]);
   expect(settled[1]).toMatchObject({ reason: { name: 'InvalidDataError' } });
-  expect(sizes(transport)).toEqual([3]);
+  expect(sizes(engine)).toEqual([3]);
 });

@@ -1,10 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import {
-  parseQueueName,
-  type UpdateResult,
-  type UpdateTasksRequest,
-  type UpdateTasksResponse,
-} from '@taskmaster/proto';
+import { parseQueueName, type UpdateTasksRequest, type UpdateTasksResponse } from '@taskmaster/proto';
 import { updateSizeBound } from '../transport/request-size.ts';
 import type { Timing } from '../transport/timing.ts';
 import { asTaskMasterError, brokenReply, errorFromWire } from '../transport/wire-errors.ts';
@@ -12,7 +7,7 @@ import type { TaskMasterError } from '../values/errors.ts';
 import type { CallOptions, UpdateOptions } from '../values/options.ts';
 import type { RequestIds } from './request-ids.ts';
 import type { RetryingCalls } from './retrying-calls.ts';
-import { requestIdOf } from './update-request.ts';
+import { emptyRequest, requestIdOf } from './update-request.ts';
 
 export interface UpdateJoinerParts {
   readonly calls: RetryingCalls;
@@ -22,7 +17,7 @@ export interface UpdateJoinerParts {
   readonly timeoutMs: number;
 }
 
-/** Limits of one batch. Larger batches cost no less per update, and delay other calls. */
+/** Limits of one request. Larger requests cost no less per update, and delay other calls. */
 const MOST_UPDATES = 100;
 const MOST_ITEMS = 200;
 const MOST_BYTES = 64 * 1024;
@@ -42,7 +37,7 @@ interface Joined {
   readonly reject: (error: TaskMasterError) => void;
 }
 
-/** Updates of one group that will be one batch. */
+/** Updates of one group that will be the parts of one request. */
 interface Join {
   readonly updates: Joined[];
   items: number;
@@ -50,8 +45,9 @@ interface Join {
 }
 
 /**
- * Joins updates of one group that callers make at the same time into one batch. This saves time, because most of the cost of an
- * update, in the client and in the node, does not depend on its size. The node decides each update for itself, in order.
+ * Joins updates of one group that callers make at the same time into one request. This saves time, because most of the cost of
+ * an update, in the client and in the node, does not depend on its size. Each update is a part, and the node decides the parts
+ * one by one, in order.
  */
 export class UpdateJoiner {
   readonly #parts: UpdateJoinerParts;
@@ -135,9 +131,8 @@ export class UpdateJoiner {
     }
     const dueAt = timing.now() + timeoutMs;
     try {
-      const requests = updates.map(({ update }) => update);
-      const { results } = await calls.batch({ requests, requestId: requestIds.next() });
-      for (const [index, joined] of updates.entries()) this.#settle(joined, results[index], dueAt);
+      const reply = await calls.update({ ...joinedUpdate(updates), requestId: requestIds.next() }, {});
+      this.#share(reply, updates, dueAt);
     } catch (thrown) {
       const error = asTaskMasterError(thrown);
       const isOfOne = !error.maybeApplied && causedByOne.has(error.code);
@@ -148,26 +143,60 @@ export class UpdateJoiner {
     }
   }
 
-  #settle(joined: Joined, outcome: UpdateResult | undefined, dueAt: number): void {
-    const result = outcome?.result;
-    if (result === undefined) joined.reject(brokenReply('left out the result of an update'));
-    else if (result.$case === 'response') joined.resolve(result.value);
-    else {
-      const error = errorFromWire(result.value);
-      if (error.retryable) this.#sendAgain(joined, dueAt, error);
-      else joined.reject(error);
+  /** Settles each update with its part of the reply. */
+  #share(reply: UpdateTasksResponse, updates: readonly Joined[], dueAt: number): void {
+    const refusals = new Map(reply.refused.map(({ part, error }) => [part, error]));
+    const at = { enqueued: 0, renewed: 0, released: 0 };
+    for (const [part, joined] of updates.entries()) {
+      const refusal = refusals.get(part);
+      if (refusal !== undefined) {
+        const error = errorFromWire(refusal);
+        if (error.retryable) this.#sendAgain(joined, dueAt, error);
+        else joined.reject(error);
+        continue;
+      }
+      const { enqueue, renew, release } = joined.update;
+      const from = { ...at };
+      at.enqueued += enqueue.length;
+      at.renewed += renew.length;
+      at.released += release.length;
+      const enqueued = reply.enqueued.slice(from.enqueued, at.enqueued);
+      const renewed = reply.renewed.slice(from.renewed, at.renewed);
+      const released = reply.released.slice(from.released, at.released);
+      const isWhole =
+        enqueued.length + renewed.length + released.length === enqueue.length + renew.length + release.length;
+      if (isWhole) joined.resolve({ enqueued, renewed, released, refused: [] });
+      else joined.reject(brokenReply('left out the outcomes of an update'));
     }
   }
 
-  /** The refusal of the batch is final, so the update gets a new request id. */
+  /** The refusal of a part is final, so the update gets a new request id. */
   #sendAgain({ update, resolve, reject }: Joined, dueAt: number, failed?: TaskMasterError): void {
     const timeout = Math.max(LEAST_TIMEOUT_MS, dueAt - this.#parts.timing.now());
     this.#sendAlone(update, { timeout }, failed).then(resolve, reject);
   }
 }
 
-/** Codes with which a whole batch is refused, perhaps for one of its updates. */
+/** Codes with which a whole request is refused, perhaps for one of its updates. */
 const causedByOne: ReadonlySet<number> = new Set([status.INVALID_ARGUMENT, status.PERMISSION_DENIED]);
+
+function joinedUpdate(updates: readonly Joined[]): UpdateTasksRequest {
+  const joined = emptyRequest();
+  for (const { update } of updates) {
+    const { enqueue, dequeue, renew, release } = update;
+    for (const item of enqueue) joined.enqueue.push(item);
+    for (const item of dequeue) joined.dequeue.push(item);
+    for (const item of renew) joined.renew.push(item);
+    for (const item of release) joined.release.push(item);
+    joined.parts.push({
+      enqueues: enqueue.length,
+      dequeues: dequeue.length,
+      renewals: renew.length,
+      releases: release.length,
+    });
+  }
+  return joined;
+}
 
 function groupOf({ enqueue, dequeue, renew, release }: UpdateTasksRequest): string {
   const first = enqueue[0] ?? dequeue[0] ?? renew[0] ?? release[0];

@@ -5,7 +5,7 @@ const NO_BYTES = new Uint8Array(0);
 
 /** An update without items. */
 export function emptyRequest(): UpdateTasksRequest {
-  return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES };
+  return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES, parts: [] };
 }
 
 /** The request id of the options. Undefined: none is given. @throws TypeError if it is empty. */

@@ -2,8 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   type BackupPartitionRequest,
   type BackupPartitionResponse,
-  type BatchUpdateTasksRequest,
-  type BatchUpdateTasksResponse,
   EnqueueMode,
   EnqueueResult,
   type GetQueueStatsRequest,
@@ -23,7 +21,6 @@ import {
   type RetryPolicy,
   type TaskInfo,
   TaskState,
-  type UpdateResult,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
   type Error as WireError,
@@ -69,15 +66,11 @@ export class FakeEngine {
   readonly updates: UpdateTasksRequest[] = [];
   /** All lease requests. */
   readonly leases: LeaseTasksRequest[] = [];
-  /** Refuses an update with the returned error. */
+  /** Refuses an update or a part with the returned error. */
   refusal: ((request: UpdateTasksRequest) => TaskMasterError | undefined) | undefined;
   readonly #timing: Timing;
   readonly #queues = new Map<string, Map<string, FakeTask>>();
   readonly #outcomes = new Map<string, { readonly of: UpdateTasksRequest; readonly outcome: UpdateTasksResponse }>();
-  readonly #batches = new Map<
-    string,
-    { readonly of: BatchUpdateTasksRequest; readonly outcome: BatchUpdateTasksResponse }
-  >();
   readonly #completed = new Map<string, number>();
   #waiters: Waiter[] = [];
   #cancelWake: CancelTimer = () => {};
@@ -114,34 +107,39 @@ export class FakeEngine {
       if (isDeepStrictEqual(before.of, request)) return before.outcome;
       throw makeError('the id was used for a different request', { reason: 'REQUEST_ID_REUSED' });
     }
-    const refusal = this.refusal?.(request);
-    if (refusal !== undefined) throw refusal;
-    const refused = this.#refusedItems(request);
-    const [first] = refused;
-    if (first !== undefined) throw updateRefused(first, refused);
-    const outcome = this.#apply(request);
+    const outcome = request.parts.length === 0 ? this.#decide(request) : this.#decideParts(request);
     if (requestId !== '') this.#outcomes.set(requestId, { of: request, outcome });
     this.#serveWaiters();
     return outcome;
   }
 
-  /** Applies updates of one group in order. All results are final. @throws TaskMasterError */
-  batch(request: BatchUpdateTasksRequest): BatchUpdateTasksResponse {
-    const requestId = Buffer.from(request.requestId).toString('latin1');
-    const before = this.#batches.get(requestId);
-    if (before !== undefined) {
-      if (isDeepStrictEqual(before.of, request)) return before.outcome;
-      throw makeError('the id was used for a different request', { reason: 'REQUEST_ID_REUSED' });
-    }
-    const results = request.requests.map((update): UpdateResult => {
+  #decide(request: UpdateTasksRequest): UpdateTasksResponse {
+    const refusal = this.refusal?.(request);
+    if (refusal !== undefined) throw refusal;
+    const refused = this.#refusedItems(request);
+    const [first] = refused;
+    if (first !== undefined) throw updateRefused(first, refused);
+    return this.#apply(request);
+  }
+
+  #decideParts(request: UpdateTasksRequest): UpdateTasksResponse {
+    const all: UpdateTasksResponse = { enqueued: [], renewed: [], released: [], refused: [] };
+    const left = structuredClone({ ...request });
+    for (const [part, { enqueues, dequeues, renewals, releases }] of request.parts.entries()) {
+      const update = {
+        ...{ ...request, enqueue: left.enqueue.splice(0, enqueues), dequeue: left.dequeue.splice(0, dequeues) },
+        ...{ renew: left.renew.splice(0, renewals), release: left.release.splice(0, releases) },
+      };
       try {
-        return { result: { $case: 'response', value: this.update(update) } };
+        const { enqueued, renewed, released } = this.#decide(update);
+        all.enqueued.push(...enqueued);
+        all.renewed.push(...renewed);
+        all.released.push(...released);
       } catch (thrown) {
-        return { result: { $case: 'error', value: wireError(asTaskMasterError(thrown)) } };
+        all.refused.push({ part, error: wireError(asTaskMasterError(thrown)) });
       }
-    });
-    if (requestId !== '') this.#batches.set(requestId, { of: request, outcome: { results } });
-    return { results };
+    }
+    return all;
   }
 
   lease(request: LeaseTasksRequest, signal?: AbortSignal): Promise<LeaseTasksResponse> {
@@ -270,7 +268,7 @@ export class FakeEngine {
       task.hiddenUntil = delayMs === 0 ? 0 : now + delayMs;
       return this.#afterRelease(queue, task);
     });
-    return { enqueued: request.enqueue.map((item) => this.#enqueue(item, now)), renewed, released };
+    return { enqueued: request.enqueue.map((item) => this.#enqueue(item, now)), renewed, released, refused: [] };
   }
 
   #afterRelease(queue: string, task: FakeTask): UpdateTasksResponse['released'][number] {

@@ -105,10 +105,7 @@ export class FakeServer implements AsyncDisposable {
         await this.hold;
         return engine.lease(request, signal);
       }),
-      batchUpdateTasks: unary('batchUpdateTasks', async (request: Parameters<FakeEngine['batch']>[0]) => {
-        await this.hold;
-        return engine.batch(request);
-      }),
+      batchUpdateTasks: unary('batchUpdateTasks', () => ({ results: [] })),
       batchLeaseTasks: unary('batchLeaseTasks', () => ({ results: [] })),
       listQueues: unary('listQueues', () => ({
         queues: engine.stats({ queues: [], filter: undefined }).queues,
@@ -176,7 +173,6 @@ export class FakeServer implements AsyncDisposable {
         void this.#guarded(asked?.value, async (): Promise<StreamResult['result']> => {
           await this.hold;
           if (asked?.$case === 'update') return { $case: 'update', value: this.engine.update(asked.value) };
-          if (asked?.$case === 'batch') return { $case: 'batch', value: this.engine.batch(asked.value) };
           if (asked?.$case === 'lease') {
             return { $case: 'lease', value: await this.engine.lease(asked.value, given.signal) };
           }

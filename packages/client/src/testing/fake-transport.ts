@@ -1,8 +1,6 @@
 import type {
   BackupPartitionRequest,
   BackupPartitionResponse,
-  BatchUpdateTasksRequest,
-  BatchUpdateTasksResponse,
   LeaseTasksRequest,
   LeaseTasksResponse,
   UpdateTasksRequest,
@@ -26,17 +24,15 @@ export interface Fault {
 export class FakeTransport implements Transport {
   readonly engine: FakeEngine;
   readonly reachableFrom: Reachable | undefined = undefined;
-  /** Faults of the next calls of each name, in order. Undefined: no fault. A batch counts as an update. */
+  /** Faults of the next calls of each name, in order. Undefined: no fault. */
   readonly faults: {
     updateTasks: (Fault | undefined)[];
     leaseTasks: (Fault | undefined)[];
     getTasks: (Fault | undefined)[];
     backupPartition: (Fault | undefined)[];
   } = { updateTasks: [], leaseTasks: [], getTasks: [], backupPartition: [] };
-  /** Options of every update or batch attempt. */
+  /** Options of every update attempt. */
   readonly updateOptions: TransportCallOptions[] = [];
-  /** The request of every update or batch attempt. */
-  readonly updates: (UpdateTasksRequest | BatchUpdateTasksRequest)[] = [];
   /** Failed attempts that have not arrived yet. Calling one delivers it. */
   readonly stragglers: (() => unknown)[] = [];
   /** Parts of the next backups, instead of those of the engine. */
@@ -53,17 +49,7 @@ export class FakeTransport implements Transport {
 
   updateTasks(request: UpdateTasksRequest, options: TransportCallOptions = {}): Promise<UpdateTasksResponse> {
     this.updateOptions.push(options);
-    this.updates.push(request);
     return this.#attempt('updateTasks', options, () => this.engine.update(request));
-  }
-
-  batchUpdateTasks(
-    request: BatchUpdateTasksRequest,
-    options: TransportCallOptions = {},
-  ): Promise<BatchUpdateTasksResponse> {
-    this.updateOptions.push(options);
-    this.updates.push(request);
-    return this.#attempt('updateTasks', options, () => this.engine.batch(request));
   }
 
   leaseTasks(request: LeaseTasksRequest, options: TransportCallOptions = {}): Promise<LeaseTasksResponse> {

@@ -1,10 +1,4 @@
-import type {
-  BatchUpdateTasksRequest,
-  BatchUpdateTasksResponse,
-  LeaseTasksResponse,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-} from '@taskmaster/proto';
+import type { LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from '@taskmaster/proto';
 import { clientOver } from '../api/client.ts';
 import type { RunOutcome, RunSettings } from '../load/run/run-instance.ts';
 import { runInstance } from '../load/run/run-instance.ts';
@@ -43,21 +37,6 @@ export class SlowTransport extends FakeTransport {
 
   /** Each client of the load closes it, and the engine goes on. */
   override async close(): Promise<void> {}
-
-  override async batchUpdateTasks(
-    request: BatchUpdateTasksRequest,
-    options?: TransportCallOptions,
-  ): Promise<BatchUpdateTasksResponse> {
-    await sleep(this.#timing, this.latencyMs);
-    const requests = request.requests.map((update) => this.changing.reduce((before, change) => change(before), update));
-    const reply = await super.batchUpdateTasks({ ...request, requests }, options);
-    for (const [index, { result }] of reply.results.entries()) {
-      const update = requests[index];
-      if (update === undefined || result?.$case !== 'response') continue;
-      for (const listener of this.updated) listener(update, result.value);
-    }
-    return reply;
-  }
 
   override async leaseTasks(
     request: Parameters<FakeTransport['leaseTasks']>[0],

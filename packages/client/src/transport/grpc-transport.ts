@@ -3,8 +3,6 @@ import {
   AccessServiceService as accessService,
   type BackupPartitionRequest,
   type BackupPartitionResponse,
-  type BatchUpdateTasksRequest,
-  type BatchUpdateTasksResponse,
   BackupServiceService as backupService,
   ClusterServiceService as clusterService,
   type DeleteQueueRequest,
@@ -130,16 +128,6 @@ export class GrpcTransport implements Transport {
     const connection = this.#routes.pick(queue);
     if (connection !== undefined) return connection.stream.update(request, size, options);
     return this.#whenLive(options, queue, (live, left) => live.stream.update(request, size, left));
-  }
-
-  /** The batch must be far below the limits of nodes: a larger one would break the stream for all other calls. */
-  batchUpdateTasks(request: BatchUpdateTasksRequest, options = NO_OPTIONS): Promise<BatchUpdateTasksResponse> {
-    const size = request.requests.reduce((sum, update) => sum + updateSizeBound(update), 0);
-    const queues = request.requests.map(queueOf).find((queue) => queue !== undefined);
-    if (!this.#useStream) return this.#unary(service.batchUpdateTasks, request, options, queues);
-    const connection = this.#routes.pick(queues);
-    if (connection !== undefined) return connection.stream.batch(request, size, options);
-    return this.#whenLive(options, queues, (live, left) => live.stream.batch(request, size, left));
   }
 
   leaseTasks(request: LeaseTasksRequest, options = NO_OPTIONS): Promise<LeaseTasksResponse> {

@@ -3,12 +3,14 @@ import { InvalidRequestError } from '../values/errors.ts';
 
 /** Upper bound of numbers, tags and lengths of one item or call. */
 const ITEM_BYTES = 64;
+/** Upper bound of a part of an update: four numbers up to the limit of items, with their tags. */
+const PART_BYTES = 18;
 /** Most bytes in UTF-8 for one UTF-16 unit. */
 const UTF8_BYTES = 3;
 
 /** Upper bound of the size of an encoded update. It is much cheaper than encoding. */
 export function updateSizeBound(request: UpdateTasksRequest): number {
-  let bytes = ITEM_BYTES + request.requestId.byteLength;
+  let bytes = ITEM_BYTES + request.requestId.byteLength + request.parts.length * PART_BYTES;
   for (const { queue, pid, data, retry } of request.enqueue) {
     bytes += ITEM_BYTES + queue.length * UTF8_BYTES + pid.byteLength + data.byteLength;
     if (retry !== undefined) bytes += ITEM_BYTES + retry.deadLetterQueue.length * UTF8_BYTES;

@@ -67,7 +67,7 @@ function setUp({ maxCallsInFlight = 100 } = {}) {
 
 const done = (id: number, pid = ''): StreamResult => {
   const enqueued = [{ pid: Buffer.from(pid), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false }];
-  return { id, result: { $case: 'update', value: { enqueued, renewed: [], released: [] } } };
+  return { id, result: { $case: 'update', value: { enqueued, renewed: [], released: [], refused: [] } } };
 };
 const refused = (id: number, reason: string, code: number, metadata = {}): StreamResult => {
   const value = { code, reason, message: reason, metadata, retryDelayMs: 0, items: [] };

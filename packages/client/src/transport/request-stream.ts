@@ -1,7 +1,5 @@
 import { status } from '@grpc/grpc-js';
 import {
-  type BatchUpdateTasksRequest,
-  type BatchUpdateTasksResponse,
   type CallCodec,
   type CallOutcome,
   type CallPipe,
@@ -52,12 +50,9 @@ const MESSAGE_BYTES = 256 * 1024;
 const GIVE_BACK_MS = 10_000;
 
 type StreamedRequest = Exclude<NonNullable<StreamCall['call']>, { readonly $case: 'cancel' }>;
-interface Replies {
-  readonly update: UpdateTasksResponse;
-  readonly batch: BatchUpdateTasksResponse;
-  readonly lease: LeaseTasksResponse;
-}
-type ReplyTo<Request extends StreamedRequest> = Replies[Request['$case']];
+type ReplyTo<Request extends StreamedRequest> = Request['$case'] extends 'update'
+  ? UpdateTasksResponse
+  : LeaseTasksResponse;
 type Outcome = CallOutcome<StreamResult, TaskMasterError>;
 
 const CANCEL = { $case: 'cancel' as const, value: {} };
@@ -86,15 +81,6 @@ export class RequestStream {
   /** Sends an update. It must fit into a message: see `assertUpdateFits`. */
   update(request: UpdateTasksRequest, size: number, options: TransportCallOptions): Promise<UpdateTasksResponse> {
     return this.#call({ $case: 'update', value: request }, size, true, options);
-  }
-
-  /** Sends a batch of updates, which must fit into a message. */
-  batch(
-    request: BatchUpdateTasksRequest,
-    size: number,
-    options: TransportCallOptions,
-  ): Promise<BatchUpdateTasksResponse> {
-    return this.#call({ $case: 'batch', value: request }, size, true, options);
   }
 
   /**
@@ -155,7 +141,7 @@ export class RequestStream {
   #giveBack(tasks: readonly LeasedTask[]): void {
     for (const { queue, pid, leaseToken } of tasks) {
       const release = [{ queue, pid, leaseToken, delayMs: 0, refundAttempt: true }];
-      const request = { enqueue: [], dequeue: [], renew: [], release, requestId: new Uint8Array(0) };
+      const request = { enqueue: [], dequeue: [], renew: [], release, requestId: new Uint8Array(0), parts: [] };
       this.update(request, updateSizeBound(request), { timeoutMs: GIVE_BACK_MS }).catch(() => {});
     }
   }

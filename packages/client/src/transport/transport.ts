@@ -1,8 +1,6 @@
 import type {
   BackupPartitionRequest,
   BackupPartitionResponse,
-  BatchUpdateTasksRequest,
-  BatchUpdateTasksResponse,
   DeleteQueueRequest,
   DeleteQueueResponse,
   DrainMemberRequest,
@@ -70,7 +68,6 @@ export interface ClusterCalls {
  */
 export interface Transport extends AsyncDisposable {
   updateTasks(request: UpdateTasksRequest, options?: TransportCallOptions): Promise<UpdateTasksResponse>;
-  batchUpdateTasks(request: BatchUpdateTasksRequest, options?: TransportCallOptions): Promise<BatchUpdateTasksResponse>;
   leaseTasks(request: LeaseTasksRequest, options?: TransportCallOptions): Promise<LeaseTasksResponse>;
   listQueues(request: ListQueuesRequest, options?: TransportCallOptions): Promise<ListQueuesResponse>;
   getQueueStats(request: GetQueueStatsRequest, options?: TransportCallOptions): Promise<GetQueueStatsResponse>;

@@ -1,5 +1,12 @@
-import { type BatchCommand, Refusal, type UpdateCommand, type UpdateEnd } from '@taskmaster/server/domain';
+import {
+  type BatchCommand,
+  type EngineHealth,
+  Refusal,
+  type UpdateCommand,
+  type UpdateEnd,
+} from '@taskmaster/server/domain';
 import { Tally } from './queues/tally.ts';
+import { diskFull } from './store-refusal.ts';
 
 /** Part of the bounds that is reserved for requests that end work or keep leases alive. */
 const KEPT_PART = 0.2;
@@ -75,16 +82,15 @@ export class Admission {
 
   /**
    * As `enter`, for updates. If there is no room for new tasks, the updates that enqueue are refused and the others have entered.
-   * @param full refuses new tasks. Undefined: there is space for them.
    */
   enterUpdates(
     batch: BatchCommand,
-    full: Refusal | undefined,
+    health: EngineHealth,
   ): { readonly bytes: number; readonly noNewTasks: Refusal | undefined } {
     const adds = batch.enqueue.length > 0;
     const bytes = weightOf(batch);
     try {
-      if (adds && full !== undefined) throw full;
+      if (adds && health.kind === 'full') throw diskFull();
       this.enter(adds ? 'new' : 'ending', bytes);
       return { bytes, noNewTasks: undefined };
     } catch (error) {

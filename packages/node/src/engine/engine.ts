@@ -48,7 +48,7 @@ import { Partitions } from './partitions/partitions.ts';
 import { Counts } from './queues/counts.ts';
 import type { GroupLimitsOf, LimitedGroup } from './queues/group-usage.ts';
 import { Tally } from './queues/tally.ts';
-import { diskFull, refusalOf } from './store-refusal.ts';
+import { refusalOf } from './store-refusal.ts';
 
 /** The log of an engine, with methods like pino's. */
 export interface EngineLog {
@@ -143,16 +143,14 @@ export class Engine implements TaskEngine {
     void this.#reaper.reapAll();
   }
 
-  updateTasks(command: UpdateCommand, _context?: CallContext): Promise<UpdateOutcome> {
+  updateTasks(command: UpdateCommand): Promise<UpdateOutcome> {
     return this.updateBatch(batchOf([command], command.requestId)).then(onlyOutcome);
   }
 
-  /** One frame only, because this is the hottest path. */
   async updateBatch(batch: BatchCommand): Promise<BatchOutcome> {
     try {
       const memory = this.#writable();
-      const full = this.#health.kind === 'full' ? diskFull() : undefined;
-      const { bytes, noNewTasks } = this.#admission.enterUpdates(batch, full);
+      const { bytes, noNewTasks } = this.#admission.enterUpdates(batch, this.#health);
       try {
         const outcome = await updateTasks(memory, batch, noNewTasks);
         for (const refusal of outcome.refusals.values()) this.#refused(refusal);

@@ -17,12 +17,12 @@ describe('the entries of a message', () => {
   });
 
   test('can be inside the entries of another field, and are counted together', () => {
-    const update = { enqueue: [], dequeue: [], renew: [], release: [], requestId: Buffer.alloc(0) };
+    const update = { enqueue: [], dequeue: [], renew: [], release: [], requestId: Buffer.alloc(0), parts: [] };
     const item = { queue: '', pid: Buffer.alloc(0), leaseToken: 0 };
     const dequeue = Array.from({ length: 10 }, () => item);
     const renew = Array.from({ length: 10 }, () => ({ ...item, leaseDurationMs: 0 }));
     const requests = [{ ...update, dequeue }, update, { ...update, renew }];
-    const batch = encodeToBuffer(BatchUpdateTasksRequest, { requests, requestId: Buffer.alloc(0) });
+    const batch = encodeToBuffer(BatchUpdateTasksRequest, { requests });
     const items = { 1: { 1: 'each', 2: 'each', 3: 'each', 4: 'each' } } as const;
     expect(hasMoreEntries(batch, items, 20)).toBe(false);
     expect(hasMoreEntries(batch, items, 19)).toBe(true);

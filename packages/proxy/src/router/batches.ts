@@ -9,25 +9,19 @@ import {
 import { Refusal } from '@taskmaster/server/domain';
 import {
   decodeRequest,
+  type EntryBound,
   entryBounds,
+  type MessageType,
   REPLY_BYTES,
   readRequest,
   refusalOf,
   toWireError,
 } from '@taskmaster/server/service';
-import {
-  type BatchRoute,
-  readBatch,
-  readEntries,
-  type UpdateRoute,
-  withNumbers,
-  writeEntries,
-  writeField,
-} from '../upstream/raw-codec.ts';
+import { readEntries, withNumbers, writeEntries, writeField } from '../upstream/raw-codec.ts';
 import { giveBack } from './leasing/give-back.ts';
 import { leaseTasks } from './leasing/leases.ts';
-import type { RoutedCall, RoutedCaller, Router } from './routing/router.ts';
-import { requireUpdate, updateTasks } from './updates.ts';
+import type { RoutedCaller, Router } from './routing/router.ts';
+import { updateTasks } from './updates.ts';
 
 /** Numbers of the fields of UpdateResult and LeaseResult. */
 const RESPONSE_FIELD = 1;
@@ -37,62 +31,25 @@ const MAX_BYTES_FIELD = 7;
 /** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
 const BATCH_ITEMS_BYTES = 1024 * 1024;
 
-/**
- * Answers BatchUpdateTasks: sends each update to the holder of its group, or the whole batch if it has a request id.
- * @param known route of a batch that is known to be valid.
- */
-export async function batchUpdate(
-  router: Router,
-  bytes: Buffer,
-  caller: RoutedCaller,
-  known?: BatchRoute,
-): Promise<Uint8Array> {
-  const { routes, hasRequestId } = known ?? routeOf(bytes);
-  if (routes.length === 0 || routes.length > limits.batchRequests) {
-    return refusedByAny(router, 'BatchUpdateTasks', bytes, caller);
-  }
+/** Answers BatchUpdateTasks: sends each update to the holder of its group. */
+export async function batchUpdate(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
+  const requests = requestsOf(BatchUpdateTasksRequest, bytes, entryBounds.batchUpdate);
+  if (requests.length === 0) return refusedByAny(router, 'BatchUpdateTasks', bytes, caller);
   // The call itself counts already.
-  caller.access.usage?.alsoRequests(routes.length - 1);
-  if (hasRequestId) return updateTogether(router, bytes, caller, routes);
-  const requests = readEntries(bytes);
-  const update = async (route: UpdateRoute, index: number): Promise<Uint8Array> => {
+  caller.access.usage?.alsoRequests(requests.length - 1);
+  const update = async (request: Uint8Array): Promise<Uint8Array> => {
     try {
-      return writeField(RESPONSE_FIELD, await updateTasks(router, requests[index] ?? bytes, caller, route));
+      return writeField(RESPONSE_FIELD, await updateTasks(router, request, caller));
     } catch (thrown) {
-      return errorEntry(router, routes.length, thrown);
+      return errorEntry(router, requests.length, thrown);
     }
   };
-  return writeEntries(await Promise.all(routes.map(update)));
-}
-
-/** Throws the refusal of an invalid batch here: one invalid request would end a shared stream. */
-function routeOf(bytes: Buffer): BatchRoute {
-  decodeRequest(BatchUpdateTasksRequest, bytes, entryBounds.batchUpdate);
-  // The decoder may stop early in one of the requests.
-  return readRequest(() => readBatch(bytes));
-}
-
-/** The holder refuses a batch of several groups. */
-function updateTogether(
-  router: Router,
-  bytes: Buffer,
-  caller: RoutedCaller,
-  routes: readonly UpdateRoute[],
-): Promise<Uint8Array> {
-  for (const route of routes) requireUpdate(caller.access, route);
-  const call: RoutedCall = { method: 'BatchUpdateTasks', request: () => bytes, repetition: 'once' };
-  const queue = routes.find((route) => route.queue !== undefined)?.queue;
-  return queue === undefined
-    ? router.toAnyNode(call, caller)
-    : router.toHolder(router.partitionOfQueue(queue), call, caller);
+  return writeEntries(await Promise.all(requests.map(update)));
 }
 
 /** Answers BatchLeaseTasks: sends each lease to the holders of its queues. The leases share the size of one reply. */
 export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCaller): Promise<Uint8Array> {
-  // Throws the refusal of an invalid batch here: one invalid request would end a shared stream.
-  decodeRequest(BatchLeaseTasksRequest, bytes, entryBounds.batchLease);
-  // The decoder may stop early in one of the requests.
-  const requests = readRequest(() => readEntries(bytes));
+  const requests = requestsOf(BatchLeaseTasksRequest, bytes, entryBounds.batchLease);
   if (requests.length === 0) return refusedByAny(router, 'BatchLeaseTasks', bytes, caller);
   caller.access.usage?.alsoRequests(requests.length - 1);
   const share = Math.floor(limits.replyDataBytes / requests.length);
@@ -117,7 +74,16 @@ export async function batchLease(router: Router, bytes: Buffer, caller: RoutedCa
   return writeEntries(results);
 }
 
-/** Sends an empty or too long batch to any node, which refuses it. */
+/**
+ * Returns the requests of a batch. Throws the refusal of an invalid batch here: one invalid request would end a shared stream.
+ */
+function requestsOf<T>(type: MessageType<T>, bytes: Buffer, bounds: readonly EntryBound[]): Uint8Array[] {
+  decodeRequest(type, bytes, bounds);
+  // The decoder may stop early in one of them.
+  return readRequest(() => readEntries(bytes));
+}
+
+/** Sends an empty batch to any node, which refuses it. */
 function refusedByAny(
   router: Router,
   method: 'BatchUpdateTasks' | 'BatchLeaseTasks',

@@ -27,14 +27,7 @@ import {
   type UnaryCaller,
   type UnaryHandler,
 } from '@taskmaster/server/service';
-import {
-  type BatchRoute,
-  readBatch,
-  readEntries,
-  readQueue,
-  readUpdate,
-  type UpdateRoute,
-} from '../upstream/raw-codec.ts';
+import { readEntries, readQueue, readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
 import { type Sender, sharedSender, unarySender } from '../upstream/sender.ts';
 import { StreamSender } from '../upstream/stream-sender.ts';
 import type { ClusterMethod, RoutedPeer, UnaryMethod } from '../upstream/upstream.ts';
@@ -193,10 +186,8 @@ function streamSender(router: Router, peer: RoutedPeer): StreamSender {
 
 /** A call of a stream, with its route. */
 interface RoutedEntry extends StreamEntry {
-  /** Route of an update. Undefined for other calls, and for an update that must be decoded. */
+  /** Route of an update. Undefined for other calls, and for an update that cannot be read. */
   readonly route?: UpdateRoute;
-  /** The same for a batch. */
-  readonly batch?: BatchRoute;
 }
 
 /**
@@ -219,17 +210,9 @@ function soundCalls(message: Buffer): RoutedEntry[] | undefined {
     for (const entry of readStreamEntries(message)) {
       const { id, field, bytes } = entry;
       if (field === CallField.lease) LeaseTasksRequest.decode(bytes);
-      if (field === CallField.update) {
-        const route = readUpdate(bytes);
-        if (route.hasLongNumber) return undefined;
-        calls.push({ id, field, bytes, route });
-      } else if (field === CallField.batch) {
-        const batch = readBatch(bytes);
-        if (batch.routes.some(({ hasLongNumber }) => hasLongNumber)) return undefined;
-        calls.push({ id, field, bytes, batch });
-      } else {
-        calls.push(entry);
-      }
+      const route = field === CallField.update ? readUpdate(bytes) : undefined;
+      if (route?.hasLongNumber) return undefined;
+      calls.push(route === undefined ? entry : { id, field, bytes, route });
     }
     return calls;
   } catch {
@@ -295,12 +278,10 @@ class RoutedStreamSession implements StreamSession {
     this.#sender.end();
   }
 
-  #operationOf({ id, field, bytes, route, batch }: RoutedEntry): StreamOperation {
+  #operationOf({ id, field, bytes, route }: RoutedEntry): StreamOperation {
     switch (field) {
       case CallField.update:
-        return { kind: 'update', method: 'UpdateTasks', id, run: (caller) => this.#update(bytes, route, caller) };
-      case CallField.batch:
-        return { kind: 'update', method: 'BatchUpdateTasks', id, run: (caller) => this.#batch(bytes, batch, caller) };
+        return { kind: 'update', id, run: (caller) => this.#update(bytes, route, caller) };
       case CallField.lease:
         return this.#leaseOf(id, bytes);
       case CallField.cancel:
@@ -317,20 +298,10 @@ class RoutedStreamSession implements StreamSession {
   }
 
   async #update(bytes: Uint8Array, route: UpdateRoute | undefined, caller: Caller): Promise<StreamReply> {
-    const reply = await updateTasks(this.#router, bytes, this.#updaterFor(caller), route);
-    return { $case: 'encoded', field: ResultField.update, bytes: reply };
-  }
-
-  async #batch(bytes: Uint8Array, route: BatchRoute | undefined, caller: Caller): Promise<StreamReply> {
-    const request = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const reply = await batchUpdate(this.#router, request, this.#updaterFor(caller), route);
-    return { $case: 'encoded', field: ResultField.batch, bytes: reply };
-  }
-
-  /** All updates of a stream have the same caller. */
-  #updaterFor(caller: Caller): StreamedCaller {
+    // All updates of a stream have the same caller.
     if (this.#updater?.caller !== caller) this.#updater = new StreamedCaller(this.#sender, caller);
-    return this.#updater;
+    const reply = await updateTasks(this.#router, bytes, this.#updater, route);
+    return { $case: 'encoded', field: ResultField.update, bytes: reply };
   }
 
   async #lease(bytes: Uint8Array, caller: Caller): Promise<StreamReply> {

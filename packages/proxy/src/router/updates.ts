@@ -32,7 +32,7 @@ export function updateTasks(
 }
 
 /** A node checks the same for each item. An update of several groups is refused there. */
-export function requireUpdate(access: CallerAccess, { queue, lists }: Route): void {
+function requireUpdate(access: CallerAccess, { queue, lists }: Route): void {
   if (access.isUnlimited || queue === undefined) return;
   const { group } = parseQueueName(queue);
   if ((lists & ENQUEUES) !== 0) access.require('enqueue', group);

@@ -34,8 +34,8 @@ streamContract('NodePool', async (): Promise<StreamWorld> => {
   const read = (message: Buffer): readonly StreamOperation[] => {
     received.push(Buffer.from(message));
     const { promise, resolve } = Promise.withResolvers<StreamReply>();
-    answers.push(() => resolve({ $case: 'update', value: { enqueued: [], renewed: [], released: [] } }));
-    return [{ kind: 'update', method: 'UpdateTasks', id: received.length, run: () => promise }];
+    answers.push(() => resolve({ $case: 'update', value: { enqueued: [], renewed: [], released: [], refused: [] } }));
+    return [{ kind: 'update', id: received.length, run: () => promise }];
   };
   const service = scriptedService(
     async () => Buffer.alloc(0),

@@ -38,31 +38,6 @@ export function readUpdate(bytes: Uint8Array): UpdateRoute {
   return found;
 }
 
-/** The facts about a batch of updates that routing needs. */
-export interface BatchRoute {
-  /** One for each update. */
-  readonly routes: readonly UpdateRoute[];
-  /** True if the whole batch has a request id, so that it is for one group. */
-  readonly hasRequestId: boolean;
-}
-
-const BATCH_REQUEST_ID_FIELD = 2;
-
-/** Reads the routes of an encoded BatchUpdateTasksRequest. Throws if it is not valid protobuf. */
-export function readBatch(bytes: Uint8Array): BatchRoute {
-  const reader = new BinaryReader(bytes);
-  const routes: UpdateRoute[] = [];
-  let hasRequestId = false;
-  while (reader.pos < reader.len) {
-    const [field, type] = reader.tag();
-    if (field === 1 && type === WireType.LengthDelimited) routes.push(readUpdate(reader.bytes()));
-    else if (field === BATCH_REQUEST_ID_FIELD && type === WireType.LengthDelimited) {
-      hasRequestId = reader.bytes().length > 0;
-    } else reader.skip(type, field);
-  }
-  return { routes, hasRequestId };
-}
-
 function readItem(reader: BinaryReader, found: { queue: string | undefined; hasLongNumber: boolean }): void {
   const end = entryEnd(reader);
   const wanted = found.queue === undefined;

@@ -16,7 +16,7 @@ import { FakeUpstream, lost } from '../testing/fake-upstream.ts';
 import { FixedRoutes } from '../testing/fixed-routes.ts';
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-const REPLY = encodeToBuffer(UpdateTasksResponse, { enqueued: [], renewed: [], released: [] });
+const REPLY = encodeToBuffer(UpdateTasksResponse, { enqueued: [], renewed: [], released: [], refused: [] });
 
 /** Calls of their own at a proxy in front of one node. */
 function setUp() {

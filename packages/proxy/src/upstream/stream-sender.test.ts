@@ -53,7 +53,7 @@ const answer = (pipe: FakePipe | undefined, ...results: StreamResult[]): void =>
   pipe?.say(encodeToBuffer(StreamResponse, { results }));
 const updated = (id: number): StreamResult => ({
   id,
-  result: { $case: 'update', value: { enqueued: [], renewed: [], released: [] } },
+  result: { $case: 'update', value: { enqueued: [], renewed: [], released: [], refused: [] } },
 });
 
 test('calls of one turn share a message, over one stream to each node', async () => {

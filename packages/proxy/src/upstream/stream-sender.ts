@@ -40,13 +40,6 @@ export interface StreamSenderDeps {
 type StreamedRequest = Omit<StreamEntry, 'id'>;
 type NodeStream = CallStream<StreamedRequest, StreamEntry, SendFailure, UpstreamPipe>;
 
-/** The fields of a call and of its result, for the methods that streams carry. */
-const streamedMethods: Partial<Record<UnaryMethod, { readonly call: number; readonly result: number }>> = {
-  UpdateTasks: { call: CallField.update, result: ResultField.update },
-  BatchUpdateTasks: { call: CallField.batch, result: ResultField.batch },
-  LeaseTasks: { call: CallField.lease, result: ResultField.lease },
-};
-
 const CANCEL: StreamedRequest = { field: CallField.cancel, bytes: new Uint8Array(0) };
 
 const codec: CallCodec<StreamedRequest, StreamEntry> = {
@@ -71,25 +64,21 @@ export class StreamSender implements Sender {
 
   send(address: string, method: UnaryMethod, request: Uint8Array, options: SendOptions): Promise<Uint8Array> {
     const { upstream, peer } = this.#deps;
-    const fields = streamedMethods[method];
+    const streamed = method === 'UpdateTasks' || method === 'LeaseTasks';
     // A call that fills a message alone does not fit together with its entry.
-    if (fields === undefined || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
+    if (!streamed || request.length + ENTRY_BYTES > limits.requestBytes || upstream.isLocal?.(address)) {
       return upstream.unary(address, method, request, { ...options, peer });
     }
     return new Promise((resolve, reject) => {
       if (this.#closed) throw new LostError('the caller is gone', 'cancelled', false);
       const isLease = method === 'LeaseTasks';
+      const field = isLease ? CallField.lease : CallField.update;
+      const expected = isLease ? ResultField.lease : ResultField.update;
       const { signal, timeoutMs } = options;
       const stream = this.#streamTo(address);
-      const streamed = {
-        request: { field: fields.call, bytes: request },
-        isLease,
-        size: request.length,
-        signal,
-        timeoutMs,
-      };
+      const streamed = { request: { field, bytes: request }, isLease, size: request.length, signal, timeoutMs };
       stream.send(streamed, (outcome) => {
-        if (outcome.kind === 'answered' && outcome.result.field === fields.result) resolve(outcome.result.bytes);
+        if (outcome.kind === 'answered' && outcome.result.field === expected) resolve(outcome.result.bytes);
         else reject(failureOf(outcome));
       });
       // Only the first one stays open when its calls are answered.

@@ -22,7 +22,8 @@ export function batchOf(commands: readonly UpdateCommand[], requestId: string | 
 /** Where the first update of a batch begins. */
 export const BATCH_START: UpdateEnd = { enqueue: 0, dequeue: 0, renew: 0, release: 0 };
 
-const endOf = ({ enqueue, dequeue, renew, release }: Omit<UpdateCommand, 'group' | 'requestId'>): UpdateEnd => ({
+/** Where an update alone ends. */
+export const endOf = ({ enqueue, dequeue, renew, release }: Omit<UpdateCommand, 'group' | 'requestId'>): UpdateEnd => ({
   enqueue: enqueue.length,
   dequeue: dequeue.length,
   renew: renew.length,
@@ -30,8 +31,8 @@ const endOf = ({ enqueue, dequeue, renew, release }: Omit<UpdateCommand, 'group'
 });
 
 /**
- * Calls back for each update of a batch, in order: with the places in the lists of the outcome between which its own outcomes are,
- * or with its refusal.
+ * Calls back for each update of a batch, in order: with the places in the lists of the outcome between which its outcomes are, or
+ * with its refusal.
  */
 export function eachResult(
   { updates }: BatchCommand,

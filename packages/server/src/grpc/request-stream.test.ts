@@ -7,7 +7,7 @@ import type { Instant, LeaseToken, Pid } from '../domain/ids.ts';
 import { Refusal } from '../domain/refusal.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
 import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
-import { aBatch, aDequeue, aLease, anEnqueue, anUpdate, bytes } from './testing/requests.ts';
+import { aDequeue, aLease, anEnqueue, anUpdate, bytes } from './testing/requests.ts';
 import { SleepingClient } from './testing/sleeping-client.ts';
 import { startServer } from './testing/start-server.ts';
 
@@ -94,21 +94,6 @@ describe('a stream', () => {
     await expect.poll(() => it.engine.asked.length).toBe(500);
     committed.resolve();
     expect(await answers(it.stream, 500)).toHaveLength(1);
-  });
-
-  test('answers a batch with a result for each of its updates', async () => {
-    await using it = await setUp({ updateTasks: applied });
-    const value = aBatch([anUpdate({ dequeue: [aDequeue()] }), anUpdate()]);
-    it.stream.write({ calls: [{ id: 1, call: { $case: 'batch', value } }] });
-    expect((await answers(it.stream, 1)).flat()).toMatchObject([
-      {
-        id: 1,
-        result: {
-          $case: 'batch',
-          value: { results: [{ result: { $case: 'response' } }, { result: { value: { reason: 'EMPTY_REQUEST' } } }] },
-        },
-      },
-    ]);
   });
 
   test('splits answers that are too large for one message', async () => {

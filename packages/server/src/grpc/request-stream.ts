@@ -325,14 +325,8 @@ export class RequestStream extends ServerInterceptingCall {
     const refusal = refusalOf(thrown, this.#deps.log);
     const { address, routed, access } = this.#origin;
     const { principal } = access;
-    const ended = {
-      method: methodOf(call.work),
-      request: NO_BYTES,
-      address,
-      routed,
-      principal,
-      peer: this.#connection,
-    };
+    const method = call.work.kind === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
+    const ended = { method, request: NO_BYTES, address, routed, principal, peer: this.#connection };
     auditCall(this.#deps.audit, ended, refusal.reason);
     this.#answer(call, { $case: 'error', value: toWireError(refusal) }, refusal);
   }
@@ -347,7 +341,8 @@ export class RequestStream extends ServerInterceptingCall {
       this.#leases.delete(id);
     }
     if (work.kind !== 'refused') {
-      this.#deps.observer.callEnded(methodOf(work), refusal?.reason, performance.now() - began);
+      const method = work.kind === 'lease' ? 'LeaseTasks' : 'UpdateTasks';
+      this.#deps.observer.callEnded(method, refusal?.reason, performance.now() - began);
     }
     this.#sendSoon({ id, reply });
   }
@@ -411,9 +406,3 @@ export class RequestStream extends ServerInterceptingCall {
 
 /** The caller until the headers of the stream are read. No call is served before. */
 const UNKNOWN: Origin = { address: '', routed: false, access: unlimitedAccess };
-
-/** A call that was refused when it was read counts as an update. */
-const methodOf = (work: Work): string => {
-  if (work.kind === 'lease') return 'LeaseTasks';
-  return work.kind === 'update' ? work.method : 'UpdateTasks';
-};

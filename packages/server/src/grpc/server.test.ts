@@ -13,7 +13,7 @@ import { rawMethod } from '../service/parse/codec.ts';
 import { checkHealth, listServices, watchHealth } from './testing/check-health.ts';
 import { fakeEngine } from './testing/fake-engine.ts';
 import { errorInfoOf, grpcClient } from './testing/grpc-client.ts';
-import { aBatch, aDequeue, aGet, aLease, anEnqueue, anUpdate, aPeek, bytes } from './testing/requests.ts';
+import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aPeek, bytes } from './testing/requests.ts';
 import { startServer } from './testing/start-server.ts';
 
 const aTask = (change: Partial<LeasedTask> = {}): LeasedTask => ({
@@ -52,6 +52,7 @@ describe('a call', () => {
       enqueued: [{ pid: Buffer.from([0xff, 0]), result: EnqueueResult.ENQUEUE_RESULT_COLLAPSED, leased: true }],
       renewed: [],
       released: [{ hiddenUntilUnixMs: 0, deadLetterQueue: 'shop#dead' }],
+      refused: [],
     });
     expect(engine.asked).toMatchObject([{ operation: 'updateTasks', command: { group: 'shop' } }]);
     expect(server.ended).toEqual([{ method: 'UpdateTasks', reason: undefined }]);
@@ -312,7 +313,7 @@ describe('a reply', () => {
   test('to a batch of updates has one result for each, also for refused ones', async () => {
     await using server = await startServer(fakeEngine({ updateTasks: noOutcome }));
     using client = grpcClient(server.port);
-    const { results } = await client.batchUpdateTasks(aBatch([anUpdate(), anUpdate({ dequeue: [aDequeue()] })]));
+    const { results } = await client.batchUpdateTasks({ requests: [anUpdate(), anUpdate({ dequeue: [aDequeue()] })] });
     expect(results).toMatchObject([
       { result: { $case: 'error', value: { reason: 'EMPTY_REQUEST' } } },
       { result: { $case: 'response' } },

@@ -6,6 +6,7 @@ const updated = {
   enqueued: [{ pid: Buffer.from('a'), result: EnqueueResult.ENQUEUE_RESULT_CREATED, leased: false }],
   renewed: [],
   released: [],
+  refused: [],
 };
 const answers: readonly StreamAnswer[] = [
   { id: 1, reply: { $case: 'update', value: updated } },

@@ -1,5 +1,4 @@
 import {
-  BatchUpdateTasksResponse,
   encodeStreamEntries,
   encodeToBuffer,
   LeaseTasksResponse,
@@ -38,8 +37,6 @@ function entryOf({ id, reply }: StreamAnswer): StreamEntry {
       return { id, field: reply.field, bytes: reply.bytes };
     case 'update':
       return { id, field: ResultField.update, bytes: encodeToBuffer(UpdateTasksResponse, reply.value) };
-    case 'batch':
-      return { id, field: ResultField.batch, bytes: encodeToBuffer(BatchUpdateTasksResponse, reply.value) };
     case 'lease':
       return { id, field: ResultField.lease, bytes: encodeToBuffer(LeaseTasksResponse, reply.value) };
     case 'error':
@@ -75,26 +72,16 @@ function aboutBytes(reply: StreamReply): number {
     case 'encoded':
       return reply.bytes.length;
     case 'update':
-      return updateBytes(reply.value);
-    case 'batch':
-      for (const { result } of reply.value.results) {
-        if (result?.$case === 'response') bytes += 8 + updateBytes(result.value);
-        else if (result?.$case === 'error') bytes += 8 + errorBytes(result.value);
-      }
-      return bytes;
+      for (const { pid } of reply.value.enqueued) bytes += pid.length + 10;
+      for (const { deadLetterQueue } of reply.value.released) bytes += deadLetterQueue.length + 12;
+      for (const { error } of reply.value.refused) bytes += error === undefined ? 0 : errorBytes(error);
+      return bytes + reply.value.renewed.length * 12;
     case 'lease':
       for (const { queue, pid, data } of reply.value.tasks) bytes += queue.length + pid.length + data.length + 48;
       return bytes;
     case 'error':
       return errorBytes(reply.value);
   }
-}
-
-function updateBytes({ enqueued, renewed, released }: UpdateTasksResponse): number {
-  let bytes = renewed.length * 12;
-  for (const { pid } of enqueued) bytes += pid.length + 10;
-  for (const { deadLetterQueue } of released) bytes += deadLetterQueue.length + 12;
-  return bytes;
 }
 
 function errorBytes({ items, message }: WireError): number {

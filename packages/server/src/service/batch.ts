@@ -8,18 +8,18 @@ import {
   limits,
   type UpdateResult,
   type UpdateTasksRequest,
+  type UpdateTasksResponse,
   type Error as WireError,
 } from '@taskmaster/proto';
-import type { CallerAccess } from '../access/caller-access.ts';
 import { batchOf, eachResult } from '../domain/batches.ts';
-import type { BatchCommand, LeasedTask, TaskEngine, UpdateCommand } from '../domain/commands.ts';
+import type { LeasedTask, TaskEngine, UpdateCommand } from '../domain/commands.ts';
 import { Refusal } from '../domain/refusal.ts';
 import type { Log } from '../ports/log.ts';
 import { type Caller, waitingBytes } from './caller.ts';
 import { recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
 import { countAtMost, refuse } from './parse/checks.ts';
 import { parseLease } from './parse/parse-lease.ts';
-import { countItems, parseRequestId, parseUpdate } from './parse/parse-update.ts';
+import { countItems, parseParts, parseUpdate } from './parse/parse-update.ts';
 import { fittingTasks, leaseReply, REPLY_BYTES, updateReply } from './reply/build-reply.ts';
 import { giveBack, leaseWithin } from './turns/lease-within.ts';
 import { refusalOf, toWireError } from './wire-errors.ts';
@@ -27,121 +27,99 @@ import { refusalOf, toWireError } from './wire-errors.ts';
 /** Size limit of the lists of items at fault in one reply, over all its errors, in bytes. */
 const BATCH_ITEMS_BYTES = 1024 * 1024;
 
-/** Updates that the engine decides together, and their places among the requests. */
-interface Together {
-  readonly indexes: readonly number[];
-  readonly batch: BatchCommand;
+/** Applies an update, or its parts: a refused part does not affect the others. */
+export async function update(
+  engine: TaskEngine,
+  log: Log,
+  request: UpdateTasksRequest,
+  { access }: Caller,
+): Promise<UpdateTasksResponse> {
+  const parts = request.parts.length;
+  if (parts === 0) {
+    const command = parseUpdate(request);
+    requireUpdate(access, command);
+    return updateReply(await engine.updateTasks(command));
+  }
+  const batch = parseParts(request);
+  requireUpdate(access, batch);
+  // The call itself counts already.
+  access.usage?.alsoRequests(parts - 1);
+  const outcome = await engine.updateBatch(batch);
+  const reply = updateReply(outcome);
+  for (const [part, refusal] of outcome.refusals) {
+    reply.refused.push({ part, error: errorIn(parts, refusal, log) });
+  }
+  return reply;
 }
 
-interface Accepted {
+/** Updates that the engine decides together, and their places among the requests of a batch. */
+interface Together {
   readonly indexes: number[];
   readonly commands: UpdateCommand[];
 }
 
-/**
- * Applies independent updates. A refused update does not affect the others. This is not an async function: its frame would keep
- * the request in memory while the updates are written.
- */
-export function batchUpdate(
+/** Applies independent updates. A refused update does not affect the others. */
+export async function batchUpdate(
   engine: TaskEngine,
   log: Log,
-  { requests, requestId: id }: BatchUpdateTasksRequest,
-  { access }: Caller,
+  { requests }: BatchUpdateTasksRequest,
+  caller: Caller,
 ): Promise<BatchUpdateTasksResponse> {
-  const count = requests.length;
-  const results = new Array<UpdateResult>(count);
+  checkCount(requests.length);
+  const { access } = caller;
+  access.usage?.alsoRequests(requests.length - 1);
+  const items = requests.reduce((sum, request) => sum + countItems(request), 0);
+  countAtMost(items, { field: 'requests' }, limits.batchItems);
+
+  const results = new Array<UpdateResult>(requests.length);
   const refuseOne = (index: number, error: unknown): void => {
-    results[index] = { result: { $case: 'error', value: errorIn(count, error, log) } };
+    results[index] = { result: { $case: 'error', value: errorIn(requests.length, error, log) } };
   };
-  const apply = async ({ indexes, batch }: Together, hasId: boolean): Promise<void> => {
+  const answerOne = (index: number, value: UpdateTasksResponse): void => {
+    results[index] = { result: { $case: 'response', value } };
+  };
+  const applyTogether = async ({ indexes, commands }: Together): Promise<void> => {
+    const batch = batchOf(commands, undefined);
     try {
       const outcome = await engine.updateBatch(batch);
       eachResult(
         batch,
         outcome,
-        (nth, from, to) => {
-          results[indexes[nth] ?? nth] = { result: { $case: 'response', value: updateReply(outcome, from, to) } };
-        },
+        (nth, from, to) => answerOne(indexes[nth] ?? nth, updateReply(outcome, from, to)),
         (nth, refusal) => refuseOne(indexes[nth] ?? nth, refusal),
       );
     } catch (error) {
-      // Without an id of the batch the updates of other groups go on.
-      if (hasId) throw error;
       for (const index of indexes) refuseOne(index, error);
     }
   };
-  try {
-    checkCount(count);
-    // The call itself counts already.
-    access.usage?.alsoRequests(count - 1);
-    const items = requests.reduce((sum, request) => sum + countItems(request), 0);
-    countAtMost(items, { field: 'requests' }, limits.batchItems);
-    const requestId = parseRequestId(id);
-    const together = decidedTogether(requests, requestId, access, refuseOne);
-    const [only] = together;
-    const applied =
-      only !== undefined && together.length === 1
-        ? apply(only, requestId !== undefined)
-        : Promise.all(together.map((each) => apply(each, requestId !== undefined)));
-    return applied.then(() => ({ results }));
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}
 
-/** The valid updates: all of a batch with a request id, otherwise those of each group. Those with ids of their own are alone. */
-function decidedTogether(
-  requests: readonly UpdateTasksRequest[],
-  requestId: string | undefined,
-  access: CallerAccess,
-  refuseOne: (index: number, error: unknown) => void,
-): Together[] {
-  const accepted = new Map<string | number, Accepted>();
+  const byGroup = new Map<string, Together>();
+  const applied: Promise<void>[] = [];
   for (const [index, request] of requests.entries()) {
+    if (request.requestId.length > 0 || request.parts.length > 0) {
+      const alone = update(engine, log, request, caller);
+      applied.push(
+        alone.then(
+          (reply) => answerOne(index, reply),
+          (error: unknown) => refuseOne(index, error),
+        ),
+      );
+      continue;
+    }
     try {
       const command = parseUpdate(request);
-      if (requestId === undefined) requireUpdate(access, command);
-      const key = requestId ?? (command.requestId === undefined ? command.group : index);
-      let together = accepted.get(key);
-      if (together === undefined) {
-        together = { indexes: [], commands: [] };
-        accepted.set(key, together);
-      }
+      requireUpdate(access, command);
+      const together = byGroup.get(command.group) ?? { indexes: [], commands: [] };
+      byGroup.set(command.group, together);
       together.indexes.push(index);
       together.commands.push(command);
     } catch (error) {
       refuseOne(index, error);
     }
   }
-  return Array.from(accepted.values(), ({ indexes, commands }) => {
-    if (requestId !== undefined) {
-      requireTogether(indexes, commands);
-      // For the whole batch: its repetition must not have other updates because the rules have changed.
-      for (const command of commands) requireUpdate(access, command);
-    }
-    return { indexes, batch: batchOf(commands, requestId ?? commands[0]?.requestId) };
-  });
-}
-
-/** Checks that the updates can share the request id of their batch. */
-function requireTogether(indexes: readonly number[], commands: readonly UpdateCommand[]): void {
-  const group = commands[0]?.group;
-  for (const [nth, command] of commands.entries()) {
-    const index = indexes[nth] ?? nth;
-    const list = 'requests';
-    if (command.requestId !== undefined) {
-      refuse('INVALID_ARGUMENT', { list, index, field: 'request_id' }, 'is set, and the batch has a request id');
-    }
-    if (command.group !== group) {
-      const metadata = { group: command.group, otherGroup: group ?? '' };
-      refuse(
-        'MIXED_GROUPS',
-        { list, index, field: 'update' },
-        'is of another group: the batch has a request id',
-        metadata,
-      );
-    }
-  }
+  for (const together of byGroup.values()) applied.push(applyTogether(together));
+  await Promise.all(applied);
+  return { results };
 }
 
 /**

@@ -23,15 +23,14 @@ import type {
 } from '@taskmaster/proto';
 import type { LeaseCommand, TaskEngine } from '../domain/commands.ts';
 import type { Log } from '../ports/log.ts';
-import { batchLease, batchUpdate } from './batch.ts';
+import { batchLease, batchUpdate, update } from './batch.ts';
 import { type Caller, waitingBytes } from './caller.ts';
-import { readableOnly, recheckOfLease, requireLease, requireUpdate } from './check-rights.ts';
+import { readableOnly, recheckOfLease, requireLease } from './check-rights.ts';
 import { parseLease } from './parse/parse-lease.ts';
 import { parseList, parseStats } from './parse/parse-queues.ts';
 import { parseGet, parsePeek } from './parse/parse-tasks.ts';
-import { parseUpdate } from './parse/parse-update.ts';
 import { queueName } from './parse/queue-names.ts';
-import { leaseReply, listReply, REPLY_BYTES, statsReply, updateReply } from './reply/build-reply.ts';
+import { leaseReply, listReply, REPLY_BYTES, statsReply } from './reply/build-reply.ts';
 import { get, peek } from './reply/fit-reply.ts';
 import { leaseWithin } from './turns/lease-within.ts';
 
@@ -59,11 +58,7 @@ export function createHandlers(engine: TaskEngine, log: Log): Handlers {
     return queue;
   };
   return {
-    async updateTasks(request, { access }) {
-      const command = parseUpdate(request);
-      requireUpdate(access, command);
-      return updateReply(await engine.updateTasks(command));
-    },
+    updateTasks: (request, caller) => update(engine, log, request, caller),
     leaseTasks(request, caller) {
       let command: LeaseCommand;
       try {

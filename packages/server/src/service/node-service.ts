@@ -29,7 +29,7 @@ import type { Handlers } from './handlers.ts';
 import { decodeRequest, type MessageType } from './parse/codec.ts';
 import { type EntryBound, entryBounds } from './parse/entry-bounds.ts';
 import { countItems } from './parse/parse-update.ts';
-import type { RawService, StreamOperation, StreamReply, StreamSession, UnaryHandler } from './raw-service.ts';
+import type { RawService, StreamOperation, StreamSession, UnaryHandler } from './raw-service.ts';
 import type { FairTurns, Size } from './turns/fair-turns.ts';
 import { Turnstile } from './turns/turnstile.ts';
 
@@ -117,14 +117,10 @@ const all = (sizes: readonly Size[]): Size => ({
 });
 
 function inTurns(handlers: Handlers, turns: FairTurns): Work {
-  const updated = (requests: readonly UpdateTasksRequest[]): Size => {
+  const updated = (request: UpdateTasksRequest): Size => {
     let bytes = 0;
-    let tasks = 0;
-    for (const request of requests) {
-      tasks += Math.max(1, countItems(request));
-      for (const { data } of request.enqueue) bytes += data.length;
-    }
-    return { tasks, kib: Math.floor(bytes / 1024) };
+    for (const { data } of request.enqueue) bytes += data.length;
+    return { tasks: countItems(request), kib: Math.floor(bytes / 1024) };
   };
   const leased = ({ maxTasks }: LeaseTasksRequest): Size => ({
     tasks: Math.max(1, Math.min(MOST_LEASE_TASKS, maxTasks)),
@@ -135,16 +131,14 @@ function inTurns(handlers: Handlers, turns: FairTurns): Work {
   const lease = <T>(caller: Caller, size: Size, start: () => Promise<T>): Promise<T> =>
     turns.run(caller.address, { ...size, commits: false, start });
   return {
-    updateTasks: (request, caller) => update(caller, updated([request]), () => handlers.updateTasks(request, caller)),
+    updateTasks: (request, caller) => update(caller, updated(request), () => handlers.updateTasks(request, caller)),
     leaseTasks: (request, caller) => lease(caller, leased(request), () => handlers.leaseTasks(request, caller)),
     batchUpdateTasks: (request, caller) =>
-      update(caller, updated(request.requests), () => handlers.batchUpdateTasks(request, caller)),
+      update(caller, all(request.requests.map(updated)), () => handlers.batchUpdateTasks(request, caller)),
     batchLeaseTasks: (request, caller) =>
       lease(caller, all(request.requests.map(leased)), () => handlers.batchLeaseTasks(request, caller)),
   };
 }
-
-const NO_BATCH: BatchUpdateTasksRequest = { requests: [], requestId: new Uint8Array(0) };
 
 class NodeStreamSession implements StreamSession {
   readonly #handlers: Work;
@@ -166,9 +160,7 @@ class NodeStreamSession implements StreamSession {
   #operationOf({ id, call }: StreamCall, memory: ArrayBufferLike): StreamOperation {
     switch (call?.$case) {
       case 'update':
-        return { kind: 'update', method: 'UpdateTasks', id, run: (caller) => this.#update(call.value, caller) };
-      case 'batch':
-        return this.#batchOf(id, call.value);
+        return { kind: 'update', id, run: (caller) => this.#update(call.value, caller) };
       case 'lease':
         return this.#leaseOf(id, apartFrom(memory, call.value));
       case 'cancel':
@@ -185,16 +177,6 @@ class NodeStreamSession implements StreamSession {
 
   async #update(request: UpdateTasksRequest, caller: Caller) {
     return { $case: 'update' as const, value: await this.#handlers.updateTasks(request, caller) };
-  }
-
-  /** A separate function without an async frame: the many objects of a decoded batch must not stay until it is written. */
-  #batchOf(id: number, request: BatchUpdateTasksRequest): StreamOperation {
-    const unread = [request];
-    const run = (caller: Caller): Promise<StreamReply> => {
-      const [batch = NO_BATCH] = unread.splice(0);
-      return this.#handlers.batchUpdateTasks(batch, caller).then((value) => ({ $case: 'batch', value }));
-    };
-    return { kind: 'update', method: 'BatchUpdateTasks', id, run };
   }
 
   async #lease(request: LeaseTasksRequest, caller: Caller) {

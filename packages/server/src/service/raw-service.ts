@@ -35,7 +35,6 @@ export type StreamReply =
 export type StreamOperation =
   | {
       readonly kind: 'update';
-      readonly method: 'UpdateTasks' | 'BatchUpdateTasks';
       readonly id: number;
       /** Rejects like a `UnaryHandler`. */
       readonly run: (caller: Caller) => Promise<StreamReply>;

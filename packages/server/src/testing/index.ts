@@ -3,7 +3,6 @@ export { checkHealth, listServices, watchHealth } from '../grpc/testing/check-he
 export { fakeEngine } from '../grpc/testing/fake-engine.ts';
 export { errorInfoOf, type GrpcClient, grpcClient } from '../grpc/testing/grpc-client.ts';
 export {
-  aBatch,
   aDequeue,
   aGet,
   aLease,

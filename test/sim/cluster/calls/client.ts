@@ -90,34 +90,62 @@ export class SimClient {
     }
   }
 
-  /**
-   * Several updates in one request. With a request id they are of one group, and the request is repeated until its outcome is
-   * known, each time on a new way. Without one it is sent once.
-   */
-  async batch(calls: readonly UpdateCall[], requestId = ''): Promise<readonly Outcome[]> {
-    const { history, now, sleep, way } = this.#deps;
+  /** Updates of any groups in one request, which is sent once. */
+  async batch(calls: readonly UpdateCall[]): Promise<readonly Outcome[]> {
+    const { history, now, way } = this.#deps;
     const calledAt = now();
     const recordings = calls.map((call) => history.begin(call, calledAt));
-    const request = { requests: calls.map(updateRequest), requestId: Buffer.from(requestId, 'latin1') };
-    const encoded = encodeToBuffer(BatchUpdateTasksRequest, request);
-    let sent = await this.#send(way(), 'BatchUpdateTasks', encoded);
-    let open = false;
-    for (let attempt = 2; 'failure' in sent; attempt++) {
-      open ||= sent.failure.kind === 'open';
-      if (sent.failure.kind === 'refused' || requestId === '' || attempt > ATTEMPTS) break;
-      await sleep(Math.min(LONGEST_PAUSE_MS, 10 * 2 ** attempt));
-      sent = await this.#send(way(), 'BatchUpdateTasks', encoded);
-    }
+    const request = encodeToBuffer(BatchUpdateTasksRequest, { requests: calls.map(updateRequest) });
+    const sent = await this.#send(way(), 'BatchUpdateTasks', request);
     const results = 'failure' in sent ? [] : BatchUpdateTasksResponse.decode(sent.reply).results;
     return calls.map((call, index) => {
       const outcome = (): Outcome => {
-        if ('failure' in sent) return open ? { kind: 'unknown' } : refused(sent.failure);
+        if ('failure' in sent) return refused(sent.failure);
         const result = results[index]?.result;
         if (result?.$case === 'response') return outcomeOf(result.value, call, calledAt);
         return result === undefined ? { kind: 'unknown' } : refused(this.#failureOf(result.value));
       };
       return recordings[index]?.end(outcome(), now()) ?? { kind: 'unknown' };
     });
+  }
+
+  /** Independent updates of one group in one request, which is repeated as `update` does. */
+  async parts(calls: readonly UpdateCall[], requestId: string): Promise<void> {
+    const { history, now, sleep, way } = this.#deps;
+    const calledAt = now();
+    const recordings = calls.map((call) => history.begin(call, calledAt));
+    const updates = calls.map(updateRequest);
+    const request = encodeToBuffer(UpdateTasksRequest, {
+      enqueue: updates.flatMap(({ enqueue }) => enqueue),
+      dequeue: updates.flatMap(({ dequeue }) => dequeue),
+      renew: updates.flatMap(({ renew }) => renew),
+      release: updates.flatMap(({ release }) => release),
+      requestId: Buffer.from(requestId, 'latin1'),
+      parts: calls.map(({ enqueue, dequeue, renew, release }) => ({
+        ...{ enqueues: enqueue.length, dequeues: dequeue.length, renewals: renew.length, releases: release.length },
+      })),
+    });
+    let sent = await this.#send(way(), 'UpdateTasks', request);
+    let open = false;
+    for (let attempt = 2; 'failure' in sent; attempt++) {
+      open ||= sent.failure.kind === 'open';
+      if (sent.failure.kind === 'refused' || attempt > ATTEMPTS) break;
+      await sleep(Math.min(LONGEST_PAUSE_MS, 10 * 2 ** attempt));
+      sent = await this.#send(way(), 'UpdateTasks', request);
+    }
+    const reply = 'failure' in sent ? undefined : UpdateTasksResponse.decode(sent.reply);
+    let from = 0;
+    for (const [index, call] of calls.entries()) {
+      const outcome = (): Outcome => {
+        if ('failure' in sent) return open ? { kind: 'unknown' } : refused(sent.failure);
+        const refusal = reply?.refused.find(({ part }) => part === index)?.error;
+        if (refusal !== undefined) return refused(this.#failureOf(refusal));
+        const enqueued = reply?.enqueued.slice(from, from + call.enqueue.length) ?? [];
+        from += call.enqueue.length;
+        return outcomeOf({ enqueued, renewed: [], released: [], refused: [] }, call, calledAt);
+      };
+      recordings[index]?.end(outcome(), now());
+    }
   }
 
   async lease(call: LeaseCall): Promise<readonly LeasedReply[]> {
@@ -219,6 +247,7 @@ function updateRequest({ enqueue, dequeue, renew, release, requestId }: UpdateCa
     renew: renew.map((one) => ({ ...item(one), leaseDurationMs: one.leaseDurationMs })),
     release: release.map((one) => ({ ...item(one), delayMs: one.delayMs, refundAttempt: one.refund })),
     requestId: Buffer.from(requestId ?? '', 'latin1'),
+    parts: [],
   };
 }
 

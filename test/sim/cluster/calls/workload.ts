@@ -73,16 +73,16 @@ export class Workload {
 
   async #batch(random: SeededRandom): Promise<void> {
     const { client } = this.#options;
-    const calls = 2 + random.int(3);
+    const updates = 2 + random.int(3);
     if (random.chance(0.5)) {
-      await client.batch(Array.from({ length: calls }, () => this.#newTasks(random)));
+      await client.batch(Array.from({ length: updates }, () => this.#newTasks(random)));
       return;
     }
     const group = random.pick(GROUPS);
-    const updates = Array.from({ length: calls }, () => this.#newTasks(random, group));
-    await client.batch(
-      updates.map((update) => ({ ...update, requestId: undefined })),
-      `batch ${++this.#named}`,
+    const parts = Array.from({ length: updates }, () => this.#newTasks(random, group));
+    await client.parts(
+      parts.map((part) => ({ ...part, requestId: undefined })),
+      `parts ${++this.#named}`,
     );
   }
 

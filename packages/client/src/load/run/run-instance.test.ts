@@ -236,5 +236,13 @@ function once(
 
 /** Changes tasks behind the back of the load. */
 function change({ engine }: SlowTransport, request: Partial<Parameters<typeof engine.update>[0]>): void {
-  engine.update({ enqueue: [], dequeue: [], renew: [], release: [], requestId: Buffer.alloc(0), ...request });
+  engine.update({
+    enqueue: [],
+    dequeue: [],
+    renew: [],
+    release: [],
+    requestId: Buffer.alloc(0),
+    parts: [],
+    ...request,
+  });
 }

@@ -33,6 +33,7 @@ const update = (change: Partial<UpdateTasksRequest>): UpdateTasksRequest => ({
   renew: [],
   release: [],
   requestId: bytes(''),
+  parts: [],
   ...change,
 });
 const enqueue = (pid: string, change: Partial<Enqueue> = {}): UpdateTasksRequest =>
@@ -137,20 +138,28 @@ export function transportContract(name: string, start: () => Promise<TransportWo
       await expect(transport.updateTasks(other)).rejects.toMatchObject({ reason: 'REQUEST_ID_REUSED' });
     });
 
-    test('a batch has a result for each update, and the same ones when it is repeated', async () => {
+    test('the parts of an update are decided one by one, with the same outcomes when they are repeated', async () => {
       await using world = await start();
       const { transport } = world;
-      const fails = enqueue('a', { mode: EnqueueMode.ENQUEUE_MODE_FAIL });
-      const request = { requests: [enqueue('a'), fails, enqueue('')], requestId: bytes('sixteen bytes id') };
-      const first = await transport.batchUpdateTasks(request);
-      expect(first.results).toMatchObject([
-        { result: { $case: 'response', value: { enqueued: [{ pid: bytes('a') }] } } },
-        { result: { $case: 'error', value: { reason: 'TASK_EXISTS', items: [{ index: 0 }] } } },
-        { result: { $case: 'response' } },
+      const one = { enqueues: 1, dequeues: 0, renewals: 0, releases: 0 };
+      const enqueues = [
+        ...enqueue('a').enqueue,
+        ...enqueue('a', { mode: EnqueueMode.ENQUEUE_MODE_FAIL }).enqueue,
+        ...enqueue('').enqueue,
+      ];
+      const request = {
+        ...update({ enqueue: enqueues, dequeue: [{ queue: QUEUE, pid: bytes('missing'), leaseToken: 0 }] }),
+        ...{ requestId: bytes('sixteen bytes id'), parts: [one, one, { ...one, enqueues: 0, dequeues: 1 }, one] },
+      };
+      const first = await transport.updateTasks(request);
+      expect(first.enqueued.map(({ pid }) => text(pid))).toEqual(['a', expect.stringMatching(/./)]);
+      expect(first.refused).toMatchObject([
+        { part: 1, error: { reason: 'TASK_EXISTS', items: [{ index: 0 }] } },
+        { part: 2, error: { reason: 'TASK_NOT_FOUND', items: [{ index: 0 }] } },
       ]);
-      expect(await transport.batchUpdateTasks(request)).toEqual(first);
-      const other = { ...request, requests: [enqueue('b')] };
-      await expect(transport.batchUpdateTasks(other)).rejects.toMatchObject({ reason: 'REQUEST_ID_REUSED' });
+      expect(await transport.updateTasks(request)).toEqual(first);
+      const other = { ...request, parts: [one, { ...one, dequeues: 1 }, one] };
+      await expect(transport.updateTasks(other)).rejects.toMatchObject({ reason: 'REQUEST_ID_REUSED' });
       expect(await transport.getQueueStats({ queues: [QUEUE], filter: undefined })).toMatchObject({
         queues: [{ available: 2 }],
       });

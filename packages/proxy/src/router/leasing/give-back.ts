@@ -41,7 +41,7 @@ async function release(router: Router, given: readonly Release[]): Promise<void>
   const partition = router.partitionOfQueue(first.queue);
   let left = given;
   for (let round = 0; round < ROUNDS && left.length > 0; round++) {
-    const update = { enqueue: [], dequeue: [], renew: [], release: [...left], requestId: new Uint8Array(0) };
+    const update = { enqueue: [], dequeue: [], renew: [], release: [...left], requestId: new Uint8Array(0), parts: [] };
     const bytes = encodeToBuffer(UpdateTasksRequest, update);
     const atFault = await router
       // A second release of the same task has no effect, because its lease token is no longer valid.

@@ -17,6 +17,7 @@ import {
   type Reason,
   type ResetLeasesRequest,
   type ResetLeasesResponse,
+  type UpdatePart,
   type UpdateTasksRequest,
   type UpdateTasksResponse,
 } from '@taskmaster/proto';
@@ -89,6 +90,11 @@ const stats = (change: Parameters<typeof someStats>[0]): BadRequest['call'] => {
   return (node) => node.getQueueStats(someStats(change));
 };
 
+const aPart = (change: Partial<UpdatePart>): UpdatePart => ({
+  ...{ enqueues: 0, dequeues: 0, renewals: 0, releases: 0 },
+  ...change,
+});
+
 export const badRequests: readonly BadRequest[] = [
   bad('an update of nothing', 'EMPTY_REQUEST', 'update', update({})),
   bad('an update of too many items', 'TOO_MANY_ITEMS', 'update', update({ dequeue: times(10_001, aDequeue()) })),
@@ -127,6 +133,34 @@ export const badRequests: readonly BadRequest[] = [
     'CONFLICTING_ITEMS',
     'release[0]',
     update({ renew: [aRenew()], release: [aRelease()] }),
+  ),
+  bad(
+    'a part without items',
+    'EMPTY_REQUEST',
+    'parts[1].update',
+    update({ dequeue: [aDequeue()], parts: [aPart({ dequeues: 1 }), aPart({})] }),
+  ),
+  bad(
+    'parts with more items than the update',
+    'INVALID_ARGUMENT',
+    'parts',
+    update({ dequeue: [aDequeue()], parts: [aPart({ dequeues: 2 })] }),
+  ),
+  bad(
+    'parts with fewer items than the update',
+    'INVALID_ARGUMENT',
+    'parts',
+    update({ dequeue: [aDequeue()], enqueue: [anEnqueue()], parts: [aPart({ dequeues: 1 })] }),
+  ),
+  bad(
+    'a part that names a task twice',
+    'CONFLICTING_ITEMS',
+    'renew[1]',
+    update({
+      dequeue: [aDequeue()],
+      renew: [aRenew(), aRenew()],
+      parts: [aPart({ renewals: 1 }), aPart({ dequeues: 1, renewals: 1 })],
+    }),
   ),
   bad(
     'more data than a request may have',

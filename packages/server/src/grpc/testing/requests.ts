@@ -1,5 +1,4 @@
 import {
-  type BatchUpdateTasksRequest,
   type Dequeue,
   type Enqueue,
   EnqueueMode,
@@ -60,12 +59,8 @@ export const anUpdate = (change: Partial<UpdateTasksRequest> = {}): UpdateTasksR
   renew: [],
   release: [],
   requestId: bytes(''),
+  parts: [],
   ...change,
-});
-
-export const aBatch = (requests: UpdateTasksRequest[], requestId = ''): BatchUpdateTasksRequest => ({
-  requests,
-  requestId: bytes(requestId),
 });
 
 export const aLease = (change: Partial<LeaseTasksRequest> = {}): LeaseTasksRequest => ({

@@ -11,7 +11,7 @@ import {
   UpdateTasksRequest,
 } from '@taskmaster/proto';
 import { describe, expect, test } from 'vitest';
-import { aBatch, aDequeue, aGet, aLease, anEnqueue, anUpdate, aRelease, aRenew } from '../../grpc/testing/requests.ts';
+import { aDequeue, aGet, aLease, anEnqueue, anUpdate, aRelease, aRenew } from '../../grpc/testing/requests.ts';
 import { checkEntries, entryBounds } from './entry-bounds.ts';
 
 const times = <T>(count: number, value: T): T[] => new Array<T>(count).fill(value);
@@ -34,7 +34,7 @@ const lease = (queues: number): StreamCall => ({
   call: { $case: 'lease', value: aLease({ queues: times(queues, '') }) },
 });
 const batchOf = (counts: readonly number[]): Buffer =>
-  encodeToBuffer(BatchUpdateTasksRequest, aBatch(counts.map(mixed)));
+  encodeToBuffer(BatchUpdateTasksRequest, { requests: counts.map(mixed) });
 
 describe('a request with too many entries is refused before it is decoded', () => {
   test.each([

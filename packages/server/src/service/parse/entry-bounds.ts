@@ -15,34 +15,34 @@ export interface EntryBound {
 
 /** All items of an UpdateTasksRequest. */
 const items: CountedFields = { 1: 'each', 2: 'each', 3: 'each', 4: 'each' };
+/** The parts of an UpdateTasksRequest. Each has an item, so their limit is that of the items. */
+const partsOf: CountedFields = { 6: 'each' };
 /** The queues of a LeaseTasksRequest. */
 const queues: CountedFields = { 1: 'each' };
 
 const update: EntryBound = { field: 'update', counted: items, most: limits.updateItems };
+const parts: EntryBound = { field: 'parts', counted: partsOf, most: limits.updateItems };
 const lease: EntryBound = { field: 'queues', counted: queues, most: limits.leaseQueues };
 const batchRequests: EntryBound = { field: 'requests', counted: { 1: 'each' }, most: limits.batchRequests };
 const batchItems: EntryBound = { field: 'requests', counted: { 1: items }, most: limits.batchItems };
+const batchParts: EntryBound = { field: 'requests', counted: { 1: partsOf }, most: limits.batchItems };
 const batchQueues: EntryBound = {
   field: 'requests',
   counted: { 1: queues },
   most: limits.batchRequests * limits.leaseQueues,
 };
 const calls: EntryBound = { field: 'calls', counted: { 1: 'each' }, most: limits.streamCalls };
-const callItems: EntryBound = {
-  field: 'calls',
-  counted: { 1: { 2: items, 3: queues, 5: { 1: items } } },
-  most: limits.streamItems,
-};
-const callUpdates: EntryBound = { field: 'calls', counted: { 1: { 5: { 1: 'each' } } }, most: limits.streamItems };
+const callItems: EntryBound = { field: 'calls', counted: { 1: { 2: items, 3: queues } }, most: limits.streamItems };
+const callParts: EntryBound = { field: 'calls', counted: { 1: { 2: partsOf } }, most: limits.streamItems };
 
 export const entryBounds = {
-  update: [update],
+  update: [update, parts],
   lease: [lease],
-  batchUpdate: [batchRequests, batchItems],
+  batchUpdate: [batchRequests, batchItems, batchParts],
   batchLease: [batchRequests, batchQueues],
   stats: [{ field: 'queues', counted: { 1: 'each' }, most: limits.listQueues }],
   get: [{ field: 'pids', counted: { 2: 'each' }, most: limits.peekTasks }],
-  stream: [calls, callItems, callUpdates],
+  stream: [calls, callItems, callParts],
 } satisfies Record<string, readonly EntryBound[]>;
 
 /** Throws a `Refusal` if an encoded request has too many entries. */

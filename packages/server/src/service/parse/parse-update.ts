@@ -10,8 +10,17 @@ import {
   type RetryPolicy as RetryPolicyMessage,
   type UpdateTasksRequest,
 } from '@taskmaster/proto';
+import { BATCH_START, endOf } from '../../domain/batches.ts';
 import { latin1Of } from '../../domain/bytes.ts';
-import type { DequeueItem, EnqueueItem, ReleaseItem, RenewItem, UpdateCommand } from '../../domain/commands.ts';
+import type {
+  BatchCommand,
+  DequeueItem,
+  EnqueueItem,
+  ReleaseItem,
+  RenewItem,
+  UpdateCommand,
+  UpdateEnd,
+} from '../../domain/commands.ts';
 import type { Pid } from '../../domain/ids.ts';
 import { taskMetadata } from '../../domain/refusal.ts';
 import type { RetryPolicy } from '../../domain/task.ts';
@@ -52,9 +61,44 @@ export function parseUpdate(request: UpdateTasksRequest): UpdateCommand {
   const dequeue = request.dequeue.map((item, index) => parseDequeue(item, 'dequeue', index, group));
   const renew = request.renew.map((item, index) => parseRenew(item, index, group));
   const release = request.release.map((item, index) => parseRelease(item, index, group));
-  refuseConflicts(dequeue, renew, release);
   refuseTooLarge(enqueue);
-  return { group: group.name, enqueue, dequeue, renew, release, requestId };
+  const command = { group: group.name, enqueue, dequeue, renew, release, requestId };
+  if (request.parts.length === 0) refuseConflicts(command, BATCH_START, endOf(command));
+  return command;
+}
+
+/** The parts of an update as a batch. Throws a `Refusal` unless the engine can take it as it is. */
+export function parseParts(request: UpdateTasksRequest): BatchCommand {
+  const command = parseUpdate(request);
+  const updates: UpdateEnd[] = [];
+  let start = BATCH_START;
+  for (const [index, { enqueues, dequeues, renewals, releases }] of request.parts.entries()) {
+    const end = {
+      enqueue: start.enqueue + enqueues,
+      dequeue: start.dequeue + dequeues,
+      renew: start.renew + renewals,
+      release: start.release + releases,
+    };
+    const items = enqueues + dequeues + renewals + releases;
+    if (items === 0) refuse('EMPTY_REQUEST', { list: 'parts', index, field: 'update' }, 'has no items');
+    if (items > 1) refuseConflicts(command, start, end);
+    updates.push(end);
+    start = end;
+  }
+  const all = endOf(command);
+  for (const list of ['enqueue', 'dequeue', 'renew', 'release'] as const) {
+    if (start[list] === all[list]) continue;
+    refuse(
+      'INVALID_ARGUMENT',
+      { field: 'parts' },
+      `have ${start[list]} items of ${list}: the update has ${all[list]}`,
+      {
+        value: start[list],
+        limit: all[list],
+      },
+    );
+  }
+  return { ...command, updates };
 }
 
 export function countItems({ enqueue, dequeue, renew, release }: UpdateTasksRequest): number {
@@ -86,7 +130,7 @@ class OneGroup {
   }
 }
 
-export function parseRequestId(id: Uint8Array): string | undefined {
+function parseRequestId(id: Uint8Array): string | undefined {
   if (id.length > limits.requestIdBytes) {
     refuse('INVALID_ARGUMENT', { field: 'request_id' }, `has ${id.length} bytes: at most ${limits.requestIdBytes}`, {
       value: id.length,
@@ -190,14 +234,18 @@ function parseRelease(item: Release, index: number, group: OneGroup): ReleaseIte
 
 /** Refuses an update that names one task twice. Enqueues do not count, because they come after all other items. */
 function refuseConflicts(
-  dequeue: readonly DequeueItem[],
-  renew: readonly DequeueItem[],
-  release: readonly DequeueItem[],
-) {
-  if (dequeue.length + renew.length + release.length < 2) return;
+  { dequeue, renew, release }: Pick<UpdateCommand, 'dequeue' | 'renew' | 'release'>,
+  start: UpdateEnd,
+  end: UpdateEnd,
+): void {
+  if (end.dequeue - start.dequeue + end.renew - start.renew + end.release - start.release < 2) return;
   const named = new Map<string, Map<Pid, Place>>();
   for (const [list, items] of Object.entries({ dequeue, renew, release })) {
-    for (const [index, item] of items.entries()) {
+    const { [list as keyof UpdateEnd]: from } = start;
+    const { [list as keyof UpdateEnd]: to } = end;
+    for (let index = from; index < to; index++) {
+      const item = items[index];
+      if (item === undefined) return; // The parts have too many items, which is refused.
       const place: Place = { list, index, field: '' };
       const pids = named.get(item.queue.name) ?? new Map<Pid, Place>();
       named.set(item.queue.name, pids);

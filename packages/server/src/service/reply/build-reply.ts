@@ -42,7 +42,7 @@ export function updateReply(
   from: OutcomeEnd = BATCH_START,
   to: OutcomeEnd = { enqueue: enqueued.length, renew: renewed.length, release: released.length },
 ): UpdateTasksResponse {
-  const reply: UpdateTasksResponse = { enqueued: [], renewed: [], released: [] };
+  const reply: UpdateTasksResponse = { enqueued: [], renewed: [], released: [], refused: [] };
   for (let at = from.enqueue; at < to.enqueue; at++) {
     const { pid, result, leased } = enqueued[at] ?? noOutcome(at);
     reply.enqueued.push({ pid: bytesOf(pid), result, leased });

@@ -4,15 +4,7 @@
 /* eslint-disable */
 import { readInt64, writeInt64 } from "../../../int64.ts";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  BatchUpdateTasksRequest,
-  BatchUpdateTasksResponse,
-  Error,
-  LeaseTasksRequest,
-  LeaseTasksResponse,
-  UpdateTasksRequest,
-  UpdateTasksResponse,
-} from "./tasks.ts";
+import { Error, LeaseTasksRequest, LeaseTasksResponse, UpdateTasksRequest, UpdateTasksResponse } from "./tasks.ts";
 
 /**
  * One or more calls. The node stops reading a stream while the stream has too many calls in flight or too many unread answers.
@@ -42,9 +34,6 @@ export interface StreamCall {
     | //
     /** Cancels a waiting lease, which is answered with CANCELLED. Has no effect on other calls. */
     { $case: "cancel"; value: CancelCall }
-    | //
-    /** See BatchUpdateTasks. */
-    { $case: "batch"; value: BatchUpdateTasksRequest }
     | undefined;
 }
 
@@ -73,9 +62,6 @@ export interface StreamResult {
     | //
     /** The call was refused. */
     { $case: "error"; value: Error }
-    | //
-    /** The batch was served. Each of its updates has a result of its own. */
-    { $case: "batch"; value: BatchUpdateTasksResponse }
     | undefined;
 }
 
@@ -144,9 +130,6 @@ export const StreamCall: MessageFns<StreamCall> = {
       case "cancel":
         CancelCall.encode(message.call.value, writer.uint32(34).fork()).join();
         break;
-      case "batch":
-        BatchUpdateTasksRequest.encode(message.call.value, writer.uint32(42).fork()).join();
-        break;
     }
     return writer;
   },
@@ -194,14 +177,6 @@ export const StreamCall: MessageFns<StreamCall> = {
             }
 
             message.call = { $case: "cancel", value: CancelCall.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.call = { $case: "batch", value: BatchUpdateTasksRequest.decode(reader, reader.uint32()) };
             continue;
           }
         }
@@ -317,9 +292,6 @@ export const StreamResult: MessageFns<StreamResult> = {
       case "error":
         Error.encode(message.result.value, writer.uint32(34).fork()).join();
         break;
-      case "batch":
-        BatchUpdateTasksResponse.encode(message.result.value, writer.uint32(42).fork()).join();
-        break;
     }
     return writer;
   },
@@ -367,14 +339,6 @@ export const StreamResult: MessageFns<StreamResult> = {
             }
 
             message.result = { $case: "error", value: Error.decode(reader, reader.uint32()) };
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.result = { $case: "batch", value: BatchUpdateTasksResponse.decode(reader, reader.uint32()) };
             continue;
           }
         }

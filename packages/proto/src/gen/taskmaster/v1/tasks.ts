@@ -154,6 +154,26 @@ export interface UpdateTasksRequest {
    * window (2 minutes by default), it does not apply the request again and returns the first outcome.
    */
   requestId: Uint8Array;
+  /**
+   * Divides the request into independent updates. Empty: it is one update. Otherwise the first part has the first items of each
+   * list, and so on; together the parts have all items, and each has at least one. They are decided in order: each sees the
+   * effects of those before it. A part that is refused for its items, a quota or a lack of room changes nothing, and is in
+   * `refused`. Any other refusal is of the whole request. With a request id the answer to several parts is final: repeat a
+   * refused part with a new id.
+   */
+  parts: UpdatePart[];
+}
+
+/** One of several independent updates: how many of the next items of each list it has. */
+export interface UpdatePart {
+  /** Enqueues. */
+  enqueues: number;
+  /** Dequeues. */
+  dequeues: number;
+  /** Renewals. */
+  renewals: number;
+  /** Releases. */
+  releases: number;
 }
 
 /** Adds a task to a queue. The first task creates the queue. */
@@ -240,12 +260,22 @@ export interface Release {
 
 /** The outcome of an applied update. The lists have the order of the request. Dequeues have no outcome. */
 export interface UpdateTasksResponse {
-  /** One for each enqueue. */
+  /** One for each enqueue, except those of refused parts. */
   enqueued: EnqueueOutcome[];
-  /** One for each renewal. */
+  /** One for each renewal, likewise. */
   renewed: RenewOutcome[];
-  /** One for each release. */
+  /** One for each release, likewise. */
   released: ReleaseOutcome[];
+  /** The parts that were refused, in order. Always empty if the request has no parts. */
+  refused: RefusedPart[];
+}
+
+/** A part of an update that changed nothing. */
+export interface RefusedPart {
+  /** Index of the part, from 0. */
+  part: number;
+  /** Why. The indexes of its items count from the first item of the part. */
+  error: Error | undefined;
 }
 
 /** The outcome of one enqueue. */
@@ -323,19 +353,12 @@ export interface LeasedTask {
 }
 
 /**
- * Several independent updates. The updates of one group are decided in order and written together: each sees the effects of those
- * before it, and a refused one changes nothing. Updates with a request id of their own are written one by one.
+ * Several independent updates. The updates of one group that have neither parts nor a request id are decided in order and written
+ * together: each sees the effects of those before it.
  */
 export interface BatchUpdateTasksRequest {
-  /** 1 to 1,000 updates. Without a request id of the batch each may be of another group. */
+  /** 1 to 1,000 updates. Each may be of another group. */
   requests: UpdateTasksRequest[];
-  /**
-   * Request id of the whole batch, chosen as that of an update. Empty: none. All updates must be of one group (MIXED_GROUPS), and
-   * none may have a request id of its own (INVALID_ARGUMENT). The caller needs the rights for all of them (PERMISSION_DENIED). A
-   * repetition within the window gets the same results, also the refusals of several updates. So repeat a refused update with a
-   * new request id.
-   */
-  requestId: Uint8Array;
 }
 
 /** The outcomes of a batch of updates. */
@@ -486,7 +509,7 @@ export interface TaskInfo {
 }
 
 function createBaseUpdateTasksRequest(): UpdateTasksRequest {
-  return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES };
+  return { enqueue: [], dequeue: [], renew: [], release: [], requestId: NO_BYTES, parts: [] };
 }
 
 export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
@@ -505,6 +528,9 @@ export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
     }
     if (message.requestId.length !== 0) {
       writer.uint32(42).bytes(message.requestId);
+    }
+    for (const v of message.parts) {
+      UpdatePart.encode(v!, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -560,6 +586,93 @@ export const UpdateTasksRequest: MessageFns<UpdateTasksRequest> = {
             }
 
             message.requestId = reader.bytes();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.parts.push(UpdatePart.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUpdatePart(): UpdatePart {
+  return { enqueues: 0, dequeues: 0, renewals: 0, releases: 0 };
+}
+
+export const UpdatePart: MessageFns<UpdatePart> = {
+  encode(message: UpdatePart, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.enqueues !== 0) {
+      writer.uint32(8).uint32(message.enqueues);
+    }
+    if (message.dequeues !== 0) {
+      writer.uint32(16).uint32(message.dequeues);
+    }
+    if (message.renewals !== 0) {
+      writer.uint32(24).uint32(message.renewals);
+    }
+    if (message.releases !== 0) {
+      writer.uint32(32).uint32(message.releases);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UpdatePart {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUpdatePart();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.enqueues = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.dequeues = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.renewals = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.releases = reader.uint32();
             continue;
           }
         }
@@ -993,7 +1106,7 @@ export const Release: MessageFns<Release> = {
 };
 
 function createBaseUpdateTasksResponse(): UpdateTasksResponse {
-  return { enqueued: [], renewed: [], released: [] };
+  return { enqueued: [], renewed: [], released: [], refused: [] };
 }
 
 export const UpdateTasksResponse: MessageFns<UpdateTasksResponse> = {
@@ -1006,6 +1119,9 @@ export const UpdateTasksResponse: MessageFns<UpdateTasksResponse> = {
     }
     for (const v of message.released) {
       ReleaseOutcome.encode(v!, writer.uint32(26).fork()).join();
+    }
+    for (const v of message.refused) {
+      RefusedPart.encode(v!, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -1045,6 +1161,71 @@ export const UpdateTasksResponse: MessageFns<UpdateTasksResponse> = {
             }
 
             message.released.push(ReleaseOutcome.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.refused.push(RefusedPart.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRefusedPart(): RefusedPart {
+  return { part: 0, error: undefined };
+}
+
+export const RefusedPart: MessageFns<RefusedPart> = {
+  encode(message: RefusedPart, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.part !== 0) {
+      writer.uint32(8).uint32(message.part);
+    }
+    if (message.error !== undefined) {
+      Error.encode(message.error, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RefusedPart {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRefusedPart();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.part = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.error = Error.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -1542,16 +1723,13 @@ export const LeasedTask: MessageFns<LeasedTask> = {
 };
 
 function createBaseBatchUpdateTasksRequest(): BatchUpdateTasksRequest {
-  return { requests: [], requestId: NO_BYTES };
+  return { requests: [] };
 }
 
 export const BatchUpdateTasksRequest: MessageFns<BatchUpdateTasksRequest> = {
   encode(message: BatchUpdateTasksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.requests) {
       UpdateTasksRequest.encode(v!, writer.uint32(10).fork()).join();
-    }
-    if (message.requestId.length !== 0) {
-      writer.uint32(18).bytes(message.requestId);
     }
     return writer;
   },
@@ -1575,14 +1753,6 @@ export const BatchUpdateTasksRequest: MessageFns<BatchUpdateTasksRequest> = {
             }
 
             message.requests.push(UpdateTasksRequest.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.requestId = reader.bytes();
             continue;
           }
         }
