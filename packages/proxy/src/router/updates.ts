@@ -3,7 +3,7 @@ import type { CallerAccess } from '@taskmaster/server/access';
 import { readUpdate, type UpdateRoute } from '../upstream/raw-codec.ts';
 import type { RoutedCall, RoutedCaller, Router } from './routing/router.ts';
 
-type Route = Pick<UpdateRoute, 'queue' | 'hasRequestId' | 'lists'>;
+type Route = Pick<UpdateRoute, 'queue' | 'hasRequestId' | 'lists' | 'parts'>;
 
 /** The bit of enqueues in `lists`. */
 const ENQUEUES = 1 << 1;
@@ -18,6 +18,8 @@ export function updateTasks(
   const { queue, hasRequestId } = route;
   try {
     requireUpdate(caller.access, route);
+    // The call itself counts already.
+    if (route.parts > 1) caller.access.usage?.alsoRequests(route.parts - 1);
   } catch (thrown) {
     return Promise.reject(thrown);
   }
@@ -43,6 +45,6 @@ function routeOf(bytes: Uint8Array): Route {
   try {
     return readUpdate(bytes);
   } catch {
-    return { queue: undefined, hasRequestId: false, lists: 0 }; // The request is not valid. A node refuses it.
+    return { queue: undefined, hasRequestId: false, lists: 0, parts: 0 }; // The request is not valid. A node refuses it.
   }
 }

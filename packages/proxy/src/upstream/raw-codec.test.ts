@@ -33,6 +33,18 @@ describe('the route of an update', () => {
     expect(readUpdate(update({ enqueue: [anEnqueue({ delayMs: 1e9 })] })).hasLongNumber).toBe(false);
   });
 
+  test('counts the parts, which name no queue', () => {
+    const part = { enqueues: 1, dequeues: 0, renewals: 0, releases: 0 };
+    const route = readUpdate(update({ enqueue: [anEnqueue({ queue: 'g#a' }), anEnqueue()], parts: [part, part] }));
+    expect(route).toMatchObject({ queue: 'g#a', parts: 2 });
+    const asQueue = Buffer.concat([Buffer.from([0x32, 5, 0x0a, 3]), bytes('h#b'), update({ enqueue: [anEnqueue()] })]);
+    expect(readUpdate(asQueue).queue).toBe('shop#mail');
+  });
+
+  test('refuses a damaged part', () => {
+    expect(() => readUpdate(Buffer.from([0x32, 2, 0x0a, 9]))).toThrow();
+  });
+
   test.each([1, 2, 5, 9])('refuses a message that is %i bytes too short', (less) => {
     const whole = update({ enqueue: [anEnqueue()] });
     expect(() => readUpdate(whole.subarray(0, whole.length - less))).toThrow();

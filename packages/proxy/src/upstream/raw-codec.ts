@@ -10,6 +10,8 @@ export interface UpdateRoute {
   readonly lists: number;
   /** True if the update has a request id, so that it can be repeated. */
   readonly hasRequestId: boolean;
+  /** Number of parts. 0: the request is one update. */
+  readonly parts: number;
   /** True if a number is too long to check its range without decoding it. */
   readonly hasLongNumber: boolean;
 }
@@ -19,20 +21,33 @@ const LONG_VARINT_BYTES = 8;
 /** Fields 1 to 4 of UpdateTasksRequest are lists of items. The first field of each item is its queue. */
 const LAST_LIST_FIELD = 4;
 const REQUEST_ID_FIELD = 5;
+const PARTS_FIELD = 6;
 /** Number of the field `retry` of Enqueue. */
 const RETRY_FIELD = 6;
 
 /** Reads the route of an encoded UpdateTasksRequest. Throws if it is not valid protobuf. */
 export function readUpdate(bytes: Uint8Array): UpdateRoute {
   const reader = new BinaryReader(bytes);
-  const found = { queue: undefined as string | undefined, hasRequestId: false, hasLongNumber: false, lists: 0 };
+  const found = {
+    queue: undefined as string | undefined,
+    hasRequestId: false,
+    hasLongNumber: false,
+    lists: 0,
+    parts: 0,
+  };
   while (reader.pos < reader.len) {
     const [field, type] = reader.tag();
-    if (type !== WireType.LengthDelimited || field > REQUEST_ID_FIELD) reader.skip(type, field);
+    if (type !== WireType.LengthDelimited || field > PARTS_FIELD) reader.skip(type, field);
     else if (field === REQUEST_ID_FIELD) found.hasRequestId = reader.bytes().length > 0;
     else if (field <= LAST_LIST_FIELD) {
       found.lists |= 1 << field;
       readItem(reader, found);
+    } else {
+      found.parts++;
+      // It is read because a damaged part would break the stream to the node. It names no queue.
+      const part = { queue: '', hasLongNumber: false };
+      readItem(reader, part);
+      found.hasLongNumber ||= part.hasLongNumber;
     }
   }
   return found;
