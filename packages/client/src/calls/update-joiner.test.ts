@@ -198,15 +198,26 @@ describe('a joined request', () => {
     expect(sizes(engine)).toEqual([3]);
   });
 
-  test.each(['INVALID_ARGUMENT', 'PERMISSION_DENIED'])(
-    'that is refused with %s is sent one by one: perhaps only one update is at fault',
-    async (reason) => {
+  test.each([
+    ['INVALID_ARGUMENT', []],
+    ['PERMISSION_DENIED', []],
+    [
+      'TASK_EXISTS',
+      [{ kind: 'enqueue', index: 1, queue: 'q', pid: Buffer.from('a'), reason: 'TASK_EXISTS', message: '' }],
+    ],
+  ] as const)(
+    'that is refused as a whole with %s is sent one by one: perhaps only one update is at fault',
+    async (reason, items) => {
       const { client, engine, transport } = clientSetUp();
       const queue = client.queue<number>('q');
-      transport.faults.updateTasks.push({ when: 'before', error: makeError('one of them', { reason }) }, undefined, {
-        when: 'before',
-        error: makeError('this one', { reason }),
-      });
+      transport.faults.updateTasks.push(
+        { when: 'before', error: makeError('one of them', { reason, items }) },
+        undefined,
+        {
+          when: 'before',
+          error: makeError('this one', { reason }),
+        },
+      );
       const settled = await Promise.allSettled(times(3, (i) => queue.enqueue(i)));
       expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
       expect(sizes(engine)).toEqual([1, 1]);

@@ -135,7 +135,8 @@ export class UpdateJoiner {
       this.#share(reply, updates, dueAt);
     } catch (thrown) {
       const error = asTaskMasterError(thrown);
-      const isOfOne = !error.maybeApplied && causedByOne.has(error.code);
+      // Nodes of releases without parts refuse the whole request because of its items.
+      const isOfOne = !error.maybeApplied && (error.items.length > 0 || causedByOne.has(error.code));
       for (const joined of updates) {
         if (isOfOne) this.#sendAgain(joined, dueAt);
         else joined.reject(error);
