@@ -1,0 +1,54 @@
+import { hashOfToken, type UpdatePart } from '@taskmaster/proto';
+import { describe, expect, test } from 'vitest';
+import { Access } from '../access/access.ts';
+import { AccessTable } from '../access/access-table.ts';
+import { unlimitedAccess } from '../access/caller-access.ts';
+import { fakeEngine } from '../grpc/testing/fake-engine.ts';
+import { aDequeue, anEnqueue, anUpdate } from '../grpc/testing/requests.ts';
+import { keptLog } from '../grpc/testing/start-server.ts';
+import { createHandlers } from './handlers.ts';
+
+const caller = { address: '10.0.0.1:5', access: unlimitedAccess, gone: false, signal: undefined };
+const part = (change: Partial<UpdatePart>): UpdatePart => ({
+  ...{ enqueues: 0, dequeues: 0, renewals: 0, releases: 0 },
+  ...change,
+});
+const setUp = () => {
+  const engine = fakeEngine({ updateTasks: async () => ({ enqueued: [], renewed: [], released: [] }) });
+  return { engine, handlers: createHandlers(engine, keptLog()) };
+};
+
+test('an update with parts needs the rights for all of them', async () => {
+  const rights = [{ groups: ['shop'], allow: ['enqueue'] as const }];
+  const table = new AccessTable({ principals: [{ name: 'shop', tokens: [hashOfToken('tm_shop')], rights }] });
+  const access = await new Access({ table }).identify({ kind: 'bearer', token: 'tm_shop' });
+  const { engine, handlers } = setUp();
+  const both = anUpdate({
+    ...{ enqueue: [anEnqueue()], dequeue: [aDequeue()] },
+    parts: [part({ enqueues: 1 }), part({ dequeues: 1 })],
+  });
+  await expect(handlers.updateTasks(both, { ...caller, access })).rejects.toMatchObject({
+    reason: 'PERMISSION_DENIED',
+  });
+  expect(engine.asked).toEqual([]);
+});
+
+describe('a batch', () => {
+  test('gives the engine the updates of each group together, and those with a request id or parts alone', async () => {
+    const { engine, handlers } = setUp();
+    const of = (queue: string, more = {}) => anUpdate({ dequeue: [aDequeue({ queue })], ...more });
+    const requests = [
+      ...[of('a#1'), of('b#1'), of('a#2'), of('a#3', { requestId: Buffer.from('id') })],
+      of('a#4', { parts: [part({ dequeues: 1 })] }),
+    ];
+    const { results } = await handlers.batchUpdateTasks({ requests }, caller);
+    expect(results.map(({ result }) => result?.$case)).toEqual(requests.map(() => 'response'));
+    const asked = engine.asked.map(({ command }) => (command as { dequeue: { queue: { name: string } }[] }).dequeue);
+    expect(asked.map((items) => items.map(({ queue }) => queue.name)).sort()).toEqual([
+      ['1'],
+      ['1', '2'],
+      ['3'],
+      ['4'],
+    ]);
+  });
+});
