@@ -24,8 +24,10 @@ export function refusalByLimit(
   command: UpdateCommand,
   { start, end, draft, mark }: PlannedUpdate,
 ): Refusal | undefined {
-  const created = draft.created.slice(mark.created);
-  const queues = created.length === 0 ? 0 : queuesOf(command.enqueue.slice(start.enqueue, end.enqueue), created);
+  const creates = draft.created.length > mark.created;
+  const queues = creates
+    ? queuesOf(command.enqueue.slice(start.enqueue, end.enqueue), draft.created.slice(mark.created))
+    : 0;
   const { maxQueues } = memory.config;
   if (queues > 0 && memory.table.size + draft.created.length > maxQueues) return tooManyQueues(maxQueues);
   const limits = memory.groupLimits(command.group);

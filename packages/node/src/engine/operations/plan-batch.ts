@@ -45,9 +45,13 @@ export function planBatch(
   const planner = new UpdatePlanner(view, draft, command);
   let refusals: Map<number, Refusal> | undefined;
   let start = BATCH_START;
-  for (const [index, end] of command.updates.entries()) {
+  let index = -1;
+  for (const end of command.updates) {
+    index++;
     const { mark } = draft;
-    const outcomes = planner.mark;
+    const enqueued = planner.enqueued.length;
+    const renewed = planner.renewed.length;
+    const released = planner.released.length;
     const plan = planner.plan(start, end);
     if (plan.kind === 'due') return plan;
     // Goes on, so that one read fetches what all updates need.
@@ -55,7 +59,7 @@ export function planBatch(
       const refused = plan.kind === 'refused' ? new UpdateRefusal(plan.items) : objection({ start, end, draft, mark });
       if (refused !== undefined) {
         draft.rollBack(mark);
-        planner.rollBack(outcomes);
+        planner.rollBack(enqueued, renewed, released);
         refusals ??= new Map();
         refusals.set(index, refused);
       }

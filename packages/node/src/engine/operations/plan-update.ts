@@ -66,13 +66,8 @@ export class UpdatePlanner {
     this.#command = command;
   }
 
-  /** The lengths of the outcomes. */
-  get mark(): readonly [number, number, number] {
-    return [this.enqueued.length, this.renewed.length, this.released.length];
-  }
-
-  /** Drops the outcomes after the mark. */
-  rollBack([enqueued, renewed, released]: readonly [number, number, number]): void {
+  /** Drops the outcomes behind these numbers of them. */
+  rollBack(enqueued: number, renewed: number, released: number): void {
     this.enqueued.length = enqueued;
     this.renewed.length = renewed;
     this.released.length = released;
@@ -83,17 +78,24 @@ export class UpdatePlanner {
     this.#follows = this.#draft.changes.length > 0;
     if (this.#refused.length > 0) this.#refused = [];
     if (this.#dead.length > 0) this.#dead = [];
+    // Loops without closures: there may be many updates of one item.
     const { enqueue, dequeue, renew, release } = this.#command;
-    forEach(dequeue, start.dequeue, end.dequeue, (item, index) => this.#dequeue(item, index));
-    forEach(renew, start.renew, end.renew, (item, index) => this.renewed.push(this.#renew(item, index)));
-    forEach(release, start.release, end.release, (item, index) => this.released.push(this.#release(item, index)));
+    for (let at = start.dequeue; at < end.dequeue; at++) this.#dequeue(itemAt(dequeue, at), at - start.dequeue);
+    for (let at = start.renew; at < end.renew; at++) {
+      this.renewed.push(this.#renew(itemAt(renew, at), at - start.renew));
+    }
+    for (let at = start.release; at < end.release; at++) {
+      this.released.push(this.#release(itemAt(release, at), at - start.release));
+    }
     this.#draft.deadLetter(this.#dead);
-    forEach(enqueue, start.enqueue, end.enqueue, (item, index) => this.enqueued.push(this.#enqueue(item, index)));
+    for (let at = start.enqueue; at < end.enqueue; at++) {
+      this.enqueued.push(this.#enqueue(itemAt(enqueue, at), at - start.enqueue));
+    }
 
     if (this.#draft.needs.length > 0) return NEEDS;
     if (this.#due.size > 0) return { kind: 'due', queues: this.#due };
-    const [first, ...more] = this.#refused;
-    return first ? { kind: 'refused', items: [first, ...more] } : PLANNED;
+    const [first] = this.#refused;
+    return first ? { kind: 'refused', items: [first, ...this.#refused.slice(1)] } : PLANNED;
   }
 
   #dequeue(item: DequeueItem, index: number): void {
@@ -247,7 +249,8 @@ function sentence(reason: Reason): string {
 const NEEDS: UpdatePlan = { kind: 'needs' };
 const PLANNED: UpdatePlan = { kind: 'planned' };
 
-/** `index` counts from `from`. */
-function forEach<T>(items: readonly T[], from: number, to: number, act: (item: T, index: number) => void): void {
-  for (let at = from; at < to; at++) act(items[at] as T, at - from);
+function itemAt<T>(items: readonly T[], at: number): T {
+  const item = items[at];
+  if (item === undefined) throw new RangeError(`an update ends behind its ${items.length} items`);
+  return item;
 }

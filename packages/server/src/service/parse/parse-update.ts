@@ -72,7 +72,8 @@ export function parseParts(request: UpdateTasksRequest): BatchCommand {
   const command = parseUpdate(request);
   const updates: UpdateEnd[] = [];
   let start = BATCH_START;
-  for (const [index, { enqueues, dequeues, renewals, releases }] of request.parts.entries()) {
+  let index = 0;
+  for (const { enqueues, dequeues, renewals, releases } of request.parts) {
     const end = {
       enqueue: start.enqueue + enqueues,
       dequeue: start.dequeue + dequeues,
@@ -84,6 +85,7 @@ export function parseParts(request: UpdateTasksRequest): BatchCommand {
     if (items > 1) refuseConflicts(command, start, end);
     updates.push(end);
     start = end;
+    index++;
   }
   const all = endOf(command);
   for (const list of ['enqueue', 'dequeue', 'renew', 'release'] as const) {
